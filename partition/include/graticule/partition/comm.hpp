@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/error.hpp>
+#include <graticule/partition/indices.hpp>
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace graticule {
+
+/// A private duplicate of a communicator, whose errors are returned, with the ranks' nodes known.
+///
+/// Copies share the duplicate; the last one frees it (collective; left alone when MPI is already finalised). The
+/// communicator that was handed in is never changed. Calls on one `Comm` come in the same order on all its ranks.
+class Comm {
+ public:
+  /// Duplicates `parent`. Collective. @throws `MpiNotStarted`, `MpiError`
+  explicit Comm(MPI_Comm parent);
+  /// Duplicate of `MPI_COMM_WORLD`.
+  [[nodiscard]] static Comm world() { return Comm(MPI_COMM_WORLD); }
+
+  [[nodiscard]] int rank() const noexcept;
+  [[nodiscard]] int num_ranks() const noexcept;
+  /// Ranks that share this rank's memory, and this rank's place among them.
+  [[nodiscard]] int num_node_ranks() const noexcept;
+  [[nodiscard]] int node_rank() const noexcept;
+  [[nodiscard]] int num_nodes() const noexcept;
+  [[nodiscard]] MPI_Comm handle() const noexcept;
+
+  /// Ranks with equal `color` form a new communicator, ordered by `key`. Collective.
+  [[nodiscard]] Comm split(int color, int key) const;
+
+  /// A message tag that no other plan on this communicator uses at the same time. Same call order on all ranks.
+  [[nodiscard]] int next_tag() const;
+
+  /// Element-wise over all ranks, in place; the result is the same on all ranks. Collective.
+  void sum(std::span<double> values) const;
+  void sum(std::span<Index> values) const;
+  void max(std::span<Index> values) const;
+  void max(std::span<double> values) const;
+  /// `value` of each rank, in order of ranks. Collective.
+  [[nodiscard]] std::vector<Index> gather_to_all(Index value) const;
+  /// `text` of rank `root` on all ranks. Collective.
+  [[nodiscard]] std::string broadcast(std::string const& text, int root) const;
+  void barrier() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// Throws on all ranks when `failure` is set on any: the failing rank of the lowest number speaks for all.
+///
+/// Collective. Its own exception is thrown again on that rank; the others get an `Error` of the same rule and fault,
+/// its text headed `rank r:`. Cost: one all-reduce of 1 integer; one broadcast more when there is a failure.
+void agree(Comm const& comm, std::exception_ptr const& failure);
+
+/// Runs `action` on every rank, then `agree`s: it returns on all ranks or throws on all.
+/// @pre `action` itself makes no collective call that a failing rank would miss
+void run_agreed(Comm const& comm, std::function<void()> const& action);
+
+/// Throws `rule` on all ranks unless `fingerprint` is the same on all; the text names two ranks that differ and their
+/// `described` values. Collective. Cost: one all-reduce of 2 integers when they agree.
+void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerprint, std::string const& described);
+
+}  // namespace graticule

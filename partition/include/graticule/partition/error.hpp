@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace graticule {
+
+/// Whose fault an error is; drivers turn it into their exit code.
+enum class Fault {
+  program,  ///< a failed call or a broken rule at run time
+  usage,    ///< an option or argument of the command line
+  input,    ///< an input file
+  check,    ///< a check that was asked for did not hold
+};
+
+/// A broken rule: its name, what was given, and where the check stands.
+///
+/// Example: `Error("CutsMismatch", "cuts of axis 0 sum to 240, the global box has 241 rows")`.
+class Error : public std::runtime_error {
+ public:
+  Error(std::string_view rule, std::string_view given,
+        std::source_location where = std::source_location::current());
+  Error(Fault fault, std::string_view rule, std::string_view given,
+        std::source_location where = std::source_location::current());
+
+  /// Name of the rule in CamelCase; stable, for programs that react to one kind of failure.
+  [[nodiscard]] std::string const& rule() const noexcept { return rule_; }
+  /// One sentence on what was found and, where it helps, what to do.
+  [[nodiscard]] std::string const& given() const noexcept { return given_; }
+  [[nodiscard]] std::source_location const& where() const noexcept { return where_; }
+  [[nodiscard]] Fault fault() const noexcept { return fault_; }
+
+ private:
+  Fault fault_ = Fault::program;
+  std::string rule_;
+  std::string given_;
+  std::source_location where_;
+};
+
+/// A failed MPI call: error code, error class and the library's own text.
+class MpiError : public Error {
+ public:
+  MpiError(int code, std::string_view call, std::source_location where = std::source_location::current());
+
+  [[nodiscard]] int code() const noexcept { return code_; }
+  [[nodiscard]] int error_class() const noexcept { return error_class_; }
+
+ private:
+  int code_;
+  int error_class_;
+};
+
+/// Throws `MpiError` unless `code` is `MPI_SUCCESS`; `call` names the MPI function.
+void check_mpi(int code, std::string_view call, std::source_location where = std::source_location::current());
+
+}  // namespace graticule

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/hash.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <optional>
+
+namespace graticule {
+
+struct Layout::Description {
+  Box global;
+  std::optional<ProcessGrid> grid;
+  std::vector<Cuts> cuts;
+  std::vector<Box> boxes;
+};
+
+namespace {
+
+std::vector<Cuts> balanced_per_axis(ProcessGrid const& grid, Indices const& extents) {
+  if (grid.ndim() != extents.size())
+    throw Error("AxesMismatch", "a process grid of " + to_string(grid.extents()) + " for extents " + to_string(extents));
+  std::vector<Cuts> cuts;
+  for (int a = 0; a < extents.size(); ++a) cuts.push_back(balanced_cuts(extents[a], grid.extent(a)));
+  return cuts;
+}
+
+void require_disjoint(std::span<Box const> boxes) {
+  std::vector<std::size_t> order;
+  for (std::size_t r = 0; r < boxes.size(); ++r)
+    if (!boxes[r].empty()) order.push_back(r);
+  if (order.empty() || boxes[order.front()].ndim() == 0) return;
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return boxes[a].lo(0) < boxes[b].lo(0); });
+  for (std::size_t i = 0; i < order.size(); ++i)
+    for (std::size_t j = i + 1; j < order.size() && boxes[order[j]].lo(0) < boxes[order[i]].hi(0); ++j)
+      if (!intersection(boxes[order[i]], boxes[order[j]]).empty())
+        throw Error("LayoutOverlap", "ranks " + std::to_string(order[i]) + " and " + std::to_string(order[j]) +
+                                         " both own " + to_string(intersection(boxes[order[i]], boxes[order[j]])));
+}
+
+}  // namespace
+
+Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
+  if (grid.ndim() != int(cuts.size()))
+    throw Error("AxesMismatch",
+                "a process grid of " + to_string(grid.extents()) + " with cuts for " + std::to_string(cuts.size()) + " axes");
+  auto extents = Indices::filled(grid.ndim(), 0);
+  for (int a = 0; a < grid.ndim(); ++a) {
+    auto const& axis_cuts = cuts[std::size_t(a)];
+    if (axis_cuts.num_parts() != grid.extent(a))
+      throw Error("CutsMismatch", "axis " + std::to_string(a) + " has " + std::to_string(axis_cuts.num_parts()) +
+                                      " parts for " + std::to_string(grid.extent(a)) + " ranks");
+    extents[a] = axis_cuts.extent();
+  }
+  description_ = std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}});
+}
+
+Layout::Layout(ProcessGrid const& grid, Indices const& extents) : Layout(grid, balanced_per_axis(grid, extents)) {}
+
+Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
+  Description result{Box::from_extents(extents), std::nullopt, {}, {boxes.begin(), boxes.end()}};
+  Index covered = 0;
+  for (std::size_t r = 0; r < boxes.size(); ++r) {
+    if (boxes[r].ndim() != extents.size())
+      throw Error("AxesMismatch", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) + " of a grid with " +
+                                      std::to_string(extents.size()) + " axes");
+    if (!result.global.contains(boxes[r]))
+      throw Error("LayoutGap", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) +
+                                   ", which leaves the global box " + to_string(result.global));
+    covered += boxes[r].num_cells();
+  }
+  require_disjoint(boxes);
+  if (covered != result.global.num_cells())
+    throw Error("LayoutGap", "the boxes hold " + std::to_string(covered) + " cells, the global box " +
+                                 to_string(result.global) + " has " + std::to_string(result.global.num_cells()));
+  return Layout(std::make_shared<Description const>(std::move(result)));
+}
+
+int Layout::ndim() const noexcept { return description_->global.ndim(); }
+
+Box const& Layout::global() const noexcept { return description_->global; }
+
+int Layout::num_ranks() const noexcept {
+  return description_->grid ? description_->grid->num_ranks() : int(description_->boxes.size());
+}
+
+Box Layout::owned(int rank) const {
+  if (rank < 0) throw Error("BadRank", "rank " + std::to_string(rank));
+  auto const none = Indices::filled(ndim(), 0);
+  if (rank >= num_ranks()) return {none, none};
+  if (!description_->grid) return description_->boxes[std::size_t(rank)];
+  auto const coords = description_->grid->coords(rank);
+  Box box(none, none);
+  for (int a = 0; a < ndim(); ++a) {
+    auto const& axis_cuts = description_->cuts[std::size_t(a)];
+    box.set(a, axis_cuts.lo(int(coords[a])), axis_cuts.hi(int(coords[a])));
+  }
+  return box;
+}
+
+void Layout::for_each_owner(Box const& box, std::function<void(int, Box const&)> const& visit) const {
+  Box const inside = intersection(box, global());
+  if (inside.empty()) return;
+  if (!description_->grid) {
+    for (int r = 0; r < num_ranks(); ++r) {
+      Box const part = intersection(inside, description_->boxes[std::size_t(r)]);
+      if (!part.empty()) visit(r, part);
+    }
+    return;
+  }
+  auto first = Indices::filled(ndim(), 0);
+  auto last = first;
+  for (int a = 0; a < ndim(); ++a) {
+    first[a] = description_->cuts[std::size_t(a)].part_of(inside.lo(a));
+    last[a] = description_->cuts[std::size_t(a)].part_of(inside.hi(a) - 1);
+  }
+  auto coords = first;
+  while (true) {
+    int const rank = description_->grid->rank(coords);
+    Box const part = intersection(inside, owned(rank));
+    if (!part.empty()) visit(rank, part);
+    int a = ndim() - 1;
+    while (a >= 0 && coords[a] == last[a]) {
+      coords[a] = first[a];
+      --a;
+    }
+    if (a < 0) return;
+    ++coords[a];
+  }
+}
+
+ProcessGrid const* Layout::grid() const noexcept { return description_->grid ? &*description_->grid : nullptr; }
+
+Cuts const* Layout::cuts(int axis) const noexcept {
+  return description_->grid ? &description_->cuts[std::size_t(axis)] : nullptr;
+}
+
+std::uint64_t Layout::fingerprint() const {
+  Hash hash;
+  hash.add(global().hi());
+  if (description_->grid) {
+    hash.add(description_->grid->extents());
+    for (auto const& axis_cuts : description_->cuts) hash.add(axis_cuts.sizes());
+  }
+  for (auto const& box : description_->boxes) hash.add(box.lo()).add(box.hi());
+  return hash.value();
+}
+
+std::string to_string(Layout const& layout) {
+  auto const* grid = layout.grid();
+  if (!grid) return std::to_string(layout.num_ranks()) + " boxes of " + to_string(layout.global());
+  std::string text;
+  for (int a = 0; a < grid->ndim(); ++a) text += (a ? "x" : "") + std::to_string(grid->extent(a));
+  text += " ranks of " + to_string(layout.global());
+  for (int a = 0; a < grid->ndim(); ++a) {
+    if (grid->extent(a) == 1) continue;
+    text += ", axis " + std::to_string(a) + " cut";
+    auto const sizes = layout.cuts(a)->sizes();
+    for (std::size_t p = 0; p < std::min<std::size_t>(sizes.size(), 16); ++p)
+      text += (p ? "," : " ") + std::to_string(sizes[p]);
+    if (sizes.size() > 16) text += ",...";
+  }
+  return text;
+}
+
+}  // namespace graticule
