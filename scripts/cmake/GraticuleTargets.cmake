@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The four kinds of target: a layer's library, an MPI test, a driver, a benchmark.
+
+# Sources that include torch/torch.h compile 5 times faster with it precompiled; one precompiled header serves all targets.
+function(graticule_use_torch_pch target)
+  if(NOT TARGET graticule_torch_pch)
+    set(source "${PROJECT_SOURCE_DIR}/scripts/cmake/torch_pch.cpp")
+    add_library(graticule_torch_pch STATIC "${source}")
+    target_link_libraries(graticule_torch_pch PRIVATE graticule_dep::torch graticule_dep::mpi Kokkos::kokkos)
+    target_precompile_headers(graticule_torch_pch PRIVATE <torch/torch.h>)
+    # GCC refuses a precompiled header that was made with another -fPIC/-fPIE setting; ccache needs -fpch-preprocess.
+    target_compile_options(graticule_torch_pch PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  endif()
+  target_link_libraries(${target} PRIVATE Kokkos::kokkos)
+  target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  target_precompile_headers(${target} REUSE_FROM graticule_torch_pch)
+endfunction()
+
+# graticule_add_library(partition SOURCES src/a.cpp ... HEADERS include/graticule/partition/a.hpp ...
+#                       DEPENDS target... [PRIVATE_DEPENDS target...])
+# Makes graticule_partition with the alias and export graticule::partition. DEPENDS are passed on to users.
+function(graticule_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "graticule_add_library(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(target graticule_${name})
+  if(arg_SOURCES)
+    set(scope PUBLIC)
+    add_library(${target} ${arg_SOURCES})
+    target_include_directories(${target} PRIVATE src)
+    target_link_libraries(${target} PRIVATE ${arg_PRIVATE_DEPENDS})
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${GRATICULE_WARNINGS}>")
+    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  else()
+    set(scope INTERFACE)
+    add_library(${target} INTERFACE)
+  endif()
+  add_library(graticule::${name} ALIAS ${target})
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS include FILES ${arg_HEADERS})
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_link_libraries(${target} ${scope} ${arg_DEPENDS})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
+  if(arg_SOURCES AND "graticule_dep::torch" IN_LIST arg_DEPENDS)
+    graticule_use_torch_pch(${target})
+  endif()
+
+  # Whoever uses the engine alone must not need LibTorch, so graticule::nn is exported on its own.
+  set(export GraticuleTargets)
+  if(name STREQUAL "nn")
+    set(export GraticuleNnTargets)
+  endif()
+  install(
+    TARGETS ${target} EXPORT ${export}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+endfunction()
+
+# graticule_add_mpi_test(halo.plan SOURCES test_plan.cpp NP 1 2 3 4 DEPENDS graticule::halo
+#                        [TIMEOUT seconds] [LABELS label...] [ARGS argument...] [NO_MAIN])
+# Builds test_halo_plan and registers halo.plan.np1, halo.plan.np2, ... The main function is tests/support/mpi_main.cpp;
+# NO_MAIN is for a test that starts MPI itself. A run in which every test skipped counts as skipped.
+function(graticule_add_mpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;NP;DEPENDS;LABELS;ARGS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NP OR NOT arg_SOURCES)
+    message(FATAL_ERROR "graticule_add_mpi_test(${name}): SOURCES and NP are required; unknown: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  string(REPLACE "." "_" target "test_${name}")
+  add_executable(${target} ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/support")
+  target_link_libraries(${target} PRIVATE ${arg_DEPENDS} GTest::gtest graticule_dep::mpi)
+  if(NOT arg_NO_MAIN)
+    target_link_libraries(${target} PRIVATE graticule_test_main)
+  endif()
+  target_compile_options(${target} PRIVATE ${GRATICULE_WARNINGS})
+  target_compile_definitions(${target} PRIVATE GRATICULE_TEST_DATA="${GRATICULE_TEST_DATA}")
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
+  if("graticule::nn" IN_LIST arg_DEPENDS)
+    graticule_use_torch_pch(${target})
+  endif()
+
+  foreach(num_ranks IN LISTS arg_NP)
+    set(test ${name}.np${num_ranks})
+    if(num_ranks EQUAL 1)
+      set(labels unit)
+    else()
+      set(labels mpi)
+    endif()
+    list(APPEND labels ${arg_LABELS})
+    add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${num_ranks} ${MPIEXEC_PREFLAGS}
+                                  $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS} ${arg_ARGS})
+    set_tests_properties(
+      ${test} PROPERTIES PROCESSORS ${num_ranks} TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${labels}"
+      ENVIRONMENT "${GRATICULE_TEST_ENVIRONMENT};GRATICULE_TEST_NP=${num_ranks}")
+  endforeach()
+endfunction()
+
+# One thread a rank; Open MPI may run as root and with more ranks than cores; UCX leaves crashes and sanitizers alone.
+set(GRATICULE_TEST_ENVIRONMENT
+    OMP_NUM_THREADS=1 OMP_PROC_BIND=false UCX_ERROR_SIGNALS= OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
+if(GRATICULE_SANITIZER MATCHES "thread")
+  list(APPEND GRATICULE_TEST_ENVIRONMENT UCX_MEM_EVENTS=n)
+endif()
+
+# graticule_add_driver(graticule-train SOURCES main.cpp ... DEPENDS target...)
+# Makes bin/graticule-train in the build folder; installed.
+function(graticule_add_driver name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "graticule_add_driver(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
+  target_compile_options(${name} PRIVATE ${GRATICULE_WARNINGS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  if("graticule::nn" IN_LIST arg_DEPENDS)
+    graticule_use_torch_pch(${name})
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# graticule_add_benchmark(bench_halo SOURCES bench_halo.cpp DEPENDS target...)
+# Makes bin/bench_halo in the build folder, linked with Google Benchmark; built only with GRATICULE_BUILD_BENCHMARKS.
+function(graticule_add_benchmark name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+  if(NOT GRATICULE_BUILD_BENCHMARKS)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} benchmark::benchmark)
+  target_compile_options(${name} PRIVATE ${GRATICULE_WARNINGS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  if("graticule::nn" IN_LIST arg_DEPENDS)
+    graticule_use_torch_pch(${name})
+  endif()
+endfunction()
