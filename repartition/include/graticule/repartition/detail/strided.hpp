@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/repartition/field_view.hpp>
+
+#include <array>
+#include <span>
+
+namespace graticule::detail {
+
+/// What a strided task does with each element: `to = from`, `to = -from`, `to += from`, `to -= from`, `to = value`.
+enum class StridedOp : std::uint8_t { copy, negate, add, subtract, fill };
+
+/// One strided box of elements to move; made by `make_strided`, which sorts and merges the axes.
+///
+/// Axes run from the slowest to the fastest in `to`; axes along which `to` does not move (`to_stride == 0`, sums) come
+/// last. Different tasks may have different types and operations.
+struct StridedTask {
+  void* to = nullptr;
+  void const* from = nullptr;
+  std::array<Index, max_ndim> extent{};
+  std::array<Index, max_ndim> to_stride{};
+  std::array<Index, max_ndim> from_stride{};
+  int ndim = 0;
+  int num_sum_axes = 0;  ///< trailing axes with `to_stride == 0`
+  DType dtype = DType::f64;
+  StridedOp op = StridedOp::copy;
+  double value = 0;  ///< of `fill`
+
+  [[nodiscard]] Index num_elements() const noexcept;
+};
+
+/// The task for `extents` elements; strides are in elements and may be negative, or 0 in `from`, or 0 in `to` for sums.
+/// `to` and `from` point at the element with index 0 on every axis. Axes of extent 1 are dropped, adjacent axes merged.
+[[nodiscard]] StridedTask make_strided(StridedOp op, DType dtype, Indices const& extents, void* to, Indices const& to_strides,
+                                       void const* from, Indices const& from_strides, double value = 0);
+
+/// Runs tasks on host memory in the order given, rows of one task in parallel. Returns when all are done.
+/// A contiguous run is copied as memory.
+void run_strided_host(std::span<StridedTask const> tasks);
+
+/// Runs tasks on memory of the default execution space and waits for them. `copy`, `negate` and `fill` tasks are fused
+/// into one launch; `add` and `subtract` tasks run in the order given, one launch each, so that sums have a fixed order.
+void run_strided_device(std::span<StridedTask const> tasks);
+
+inline void run_strided(std::span<StridedTask const> tasks, MemorySpace space) {
+  if (space == MemorySpace::host) run_strided_host(tasks);
+  else run_strided_device(tasks);
+}
+
+}  // namespace graticule::detail

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/box.hpp>
+
+#include <array>
+#include <functional>
+#include <vector>
+
+namespace graticule {
+
+/// How one axis of a needed box reads the source: source coordinate = `slope * e + offset`, slope -1, 0 or 1.
+struct AxisMap {
+  int source_axis = 0;
+  int slope = 1;
+  Index offset = 0;
+  friend bool operator==(AxisMap const&, AxisMap const&) = default;
+};
+
+/// Maps for all axes of a needed box; the source axes are a permutation.
+using AxisMaps = std::array<AxisMap, max_ndim>;
+
+/// A part of a needed box whose cells all come from the source by one affine map, or all from a constant.
+struct Piece {
+  Box box;               ///< in needed (extended) coordinates
+  AxisMaps maps{};       ///< entries `[0, box.ndim())`
+  bool odd_folds = false;  ///< crossed an odd number of folds: fields of odd parity change sign
+  bool filled = false;   ///< no source; cells become `fill`
+  double fill = 0;
+};
+
+/// Cuts a needed box into pieces; cells in no piece are left alone. Must be a pure function, equal on all ranks.
+using IndexMap = std::function<std::vector<Piece>(Box const& needed)>;
+
+/// Cells that `piece` reads, in source coordinates. @pre `!piece.filled`
+[[nodiscard]] Box source_box(Piece const& piece);
+
+/// The part of `piece` that reads cells of `source` only. @pre `!piece.filled`
+[[nodiscard]] Piece restricted(Piece const& piece, Box const& source);
+
+/// Axis permutation without boundary: needed axis `a` reads source axis `permutation[a]` at the same coordinate.
+/// @throws `BadPermutation`
+[[nodiscard]] IndexMap permutation_map(Indices const& permutation);
+
+}  // namespace graticule

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/layout.hpp>
+#include <graticule/repartition/field_view.hpp>
+#include <graticule/repartition/index_map.hpp>
+#include <graticule/repartition/pending.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace graticule {
+
+/// Memory that a plan fills: it covers `box`, and the cells of the `needed` boxes in it are written, no others.
+struct Target {
+  Box box;
+  std::vector<Box> needed;
+};
+
+/// What an adjoint leaves in the target cells that it has read.
+enum class AfterAdjoint : std::uint8_t { zero, keep };
+
+/// How a field behaves at a fold (a pole): components of a horizontal vector are odd and change sign.
+enum class Parity : std::uint8_t { even, odd };
+
+/// All that a plan is made of; see `PullPlan`.
+struct PullDescription {
+  Layout source;                 ///< who owns which cell; the same on all ranks
+  Box source_box;                ///< what the source fields of this rank cover; contains its owned box
+  std::vector<Target> targets;   ///< of this rank; the same number on all ranks
+  IndexMap map;                  ///< needed coordinates to source coordinates; the same on all ranks
+  std::uint64_t fingerprint = 0;  ///< of what else is the same on all ranks (widths, rules)
+  AfterAdjoint after_adjoint = AfterAdjoint::keep;
+};
+
+/// One field of a call: its owned memory, and one view for each target.
+struct PullField {
+  FieldView source;
+  std::span<FieldView const> targets;
+  Parity parity = Parity::even;
+};
+
+/// What one call moves on this rank; bytes are cells times the bytes of one cell of the field.
+struct PullCounts {
+  int num_send_peers = 0;
+  int num_receive_peers = 0;
+  Index send_cells = 0;     ///< to other ranks
+  Index receive_cells = 0;  ///< from other ranks
+  Index local_cells = 0;    ///< from this rank to itself
+  Index filled_cells = 0;   ///< from constants
+};
+
+/// Every data movement of the engine: each needed cell is read from the rank that owns its image.
+///
+/// Immutable geometry without field data: one plan serves any number of fields, batch axes, any dtype and memory space,
+/// and several calls may be in flight, as long as all ranks start them in the same order. Its adjoint is the same table
+/// read backwards, adding in a fixed order. Memory grows with this rank's own transfers, not with the number of ranks.
+/// Example: source cells 0..7 on 2 ranks, target `[-1, 5)` on rank 0, periodic map: cell -1 comes from cell 7 of rank 1.
+class PullPlan {
+ public:
+  /// Collective; all checks are made here and throw on all ranks alike. Cost: messages to the peers only.
+  /// @throws `PlanDisagreement` when the replicated parts differ among ranks, `SourceTooSmall`, `TargetTooSmall`,
+  ///         `MapOutside` when the map leaves the global box
+  PullPlan(Comm const& comm, PullDescription const& description);
+
+  /// Fills the targets from the sources. Returns once messages are posted; sources may be changed after `wait()` only.
+  /// @throws `FieldMismatch` when views do not fit the plan or each other
+  Pending start(std::span<PullField const> fields) const;
+  void apply(std::span<PullField const> fields) const { start(fields).wait(); }
+
+  /// Adds to the sources what their images in the targets hold, target by target in a fixed order; then the target cells
+  /// are zeroed or kept as the description says. A source without memory (`data == nullptr`) is given to
+  /// `Pending::wait_into` instead. The sum per cell is the same for every arrival order.
+  Pending start_adjoint(std::span<PullField const> fields) const;
+  void apply_adjoint(std::span<PullField const> fields) const { start_adjoint(fields).wait(); }
+
+  [[nodiscard]] PullCounts counts() const noexcept;
+  /// Number of workspaces (buffers and persistent requests) made so far; constant once every pattern of calls was seen.
+  [[nodiscard]] int num_workspaces() const noexcept;
+  [[nodiscard]] Comm const& comm() const noexcept;
+
+ private:
+  std::shared_ptr<detail::PullState> state_;
+};
+
+}  // namespace graticule

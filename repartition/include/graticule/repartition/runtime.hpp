@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+namespace graticule {
+
+struct RuntimeOptions {
+  /// Threads of Kokkos' host space; 0 leaves the choice to Kokkos and its environment.
+  int num_threads = 0;
+};
+
+/// Starts MPI (`MPI_THREAD_SERIALIZED` or more) and Kokkos where the program has not, and ends what it started.
+///
+/// Make one in `main`, before the first `Comm`. Nothing is started or ended twice.
+class Runtime {
+ public:
+  /// @throws `ThreadLevel` when MPI was started, or can only be started, below `MPI_THREAD_SERIALIZED` and more than
+  ///         one thread may call it
+  Runtime(int& argc, char**& argv, RuntimeOptions options = {});
+  ~Runtime();
+  Runtime(Runtime const&) = delete;
+  Runtime& operator=(Runtime const&) = delete;
+
+ private:
+  bool owns_mpi_ = false;
+  bool owns_kokkos_ = false;
+};
+
+}  // namespace graticule

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Everything that differs between Kokkos 3.4 and 5.x.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <string>
+
+namespace graticule::detail {
+
+/// Starts Kokkos; `num_threads` 0 leaves the number to Kokkos.
+inline void start_kokkos(int& argc, char** argv, int num_threads) {
+#if KOKKOS_VERSION >= 30700
+  (void)argc;
+  (void)argv;
+  Kokkos::InitializationSettings settings;
+  if (num_threads > 0) settings.set_num_threads(num_threads);
+  Kokkos::initialize(settings);
+#else
+  (void)argc;
+  (void)argv;
+  Kokkos::InitArguments settings;
+  if (num_threads > 0) settings.num_threads = num_threads;
+  Kokkos::initialize(settings);
+#endif
+}
+
+/// Threads of the default host execution space.
+inline int host_concurrency() {
+#if KOKKOS_VERSION >= 30700
+  return Kokkos::DefaultHostExecutionSpace().concurrency();
+#else
+  return Kokkos::DefaultHostExecutionSpace::concurrency();
+#endif
+}
+
+/// A named region for Kokkos Tools, ended with the object (`Kokkos::Profiling::ScopedRegion` came with Kokkos 4.1).
+class Region {
+ public:
+  explicit Region(char const* name) { Kokkos::Profiling::pushRegion(name); }
+  ~Region() { Kokkos::Profiling::popRegion(); }
+  Region(Region const&) = delete;
+  Region& operator=(Region const&) = delete;
+};
+
+/// True where the default execution space works on memory that the host cannot read.
+inline constexpr bool has_device =
+    !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
+                                Kokkos::DefaultExecutionSpace::memory_space>::accessible;
+
+}  // namespace graticule::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/pull.hpp>
+
+#include "pull_state.hpp"
+
+#include <utility>
+
+namespace graticule {
+
+PullPlan::PullPlan(Comm const& comm, PullDescription const& description)
+    : state_(std::make_shared<detail::PullState>(comm, description)) {}
+
+Pending PullPlan::start(std::span<PullField const> fields) const {
+  return {state_, state_->start(fields, detail::Direction::forward)};
+}
+
+Pending PullPlan::start_adjoint(std::span<PullField const> fields) const {
+  return {state_, state_->start(fields, detail::Direction::adjoint)};
+}
+
+PullCounts PullPlan::counts() const noexcept { return state_->counts(); }
+
+int PullPlan::num_workspaces() const noexcept { return state_->num_workspaces(); }
+
+Comm const& PullPlan::comm() const noexcept { return state_->comm(); }
+
+Pending::Pending(std::shared_ptr<detail::PullState const> state, detail::Workspace* workspace) noexcept
+    : state_(std::move(state)), workspace_(workspace) {}
+
+Pending::Pending(Pending&& other) noexcept
+    : state_(std::move(other.state_)), workspace_(std::exchange(other.workspace_, nullptr)) {}
+
+Pending& Pending::operator=(Pending&& other) noexcept {
+  std::swap(state_, other.state_);
+  std::swap(workspace_, other.workspace_);
+  return *this;
+}
+
+Pending::~Pending() {
+  try {
+    if (workspace_ == nullptr) return;
+    if (state_->lacks_memory(*workspace_)) state_->drain(*std::exchange(workspace_, nullptr));
+    else wait();
+  } catch (...) {
+    // Messages that fail while the stack unwinds have nobody left to tell; the next call on the plan reports.
+  }
+}
+
+void Pending::wait() {
+  if (workspace_ == nullptr) return;
+  if (state_->lacks_memory(*workspace_))
+    throw Error("FieldMismatch", "an adjoint that was started without source memory ends with wait_into()");
+  state_->finish(*std::exchange(workspace_, nullptr));
+}
+
+void Pending::wait_into(std::span<FieldView const> sources) {
+  if (workspace_ == nullptr) return;
+  state_->set_sources(*workspace_, sources);
+  wait();
+}
+
+bool Pending::test() { return workspace_ == nullptr || workspace_->test(); }
+
+}  // namespace graticule

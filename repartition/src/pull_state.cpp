@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pull_state.hpp"
+
+#include "kokkos_compat.hpp"
+
+#include <graticule/partition/hash.hpp>
+
+#include <algorithm>
+#include <tuple>
+
+namespace graticule::detail {
+
+namespace {
+
+void check_description(Comm const& comm, PullDescription const& d) {
+  if (d.source.num_ranks() > comm.num_ranks())
+    throw Error("TooFewRanks", "a layout of " + std::to_string(d.source.num_ranks()) + " ranks on " +
+                                   std::to_string(comm.num_ranks()));
+  Box const owned = d.source.owned(comm.rank());
+  if (!d.source_box.contains(owned))
+    throw Error("SourceTooSmall", "the source covers " + to_string(d.source_box) + ", this rank owns " + to_string(owned));
+  for (auto const& target : d.targets)
+    for (auto const& needed : target.needed)
+      if (!target.box.contains(needed))
+        throw Error("TargetTooSmall", "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
+}
+
+PullTable checked_table(Comm const& comm, PullDescription const& d) {
+  Hash hash;
+  hash.add(d.source.fingerprint()).add(d.targets.size()).add(d.fingerprint).add(int(d.after_adjoint));
+  require_same(comm, "PlanDisagreement", hash.value(), to_string(d.source) + " with " + std::to_string(d.targets.size()) +
+                                                           " targets, arguments " + std::to_string(d.fingerprint));
+  run_agreed(comm, [&] { check_description(comm, d); });
+  return make_pull_table(comm, d);
+}
+
+/// Strides of the batch axes of `view`, in order of memory axes.
+void add_batch(FieldView const& view, Indices& strides) {
+  for (int m = 0; m < view.ndim(); ++m)
+    if (std::find(view.grid_axes.begin(), view.grid_axes.end(), Index(m)) == view.grid_axes.end())
+      strides.push_back(view.strides[m]);
+}
+
+Index grid_stride(FieldView const& view, int axis) { return view.strides[int(view.grid_axes[axis])]; }
+
+void* element(FieldView const& view, Index offset) {
+  return static_cast<std::byte*>(view.data) + offset * size_of(view.dtype);
+}
+
+/// Start and strides of the cells of `box` in a view that covers `cover`.
+struct Cells {
+  void* first;
+  Indices strides;
+};
+
+Cells target_cells(FieldView const& view, Box const& cover, Box const& box) {
+  Cells cells{nullptr, {}};
+  add_batch(view, cells.strides);
+  Index offset = 0;
+  for (int a = 0; a < box.ndim(); ++a) {
+    offset += (box.lo(a) - cover.lo(a)) * grid_stride(view, a);
+    cells.strides.push_back(grid_stride(view, a));
+  }
+  cells.first = element(view, offset);
+  return cells;
+}
+
+/// The images of the cells of `transfer.to`, axis by axis of the target.
+Cells source_cells(FieldView const& view, Box const& cover, Transfer const& transfer) {
+  Cells cells{nullptr, {}};
+  add_batch(view, cells.strides);
+  Index offset = 0;
+  for (int a = 0; a < transfer.to.ndim(); ++a) {
+    auto const& map = transfer.maps[std::size_t(a)];
+    Index const first = map.slope * transfer.to.lo(a) + map.offset;
+    offset += (first - cover.lo(map.source_axis)) * grid_stride(view, map.source_axis);
+    cells.strides.push_back(map.slope * grid_stride(view, map.source_axis));
+  }
+  cells.first = element(view, offset);
+  return cells;
+}
+
+Indices extents_of(FieldView const& view, Box const& box) {
+  Indices extents = view.batch_extents();
+  for (int a = 0; a < box.ndim(); ++a) extents.push_back(box.extent(a));
+  return extents;
+}
+
+void check_view(FieldView const& view, Box const& box, bool needs_memory, char const* role) {
+  auto const fail = [&](std::string const& what) {
+    throw Error("FieldMismatch", std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
+  };
+  if (view.strides.size() != view.ndim()) fail(std::to_string(view.strides.size()) + " strides");
+  if (view.grid_axes.size() != box.ndim())
+    fail(std::to_string(view.grid_axes.size()) + " grid axes, the plan has " + std::to_string(box.ndim()));
+  for (int a = 0; a < box.ndim(); ++a) {
+    Index const axis = view.grid_axes[a];
+    if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
+      fail("grid axes " + to_string(view.grid_axes));
+  }
+  if (box.empty()) return;
+  for (int a = 0; a < box.ndim(); ++a)
+    if (view.extents[int(view.grid_axes[a])] != box.extent(a))
+      fail("axis " + std::to_string(view.grid_axes[a]) + " has " + std::to_string(view.extents[int(view.grid_axes[a])]) +
+           " cells, the plan's box " + to_string(box) + " has " + std::to_string(box.extent(a)));
+  if (needs_memory && view.data == nullptr && view.num_batch() > 0) fail("no memory");
+}
+
+}  // namespace
+
+PullState::PullState(Comm const& comm, PullDescription const& d)
+    : comm_(comm),
+      tag_(comm.next_tag()),
+      ndim_(d.source.ndim()),
+      source_box_(d.source_box),
+      targets_(d.targets),
+      after_adjoint_(d.after_adjoint),
+      table_(checked_table(comm, d)) {
+  struct Keyed {
+    Addition addition;
+    Transfer const* transfer;
+    int peer;
+  };
+  std::vector<Keyed> keyed;
+  for (std::size_t p = 0; p < table_.sends.size(); ++p)
+    for (std::size_t t = 0; t < table_.sends[p].transfers.size(); ++t)
+      keyed.push_back({{int(p), int(t)}, &table_.sends[p].transfers[t], table_.sends[p].peer});
+  for (std::size_t t = 0; t < table_.local.size(); ++t) keyed.push_back({{-1, int(t)}, &table_.local[t], comm_.rank()});
+  // Ghosts in order of their own place, then of the rank that holds them: the same for every arrival order.
+  std::sort(keyed.begin(), keyed.end(), [](Keyed const& a, Keyed const& b) {
+    return std::tie(a.transfer->target, a.transfer->to.lo(), a.peer, a.addition.transfer) <
+           std::tie(b.transfer->target, b.transfer->to.lo(), b.peer, b.addition.transfer);
+  });
+  for (auto const& entry : keyed) additions_.push_back(entry.addition);
+}
+
+PullCounts PullState::counts() const noexcept {
+  PullCounts result;
+  result.num_send_peers = int(table_.sends.size());
+  result.num_receive_peers = int(table_.receives.size());
+  for (auto const& peer : table_.sends) result.send_cells += peer.num_cells;
+  for (auto const& peer : table_.receives) result.receive_cells += peer.num_cells;
+  for (auto const& transfer : table_.local) result.local_cells += transfer.to.num_cells();
+  for (auto const& filling : table_.fillings) result.filled_cells += filling.to.num_cells();
+  return result;
+}
+
+void PullState::check_source(FieldView const& view, bool needs_memory) const {
+  check_view(view, source_box_, needs_memory, "source");
+}
+
+void PullState::check_fields(std::span<PullField const> fields, Direction direction) const {
+  for (auto const& field : fields) {
+    check_source(field.source, direction == Direction::forward || field.source.data != nullptr);
+    if (field.targets.size() != targets_.size())
+      throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
+                                       std::to_string(targets_.size()) + " targets");
+    for (std::size_t t = 0; t < targets_.size(); ++t) {
+      auto const& view = field.targets[t];
+      check_view(view, targets_[t].box, true, "target");
+      if (view.dtype != field.source.dtype || !(view.batch_extents() == field.source.batch_extents()))
+        throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " + to_string(field.source.extents) +
+                                         ", target of " + to_string(view.dtype) + " " + to_string(view.extents) +
+                                         ": types and batch axes must be equal");
+      if (view.space != field.source.space || view.space != fields.front().source.space)
+        throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
+    }
+  }
+}
+
+Workspace& PullState::lease(std::span<PullField const> fields, Direction direction) const {
+  auto const matches = [&](Workspace const& workspace) {
+    auto const& shape = workspace.shape;
+    if (workspace.busy || shape.direction != direction || shape.cell_bytes.size() != fields.size()) return false;
+    if (!fields.empty() && shape.space != fields.front().source.space) return false;
+    for (std::size_t f = 0; f < fields.size(); ++f)
+      if (shape.cell_bytes[f] != size_of(fields[f].source.dtype) * fields[f].source.num_batch()) return false;
+    return true;
+  };
+  Workspace* workspace = nullptr;
+  for (auto const& candidate : workspaces_)
+    if (matches(*candidate)) workspace = candidate.get();
+  if (workspace == nullptr) {
+    CallShape shape;
+    shape.direction = direction;
+    if (!fields.empty()) shape.space = fields.front().source.space;
+    for (auto const& field : fields) shape.cell_bytes.push_back(size_of(field.source.dtype) * field.source.num_batch());
+    workspace = workspaces_.emplace_back(std::make_unique<Workspace>(comm_, tag_, table_, std::move(shape))).get();
+  }
+  workspace->busy = true;
+  workspace->sources.clear();
+  workspace->targets.clear();
+  workspace->parities.clear();
+  for (auto const& field : fields) {
+    workspace->sources.push_back(field.source);
+    workspace->targets.insert(workspace->targets.end(), field.targets.begin(), field.targets.end());
+    workspace->parities.push_back(field.parity);
+  }
+  return *workspace;
+}
+
+namespace {
+
+bool negated(Transfer const& transfer, Parity parity) { return transfer.odd_folds && parity == Parity::odd; }
+
+}  // namespace
+
+StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
+  bool const forward = w.shape.direction == Direction::forward;
+  auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
+  auto const cells = forward ? source_cells(view, source_box_, transfer) : target_cells(view, target_box(transfer), transfer.to);
+  auto const extents = extents_of(view, transfer.to);
+  bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
+  return make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire, row_major_strides(extents),
+                      cells.first, cells.strides);
+}
+
+StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
+  bool const forward = w.shape.direction == Direction::forward;
+  auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
+  auto const cells = forward ? target_cells(view, target_box(transfer), transfer.to) : source_cells(view, source_box_, transfer);
+  auto const extents = extents_of(view, transfer.to);
+  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
+  auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
+  return make_strided(op, view.dtype, extents, cells.first, cells.strides, wire, row_major_strides(extents));
+}
+
+StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& transfer) const {
+  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
+  auto const& source = source_view(w, f);
+  auto const& target = target_view(w, f, transfer.target);
+  auto const source_side = source_cells(source, source_box_, transfer);
+  auto const target_side = target_cells(target, target_box(transfer), transfer.to);
+  auto const extents = extents_of(target, transfer.to);
+  if (w.shape.direction == Direction::forward)
+    return make_strided(sign ? StridedOp::negate : StridedOp::copy, target.dtype, extents, target_side.first,
+                        target_side.strides, source_side.first, source_side.strides);
+  return make_strided(sign ? StridedOp::subtract : StridedOp::add, target.dtype, extents, source_side.first,
+                      source_side.strides, target_side.first, target_side.strides);
+}
+
+StridedTask PullState::fill_task(Workspace const& w, int f, int target, Box const& box, double value) const {
+  auto const& view = target_view(w, f, target);
+  auto const cells = target_cells(view, targets_[std::size_t(target)].box, box);
+  return make_strided(StridedOp::fill, view.dtype, extents_of(view, box), cells.first, cells.strides, nullptr, {}, value);
+}
+
+Workspace* PullState::start(std::span<PullField const> fields, Direction direction) const {
+  Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
+  check_fields(fields, direction);
+  auto& workspace = lease(fields, direction);
+  try {
+    workspace.start_receives();
+    pack_and_send(workspace);
+    if (direction == Direction::forward) move_local(workspace);
+  } catch (...) {
+    workspace.abandon();
+    throw;
+  }
+  return &workspace;
+}
+
+void PullState::pack_and_send(Workspace& w) const {
+  Region const region("graticule::pack");
+  auto const num_fields = int(w.sources.size());
+  auto const pack = [&](Message const& message) {
+    for (int f = 0; f < num_fields; ++f)
+      for (int t = 0; t < int(message.peer->transfers.size()); ++t)
+        w.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
+                                    w.outgoing.buffer.packed() + w.outgoing.offset(w.shape, message, f, t)));
+  };
+  auto const num_messages = int(w.outgoing.messages.size());
+  w.tasks.clear();
+  if (w.shape.space == MemorySpace::device) {
+    for (auto const& message : w.outgoing.messages) pack(message);
+    run_strided(w.tasks, w.shape.space);
+    for (int m = 0; m < num_messages; ++m) w.start_send(m);
+    return;
+  }
+  for (int m = 0; m < num_messages; ++m) {
+    w.tasks.clear();
+    pack(w.outgoing.messages[std::size_t(m)]);
+    run_strided(w.tasks, w.shape.space);
+    w.start_send(m);
+  }
+}
+
+void PullState::move_local(Workspace& w) const {
+  Region const region("graticule::local");
+  w.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    for (auto const& transfer : table_.local) w.tasks.push_back(local_task(w, f, transfer));
+    for (auto const& filling : table_.fillings)
+      w.tasks.push_back(fill_task(w, f, filling.target, filling.to, filling.value));
+  }
+  run_strided(w.tasks, w.shape.space);
+}
+
+void PullState::finish(Workspace& w) const {
+  Region const region("graticule::wait");
+  if (w.shape.direction == Direction::forward) unpack_forward(w);
+  else add_adjoint(w);
+  w.wait_sends();
+  w.busy = false;
+}
+
+void PullState::drain(Workspace& w) const {
+  while (w.num_messages_open > 0) (void)w.wait_some();
+  w.wait_sends();
+  w.busy = false;
+}
+
+bool PullState::lacks_memory(Workspace const& w) const noexcept {
+  if (source_box_.empty()) return false;
+  return std::any_of(w.sources.begin(), w.sources.end(),
+                     [](FieldView const& source) { return source.data == nullptr && source.num_batch() > 0; });
+}
+
+void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) const {
+  if (w.shape.direction != Direction::adjoint || sources.size() != w.sources.size())
+    throw Error("FieldMismatch", std::to_string(sources.size()) + " sources for a call with " +
+                                     std::to_string(w.sources.size()) + " fields");
+  for (std::size_t f = 0; f < sources.size(); ++f) {
+    check_source(sources[f], true);
+    if (sources[f].dtype != w.sources[f].dtype || !(sources[f].batch_extents() == w.sources[f].batch_extents()) ||
+        sources[f].space != w.sources[f].space)
+      throw Error("FieldMismatch", "a source of " + to_string(sources[f].dtype) + " " + to_string(sources[f].extents) +
+                                       ", the adjoint was started with " + to_string(w.sources[f].dtype) + " " +
+                                       to_string(w.sources[f].extents));
+    w.sources[f] = sources[f];
+  }
+}
+
+void PullState::unpack_forward(Workspace& w) const {
+  while (w.num_messages_open > 0) {
+    w.tasks.clear();
+    for (int const m : w.wait_some()) {
+      auto const& message = w.incoming.messages[std::size_t(m)];
+      for (int f = 0; f < int(w.sources.size()); ++f)
+        for (int t = 0; t < int(message.peer->transfers.size()); ++t)
+          w.tasks.push_back(unpack_task(w, f, message.peer->transfers[std::size_t(t)],
+                                        w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, t)));
+    }
+    run_strided(w.tasks, w.shape.space);
+  }
+}
+
+void PullState::add_adjoint(Workspace& w) const {
+  while (w.num_messages_open > 0) (void)w.wait_some();
+  w.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
+    for (auto const& addition : additions_) {
+      if (addition.peer_index < 0) {
+        w.tasks.push_back(local_task(w, f, table_.local[std::size_t(addition.transfer)]));
+        continue;
+      }
+      // Messages exist for every peer as soon as one field has bytes.
+      auto const& message = w.incoming.messages[std::size_t(addition.peer_index)];
+      w.tasks.push_back(unpack_task(w, f, message.peer->transfers[std::size_t(addition.transfer)],
+                                    w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, addition.transfer)));
+    }
+  }
+  run_strided(w.tasks, w.shape.space);
+  if (after_adjoint_ == AfterAdjoint::zero) zero_targets(w);
+}
+
+void PullState::zero_targets(Workspace& w) const {
+  w.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    for (auto const& peer : table_.receives)
+      for (auto const& transfer : peer.transfers) w.tasks.push_back(fill_task(w, f, transfer.target, transfer.to, 0));
+    for (auto const& transfer : table_.local) w.tasks.push_back(fill_task(w, f, transfer.target, transfer.to, 0));
+    for (auto const& filling : table_.fillings) w.tasks.push_back(fill_task(w, f, filling.target, filling.to, 0));
+  }
+  run_strided(w.tasks, w.shape.space);
+}
+
+}  // namespace graticule::detail

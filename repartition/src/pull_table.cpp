@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pull_table.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <thread>
+
+namespace graticule {
+
+Box source_box(Piece const& piece) {
+  int const ndim = piece.box.ndim();
+  Box result(Indices::filled(ndim, 0), Indices::filled(ndim, 0));
+  for (int a = 0; a < ndim; ++a) {
+    auto const& map = piece.maps[std::size_t(a)];
+    Index const first = map.slope * piece.box.lo(a) + map.offset;
+    Index const last = map.slope * (piece.box.hi(a) - 1) + map.offset;
+    result.set(map.source_axis, std::min(first, last), std::max(first, last) + 1);
+  }
+  return result;
+}
+
+Piece restricted(Piece const& piece, Box const& source) {
+  Piece result = piece;
+  for (int a = 0; a < piece.box.ndim(); ++a) {
+    auto const& map = piece.maps[std::size_t(a)];
+    Index const lo = source.lo(map.source_axis);
+    Index const hi = source.hi(map.source_axis);
+    if (map.slope == 0) {
+      if (map.offset < lo || map.offset >= hi) result.box.set(a, piece.box.lo(a), piece.box.lo(a));
+      continue;
+    }
+    Index const one = (lo - map.offset) * map.slope;
+    Index const other = (hi - 1 - map.offset) * map.slope;
+    result.box.set(a, std::max(piece.box.lo(a), std::min(one, other)), std::min(piece.box.hi(a), std::max(one, other) + 1));
+  }
+  return result;
+}
+
+IndexMap permutation_map(Indices const& permutation) {
+  auto seen = Indices::filled(permutation.size(), 0);
+  AxisMaps maps{};
+  for (int a = 0; a < permutation.size(); ++a) {
+    if (permutation[a] < 0 || permutation[a] >= permutation.size() || seen[int(permutation[a])]++)
+      throw Error("BadPermutation", to_string(permutation) + " does not name each axis once");
+    maps[std::size_t(a)] = {int(permutation[a]), 1, 0};
+  }
+  return [maps](Box const& needed) { return std::vector<Piece>{{needed, maps}}; };
+}
+
+namespace detail {
+
+namespace {
+
+void number_cells(PeerTransfers& peer) {
+  peer.first_cell.clear();
+  peer.num_cells = 0;
+  for (auto const& transfer : peer.transfers) {
+    peer.first_cell.push_back(peer.num_cells);
+    peer.num_cells += transfer.to.num_cells();
+  }
+}
+
+bool before(Transfer const& a, Transfer const& b) {
+  return a.target != b.target ? a.target < b.target : a.to.lo() < b.to.lo();
+}
+
+struct Needs {
+  std::map<int, std::vector<Transfer>> by_owner;
+  std::vector<Filling> fillings;
+};
+
+Needs find_owners(PullDescription const& description) {
+  Needs needs;
+  for (int t = 0; t < int(description.targets.size()); ++t) {
+    for (auto const& needed : description.targets[std::size_t(t)].needed) {
+      if (needed.empty()) continue;
+      for (auto const& piece : description.map(needed)) {
+        if (piece.box.empty()) continue;
+        if (piece.filled) {
+          needs.fillings.push_back({t, piece.fill, piece.box});
+          continue;
+        }
+        Box const read = source_box(piece);
+        if (!description.source.global().contains(read))
+          throw Error("MapOutside", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
+                                        " outside the global box " + to_string(description.source.global()));
+        description.source.for_each_owner(read, [&](int owner, Box const& part) {
+          Piece const own = restricted(piece, part);
+          needs.by_owner[owner].push_back({t, piece.odd_folds, piece.maps, own.box, part});
+        });
+      }
+    }
+  }
+  for (auto& [owner, transfers] : needs.by_owner) std::stable_sort(transfers.begin(), transfers.end(), before);
+  return needs;
+}
+
+void write(std::vector<Index>& words, Box const& box) {
+  for (int a = 0; a < box.ndim(); ++a) words.insert(words.end(), {box.lo(a), box.hi(a)});
+}
+
+std::vector<Index> to_words(std::vector<Transfer> const& transfers) {
+  std::vector<Index> words;
+  for (auto const& transfer : transfers) {
+    words.insert(words.end(), {transfer.target, transfer.odd_folds ? 1 : 0});
+    for (int a = 0; a < transfer.to.ndim(); ++a) {
+      auto const& map = transfer.maps[std::size_t(a)];
+      words.insert(words.end(), {map.source_axis, map.slope, map.offset});
+    }
+    write(words, transfer.to);
+    write(words, transfer.from);
+  }
+  return words;
+}
+
+std::vector<Transfer> from_words(std::vector<Index> const& words, int ndim) {
+  std::vector<Transfer> transfers;
+  auto at = words.begin();
+  auto const read_box = [&] {
+    Box box(Indices::filled(ndim, 0), Indices::filled(ndim, 0));
+    for (int a = 0; a < ndim; ++a, at += 2) box.set(a, at[0], at[1]);
+    return box;
+  };
+  while (at != words.end()) {
+    Transfer transfer;
+    transfer.target = int(*at++);
+    transfer.odd_folds = *at++ != 0;
+    for (int a = 0; a < ndim; ++a, at += 3) transfer.maps[std::size_t(a)] = {int(at[0]), int(at[1]), at[2]};
+    transfer.to = read_box();
+    transfer.from = read_box();
+    transfers.push_back(transfer);
+  }
+  return transfers;
+}
+
+/// Sends each peer its words and returns what came in, by peer. Nobody knows beforehand who sends.
+/// Source: the non-blocking consensus of Hoefler, Siebert and Lumsdaine, "Scalable communication protocols for dynamic
+/// sparse data exchange", PPoPP 2010.
+std::map<int, std::vector<Index>> exchange_sparse(Comm const& comm, std::map<int, std::vector<Index>> const& outgoing) {
+  int const tag = comm.next_tag();
+  std::vector<MPI_Request> sends;
+  for (auto const& [peer, words] : outgoing) {
+    if (words.size() > std::size_t(std::numeric_limits<int>::max()))
+      throw Error("Overflow", std::to_string(words.size()) + " words of plan for rank " + std::to_string(peer));
+    check_mpi(MPI_Issend(words.data(), int(words.size()), MPI_INT64_T, peer, tag, comm.handle(), &sends.emplace_back()),
+              "MPI_Issend");
+  }
+  std::map<int, std::vector<Index>> incoming;
+  MPI_Request barrier = MPI_REQUEST_NULL;
+  bool in_barrier = false;
+  int done = 0;
+  while (!done) {
+    int found = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm.handle(), &found, &status), "MPI_Iprobe");
+    if (found) {
+      int count = 0;
+      check_mpi(MPI_Get_count(&status, MPI_INT64_T, &count), "MPI_Get_count");
+      auto& words = incoming[status.MPI_SOURCE];
+      words.resize(std::size_t(count));
+      check_mpi(MPI_Recv(words.data(), count, MPI_INT64_T, status.MPI_SOURCE, tag, comm.handle(), MPI_STATUS_IGNORE),
+                "MPI_Recv");
+    } else if (in_barrier) {
+      check_mpi(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    } else {
+      int sent = 0;
+      check_mpi(MPI_Testall(int(sends.size()), sends.data(), &sent, MPI_STATUSES_IGNORE), "MPI_Testall");
+      if (sent) {
+        check_mpi(MPI_Ibarrier(comm.handle(), &barrier), "MPI_Ibarrier");
+        in_barrier = true;
+      }
+    }
+    if (!found) std::this_thread::yield();
+  }
+  return incoming;
+}
+
+}  // namespace
+
+PullTable make_pull_table(Comm const& comm, PullDescription const& description) {
+  Needs needs;
+  run_agreed(comm, [&] { needs = find_owners(description); });
+  PullTable table;
+  table.fillings = std::move(needs.fillings);
+  std::map<int, std::vector<Index>> outgoing;
+  for (auto& [owner, transfers] : needs.by_owner) {
+    if (owner == comm.rank()) {
+      table.local = std::move(transfers);
+      continue;
+    }
+    outgoing[owner] = to_words(transfers);
+    number_cells(table.receives.emplace_back(PeerTransfers{owner, std::move(transfers), {}, 0}));
+  }
+  for (auto const& [peer, words] : exchange_sparse(comm, outgoing))
+    number_cells(table.sends.emplace_back(PeerTransfers{peer, from_words(words, description.source.ndim()), {}, 0}));
+  return table;
+}
+
+}  // namespace detail
+
+}  // namespace graticule

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/repartition/pull.hpp>
+
+#include <vector>
+
+namespace graticule::detail {
+
+/// Cells that move from a box of the source to a box of one target; `maps` as in `Piece`.
+struct Transfer {
+  int target = 0;
+  bool odd_folds = false;
+  AxisMaps maps{};
+  Box to;    ///< in needed coordinates, inside the target
+  Box from;  ///< in source coordinates, inside one owned box
+};
+
+/// Cells of a target that come from a constant.
+struct Filling {
+  int target = 0;
+  double value = 0;
+  Box to;
+};
+
+/// All transfers between this rank and one other: one message. `first_cell[t]` counts the cells before transfer `t`.
+struct PeerTransfers {
+  int peer = 0;
+  std::vector<Transfer> transfers;
+  std::vector<Index> first_cell;
+  Index num_cells = 0;
+};
+
+/// What one rank receives, sends, copies and fills; both ends of a message list its transfers in the same order.
+struct PullTable {
+  std::vector<PeerTransfers> receives;
+  std::vector<PeerTransfers> sends;
+  std::vector<Transfer> local;
+  std::vector<Filling> fillings;
+};
+
+/// Finds the owners of all needed cells and tells them. Collective; @throws `MapOutside` on all ranks.
+/// Cost: one message to each peer that owns needed cells, and one non-blocking barrier.
+[[nodiscard]] PullTable make_pull_table(Comm const& comm, PullDescription const& description);
+
+}  // namespace graticule::detail

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+#include <graticule/repartition/runtime.hpp>
+
+#include "kokkos_compat.hpp"
+
+#include <mpi.h>
+
+namespace graticule {
+
+Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) {
+  int started = 0;
+  MPI_Initialized(&started);
+  int level = MPI_THREAD_SINGLE;
+  if (started) {
+    check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  } else {
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+    owns_mpi_ = true;
+  }
+  if (level < MPI_THREAD_SERIALIZED) {
+    if (owns_mpi_) MPI_Finalize();
+    throw Error("ThreadLevel", "MPI gives thread level " + std::to_string(level) + ", MPI_THREAD_SERIALIZED (" +
+                                   std::to_string(MPI_THREAD_SERIALIZED) + ") is needed");
+  }
+  if (!Kokkos::is_initialized()) {
+    detail::start_kokkos(argc, argv, options.num_threads);
+    owns_kokkos_ = true;
+  }
+}
+
+Runtime::~Runtime() {
+  if (owns_kokkos_ && Kokkos::is_initialized()) Kokkos::finalize();
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (owns_mpi_ && !finalized) MPI_Finalize();
+}
+
+}  // namespace graticule

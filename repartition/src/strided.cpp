@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/strided.hpp>
+
+#include "element.hpp"
+#include "kokkos_compat.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace graticule::detail {
+
+Index StridedTask::num_elements() const noexcept {
+  Index result = 1;
+  for (int a = 0; a < ndim; ++a) result *= extent[std::size_t(a)];
+  return result;
+}
+
+namespace {
+
+struct Axis {
+  Index extent;
+  Index to;
+  Index from;
+};
+
+/// Slowest axis first: by distance in `to`, then in `from`; axes that do not move in `to` come last.
+bool slower(Axis const& a, Axis const& b) {
+  if ((a.to == 0) != (b.to == 0)) return b.to == 0;
+  if (std::abs(a.to) != std::abs(b.to)) return std::abs(a.to) > std::abs(b.to);
+  return std::abs(a.from) > std::abs(b.from);
+}
+
+bool mergeable(Axis const& outer, Axis const& inner) {
+  return (outer.to == 0) == (inner.to == 0) && outer.to == inner.to * inner.extent &&
+         outer.from == inner.from * inner.extent;
+}
+
+}  // namespace
+
+StridedTask make_strided(StridedOp op, DType dtype, Indices const& extents, void* to, Indices const& to_strides,
+                         void const* from, Indices const& from_strides, double value) {
+  std::array<Axis, max_ndim> axes{};
+  int count = 0;
+  bool empty = false;
+  for (int a = 0; a < extents.size(); ++a) {
+    if (extents[a] <= 0) empty = true;
+    if (extents[a] == 1) continue;
+    axes[std::size_t(count++)] = {extents[a], to_strides[a], op == StridedOp::fill ? 0 : from_strides[a]};
+  }
+  // Insertion sort: stable, and free of the warnings that std::sort draws on arrays this short.
+  for (int i = 1; i < count; ++i)
+    for (int j = i; j > 0 && slower(axes[std::size_t(j)], axes[std::size_t(j) - 1]); --j)
+      std::swap(axes[std::size_t(j)], axes[std::size_t(j) - 1]);
+  StridedTask task;
+  task.to = to;
+  task.from = from;
+  task.dtype = dtype;
+  task.op = op;
+  task.value = value;
+  if (empty) {
+    task.ndim = 1;
+    return task;
+  }
+  for (int i = 0; i < count; ++i) {
+    auto const& axis = axes[std::size_t(i)];
+    auto const last = std::size_t(task.ndim) - 1;
+    if (task.ndim > 0 &&
+        mergeable({task.extent[last], task.to_stride[last], task.from_stride[last]}, axis)) {
+      task.extent[last] *= axis.extent;
+      task.to_stride[last] = axis.to;
+      task.from_stride[last] = axis.from;
+    } else {
+      task.extent[last + 1] = axis.extent;
+      task.to_stride[last + 1] = axis.to;
+      task.from_stride[last + 1] = axis.from;
+      ++task.ndim;
+    }
+  }
+  for (int a = 0; a < task.ndim; ++a) task.num_sum_axes += task.to_stride[std::size_t(a)] == 0 ? 1 : 0;
+  return task;
+}
+
+namespace {
+
+/// Elements below which starting threads costs more than it saves.
+constexpr Index parallel_threshold = 65536;
+
+template <class T, StridedOp op>
+void run_row(T* to, T const* from, Index count, Index to_stride, Index from_stride, T value) {
+  if constexpr (op == StridedOp::copy) {
+    if (to_stride == 1 && from_stride == 1 && count >= 8) {
+      std::memcpy(to, from, std::size_t(count) * sizeof(T));
+      return;
+    }
+    for (Index i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+  } else if constexpr (op == StridedOp::fill) {
+    for (Index i = 0; i < count; ++i) to[i * to_stride] = value;
+  } else if (to_stride == 1 && from_stride == 1) {
+    for (Index i = 0; i < count; ++i) combine<op>(to[i], from[i]);
+  } else {
+    for (Index i = 0; i < count; ++i) combine<op>(to[i * to_stride], from[i * from_stride]);
+  }
+}
+
+/// Rows `[first, last)` of a task, where a row is its fastest axis.
+template <class T, StridedOp op>
+void run_rows(StridedTask const& task, Index first, Index last) {
+  auto const inner = std::size_t(task.ndim) - 1;
+  std::array<Index, max_ndim> at{};
+  Index to = 0;
+  Index from = 0;
+  Index rest = first;
+  for (int a = task.ndim - 2; a >= 0; --a) {
+    auto const k = std::size_t(a);
+    at[k] = rest % task.extent[k];
+    rest /= task.extent[k];
+    to += at[k] * task.to_stride[k];
+    from += at[k] * task.from_stride[k];
+  }
+  T const value = op == StridedOp::fill ? from_double<T>(task.value) : T{};
+  for (Index row = first; row < last; ++row) {
+    run_row<T, op>(static_cast<T*>(task.to) + to, static_cast<T const*>(task.from) + from, task.extent[inner],
+                   task.to_stride[inner], task.from_stride[inner], value);
+    for (int a = task.ndim - 2; a >= 0; --a) {
+      auto const k = std::size_t(a);
+      to += task.to_stride[k];
+      from += task.from_stride[k];
+      if (++at[k] < task.extent[k]) break;
+      to -= task.extent[k] * task.to_stride[k];
+      from -= task.extent[k] * task.from_stride[k];
+      at[k] = 0;
+    }
+  }
+}
+
+/// Splits one long row in two axes, so that threads can share it.
+StridedTask split_row(StridedTask const& task) {
+  constexpr Index piece = 16384;
+  if (task.ndim != 1 || task.num_sum_axes > 0 || task.extent[0] % piece != 0) return task;
+  StridedTask result = task;
+  result.ndim = 2;
+  result.extent = {task.extent[0] / piece, piece};
+  result.to_stride = {task.to_stride[0] * piece, task.to_stride[0]};
+  result.from_stride = {task.from_stride[0] * piece, task.from_stride[0]};
+  return result;
+}
+
+template <class T, StridedOp op>
+void run_task(StridedTask task) {
+  if (task.ndim == 0) {
+    task.ndim = 1;
+    task.extent[0] = 1;
+  }
+  Index const elements = task.num_elements();
+  if (elements == 0) return;
+  bool const parallel = elements >= parallel_threshold && host_concurrency() > 1;
+  if (parallel) task = split_row(task);
+  auto const inner = std::size_t(task.ndim) - 1;
+  Index const rows = elements / task.extent[inner];
+  // Rows that add to the same cells stay with one thread.
+  Index rows_together = 1;
+  for (int a = task.ndim - task.num_sum_axes; a < task.ndim - 1; ++a) rows_together *= task.extent[std::size_t(a)];
+  if (!parallel || rows == rows_together) {
+    run_rows<T, op>(task, 0, rows);
+    return;
+  }
+  Index const groups = rows / rows_together;
+  Index const chunks = std::min<Index>(groups, Index(host_concurrency()) * 4);
+  Kokkos::parallel_for("graticule::strided", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, chunks),
+                       [=](Index const chunk) {
+                         run_rows<T, op>(task, chunk * groups / chunks * rows_together,
+                                         (chunk + 1) * groups / chunks * rows_together);
+                       });
+  Kokkos::DefaultHostExecutionSpace().fence();
+}
+
+void run_copy(StridedTask const& task) {
+  switch (size_of(task.dtype)) {
+    case 1: return run_task<std::uint8_t, StridedOp::copy>(task);
+    case 2: return run_task<std::uint16_t, StridedOp::copy>(task);
+    case 4: return run_task<std::uint32_t, StridedOp::copy>(task);
+    case 8: return run_task<std::uint64_t, StridedOp::copy>(task);
+    default: return run_task<Complex<double>, StridedOp::copy>(task);
+  }
+}
+
+template <class T>
+void run_typed(StridedTask const& task) {
+  switch (task.op) {
+    case StridedOp::negate: return run_task<T, StridedOp::negate>(task);
+    case StridedOp::add: return run_task<T, StridedOp::add>(task);
+    case StridedOp::subtract: return run_task<T, StridedOp::subtract>(task);
+    case StridedOp::fill: return run_task<T, StridedOp::fill>(task);
+    case StridedOp::copy: return;
+  }
+}
+
+}  // namespace
+
+void run_strided_host(std::span<StridedTask const> tasks) {
+  for (auto const& task : tasks) {
+    if (task.op == StridedOp::copy) run_copy(task);
+    else with_type(task.dtype, [&]<class T>(T*) { run_typed<T>(task); });
+  }
+}
+
+namespace {
+
+using DeviceSpace = Kokkos::DefaultExecutionSpace;
+
+/// One thread for each cell of `to`; the sum axes run inside it, in order.
+template <class T>
+KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) {
+  Index to = 0;
+  Index from = 0;
+  int const num_free = task.ndim - task.num_sum_axes;
+  for (int a = num_free - 1; a >= 0; --a) {
+    Index const at = element % task.extent[a];
+    element /= task.extent[a];
+    to += at * task.to_stride[a];
+    from += at * task.from_stride[a];
+  }
+  Index terms = 1;
+  for (int a = num_free; a < task.ndim; ++a) terms *= task.extent[a];
+  T& cell = static_cast<T*>(task.to)[to];
+  for (Index term = 0; term < terms; ++term) {
+    Index source = from;
+    Index rest = term;
+    for (int a = task.ndim - 1; a >= num_free; --a) {
+      source += rest % task.extent[a] * task.from_stride[a];
+      rest /= task.extent[a];
+    }
+    T const* value = static_cast<T const*>(task.from) + source;
+    switch (task.op) {
+      case StridedOp::copy: cell = *value; break;
+      case StridedOp::negate: combine<StridedOp::negate>(cell, *value); break;
+      case StridedOp::add: combine<StridedOp::add>(cell, *value); break;
+      case StridedOp::subtract: combine<StridedOp::subtract>(cell, *value); break;
+      case StridedOp::fill: cell = from_double<T>(task.value); break;
+    }
+  }
+}
+
+Index num_threads_of(StridedTask const& task) {
+  Index result = 1;
+  for (int a = 0; a < task.ndim - task.num_sum_axes; ++a) result *= task.extent[std::size_t(a)];
+  return task.num_elements() == 0 ? 0 : result;
+}
+
+/// Runs `tasks`, which write different cells, as one launch.
+void launch(std::span<StridedTask const> tasks) {
+  if (tasks.empty()) return;
+  Kokkos::View<StridedTask*, DeviceSpace> device_tasks(
+      Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::tasks"), tasks.size());
+  Kokkos::View<Index*, DeviceSpace> device_ends(Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::ends"),
+                                                tasks.size());
+  auto const host_tasks = Kokkos::create_mirror_view(device_tasks);
+  auto const host_ends = Kokkos::create_mirror_view(device_ends);
+  Index total = 0;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    host_tasks(t) = tasks[t];
+    total += num_threads_of(tasks[t]);
+    host_ends(t) = total;
+  }
+  Kokkos::deep_copy(device_tasks, host_tasks);
+  Kokkos::deep_copy(device_ends, host_ends);
+  auto const num_tasks = Index(tasks.size());
+  Kokkos::parallel_for(
+      "graticule::strided", Kokkos::RangePolicy<DeviceSpace>(0, total), KOKKOS_LAMBDA(Index const thread) {
+        Index low = 0;
+        Index high = num_tasks - 1;
+        while (low < high) {
+          Index const middle = (low + high) / 2;
+          if (thread < device_ends(middle)) high = middle;
+          else low = middle + 1;
+        }
+        StridedTask const& task = device_tasks(low);
+        Index const element = low == 0 ? thread : thread - device_ends(low - 1);
+        with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
+      });
+  DeviceSpace().fence();
+}
+
+}  // namespace
+
+void run_strided_device(std::span<StridedTask const> tasks) {
+  std::size_t first = 0;
+  while (first < tasks.size()) {
+    auto const sums = [&](std::size_t t) {
+      return tasks[t].op == StridedOp::add || tasks[t].op == StridedOp::subtract;
+    };
+    std::size_t last = first + 1;
+    while (!sums(first) && last < tasks.size() && !sums(last)) ++last;
+    launch(tasks.subspan(first, last - first));
+    first = last;
+  }
+}
+
+}  // namespace graticule::detail

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "workspace.hpp"
+
+#include "kokkos_compat.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <utility>
+
+namespace graticule::detail {
+
+namespace {
+
+constexpr std::size_t segment_alignment = 16;
+constexpr std::size_t message_alignment = 64;
+/// Longest piece of a message in one MPI call, whose counts are `int`.
+constexpr std::size_t max_request_bytes = std::size_t(1) << 30U;
+
+std::size_t rounded_up(std::size_t bytes, std::size_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+
+bool is_oversubscribed(Comm const& comm) {
+  unsigned const cores = std::thread::hardware_concurrency();
+  return cores != 0 && unsigned(comm.num_node_ranks()) > cores;
+}
+
+}  // namespace
+
+Buffer::Buffer(std::size_t bytes, MemorySpace space) {
+  if (bytes == 0) return;
+  if constexpr (has_device) {
+    if (space == MemorySpace::device) {
+      device_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<Kokkos::DefaultExecutionSpace::memory_space>("graticule::buffer", bytes));
+    }
+  }
+  (void)space;
+  wire_ = static_cast<std::byte*>(std::aligned_alloc(message_alignment, rounded_up(bytes, message_alignment)));
+  if (wire_ == nullptr) throw std::bad_alloc();
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : wire_(std::exchange(other.wire_, nullptr)), device_(std::exchange(other.device_, nullptr)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(wire_, other.wire_);
+  std::swap(device_, other.device_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  std::free(wire_);
+  if constexpr (has_device) {
+    if (device_ && Kokkos::is_initialized()) Kokkos::kokkos_free<Kokkos::DefaultExecutionSpace::memory_space>(device_);
+  }
+}
+
+void Buffer::to_wire(std::size_t offset, std::size_t bytes) const {
+  if constexpr (has_device) {
+    if (device_ == nullptr || bytes == 0) return;
+    using Device = Kokkos::View<std::byte*, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+    using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+    Kokkos::deep_copy(Host(wire_ + offset, bytes), Device(device_ + offset, bytes));
+  }
+  (void)offset;
+  (void)bytes;
+}
+
+void Buffer::from_wire(std::size_t offset, std::size_t bytes) const {
+  if constexpr (has_device) {
+    if (device_ == nullptr || bytes == 0) return;
+    using Device = Kokkos::View<std::byte*, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+    using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+    Kokkos::deep_copy(Device(device_ + offset, bytes), Host(wire_ + offset, bytes));
+  }
+  (void)offset;
+  (void)bytes;
+}
+
+std::size_t MessageSet::offset(CallShape const& shape, Message const& message, int field, int transfer) const {
+  std::size_t at = message.offset;
+  auto const cells = std::size_t(message.peer->num_cells);
+  for (int f = 0; f < field; ++f) at += rounded_up(cells * std::size_t(shape.cell_bytes[std::size_t(f)]), segment_alignment);
+  return at + std::size_t(message.peer->first_cell[std::size_t(transfer)] * shape.cell_bytes[std::size_t(field)]);
+}
+
+namespace {
+
+using InitCall = int (*)(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+
+int init_send(void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
+  return MPI_Send_init(data, count, type, peer, tag, comm, request);
+}
+
+MessageSet make_messages(Comm const& comm, int tag, std::vector<PeerTransfers> const& peers, CallShape const& shape,
+                         InitCall init) {
+  MessageSet set;
+  std::size_t total = 0;
+  for (auto const& peer : peers) {
+    std::size_t bytes = 0;
+    for (Index const cell_bytes : shape.cell_bytes)
+      bytes += rounded_up(std::size_t(peer.num_cells) * std::size_t(cell_bytes), segment_alignment);
+    if (bytes == 0) continue;
+    set.messages.push_back({&peer, total, bytes, 0, 0, 0});
+    total += rounded_up(bytes, message_alignment);
+  }
+  set.buffer = Buffer(total, shape.space);
+  for (auto& message : set.messages) {
+    message.first_request = int(set.requests.size());
+    for (std::size_t done = 0; done < message.bytes; done += max_request_bytes) {
+      auto const bytes = std::min(max_request_bytes, message.bytes - done);
+      set.message_of_request.push_back(int(&message - set.messages.data()));
+      check_mpi(init(set.buffer.wire() + message.offset + done, int(bytes), MPI_BYTE, message.peer->peer, tag, comm.handle(),
+                     &set.requests.emplace_back(MPI_REQUEST_NULL)),
+                "MPI_Send_init or MPI_Recv_init");
+      ++message.num_requests;
+    }
+  }
+  return set;
+}
+
+}  // namespace
+
+Workspace::Workspace(Comm const& comm, int tag, PullTable const& table, CallShape call_shape) : shape(std::move(call_shape)) {
+  bool const forward = shape.direction == Direction::forward;
+  outgoing = make_messages(comm, tag, forward ? table.sends : table.receives, shape, init_send);
+  incoming = make_messages(comm, tag, forward ? table.receives : table.sends, shape, MPI_Recv_init);
+  indices_.resize(std::max(incoming.requests.size(), outgoing.requests.size()));
+  ended_.reserve(incoming.messages.size());
+  oversubscribed = is_oversubscribed(comm);
+}
+
+Workspace::~Workspace() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized) return;
+  for (auto* set : {&outgoing, &incoming})
+    for (auto& request : set->requests)
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+}
+
+void Workspace::start_receives() {
+  for (auto& message : incoming.messages) message.num_open = message.num_requests;
+  num_messages_open = int(incoming.messages.size());
+  auto& requests = incoming.requests;
+  if (!requests.empty()) check_mpi(MPI_Startall(int(requests.size()), requests.data()), "MPI_Startall");
+}
+
+void Workspace::start_send(int message) {
+  auto const& sent = outgoing.messages[std::size_t(message)];
+  outgoing.buffer.to_wire(sent.offset, sent.bytes);
+  auto* const first = outgoing.requests.data() + sent.first_request;
+  check_mpi(MPI_Startall(sent.num_requests, first), "MPI_Startall");
+}
+
+void Workspace::note_arrivals(int count) {
+  for (int i = 0; i < count; ++i) {
+    int const m = incoming.message_of_request[std::size_t(indices_[std::size_t(i)])];
+    auto& message = incoming.messages[std::size_t(m)];
+    if (--message.num_open > 0) continue;
+    --num_messages_open;
+    incoming.buffer.from_wire(message.offset, message.bytes);
+    ended_.push_back(m);
+  }
+}
+
+std::vector<int> const& Workspace::wait_some() {
+  ended_.clear();
+  while (ended_.empty() && num_messages_open > 0) {
+    int count = 0;
+    auto& requests = incoming.requests;
+    if (oversubscribed) {
+      check_mpi(MPI_Testsome(int(requests.size()), requests.data(), &count, indices_.data(), MPI_STATUSES_IGNORE), "MPI_Testsome");
+      if (count == 0) std::this_thread::yield();
+    } else {
+      check_mpi(MPI_Waitsome(int(requests.size()), requests.data(), &count, indices_.data(), MPI_STATUSES_IGNORE), "MPI_Waitsome");
+    }
+    note_arrivals(count);
+  }
+  return ended_;
+}
+
+bool Workspace::test() {
+  int done = 0;
+  auto& receives = incoming.requests;
+  // Request_get_status leaves the requests as they are, so that wait_some() still sees each arrival.
+  for (auto const& request : receives) {
+    check_mpi(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+    if (!done) return false;
+  }
+  for (auto const& request : outgoing.requests) {
+    check_mpi(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+    if (!done) return false;
+  }
+  return true;
+}
+
+void Workspace::wait_sends() {
+  auto& requests = outgoing.requests;
+  int done = requests.empty() ? 1 : 0;
+  while (oversubscribed && !done) {
+    check_mpi(MPI_Testall(int(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    if (!done) std::this_thread::yield();
+  }
+  if (!done) check_mpi(MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
+void Workspace::abandon() noexcept {
+  for (auto& request : incoming.requests)
+    if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+}
+
+}  // namespace graticule::detail
