@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The four kinds of target: a layer's library, an MPI test, a driver, a benchmark.
 
-# Sources that include torch/torch.h compile 5 times faster with it precompiled; one precompiled header serves all targets.
+# Sources that include torch/torch.h compile 3 times faster with it precompiled; one precompiled header serves all targets.
 function(graticule_use_torch_pch target)
   if(NOT TARGET graticule_torch_pch)
     set(source "${PROJECT_SOURCE_DIR}/scripts/cmake/torch_pch.cpp")
     add_library(graticule_torch_pch STATIC "${source}")
     target_link_libraries(graticule_torch_pch PRIVATE graticule_dep::torch graticule_dep::mpi Kokkos::kokkos)
     target_precompile_headers(graticule_torch_pch PRIVATE <torch/torch.h>)
-    # GCC refuses a precompiled header that was made with another -fPIC/-fPIE setting; ccache needs -fpch-preprocess.
-    target_compile_options(graticule_torch_pch PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+    # GCC uses a precompiled header only under the -fPIC and -Wpedantic that it was made with; ccache needs -fpch-preprocess.
+    target_compile_options(graticule_torch_pch PRIVATE -fPIC ${GRATICULE_WARNINGS} $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   endif()
   target_link_libraries(${target} PRIVATE Kokkos::kokkos)
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
