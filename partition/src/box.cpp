@@ -32,9 +32,11 @@ bool Box::empty() const noexcept {
 Index Box::num_cells() const {
   if (empty()) return 0;
   Index cells = 1;
-  for (int a = 0; a < ndim(); ++a)
-    if (__builtin_mul_overflow(cells, extent(a), &cells))
+  for (int a = 0; a < ndim(); ++a) {
+    Index extent = 0;
+    if (__builtin_sub_overflow(hi_[a], lo_[a], &extent) || __builtin_mul_overflow(cells, extent, &cells))
       throw Error("Overflow", "the box " + to_string(*this) + " holds more than 2^63 cells");
+  }
   return cells;
 }
 

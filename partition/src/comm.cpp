@@ -56,6 +56,7 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<State>()) {
   MPI_Initialized(&started);
   MPI_Finalized(&finalized);
   if (!started || finalized) throw Error("MpiNotStarted", "a communicator outside MPI_Init and MPI_Finalize");
+  if (parent == MPI_COMM_NULL) throw Error("NullCommunicator", "MPI_COMM_NULL: this rank is in no communicator");
   auto& s = *state_;
   check_mpi(MPI_Comm_dup(parent, &s.handle), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(s.handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -167,14 +168,15 @@ void run_agreed(Comm const& comm, std::function<void()> const& action) {
 }
 
 void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerprint, std::string const& described) {
-  auto const bits = Index(fingerprint >> 1U);
-  std::array<Index, 2> range{bits, -bits};
+  auto const upper = Index(fingerprint >> 32U);
+  auto const lower = Index(fingerprint & 0xffffffffU);
+  std::array<Index, 4> range{upper, -upper, lower, -lower};
   comm.max(range);
-  if (range[0] == -range[1]) return;
+  if (range[0] == -range[1] && range[2] == -range[3]) return;
   // The lowest rank that differs from rank 0 speaks.
-  std::array<Index, 1> first{bits};
-  check_mpi(MPI_Bcast(first.data(), 1, MPI_INT64_T, 0, comm.handle()), "MPI_Bcast");
-  std::array<Index, 1> other{bits != first[0] ? Index(comm.num_ranks() - comm.rank()) : 0};
+  std::uint64_t first = fingerprint;
+  check_mpi(MPI_Bcast(&first, 1, MPI_UINT64_T, 0, comm.handle()), "MPI_Bcast");
+  std::array<Index, 1> other{fingerprint != first ? Index(comm.num_ranks() - comm.rank()) : 0};
   comm.max(other);
   int const differing = comm.num_ranks() - int(other[0]);
   auto const text = "rank 0 has " + comm.broadcast(described, 0) + ", rank " + std::to_string(differing) + " has " +

@@ -22,7 +22,7 @@ namespace graticule {
 /// communicator that was handed in is never changed. Calls on one `Comm` come in the same order on all its ranks.
 class Comm {
  public:
-  /// Duplicates `parent`. Collective. @throws `MpiNotStarted`, `MpiError`
+  /// Duplicates `parent`. Collective. @throws `MpiNotStarted`, `NullCommunicator`, `MpiError`
   explicit Comm(MPI_Comm parent);
   /// Duplicate of `MPI_COMM_WORLD`.
   [[nodiscard]] static Comm world() { return Comm(MPI_COMM_WORLD); }
@@ -36,6 +36,7 @@ class Comm {
   [[nodiscard]] MPI_Comm handle() const noexcept;
 
   /// Ranks with equal `color` form a new communicator, ordered by `key`. Collective.
+  /// @throws `NullCommunicator` on a rank whose color is `MPI_UNDEFINED`, and on that rank only
   [[nodiscard]] Comm split(int color, int key) const;
 
   /// A message tag that no other plan on this communicator uses at the same time. Same call order on all ranks.
@@ -68,7 +69,7 @@ void agree(Comm const& comm, std::exception_ptr const& failure);
 void run_agreed(Comm const& comm, std::function<void()> const& action);
 
 /// Throws `rule` on all ranks unless `fingerprint` is the same on all; the text names two ranks that differ and their
-/// `described` values. Collective. Cost: one all-reduce of 2 integers when they agree.
+/// `described` values. Collective. Cost: one all-reduce of 4 integers when they agree.
 void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerprint, std::string const& described);
 
 }  // namespace graticule
