@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include "expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <utility>
+#include <vector>
+
+using namespace graticule;
+using graticule::test::rule_of;
+using graticule::test::thrown_by;
+
+namespace {
+
+using Random = std::mt19937_64;
+
+Index draw(Random& random, Index low, Index high) {
+  return std::uniform_int_distribution<Index>(low, high)(random);
+}
+
+Layout random_cuts(Random& random, int ndim) {
+  auto extents = Indices::filled(ndim, 1);
+  std::vector<Cuts> cuts;
+  for (int a = 0; a < ndim; ++a) {
+    extents[a] = draw(random, 1, 4);
+    std::vector<Index> sizes(std::size_t(extents[a]), 0);
+    for (auto& size : sizes) size = draw(random, 0, 4);
+    cuts.emplace_back(sizes);
+  }
+  return {ProcessGrid(extents), cuts};
+}
+
+/// Cuts `box` in two at random until `num_parts` parts are made; some of them stay empty.
+void bisect(Random& random, Box const& box, int num_parts, std::vector<Box>& parts) {
+  if (num_parts == 1) {
+    parts.push_back(box);
+    return;
+  }
+  int const axis = int(draw(random, 0, box.ndim() - 1));
+  Index const at = draw(random, box.lo(axis), std::max(box.lo(axis), box.hi(axis)));
+  Box low = box;
+  Box high = box;
+  low.set(axis, box.lo(axis), at);
+  high.set(axis, at, box.hi(axis));
+  int const num_low = int(draw(random, 1, num_parts - 1));
+  bisect(random, low, num_low, parts);
+  bisect(random, high, num_parts - num_low, parts);
+}
+
+Layout random_boxes(Random& random, int ndim) {
+  auto extents = Indices::filled(ndim, 0);
+  for (auto& e : extents) e = draw(random, 1, 8);
+  std::vector<Box> boxes;
+  bisect(random, Box::from_extents(extents), int(draw(random, 1, 7)), boxes);
+  std::shuffle(boxes.begin(), boxes.end(), random);
+  return Layout::from_boxes(extents, boxes);
+}
+
+Box random_query(Random& random, Layout const& layout) {
+  Box box(Indices::filled(layout.ndim(), 0), Indices::filled(layout.ndim(), 0));
+  for (int a = 0; a < layout.ndim(); ++a) {
+    Index const lo = draw(random, -2, layout.extent(a));
+    box.set(a, lo, lo + draw(random, 0, layout.extent(a) + 2));
+  }
+  return box;
+}
+
+void expect_owners_as_by_search(Random& random, Layout const& layout, int& num_hits) {
+  Index num_cells = 0;
+  for (int r = 0; r < layout.num_ranks(); ++r) num_cells += layout.owned(r).num_cells();
+  ASSERT_EQ(num_cells, layout.global().num_cells()) << to_string(layout);
+  for (int query = 0; query < 10; ++query) {
+    Box const box = random_query(random, layout);
+    std::vector<std::pair<int, Box>> expected;
+    for (int r = 0; r < layout.num_ranks(); ++r)
+      if (Box const part = intersection(layout.owned(r), box); !part.empty()) expected.emplace_back(r, part);
+    num_hits += int(expected.size());
+
+    std::vector<std::pair<int, Box>> found;
+    layout.for_each_owner(box, [&](int rank, Box const& part) { found.emplace_back(rank, part); });
+
+    ASSERT_EQ(found, expected) << to_string(box) << " in " << to_string(layout);
+  }
+}
+
+TEST(Layout, finds_the_owners_of_random_cuts) {
+  Random random(1);
+  int num_hits = 0;
+  for (int trial = 0; trial < 200; ++trial)
+    expect_owners_as_by_search(random, random_cuts(random, 1 + trial % 3), num_hits);
+  EXPECT_GT(num_hits, 1000);
+}
+
+TEST(Layout, finds_the_owners_of_random_boxes) {
+  Random random(2);
+  int num_hits = 0;
+  for (int trial = 0; trial < 200; ++trial)
+    expect_owners_as_by_search(random, random_boxes(random, 1 + trial % 3), num_hits);
+  EXPECT_GT(num_hits, 1000);
+}
+
+TEST(Layout, owns_the_documented_boxes) {
+  Layout const layout(ProcessGrid{4, 1}, Indices{241, 480});
+
+  ASSERT_EQ(layout.num_ranks(), 4);
+  EXPECT_EQ(layout.owned(0), Box({0, 0}, {61, 480}));
+  EXPECT_EQ(layout.owned(1), Box({61, 0}, {121, 480}));
+  EXPECT_EQ(layout.owned(3), Box({181, 0}, {241, 480}));
+  EXPECT_EQ(layout.global(), Box({0, 0}, {241, 480}));
+  EXPECT_EQ(layout.cuts(0)->sizes(), (std::vector<Index>{61, 60, 60, 60}));
+}
+
+TEST(Layout, puts_the_last_axis_of_the_grid_fastest) {
+  Layout const layout(ProcessGrid{2, 3}, {Cuts{1, 2}, Cuts{4, 5, 6}});
+
+  EXPECT_EQ(layout.owned(1), Box({0, 4}, {1, 9}));
+  EXPECT_EQ(layout.owned(3), Box({1, 0}, {3, 4}));
+}
+
+TEST(Layout, gives_nothing_to_ranks_beyond_its_description) {
+  Layout const cuts(ProcessGrid{2}, Indices{5});
+  Layout const boxes = Layout::from_boxes({5}, std::vector<Box>{Box({0}, {5})});
+
+  EXPECT_TRUE(cuts.owned(2).empty());
+  EXPECT_TRUE(boxes.owned(1).empty());
+  EXPECT_EQ(cuts.owned(7).ndim(), 1);
+  EXPECT_EQ(rule_of([&] { (void)cuts.owned(-1); }), "BadRank");
+}
+
+TEST(Layout, keeps_more_ranks_than_rows) {
+  Layout const layout(ProcessGrid{5, 1}, Indices{3, 4});
+
+  EXPECT_EQ(layout.owned(2), Box({2, 0}, {3, 4}));
+  EXPECT_TRUE(layout.owned(3).empty());
+  EXPECT_TRUE(layout.owned(4).empty());
+  EXPECT_EQ(layout.num_ranks(), 5);
+}
+
+TEST(Layout, refuses_cuts_that_do_not_fit_the_grid) {
+  EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2, 1}, {Cuts{1, 2}}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2}, Indices{3, 4}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2, 2}, {Cuts{1, 2}, Cuts{3}}); }), "CutsMismatch");
+  EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2}, Indices{-3}); }), "BadCuts");
+}
+
+TEST(Layout, refuses_boxes_that_overlap_and_names_the_ranks) {
+  std::vector<Box> const boxes{Box({0, 0}, {2, 4}), Box({2, 2}, {4, 4}), Box({1, 1}, {4, 2}), Box({2, 0}, {4, 1})};
+
+  auto const thrown = thrown_by([&] { (void)Layout::from_boxes({4, 4}, boxes); });
+
+  EXPECT_EQ(thrown.rule, "LayoutOverlap");
+  EXPECT_NE(thrown.given.find("0"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("2"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("[1, 2) x [1, 2)"), std::string::npos) << thrown.given;
+}
+
+TEST(Layout, refuses_every_gap_overlap_and_stray_box) {
+  struct Row {
+    char const* rule;
+    std::vector<Box> boxes;
+  };
+  std::vector<Row> const rows{
+      {"LayoutGap", {}},
+      {"LayoutGap", {Box({0, 0}, {4, 3})}},
+      {"LayoutGap", {Box({0, 0}, {2, 4}), Box({3, 0}, {4, 4})}},
+      {"LayoutGap", {Box({0, 0}, {5, 4})}},
+      {"LayoutGap", {Box({-1, 0}, {4, 4})}},
+      {"LayoutOverlap", {Box({0, 0}, {4, 4}), Box({0, 0}, {4, 4})}},
+      // As many cells as the global box, so counting alone sees nothing.
+      {"LayoutOverlap", {Box({0, 0}, {2, 4}), Box({1, 0}, {3, 4})}},
+      {"LayoutOverlap", {Box({0, 0}, {4, 2}), Box({3, 1}, {4, 4}), Box({0, 2}, {4, 3}), Box({0, 3}, {1, 4})}},
+      {"AxesMismatch", {Box({0}, {4})}},
+      {"AxesMismatch", {Box({0, 0}, {4, 4}), Box({0}, {0})}},
+      {"nothing was thrown", {Box({0, 0}, {2, 4}), Box({9, 9}, {9, 9}), Box({2, 0}, {4, 4})}},
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(rule_of([&] { (void)Layout::from_boxes({4, 4}, rows[i].boxes); }), rows[i].rule) << "row " << i;
+}
+
+// One cell moved from its owner to another one must never pass.
+TEST(Layout, refuses_a_random_tiling_with_one_box_moved) {
+  Random random(5);
+  int num_tried = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    Indices const extents{draw(random, 2, 6), draw(random, 2, 6)};
+    std::vector<Box> boxes;
+    bisect(random, Box::from_extents(extents), 5, boxes);
+    auto& box = boxes[std::size_t(draw(random, 0, 4))];
+    int const axis = int(draw(random, 0, 1));
+    if (box.empty()) continue;
+    Index const step = draw(random, 0, 1) == 0 ? 1 : -1;
+    box.set(axis, box.lo(axis) + step, box.hi(axis) + step);
+    ++num_tried;
+
+    auto const rule = rule_of([&] { (void)Layout::from_boxes(extents, boxes); });
+
+    ASSERT_TRUE(rule == "LayoutOverlap" || rule == "LayoutGap") << rule;
+  }
+  EXPECT_GT(num_tried, 50);
+}
+
+TEST(Layout, fingerprints_tell_layouts_apart_and_agree_among_ranks) {
+  auto const comm = Comm::world();
+  std::vector<Layout> const layouts{
+      {ProcessGrid{2, 1}, Indices{4, 6}},
+      {ProcessGrid{1, 2}, Indices{4, 6}},
+      {ProcessGrid{2, 1}, Indices{6, 4}},
+      {ProcessGrid{2, 1}, {Cuts{1, 3}, Cuts{6}}},
+      {ProcessGrid{2, 1}, {Cuts{3, 1}, Cuts{6}}},
+      {ProcessGrid{3, 1}, {Cuts{3, 1, 0}, Cuts{6}}},
+      Layout::from_boxes({4, 6}, std::vector{Box({0, 0}, {3, 6}), Box({3, 0}, {4, 6})}),
+      Layout::from_boxes({4, 6}, std::vector{Box({3, 0}, {4, 6}), Box({0, 0}, {3, 6})}),
+  };
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_NE(layouts[i].fingerprint(), layouts[j].fingerprint()) << i << " and " << j;
+    for (Index other : comm.gather_to_all(Index(layouts[i].fingerprint())))
+      EXPECT_EQ(other, Index(layouts[i].fingerprint()));
+  }
+  EXPECT_EQ(layouts[0].fingerprint(), Layout(ProcessGrid{2, 1}, {Cuts{2, 2}, Cuts{6}}).fingerprint());
+}
+
+TEST(Layout, tells_cuts_from_boxes) {
+  Layout const cuts(ProcessGrid{2, 1}, Indices{4, 6});
+  Layout const boxes = Layout::from_boxes({4, 6}, std::vector{cuts.owned(0), cuts.owned(1)});
+
+  ASSERT_NE(cuts.grid(), nullptr);
+  EXPECT_EQ(*cuts.grid(), ProcessGrid({2, 1}));
+  EXPECT_EQ(boxes.grid(), nullptr);
+  EXPECT_EQ(boxes.cuts(0), nullptr);
+  EXPECT_NE(to_string(cuts).find("2x1"), std::string::npos);
+}
+
+}  // namespace
