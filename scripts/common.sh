@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
 # Shared by scripts/setup, scripts/run and scripts/test; sourced, with the project folder as the current one.
 
 build=${GRATICULE_BUILD_DIR:-build}

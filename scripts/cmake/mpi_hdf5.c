@@ -8,12 +8,11 @@
 #error GRATICULE_HDF5_IS_SERIAL
 #endif
 
-int main(int argc, char** argv)
-{
-    MPI_Init(&argc, &argv);
-    hid_t const access = H5Pcreate(H5P_FILE_ACCESS);
-    int const failed = H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL) < 0 || H5DSis_scale(access) > 0;
-    H5Pclose(access);
-    MPI_Finalize();
-    return failed;
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  hid_t const access = H5Pcreate(H5P_FILE_ACCESS);
+  int const failed = H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL) < 0 || H5DSis_scale(access) > 0;
+  H5Pclose(access);
+  MPI_Finalize();
+  return failed;
 }

@@ -19,255 +19,232 @@ namespace {
 constexpr int skipped_status = 77;
 
 struct World {
-    MPI_Comm comm = MPI_COMM_NULL;
-    int rank = 0;
-    int num_ranks = 1;
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int num_ranks = 1;
 
-    std::string prefix() const
-    {
-        return "[rank " + std::to_string(rank) + "/" + std::to_string(num_ranks) + "] ";
-    }
+  std::string prefix() const { return "[rank " + std::to_string(rank) + "/" + std::to_string(num_ranks) + "] "; }
 };
 
 /// Seconds that a rank whose test failed waits for the others before it ends them all.
-double patience_seconds()
-{
-    char const* text = std::getenv("GRATICULE_TEST_PATIENCE");
-    return text != nullptr ? std::atof(text) : 15.0;
+double patience_seconds() {
+  char const* text = std::getenv("GRATICULE_TEST_PATIENCE");
+  return text != nullptr ? std::atof(text) : 15.0;
 }
 
-void print_failure(World const& world, std::string const& text)
-{
-    std::string lines;
-    std::string line;
-    for (char const c : text + "\n") {
-        if (c != '\n') {
-            line += c;
-            continue;
-        }
-        if (!line.empty()) {
-            lines += (world.num_ranks > 1 ? world.prefix() : std::string{}) + line + "\n";
-        }
-        line.clear();
+void print_failure(World const& world, std::string const& text) {
+  std::string lines;
+  std::string line;
+  for (char const c : text + "\n") {
+    if (c != '\n') {
+      line += c;
+      continue;
     }
-    std::fputs(lines.c_str(), stderr);
-    std::fflush(stderr);
+    if (!line.empty()) {
+      lines += (world.num_ranks > 1 ? world.prefix() : std::string{}) + line + "\n";
+    }
+    line.clear();
+  }
+  std::fputs(lines.c_str(), stderr);
+  std::fflush(stderr);
 }
 
 /// Number of ranks on which `failed` holds. Also the barrier between two tests. A rank that failed and finds that the
 /// others stay away (they wait inside the test for a message that never comes) ends the run.
-int agree_num_failed(World const& world, bool failed, std::string const& where)
-{
-    int const mine = failed ? 1 : 0;
-    int sum = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, world.comm, &request);
-    auto const begin = std::chrono::steady_clock::now();
-    auto pause = std::chrono::microseconds(0);
-    for (int done = 0;;) {
-        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        if (done != 0) {
-            return sum;
-        }
-        double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        if (failed && waited > patience_seconds()) {
-            print_failure(world, "failed in " + where + ", and other ranks did not finish it within " +
-                                     std::to_string(static_cast<int>(waited)) + " s: ending all ranks");
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        }
-        pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
-        std::this_thread::sleep_for(pause);
+int agree_num_failed(World const& world, bool failed, std::string const& where) {
+  int const mine = failed ? 1 : 0;
+  int sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, world.comm, &request);
+  auto const begin = std::chrono::steady_clock::now();
+  auto pause = std::chrono::microseconds(0);
+  for (int done = 0;;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done != 0) {
+      return sum;
     }
+    double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (failed && waited > patience_seconds()) {
+      print_failure(world, "failed in " + where + ", and other ranks did not finish it within " +
+                               std::to_string(static_cast<int>(waited)) + " s: ending all ranks");
+      MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 /// Passes events on to GoogleTest's printer on rank 0, prints failures of every rank, and keeps the ranks together.
 class MpiListener : public testing::TestEventListener {
-public:
-    MpiListener(World const& world, testing::TestEventListener* printer) : world_(world), printer_(printer) {}
+ public:
+  MpiListener(World const& world, testing::TestEventListener* printer) : world_(world), printer_(printer) {}
 
-    void OnTestProgramStart(testing::UnitTest const& unit) override
-    {
-        if (printer_) {
-            printer_->OnTestProgramStart(unit);
-        }
+  void OnTestProgramStart(testing::UnitTest const& unit) override {
+    if (printer_) {
+      printer_->OnTestProgramStart(unit);
     }
-    void OnTestIterationStart(testing::UnitTest const& unit, int iteration) override
-    {
-        if (printer_) {
-            printer_->OnTestIterationStart(unit, iteration);
-        }
+  }
+  void OnTestIterationStart(testing::UnitTest const& unit, int iteration) override {
+    if (printer_) {
+      printer_->OnTestIterationStart(unit, iteration);
     }
-    void OnEnvironmentsSetUpStart(testing::UnitTest const& unit) override
-    {
-        if (printer_) {
-            printer_->OnEnvironmentsSetUpStart(unit);
-        }
+  }
+  void OnEnvironmentsSetUpStart(testing::UnitTest const& unit) override {
+    if (printer_) {
+      printer_->OnEnvironmentsSetUpStart(unit);
     }
-    void OnEnvironmentsSetUpEnd(testing::UnitTest const& unit) override
-    {
-        if (printer_) {
-            printer_->OnEnvironmentsSetUpEnd(unit);
-        }
+  }
+  void OnEnvironmentsSetUpEnd(testing::UnitTest const& unit) override {
+    if (printer_) {
+      printer_->OnEnvironmentsSetUpEnd(unit);
     }
-    void OnTestSuiteStart(testing::TestSuite const& suite) override
-    {
-        if (printer_) {
-            printer_->OnTestSuiteStart(suite);
-        }
+  }
+  void OnTestSuiteStart(testing::TestSuite const& suite) override {
+    if (printer_) {
+      printer_->OnTestSuiteStart(suite);
     }
-    void OnTestStart(testing::TestInfo const& info) override
-    {
-        if (printer_) {
-            printer_->OnTestStart(info);
-        }
+  }
+  void OnTestStart(testing::TestInfo const& info) override {
+    if (printer_) {
+      printer_->OnTestStart(info);
     }
-    void OnTestPartResult(testing::TestPartResult const& result) override
-    {
-        if (result.failed()) {
-            std::string const file = result.file_name() != nullptr ? result.file_name() : "unknown file";
-            print_failure(world_, file + ":" + std::to_string(result.line_number()) + ": failure\n" + result.message());
-        } else if (printer_) {
-            printer_->OnTestPartResult(result);
-        }
+  }
+  void OnTestPartResult(testing::TestPartResult const& result) override {
+    if (result.failed()) {
+      std::string const file = result.file_name() != nullptr ? result.file_name() : "unknown file";
+      print_failure(world_, file + ":" + std::to_string(result.line_number()) + ": failure\n" + result.message());
+    } else if (printer_) {
+      printer_->OnTestPartResult(result);
     }
-    void OnTestEnd(testing::TestInfo const& info) override
-    {
-        bool const failed = info.result()->Failed();
-        int const num_failed = agree_num_failed(world_, failed, std::string(info.test_suite_name()) + "." + info.name());
-        if (num_failed > 0 && !failed) {
-            failed_elsewhere_ = true;
-            if (printer_) {
-                ADD_FAILURE() << "failed on " << num_failed << " of " << world_.num_ranks << " ranks, not on this one";
-            }
-        }
-        if (printer_) {
-            printer_->OnTestEnd(info);
-        }
+  }
+  void OnTestEnd(testing::TestInfo const& info) override {
+    bool const failed = info.result()->Failed();
+    int const num_failed = agree_num_failed(world_, failed, std::string(info.test_suite_name()) + "." + info.name());
+    if (num_failed > 0 && !failed) {
+      failed_elsewhere_ = true;
+      if (printer_) {
+        ADD_FAILURE() << "failed on " << num_failed << " of " << world_.num_ranks << " ranks, not on this one";
+      }
     }
-    void OnTestSuiteEnd(testing::TestSuite const& suite) override
-    {
-        if (printer_) {
-            printer_->OnTestSuiteEnd(suite);
-        }
+    if (printer_) {
+      printer_->OnTestEnd(info);
     }
-    void OnEnvironmentsTearDownStart(testing::UnitTest const& unit) override
-    {
-        if (printer_) {
-            printer_->OnEnvironmentsTearDownStart(unit);
-        }
+  }
+  void OnTestSuiteEnd(testing::TestSuite const& suite) override {
+    if (printer_) {
+      printer_->OnTestSuiteEnd(suite);
     }
-    void OnEnvironmentsTearDownEnd(testing::UnitTest const& unit) override
-    {
-        if (printer_) {
-            printer_->OnEnvironmentsTearDownEnd(unit);
-        }
+  }
+  void OnEnvironmentsTearDownStart(testing::UnitTest const& unit) override {
+    if (printer_) {
+      printer_->OnEnvironmentsTearDownStart(unit);
     }
-    void OnTestIterationEnd(testing::UnitTest const& unit, int iteration) override
-    {
-        if (printer_) {
-            printer_->OnTestIterationEnd(unit, iteration);
-        }
+  }
+  void OnEnvironmentsTearDownEnd(testing::UnitTest const& unit) override {
+    if (printer_) {
+      printer_->OnEnvironmentsTearDownEnd(unit);
     }
-    void OnTestProgramEnd(testing::UnitTest const& unit) override
-    {
-        if (printer_) {
-            printer_->OnTestProgramEnd(unit);
-        }
+  }
+  void OnTestIterationEnd(testing::UnitTest const& unit, int iteration) override {
+    if (printer_) {
+      printer_->OnTestIterationEnd(unit, iteration);
     }
+  }
+  void OnTestProgramEnd(testing::UnitTest const& unit) override {
+    if (printer_) {
+      printer_->OnTestProgramEnd(unit);
+    }
+  }
 
-    bool failed_elsewhere() const { return failed_elsewhere_; }
+  bool failed_elsewhere() const { return failed_elsewhere_; }
 
-private:
-    World world_;
-    std::unique_ptr<testing::TestEventListener> printer_; // rank 0 only
-    bool failed_elsewhere_ = false;
+ private:
+  World world_;
+  std::unique_ptr<testing::TestEventListener> printer_;  // rank 0 only
+  bool failed_elsewhere_ = false;
 };
 
 /// Ends all ranks on an exception that nobody caught (outside of a test, or through a noexcept function).
-[[noreturn]] void end_all_ranks()
-{
-    std::string text = "terminate without an active exception";
-    if (std::exception_ptr const active = std::current_exception()) {
-        try {
-            std::rethrow_exception(active);
-        } catch (std::exception const& error) {
-            text = error.what();
-        } catch (...) {
-            text = "an exception of unknown type";
-        }
+[[noreturn]] void end_all_ranks() {
+  std::string text = "terminate without an active exception";
+  if (std::exception_ptr const active = std::current_exception()) {
+    try {
+      std::rethrow_exception(active);
+    } catch (std::exception const& error) {
+      text = error.what();
+    } catch (...) {
+      text = "an exception of unknown type";
     }
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    std::fprintf(stderr, "[rank %d] uncaught: %s\n", rank, text.c_str());
-    std::fflush(stderr);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    std::abort();
+  }
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "[rank %d] uncaught: %s\n", rank, text.c_str());
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
 }
 
 /// True when the launcher started as many ranks as the test was registered with; a launcher of another MPI starts worlds
 /// of one rank, in which every test about exchange would pass.
-bool has_expected_size(World const& world)
-{
-    char const* expected = std::getenv("GRATICULE_TEST_NP");
-    if (expected == nullptr || std::atoi(expected) == world.num_ranks) {
-        return true;
-    }
-    std::fprintf(stderr, "The test asked for %s ranks and runs with %d: the launcher belongs to another MPI\n", expected,
-                 world.num_ranks);
-    return false;
+bool has_expected_size(World const& world) {
+  char const* expected = std::getenv("GRATICULE_TEST_NP");
+  if (expected == nullptr || std::atoi(expected) == world.num_ranks) {
+    return true;
+  }
+  std::fprintf(stderr, "The test asked for %s ranks and runs with %d: the launcher belongs to another MPI\n", expected,
+               world.num_ranks);
+  return false;
 }
 
-int run_tests(World const& world)
-{
-    // A shuffled order must be the same on every rank.
-    int seed = static_cast<int>(std::chrono::steady_clock::now().time_since_epoch().count() % 99999) + 1;
-    MPI_Bcast(&seed, 1, MPI_INT, 0, world.comm);
-    if (testing::GTEST_FLAG(random_seed) == 0) {
-        testing::GTEST_FLAG(random_seed) = seed;
-    }
-    if (world.rank != 0) {
-        testing::GTEST_FLAG(output) = ""; // one report file
-    }
-    auto& listeners = testing::UnitTest::GetInstance()->listeners();
-    std::unique_ptr<testing::TestEventListener> printer(listeners.Release(listeners.default_result_printer()));
-    auto* listener = new MpiListener(world, world.rank == 0 ? printer.release() : nullptr);
-    listeners.Append(listener);
+int run_tests(World const& world) {
+  // A shuffled order must be the same on every rank.
+  int seed = static_cast<int>(std::chrono::steady_clock::now().time_since_epoch().count() % 99999) + 1;
+  MPI_Bcast(&seed, 1, MPI_INT, 0, world.comm);
+  if (testing::GTEST_FLAG(random_seed) == 0) {
+    testing::GTEST_FLAG(random_seed) = seed;
+  }
+  if (world.rank != 0) {
+    testing::GTEST_FLAG(output) = "";  // one report file
+  }
+  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  std::unique_ptr<testing::TestEventListener> printer(listeners.Release(listeners.default_result_printer()));
+  auto* listener = new MpiListener(world, world.rank == 0 ? printer.release() : nullptr);
+  listeners.Append(listener);
 
-    int status = RUN_ALL_TESTS() != 0 || listener->failed_elsewhere() ? 1 : 0;
-    auto const& unit = *testing::UnitTest::GetInstance();
-    if (unit.test_to_run_count() == 0 && !testing::GTEST_FLAG(list_tests)) {
-        print_failure(world, "no test was run");
-        status = 1;
-    } else if (status == 0 && unit.test_to_run_count() > 0 && unit.skipped_test_count() == unit.test_to_run_count()) {
-        status = skipped_status;
-    }
-    // A failure anywhere beats a skip elsewhere.
-    int const mine[2] = {status == 1 ? 1 : 0, status};
-    int all[2] = {0, 0};
-    MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, world.comm);
-    return all[0] != 0 ? 1 : all[1];
+  int status = RUN_ALL_TESTS() != 0 || listener->failed_elsewhere() ? 1 : 0;
+  auto const& unit = *testing::UnitTest::GetInstance();
+  if (unit.test_to_run_count() == 0 && !testing::GTEST_FLAG(list_tests)) {
+    print_failure(world, "no test was run");
+    status = 1;
+  } else if (status == 0 && unit.test_to_run_count() > 0 && unit.skipped_test_count() == unit.test_to_run_count()) {
+    status = skipped_status;
+  }
+  // A failure anywhere beats a skip elsewhere.
+  int const mine[2] = {status == 1 ? 1 : 0, status};
+  int all[2] = {0, 0};
+  MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, world.comm);
+  return all[0] != 0 ? 1 : all[1];
 }
 
-} // namespace
+}  // namespace
 
-int main(int argc, char** argv)
-{
-    int provided = MPI_THREAD_SINGLE;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
-    std::set_terminate(end_all_ranks);
-    World world;
-    MPI_Comm_dup(MPI_COMM_WORLD, &world.comm);
-    MPI_Comm_rank(world.comm, &world.rank);
-    MPI_Comm_size(world.comm, &world.num_ranks);
+int main(int argc, char** argv) {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  std::set_terminate(end_all_ranks);
+  World world;
+  MPI_Comm_dup(MPI_COMM_WORLD, &world.comm);
+  MPI_Comm_rank(world.comm, &world.rank);
+  MPI_Comm_size(world.comm, &world.num_ranks);
 
-    int status = 1;
-    if (has_expected_size(world)) {
-        testing::InitGoogleTest(&argc, argv);
-        Kokkos::initialize(argc, argv);
-        status = run_tests(world);
-        Kokkos::finalize();
-    }
-    MPI_Comm_free(&world.comm);
-    MPI_Finalize();
-    return status;
+  int status = 1;
+  if (has_expected_size(world)) {
+    testing::InitGoogleTest(&argc, argv);
+    Kokkos::initialize(argc, argv);
+    status = run_tests(world);
+    Kokkos::finalize();
+  }
+  MPI_Comm_free(&world.comm);
+  MPI_Finalize();
+  return status;
 }
