@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A simulation code's view of the installed engine: the halo of a periodic field divided by rows.
+#include <graticule/halo/plan.hpp>
+#include <graticule/repartition/runtime.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+using namespace graticule;
+
+int main(int argc, char** argv) {
+  Runtime const runtime(argc, argv);
+  Comm const comm = Comm::world();
+  Layout const layout(ProcessGrid({comm.num_ranks(), 1}), {7, 4});
+  HaloPlan const plan(comm, layout, {{1, 1}, {1, 1}}, Boundary::uniform(2, Edge::periodic));
+
+  Box const& local = plan.local();
+  std::vector<double> cells(std::size_t(local.num_cells()), std::nan(""));
+  auto const cell = [&](Index i, Index j) -> double& {
+    return cells[std::size_t((i - local.lo(0)) * local.extent(1) + j - local.lo(1))];
+  };
+  for (Index i = plan.owned().lo(0); i < plan.owned().hi(0); ++i)
+    for (Index j = 0; j < 4; ++j) cell(i, j) = double(4 * i + j);
+  plan.exchange(field_view(cells.data(), {local.extent(0), local.extent(1)}, 2));
+
+  std::vector<double> wrong{0};
+  for (Index i = local.lo(0); i < local.hi(0); ++i)
+    for (Index j = local.lo(1); j < local.hi(1); ++j)
+      if (cell(i, j) != double(4 * ((i + 7) % 7) + (j + 4) % 4)) wrong[0] += 1;
+  comm.sum(wrong);
+  if (comm.rank() == 0 && wrong[0] == 0) std::printf("engine: %d ranks agree\n", comm.num_ranks());
+  return wrong[0] == 0 ? 0 : 1;
+}
