@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/indices.hpp>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace graticule {
+
+/// How a value lies in a file. `other` stands for types that hold no single number.
+enum class ValueType { i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, text, other };
+
+[[nodiscard]] std::string_view to_string(ValueType type) noexcept;
+/// Bytes of one value; 0 for `text` and `other`.
+[[nodiscard]] int size_in_bytes(ValueType type) noexcept;
+
+/// A named value of a variable or of the file, such as `units`. Several strings are joined by newlines.
+struct Attribute {
+  std::string name;
+  ValueType type = ValueType::text;
+  std::variant<std::string, std::vector<Index>, std::vector<double>> value;
+
+  [[nodiscard]] static Attribute of_text(std::string name, std::string text);
+  [[nodiscard]] static Attribute of_number(std::string name, double number, ValueType type = ValueType::f64);
+  /// The text, or nothing for a number.
+  [[nodiscard]] std::string text() const;
+  /// The numbers as double; none for a text.
+  [[nodiscard]] std::vector<double> numbers() const;
+
+  friend bool operator==(Attribute const&, Attribute const&) = default;
+};
+
+/// A named axis that variables share. Its coordinate, if any, is the variable of the same name.
+struct Dimension {
+  std::string name;
+  Index extent = 0;
+  bool is_unlimited = false;
+
+  friend bool operator==(Dimension const&, Dimension const&) = default;
+};
+
+/// One step of the pipeline that a chunk passed through when it was written.
+struct Filter {
+  int id = 0;
+  std::string name;
+  std::vector<Index> parameters;
+  bool available = false;  ///< this program can undo it
+
+  friend bool operator==(Filter const&, Filter const&) = default;
+};
+
+/// A variable as it lies in the file.
+struct Variable {
+  std::string name;  ///< with the groups before it, such as `forecast/z`
+  std::vector<std::string> dimensions;  ///< one name per axis; empty where the file gives none
+  Indices extents;
+  ValueType type = ValueType::other;
+  bool is_big_endian = false;
+  Indices chunk;  ///< no axes when stored in one piece
+  std::vector<Filter> filters;
+  std::vector<Attribute> attributes;
+  std::string refusal;  ///< why it cannot be read; empty when it can
+
+  [[nodiscard]] int ndim() const noexcept { return extents.size(); }
+  /// `nullptr` when there is none.
+  [[nodiscard]] Attribute const* attribute(std::string_view attribute_name) const noexcept;
+  /// Empty when there is none or when it is a number.
+  [[nodiscard]] std::string text(std::string_view attribute_name) const;
+  /// Axis with that dimension, -1 when there is none.
+  [[nodiscard]] int axis(std::string_view dimension) const noexcept;
+
+  friend bool operator==(Variable const&, Variable const&) = default;
+};
+
+/// `z(month=2, level=3, latitude=241, longitude=480)`
+[[nodiscard]] std::string to_string(Variable const& variable);
+
+/// What a file holds, in the order in which it was made; no field data.
+struct FileContents {
+  std::filesystem::path path;
+  std::vector<Dimension> dimensions;
+  std::vector<Variable> variables;  ///< coordinates too
+  std::vector<Attribute> attributes;
+
+  /// `nullptr` when there is none.
+  [[nodiscard]] Variable const* find(std::string_view name) const noexcept;
+  /// @throws `MissingVariable` (input), which names the variables that are there
+  [[nodiscard]] Variable const& variable(std::string_view name) const;
+  /// The one-axis variable of that dimension's own name, `nullptr` when there is none.
+  [[nodiscard]] Variable const* coordinate(std::string_view dimension) const noexcept;
+};
+
+/// Axes of a variable that run along the meridians and along the parallels.
+struct HorizontalAxes {
+  int latitude = -1;
+  int longitude = -1;
+
+  friend bool operator==(HorizontalAxes const&, HorizontalAxes const&) = default;
+};
+
+/// Finds the latitude and longitude axes by the coordinate's `standard_name`, then by its `units` (`degrees_north`,
+/// `degrees_east` and their CF spellings), then by the dimension's name (`lat`, `latitude`, `grid_yt`, ...).
+/// @throws `NoLatitude`, `NoLongitude` (input) when there is none or more than one, and for curvilinear grids
+[[nodiscard]] HorizontalAxes horizontal_axes(FileContents const& contents, Variable const& variable);
+
+/// Whether filters that HDF5 would load from shared objects may run. Anyone who can write to the plugin folder can
+/// make a program run their code, so the default is no.
+enum class FilterPlugins { refused, allowed };
+
+/// Lists a netCDF-4 or HDF5 file. Serial; needs no MPI.
+/// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `Netcdf3File`, `ForeignFile`, `BrokenFile` (input)
+[[nodiscard]] FileContents read_contents(std::filesystem::path const& path,
+                                         FilterPlugins plugins = FilterPlugins::refused);
+
+}  // namespace graticule

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+#include <graticule/partition/box.hpp>
+#include <graticule/partition/comm.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace graticule {
+
+struct FieldFileOptions {
+  /// Most bytes that one rank moves in one call of MPI: larger boxes are read in several rounds.
+  Index piece_bytes = Index(256) << 20;
+  FilterPlugins plugins = FilterPlugins::refused;
+};
+
+/// A netCDF-4 or HDF5 file, open for reading by all ranks of a communicator.
+///
+/// Rank 0 lists and checks the file, the others get the list from it; so every broken file is one error, the same on
+/// all ranks. A file is one more layout with one owner: each rank names the box that it needs.
+///
+/// Values follow the CF conventions: `packed * scale_factor + add_offset`, computed in double and rounded once to the
+/// caller's type; cells equal to `_FillValue` or `missing_value`, compared before unpacking, become NaN. Chunks,
+/// filters and byte order do not change a bit of the result. Rows come in the order of the file: see `coordinate`.
+///
+/// Example: 3 ranks read `z(month=2, level=3, latitude=241, longitude=480)`, rank 1 the box [0, 2) x [0, 3) x [81, 161)
+/// x [0, 480): it gets 2 * 3 * 80 * 480 values, the last axis fastest.
+class FieldFile {
+ public:
+  /// Collective. @throws as `read_contents`, on all ranks alike
+  FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options = {});
+  FieldFile(FieldFile&&) noexcept;
+  FieldFile& operator=(FieldFile&&) noexcept;
+  /// Closes the file: collective. While an exception unwinds one rank alone, the file is left to MPI's end instead.
+  ~FieldFile();
+
+  [[nodiscard]] FileContents const& contents() const noexcept;
+  /// @throws `MissingVariable` (input)
+  [[nodiscard]] Variable const& variable(std::string_view name) const { return contents().variable(name); }
+  /// Latitude and longitude axes of a variable. @throws as the free function, `MissingVariable`
+  [[nodiscard]] HorizontalAxes horizontal_axes(std::string_view name) const;
+  /// Values of the coordinate variable of a dimension, all of them on every rank. Collective.
+  /// @throws `NoCoordinate` (input) when the dimension has none
+  [[nodiscard]] std::vector<double> coordinate(std::string_view dimension) const;
+
+  /// Reads the cells of `box` of a variable into `values`, in row-major order. Collective; each rank names its own box,
+  /// an empty one too. Blocks until this rank's values are there.
+  /// @pre `name` is the same on all ranks
+  /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
+  /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one
+  /// Cost: three small all-reduces, one collective read per `piece_bytes`; a staging buffer of up to `piece_bytes` when
+  /// the stored type is not the memory's.
+  void read(std::string_view name, Box const& box, std::span<float> values) const;
+  void read(std::string_view name, Box const& box, std::span<double> values) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace graticule

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Lists what a netCDF-4 or HDF5 file holds, by serial HDF5 calls.
+#include "catalogue.hpp"
+#include "hdf5.hpp"
+#include "signature.hpp"
+#include "types.hpp"
+
+#include <graticule/field_io/contents.hpp>
+
+#include <hdf5_hl.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace graticule {
+
+namespace {
+
+namespace h5 = detail::h5;
+
+constexpr int deepest_group = 32;
+constexpr std::size_t most_objects = 200000;
+constexpr std::string_view no_variable = "This is a netCDF dimension but not a netCDF variable.";
+constexpr std::string_view clash_prefix = "_nc4_non_coord_";
+
+/// A link that was met, in the order of the file.
+struct Met {
+  std::string path;     ///< from the root, without the first slash
+  haddr_t address = 0;  ///< of the dataset; 0 when the link leads elsewhere
+  std::string refusal;  ///< set when the link leads out of the file
+};
+
+std::string shown_name(std::string const& path) {
+  auto const base = path.rfind('/') + 1;  // 0 without a slash
+  if (std::string_view(path).substr(base).starts_with(clash_prefix))
+    return path.substr(0, base) + path.substr(base + clash_prefix.size());
+  return path;
+}
+
+class Listing {
+ public:
+  explicit Listing(hid_t file) : file_(file) {}
+
+  void walk() {
+    h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
+    H5O_info_t info{};
+    h5::check(H5Oget_info2(root.get(), &info, H5O_INFO_BASIC), "H5Oget_info2");
+    groups_.insert(info.addr);
+    walk(root.get(), "", 0);
+  }
+
+  detail::Catalogue catalogue(std::filesystem::path const& path) {
+    detail::Catalogue catalogue;
+    auto& result = catalogue.contents;
+    result.path = path;
+    h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
+    result.attributes = h5::read_attributes(root.get());
+    for (auto const& met : met_) find_dimension(met);
+    order_dimensions(result);
+    for (auto const& met : met_)
+      if (auto variable = describe(met)) {
+        result.variables.push_back(std::move(*variable));
+        catalogue.addresses.push_back(met.address);
+      }
+    return catalogue;
+  }
+
+ private:
+  struct Scale {
+    Dimension dimension;
+    Index id = -1;
+    std::size_t order = 0;
+    bool is_variable = true;
+  };
+
+  void walk(hid_t group, std::string const& prefix, int depth) {
+    if (depth > deepest_group) throw Error("BrokenFile", "groups lie more than " + std::to_string(deepest_group) + " deep");
+    h5::Properties const properties(h5::check(H5Gget_create_plist(group), "H5Gget_create_plist"));
+    unsigned order = 0;
+    h5::check(H5Pget_link_creation_order(properties.get(), &order), "H5Pget_link_creation_order");
+    auto const index = (order & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+    H5G_info_t info{};
+    h5::check(H5Gget_info(group, &info), "H5Gget_info");
+    for (hsize_t i = 0; i < info.nlinks; ++i) {
+      auto const size = h5::check(
+          H5Lget_name_by_idx(group, ".", index, H5_ITER_INC, i, nullptr, 0, H5P_DEFAULT), "H5Lget_name_by_idx");
+      std::string name(std::size_t(size) + 1, '\0');
+      h5::check(H5Lget_name_by_idx(group, ".", index, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT),
+                "H5Lget_name_by_idx");
+      name.resize(std::size_t(size));
+      follow(group, name, prefix + name, depth);
+    }
+  }
+
+  void follow(hid_t group, std::string const& name, std::string const& path, int depth) {
+    if (met_.size() > most_objects) throw Error("BrokenFile", "it holds more than " + std::to_string(most_objects) + " objects");
+    H5L_info_t link{};
+    h5::check(H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT), "H5Lget_info");
+    if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT) {
+      met_.push_back({path, 0, link.type == H5L_TYPE_EXTERNAL ? "it is a link to another file, and such links are not followed"
+                                                              : "it is a link of a user-defined kind"});
+      return;
+    }
+    h5::Object const object(link.type == H5L_TYPE_SOFT ? open_soft(group, name) : H5Oopen(group, name.c_str(), H5P_DEFAULT));
+    if (!object) {
+      if (link.type == H5L_TYPE_SOFT) return;
+      throw Error("BrokenFile", "object " + path + " cannot be opened: " + h5::error_text());
+    }
+    H5O_info_t info{};
+    h5::check(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC), "H5Oget_info2");
+    if (info.type == H5O_TYPE_DATASET) {
+      met_.push_back({path, info.addr, ""});
+      names_.try_emplace(info.addr, shown_name(path));
+    } else if (info.type == H5O_TYPE_GROUP && groups_.insert(info.addr).second) {
+      walk(object.get(), path + "/", depth + 1);
+    }
+  }
+
+  /// Opens what a soft link leads to, unless an external link lies on the way.
+  static hid_t open_soft(hid_t group, std::string const& name) {
+    h5::Properties const access(h5::check(H5Pcreate(H5P_LINK_ACCESS), "H5Pcreate"));
+    h5::check(H5Pset_elink_cb(access.get(), refuse_external, nullptr), "H5Pset_elink_cb");
+    return H5Oopen(group, name.c_str(), access.get());
+  }
+
+  static herr_t refuse_external(char const*, char const*, char const*, char const*, unsigned*, hid_t, void*) {
+    return -1;
+  }
+
+  [[nodiscard]] h5::Object open(Met const& met) const {
+    return h5::Object(h5::check(H5Oopen_by_addr(file_, met.address), "H5Oopen_by_addr"));
+  }
+
+  static bool is_scale(hid_t dataset) { return H5DSis_scale(dataset) > 0; }
+
+  void find_dimension(Met const& met) {
+    if (met.address == 0) return;
+    auto const dataset = open(met);
+    if (!is_scale(dataset.get()) || scales_.contains(met.address)) return;
+    h5::Space const space(h5::check(H5Dget_space(dataset.get()), "H5Dget_space"));
+    std::array<hsize_t, H5S_MAX_RANK> extents{};
+    std::array<hsize_t, H5S_MAX_RANK> limits{};
+    int const ndim = H5Sget_simple_extent_dims(space.get(), extents.data(), limits.data());
+    if (ndim < 1 || extents[0] > hsize_t(std::numeric_limits<Index>::max())) return;
+    Scale scale;
+    scale.dimension = {names_.at(met.address), Index(extents[0]), limits[0] == H5S_UNLIMITED};
+    scale.order = scales_.size();
+    auto const name = h5::read_attribute(dataset.get(), "NAME");
+    scale.is_variable = !name || !name->text().starts_with(no_variable);
+    if (auto const id = h5::read_attribute(dataset.get(), "_Netcdf4Dimid"); id && !id->numbers().empty())
+      scale.id = Index(id->numbers().front());
+    scales_.emplace(met.address, std::move(scale));
+  }
+
+  void order_dimensions(FileContents& result) const {
+    std::vector<Scale const*> scales;
+    for (auto const& [address, scale] : scales_) scales.push_back(&scale);
+    std::sort(scales.begin(), scales.end(),
+              [](auto const* a, auto const* b) { return std::pair(a->id, a->order) < std::pair(b->id, b->order); });
+    for (auto const* scale : scales) result.dimensions.push_back(scale->dimension);
+  }
+
+  std::optional<Variable> describe(Met const& met) {
+    Variable variable;
+    variable.name = shown_name(met.path);
+    if (met.address == 0) {
+      variable.refusal = met.refusal;
+      return variable;
+    }
+    auto const scale = scales_.find(met.address);
+    if (scale != scales_.end() && !scale->second.is_variable) return {};
+    auto const dataset = open(met);
+    h5::Type const type(h5::check(H5Dget_type(dataset.get()), "H5Dget_type"));
+    auto const stored = h5::stored_type(type.get());
+    variable.type = stored.type;
+    variable.is_big_endian = stored.is_big_endian;
+    if (size_in_bytes(stored.type) == 0) variable.refusal = "it holds " + stored.described + ", not numbers";
+    describe_extents(dataset.get(), variable);
+    describe_storage(dataset.get(), variable);
+    variable.attributes = h5::read_attributes(dataset.get());
+    name_axes(dataset.get(), met, variable);
+    return variable;
+  }
+
+  static void describe_extents(hid_t dataset, Variable& variable) {
+    h5::Space const space(h5::check(H5Dget_space(dataset), "H5Dget_space"));
+    if (H5Sget_simple_extent_type(space.get()) == H5S_NULL) {
+      variable.refusal = "it holds no values";
+      return;
+    }
+    std::array<hsize_t, H5S_MAX_RANK> extents{};
+    int const ndim =
+        h5::check(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), "H5Sget_simple_extent_dims");
+    if (ndim > max_ndim) {
+      variable.refusal = "it has " + std::to_string(ndim) + " axes, at most " + std::to_string(max_ndim) + " can be read";
+      return;
+    }
+    hsize_t bytes = 8;
+    bool overflows = false;
+    for (int axis = 0; axis < ndim; ++axis) {
+      auto const extent = extents[std::size_t(axis)];
+      constexpr auto most = hsize_t(std::numeric_limits<Index>::max());
+      overflows = overflows || extent > most || (extent != 0 && bytes > most / extent);
+      if (!overflows) bytes *= std::max<hsize_t>(extent, 1);
+      variable.extents.push_back(Index(std::min(extent, most)));
+    }
+    if (overflows) variable.refusal = "its extents multiply to more than 2^63 bytes";
+  }
+
+  static void describe_storage(hid_t dataset, Variable& variable) {
+    h5::Properties const properties(h5::check(H5Dget_create_plist(dataset), "H5Dget_create_plist"));
+    auto const layout = h5::check(H5Pget_layout(properties.get()), "H5Pget_layout");
+    if (layout == H5D_VIRTUAL)
+      variable.refusal = "it is a virtual dataset, put together from other files; read those, or copy it into one file "
+                         "(for example with h5py: out[name] = file[name][...])";
+    if (h5::check(H5Pget_external_count(properties.get()), "H5Pget_external_count") > 0)
+      variable.refusal = "its values lie in another file, and such files are not followed";
+    if (layout == H5D_CHUNKED && variable.ndim() > 0) {
+      std::array<hsize_t, H5S_MAX_RANK> chunk{};
+      int const ndim = h5::check(H5Pget_chunk(properties.get(), H5S_MAX_RANK, chunk.data()), "H5Pget_chunk");
+      for (int axis = 0; axis < std::min(ndim, max_ndim); ++axis) variable.chunk.push_back(Index(chunk[std::size_t(axis)]));
+    }
+    int const num_filters = h5::check(H5Pget_nfilters(properties.get()), "H5Pget_nfilters");
+    for (int i = 0; i < num_filters; ++i) describe_filter(properties.get(), unsigned(i), variable);
+  }
+
+  static void describe_filter(hid_t properties, unsigned i, Variable& variable) {
+    unsigned flags = 0;
+    std::array<unsigned, 32> parameters{};
+    std::size_t count = parameters.size();
+    std::array<char, 128> name{};
+    unsigned config = 0;
+    auto const id = h5::check(H5Pget_filter2(properties, i, &flags, &count, parameters.data(), name.size() - 1,
+                                             name.data(), &config),
+                              "H5Pget_filter2");
+    Filter filter;
+    filter.id = int(id);
+    filter.name = name.data();
+    for (std::size_t k = 0; k < std::min(count, parameters.size()); ++k) filter.parameters.push_back(parameters[k]);
+    filter.available = H5Zfilter_avail(id) > 0;
+    if (filter.name.empty()) filter.name = std::to_string(id);
+    if (!filter.available)
+      variable.refusal = "it is stored with the filter '" + filter.name + "' (number " + std::to_string(filter.id) +
+                         "), which this program lacks; rewrite it with `nccopy -F none`";
+    variable.filters.push_back(std::move(filter));
+  }
+
+  void name_axes(hid_t dataset, Met const& met, Variable& variable) const {
+    variable.dimensions.assign(std::size_t(variable.ndim()), "");
+    if (auto const scale = scales_.find(met.address); scale != scales_.end() && variable.ndim() == 1) {
+      variable.dimensions[0] = scale->second.dimension.name;
+      return;
+    }
+    for (int axis = 0; axis < variable.ndim(); ++axis) {
+      if (H5DSget_num_scales(dataset, unsigned(axis)) <= 0) continue;
+      haddr_t address = 0;
+      H5DSiterate_scales(dataset, unsigned(axis), nullptr, keep_address, &address);
+      if (auto const found = names_.find(address); found != names_.end())
+        variable.dimensions[std::size_t(axis)] = found->second;
+    }
+    name_axes_by_ids(dataset, variable);
+  }
+
+  static herr_t keep_address(hid_t, unsigned, hid_t scale, void* data) {
+    H5O_info_t info{};
+    if (H5Oget_info2(scale, &info, H5O_INFO_BASIC) >= 0) *static_cast<haddr_t*>(data) = info.addr;
+    return 1;  // the first scale names the axis
+  }
+
+  /// netCDF-4 cannot attach scales to a coordinate of several axes, and lists dimension numbers there instead.
+  void name_axes_by_ids(hid_t dataset, Variable& variable) const {
+    auto const ids = h5::read_attribute(dataset, "_Netcdf4Coordinates");
+    if (!ids || ids->numbers().size() != std::size_t(variable.ndim())) return;
+    for (int axis = 0; axis < variable.ndim(); ++axis) {
+      auto& name = variable.dimensions[std::size_t(axis)];
+      auto const id = Index(ids->numbers()[std::size_t(axis)]);
+      for (auto const& [address, scale] : scales_)
+        if (name.empty() && scale.id == id) name = scale.dimension.name;
+    }
+  }
+
+  hid_t file_;
+  std::vector<Met> met_;
+  std::set<haddr_t> groups_;
+  std::map<haddr_t, std::string> names_;
+  std::map<haddr_t, Scale> scales_;
+};
+
+detail::Catalogue list_file(std::filesystem::path const& path) {
+  h5::Properties const access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+  // Some parallel file systems refuse locks; a reader does not need one.
+  h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
+  h5::File const file(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+  Listing listing(file.get());
+  listing.walk();
+  return listing.catalogue(path);
+}
+
+}  // namespace
+
+namespace detail {
+
+Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins) {
+  require_hdf5_signature(path);
+  h5::Quiet const quiet(plugins);
+  try {
+    return list_file(path);
+  } catch (Error const& error) {
+    throw Error(Fault::input, "BrokenFile",
+                path.string() + " is damaged or incomplete (" + error.given() + "); copy or make it again");
+  }
+}
+
+}  // namespace detail
+
+FileContents read_contents(std::filesystem::path const& path, FilterPlugins plugins) {
+  return detail::read_catalogue(path, plugins).contents;
+}
+
+}  // namespace graticule

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A file's contents with what is needed to open its datasets, and as bytes that one rank sends to the others.
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace graticule::detail {
+
+struct Catalogue {
+  FileContents contents;
+  std::vector<std::uint64_t> addresses;  ///< of each variable's dataset in the file
+};
+
+/// As the public `read_contents`. Serial.
+[[nodiscard]] Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins);
+
+[[nodiscard]] std::string to_bytes(Catalogue const& catalogue);
+/// @pre `bytes` come from `to_bytes` of the same program
+[[nodiscard]] Catalogue catalogue_from_bytes(std::string const& bytes);
+
+}  // namespace graticule::detail

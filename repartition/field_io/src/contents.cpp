@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/contents.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace graticule {
+
+std::string_view to_string(ValueType type) noexcept {
+  constexpr std::array names{"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "text", "other"};
+  return names[std::size_t(type)];
+}
+
+int size_in_bytes(ValueType type) noexcept {
+  constexpr std::array sizes{1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 0, 0};
+  return sizes[std::size_t(type)];
+}
+
+Attribute Attribute::of_text(std::string name, std::string text) {
+  return {std::move(name), ValueType::text, std::move(text)};
+}
+
+Attribute Attribute::of_number(std::string name, double number, ValueType type) {
+  switch (type) {
+    case ValueType::f32:
+    case ValueType::f64: return {std::move(name), type, std::vector<double>{number}};
+    case ValueType::i8:
+    case ValueType::u8:
+    case ValueType::i16:
+    case ValueType::u16:
+    case ValueType::i32:
+    case ValueType::u32:
+    case ValueType::i64:
+    case ValueType::u64: return {std::move(name), type, std::vector<Index>{Index(number)}};
+    case ValueType::f16:
+    case ValueType::text:
+    case ValueType::other: break;
+  }
+  throw Error("BadType", "attribute " + name + " as " + std::string(to_string(type)));
+}
+
+std::string Attribute::text() const {
+  auto const* found = std::get_if<std::string>(&value);
+  return found != nullptr ? *found : std::string{};
+}
+
+std::vector<double> Attribute::numbers() const {
+  if (auto const* floats = std::get_if<std::vector<double>>(&value)) return *floats;
+  if (auto const* integers = std::get_if<std::vector<Index>>(&value)) return {integers->begin(), integers->end()};
+  return {};
+}
+
+Attribute const* Variable::attribute(std::string_view attribute_name) const noexcept {
+  auto const found =
+      std::find_if(attributes.begin(), attributes.end(), [&](auto const& a) { return a.name == attribute_name; });
+  return found != attributes.end() ? &*found : nullptr;
+}
+
+std::string Variable::text(std::string_view attribute_name) const {
+  auto const* found = attribute(attribute_name);
+  return found != nullptr ? found->text() : std::string{};
+}
+
+int Variable::axis(std::string_view dimension) const noexcept {
+  auto const found = std::find(dimensions.begin(), dimensions.end(), dimension);
+  return found != dimensions.end() ? int(found - dimensions.begin()) : -1;
+}
+
+std::string to_string(Variable const& variable) {
+  std::string text = variable.name + "(";
+  for (int axis = 0; axis < variable.ndim(); ++axis) {
+    auto const& name = variable.dimensions[std::size_t(axis)];
+    text += (axis > 0 ? ", " : "") + (name.empty() ? std::string("?") : name) + "=" +
+            std::to_string(variable.extents[axis]);
+  }
+  return text + ")";
+}
+
+Variable const* FileContents::find(std::string_view name) const noexcept {
+  auto const found = std::find_if(variables.begin(), variables.end(), [&](auto const& v) { return v.name == name; });
+  return found != variables.end() ? &*found : nullptr;
+}
+
+Variable const& FileContents::variable(std::string_view name) const {
+  if (auto const* found = find(name)) return *found;
+  std::string names;
+  for (auto const& variable : variables) names += (names.empty() ? "" : ", ") + variable.name;
+  throw Error(Fault::input, "MissingVariable",
+              path.string() + " has no variable '" + std::string(name) + "'; it has " +
+                  (names.empty() ? std::string("no variables at all") : names));
+}
+
+Variable const* FileContents::coordinate(std::string_view dimension) const noexcept {
+  auto const* found = find(dimension);
+  return found != nullptr && found->ndim() == 1 ? found : nullptr;
+}
+
+namespace {
+
+struct Direction {
+  std::string_view rule;
+  std::string_view standard_name;
+  std::array<std::string_view, 8> units;
+  std::array<std::string_view, 10> names;
+};
+
+constexpr Direction latitude_direction{
+    "NoLatitude",
+    "latitude",
+    {"degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN", "degrees north", "degree north"},
+    {"latitude", "lat", "lats", "xlat", "grid_yt", "nav_lat", "nlat", "latitudes", "lat_0", "g0_lat"}};
+constexpr Direction longitude_direction{
+    "NoLongitude",
+    "longitude",
+    {"degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE", "degrees east", "degree east"},
+    {"longitude", "lon", "lons", "xlong", "grid_xt", "nav_lon", "nlon", "longitudes", "lon_0", "g0_lon"}};
+
+template <class Range>
+bool holds(Range const& range, std::string_view value) {
+  return std::find(range.begin(), range.end(), value) != range.end();
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return result;
+}
+
+bool points(Direction const& direction, Variable const& coordinate) {
+  auto const standard_name = coordinate.text("standard_name");
+  if (!standard_name.empty()) return standard_name == direction.standard_name;
+  return holds(direction.units, coordinate.text("units"));
+}
+
+std::string base_name(std::string const& name) { return name.substr(name.rfind('/') + 1); }
+
+int find_axis(FileContents const& contents, Variable const& variable, Direction const& direction) {
+  std::vector<int> by_coordinate;
+  std::vector<int> by_name;
+  for (int axis = 0; axis < variable.ndim(); ++axis) {
+    auto const& dimension = variable.dimensions[std::size_t(axis)];
+    auto const* coordinate = dimension.empty() ? nullptr : contents.coordinate(dimension);
+    if (coordinate != nullptr && points(direction, *coordinate)) by_coordinate.push_back(axis);
+    if (holds(direction.names, lower(base_name(dimension)))) by_name.push_back(axis);
+  }
+  auto const& found = by_coordinate.empty() ? by_name : by_coordinate;
+  if (found.size() == 1) return found.front();
+
+  auto const start = "variable " + to_string(variable) + " of " + contents.path.string() + " has ";
+  auto const word = std::string(direction.standard_name);
+  if (found.size() > 1) throw Error(Fault::input, direction.rule, start + "more than one " + word + " axis");
+  for (auto const& other : contents.variables)
+    if (other.ndim() > 1 && points(direction, other))
+      throw Error(Fault::input, direction.rule,
+                  start + "no " + word + " axis: its grid is curvilinear, as " + to_string(other) +
+                      " shows; remap it to a regular grid of latitudes and longitudes");
+  throw Error(Fault::input, direction.rule,
+              start + "no " + word + " axis; give its coordinate standard_name = \"" + word + "\" or units = \"" +
+                  std::string(direction.units.front()) + "\"");
+}
+
+}  // namespace
+
+HorizontalAxes horizontal_axes(FileContents const& contents, Variable const& variable) {
+  return {find_axis(contents, variable, latitude_direction), find_axis(contents, variable, longitude_direction)};
+}
+
+}  // namespace graticule

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "catalogue.hpp"
+#include "hdf5.hpp"
+#include "parallel_file.hpp"
+#include "pieces.hpp"
+#include "values.hpp"
+
+#include <graticule/field_io/file.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <map>
+#include <string>
+
+namespace graticule {
+
+namespace {
+
+namespace h5 = detail::h5;
+
+/// Lists the file on rank 0 and sends the list, or the error, to all ranks.
+detail::Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins) {
+  // The first byte tells what follows: a list, or the rule and the sentence of an error.
+  std::string message;
+  std::string rule;
+  if (comm.rank() == 0) {
+    try {
+      message = "L" + detail::to_bytes(detail::read_catalogue(path, plugins));
+    } catch (Error const& error) {
+      rule = error.rule();
+      message = "E" + error.given();
+    } catch (std::exception const& error) {
+      rule = "BrokenFile";
+      message = "E" + path.string() + " cannot be listed: " + error.what();
+    }
+  }
+  message = comm.broadcast(message, 0);
+  if (message.front() == 'E') throw Error(Fault::input, comm.broadcast(rule, 0), message.substr(1));
+  auto catalogue = detail::catalogue_from_bytes(message.substr(1));
+  catalogue.contents.path = path;
+  return catalogue;
+}
+
+/// Selects `box` in the file and a dense block of the same cells in memory; without a box, nothing in both.
+struct Selection {
+  h5::Space file;
+  h5::Space memory;
+};
+
+Selection select(hid_t dataset, Box const* box) {
+  Selection result{h5::Space(h5::check(H5Dget_space(dataset), "H5Dget_space")), h5::Space()};
+  int const ndim = h5::check(H5Sget_simple_extent_ndims(result.file.get()), "H5Sget_simple_extent_ndims");
+  std::array<hsize_t, max_ndim> lo{};
+  std::array<hsize_t, max_ndim> extents{};
+  extents.fill(1);
+  for (int axis = 0; box != nullptr && axis < ndim; ++axis) {
+    lo[std::size_t(axis)] = hsize_t(box->lo(axis));
+    extents[std::size_t(axis)] = hsize_t(box->extent(axis));
+  }
+  result.memory = h5::Space(h5::check(
+      ndim > 0 ? H5Screate_simple(ndim, extents.data(), nullptr) : H5Screate(H5S_SCALAR), "H5Screate_simple"));
+  if (box == nullptr) {
+    h5::check(H5Sselect_none(result.file.get()), "H5Sselect_none");
+    h5::check(H5Sselect_none(result.memory.get()), "H5Sselect_none");
+  } else if (ndim > 0) {
+    h5::check(H5Sselect_hyperslab(result.file.get(), H5S_SELECT_SET, lo.data(), nullptr, extents.data(), nullptr),
+              "H5Sselect_hyperslab");
+  }
+  return result;
+}
+
+}  // namespace
+
+struct FieldFile::State {
+  Comm comm;
+  FieldFileOptions options;
+  FileContents contents;
+  std::vector<std::uint64_t> addresses;
+  detail::ParallelFile file;
+  std::map<std::string, h5::Object, std::less<>> datasets;
+
+  State(Comm const& on, detail::Catalogue catalogue, FieldFileOptions const& chosen)
+      : comm(on),
+        options(chosen),
+        contents(std::move(catalogue.contents)),
+        addresses(std::move(catalogue.addresses)),
+        file(detail::ParallelFile::open(on, contents.path)) {}
+
+  ~State() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized != 0) {
+      // HDF5 has closed everything when MPI ended.
+      for (auto& [name, dataset] : datasets) dataset.release();
+      return;
+    }
+    h5::Quiet const quiet(options.plugins);
+    datasets.clear();
+  }
+
+  [[nodiscard]] Error broken(std::string const& what) const {
+    return {Fault::input, "BrokenFile",
+            contents.path.string() + " cannot be read (" + what + "); it is damaged or incomplete, copy or make it again"};
+  }
+
+  /// Opens on the first use. Collective.
+  hid_t dataset(Variable const& variable) {
+    auto const found = datasets.find(variable.name);
+    if (found != datasets.end()) return found->second.get();
+    auto const place = std::size_t(&variable - contents.variables.data());
+    hid_t id = -1;
+    run_agreed(comm, [&] {
+      id = H5Oopen_by_addr(file.id(), addresses[place]);
+      if (id < 0) throw broken("variable " + variable.name + ": " + h5::error_text());
+    });
+    return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
+  }
+
+  void check_box(Variable const& variable, Box const& box, std::size_t num_values) const {
+    if (!box.empty() || box.ndim() != variable.ndim()) {
+      auto const global = Box::from_extents(variable.extents);
+      if (box.ndim() != variable.ndim() || !global.contains(box))
+        throw Error("BoxOutsideVariable", to_string(box) + " of " + to_string(variable));
+    }
+    if (Index(num_values) != box.num_cells())
+      throw Error("WrongSize", std::to_string(num_values) + " values for the " + std::to_string(box.num_cells()) +
+                                   " cells of " + to_string(box));
+  }
+
+  template <class Value>
+  void read_piece(hid_t dataset, h5::Properties const& transfer, detail::Unpacking const& unpacking, Box const* piece,
+                  std::span<Value> values) const {
+    auto const selection = select(dataset, piece);
+    // In the file's own type and byte order: a conversion inside HDF5 would turn collective calls into single ones.
+    h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
+    std::vector<std::byte> staging;
+    void* target = values.data();
+    if (piece != nullptr && !detail::reads_in_place<Value>(unpacking)) {
+      staging.resize(values.size() * std::size_t(size_in_bytes(unpacking.type)));
+      target = staging.data();
+    }
+    std::byte nothing{};
+    h5::check(H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), transfer.get(),
+                      piece != nullptr ? target : &nothing),
+              "H5Dread");
+    if (piece != nullptr) detail::unpack(unpacking, target, values);
+  }
+
+  template <class Value>
+  void read(std::string_view name, Box const& box, std::span<Value> values) {
+    auto const& variable = contents.variable(name);
+    if (!variable.refusal.empty())
+      throw Error(Fault::input, "UnreadableVariable",
+                  "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal);
+    auto const unpacking = detail::unpacking_of(contents, variable);
+    run_agreed(comm, [&] { check_box(variable, box, values.size()); });
+    h5::Quiet const quiet(options.plugins);
+    auto const pieces = detail::contiguous_pieces(box, variable.chunk, options.piece_bytes / size_in_bytes(variable.type));
+    std::array<Index, 1> num_rounds{Index(pieces.size())};
+    comm.max(num_rounds);
+    if (num_rounds[0] == 0) return;
+    auto const id = dataset(variable);
+
+    h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
+    // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
+    // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
+    bool const collective = variable.filters.empty();
+    h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
+              "H5Pset_dxpl_mpio");
+    std::exception_ptr failure;
+    std::size_t done = 0;
+    for (std::size_t round = 0; round < std::size_t(num_rounds[0]); ++round) {
+      auto const* piece = round < pieces.size() ? &pieces[round] : nullptr;
+      auto const count = piece != nullptr ? std::size_t(piece->num_cells()) : 0;
+      try {
+        read_piece(id, transfer, unpacking, piece, values.subspan(done, count));
+      } catch (Error const& error) {
+        if (!failure) failure = std::make_exception_ptr(broken("variable " + variable.name + ": " + error.given()));
+      } catch (...) {
+        if (!failure) failure = std::current_exception();
+      }
+      done += count;
+    }
+    agree(comm, failure);
+  }
+};
+
+FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options) {
+  auto catalogue = shared_catalogue(comm, path, options.plugins);
+  h5::Quiet const quiet(options.plugins);
+  run_agreed(comm, [&] {
+    try {
+      state_ = std::make_unique<State>(comm, std::move(catalogue), options);
+    } catch (MpiError const&) {
+      throw;
+    } catch (Error const& error) {
+      throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened in parallel: " + error.given());
+    }
+  });
+}
+
+FieldFile::FieldFile(FieldFile&&) noexcept = default;
+FieldFile& FieldFile::operator=(FieldFile&&) noexcept = default;
+FieldFile::~FieldFile() = default;
+
+FileContents const& FieldFile::contents() const noexcept { return state_->contents; }
+
+HorizontalAxes FieldFile::horizontal_axes(std::string_view name) const {
+  return graticule::horizontal_axes(contents(), variable(name));
+}
+
+std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
+  auto const* found = contents().coordinate(dimension);
+  if (found == nullptr)
+    throw Error(Fault::input, "NoCoordinate",
+                "dimension '" + std::string(dimension) + "' of " + contents().path.string() +
+                    " has no coordinate: there is no variable " + std::string(dimension) + "(" +
+                    std::string(dimension) + ")");
+  // One rank reads and sends: all ranks reading the same few bytes is what file systems like least.
+  std::vector<double> values(std::size_t(found->extents[0]), 0.0);
+  bool const reads = state_->comm.rank() == 0;
+  Box const box({0}, {reads ? found->extents[0] : 0});
+  read(found->name, box, std::span(values).first(reads ? values.size() : 0));
+  if (values.size() > std::size_t(std::numeric_limits<int>::max()))
+    throw Error("Overflow", "coordinate " + found->name + " of " + std::to_string(values.size()) + " values");
+  check_mpi(MPI_Bcast(values.data(), int(values.size()), MPI_DOUBLE, 0, state_->comm.handle()), "MPI_Bcast");
+  return values;
+}
+
+void FieldFile::read(std::string_view name, Box const& box, std::span<float> values) const {
+  state_->read(name, box, values);
+}
+
+void FieldFile::read(std::string_view name, Box const& box, std::span<double> values) const {
+  state_->read(name, box, values);
+}
+
+}  // namespace graticule

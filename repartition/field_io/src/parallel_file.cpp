@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "parallel_file.hpp"
+
+#include <chrono>
+#include <exception>
+#include <new>
+#include <thread>
+
+namespace graticule::detail {
+
+namespace {
+
+constexpr auto patience = std::chrono::seconds(5);
+
+h5::Properties access_list(Comm const& comm) {
+  h5::Properties access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+  h5::check(H5Pset_fapl_mpio(access.get(), comm.handle(), MPI_INFO_NULL), "H5Pset_fapl_mpio");
+  // One rank reads or writes metadata for all: file systems suffer when every rank asks for the same bytes.
+  h5::check(H5Pset_all_coll_metadata_ops(access.get(), true), "H5Pset_all_coll_metadata_ops");
+  h5::check(H5Pset_coll_metadata_write(access.get(), true), "H5Pset_coll_metadata_write");
+  return access;
+}
+
+}  // namespace
+
+ParallelFile::ParallelFile(Comm const& comm) : meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {}
+
+ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& path) {
+  ParallelFile result(comm);
+  auto const access = access_list(comm);
+  result.file_ = h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+  return result;
+}
+
+ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const& path) {
+  ParallelFile result(comm);
+  auto const access = access_list(comm);
+  // Readable by HDF5 1.8 and later; the oldest formats lack the order of creation that netCDF-4 relies on.
+  h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
+  h5::Properties const creation(h5::check(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate"));
+  constexpr unsigned ordered = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
+  h5::check(H5Pset_link_creation_order(creation.get(), ordered), "H5Pset_link_creation_order");
+  h5::check(H5Pset_attr_creation_order(creation.get(), ordered), "H5Pset_attr_creation_order");
+  h5::check(H5Pset_obj_track_times(creation.get(), false), "H5Pset_obj_track_times");
+  result.file_ = h5::File(h5::check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate"));
+  return result;
+}
+
+bool ParallelFile::meets_others() const noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(meeting_.handle(), &request) != MPI_SUCCESS) return false;
+  auto const end = std::chrono::steady_clock::now() + patience;
+  for (int met = 0; std::chrono::steady_clock::now() < end;) {
+    if (MPI_Test(&request, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (met != 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+void ParallelFile::close() { h5::check(file_.close(), "H5Fclose"); }
+
+ParallelFile::~ParallelFile() {
+  if (!file_) return;
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  bool const unwinds = std::uncaught_exceptions() > num_exceptions_;
+  if (finalized != 0 || (unwinds && !meets_others())) {
+    file_.release();
+    // The meeting is still under way, so its communicator must outlive this object.
+    static_cast<void>(new (std::nothrow) Comm(meeting_));
+    return;
+  }
+  h5::Quiet const quiet;
+  file_.close();
+}
+
+}  // namespace graticule::detail

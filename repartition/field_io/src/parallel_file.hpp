@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An HDF5 file that all ranks of a communicator have open.
+#pragma once
+
+#include "hdf5.hpp"
+
+#include <graticule/partition/comm.hpp>
+
+#include <filesystem>
+
+namespace graticule::detail {
+
+/// Closing such a file is collective. When an exception unwinds this rank, the others may be elsewhere and never come:
+/// then this rank waits for them for a few seconds and else leaves the file open, for `MPI_Abort` or `MPI_Finalize`
+/// (HDF5 closes what is open there) to end it.
+class ParallelFile {
+ public:
+  /// Opens for reading. Collective. @throws `Error` of HDF5, on this rank
+  [[nodiscard]] static ParallelFile open(Comm const& comm, std::filesystem::path const& path);
+  /// Makes a new file, or empties an old one, ready for netCDF-4. Collective.
+  [[nodiscard]] static ParallelFile create(Comm const& comm, std::filesystem::path const& path);
+
+  ParallelFile(ParallelFile&&) = default;
+  ParallelFile& operator=(ParallelFile&&) = delete;
+  ~ParallelFile();
+
+  [[nodiscard]] hid_t id() const noexcept { return file_.get(); }
+  /// Closes now, checked. Collective.
+  void close();
+
+ private:
+  explicit ParallelFile(Comm const& comm);
+  [[nodiscard]] bool meets_others() const noexcept;
+
+  h5::File file_;
+  /// A communicator of its own, so that the last meeting never mixes with other calls.
+  Comm meeting_;
+  int num_exceptions_;
+};
+
+}  // namespace graticule::detail

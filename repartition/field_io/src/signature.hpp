@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a file is by its first bytes, before HDF5 sees it.
+#pragma once
+
+#include <filesystem>
+
+namespace graticule::detail {
+
+/// Returns when the file is there, readable, regular and carries HDF5's signature. Serial.
+/// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `Netcdf3File`, `ForeignFile` (input)
+void require_hdf5_signature(std::filesystem::path const& path);
+
+}  // namespace graticule::detail

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "types.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+namespace graticule::detail::h5 {
+
+namespace {
+
+/// Attributes larger than this are not metadata any more.
+constexpr hsize_t largest_attribute = hsize_t(16) << 20;
+
+ValueType integer_type(std::size_t size, bool is_signed) {
+  switch (size) {
+    case 1: return is_signed ? ValueType::i8 : ValueType::u8;
+    case 2: return is_signed ? ValueType::i16 : ValueType::u16;
+    case 4: return is_signed ? ValueType::i32 : ValueType::u32;
+    case 8: return is_signed ? ValueType::i64 : ValueType::u64;
+    default: return ValueType::other;
+  }
+}
+
+bool is_one_of(hid_t type, std::initializer_list<hid_t> candidates) {
+  return std::any_of(candidates.begin(), candidates.end(), [&](hid_t other) { return H5Tequal(type, other) > 0; });
+}
+
+/// IEEE binary16: HDF5 1.10 has no name for it.
+bool is_half(hid_t type) {
+  std::size_t sign = 0;
+  std::size_t exponent = 0;
+  std::size_t exponent_bits = 0;
+  std::size_t mantissa = 0;
+  std::size_t mantissa_bits = 0;
+  return H5Tget_size(type) == 2 && H5Tget_offset(type) == 0 &&
+         H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 && sign == 15 &&
+         exponent == 10 && exponent_bits == 5 && mantissa == 0 && mantissa_bits == 10 && H5Tget_ebias(type) == 15;
+}
+
+std::string_view class_name(H5T_class_t kind) {
+  switch (kind) {
+    case H5T_TIME: return "a time type";
+    case H5T_BITFIELD: return "a bit field";
+    case H5T_OPAQUE: return "an opaque type";
+    case H5T_COMPOUND: return "a compound type";
+    case H5T_REFERENCE: return "a reference";
+    case H5T_ENUM: return "an enumeration";
+    case H5T_VLEN: return "a variable-length type";
+    case H5T_ARRAY: return "an array type";
+    default: return "an unknown type";
+  }
+}
+
+constexpr std::array<std::string_view, 9> hidden_attributes{
+    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates",
+    "_NCProperties", "_nc3_strict"};
+
+struct Reclaim {
+  hid_t type;
+  hid_t space;
+  void* data;
+  ~Reclaim() { H5Dvlen_reclaim(type, space, H5P_DEFAULT, data); }
+};
+
+std::string joined(std::vector<std::string> const& texts) {
+  std::string result;
+  for (std::size_t i = 0; i < texts.size(); ++i) result += (i > 0 ? "\n" : "") + texts[i];
+  return result;
+}
+
+std::string read_text(hid_t attribute, hid_t type, hid_t space, std::size_t count) {
+  std::vector<std::string> texts;
+  if (check(H5Tis_variable_str(type), "H5Tis_variable_str") > 0) {
+    Type const memory(check(H5Tcopy(type), "H5Tcopy"));
+    std::vector<char*> pointers(count, nullptr);
+    check(H5Aread(attribute, memory.get(), pointers.data()), "H5Aread");
+    Reclaim const reclaim{memory.get(), space, pointers.data()};
+    for (char const* text : pointers) texts.emplace_back(text != nullptr ? text : "");
+  } else {
+    auto const size = H5Tget_size(type);
+    if (size == 0 || count > largest_attribute / size) return {};
+    std::string bytes(size * count, '\0');
+    check(H5Aread(attribute, type, bytes.data()), "H5Aread");
+    for (std::size_t i = 0; i < count; ++i) {
+      auto const text = std::string_view(bytes).substr(i * size, size);
+      texts.emplace_back(text.substr(0, text.find('\0')));
+    }
+  }
+  return joined(texts);
+}
+
+std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) {
+  Type const type(check(H5Aget_type(attribute), "H5Aget_type"));
+  Space const space(check(H5Aget_space(attribute), "H5Aget_space"));
+  if (H5Sget_simple_extent_type(space.get()) == H5S_NULL)
+    return H5Tget_class(type.get()) == H5T_STRING ? std::optional(Attribute::of_text(std::move(name), "")) : std::nullopt;
+  auto const count = check(H5Sget_simple_extent_npoints(space.get()), "H5Sget_simple_extent_npoints");
+  if (H5Aget_storage_size(attribute) > largest_attribute || hsize_t(count) > largest_attribute / 8) return {};
+  switch (H5Tget_class(type.get())) {
+    case H5T_STRING:
+      return Attribute::of_text(std::move(name), read_text(attribute, type.get(), space.get(), std::size_t(count)));
+    case H5T_INTEGER: {
+      auto const stored = stored_type(type.get());
+      if (stored.type == ValueType::other) return {};
+      std::vector<Index> values(std::size_t(count), 0);
+      // Unsigned 64-bit values keep their bits.
+      auto const memory = stored.type == ValueType::u64 ? H5T_NATIVE_UINT64 : H5T_NATIVE_INT64;
+      check(H5Aread(attribute, memory, values.data()), "H5Aread");
+      return Attribute{std::move(name), stored.type, std::move(values)};
+    }
+    case H5T_FLOAT: {
+      auto const stored = stored_type(type.get());
+      std::vector<double> values(std::size_t(count), 0.0);
+      check(H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()), "H5Aread");
+      return Attribute{std::move(name), stored.type == ValueType::other ? ValueType::f64 : stored.type,
+                       std::move(values)};
+    }
+    default: return {};
+  }
+}
+
+bool tracks_attribute_order(hid_t object) {
+  unsigned order = 0;
+  Properties properties;
+  switch (H5Iget_type(object)) {
+    case H5I_DATASET: properties = Properties(H5Dget_create_plist(object)); break;
+    case H5I_GROUP: properties = Properties(H5Gget_create_plist(object)); break;
+    default: return false;
+  }
+  return properties && H5Pget_attr_creation_order(properties.get(), &order) >= 0 && (order & H5P_CRT_ORDER_TRACKED) != 0;
+}
+
+}  // namespace
+
+StoredType stored_type(hid_t type) {
+  auto const kind = H5Tget_class(type);
+  auto const size = H5Tget_size(type);
+  StoredType result;
+  if (kind == H5T_STRING) {
+    result.type = ValueType::text;
+    result.described = "text";
+    return result;
+  }
+  if (kind == H5T_INTEGER) {
+    bool const is_plain = H5Tget_offset(type) == 0 && H5Tget_precision(type) == 8 * size;
+    result.type = is_plain ? integer_type(size, H5Tget_sign(type) == H5T_SGN_2) : ValueType::other;
+    result.is_big_endian = H5Tget_order(type) == H5T_ORDER_BE;
+    if (result.type == ValueType::other) result.described = "an integer of unusual size";
+    return result;
+  }
+  if (kind == H5T_FLOAT) {
+    if (is_one_of(type, {H5T_IEEE_F32LE, H5T_IEEE_F32BE})) result.type = ValueType::f32;
+    if (is_one_of(type, {H5T_IEEE_F64LE, H5T_IEEE_F64BE})) result.type = ValueType::f64;
+    if (is_half(type)) result.type = ValueType::f16;
+    auto const order = H5Tget_order(type);
+    result.is_big_endian = order == H5T_ORDER_BE;
+    if (result.type == ValueType::other || (order != H5T_ORDER_BE && order != H5T_ORDER_LE)) {
+      result.type = ValueType::other;
+      result.described = "a floating-point type that is not IEEE 16, 32 or 64 bits";
+    }
+    return result;
+  }
+  result.described = class_name(kind);
+  return result;
+}
+
+std::optional<Attribute> read_attribute(hid_t object, std::string const& name) {
+  if (H5Aexists(object, name.c_str()) <= 0) return {};
+  AttributeId const attribute(check(H5Aopen(object, name.c_str(), H5P_DEFAULT), "H5Aopen"));
+  return read_open_attribute(attribute.get(), name);
+}
+
+std::vector<Attribute> read_attributes(hid_t object) {
+  H5O_info_t info{};
+  check(H5Oget_info2(object, &info, H5O_INFO_NUM_ATTRS), "H5Oget_info2");
+  auto const index = tracks_attribute_order(object) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+  std::vector<Attribute> attributes;
+  for (hsize_t i = 0; i < info.num_attrs; ++i) {
+    AttributeId const attribute(check(
+        H5Aopen_by_idx(object, ".", index, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT), "H5Aopen_by_idx"));
+    auto const size = check(H5Aget_name(attribute.get(), 0, nullptr), "H5Aget_name");
+    std::string name(std::size_t(size) + 1, '\0');
+    check(H5Aget_name(attribute.get(), name.size(), name.data()), "H5Aget_name");
+    name.resize(std::size_t(size));
+    if (std::find(hidden_attributes.begin(), hidden_attributes.end(), name) != hidden_attributes.end()) continue;
+    if (auto read = read_open_attribute(attribute.get(), std::move(name))) attributes.push_back(std::move(*read));
+  }
+  return attributes;
+}
+
+void write_attribute(hid_t object, Attribute const& attribute) {
+  auto const create = [&](hid_t type, hid_t space, void const* data) {
+    AttributeId id(check(H5Acreate2(object, attribute.name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2"));
+    if (data != nullptr) check(H5Awrite(id.get(), type, data), "H5Awrite");
+    check(id.close(), "H5Aclose");
+  };
+  if (attribute.type == ValueType::text) {
+    auto const text = attribute.text();
+    Type const type(check(H5Tcopy(H5T_C_S1), "H5Tcopy"));
+    check(H5Tset_strpad(type.get(), H5T_STR_NULLTERM), "H5Tset_strpad");
+    bool const is_ascii = std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
+    check(H5Tset_cset(type.get(), is_ascii ? H5T_CSET_ASCII : H5T_CSET_UTF8), "H5Tset_cset");
+    Space const space(check(H5Screate(text.empty() ? H5S_NULL : H5S_SCALAR), "H5Screate"));
+    check(H5Tset_size(type.get(), std::max<std::size_t>(text.size(), 1)), "H5Tset_size");
+    create(type.get(), space.get(), text.empty() ? nullptr : text.data());
+    return;
+  }
+  std::string const name = attribute.name;
+  if (auto const* integers = std::get_if<std::vector<Index>>(&attribute.value)) {
+    hsize_t const count = integers->size();
+    Space const space(check(H5Screate_simple(1, &count, nullptr), "H5Screate_simple"));
+    Type const memory(check(H5Tcopy(native_type(attribute.type)), "H5Tcopy"));
+    auto values = *integers;
+    // In place: HDF5 turns the 64-bit values into the attribute's own type.
+    auto const from = attribute.type == ValueType::u64 ? H5T_NATIVE_UINT64 : H5T_NATIVE_INT64;
+    check(H5Tconvert(from, memory.get(), values.size(), values.data(), nullptr, H5P_DEFAULT), "H5Tconvert");
+    create(memory.get(), space.get(), values.data());
+    return;
+  }
+  auto values = attribute.numbers();
+  hsize_t const count = values.size();
+  Space const space(check(H5Screate_simple(1, &count, nullptr), "H5Screate_simple"));
+  hid_t const memory = native_type(attribute.type);
+  check(H5Tconvert(H5T_NATIVE_DOUBLE, memory, values.size(), values.data(), nullptr, H5P_DEFAULT), "H5Tconvert");
+  create(memory, space.get(), values.data());
+}
+
+}  // namespace graticule::detail::h5

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Between HDF5's types and ours, and attributes of HDF5 objects.
+#pragma once
+
+#include "hdf5.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::detail::h5 {
+
+struct StoredType {
+  ValueType type = ValueType::other;
+  bool is_big_endian = false;
+  std::string described;  ///< for messages, when `type` is `other`
+};
+
+[[nodiscard]] StoredType stored_type(hid_t type);
+
+/// The attributes of an object that mean something to users: those that netCDF-4 and HDF5 keep for themselves are left
+/// out, and so are values that are neither numbers nor text. In order of creation where the file records it.
+[[nodiscard]] std::vector<Attribute> read_attributes(hid_t object);
+
+/// One attribute, also a hidden one; nothing when it is not there or is neither numbers nor text.
+[[nodiscard]] std::optional<Attribute> read_attribute(hid_t object, std::string const& name);
+
+/// Writes an attribute: text as one fixed-length string, one number as a one-element list, as netCDF does.
+void write_attribute(hid_t object, Attribute const& attribute);
+
+}  // namespace graticule::detail::h5

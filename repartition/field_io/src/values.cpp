@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "values.hpp"
+
+#include <graticule/partition/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace graticule::detail {
+
+namespace {
+
+/// IEEE binary16 as its bits; converted by `as_double`.
+struct Half {
+  std::uint16_t bits;
+};
+
+double as_double(Half half) {
+  int const exponent = half.bits >> 10U & 0x1fU;
+  int const mantissa = half.bits & 0x3ffU;
+  double magnitude = 0;
+  if (exponent == 0x1f)
+    magnitude = mantissa != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+  else
+    magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25);
+  return (half.bits & 0x8000U) != 0 ? -magnitude : magnitude;
+}
+
+template <class T>
+  requires std::is_arithmetic_v<T>
+double as_double(T value) {
+  return double(value);
+}
+
+template <int Bytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> { using type = std::uint8_t; };
+template <>
+struct UnsignedOf<2> { using type = std::uint16_t; };
+template <>
+struct UnsignedOf<4> { using type = std::uint32_t; };
+template <>
+struct UnsignedOf<8> { using type = std::uint64_t; };
+template <class T>
+using BitsOf = typename UnsignedOf<sizeof(T)>::type;
+
+template <class Bits>
+Bits swapped(Bits bits) {
+  if constexpr (sizeof(Bits) == 2) return __builtin_bswap16(bits);
+  if constexpr (sizeof(Bits) == 4) return __builtin_bswap32(bits);
+  if constexpr (sizeof(Bits) == 8) return __builtin_bswap64(bits);
+  return bits;
+}
+
+/// Calls `visit` with a value of the C++ type that `type` stands for.
+template <class Visit>
+void with_type(ValueType type, Visit const& visit) {
+  switch (type) {
+    case ValueType::i8: return visit(std::int8_t());
+    case ValueType::u8: return visit(std::uint8_t());
+    case ValueType::i16: return visit(std::int16_t());
+    case ValueType::u16: return visit(std::uint16_t());
+    case ValueType::i32: return visit(std::int32_t());
+    case ValueType::u32: return visit(std::uint32_t());
+    case ValueType::i64: return visit(std::int64_t());
+    case ValueType::u64: return visit(std::uint64_t());
+    case ValueType::f16: return visit(Half());
+    case ValueType::f32: return visit(float());
+    case ValueType::f64: return visit(double());
+    case ValueType::text:
+    case ValueType::other: break;
+  }
+  throw Error("BadType", "values of type " + std::string(to_string(type)));
+}
+
+/// `number` as bits of an integer type, if that type holds it exactly.
+template <class T, class Number>
+std::optional<std::uint64_t> integer_bits(Number number) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    // Both bounds are powers of two, so they are exact as double.
+    double const low = double(std::numeric_limits<T>::min());
+    double const high = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    if (!(number >= low && number < high) || number != std::trunc(number)) return {};
+    return BitsOf<T>(T(number));
+  } else {
+    auto const value = T(number);
+    // 64-bit unsigned values arrive with their bits in a signed integer.
+    if constexpr (sizeof(T) < 8)
+      if (Number(value) != number) return {};
+    return BitsOf<T>(value);
+  }
+}
+
+template <class T, class Number>
+std::optional<std::uint64_t> missing_bits(Number number) {
+  if constexpr (std::is_same_v<T, Half>) {
+    for (std::uint32_t bits = 0; bits < 0x10000U; ++bits)
+      if (as_double(Half{std::uint16_t(bits)}) == double(number)) return bits;
+    return {};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    // Files often give the missing value of a float variable as a double: it is meant rounded.
+    return std::bit_cast<BitsOf<T>>(T(number));
+  } else {
+    return integer_bits<T>(number);
+  }
+}
+
+void add_missing(Attribute const& attribute, Unpacking& unpacking) {
+  with_type(unpacking.type, [&](auto sample) {
+    using T = decltype(sample);
+    auto const add = [&](std::optional<std::uint64_t> bits) {
+      if (bits) unpacking.missing.push_back(*bits);
+    };
+    if (auto const* integers = std::get_if<std::vector<Index>>(&attribute.value))
+      for (auto const number : *integers) add(missing_bits<T>(number));
+    if (auto const* floats = std::get_if<std::vector<double>>(&attribute.value))
+      for (auto const number : *floats)
+        if (!std::isnan(number)) add(missing_bits<T>(number));
+    // Zeros of both signs are equal and differ in bits.
+    if constexpr (std::is_floating_point_v<T>) {
+      auto const zeros = {std::uint64_t(std::bit_cast<BitsOf<T>>(T(0))), std::uint64_t(std::bit_cast<BitsOf<T>>(-T(0)))};
+      bool const has_zero = std::any_of(unpacking.missing.begin(), unpacking.missing.end(), [&](auto bits) {
+        return std::find(zeros.begin(), zeros.end(), bits) != zeros.end();
+      });
+      if (has_zero) unpacking.missing.insert(unpacking.missing.end(), zeros);
+    }
+  });
+}
+
+ValueType unsigned_of(ValueType type) {
+  switch (type) {
+    case ValueType::i8: return ValueType::u8;
+    case ValueType::i16: return ValueType::u16;
+    case ValueType::i32: return ValueType::u32;
+    case ValueType::i64: return ValueType::u64;
+    default: return type;
+  }
+}
+
+double single_number(FileContents const& contents, Variable const& variable, Attribute const& attribute) {
+  auto const numbers = attribute.numbers();
+  if (numbers.size() == 1 && std::isfinite(numbers.front())) return numbers.front();
+  throw Error(Fault::input, "BadPacking",
+              attribute.name + " of variable " + variable.name + " of " + contents.path.string() +
+                  " is not one finite number");
+}
+
+template <class Stored, class Value>
+void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> values) {
+  using Bits = BitsOf<Stored>;
+  auto const* bytes = static_cast<char const*>(stored);
+  constexpr auto nan = std::numeric_limits<Value>::quiet_NaN();
+  auto const load = [&](std::size_t i) {
+    Bits bits;
+    std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
+    return bits;
+  };
+  // Apart, so that the common case becomes a plain loop over values.
+  if (!unpacking.swaps_bytes && unpacking.missing.size() <= 1) {
+    bool const has_missing = !unpacking.missing.empty();
+    Bits const missing = has_missing ? Bits(unpacking.missing.front()) : Bits(0);
+    double const scale = unpacking.scale;
+    double const offset = unpacking.offset;
+    if (unpacking.scales) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        Bits const bits = load(i);
+        auto const value = Value(as_double(std::bit_cast<Stored>(bits)) * scale + offset);
+        values[i] = has_missing && bits == missing ? nan : value;
+      }
+    } else {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        Bits const bits = load(i);
+        auto const value = Value(as_double(std::bit_cast<Stored>(bits)));
+        values[i] = has_missing && bits == missing ? nan : value;
+      }
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Bits const bits = unpacking.swaps_bytes ? swapped(load(i)) : load(i);
+    double value = as_double(std::bit_cast<Stored>(bits));
+    if (unpacking.scales) value = value * unpacking.scale + unpacking.offset;
+    bool const is_missing =
+        std::find(unpacking.missing.begin(), unpacking.missing.end(), std::uint64_t(bits)) != unpacking.missing.end();
+    values[i] = is_missing ? nan : Value(value);
+  }
+}
+
+}  // namespace
+
+Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
+  Unpacking unpacking;
+  unpacking.type = variable.text("_Unsigned") == "true" ? unsigned_of(variable.type) : variable.type;
+  unpacking.swaps_bytes = size_in_bytes(variable.type) > 1 && variable.is_big_endian != (std::endian::native == std::endian::big);
+  if (auto const* scale = variable.attribute("scale_factor")) {
+    unpacking.scale = single_number(contents, variable, *scale);
+    unpacking.scales = true;
+  }
+  if (auto const* offset = variable.attribute("add_offset")) {
+    unpacking.offset = single_number(contents, variable, *offset);
+    unpacking.scales = true;
+  }
+  for (auto const* name : {"_FillValue", "missing_value"})
+    if (auto const* attribute = variable.attribute(name)) {
+      if (attribute->type == ValueType::text && !attribute->text().empty())
+        throw Error(Fault::input, "BadPacking",
+                    std::string(name) + " of variable " + variable.name + " of " + contents.path.string() +
+                        " is a text, not a number");
+      add_missing(*attribute, unpacking);
+    }
+  std::sort(unpacking.missing.begin(), unpacking.missing.end());
+  unpacking.missing.erase(std::unique(unpacking.missing.begin(), unpacking.missing.end()), unpacking.missing.end());
+  return unpacking;
+}
+
+template <class Value>
+bool reads_in_place(Unpacking const& unpacking) {
+  return !unpacking.swaps_bytes && !unpacking.scales &&
+         unpacking.type == (std::is_same_v<Value, float> ? ValueType::f32 : ValueType::f64);
+}
+
+template <class Value>
+void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values) {
+  if (reads_in_place<Value>(unpacking) && unpacking.missing.empty() && stored == static_cast<void const*>(values.data()))
+    return;
+  with_type(unpacking.type, [&](auto sample) { unpack_as<decltype(sample)>(unpacking, stored, values); });
+}
+
+template bool reads_in_place<float>(Unpacking const&);
+template bool reads_in_place<double>(Unpacking const&);
+template void unpack<float>(Unpacking const&, void const*, std::span<float>);
+template void unpack<double>(Unpacking const&, void const*, std::span<double>);
+
+}  // namespace graticule::detail

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From values as they lie in a file to values in memory and back.
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace graticule::detail {
+
+/// How a variable's stored values become numbers by the CF conventions.
+struct Unpacking {
+  ValueType type = ValueType::other;
+  bool swaps_bytes = false;
+  bool scales = false;
+  double scale = 1;
+  double offset = 0;
+  /// Stored values that mean "missing", as bits of the stored type in this machine's byte order.
+  std::vector<std::uint64_t> missing;
+};
+
+/// @throws `BadPacking` (input) for a scale, an offset or a missing value that is not a number
+[[nodiscard]] Unpacking unpacking_of(FileContents const& contents, Variable const& variable);
+
+/// True when stored values are the memory's type bit by bit, so that they can be read in place.
+template <class Value>
+[[nodiscard]] bool reads_in_place(Unpacking const& unpacking);
+
+/// Turns `num_values` stored values into numbers: double arithmetic, rounded once. `stored` may be `values` itself.
+template <class Value>
+void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values);
+
+}  // namespace graticule::detail

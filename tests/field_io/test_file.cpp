@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "sample_files.hpp"
+
+#include <graticule/field_io/file.hpp>
+#include <graticule/partition/cuts.hpp>
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+
+namespace graticule {
+namespace {
+
+using test::DatasetSpec;
+using test::Folder;
+using test::NewFile;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// Value of cell `i`, small enough for every integer type.
+double formula(Index i) { return double(i * 37 % 101); }
+
+Index row_major(Indices const& extents, Indices const& cell) {
+  Index result = 0;
+  for (int axis = 0; axis < extents.size(); ++axis) result = result * extents[axis] + cell[axis];
+  return result;
+}
+
+/// Calls `visit(cell)` in row-major order.
+template <class Visit>
+void for_each_cell(Box const& box, Visit const& visit) {
+  if (box.empty()) return;
+  for (Indices cell = box.lo();;) {
+    visit(cell);
+    int axis = box.ndim() - 1;
+    while (axis >= 0 && ++cell[axis] == box.hi(axis)) {
+      cell[axis] = box.lo(axis);
+      --axis;
+    }
+    if (axis < 0) return;
+  }
+}
+
+Box random_box(Indices const& extents, std::mt19937& random) {
+  Box box = Box::from_extents(extents);
+  for (int axis = 0; axis < box.ndim(); ++axis) {
+    Index const a = Index(random() % std::uint32_t(extents[axis] + 1));
+    Index const b = Index(random() % std::uint32_t(extents[axis] + 1));
+    box.set(axis, std::min(a, b), std::max(a, b));
+  }
+  return box;
+}
+
+template <class Value>
+void expect_formula(FieldFile const& file, std::string const& name, Indices const& extents, Box const& box) {
+  std::vector<Value> values(std::size_t(box.num_cells()), Value(-1));
+
+  file.read(name, box, std::span(values));
+
+  std::size_t i = 0;
+  for_each_cell(box, [&](Indices const& cell) {
+    ASSERT_EQ(values[i], Value(formula(row_major(extents, cell)))) << name << to_string(cell);
+    ++i;
+  });
+}
+
+struct StoredCase {
+  char const* name;
+  hid_t type;
+};
+
+void write_all_types(std::filesystem::path const& path, std::vector<StoredCase> const& cases) {
+  NewFile const file(path);
+  std::vector<double> values(std::size_t(5 * 7 * 6));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = formula(Index(i));
+  for (auto const& one : cases) {
+    test::write_dataset(file, {one.name, one.type, {5, 7, 6}}, H5T_NATIVE_DOUBLE, values.data());
+    auto const chunked = std::string(one.name) + "_chunked";
+    test::write_dataset(file, {chunked, one.type, {5, 7, 6}, {2, 3, 6}}, H5T_NATIVE_DOUBLE, values.data());
+    auto const deflated = std::string(one.name) + "_deflated";
+    test::write_dataset(file, {deflated, one.type, {5, 7, 6}, {1, 4, 5}, 4}, H5T_NATIVE_DOUBLE, values.data());
+  }
+}
+
+hid_t half_type() {
+  hid_t const type = H5Tcopy(H5T_IEEE_F32LE);
+  H5Tset_fields(type, 15, 10, 5, 0, 10);
+  H5Tset_size(type, 2);
+  H5Tset_ebias(type, 15);
+  return type;
+}
+
+TEST(FieldFile, reads_random_boxes_of_every_type_byte_order_and_storage) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  hid_t const half = half_type();
+  std::vector<StoredCase> const cases{
+      {"i8", H5T_STD_I8LE},   {"u8", H5T_STD_U8LE},     {"i16", H5T_STD_I16LE},   {"i16be", H5T_STD_I16BE},
+      {"u16", H5T_STD_U16LE}, {"i32", H5T_STD_I32LE},   {"i32be", H5T_STD_I32BE}, {"u32be", H5T_STD_U32BE},
+      {"i64", H5T_STD_I64LE}, {"i64be", H5T_STD_I64BE}, {"u64", H5T_STD_U64LE},   {"f32", H5T_IEEE_F32LE},
+      {"f64", H5T_IEEE_F64LE}, {"f32be", H5T_IEEE_F32BE}, {"f64be", H5T_IEEE_F64BE}, {"f16", half}};
+  auto const path = folder.make("types.h5", [&](auto const& p) { write_all_types(p, cases); });
+  FieldFile const file(comm, path);
+  Indices const extents{5, 7, 6};
+  std::mt19937 random(unsigned(comm.rank()) + 1);
+
+  int turn = 0;
+  for (auto const& one : cases)
+    for (auto const* storage : {"", "_chunked", "_deflated"}) {
+      // Collective reads are slow where ranks outnumber cores: each type meets both memory types, not all pairs.
+      auto const name = one.name + std::string(storage);
+      auto const box = turn % 3 == 0 ? Box::from_extents(extents) : random_box(extents, random);
+      if (turn % 2 == 0) expect_formula<float>(file, name, extents, box);
+      if (turn % 2 == 1 || comm.num_ranks() < 3) expect_formula<double>(file, name, extents, box);
+      ++turn;
+    }
+  H5Tclose(half);
+}
+
+TEST(FieldFile, gives_the_same_values_in_pieces_of_any_size) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("types.h5", [&](auto const& p) { write_all_types(p, {{"f32", H5T_IEEE_F32LE}}); });
+  Indices const extents{5, 7, 6};
+  std::mt19937 random(unsigned(comm.rank()) + 7);
+
+  for (Index const bytes : {90, 100, 1000}) {
+    FieldFile const file(comm, path, {.piece_bytes = bytes});
+    // Ranks with smaller boxes need fewer pieces and take part without cells.
+    auto const box = comm.rank() == 0 ? Box::from_extents(extents) : random_box(extents, random);
+    expect_formula<float>(file, "f32", extents, box);
+    expect_formula<double>(file, "f32_chunked", extents, box);
+    expect_formula<float>(file, "f32_deflated", extents, box);
+  }
+}
+
+TEST(FieldFile, unpacks_in_double_and_compares_missing_values_packed) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::vector<std::int16_t> const packed{-32767, -5, 0, 7, 32767, -32768};
+  auto const path = folder.make("packed.h5", [&](auto const& p) {
+    NewFile const file(p);
+    for (auto const* name : {"little", "big"}) {
+      auto const stored = std::string(name) == "big" ? H5T_STD_I16BE : H5T_STD_I16LE;
+      test::write_dataset(file, {name, stored, {6}}, H5T_NATIVE_INT16, packed.data(), [](hid_t dataset) {
+        test::write_number(dataset, "scale_factor", -1.7250274674968);
+        test::write_number(dataset, "add_offset", 66825.5);
+        std::int16_t const fill = -32767;
+        test::write_number(dataset, "_FillValue", H5T_STD_I16LE, H5T_NATIVE_INT16, &fill);
+        std::int16_t const missing = 7;
+        test::write_number(dataset, "missing_value", H5T_STD_I16LE, H5T_NATIVE_INT16, &missing);
+      });
+    }
+  });
+  FieldFile const file(comm, path);
+
+  for (auto const* name : {"little", "big"}) {
+    std::vector<double> doubles(6);
+    std::vector<float> floats(6);
+    file.read(name, Box({0}, {6}), std::span(doubles));
+    file.read(name, Box({0}, {6}), std::span(floats));
+
+    std::vector<double> expected;
+    for (auto const value : packed) expected.push_back(value == -32767 || value == 7 ? nan : value * -1.7250274674968 + 66825.5);
+    for (std::size_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(std::isnan(doubles[i]), std::isnan(expected[i])) << i;
+      EXPECT_EQ(std::isnan(floats[i]), std::isnan(expected[i])) << i;
+      if (std::isnan(expected[i])) continue;
+      EXPECT_EQ(doubles[i], expected[i]) << i;
+      EXPECT_EQ(floats[i], float(expected[i])) << i;
+    }
+  }
+}
+
+struct MissingCase {
+  char const* what;
+  hid_t stored;
+  double value;     ///< in the file
+  double missing;   ///< the attribute, as double
+  bool is_missing;
+};
+
+TEST(FieldFile, takes_a_missing_value_of_another_type_as_the_variable_would_hold_it) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::vector<MissingCase> const cases{
+      {"float rounds the double", H5T_IEEE_F32LE, double(9.999e20F), 9.999e20, true},
+      {"short without fraction", H5T_STD_I16LE, 3, 3.5, false},
+      {"short out of range", H5T_STD_I16LE, -1, 65535, false},
+      {"NaN for a short", H5T_STD_I16LE, 0, nan, false},
+      {"zero of either sign", H5T_IEEE_F64LE, -0.0, 0.0, true},
+      {"byte", H5T_STD_U8LE, 255, 255, true},
+      {"big-endian int", H5T_STD_I32BE, -999, -999, true},
+      {"big-endian float", H5T_IEEE_F32BE, -999.5, -999.5, true},
+      {"half", H5T_IEEE_F64LE, 65504, 65504, true},
+      {"int64 beyond 2^53", H5T_STD_I64LE, 9007199254740992.0, 9007199254740994.0, false}};
+  auto const path = folder.make("missing.h5", [&](auto const& p) {
+    NewFile const file(p);
+    for (auto const& one : cases)
+      test::write_dataset(file, {one.what, one.stored, {1}}, H5T_NATIVE_DOUBLE, &one.value,
+                          [&](hid_t dataset) { test::write_number(dataset, "missing_value", one.missing); });
+  });
+  FieldFile const file(comm, path);
+
+  for (auto const& one : cases) {
+    std::array<double, 1> value{-7};
+    file.read(one.what, Box({0}, {1}), value);
+
+    EXPECT_EQ(std::isnan(value[0]), one.is_missing) << one.what;
+    if (!one.is_missing) {
+      EXPECT_EQ(value[0], one.value) << one.what;
+    }
+  }
+}
+
+TEST(FieldFile, reads_signed_bytes_as_unsigned_where_the_file_says_so) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("unsigned.h5", [](auto const& p) {
+    NewFile const file(p);
+    std::int8_t const value = -2;
+    test::write_dataset(file, {"b", H5T_STD_I8LE, {1}}, H5T_NATIVE_INT8, &value, [](hid_t dataset) {
+      hid_t const text = H5Tcopy(H5T_C_S1);
+      H5Tset_size(text, 4);
+      test::write_number(dataset, "_Unsigned", text, text, "true");
+      H5Tclose(text);
+    });
+  });
+  FieldFile const file(comm, path);
+  std::array<double, 1> value{};
+
+  file.read("b", Box({0}, {1}), value);
+
+  EXPECT_EQ(value[0], 254);
+}
+
+TEST(FieldFile, reads_scalars_and_empty_variables) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("scalar.h5", [](auto const& p) {
+    NewFile const file(p);
+    double const value = 2.5;
+    hid_t const space = H5Screate(H5S_SCALAR);
+    hid_t const dataset = H5Dcreate2(file, "scalar", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Dwrite(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value);
+    H5Dclose(dataset);
+    H5Sclose(space);
+    test::write_dataset(file, {"none", H5T_IEEE_F32LE, {0, 4}, {1, 4}}, H5T_NATIVE_DOUBLE, &value);
+  });
+  FieldFile const file(comm, path);
+  std::array<float, 1> scalar{};
+
+  file.read("scalar", Box(), scalar);
+  file.read("none", Box({0, 0}, {0, 4}), std::span<float>());
+
+  EXPECT_EQ(scalar[0], 2.5F);
+  EXPECT_EQ(file.variable("none").extents, (Indices{0, 4}));
+}
+
+TEST(FieldFile, throws_on_all_ranks_for_a_wrong_box_on_one_and_stays_usable) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("types.h5", [&](auto const& p) { write_all_types(p, {{"f64", H5T_IEEE_F64LE}}); });
+  FieldFile const file(comm, path);
+  Indices const extents{5, 7, 6};
+  bool const last = comm.rank() == comm.num_ranks() - 1;
+  auto const rule_of = [&](Box const& box, std::size_t num_values) {
+    std::vector<double> values(num_values);
+    try {
+      file.read("f64", box, std::span(values));
+    } catch (Error const& error) {
+      return error.rule();
+    }
+    return std::string();
+  };
+
+  EXPECT_EQ(rule_of(last ? Box({0, 0, 0}, {6, 7, 6}) : Box({0, 0, 0}, {1, 1, 1}), last ? 252 : 1), "BoxOutsideVariable");
+  EXPECT_EQ(rule_of(last ? Box({0, 0}, {1, 1}) : Box({0, 0, 0}, {1, 1, 1}), 1), "BoxOutsideVariable");
+  EXPECT_EQ(rule_of(Box({0, 0, 0}, {1, 1, 1}), last ? 2 : 1), "WrongSize");
+  expect_formula<double>(file, "f64", extents, Box::from_extents(extents));
+}
+
+TEST(FieldFile, a_damaged_chunk_is_one_error_on_all_ranks) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("damaged.h5", [&](auto const& p) {
+    write_all_types(p, {{"f64", H5T_IEEE_F64LE}});
+    // HDF5 itself says where the chunk lies.
+    hid_t const file = H5Fopen(p.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t const dataset = H5Dopen2(file, "f64_deflated", H5P_DEFAULT);
+    hsize_t offset[3];
+    unsigned mask = 0;
+    haddr_t address = 0;
+    hsize_t size = 0;
+    hid_t const space = H5Dget_space(dataset);
+    H5Dget_chunk_info(dataset, space, 0, offset, &mask, &address, &size);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Fclose(file);
+    auto bytes = test::read_bytes(p);
+    for (hsize_t i = 0; i < size; ++i) bytes[address + i] = '\x55';
+    test::write_bytes(p, bytes);
+  });
+  FieldFile const file(comm, path);
+  // The damaged chunk is the first one, and only the last rank needs it.
+  bool const last = comm.rank() == comm.num_ranks() - 1;
+  Box const box = last ? Box({0, 0, 0}, {1, 7, 6}) : Box({4, 0, 0}, {5, 7, 6});
+  std::vector<double> values(42);
+
+  try {
+    file.read("f64_deflated", box, std::span(values));
+    FAIL() << "read a damaged chunk";
+  } catch (Error const& error) {
+    EXPECT_EQ(error.fault(), Fault::input);
+    EXPECT_EQ(error.rule(), "BrokenFile");
+    EXPECT_NE(error.given().find("damaged.h5"), std::string::npos) << error.given();
+    EXPECT_NE(error.given().find("f64_deflated"), std::string::npos) << error.given();
+  }
+  expect_formula<double>(file, "f64", {5, 7, 6}, Box({0, 0, 0}, {5, 7, 6}));
+}
+
+TEST(FieldFile, refuses_by_name_what_it_cannot_read) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("refused.h5", [&](auto const& p) {
+    std::vector<double> const values(8, 1.0);
+    {
+      NewFile const other(p.parent_path() / "other.h5");
+      test::write_dataset(other, {"x", H5T_IEEE_F64LE, {8}}, H5T_NATIVE_DOUBLE, values.data());
+    }
+    NewFile const file(p);
+    H5Lcreate_external("other.h5", "/x", file, "external", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_soft("/external", file, "soft", H5P_DEFAULT, H5P_DEFAULT);
+    hsize_t const extent = 8;
+    hid_t const space = H5Screate_simple(1, &extent, nullptr);
+    hid_t const creation = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_virtual(creation, space, "other.h5", "/x", space);
+    H5Dclose(H5Dcreate2(file, "virtual", H5T_IEEE_F64LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Pclose(creation);
+    hid_t const raw = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(raw, "raw.bin", 0, 64);
+    H5Dclose(H5Dcreate2(file, "raw", H5T_IEEE_F64LE, space, H5P_DEFAULT, raw, H5P_DEFAULT));
+    H5Pclose(raw);
+    hid_t const filtered = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(filtered, 1, &extent);
+    H5Pset_filter(filtered, 32015, H5Z_FLAG_OPTIONAL, 0, nullptr);
+    H5Dclose(H5Dcreate2(file, "filtered", H5T_IEEE_F64LE, space, H5P_DEFAULT, filtered, H5P_DEFAULT));
+    H5Pclose(filtered);
+    hid_t const compound = H5Tcreate(H5T_COMPOUND, 16);
+    H5Tinsert(compound, "r", 0, H5T_IEEE_F64LE);
+    H5Tinsert(compound, "i", 8, H5T_IEEE_F64LE);
+    H5Dclose(H5Dcreate2(file, "complex", compound, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Tclose(compound);
+    H5Sclose(space);
+    std::vector<hsize_t> const nine(9, 1);
+    test::write_dataset(file, {"nine", H5T_IEEE_F64LE, nine}, H5T_NATIVE_DOUBLE, values.data());
+    hid_t const named = H5Tcopy(H5T_C_S1);
+    H5Tset_size(named, 4);
+    test::write_dataset(file, {"text", named, {2}}, named, "abcdefgh");
+    H5Tclose(named);
+  });
+  FieldFile const file(comm, path);
+
+  EXPECT_EQ(file.contents().find("soft"), nullptr);
+  for (auto const& [name, word] : {std::pair{"external", "another file"}, {"virtual", "virtual"}, {"raw", "another file"},
+                                   {"filtered", "32015"}, {"complex", "compound"}, {"nine", "9 axes"}, {"text", "text"}}) {
+    try {
+      file.read(name, Box({0}, {8}), std::span<double>());
+      ADD_FAILURE() << "read " << name;
+    } catch (Error const& error) {
+      EXPECT_EQ(error.rule(), "UnreadableVariable");
+      EXPECT_EQ(error.fault(), Fault::input);
+      EXPECT_NE(error.given().find(word), std::string::npos) << error.given();
+      EXPECT_NE(error.given().find(name), std::string::npos) << error.given();
+    }
+  }
+}
+
+TEST(FieldFile, reads_coordinates_on_all_ranks_in_the_order_of_the_file) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const path = folder.make("grid.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf grid { dimensions: lat = 3; lon = 4; x = 2;
+      variables: float lat(lat); lat:units = "degrees_north"; double lon(lon); lon:units = "degrees_east"; float t(lat, lon, x);
+      data: lat = 60, 0, -60; lon = 0, 90, 180, 270; })");
+  });
+  FieldFile const file(comm, path);
+
+  EXPECT_EQ(file.coordinate("lat"), (std::vector<double>{60, 0, -60}));
+  EXPECT_EQ(file.coordinate("lon"), (std::vector<double>{0, 90, 180, 270}));
+  EXPECT_EQ(file.horizontal_axes("t"), (HorizontalAxes{0, 1}));
+  try {
+    (void)file.coordinate("x");
+    FAIL() << "a coordinate from nowhere";
+  } catch (Error const& error) {
+    EXPECT_EQ(error.rule(), "NoCoordinate");
+    EXPECT_EQ(error.fault(), Fault::input);
+  }
+}
+
+TEST(FieldFile, leaves_the_error_printing_of_hdf5_as_it_was) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("types.h5", [&](auto const& p) { write_all_types(p, {{"f64", H5T_IEEE_F64LE}}); });
+  H5E_auto2_t before = nullptr;
+  void* data = nullptr;
+  H5Eget_auto2(H5E_DEFAULT, &before, &data);
+  unsigned plugins = 0;
+  H5PLget_loading_state(&plugins);
+
+  FieldFile const file(comm, path);
+  EXPECT_THROW((void)file.variable("missing"), Error);
+  EXPECT_THROW(FieldFile(comm, folder / "missing.nc"), Error);
+
+  H5E_auto2_t after = nullptr;
+  unsigned plugins_after = 0;
+  H5Eget_auto2(H5E_DEFAULT, &after, &data);
+  H5PLget_loading_state(&plugins_after);
+  EXPECT_NE(before, nullptr);
+  EXPECT_EQ(before, after);
+  EXPECT_EQ(plugins, plugins_after);
+}
+
+TEST(FieldFile, does_not_wait_for_ever_when_one_rank_alone_unwinds) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "needs more than one rank";
+  Folder const folder(comm);
+  auto const path = folder.make("types.h5", [&](auto const& p) { write_all_types(p, {{"f64", H5T_IEEE_F64LE}}); });
+  // The others keep theirs until the program ends: HDF5 then closes the file with all ranks.
+  static FieldFile* kept = nullptr;
+  bool caught = false;
+
+  try {
+    auto file = std::make_unique<FieldFile>(comm, path);
+    if (comm.rank() == 1) throw std::runtime_error("alone");
+    kept = file.release();
+  } catch (std::runtime_error const&) {
+    caught = true;
+  }
+  comm.barrier();  // ends only after rank 1 has left the block by its exception
+
+  EXPECT_EQ(caught, comm.rank() == 1);
+  EXPECT_EQ(kept == nullptr, comm.rank() == 1);
+}
+
+/// An attribute with all its digits, as ncdump prints it.
+double dumped_number(Folder const& folder, std::filesystem::path const& file, std::string const& attribute) {
+  auto const text = folder.make(attribute + ".txt", [&](auto const& p) {
+    test::run_tool("ncdump -h -p 9,17 '" + file.string() + "' | sed -n 's/.*" + attribute + " = \\([^ ]*\\) ;/\\1/p' > '" +
+                   p.string() + "'");
+  });
+  return std::stod(test::read_bytes(text));
+}
+
+/// The same file in one piece and deflated, as netCDF's own tools see it.
+TEST(FieldFile, reads_the_real_fields_as_ncdump_prints_them) {
+  auto const comm = Comm::world();
+  std::filesystem::path const data(GRATICULE_TEST_DATA);
+  if (data.empty()) GTEST_SKIP() << "GRATICULE_TEST_DATA names no folder of sample files";
+  if (!test::has_tool("ncdump")) GTEST_SKIP() << "ncdump (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  FieldFile const plain(comm, data / "eraint_uvz.nc");
+  FieldFile const deflated(comm, data / "eraint_uvz_deflate.nc");
+  auto const extents = plain.variable("z").extents;
+  ASSERT_EQ(extents, (Indices{2, 3, 241, 480}));
+  ASSERT_EQ(plain.variable("z").dimensions, (std::vector<std::string>{"month", "level", "latitude", "longitude"}));
+  auto const axes = plain.horizontal_axes("z");
+  EXPECT_EQ(axes, (HorizontalAxes{2, 3}));
+  auto const latitude = plain.coordinate("latitude");
+  EXPECT_EQ(latitude.front(), 90);
+  EXPECT_EQ(latitude.back(), -90);
+
+  for (std::string const name : {"z", "u", "v"}) {
+    auto const scale = dumped_number(folder, data / "eraint_uvz.nc", name + ":scale_factor");
+    auto const offset = dumped_number(folder, data / "eraint_uvz.nc", name + ":add_offset");
+    auto const text = folder.make(name + ".txt", [&](auto const& p) {
+      test::run_tool("ncdump -v " + name + " '" + (data / "eraint_uvz.nc").string() + "' | sed '1,/^data:/d' | tr -c '0-9-' ' ' > '" +
+                     p.string() + "'");
+    });
+    std::ifstream dump(text);
+    std::vector<double> packed;
+    for (double value = 0; dump >> value;) packed.push_back(value);
+    ASSERT_EQ(packed.size(), std::size_t(2 * 3 * 241 * 480));
+    auto const cuts = balanced_cuts(241, comm.num_ranks());
+    Box box = Box::from_extents(extents);
+    box.set(2, cuts.lo(comm.rank()), cuts.hi(comm.rank()));
+    std::vector<double> values(std::size_t(box.num_cells()));
+    std::vector<double> again(values.size());
+    std::vector<float> rounded(values.size());
+
+    plain.read(name, box, std::span(values));
+    deflated.read(name, box, std::span(again));
+    deflated.read(name, box, std::span(rounded));
+
+    std::size_t i = 0;
+    std::size_t num_wrong = 0;
+    for_each_cell(box, [&](Indices const& cell) {
+      double const expected = packed[std::size_t(row_major(extents, cell))] * scale + offset;
+      if (values[i] != expected || again[i] != expected || rounded[i] != float(expected)) ++num_wrong;
+      ++i;
+    });
+    EXPECT_EQ(num_wrong, 0U) << name;
+  }
+}
+
+}  // namespace
+}  // namespace graticule
