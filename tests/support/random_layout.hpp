@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/layout.hpp>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace graticule::test {
+
+/// The same on every rank when seeded alike.
+using Random = std::mt19937_64;
+
+/// A number in `[low, high]`, both included.
+inline Index draw(Random& random, Index low, Index high) {
+  return low + Index(random() % std::uint64_t(high - low + 1));
+}
+
+inline Indices random_extents(Random& random, int ndim, Index high) {
+  auto extents = Indices::filled(ndim, 1);
+  for (auto& extent : extents) extent = draw(random, 1, high);
+  return extents;
+}
+
+inline Indices random_permutation(Random& random, int size) {
+  Indices result;
+  for (int a = 0; a < size; ++a) result.push_back(a);
+  for (int a = size - 1; a > 0; --a) std::swap(result[a], result[int(draw(random, 0, a))]);
+  return result;
+}
+
+/// Cuts at random places; parts may be empty.
+inline Cuts random_cuts(Random& random, Index extent, Index num_parts) {
+  std::vector<Index> ends{0, extent};
+  for (Index p = 1; p < num_parts; ++p) ends.push_back(draw(random, 0, extent));
+  std::sort(ends.begin(), ends.end());
+  std::vector<Index> sizes;
+  for (std::size_t p = 1; p < ends.size(); ++p) sizes.push_back(ends[p] - ends[p - 1]);
+  return Cuts(sizes);
+}
+
+/// Any process grid of at most `num_ranks` ranks, cut at random.
+inline Layout random_grid_layout(Random& random, int num_ranks, Indices const& extents) {
+  auto grid = Indices::filled(extents.size(), 1);
+  Index rest = num_ranks;
+  for (Index a : random_permutation(random, extents.size())) {
+    grid[int(a)] = draw(random, 1, rest);
+    rest /= grid[int(a)];
+  }
+  std::vector<Cuts> cuts;
+  for (int a = 0; a < extents.size(); ++a) cuts.push_back(random_cuts(random, extents[a], grid[a]));
+  return {ProcessGrid(grid), cuts};
+}
+
+/// Cuts `box` in two at random until there are `num_parts` parts, some of them empty.
+inline void bisect(Random& random, Box const& box, Index num_parts, std::vector<Box>& parts) {
+  if (num_parts == 1) {
+    parts.push_back(box);
+    return;
+  }
+  int const axis = int(draw(random, 0, box.ndim() - 1));
+  Index const at = draw(random, box.lo(axis), box.hi(axis));
+  Box low = box;
+  Box high = box;
+  low.set(axis, box.lo(axis), at);
+  high.set(axis, at, box.hi(axis));
+  Index const num_low = draw(random, 1, num_parts - 1);
+  bisect(random, low, num_low, parts);
+  bisect(random, high, num_parts - num_low, parts);
+}
+
+/// Boxes in no arrangement.
+inline Layout random_box_layout(Random& random, int num_ranks, Indices const& extents) {
+  std::vector<Box> boxes;
+  bisect(random, Box::from_extents(extents), draw(random, 1, num_ranks), boxes);
+  for (std::size_t i = boxes.size() - 1; i > 0; --i) std::swap(boxes[i], boxes[std::size_t(draw(random, 0, Index(i)))]);
+  return Layout::from_boxes(extents, boxes);
+}
+
+inline Layout random_layout(Random& random, int num_ranks, Indices const& extents) {
+  return draw(random, 0, 1) == 0 ? random_grid_layout(random, num_ranks, extents)
+                                 : random_box_layout(random, num_ranks, extents);
+}
+
+/// Calls `visit(cell)` for each cell of `box`, the last axis fastest.
+template <class Visit>
+void for_each_cell(Box const& box, Visit&& visit) {
+  if (box.empty()) return;
+  auto cell = box.lo();
+  while (true) {
+    visit(std::as_const(cell));
+    int a = box.ndim() - 1;
+    while (a >= 0 && cell[a] == box.hi(a) - 1) {
+      cell[a] = box.lo(a);
+      --a;
+    }
+    if (a < 0) return;
+    ++cell[a];
+  }
+}
+
+}  // namespace graticule::test
