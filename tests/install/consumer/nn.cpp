@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A training program's view of the installed graticule::nn: a convolution divided by rows equals the whole one.
+#include <graticule/nn_bridge/conv2d.hpp>
+#include <graticule/nn_bridge/gradient_sync.hpp>
+#include <graticule/partition/cuts.hpp>
+#include <graticule/repartition/runtime.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdio>
+
+using namespace graticule;
+
+int main(int argc, char** argv) {
+  Runtime const runtime(argc, argv);
+  Comm const comm = Comm::world();
+  nn::Domain const domain(comm, {comm.num_ranks(), 1}, Boundary::uniform(2, Edge::constant));
+  auto const options = torch::nn::Conv2dOptions(2, 3, 3).padding(1);
+  torch::manual_seed(1);
+  torch::nn::Conv2d whole(options);
+  whole->to(torch::kFloat64);
+  nn::Conv2d sharded(nn::Conv2dOptions(options), domain);
+  sharded->to(torch::kFloat64);
+  {
+    torch::NoGradGuard const no_grad;
+    sharded->weight.copy_(whole->weight);
+    sharded->bias.copy_(whole->bias);
+  }
+  auto const x = torch::randn({1, 2, 7, 6}, torch::kFloat64);
+  auto const cotangent = torch::randn({1, 3, 7, 6}, torch::kFloat64);
+  Cuts const rows = balanced_cuts(7, comm.num_ranks());
+  auto const shard = [&](torch::Tensor const& t) { return t.slice(2, rows.lo(comm.rank()), rows.hi(comm.rank())); };
+
+  auto const expected = whole(x);
+  (expected * cotangent).sum().backward();
+  auto const output = sharded(shard(x).contiguous());
+  (output * shard(cotangent)).sum().backward();
+  nn::GradientSync(*sharded, {{comm}}).reduce();
+
+  bool const equal = torch::allclose(output, shard(expected), 1e-12, 1e-12) &&
+                     torch::allclose(sharded->weight.grad(), whole->weight.grad(), 1e-12, 1e-12);
+  std::vector<double> num_equal{equal ? 1.0 : 0.0};
+  comm.sum(num_equal);
+  bool const all_equal = num_equal[0] == comm.num_ranks();
+  if (comm.rank() == 0 && all_equal) std::printf("nn: %d ranks agree\n", comm.num_ranks());
+  return all_equal ? 0 : 1;
+}
