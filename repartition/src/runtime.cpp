@@ -6,6 +6,8 @@
 
 #include <mpi.h>
 
+#include <cstdlib>
+
 namespace graticule {
 
 Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) {
@@ -24,6 +26,8 @@ Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) {
                                    std::to_string(MPI_THREAD_SERIALIZED) + ") is needed");
   }
   if (!Kokkos::is_initialized()) {
+    // Ranks share the cores: binding is the launcher's business. Kokkos warns at each rank when nobody has said so.
+    setenv("OMP_PROC_BIND", "false", 0);
     detail::start_kokkos(argc, argv, options.num_threads);
     owns_kokkos_ = true;
   }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/repartition/field_view.hpp>
+
+#include <torch/torch.h>
+
+namespace graticule::nn {
+
+/// The memory of a tensor whose last two axes are latitude and longitude; any strides, nothing is copied.
+/// @throws `UnsupportedTensor` for fewer than two axes, a sparse tensor, a dtype or device that the engine does not know
+[[nodiscard]] FieldView tensor_view(torch::Tensor const& tensor);
+
+/// The engine's type for a tensor's. @throws `UnsupportedTensor`
+[[nodiscard]] DType dtype_of(torch::ScalarType type);
+
+}  // namespace graticule::nn

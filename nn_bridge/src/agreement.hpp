@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/domain.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// What all ranks of a domain know of one call after agreeing on it.
+struct Agreed {
+  bool changed = false;        ///< the shards' structure is new: plans must be looked up or made
+  bool requires_grad = false;  ///< of the input, on any rank, with grad mode on
+};
+
+/// The one small collective at the head of each layer's forward. Every rank enters it, whatever it has been given.
+///
+/// It finds, on all ranks alike: an input that one rank refuses, layers called in different order, grad mode on some
+/// ranks only, batch, channels or dtype that differ, and a structure that changed on some ranks only.
+class Agreement {
+ public:
+  Agreement(Domain domain, std::string layer);
+
+  /// Collective. @param check throws when this rank's input is not acceptable
+  [[nodiscard]] Agreed agree(torch::Tensor const& x, std::function<void()> const& check);
+  /// The layout of the shards: gathers their extents. Collective. @throws `NotTensorProduct` on all ranks alike
+  [[nodiscard]] Layout gather_layout(torch::Tensor const& x) const;
+  void reset() noexcept { known_.reset(); }
+  [[nodiscard]] std::string const& layer() const noexcept { return layer_; }
+
+ private:
+  Domain domain_;
+  std::string layer_;
+  int ordinal_;
+  Index call_ = 0;
+  std::optional<std::vector<Index>> known_;  ///< sizes and dtype of the last agreed input
+};
+
+/// A scalar leaf. Where it requires a gradient, a rank whose own input requires none still gets a node in the graph, because
+/// the others need its messages in the backward.
+[[nodiscard]] torch::Tensor anchor(bool requires_grad, torch::TensorOptions const& options);
+
+}  // namespace graticule::nn::detail

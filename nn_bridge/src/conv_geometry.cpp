@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conv_geometry.hpp"
+
+#include <algorithm>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+/// Quotient rounded up, for any sign of `a` and `b > 0`.
+Index ceil_div(Index a, Index b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+
+}  // namespace
+
+Index ConvAxis::num_outputs() const {
+  Index const room = extent + before + after - reach();
+  if (room < 0 || extent == 0)
+    throw Error("KernelTooLarge", "a kernel that spans " + std::to_string(reach()) + " cells on an axis of " +
+                                      std::to_string(extent) + " with padding " + std::to_string(before) + " and " +
+                                      std::to_string(after));
+  return room / stride + 1;
+}
+
+Cuts ConvAxis::output_cuts(Cuts const& inputs) const {
+  Index const total = num_outputs();
+  Index const middle = dilation * (kernel - 1) / 2;
+  auto const first_output = [&](Index input) -> Index {
+    if (input <= 0) return 0;
+    if (input >= extent) return total;
+    return std::clamp<Index>(ceil_div(input + before - middle, stride), 0, total);
+  };
+  std::vector<Index> sizes;
+  for (int p = 0; p < inputs.num_parts(); ++p) sizes.push_back(first_output(inputs.hi(p)) - first_output(inputs.lo(p)));
+  return Cuts(sizes);
+}
+
+Range ConvAxis::needed(Range outputs) const noexcept {
+  if (outputs.size() == 0) return {};
+  return {outputs.lo * stride - before, (outputs.hi - 1) * stride - before + reach()};
+}
+
+ConvAxisShard::ConvAxisShard(ConvAxis const& axis, Range own_inputs, Range own_outputs)
+    : own(own_inputs), outputs(own_outputs), needed(axis.needed(own_outputs)) {
+  used = {std::max(own.lo, needed.lo), std::min(own.hi, needed.hi)};
+  if (outputs.size() == 0 || used.size() == 0) return;
+  Index const lower = used.lo - needed.lo;
+  Index const upper = needed.hi - used.hi;
+  padding = lower;
+  splits = lower >= upper && lower - upper < axis.stride;
+  if (!splits) return;
+  num_lower = std::min(ceil_div(lower, axis.stride), outputs.size());
+  if (num_lower > 0) {
+    lower_strip = {needed.lo, needed.lo + (num_lower - 1) * axis.stride + axis.reach()};
+    lower_halo = {needed.lo, std::min(used.lo, lower_strip.hi)};
+  }
+  Index const first_upper = std::max<Index>(0, ceil_div(used.hi - needed.lo - axis.reach() + 1, axis.stride));
+  num_upper = upper > 0 ? outputs.size() - std::min(first_upper, outputs.size()) : 0;
+  if (num_upper > 0) {
+    upper_strip = {needed.lo + (outputs.size() - num_upper) * axis.stride, needed.hi};
+    upper_halo = {std::max(used.hi, upper_strip.lo), needed.hi};
+  }
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/cuts.hpp>
+
+namespace graticule::nn::detail {
+
+/// Half-open run of cells.
+struct Range {
+  Index lo = 0;
+  Index hi = 0;
+  [[nodiscard]] Index size() const noexcept { return hi > lo ? hi - lo : 0; }
+};
+
+/// One axis of a convolution on the whole globe: output o reads inputs o * stride - before + dilation * j.
+struct ConvAxis {
+  Index extent = 0;  ///< N
+  Index kernel = 1;
+  Index stride = 1;
+  Index dilation = 1;
+  Index before = 0;  ///< padding on the lower side
+  Index after = 0;   ///< padding on the upper side
+
+  /// Inputs that one output spans.
+  [[nodiscard]] Index reach() const noexcept { return dilation * (kernel - 1) + 1; }
+  /// M = floor((N + before + after - reach) / stride) + 1. @throws `KernelTooLarge`
+  [[nodiscard]] Index num_outputs() const;
+  /// Which part owns which output: that of the input in the middle of its window, `docs` of `Conv2d`.
+  [[nodiscard]] Cuts output_cuts(Cuts const& inputs) const;
+  /// Inputs that `outputs` read, in extended coordinates; empty for no outputs.
+  [[nodiscard]] Range needed(Range outputs) const noexcept;
+};
+
+/// How one rank computes its outputs along one axis from its own inputs and thin strips of halo.
+///
+/// The local convolution runs over `used` own inputs with zeros around; outputs of the lower rim also read
+/// `lower_halo`, those of the upper rim `upper_halo`. A strip holds all inputs that its rim reads, zeros where they
+/// are own inputs, so its convolution is what the rim lacks.
+struct ConvAxisShard {
+  ConvAxisShard(ConvAxis const& axis, Range own_inputs, Range own_outputs);
+
+  Range own;
+  Range outputs;
+  Range needed;
+  Range used;           ///< own inputs that are needed
+  Index padding = 0;    ///< zeros on either side of `used` in the local convolution
+  bool splits = false;  ///< false: the local convolution cannot give exactly these outputs with symmetric padding
+  Range lower_strip;
+  Range lower_halo;
+  Index num_lower = 0;  ///< outputs of the lower rim
+  Range upper_strip;
+  Range upper_halo;
+  Index num_upper = 0;
+};
+
+}  // namespace graticule::nn::detail

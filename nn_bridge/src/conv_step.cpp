@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conv_step.hpp"
+
+#include "agreement.hpp"
+
+#include <graticule/partition/hash.hpp>
+
+#include <algorithm>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+ConvAxis global_axis(Layout const& layout, ConvDescription const& d, std::size_t a) {
+  return {layout.extent(int(a)), d.kernel[a], d.stride[a], d.dilation[a], d.padding[a].lower, d.padding[a].upper};
+}
+
+ConvAxisShard shard_of(Comm const& comm, Layout const& layout, ConvDescription const& d, std::size_t a) {
+  auto const axis = global_axis(layout, d, a);
+  auto const& cuts = *layout.cuts(int(a));
+  int const part = int(layout.grid()->coords(comm.rank())[int(a)]);
+  auto const outputs = axis.output_cuts(cuts);
+  return {axis, {cuts.lo(part), cuts.hi(part)}, {outputs.lo(part), outputs.hi(part)}};
+}
+
+std::uint64_t fingerprint(ConvDescription const& d) {
+  Hash hash;
+  for (std::size_t a = 0; a < 2; ++a)
+    hash.add(d.kernel[a]).add(d.stride[a]).add(d.dilation[a]).add(d.padding[a].lower).add(d.padding[a].upper);
+  return hash.add(d.groups).add(d.odd_channels).value();
+}
+
+Box box_of(Range rows, Range columns) { return {{rows.lo, columns.lo}, {rows.hi, columns.hi}}; }
+
+/// True when the halo holds nothing but zeros, whose products need not be computed.
+bool only_zeros(IndexMap const& map, Box const& halo) {
+  auto const pieces = map(halo);
+  return std::all_of(pieces.begin(), pieces.end(), [](Piece const& piece) { return piece.filled && piece.fill == 0; });
+}
+
+}  // namespace
+
+ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription const& description)
+    : comm_(comm),
+      layout_(layout),
+      description_(description),
+      shards_{shard_of(comm, layout, description, 0), shard_of(comm, layout, description, 1)} {
+  auto const map = boundary_map(layout.global().extents(), description.boundary);
+  outputs_ = {shards_[0].outputs.size(), shards_[1].outputs.size()};
+  Box const none(Indices{0, 0}, Indices{0, 0});
+  needed_ = has_outputs() ? box_of(shards_[0].needed, shards_[1].needed) : none;
+  by_strips_ = has_outputs() && shards_[0].splits && shards_[1].splits;
+  std::vector<Target> targets(std::size_t(num_strips) + 1, Target{none, {}});
+  if (by_strips_) {
+    choose_strips(map);
+    for (std::size_t t = 0; t < std::size_t(num_strips); ++t)
+      if (auto const* s = strip(int(t))) targets[t] = {box_of(s->rows, s->columns), {s->halo}};
+  } else {
+    targets[std::size_t(whole_target)] = {needed_, {needed_}};
+  }
+  pull_ = std::make_shared<TensorPull const>(comm, layout, description.boundary, std::move(targets), description.odd_channels,
+                                             fingerprint(description));
+}
+
+void ConvSetUp::choose_strips(IndexMap const& map) {
+  auto const& rows = shards_[0];
+  auto const& columns = shards_[1];
+  auto const add = [&](int target, ConvStrip const& candidate) {
+    if (candidate.halo.empty() || candidate.num_rows == 0 || candidate.num_columns == 0 || only_zeros(map, candidate.halo)) return;
+    strip_of_target_[std::size_t(target)] = int(strips_.size());
+    strips_.push_back(candidate);
+  };
+  // North and south strips hold the corners; west and east strips lie beside the own rows only.
+  add(0, {rows.lower_strip, columns.needed, box_of(rows.lower_halo, columns.needed), {0, 0}, 0, rows.num_lower, 0, outputs_[1]});
+  add(1, {rows.upper_strip, columns.needed, box_of(rows.upper_halo, columns.needed), {0, 0}, outputs_[0] - rows.num_upper,
+          rows.num_upper, 0, outputs_[1]});
+  add(2, {rows.used, columns.lower_strip, box_of(rows.used, columns.lower_halo), {rows.padding, 0}, 0, outputs_[0], 0,
+          columns.num_lower});
+  add(3, {rows.used, columns.upper_strip, box_of(rows.used, columns.upper_halo), {rows.padding, 0}, 0, outputs_[0],
+          outputs_[1] - columns.num_upper, columns.num_upper});
+}
+
+ConvStrip const* ConvSetUp::strip(int t) const noexcept {
+  if (t >= num_strips || strip_of_target_[std::size_t(t)] < 0) return nullptr;
+  return &strips_[std::size_t(strip_of_target_[std::size_t(t)])];
+}
+
+std::shared_ptr<TensorPull const> const& ConvSetUp::whole() const {
+  if (!whole_)
+    whole_ = std::make_shared<TensorPull const>(comm_, layout_, description_.boundary, std::vector{Target{needed_, {needed_}}},
+                                                description_.odd_channels, fingerprint(description_));
+  return whole_;
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using SetUpPointer = std::shared_ptr<ConvSetUp const>;
+using TargetTensors = std::array<torch::Tensor, std::size_t(ConvSetUp::num_strips) + 1>;
+using Ints = std::array<std::int64_t, 2>;
+
+struct SetUpHolder : torch::CustomClassHolder {
+  explicit SetUpHolder(SetUpPointer pointer) : set_up(std::move(pointer)) {}
+  SetUpPointer set_up;
+};
+
+constexpr Ints no_padding{0, 0};
+
+torch::Tensor convolve(ConvDescription const& d, torch::Tensor const& x, torch::Tensor const& weight,
+                       std::optional<torch::Tensor> const& bias, Ints const& padding) {
+  return at::convolution(x, weight, bias, d.stride, padding, d.dilation, false, no_padding, d.groups);
+}
+
+std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolve_backward(ConvDescription const& d, torch::Tensor const& grad,
+                                                                          torch::Tensor const& x, torch::Tensor const& weight,
+                                                                          Ints const& padding, std::array<bool, 3> const& wanted) {
+  Ints::value_type const channels = weight.size(0);
+  return at::convolution_backward(grad, x, weight, at::IntArrayRef(&channels, 1), d.stride, padding, d.dilation, false,
+                                  no_padding, d.groups, wanted);
+}
+
+torch::Tensor outputs_of(ConvStrip const& strip, torch::Tensor const& y) {
+  return y.narrow(2, strip.first_row, strip.num_rows).narrow(3, strip.first_column, strip.num_columns);
+}
+
+/// The own inputs that the local convolution reads.
+torch::Tensor used_part(ConvSetUp const& s, torch::Tensor const& x) {
+  auto const& rows = s.shards()[0];
+  auto const& columns = s.shards()[1];
+  auto result = x;
+  if (rows.used.size() != x.size(2)) result = result.narrow(2, rows.used.lo - rows.own.lo, rows.used.size());
+  if (columns.used.size() != x.size(3)) result = result.narrow(3, columns.used.lo - columns.own.lo, columns.used.size());
+  return result;
+}
+
+TargetTensors make_targets(ConvSetUp const& s, torch::Tensor const& x) {
+  TargetTensors targets;
+  for (int t = 0; t <= ConvSetUp::num_strips; ++t) {
+    targets[std::size_t(t)] = s.pull().empty_target(x, t);
+    if (s.strip(t)) targets[std::size_t(t)].zero_();
+  }
+  return targets;
+}
+
+torch::Tensor no_outputs(ConvSetUp const& s, torch::Tensor const& x, torch::Tensor const& weight) {
+  return torch::empty({x.size(0), weight.size(0), s.outputs()[0], s.outputs()[1]}, x.options().requires_grad(false));
+}
+
+/// Gradients of one rank; `input` still lacks what other ranks send.
+struct Gradients {
+  torch::Tensor input;
+  torch::Tensor weight;
+  torch::Tensor bias;
+};
+
+struct ConvFunction : torch::autograd::Function<ConvFunction> {
+  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& weight,
+                               std::optional<torch::Tensor> const& bias, torch::Tensor const& anchor, SetUpPointer const& set_up,
+                               bool input_grad) {
+    auto const& s = *set_up;
+    auto const& d = s.description();
+    auto targets = make_targets(s, x);
+    auto pending = s.pull().start(x, targets);
+    torch::Tensor y;
+    if (s.by_strips()) y = convolve(d, used_part(s, x), weight, bias, {s.shards()[0].padding, s.shards()[1].padding});
+    pending.wait();
+    for (int t = 0; t < ConvSetUp::num_strips; ++t)
+      if (auto const* strip = s.strip(t))
+        outputs_of(*strip, y).add_(convolve(d, targets[std::size_t(t)], weight, std::nullopt, {strip->padding[0], strip->padding[1]}));
+    if (!s.by_strips())
+      y = s.has_outputs() ? convolve(d, targets[ConvSetUp::whole_target], weight, bias, no_padding) : no_outputs(s, x, weight);
+
+    variable_list saved{x, weight, bias.value_or(torch::Tensor()), anchor};
+    saved.insert(saved.end(), targets.begin(), targets.end());
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<SetUpHolder>(set_up));
+    ctx->saved_data["input_grad"] = input_grad;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    bool const input_grad = ctx->saved_data["input_grad"].toBool();
+    auto const saved = ctx->get_saved_variables();
+    bool const with_bias = saved[2].defined();
+    auto const result = torch::GradMode::is_enabled() ? differentiable(*set_up, saved, grads[0], input_grad, with_bias)
+                                                      : direct(*set_up, saved, grads[0], input_grad, with_bias);
+    return {result.input, result.weight, result.bias, {}, {}, {}};
+  }
+
+ private:
+  static Gradients direct(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g, bool input_grad, bool with_bias) {
+    auto const& d = s.description();
+    auto const& x = saved[0];
+    auto const& weight = saved[1];
+    bool const wants_weight = weight.requires_grad();
+    TargetTensors cotangents;
+    for (int t = 0; t <= ConvSetUp::num_strips; ++t) cotangents[std::size_t(t)] = saved[std::size_t(t) + 4];
+    Gradients result;
+    auto const add_weight = [&](torch::Tensor const& part) {
+      if (!wants_weight) return;
+      if (result.weight.defined()) result.weight.add_(part);
+      else result.weight = part;
+    };
+    for (int t = 0; t < ConvSetUp::num_strips; ++t) {
+      if (auto const* strip = s.strip(t)) {
+        auto const [strip_grad, weight_grad, none] = convolve_backward(
+            d, outputs_of(*strip, g), saved[std::size_t(t) + 4], weight, {strip->padding[0], strip->padding[1]}, {input_grad, wants_weight, false});
+        if (input_grad) cotangents[std::size_t(t)] = strip_grad;
+        add_weight(weight_grad);
+      }
+    }
+    if (!s.by_strips() && s.has_outputs()) {
+      auto const [whole_grad, weight_grad, bias_grad] =
+          convolve_backward(d, g, saved[std::size_t(ConvSetUp::whole_target) + 4], weight, no_padding, {input_grad, wants_weight, with_bias});
+      if (input_grad) cotangents[ConvSetUp::whole_target] = whole_grad;
+      add_weight(weight_grad);
+      result.bias = bias_grad;
+    }
+    Pending pending;
+    if (input_grad) pending = s.pull().start_adjoint(cotangents);
+    if (s.by_strips()) {
+      auto const [own_grad, weight_grad, bias_grad] =
+          convolve_backward(d, g, used_part(s, x), weight, {s.shards()[0].padding, s.shards()[1].padding}, {input_grad, wants_weight, with_bias});
+      add_weight(weight_grad);
+      result.bias = bias_grad;
+      if (input_grad && own_grad.sizes() == x.sizes()) {
+        result.input = own_grad;
+      } else if (input_grad) {
+        result.input = torch::zeros_like(x);
+        used_part(s, result.input).copy_(own_grad);
+      }
+    }
+    if (input_grad && !result.input.defined()) result.input = torch::zeros_like(x);
+    if (input_grad) s.pull().finish_adjoint(pending, result.input);
+    if (wants_weight && !result.weight.defined()) result.weight = torch::zeros_like(weight);
+    if (with_bias && !result.bias.defined()) result.bias = torch::zeros_like(saved[2]);
+    return result;
+  }
+
+  /// The same from differentiable parts, for a backward that is differentiated again.
+  static Gradients differentiable(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g, bool input_grad,
+                                  bool with_bias) {
+    auto const& d = s.description();
+    auto const& weight = saved[1];
+    auto const tie = [&] { return anchor(true, g.options()); };
+    auto const whole = pull_tensor(s.whole(), saved[0], tie());
+    Gradients result;
+    torch::Tensor whole_grad = torch::zeros_like(whole);
+    if (s.has_outputs()) {
+      std::tie(whole_grad, result.weight, result.bias) = convolve_backward(d, g, whole, weight, no_padding, {true, true, with_bias});
+    } else {
+      result.weight = torch::zeros_like(weight);
+      if (with_bias) result.bias = torch::zeros_like(saved[2]);
+    }
+    if (input_grad) result.input = push_tensor(s.whole(), whole_grad, tie());
+    return result;
+  }
+};
+
+}  // namespace
+
+torch::Tensor sharded_convolution(SetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& weight,
+                                  torch::Tensor const& bias, torch::Tensor const& anchor, bool input_grad) {
+  return ConvFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, anchor, set_up, input_grad);
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/domain.hpp>
+#include <graticule/partition/hash.hpp>
+
+namespace graticule::nn {
+
+struct Domain::State {
+  Comm comm;
+  ProcessGrid grid;
+  Boundary boundary;
+  Indices coords;
+  int last_ordinal = 0;
+};
+
+Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
+  Hash hash;
+  hash.add(grid.extents()).add(fingerprint(boundary));
+  require_same(comm, "DomainShape", hash.value(), "a process grid of " + to_string(grid.extents()));
+  if (grid.ndim() != 2 || grid.num_ranks() != comm.num_ranks())
+    throw Error("DomainShape", "a process grid of " + to_string(grid.extents()) + " for " +
+                                   std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
+  if (boundary.axes.size() != 2)
+    throw Error("DomainShape", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
+  state_ = std::make_shared<State>(State{comm, grid, boundary, grid.coords(comm.rank()), 0});
+}
+
+Comm const& Domain::comm() const noexcept { return state_->comm; }
+ProcessGrid const& Domain::grid() const noexcept { return state_->grid; }
+Boundary const& Domain::boundary() const noexcept { return state_->boundary; }
+int Domain::latitude_part() const noexcept { return int(state_->coords[0]); }
+int Domain::longitude_part() const noexcept { return int(state_->coords[1]); }
+int Domain::next_ordinal() const noexcept { return ++state_->last_ordinal; }
+
+}  // namespace graticule::nn
