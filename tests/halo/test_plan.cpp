@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/plan.hpp>
+
+#include "expect_error.hpp"
+#include "reference.hpp"
+#include "test_field.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <vector>
+
+using namespace graticule;
+using test::bits_of;
+using test::draw;
+using test::for_each_cell;
+using test::Image;
+using test::image_of;
+using test::MemoryShape;
+using test::Random;
+using test::rule_of;
+using test::TestField;
+
+namespace {
+
+/// All that a plan is made of; the same on all ranks.
+struct Case {
+  Layout layout;
+  std::vector<Width> widths;
+  Boundary boundary;
+  Corners corners = Corners::fill;
+
+  [[nodiscard]] Indices extents() const { return layout.global().extents(); }
+  [[nodiscard]] Box local(int rank) const { return grown(layout.owned(rank), widths); }
+};
+
+std::string describe(Case const& c) {
+  std::string text = to_string(c.layout) + ", " + test::describe(c.boundary) + ", widths";
+  for (auto const& width : c.widths) text += " " + std::to_string(width.lower) + "/" + std::to_string(width.upper);
+  return text + (c.corners == Corners::fill ? "" : ", no corners");
+}
+
+HaloPlan make_plan(Comm const& comm, Case const& c) { return {comm, c.layout, c.widths, c.boundary, c.corners}; }
+
+Case random_case(Random& random, int num_ranks) {
+  auto const extents = test::random_extents(random, int(draw(random, 1, 3)), 6);
+  auto const boundary = test::random_boundary(random, extents);
+  auto const layout = test::random_layout(random, num_ranks, extents);
+  std::vector<Width> widths;
+  for (int a = 0; a < extents.size(); ++a) {
+    Index const widest = draw(random, 0, 3) == 0 ? 2 * extents[a] + 1 : 2;
+    widths.push_back({draw(random, 0, widest), draw(random, 0, widest)});
+  }
+  return {layout, widths, boundary, draw(random, 0, 3) == 0 ? Corners::skip : Corners::fill};
+}
+
+/// A number that names the cell and the batch element; exact in single precision.
+double number(Indices const& batch, Indices const& cell) {
+  Index result = 1;
+  for (auto const* list : {&batch, &cell})
+    for (Index i : *list) result = result * 11 + i;
+  return double(result);
+}
+
+double sign_of(Image const& image, Parity parity) { return image.odd_folds && parity == Parity::odd ? -1 : 1; }
+
+/// Owned cells hold their number, all else is not a number.
+template <class T>
+TestField<T> field_to_exchange(HaloPlan const& plan, Indices const& batch, MemoryShape const& shape) {
+  TestField<T> field(plan.local(), batch, shape, std::numeric_limits<T>::quiet_NaN());
+  field.set(plan.owned(), [](auto const& b, auto const& cell) { return T(number(b, cell)); });
+  return field;
+}
+
+template <class T>
+TestField<T> exchanged_by_formula(TestField<T> field, Case const& c, Box const& owned, Parity parity) {
+  auto const before = field;
+  field.set(field.cover(), [&](auto const& b, auto const& cell) {
+    auto const image = image_of(cell, c.extents(), c.boundary);
+    if (!test::is_ghost(cell, owned, c.corners) || image.kind == Image::Kind::nothing) return before.at(b, cell);
+    if (image.kind == Image::Kind::constant) return T(image.constant);
+    return T(sign_of(image, parity) * number(b, image.cell));
+  });
+  return field;
+}
+
+/// What the adjoint starts from: small integers that differ from rank to rank.
+double cotangent(int rank, Indices const& batch, Indices const& cell) {
+  return double(bits_of<std::int16_t>(batch, cell, std::uint64_t(rank) + 77));
+}
+
+TestField<double> field_of_cotangents(HaloPlan const& plan, int rank, Indices const& batch, MemoryShape const& shape) {
+  TestField<double> field(plan.local(), batch, shape, 0.5);
+  field.set(plan.local(), [&](auto const& b, auto const& cell) { return cotangent(rank, b, cell); });
+  return field;
+}
+
+/// The transposed map term by term: every rank computes the ghosts of all ranks.
+TestField<double> adjoint_by_formula(TestField<double> field, Case const& c, Comm const& comm, Parity parity) {
+  Box const owned = c.layout.owned(comm.rank());
+  for (int r = 0; r < comm.num_ranks(); ++r)
+    for_each_cell(c.local(r), [&](Indices const& cell) {
+      auto const image = image_of(cell, c.extents(), c.boundary);
+      if (!test::is_ghost(cell, c.layout.owned(r), c.corners)) return;
+      for_each_cell(field.batch(), [&](Indices const& b) {
+        if (image.kind == Image::Kind::cell && owned.contains(image.cell))
+          field.at(b, image.cell) += sign_of(image, parity) * cotangent(r, b, cell);
+        if (image.kind != Image::Kind::nothing && r == comm.rank()) field.at(b, cell) = 0;
+      });
+    });
+  return field;
+}
+
+/// Two fields of different type, batch axes, memory and parity in one call, forward; the same for the adjoint.
+void expect_as_by_formula(Random& random, Comm const& comm, Case const& c) {
+  SCOPED_TRACE(describe(c));
+  int const ndim = c.layout.ndim();
+  auto const plan = make_plan(comm, c);
+  ASSERT_EQ(plan.owned(), c.layout.owned(comm.rank()));
+  ASSERT_EQ(plan.local(), c.local(comm.rank()));
+  Indices const scalar_batch = test::random_extents(random, int(draw(random, 0, 2)), 3);
+  Indices const vector_batch{draw(random, 1, 3)};
+  auto scalar = field_to_exchange<double>(plan, scalar_batch, MemoryShape::random(random, ndim, scalar_batch.size()));
+  auto vector = field_to_exchange<float>(plan, vector_batch, MemoryShape::random(random, ndim, 1));
+  auto const expected_scalar = exchanged_by_formula(scalar, c, plan.owned(), Parity::even);
+  auto const expected_vector = exchanged_by_formula(vector, c, plan.owned(), Parity::odd);
+
+  plan.exchange(std::vector<HaloField>{{scalar.view(), Parity::even}, {vector.view(), Parity::odd}});
+
+  EXPECT_TRUE(scalar.holds(expected_scalar));
+  EXPECT_TRUE(vector.holds(expected_vector));
+
+  auto even = field_of_cotangents(plan, comm.rank(), scalar_batch, MemoryShape::random(random, ndim, scalar_batch.size()));
+  auto odd = field_of_cotangents(plan, comm.rank(), vector_batch, MemoryShape::random(random, ndim, 1));
+  auto const expected_even = adjoint_by_formula(even, c, comm, Parity::even);
+  auto const expected_odd = adjoint_by_formula(odd, c, comm, Parity::odd);
+
+  plan.exchange_adjoint(std::vector<HaloField>{{even.view(), Parity::even}, {odd.view(), Parity::odd}});
+
+  EXPECT_TRUE(even.holds(expected_even));
+  EXPECT_TRUE(odd.holds(expected_odd));
+}
+
+TEST(HaloPlan, follows_the_formula_for_random_rules_layouts_widths_and_memory) {
+  auto const comm = Comm::world();
+  Random random(std::uint64_t(100 + comm.num_ranks()));
+  int const num_trials = comm.num_ranks() == 1 ? 300 : comm.num_ranks() == 2 ? 100 : 40 / (comm.num_ranks() - 2);
+  for (int trial = 0; trial < num_trials && !HasFailure(); ++trial)
+    expect_as_by_formula(random, comm, random_case(random, comm.num_ranks()));
+}
+
+// Each rule alone on each side of each axis, with halos that end inside the neighbor, beyond it, and beyond the grid.
+TEST(HaloPlan, follows_the_formula_for_every_rule_on_every_side) {
+  auto const comm = Comm::world();
+  Random random(5);
+  Index const n = comm.num_ranks();
+  for (Edge const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric, Edge::replicate,
+                          Edge::pole_face, Edge::pole_row})
+    for (int axis = 0; axis < 2; ++axis)
+      for (bool const upper : {false, true}) {
+        if (comm.num_ranks() > 3 && upper != (axis == 1)) continue;
+        Indices const extents{4, 4};
+        bool const pole = edge == Edge::pole_face || edge == Edge::pole_row;
+        auto boundary = Boundary::uniform(2, Edge::untouched);
+        auto& rules = boundary.axes[std::size_t(axis)];
+        if (!upper || edge == Edge::periodic) rules.lower = edge;
+        if (upper || edge == Edge::periodic) rules.upper = edge;
+        rules.constant = 2.5;
+        if (pole) {
+          boundary.longitude_axis = 1 - axis;
+          boundary.axes[std::size_t(1 - axis)] = {Edge::periodic, Edge::periodic, 0};
+        }
+        Layout const layout = axis == 0 ? Layout(ProcessGrid{n, 1}, extents) : Layout(ProcessGrid{1, n}, extents);
+        for (Index const width : {1, 3, 6}) {
+          std::vector<Width> widths(2, {1, 1});
+          widths[std::size_t(axis)] = upper ? Width{0, width} : Width{width, 0};
+          expect_as_by_formula(random, comm, {layout, widths, boundary, Corners::fill});
+          if (HasFailure()) return;
+          if (comm.num_ranks() > 2) break;
+        }
+      }
+}
+
+TEST(HaloPlan, crosses_the_poles_of_a_sphere_cut_in_both_directions) {
+  auto const comm = Comm::world();
+  Random random(6);
+  Index const n = comm.num_ranks();
+  Indices const extents{7, 8};
+  for (Edge const pole : {Edge::pole_face, Edge::pole_row})
+    for (Indices const& grid : std::vector<Indices>{{n, 1}, {1, n}, {2, n / 2}}) {
+      if (grid[0] * grid[1] != n) continue;
+      std::vector<Cuts> const cuts{test::random_cuts(random, 7, grid[0]), test::random_cuts(random, 8, grid[1])};
+      expect_as_by_formula(random, comm, {Layout(ProcessGrid(grid), cuts), {{3, 3}, {3, 3}}, Boundary::sphere(pole), Corners::fill});
+    }
+}
+
+TEST(HaloPlan, serves_more_ranks_than_rows_and_ranks_without_cells) {
+  auto const comm = Comm::world();
+  Random random(7);
+  Index const n = comm.num_ranks();
+  Layout const thin(ProcessGrid{n, 1}, Indices{2, 4});
+  std::vector<Box> boxes(std::size_t(n), Box({0, 0}, {0, 0}));
+  boxes.back() = Box({0, 0}, {2, 4});
+  for (Layout const& layout : {thin, Layout::from_boxes({2, 4}, boxes)})
+    for (Edge const edge : {Edge::periodic, Edge::symmetric})
+      expect_as_by_formula(random, comm, {layout, {{2, 3}, {1, 0}}, Boundary::uniform(2, edge), Corners::fill});
+}
+
+TEST(HaloPlan, without_width_moves_nothing) {
+  auto const comm = Comm::world();
+  Random random(8);
+  Case const c{Layout(ProcessGrid{comm.num_ranks()}, Indices{9}), {{0, 0}}, Boundary::uniform(1, Edge::periodic), Corners::fill};
+
+  expect_as_by_formula(random, comm, c);
+
+  auto const counts = make_plan(comm, c).counts();
+  EXPECT_EQ(counts.send_cells + counts.receive_cells + counts.local_cells + counts.filled_cells, 0);
+}
+
+// The example of the class: 8 cells, width 1, periodic.
+TEST(HaloPlan, of_the_documented_example) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  if (8 % n != 0) GTEST_SKIP() << "8 cells on equal parts";
+  HaloPlan const plan(comm, Layout(ProcessGrid{n}, Indices{8}), {{1, 1}}, Boundary::uniform(1, Edge::periodic));
+  Index const lo = 8 / n * comm.rank();
+  Index const hi = lo + 8 / n;
+  ASSERT_EQ(plan.local(), Box({lo - 1}, {hi + 1}));
+  std::vector<double> cells(std::size_t(hi - lo + 2), -1.0);
+  for (Index i = lo; i < hi; ++i) cells[std::size_t(i - lo + 1)] = double(i);
+
+  plan.exchange(field_view(cells.data(), {hi - lo + 2}, 1));
+
+  EXPECT_EQ(cells.front(), double((lo + 7) % 8));
+  EXPECT_EQ(cells.back(), double(hi % 8));
+  EXPECT_EQ(plan.counts().num_send_peers, n == 1 ? 0 : n == 2 ? 1 : 2);
+  EXPECT_EQ(plan.counts().send_cells, n == 1 ? 0 : 2);
+  EXPECT_EQ(plan.counts().local_cells, n == 1 ? 2 : 0);
+}
+
+// <Ax, y> = <x, A'y> through the plan alone, for every rule, in integers.
+TEST(HaloPlan, passes_the_dot_test_exactly) {
+  auto const comm = Comm::world();
+  Random random(9);
+  int const num_trials = comm.num_ranks() <= 2 ? 40 : 8;
+  for (int trial = 0; trial < num_trials; ++trial) {
+    auto c = random_case(random, comm.num_ranks());
+    for (auto& axis : c.boundary.axes) axis.constant = 0;
+    auto const parity = trial % 2 == 0 ? Parity::even : Parity::odd;
+    auto const plan = make_plan(comm, c);
+    auto const shape = MemoryShape::dense(c.layout.ndim(), 1);
+    // Cells that are not written are no output of A: zero before and after.
+    TestField<double> x(plan.local(), {2}, shape, 0);
+    x.set(plan.owned(), [](auto const& b, auto const& cell) { return double(bits_of<std::int16_t>(b, cell, 1)); });
+    auto ax = x;
+    auto const y = field_of_cotangents(plan, comm.rank(), {2}, shape);
+    auto aty = y;
+
+    plan.exchange(std::vector<HaloField>{{ax.view(), parity}});
+    plan.exchange_adjoint(std::vector<HaloField>{{aty.view(), parity}});
+
+    std::array<double, 2> products{0, 0};
+    y.for_each(plan.local(), [&](auto const& b, auto const& cell) { products[0] += ax.at(b, cell) * y.at(b, cell); });
+    y.for_each(plan.owned(), [&](auto const& b, auto const& cell) { products[1] += x.at(b, cell) * aty.at(b, cell); });
+    comm.sum(products);
+    ASSERT_EQ(products[0], products[1]) << describe(c);
+  }
+}
+
+/// Numbers of very different size, whose sum shows the order of its terms.
+double rough(Indices const& batch, Indices const& cell) {
+  auto const bits = bits_of<std::uint32_t>(batch, cell, 3);
+  return std::ldexp(double(bits) - 0x1p31, int(bits % 61));
+}
+
+TEST(HaloPlan, adjoint_has_the_same_bits_at_every_repetition_and_in_every_memory) {
+  auto const comm = Comm::world();
+  Random random(10);
+  Index const n = comm.num_ranks();
+  for (Edge const edge : {Edge::periodic, Edge::replicate, Edge::symmetric}) {
+    Case const c{Layout(ProcessGrid{n, 1}, Indices{n + 1, 3}), {{3, 4}, {4, 3}}, Boundary::uniform(2, edge), Corners::fill};
+    auto const plan = make_plan(comm, c);
+    std::vector<TestField<double>> results;
+    for (int repeat = 0; repeat < 6; ++repeat) {
+      auto const shape = repeat < 2 ? MemoryShape::dense(2, 0) : MemoryShape::random(random, 2, 0);
+      auto& field = results.emplace_back(plan.local(), Indices{}, shape, 0.0);
+      field.set(plan.local(), rough);
+      // Messages leave at other times than before.
+      if (repeat > 0 && comm.rank() == repeat % comm.num_ranks()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+
+      plan.exchange_adjoint(field.view());
+
+      for_each_cell(plan.owned(), [&](Indices const& cell) {
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(field.at({}, cell)), std::bit_cast<std::uint64_t>(results[0].at({}, cell)))
+            << to_string(edge) << " " << to_string(cell) << " at repetition " << repeat;
+      });
+    }
+  }
+}
+
+TEST(HaloPlan, exchanges_may_overlap_with_each_other_and_with_adjoints) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  Case const c{Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{2, 1}, {1, 2}}, Boundary::sphere(Edge::pole_face), Corners::fill};
+  Case const other{Layout(ProcessGrid{1, n}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_row), Corners::skip};
+  auto const plan = make_plan(comm, c);
+  auto const other_plan = make_plan(comm, other);
+  auto const shape = MemoryShape::dense(2, 1);
+  for (int round = 0; round < 3; ++round) {
+    auto first = field_to_exchange<double>(plan, {2}, shape);
+    auto second = field_to_exchange<double>(plan, {3}, shape);
+    auto third = field_to_exchange<float>(other_plan, {2}, shape);
+    auto adjoint = field_of_cotangents(plan, comm.rank(), {2}, shape);
+    auto const expected_first = exchanged_by_formula(first, c, plan.owned(), Parity::even);
+    auto const expected_second = exchanged_by_formula(second, c, plan.owned(), Parity::odd);
+    auto const expected_third = exchanged_by_formula(third, other, other_plan.owned(), Parity::even);
+    auto const expected_adjoint = adjoint_by_formula(adjoint, c, comm, Parity::even);
+
+    auto pending_first = plan.start(first.view());
+    auto pending_adjoint = plan.start_adjoint(adjoint.view());
+    auto pending_second = plan.start(std::vector<HaloField>{{second.view(), Parity::odd}});
+    auto pending_third = other_plan.start(third.view());
+    // Each rank ends them in another order.
+    std::array<Pending*, 4> order{&pending_first, &pending_adjoint, &pending_second, &pending_third};
+    std::rotate(order.begin(), order.begin() + (comm.rank() + round) % 4, order.end());
+    for (auto* pending : order) pending->wait();
+
+    EXPECT_TRUE(first.holds(expected_first));
+    EXPECT_TRUE(second.holds(expected_second));
+    EXPECT_TRUE(third.holds(expected_third));
+    EXPECT_TRUE(adjoint.holds(expected_adjoint));
+  }
+  EXPECT_EQ(plan.num_workspaces(), 3) << "two exchanges and one adjoint were in flight at most";
+}
+
+TEST(HaloPlan, makes_no_workspace_after_the_first_call_of_a_kind) {
+  auto const comm = Comm::world();
+  Case const c{Layout(ProcessGrid{comm.num_ranks()}, Indices{12}), {{1, 1}}, Boundary::uniform(1, Edge::periodic), Corners::fill};
+  auto const plan = make_plan(comm, c);
+  auto field = field_to_exchange<double>(plan, {}, MemoryShape::dense(1, 0));
+  auto narrow = field_to_exchange<float>(plan, {}, MemoryShape::dense(1, 0));
+
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    plan.exchange(field.view());
+    plan.exchange(narrow.view());
+    plan.exchange_adjoint(field.view());
+  }
+
+  EXPECT_EQ(plan.num_workspaces(), 3);
+}
+
+TEST(HaloPlan, counts_what_it_moves) {
+  auto const comm = Comm::world();
+  Random random(12);
+  int const num_trials = comm.num_ranks() <= 2 ? 30 : 6;
+  for (int trial = 0; trial < num_trials; ++trial) {
+    auto const c = random_case(random, comm.num_ranks());
+    PullCounts expected;
+    std::vector<bool> sends(std::size_t(comm.num_ranks()), false);
+    std::vector<bool> receives = sends;
+    for (int r = 0; r < comm.num_ranks(); ++r)
+      for_each_cell(c.local(r), [&](Indices const& cell) {
+        auto const image = image_of(cell, c.extents(), c.boundary);
+        if (!test::is_ghost(cell, c.layout.owned(r), c.corners) || image.kind == Image::Kind::nothing) return;
+        bool const mine = r == comm.rank();
+        if (image.kind == Image::Kind::constant) {
+          expected.filled_cells += mine ? 1 : 0;
+          return;
+        }
+        int owner = 0;
+        while (!c.layout.owned(owner).contains(image.cell)) ++owner;
+        bool const from_me = owner == comm.rank();
+        if (mine && from_me) ++expected.local_cells;
+        if (mine && !from_me) {
+          ++expected.receive_cells;
+          receives[std::size_t(owner)] = true;
+        }
+        if (from_me && !mine) {
+          ++expected.send_cells;
+          sends[std::size_t(r)] = true;
+        }
+      });
+
+    auto const counts = make_plan(comm, c).counts();
+
+    EXPECT_EQ(counts.local_cells, expected.local_cells) << describe(c);
+    EXPECT_EQ(counts.receive_cells, expected.receive_cells) << describe(c);
+    EXPECT_EQ(counts.send_cells, expected.send_cells) << describe(c);
+    EXPECT_EQ(counts.filled_cells, expected.filled_cells) << describe(c);
+    EXPECT_EQ(counts.num_send_peers, std::count(sends.begin(), sends.end(), true)) << describe(c);
+    EXPECT_EQ(counts.num_receive_peers, std::count(receives.begin(), receives.end(), true)) << describe(c);
+  }
+}
+
+TEST(HaloPlan, refuses_bad_arguments_on_all_ranks) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  Layout const layout(ProcessGrid{n, 1}, Indices{6, 7});
+  auto const zero = Boundary::uniform(2, Edge::constant);
+  std::vector<Width> const one{{1, 1}, {1, 1}};
+  auto const rule = [&](Layout const& on, std::vector<Width> const& widths, Boundary const& boundary) {
+    return rule_of([&] { HaloPlan(comm, on, widths, boundary); });
+  };
+
+  EXPECT_EQ(rule(layout, {{1, 1}}, zero), "AxesMismatch");
+  EXPECT_EQ(rule(layout, {{1, 1}, {1, 1}, {0, 0}}, zero), "AxesMismatch");
+  EXPECT_EQ(rule(layout, {{1, -1}, {1, 1}}, zero), "BadWidth");
+  EXPECT_EQ(rule(layout, one, Boundary::uniform(1, Edge::constant)), "AxesMismatch");
+  EXPECT_EQ(rule(layout, one, Boundary::sphere(Edge::pole_face)), "OddLongitudeFold");
+  EXPECT_EQ(rule(layout, one, {{{Edge::periodic, Edge::constant, 0}, {}}, -1}), "PeriodicOnOneSide");
+  EXPECT_EQ(rule(layout, one, {{{Edge::pole_row, Edge::constant, 0}, {}}, 1}), "PoleNeedsPeriodicLongitude");
+  EXPECT_EQ(rule(Layout(ProcessGrid{n + 1, 1}, Indices{6, 7}), one, zero), "TooFewRanks");
+  // One rank owns the only row and has ghosts to mirror; all ranks refuse.
+  EXPECT_EQ(rule(Layout(ProcessGrid{n, 1}, Indices{1, 6}), one, Boundary::sphere(Edge::pole_row)), "ReflectTooWide");
+  EXPECT_EQ(rule(layout, one, zero), "nothing was thrown");
+}
+
+TEST(HaloPlan, refuses_on_all_ranks_what_differs_between_ranks) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  if (n == 1) GTEST_SKIP() << "one rank agrees with itself";
+  bool const odd = comm.rank() == comm.num_ranks() - 1;
+  Layout const rows(ProcessGrid{n, 1}, Indices{6, 6});
+  Layout const columns(ProcessGrid{1, n}, Indices{6, 6});
+  auto const zero = Boundary::uniform(2, Edge::constant);
+  auto const periodic = Boundary::uniform(2, Edge::periodic);
+  std::vector<Width> const one{{1, 1}, {1, 1}};
+  std::vector<Width> const two{{1, 1}, {1, 2}};
+  auto const rule = [&](auto&& make) { return rule_of([&] { make(); }); };
+
+  EXPECT_EQ(rule([&] { HaloPlan(comm, odd ? rows : columns, one, zero); }), "PlanDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, odd ? two : one, zero); }), "PlanDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, odd ? periodic : zero); }), "PlanDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, zero, odd ? Corners::skip : Corners::fill); }), "PlanDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, odd ? std::vector<Width>{{-1, 0}, {0, 0}} : one, zero); }), "BadWidth");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, zero); }), "nothing was thrown");
+}
+
+TEST(HaloPlan, refuses_views_that_do_not_cover_the_local_box) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  HaloPlan const plan(comm, Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_face));
+  std::vector<double> memory(std::size_t(4 * 10), 0.0);
+  auto const rule = [&](FieldView const& view) {
+    auto const forward = rule_of([&] { plan.exchange(view); });
+    EXPECT_EQ(rule_of([&] { plan.exchange_adjoint(view); }), forward);
+    return forward;
+  };
+  auto const whole = field_view(memory.data(), {4, 10}, 2);
+  auto nowhere = whole;
+  nowhere.data = nullptr;
+
+  EXPECT_EQ(rule(field_view(memory.data(), {2, 6}, 2)), "FieldMismatch");
+  EXPECT_EQ(rule(field_view(memory.data(), {10, 4}, 2)), "FieldMismatch");
+  EXPECT_EQ(rule(field_view(memory.data(), {4, 10}, 1)), "FieldMismatch");
+  EXPECT_EQ(rule(nowhere), "FieldMismatch");
+  EXPECT_EQ(rule(whole), "nothing was thrown");
+}
+
+// The rank with the wrong view gets its error before anything is sent; its next call, a right one, ends all ranks' calls.
+TEST(HaloPlan, a_wrong_view_on_one_rank_harms_no_other_rank) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  Case const c{Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_face), Corners::fill};
+  auto const plan = make_plan(comm, c);
+  auto field = field_to_exchange<double>(plan, {}, MemoryShape::dense(2, 0));
+  auto const expected = exchanged_by_formula(field, c, plan.owned(), Parity::even);
+  auto wrong = field.view();
+  ++wrong.extents[1];
+
+  if (comm.rank() == comm.num_ranks() - 1) {
+    EXPECT_EQ(rule_of([&] { plan.exchange(wrong); }), "FieldMismatch");
+  }
+  plan.exchange(field.view());
+
+  EXPECT_TRUE(field.holds(expected));
+}
+
+TEST(HaloPlan, serves_fields_on_a_part_of_the_world) {
+  auto const world = Comm::world();
+  auto const comm = world.split(world.rank() % 2, -world.rank());
+  Random random(14);
+  // The two halves run different plans at the same time.
+  random.discard(world.rank() % 2 == 0 ? 0 : 1000);
+  for (int trial = 0; trial < 3; ++trial) expect_as_by_formula(random, comm, random_case(random, comm.num_ranks()));
+}
+
+}  // namespace
