@@ -26,10 +26,11 @@ Piece restricted(Piece const& piece, Box const& source) {
     auto const& map = piece.maps[std::size_t(a)];
     Index const lo = source.lo(map.source_axis);
     Index const hi = source.hi(map.source_axis);
-    if (map.slope == 0) {
-      if (map.offset < lo || map.offset >= hi) result.box.set(a, piece.box.lo(a), piece.box.lo(a));
+    if (hi <= lo || (map.slope == 0 && (map.offset < lo || map.offset >= hi))) {
+      result.box.set(a, piece.box.lo(a), piece.box.lo(a));
       continue;
     }
+    if (map.slope == 0) continue;
     Index const one = (lo - map.offset) * map.slope;
     Index const other = (hi - 1 - map.offset) * map.slope;
     result.box.set(a, std::max(piece.box.lo(a), std::min(one, other)), std::min(piece.box.hi(a), std::max(one, other) + 1));
