@@ -38,7 +38,8 @@ class Folder {
   [[nodiscard]] std::filesystem::path operator/(std::string const& name) const { return path_ / name; }
 
   /// Runs `make(path)` on rank 0; the file is there on all ranks afterwards.
-  std::filesystem::path make(std::string const& name, std::function<void(std::filesystem::path const&)> const& make) const {
+  std::filesystem::path make(std::string const& name,
+                             std::function<void(std::filesystem::path const&)> const& make) const {
     auto const path = path_ / name;
     run_agreed(comm_, [&] {
       if (comm_.rank() == 0) make(path);

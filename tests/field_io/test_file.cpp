@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "sample_files.hpp"
-
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/cuts.hpp>
+
+#include "sample_files.hpp"
 
 #include <gtest/gtest.h>
 
@@ -99,9 +99,9 @@ TEST(FieldFile, reads_random_boxes_of_every_type_byte_order_and_storage) {
   Folder const folder(comm);
   hid_t const half = half_type();
   std::vector<StoredCase> const cases{
-      {"i8", H5T_STD_I8LE},   {"u8", H5T_STD_U8LE},     {"i16", H5T_STD_I16LE},   {"i16be", H5T_STD_I16BE},
-      {"u16", H5T_STD_U16LE}, {"i32", H5T_STD_I32LE},   {"i32be", H5T_STD_I32BE}, {"u32be", H5T_STD_U32BE},
-      {"i64", H5T_STD_I64LE}, {"i64be", H5T_STD_I64BE}, {"u64", H5T_STD_U64LE},   {"f32", H5T_IEEE_F32LE},
+      {"i8", H5T_STD_I8LE},    {"u8", H5T_STD_U8LE},      {"i16", H5T_STD_I16LE},    {"i16be", H5T_STD_I16BE},
+      {"u16", H5T_STD_U16LE},  {"i32", H5T_STD_I32LE},    {"i32be", H5T_STD_I32BE},  {"u32be", H5T_STD_U32BE},
+      {"i64", H5T_STD_I64LE},  {"i64be", H5T_STD_I64BE},  {"u64", H5T_STD_U64LE},    {"f32", H5T_IEEE_F32LE},
       {"f64", H5T_IEEE_F64LE}, {"f32be", H5T_IEEE_F32BE}, {"f64be", H5T_IEEE_F64BE}, {"f16", half}};
   auto const path = folder.make("types.h5", [&](auto const& p) { write_all_types(p, cases); });
   FieldFile const file(comm, path);
@@ -165,7 +165,8 @@ TEST(FieldFile, unpacks_in_double_and_compares_missing_values_packed) {
     file.read(name, Box({0}, {6}), std::span(floats));
 
     std::vector<double> expected;
-    for (auto const value : packed) expected.push_back(value == -32767 || value == 7 ? nan : value * -1.7250274674968 + 66825.5);
+    for (auto const value : packed)
+      expected.push_back(value == -32767 || value == 7 ? nan : value * -1.7250274674968 + 66825.5);
     for (std::size_t i = 0; i < 6; ++i) {
       EXPECT_EQ(std::isnan(doubles[i]), std::isnan(expected[i])) << i;
       EXPECT_EQ(std::isnan(floats[i]), std::isnan(expected[i])) << i;
@@ -179,8 +180,8 @@ TEST(FieldFile, unpacks_in_double_and_compares_missing_values_packed) {
 struct MissingCase {
   char const* what;
   hid_t stored;
-  double value;     ///< in the file
-  double missing;   ///< the attribute, as double
+  double value;    ///< in the file
+  double missing;  ///< the attribute, as double
   bool is_missing;
 };
 
@@ -278,7 +279,8 @@ TEST(FieldFile, throws_on_all_ranks_for_a_wrong_box_on_one_and_stays_usable) {
     return std::string();
   };
 
-  EXPECT_EQ(rule_of(last ? Box({0, 0, 0}, {6, 7, 6}) : Box({0, 0, 0}, {1, 1, 1}), last ? 252 : 1), "BoxOutsideVariable");
+  EXPECT_EQ(rule_of(last ? Box({0, 0, 0}, {6, 7, 6}) : Box({0, 0, 0}, {1, 1, 1}), last ? 252 : 1),
+            "BoxOutsideVariable");
   EXPECT_EQ(rule_of(last ? Box({0, 0}, {1, 1}) : Box({0, 0, 0}, {1, 1, 1}), 1), "BoxOutsideVariable");
   EXPECT_EQ(rule_of(Box({0, 0, 0}, {1, 1, 1}), last ? 2 : 1), "WrongSize");
   expect_formula<double>(file, "f64", extents, Box::from_extents(extents));
@@ -366,8 +368,13 @@ TEST(FieldFile, refuses_by_name_what_it_cannot_read) {
   FieldFile const file(comm, path);
 
   EXPECT_EQ(file.contents().find("soft"), nullptr);
-  for (auto const& [name, word] : {std::pair{"external", "another file"}, {"virtual", "virtual"}, {"raw", "another file"},
-                                   {"filtered", "32015"}, {"complex", "compound"}, {"nine", "9 axes"}, {"text", "text"}}) {
+  for (auto const& [name, word] : {std::pair{"external", "another file"},
+                                   {"virtual", "virtual"},
+                                   {"raw", "another file"},
+                                   {"filtered", "32015"},
+                                   {"complex", "compound"},
+                                   {"nine", "9 axes"},
+                                   {"text", "text"}}) {
     try {
       file.read(name, Box({0}, {8}), std::span<double>());
       ADD_FAILURE() << "read " << name;
@@ -451,8 +458,8 @@ TEST(FieldFile, does_not_wait_for_ever_when_one_rank_alone_unwinds) {
 /// An attribute with all its digits, as ncdump prints it.
 double dumped_number(Folder const& folder, std::filesystem::path const& file, std::string const& attribute) {
   auto const text = folder.make(attribute + ".txt", [&](auto const& p) {
-    test::run_tool("ncdump -h -p 9,17 '" + file.string() + "' | sed -n 's/.*" + attribute + " = \\([^ ]*\\) ;/\\1/p' > '" +
-                   p.string() + "'");
+    test::run_tool("ncdump -h -p 9,17 '" + file.string() + "' | sed -n 's/.*" + attribute +
+                   " = \\([^ ]*\\) ;/\\1/p' > '" + p.string() + "'");
   });
   return std::stod(test::read_bytes(text));
 }
@@ -479,8 +486,8 @@ TEST(FieldFile, reads_the_real_fields_as_ncdump_prints_them) {
     auto const scale = dumped_number(folder, data / "eraint_uvz.nc", name + ":scale_factor");
     auto const offset = dumped_number(folder, data / "eraint_uvz.nc", name + ":add_offset");
     auto const text = folder.make(name + ".txt", [&](auto const& p) {
-      test::run_tool("ncdump -v " + name + " '" + (data / "eraint_uvz.nc").string() + "' | sed '1,/^data:/d' | tr -c '0-9-' ' ' > '" +
-                     p.string() + "'");
+      test::run_tool("ncdump -v " + name + " '" + (data / "eraint_uvz.nc").string() +
+                     "' | sed '1,/^data:/d' | tr -c '0-9-' ' ' > '" + p.string() + "'");
     });
     std::ifstream dump(text);
     std::vector<double> packed;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Apart from the other tests of `FieldFile`, because it runs on many ranks.
-#include "sample_files.hpp"
-
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/cuts.hpp>
+
+#include "sample_files.hpp"
 
 #include <gtest/gtest.h>
 

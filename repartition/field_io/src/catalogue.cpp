@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lists what a netCDF-4 or HDF5 file holds, by serial HDF5 calls.
 #include "catalogue.hpp"
+
+#include <graticule/field_io/contents.hpp>
+
 #include "hdf5.hpp"
 #include "signature.hpp"
 #include "types.hpp"
-
-#include <graticule/field_io/contents.hpp>
 
 #include <hdf5_hl.h>
 
@@ -80,7 +81,8 @@ class Listing {
   };
 
   void walk(hid_t group, std::string const& prefix, int depth) {
-    if (depth > deepest_group) throw Error("BrokenFile", "groups lie more than " + std::to_string(deepest_group) + " deep");
+    if (depth > deepest_group)
+      throw Error("BrokenFile", "groups lie more than " + std::to_string(deepest_group) + " deep");
     h5::Properties const properties(h5::check(H5Gget_create_plist(group), "H5Gget_create_plist"));
     unsigned order = 0;
     h5::check(H5Pget_link_creation_order(properties.get(), &order), "H5Pget_link_creation_order");
@@ -88,8 +90,8 @@ class Listing {
     H5G_info_t info{};
     h5::check(H5Gget_info(group, &info), "H5Gget_info");
     for (hsize_t i = 0; i < info.nlinks; ++i) {
-      auto const size = h5::check(
-          H5Lget_name_by_idx(group, ".", index, H5_ITER_INC, i, nullptr, 0, H5P_DEFAULT), "H5Lget_name_by_idx");
+      auto const size = h5::check(H5Lget_name_by_idx(group, ".", index, H5_ITER_INC, i, nullptr, 0, H5P_DEFAULT),
+                                  "H5Lget_name_by_idx");
       std::string name(std::size_t(size) + 1, '\0');
       h5::check(H5Lget_name_by_idx(group, ".", index, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT),
                 "H5Lget_name_by_idx");
@@ -99,15 +101,18 @@ class Listing {
   }
 
   void follow(hid_t group, std::string const& name, std::string const& path, int depth) {
-    if (met_.size() > most_objects) throw Error("BrokenFile", "it holds more than " + std::to_string(most_objects) + " objects");
+    if (met_.size() > most_objects)
+      throw Error("BrokenFile", "it holds more than " + std::to_string(most_objects) + " objects");
     H5L_info_t link{};
     h5::check(H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT), "H5Lget_info");
     if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT) {
-      met_.push_back({path, 0, link.type == H5L_TYPE_EXTERNAL ? "it is a link to another file, and such links are not followed"
-                                                              : "it is a link of a user-defined kind"});
+      met_.push_back({path, 0,
+                      link.type == H5L_TYPE_EXTERNAL ? "it is a link to another file, and such links are not followed"
+                                                     : "it is a link of a user-defined kind"});
       return;
     }
-    h5::Object const object(link.type == H5L_TYPE_SOFT ? open_soft(group, name) : H5Oopen(group, name.c_str(), H5P_DEFAULT));
+    h5::Object const object(link.type == H5L_TYPE_SOFT ? open_soft(group, name)
+                                                       : H5Oopen(group, name.c_str(), H5P_DEFAULT));
     if (!object) {
       if (link.type == H5L_TYPE_SOFT) return;
       throw Error("BrokenFile", "object " + path + " cannot be opened: " + h5::error_text());
@@ -198,7 +203,8 @@ class Listing {
     int const ndim =
         h5::check(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), "H5Sget_simple_extent_dims");
     if (ndim > max_ndim) {
-      variable.refusal = "it has " + std::to_string(ndim) + " axes, at most " + std::to_string(max_ndim) + " can be read";
+      variable.refusal =
+          "it has " + std::to_string(ndim) + " axes, at most " + std::to_string(max_ndim) + " can be read";
       return;
     }
     hsize_t bytes = 8;
@@ -217,14 +223,16 @@ class Listing {
     h5::Properties const properties(h5::check(H5Dget_create_plist(dataset), "H5Dget_create_plist"));
     auto const layout = h5::check(H5Pget_layout(properties.get()), "H5Pget_layout");
     if (layout == H5D_VIRTUAL)
-      variable.refusal = "it is a virtual dataset, put together from other files; read those, or copy it into one file "
-                         "(for example with h5py: out[name] = file[name][...])";
+      variable.refusal =
+          "it is a virtual dataset, put together from other files; read those, or copy it into one file "
+          "(for example with h5py: out[name] = file[name][...])";
     if (h5::check(H5Pget_external_count(properties.get()), "H5Pget_external_count") > 0)
       variable.refusal = "its values lie in another file, and such files are not followed";
     if (layout == H5D_CHUNKED && variable.ndim() > 0) {
       std::array<hsize_t, H5S_MAX_RANK> chunk{};
       int const ndim = h5::check(H5Pget_chunk(properties.get(), H5S_MAX_RANK, chunk.data()), "H5Pget_chunk");
-      for (int axis = 0; axis < std::min(ndim, max_ndim); ++axis) variable.chunk.push_back(Index(chunk[std::size_t(axis)]));
+      for (int axis = 0; axis < std::min(ndim, max_ndim); ++axis)
+        variable.chunk.push_back(Index(chunk[std::size_t(axis)]));
     }
     int const num_filters = h5::check(H5Pget_nfilters(properties.get()), "H5Pget_nfilters");
     for (int i = 0; i < num_filters; ++i) describe_filter(properties.get(), unsigned(i), variable);
@@ -236,9 +244,9 @@ class Listing {
     std::size_t count = parameters.size();
     std::array<char, 128> name{};
     unsigned config = 0;
-    auto const id = h5::check(H5Pget_filter2(properties, i, &flags, &count, parameters.data(), name.size() - 1,
-                                             name.data(), &config),
-                              "H5Pget_filter2");
+    auto const id = h5::check(
+        H5Pget_filter2(properties, i, &flags, &count, parameters.data(), name.size() - 1, name.data(), &config),
+        "H5Pget_filter2");
     Filter filter;
     filter.id = int(id);
     filter.name = name.data();

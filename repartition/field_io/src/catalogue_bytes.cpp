@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "catalogue.hpp"
-
 #include <graticule/partition/error.hpp>
+
+#include "catalogue.hpp"
 
 #include <bit>
 #include <concepts>
@@ -33,7 +33,9 @@ class Writer {
     if (auto const* floats = std::get_if<2>(&attribute.value))
       list(*floats, [&](double v) { number(std::bit_cast<Index>(v)); });
   }
-  void indices(Indices const& values) { list(std::vector<Index>(values.begin(), values.end()), [&](Index v) { number(v); }); }
+  void indices(Indices const& values) {
+    list(std::vector<Index>(values.begin(), values.end()), [&](Index v) { number(v); });
+  }
   [[nodiscard]] std::string take() { return std::move(bytes_); }
 
  private:

@@ -8,7 +8,8 @@
 namespace graticule {
 
 std::string_view to_string(ValueType type) noexcept {
-  constexpr std::array names{"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "text", "other"};
+  constexpr std::array names{"i8",  "u8",  "i16", "u16", "i32",  "u32",  "i64",
+                             "u64", "f16", "f32", "f64", "text", "other"};
   return names[std::size_t(type)];
 }
 

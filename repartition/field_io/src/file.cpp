@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/file.hpp>
+
 #include "catalogue.hpp"
 #include "hdf5.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
 #include "values.hpp"
-
-#include <graticule/field_io/file.hpp>
 
 #include <algorithm>
 #include <array>
@@ -101,8 +101,9 @@ struct FieldFile::State {
   }
 
   [[nodiscard]] Error broken(std::string const& what) const {
-    return {Fault::input, "BrokenFile",
-            contents.path.string() + " cannot be read (" + what + "); it is damaged or incomplete, copy or make it again"};
+    return {
+        Fault::input, "BrokenFile",
+        contents.path.string() + " cannot be read (" + what + "); it is damaged or incomplete, copy or make it again"};
   }
 
   /// Opens on the first use. Collective.
@@ -152,12 +153,14 @@ struct FieldFile::State {
   void read(std::string_view name, Box const& box, std::span<Value> values) {
     auto const& variable = contents.variable(name);
     if (!variable.refusal.empty())
-      throw Error(Fault::input, "UnreadableVariable",
-                  "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal);
+      throw Error(
+          Fault::input, "UnreadableVariable",
+          "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal);
     auto const unpacking = detail::unpacking_of(contents, variable);
     run_agreed(comm, [&] { check_box(variable, box, values.size()); });
     h5::Quiet const quiet(options.plugins);
-    auto const pieces = detail::contiguous_pieces(box, variable.chunk, options.piece_bytes / size_in_bytes(variable.type));
+    auto const pieces =
+        detail::contiguous_pieces(box, variable.chunk, options.piece_bytes / size_in_bytes(variable.type));
     std::array<Index, 1> num_rounds{Index(pieces.size())};
     comm.max(num_rounds);
     if (num_rounds[0] == 0) return;

@@ -2,9 +2,9 @@
 // An HDF5 file that all ranks of a communicator have open.
 #pragma once
 
-#include "hdf5.hpp"
-
 #include <graticule/partition/comm.hpp>
+
+#include "hdf5.hpp"
 
 #include <filesystem>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "signature.hpp"
 
-#include "netcdf3.hpp"
-
 #include <graticule/partition/error.hpp>
+
+#include "netcdf3.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -62,7 +62,9 @@ constexpr std::array known_formats{
     Known{"GRIB", "is a GRIB file; convert it with `cdo -f nc4 copy`"},
     Known{"\x1f\x8b", "is compressed with gzip; run gunzip on it"},
     Known{"BZh", "is compressed with bzip2; run bunzip2 on it"},
-    Known{"\xfd" "7zXZ", "is compressed with xz; run unxz on it"},
+    Known{"\xfd"
+          "7zXZ",
+          "is compressed with xz; run unxz on it"},
     Known{"\x28\xb5\x2f\xfd", "is compressed with zstd; run unzstd on it"},
     Known{"PK\x03\x04", "is a zip archive; unpack it first"},
     Known{"\x0e\x03\x13\x01", "is an HDF4 file; convert it with h4toh5"},

@@ -53,9 +53,15 @@ std::string_view class_name(H5T_class_t kind) {
   }
 }
 
-constexpr std::array<std::string_view, 9> hidden_attributes{
-    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates",
-    "_NCProperties", "_nc3_strict"};
+constexpr std::array<std::string_view, 9> hidden_attributes{"CLASS",
+                                                            "NAME",
+                                                            "DIMENSION_LIST",
+                                                            "REFERENCE_LIST",
+                                                            "DIMENSION_LABELS",
+                                                            "_Netcdf4Dimid",
+                                                            "_Netcdf4Coordinates",
+                                                            "_NCProperties",
+                                                            "_nc3_strict"};
 
 struct Reclaim {
   hid_t type;
@@ -95,7 +101,8 @@ std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) 
   Type const type(check(H5Aget_type(attribute), "H5Aget_type"));
   Space const space(check(H5Aget_space(attribute), "H5Aget_space"));
   if (H5Sget_simple_extent_type(space.get()) == H5S_NULL)
-    return H5Tget_class(type.get()) == H5T_STRING ? std::optional(Attribute::of_text(std::move(name), "")) : std::nullopt;
+    return H5Tget_class(type.get()) == H5T_STRING ? std::optional(Attribute::of_text(std::move(name), ""))
+                                                  : std::nullopt;
   auto const count = check(H5Sget_simple_extent_npoints(space.get()), "H5Sget_simple_extent_npoints");
   if (H5Aget_storage_size(attribute) > largest_attribute || hsize_t(count) > largest_attribute / 8) return {};
   switch (H5Tget_class(type.get())) {
@@ -129,7 +136,8 @@ bool tracks_attribute_order(hid_t object) {
     case H5I_GROUP: properties = Properties(H5Gget_create_plist(object)); break;
     default: return false;
   }
-  return properties && H5Pget_attr_creation_order(properties.get(), &order) >= 0 && (order & H5P_CRT_ORDER_TRACKED) != 0;
+  return properties && H5Pget_attr_creation_order(properties.get(), &order) >= 0 &&
+         (order & H5P_CRT_ORDER_TRACKED) != 0;
 }
 
 }  // namespace
@@ -178,8 +186,8 @@ std::vector<Attribute> read_attributes(hid_t object) {
   auto const index = tracks_attribute_order(object) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
   std::vector<Attribute> attributes;
   for (hsize_t i = 0; i < info.num_attrs; ++i) {
-    AttributeId const attribute(check(
-        H5Aopen_by_idx(object, ".", index, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT), "H5Aopen_by_idx"));
+    AttributeId const attribute(
+        check(H5Aopen_by_idx(object, ".", index, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT), "H5Aopen_by_idx"));
     auto const size = check(H5Aget_name(attribute.get(), 0, nullptr), "H5Aget_name");
     std::string name(std::size_t(size) + 1, '\0');
     check(H5Aget_name(attribute.get(), name.size(), name.data()), "H5Aget_name");
@@ -192,7 +200,8 @@ std::vector<Attribute> read_attributes(hid_t object) {
 
 void write_attribute(hid_t object, Attribute const& attribute) {
   auto const create = [&](hid_t type, hid_t space, void const* data) {
-    AttributeId id(check(H5Acreate2(object, attribute.name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2"));
+    AttributeId id(
+        check(H5Acreate2(object, attribute.name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2"));
     if (data != nullptr) check(H5Awrite(id.get(), type, data), "H5Awrite");
     check(id.close(), "H5Aclose");
   };

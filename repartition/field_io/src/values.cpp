@@ -32,21 +32,27 @@ double as_double(Half half) {
 }
 
 template <class T>
-  requires std::is_arithmetic_v<T>
-double as_double(T value) {
-  return double(value);
-}
+requires std::is_arithmetic_v<T>
+double as_double(T value) { return double(value); }
 
 template <int Bytes>
 struct UnsignedOf;
 template <>
-struct UnsignedOf<1> { using type = std::uint8_t; };
+struct UnsignedOf<1> {
+  using type = std::uint8_t;
+};
 template <>
-struct UnsignedOf<2> { using type = std::uint16_t; };
+struct UnsignedOf<2> {
+  using type = std::uint16_t;
+};
 template <>
-struct UnsignedOf<4> { using type = std::uint32_t; };
+struct UnsignedOf<4> {
+  using type = std::uint32_t;
+};
 template <>
-struct UnsignedOf<8> { using type = std::uint64_t; };
+struct UnsignedOf<8> {
+  using type = std::uint64_t;
+};
 template <class T>
 using BitsOf = typename UnsignedOf<sizeof(T)>::type;
 
@@ -124,7 +130,8 @@ void add_missing(Attribute const& attribute, Unpacking& unpacking) {
         if (!std::isnan(number)) add(missing_bits<T>(number));
     // Zeros of both signs are equal and differ in bits.
     if constexpr (std::is_floating_point_v<T>) {
-      auto const zeros = {std::uint64_t(std::bit_cast<BitsOf<T>>(T(0))), std::uint64_t(std::bit_cast<BitsOf<T>>(-T(0)))};
+      auto const zeros = {std::uint64_t(std::bit_cast<BitsOf<T>>(T(0))),
+                          std::uint64_t(std::bit_cast<BitsOf<T>>(-T(0)))};
       bool const has_zero = std::any_of(unpacking.missing.begin(), unpacking.missing.end(), [&](auto bits) {
         return std::find(zeros.begin(), zeros.end(), bits) != zeros.end();
       });
@@ -146,9 +153,9 @@ ValueType unsigned_of(ValueType type) {
 double single_number(FileContents const& contents, Variable const& variable, Attribute const& attribute) {
   auto const numbers = attribute.numbers();
   if (numbers.size() == 1 && std::isfinite(numbers.front())) return numbers.front();
-  throw Error(Fault::input, "BadPacking",
-              attribute.name + " of variable " + variable.name + " of " + contents.path.string() +
-                  " is not one finite number");
+  throw Error(
+      Fault::input, "BadPacking",
+      attribute.name + " of variable " + variable.name + " of " + contents.path.string() + " is not one finite number");
 }
 
 template <class Stored, class Value>
@@ -197,7 +204,8 @@ void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> 
 Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
   Unpacking unpacking;
   unpacking.type = variable.text("_Unsigned") == "true" ? unsigned_of(variable.type) : variable.type;
-  unpacking.swaps_bytes = size_in_bytes(variable.type) > 1 && variable.is_big_endian != (std::endian::native == std::endian::big);
+  unpacking.swaps_bytes =
+      size_in_bytes(variable.type) > 1 && variable.is_big_endian != (std::endian::native == std::endian::big);
   if (auto const* scale = variable.attribute("scale_factor")) {
     unpacking.scale = single_number(contents, variable, *scale);
     unpacking.scales = true;
@@ -227,7 +235,8 @@ bool reads_in_place(Unpacking const& unpacking) {
 
 template <class Value>
 void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values) {
-  if (reads_in_place<Value>(unpacking) && unpacking.missing.empty() && stored == static_cast<void const*>(values.data()))
+  if (reads_in_place<Value>(unpacking) && unpacking.missing.empty() &&
+      stored == static_cast<void const*>(values.data()))
     return;
   with_type(unpacking.type, [&](auto sample) { unpack_as<decltype(sample)>(unpacking, stored, values); });
 }

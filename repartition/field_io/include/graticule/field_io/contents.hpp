@@ -55,7 +55,7 @@ struct Filter {
 
 /// A variable as it lies in the file.
 struct Variable {
-  std::string name;  ///< with the groups before it, such as `forecast/z`
+  std::string name;                     ///< with the groups before it, such as `forecast/z`
   std::vector<std::string> dimensions;  ///< one name per axis; empty where the file gives none
   Indices extents;
   ValueType type = ValueType::other;

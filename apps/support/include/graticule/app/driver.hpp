@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/app/progress.hpp>
+#include <graticule/app/report.hpp>
+#include <graticule/partition/comm.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+
+/// What all drivers share: start and end, command line, logs, progress, report and exit codes.
+namespace graticule::app {
+
+/// Exit codes of every driver.
+enum ExitCode : int {
+  good = 0,
+  run_time_failure = 1,
+  wrong_usage = 2,
+  bad_input = 3,
+  check_failed = 4,
+  run_again = 85,  ///< stopped early with a good checkpoint
+};
+
+/// Options that every driver has.
+struct CommonOptions {
+  std::string report;  ///< path of the JSON report; none when empty
+  ProgressMode progress = ProgressMode::automatic;
+  std::string log_level = "info";
+  int num_threads = 0;  ///< 0: the cores that this rank may use, shared with the other ranks of the node
+  bool allow_single_rank = false;
+};
+
+/// What the driver's `run` is given.
+struct Context {
+  Comm const& comm;
+  CommonOptions const& options;
+  Report& report;
+  int num_threads = 1;
+
+  /// A progress line for `num_steps` steps, shown by rank 0 as the user asked.
+  [[nodiscard]] Progress progress(std::string label, Index num_steps) const {
+    return {comm.rank() == 0 ? options.progress : ProgressMode::none, std::move(label), num_steps};
+  }
+};
+
+struct Driver {
+  std::string name;         ///< `graticule-make-fields`
+  std::string description;  ///< one sentence for --help
+  /// Declares the driver's own options. Names are long ones; lists take commas. A name may stand in the configuration
+  /// file as well.
+  std::function<void(CLI::App&)> declare;
+  /// Does the work, on every rank. Logs by `spdlog::info` (rank 0) and `spdlog::warn` (every rank).
+  /// @return an exit code, the same on all ranks
+  std::function<int(Context&)> run;
+  std::string torch_version = "none";
+  /// Told the number of threads before `run`; for libraries with threads of their own.
+  std::function<void(int)> set_threads = {};
+};
+
+/// The main function of a driver: starts MPI and Kokkos, reads the command line, runs, and ends all ranks.
+///
+/// Options: --help, --version, --config, --dump-config, --report, --progress, --log-level, --threads,
+/// --allow-single-rank. An exception leads to one message on stderr, from the lowest rank that threw, and to the exit
+/// code of its `Fault`. When other ranks do not end within seconds of it (they wait for a rank that threw alone),
+/// `MPI_Abort` ends them.
+/// @return the exit code, the same on all ranks
+[[nodiscard]] int run_driver(int argc, char** argv, Driver const& driver);
+
+/// What --version prints.
+[[nodiscard]] std::string version_text(Driver const& driver);
+
+}  // namespace graticule::app

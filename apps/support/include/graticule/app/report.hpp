@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/layout.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+namespace graticule::app {
+
+/// The driver's JSON report. Each rank has one; rank 0's is written.
+///
+/// `data()` starts with `driver`, `version`, `command`, `num_ranks`, `num_nodes`; `seconds.total` is set on writing.
+class Report {
+ public:
+  using Json = nlohmann::ordered_json;
+
+  Report() : begin_(Clock::now()) {}
+
+  [[nodiscard]] Json& data() noexcept { return data_; }
+  /// Sets `partition`: the process grid, and the cuts of each axis that is cut, by the axis' name.
+  void set_partition(Layout const& layout, std::vector<std::string> const& axes);
+  /// Adds to `seconds[phase]`.
+  void add_seconds(std::string const& phase, double seconds);
+
+  /// Adds the time from here to the end of the scope to a phase.
+  class Phase {
+   public:
+    Phase(Report& report, std::string name) : report_(report), name_(std::move(name)), begin_(Clock::now()) {}
+    Phase(Phase const&) = delete;
+    Phase& operator=(Phase const&) = delete;
+    ~Phase() { report_.add_seconds(name_, std::chrono::duration<double>(Clock::now() - begin_).count()); }
+
+   private:
+    Report& report_;
+    std::string name_;
+    std::chrono::steady_clock::time_point begin_;
+  };
+  [[nodiscard]] Phase phase(std::string name) { return {*this, std::move(name)}; }
+
+  /// Writes the report to a temporary name beside `path` and renames it. One rank only.
+  void write(std::filesystem::path const& path);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_;
+  Json data_ = Json::object();
+};
+
+}  // namespace graticule::app

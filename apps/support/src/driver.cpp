@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/app/driver.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/repartition/runtime.hpp>
+
+#include "config.hpp"
+#include "cores.hpp"
+#include "ending.hpp"
+#include "version.hpp"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <sstream>
+
+namespace graticule::app {
+
+namespace {
+
+/// MPI from here to the end of `main`, unless somebody else started it.
+class MpiSession {
+ public:
+  MpiSession(int& argc, char**& argv) {
+    int started = 0;
+    MPI_Initialized(&started);
+    if (started != 0) return;
+    int level = 0;
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+    owns_ = true;
+  }
+  MpiSession(MpiSession const&) = delete;
+  MpiSession& operator=(MpiSession const&) = delete;
+  ~MpiSession() {
+    if (owns_) MPI_Finalize();
+  }
+
+ private:
+  bool owns_ = false;
+};
+
+/// What the command line asks for instead of a run.
+struct Questions {
+  bool help = false;
+  bool version = false;
+  bool dump_config = false;
+};
+
+struct CommandLine {
+  CLI::App app;
+  CommonOptions common;
+  Questions questions;
+  std::string config;
+};
+
+std::map<std::string, ProgressMode> const progress_modes{{"auto", ProgressMode::automatic},
+                                                         {"bar", ProgressMode::bar},
+                                                         {"lines", ProgressMode::lines},
+                                                         {"none", ProgressMode::none}};
+
+void declare(CommandLine& line, Driver const& driver) {
+  auto& app = line.app;
+  app.name(driver.name);
+  app.description(driver.description);
+  app.get_formatter()->column_width(38);
+  app.set_help_flag();
+  app.option_defaults()->always_capture_default();
+  driver.declare(app);
+  auto const group = "Common to all drivers";
+  app.add_flag("-h,--help", line.questions.help, "Print this help and exit")->group(group);
+  app.add_flag("--version", line.questions.version, "Print versions of the program and its libraries and exit")
+      ->group(group);
+  app.add_option("--config", line.config, "YAML file of options; the command line wins")->group(group);
+  app.add_flag("--dump-config", line.questions.dump_config, "Print the effective options as YAML and exit")
+      ->group(group);
+  app.add_option("--report", line.common.report, "Write a JSON report to this file")->group(group);
+  app.add_option_function<std::string>(
+         "--progress", [&line](std::string const& mode) { line.common.progress = progress_modes.at(mode); },
+         "auto, bar, lines or none: a bar on a terminal, lines in a log")
+      ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
+      ->default_str("auto")
+      ->group(group);
+  app.add_option("--log-level", line.common.log_level, "Least level to log")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
+      ->envname("GRATICULE_LOG_LEVEL")
+      ->group(group);
+  app.add_option("--threads", line.common.num_threads, "Threads per rank; 0 shares the node's cores among its ranks")
+      ->check(CLI::Range(0, 4096))
+      ->group(group);
+  app.add_flag("--allow-single-rank", line.common.allow_single_rank,
+               "Run although the launcher made worlds of one rank each")
+      ->group(group);
+}
+
+std::string read_shared(Comm const& comm, std::string const& path) {
+  std::string text;
+  std::exception_ptr failure;
+  if (comm.rank() == 0) {
+    std::ifstream file(path);
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    if (!file || path.empty())
+      failure = std::make_exception_ptr(Error(Fault::usage, "ConfigError", path + " cannot be read"));
+    text = bytes.str();
+  }
+  agree(comm, failure);
+  return comm.broadcast(text, 0);
+}
+
+void parse(Comm const& comm, CommandLine& line, std::vector<std::string> arguments) {
+  Hash hash;
+  std::string shown;
+  for (auto const& argument : arguments) {
+    hash.add(std::string_view(argument));
+    shown += " " + argument;
+  }
+  require_same(comm, "CommandLine", hash.value(), "the command line" + shown);
+  if (auto const path = config_path(arguments); !path.empty())
+    arguments = with_config(line.app, std::move(arguments), path, read_shared(comm, path));
+  auto const& app = line.app;
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    line.app.parse(std::move(arguments));
+  } catch (CLI::ParseError const& error) {
+    // A missing argument is no error for one who asks for help.
+    if (line.questions.help || line.questions.version) return;
+    std::string text = error.what();
+    if (auto const extras = app.remaining(); !extras.empty() && extras.front().starts_with("--")) {
+      auto const name = extras.front().substr(2, extras.front().find('=') - 2);
+      text = "unknown option --" + name + "; the nearest known one is --" + nearest_option(app, name);
+    }
+    throw Error(Fault::usage, "CommandLine", text + " (--help lists the options)");
+  }
+}
+
+/// A launcher that does not speak this MPI's language starts every rank alone: each would do all the work and all
+/// would write the same files.
+void refuse_accidental_single_ranks(Comm const& comm, CommonOptions const& options) {
+  auto const number = [](char const* name) {
+    auto const* text = std::getenv(name);
+    return text != nullptr ? std::atoi(text) : 0;
+  };
+  if (comm.num_ranks() > 1 || options.allow_single_rank) return;
+  if (number("SLURM_STEP_NUM_TASKS") <= 1 || std::getenv("PMI_SIZE") != nullptr) return;
+  // Every process is a rank 0 of its own; srun's numbers serve to let one of them speak, and for nothing else.
+  if (number("SLURM_PROCID") != 0) throw Error(Fault::usage, "SingleRankWorlds", "");
+  throw Error(Fault::usage, "SingleRankWorlds",
+              "srun started " + std::to_string(number("SLURM_STEP_NUM_TASKS")) +
+                  " tasks, but MPI sees one rank in each: start with `srun --mpi=pmi2` (or pass --allow-single-rank)");
+}
+
+void start_logging(Comm const& comm, CommonOptions const& options) {
+  auto logger = std::make_shared<spdlog::logger>("graticule", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  auto const level = spdlog::level::from_str(options.log_level);
+  logger->set_level(comm.rank() == 0 ? level : std::max(level, spdlog::level::warn));
+  auto const place = comm.num_ranks() > 1
+                         ? "[rank " + std::to_string(comm.rank()) + "/" + std::to_string(comm.num_ranks()) + "] "
+                         : std::string();
+  logger->set_pattern(comm.rank() == 0 ? "%H:%M:%S %^%l%$ %v" : "%H:%M:%S %^%l%$ " + place + "%v");
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::string command_text(int argc, char** argv) {
+  std::string text;
+  for (int i = 0; i < argc; ++i) text += (i > 0 ? " " : "") + std::string(argv[i]);
+  return text;
+}
+
+int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::string const& command) {
+  Report report;
+  auto& data = report.data();
+  data["driver"] = driver.name;
+  data["version"] = release();
+  data["command"] = command;
+  data["num_ranks"] = comm.num_ranks();
+  data["num_nodes"] = comm.num_nodes();
+  data["partition"] = Report::Json::object();
+  data["seconds"] = Report::Json::object();
+  data["transport"] = Report::Json::object();
+  int const num_threads = line.common.num_threads > 0 ? line.common.num_threads : cores_per_rank(comm);
+  data["num_threads"] = num_threads;
+  // Kokkos' own advice on this variable would stand between our lines; threads are not bound by default.
+  ::setenv("OMP_PROC_BIND", "false", 0);
+  char name[] = "graticule";
+  char* no_arguments[] = {name, nullptr};
+  int one = 1;
+  char** first = no_arguments;
+  Runtime const runtime(one, first, {.num_threads = num_threads});
+  if (driver.set_threads) driver.set_threads(num_threads);
+  Context context{comm, line.common, report, num_threads};
+  int const code = driver.run(context);
+  run_agreed(comm, [&] {
+    if (comm.rank() == 0 && !line.common.report.empty()) report.write(line.common.report);
+  });
+  return code;
+}
+
+int answer(Comm const& comm, CommandLine const& line, Driver const& driver) {
+  if (comm.rank() != 0) return good;
+  if (line.questions.help)
+    std::cout << line.app.help();
+  else if (line.questions.version)
+    std::cout << version_text(driver);
+  else
+    std::cout << dumped_config(line.app);
+  std::cout.flush();
+  return good;
+}
+
+}  // namespace
+
+int run_driver(int argc, char** argv, Driver const& driver) {
+  auto const command = command_text(argc, argv);
+  end_all_ranks_on_terminate(driver.name);
+  try {
+    MpiSession const session(argc, argv);
+    auto const comm = Comm::world();
+    auto const ending = Comm::world();
+    std::exception_ptr failure;
+    int code = good;
+    try {
+      CommandLine line;
+      declare(line, driver);
+      parse(comm, line, {argv + 1, argv + argc});
+      start_logging(comm, line.common);
+      bool const asks = line.questions.help || line.questions.version || line.questions.dump_config;
+      if (!asks) refuse_accidental_single_ranks(comm, line.common);
+      code = asks ? answer(comm, line, driver) : run(comm, line, driver, command);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    return end_together(ending, driver.name, code, failure);
+  } catch (std::exception const& error) {
+    // MPI itself failed to start or to end: there is nobody to agree with.
+    std::cerr << driver.name << ": " << error.what() << std::endl;
+    return run_time_failure;
+  }
+}
+
+}  // namespace graticule::app

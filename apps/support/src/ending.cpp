@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ending.hpp"
+
+#include <graticule/app/driver.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+namespace graticule::app {
+
+namespace {
+
+/// How long a rank that failed waits for the others before it takes them for stuck.
+constexpr auto patience = std::chrono::seconds(10);
+
+std::string& terminating_name() {
+  static std::string name;
+  return name;
+}
+
+void print_message(std::string const& name, std::string message) {
+  if (message.empty()) return;
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fputs((name + ": " + message + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+[[noreturn]] void abort_all(int code) {
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
+[[noreturn]] void on_terminate() {
+  auto const failure = std::current_exception();
+  auto const verdict = failure ? verdict_of(failure) : Verdict{run_time_failure, "ended without an exception"};
+  print_message(terminating_name(), verdict.message);
+  abort_all(verdict.code);
+}
+
+int code_of(Fault fault) {
+  switch (fault) {
+    case Fault::program: return run_time_failure;
+    case Fault::usage: return wrong_usage;
+    case Fault::input: return bad_input;
+    case Fault::check: return check_failed;
+  }
+  return run_time_failure;
+}
+
+}  // namespace
+
+Verdict verdict_of(std::exception_ptr const& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (Error const& error) {
+    if (error.fault() != Fault::program) return {code_of(error.fault()), error.given()};
+    auto const file = std::filesystem::path(error.where().file_name()).filename().string();
+    return {run_time_failure,
+            error.rule() + ": " + error.given() + " (" + file + ":" + std::to_string(error.where().line()) + ")"};
+  } catch (std::bad_alloc const&) {
+    return {run_time_failure, "out of memory"};
+  } catch (std::exception const& error) {
+    return {run_time_failure, error.what()};
+  } catch (...) {
+    return {run_time_failure, "an exception of unknown type"};
+  }
+}
+
+int end_together(Comm const& comm, std::string const& name, int code, std::exception_ptr const& failure) {
+  auto const own = failure ? verdict_of(failure) : Verdict{code, ""};
+  // The lowest rank that failed wins, and its exit code with it; without a failure the largest code does.
+  std::array<Index, 2> const mine{failure ? Index(comm.num_ranks() - comm.rank()) * 256 + own.code : 0, own.code};
+  std::array<Index, 2> all{};
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(mine.data(), all.data(), 2, MPI_INT64_T, MPI_MAX, comm.handle(), &request),
+            "MPI_Iallreduce");
+  // Ranks that fail apart from each other do not speak all at once.
+  auto const limit = patience + std::chrono::milliseconds(100) * std::min(comm.rank(), 50);
+  auto const begin = std::chrono::steady_clock::now();
+  auto pause = std::chrono::microseconds(0);
+  for (int done = 0;;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) break;
+    if (failure && std::chrono::steady_clock::now() - begin > limit) {
+      auto const rank = comm.num_ranks() > 1 ? "rank " + std::to_string(comm.rank()) + ": " : std::string();
+      print_message(name, rank + own.message);
+      abort_all(own.code);
+    }
+    pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(2000));
+    std::this_thread::sleep_for(pause);
+  }
+  if (all[0] == 0) return int(all[1]);
+  if (failure && comm.num_ranks() - comm.rank() == int(all[0] / 256)) print_message(name, own.message);
+  return int(all[0] % 256);
+}
+
+void end_all_ranks_on_terminate(std::string const& name) {
+  terminating_name() = name;
+  std::set_terminate(on_terminate);
+}
+
+}  // namespace graticule::app
