@@ -38,11 +38,7 @@ void broadcast_tensor(Comm const& team, torch::Tensor const& tensor) {
   if (team.num_ranks() == 1 || tensor.numel() == 0) return;
   torch::NoGradGuard const no_grad;
   auto staged = tensor.detach().to(torch::kCPU).contiguous();
-  auto* const data = static_cast<std::byte*>(staged.mutable_data_ptr());
-  auto const bytes = std::int64_t(staged.nbytes());
-  constexpr std::int64_t piece = std::int64_t(1) << 30;
-  for (std::int64_t done = 0; done < bytes; done += piece)
-    check_mpi(MPI_Bcast(data + done, int(std::min(piece, bytes - done)), MPI_BYTE, 0, team.handle()), "MPI_Bcast");
+  team.broadcast(staged.mutable_data_ptr(), Index(staged.nbytes()), 0);
   if (!staged.is_alias_of(tensor)) tensor.detach().copy_(staged);
 }
 
@@ -54,7 +50,6 @@ struct Bucket {
 void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
   auto const num = std::int64_t(bucket.parameters.size());
   auto const& first = bucket.parameters.front();
-  auto const dtype = first.scalar_type();
   std::vector<torch::Tensor> parts;
   auto defined = torch::zeros({num}, first.options().requires_grad(false));
   for (std::int64_t i = 0; i < num; ++i) {
@@ -80,7 +75,6 @@ void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
     if (parameter.grad().defined()) parameter.mutable_grad().detach().copy_(part);
     else parameter.mutable_grad() = part.clone();
   }
-  (void)dtype;
 }
 
 }  // namespace

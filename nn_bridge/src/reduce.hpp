@@ -5,8 +5,6 @@
 
 #include <torch/torch.h>
 
-#include <complex>
-
 namespace graticule::nn::detail {
 
 /// Sums a contiguous tensor over the ranks of `comm`, in place and in its own dtype (16-bit types in f32), to the same
@@ -30,15 +28,7 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
     case torch::kComplexDouble: mpi_type = MPI_C_DOUBLE_COMPLEX; break;
     default: throw Error("UnsupportedTensor", std::string("no sum over ranks for dtype ") + c10::toString(type));
   }
-  // Reduce and broadcast: the MPI standard only recommends that an all-reduce gives all ranks the same bits.
-  constexpr std::int64_t piece = std::int64_t(1) << 28;
-  auto* const data = static_cast<std::byte*>(tensor.mutable_data_ptr());
-  for (std::int64_t done = 0; done < tensor.numel(); done += piece) {
-    auto const count = int(std::min(piece, tensor.numel() - done));
-    auto* const at = data + done * std::int64_t(tensor.element_size());
-    check_mpi(MPI_Reduce(comm.rank() == 0 ? MPI_IN_PLACE : at, at, count, mpi_type, MPI_SUM, 0, comm.handle()), "MPI_Reduce");
-    check_mpi(MPI_Bcast(at, count, mpi_type, 0, comm.handle()), "MPI_Bcast");
-  }
+  comm.reduce(tensor.mutable_data_ptr(), tensor.numel(), mpi_type, MPI_SUM);
 }
 
 }  // namespace graticule::nn::detail

@@ -2,7 +2,8 @@
 #include <graticule/partition/comm.hpp>
 
 #include <array>
-#include <limits>
+#include <cstddef>
+#include <thread>
 
 namespace graticule {
 
@@ -15,6 +16,7 @@ struct Comm::State {
   int num_nodes = 1;
   int max_tag = 0;
   int last_tag = 0;
+  bool oversubscribed = false;
 
   State() = default;
   State(State const&) = delete;
@@ -38,14 +40,14 @@ void find_node(MPI_Comm comm, int rank, int& node_rank, int& num_node_ranks, int
   check_mpi(MPI_Allreduce(&leads, &num_nodes, 1, MPI_INT, MPI_SUM, comm), "MPI_Allreduce");
 }
 
-void reduce(MPI_Comm comm, void* data, std::size_t count, MPI_Datatype type, MPI_Op op) {
-  if (count > std::size_t(std::numeric_limits<int>::max()))
-    throw Error("Overflow", std::to_string(count) + " values in one reduction");
-  // Reduce and broadcast, not all-reduce: the MPI standard only recommends that all ranks get the same bits there.
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Reduce(rank == 0 ? MPI_IN_PLACE : data, data, int(count), type, op, 0, comm), "MPI_Reduce");
-  check_mpi(MPI_Bcast(data, int(count), type, 0, comm), "MPI_Bcast");
+/// Longest piece of one MPI call, whose counts are `int`.
+constexpr Index max_count = Index(1) << 30;
+
+/// Elements of `type` in bytes.
+Index extent_of(MPI_Datatype type) {
+  int bytes = 0;
+  check_mpi(MPI_Type_size(type, &bytes), "MPI_Type_size");
+  return bytes;
 }
 
 }  // namespace
@@ -66,6 +68,8 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<State>()) {
   void* bound = nullptr;
   int found = 0;
   check_mpi(MPI_Comm_get_attr(s.handle, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
+  unsigned const cores = std::thread::hardware_concurrency();
+  s.oversubscribed = cores != 0 && unsigned(s.num_node_ranks) > cores;
   s.max_tag = found ? *static_cast<int*>(bound) : 32767;
 }
 
@@ -89,38 +93,81 @@ int Comm::next_tag() const {
   return state_->last_tag;
 }
 
-void Comm::sum(std::span<double> values) const {
-  reduce(handle(), values.data(), values.size(), MPI_DOUBLE, MPI_SUM);
+bool Comm::oversubscribed() const noexcept { return state_->oversubscribed; }
+
+void Comm::wait(MPI_Request& request) const {
+  int done = 0;
+  while (oversubscribed() && !done) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (!done) std::this_thread::yield();
+  }
+  if (!done) check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
 }
-void Comm::sum(std::span<Index> values) const {
-  reduce(handle(), values.data(), values.size(), MPI_INT64_T, MPI_SUM);
+
+void Comm::reduce(void* data, Index count, MPI_Datatype type, MPI_Op op) const {
+  Index const bytes = extent_of(type);
+  for (Index done = 0; done < count; done += max_count) {
+    auto const part = int(std::min(max_count, count - done));
+    auto* const at = static_cast<std::byte*>(data) + done * bytes;
+    auto const* const from = rank() == 0 ? MPI_IN_PLACE : at;
+    if (oversubscribed()) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(MPI_Ireduce(from, at, part, type, op, 0, handle(), &request), "MPI_Ireduce");
+      wait(request);
+    } else {
+      check_mpi(MPI_Reduce(from, at, part, type, op, 0, handle()), "MPI_Reduce");
+    }
+  }
+  broadcast(data, count * bytes, 0);
 }
-void Comm::max(std::span<double> values) const {
-  reduce(handle(), values.data(), values.size(), MPI_DOUBLE, MPI_MAX);
+
+void Comm::broadcast(void* data, Index bytes, int root) const {
+  for (Index done = 0; done < bytes; done += max_count) {
+    auto const part = int(std::min(max_count, bytes - done));
+    auto* const at = static_cast<std::byte*>(data) + done;
+    if (oversubscribed()) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(MPI_Ibcast(at, part, MPI_BYTE, root, handle(), &request), "MPI_Ibcast");
+      wait(request);
+    } else {
+      check_mpi(MPI_Bcast(at, part, MPI_BYTE, root, handle()), "MPI_Bcast");
+    }
+  }
 }
+
+void Comm::sum(std::span<double> values) const { reduce(values.data(), Index(values.size()), MPI_DOUBLE, MPI_SUM); }
+void Comm::sum(std::span<Index> values) const { reduce(values.data(), Index(values.size()), MPI_INT64_T, MPI_SUM); }
+void Comm::max(std::span<double> values) const { reduce(values.data(), Index(values.size()), MPI_DOUBLE, MPI_MAX); }
+
 void Comm::max(std::span<Index> values) const {
-  if (values.size() > std::size_t(std::numeric_limits<int>::max()))
-    throw Error("Overflow", std::to_string(values.size()) + " values in one reduction");
+  if (oversubscribed() || Index(values.size()) > max_count)
+    return reduce(values.data(), Index(values.size()), MPI_INT64_T, MPI_MAX);
+  // A maximum of integers has the same bits in any order.
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_INT64_T, MPI_MAX, handle()),
             "MPI_Allreduce");
 }
 
 std::vector<Index> Comm::gather_to_all(Index value) const {
   std::vector<Index> values(std::size_t(num_ranks()), 0);
-  check_mpi(MPI_Allgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle()), "MPI_Allgather");
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle(), &request), "MPI_Iallgather");
+  wait(request);
   return values;
 }
 
 std::string Comm::broadcast(std::string const& text, int root) const {
   Index size = Index(text.size());
-  check_mpi(MPI_Bcast(&size, 1, MPI_INT64_T, root, handle()), "MPI_Bcast");
-  if (size > std::numeric_limits<int>::max()) throw Error("Overflow", "a text of " + std::to_string(size) + " bytes");
+  broadcast(&size, Index(sizeof size), root);
   std::string result = rank() == root ? text : std::string(std::size_t(size), '\0');
-  check_mpi(MPI_Bcast(result.data(), int(size), MPI_CHAR, root, handle()), "MPI_Bcast");
+  broadcast(result.data(), size, root);
   return result;
 }
 
-void Comm::barrier() const { check_mpi(MPI_Barrier(handle()), "MPI_Barrier"); }
+void Comm::barrier() const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(handle(), &request), "MPI_Ibarrier");
+  wait(request);
+}
 
 namespace {
 

@@ -20,11 +20,6 @@ constexpr std::size_t max_request_bytes = std::size_t(1) << 30U;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
-bool is_oversubscribed(Comm const& comm) {
-  unsigned const cores = std::thread::hardware_concurrency();
-  return cores != 0 && unsigned(comm.num_node_ranks()) > cores;
-}
-
 }  // namespace
 
 Buffer::Buffer(std::size_t bytes, MemorySpace space) {
@@ -127,7 +122,7 @@ Workspace::Workspace(Comm const& comm, int tag, PullTable const& table, CallShap
   incoming = make_messages(comm, tag, forward ? table.receives : table.sends, shape, MPI_Recv_init);
   indices_.resize(std::max(incoming.requests.size(), outgoing.requests.size()));
   ended_.reserve(incoming.messages.size());
-  oversubscribed = is_oversubscribed(comm);
+  oversubscribed = comm.oversubscribed();
 }
 
 Workspace::~Workspace() {

@@ -327,8 +327,11 @@ TEST(Conv2d, a_gradient_wanted_on_one_rank_only_is_right) {
   auto shard = part.of(x).clone().requires_grad_(wanted);
   layer(shard).backward(part.of(cotangent));
 
-  if (wanted) EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
-  else EXPECT_FALSE(shard.grad().defined());
+  if (wanted) {
+    EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
+  } else {
+    EXPECT_FALSE(shard.grad().defined());
+  }
 }
 
 TEST(Conv2d, the_same_layer_twice_and_a_layer_gone_before_backward_are_right) {

@@ -53,6 +53,18 @@ class Comm {
   [[nodiscard]] std::string broadcast(std::string const& text, int root) const;
   void barrier() const;
 
+  /// `count` elements of any MPI type over all ranks, in place, to the same bits on all ranks. Collective.
+  /// Reduce and broadcast: the MPI standard only recommends that an all-reduce gives all ranks the same bits.
+  void reduce(void* data, Index count, MPI_Datatype type, MPI_Op op) const;
+  /// `bytes` of rank `root` to all ranks, in place. Collective.
+  void broadcast(void* data, Index bytes, int root) const;
+
+  /// More ranks than cores share this rank's node. MPI libraries poll: a rank that waits then takes the core from the
+  /// rank that it waits for, so all waits of Graticule yield the core between polls.
+  [[nodiscard]] bool oversubscribed() const noexcept;
+  /// Blocks until `request` has ended.
+  void wait(MPI_Request& request) const;
+
  private:
   struct State;
   std::shared_ptr<State> state_;
