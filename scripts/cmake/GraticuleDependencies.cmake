@@ -16,7 +16,7 @@ function(graticule_family_program result family name)
   endif()
 endfunction()
 
-# Decides which MPI the build asks for when the user named none, and sets GRATICULE_MPI_FAMILY for Debian's packages.
+# Decides which MPI the build asks for.
 function(graticule_choose_mpi)
   foreach(name IN ITEMS MPI_C_COMPILER MPICC)
     if(NOT DEFINED MPI_C_COMPILER AND DEFINED ENV{${name}})
