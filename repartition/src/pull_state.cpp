@@ -86,7 +86,10 @@ Indices extents_of(FieldView const& view, Box const& box) {
   return extents;
 }
 
-void check_view(FieldView const& view, Box const& box, bool needs_memory, char const* role) {
+/// What a call does with the memory of a view.
+enum class Access : std::uint8_t { none, read, write };
+
+void check_view(FieldView const& view, Box const& box, Access access, char const* role) {
   auto const fail = [&](std::string const& what) {
     throw Error("FieldMismatch", std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
   };
@@ -103,7 +106,11 @@ void check_view(FieldView const& view, Box const& box, bool needs_memory, char c
     if (view.extents[int(view.grid_axes[a])] != box.extent(a))
       fail("axis " + std::to_string(view.grid_axes[a]) + " has " + std::to_string(view.extents[int(view.grid_axes[a])]) +
            " cells, the plan's box " + to_string(box) + " has " + std::to_string(box.extent(a)));
-  if (needs_memory && view.data == nullptr && view.num_batch() > 0) fail("no memory");
+  if (access == Access::none || view.num_batch() == 0) return;
+  if (view.data == nullptr) fail("no memory");
+  for (int m = 0; m < view.ndim(); ++m)
+    if (access == Access::write && view.strides[m] == 0 && view.extents[m] > 1)
+      fail("axis " + std::to_string(m) + " has stride 0: its cells share memory and cannot be written");
 }
 
 }  // namespace
@@ -145,19 +152,18 @@ PullCounts PullState::counts() const noexcept {
   return result;
 }
 
-void PullState::check_source(FieldView const& view, bool needs_memory) const {
-  check_view(view, source_box_, needs_memory, "source");
-}
-
 void PullState::check_fields(std::span<PullField const> fields, Direction direction) const {
+  bool const forward = direction == Direction::forward;
+  auto const target_access = forward || after_adjoint_ == AfterAdjoint::zero ? Access::write : Access::read;
   for (auto const& field : fields) {
-    check_source(field.source, direction == Direction::forward || field.source.data != nullptr);
+    auto const source_access = forward ? Access::read : (field.source.data ? Access::write : Access::none);
+    check_view(field.source, source_box_, source_access, "source");
     if (field.targets.size() != targets_.size())
       throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
                                        std::to_string(targets_.size()) + " targets");
     for (std::size_t t = 0; t < targets_.size(); ++t) {
       auto const& view = field.targets[t];
-      check_view(view, targets_[t].box, true, "target");
+      check_view(view, targets_[t].box, target_access, "target");
       if (view.dtype != field.source.dtype || !(view.batch_extents() == field.source.batch_extents()))
         throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " + to_string(field.source.extents) +
                                          ", target of " + to_string(view.dtype) + " " + to_string(view.extents) +
@@ -321,7 +327,7 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
     throw Error("FieldMismatch", std::to_string(sources.size()) + " sources for a call with " +
                                      std::to_string(w.sources.size()) + " fields");
   for (std::size_t f = 0; f < sources.size(); ++f) {
-    check_source(sources[f], true);
+    check_view(sources[f], source_box_, Access::write, "source");
     if (sources[f].dtype != w.sources[f].dtype || !(sources[f].batch_extents() == w.sources[f].batch_extents()) ||
         sources[f].space != w.sources[f].space)
       throw Error("FieldMismatch", "a source of " + to_string(sources[f].dtype) + " " + to_string(sources[f].extents) +

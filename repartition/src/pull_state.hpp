@@ -34,7 +34,6 @@ class PullState : public std::enable_shared_from_this<PullState> {
     int transfer;
   };
 
-  void check_source(FieldView const& view, bool needs_memory) const;
   void check_fields(std::span<PullField const> fields, Direction direction) const;
   [[nodiscard]] Workspace& lease(std::span<PullField const> fields, Direction direction) const;
   [[nodiscard]] FieldView const& source_view(Workspace const& w, int field) const noexcept {

@@ -155,7 +155,7 @@ void run_task(StridedTask task) {
   }
   Index const elements = task.num_elements();
   if (elements == 0) return;
-  bool const parallel = elements >= parallel_threshold && host_concurrency() > 1;
+  bool const parallel = elements >= parallel_threshold && Kokkos::is_initialized() && host_concurrency() > 1;
   if (parallel) task = split_row(task);
   auto const inner = std::size_t(task.ndim) - 1;
   Index const rows = elements / task.extent[inner];

@@ -67,7 +67,7 @@ class PullPlan {
   PullPlan(Comm const& comm, PullDescription const& description);
 
   /// Fills the targets from the sources. Returns once messages are posted; sources may be changed after `wait()` only.
-  /// @throws `FieldMismatch` when views do not fit the plan or each other
+  /// @throws `FieldMismatch` when views do not fit the plan or each other, or written cells share memory (stride 0)
   Pending start(std::span<PullField const> fields) const;
   void apply(std::span<PullField const> fields) const { start(fields).wait(); }
 
