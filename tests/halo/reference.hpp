@@ -15,7 +15,7 @@ namespace graticule::test {
 struct Image {
   enum class Kind { cell, constant, nothing };
   Kind kind = Kind::cell;
-  Indices cell;          ///< of the global box
+  Indices cell;  ///< of the global box
   double constant = 0;
   bool odd_folds = false;
 };

@@ -54,7 +54,8 @@ void expect_pieces_as_by_formula(Indices const& extents, Boundary const& boundar
   }
   for_each_cell(needed, [&](Indices const& cell) {
     bool const touched = image_of(cell, extents, boundary).kind != Image::Kind::nothing;
-    ASSERT_EQ(num_pieces[std::vector<Index>(cell.begin(), cell.end())], touched ? 1 : 0) << to_string(cell) << " with " << text;
+    ASSERT_EQ(num_pieces[std::vector<Index>(cell.begin(), cell.end())], touched ? 1 : 0)
+        << to_string(cell) << " with " << text;
   });
 }
 
@@ -118,15 +119,16 @@ TEST(BoundaryMap, takes_known_cells_across_the_pole) {
     bool odd;
   };
   std::vector<Row> const rows{
-      {Edge::pole_face, {-1, 0}, {0, 3}, true},   {Edge::pole_face, {-2, 1}, {1, 4}, true},
-      {Edge::pole_face, {-1, -1}, {0, 2}, true},  {Edge::pole_face, {4, 5}, {3, 2}, true},
-      {Edge::pole_face, {5, 6}, {2, 3}, true},    {Edge::pole_face, {-5, 0}, {3, 0}, false},
-      {Edge::pole_row, {-1, 0}, {1, 3}, true},    {Edge::pole_row, {-3, 2}, {3, 5}, true},
-      {Edge::pole_row, {4, 0}, {2, 3}, true},     {Edge::pole_row, {6, -4}, {0, 5}, true},
-      {Edge::pole_row, {-4, 1}, {2, 1}, false},   {Edge::pole_row, {2, -2}, {2, 4}, false},
+      {Edge::pole_face, {-1, 0}, {0, 3}, true},  {Edge::pole_face, {-2, 1}, {1, 4}, true},
+      {Edge::pole_face, {-1, -1}, {0, 2}, true}, {Edge::pole_face, {4, 5}, {3, 2}, true},
+      {Edge::pole_face, {5, 6}, {2, 3}, true},   {Edge::pole_face, {-5, 0}, {3, 0}, false},
+      {Edge::pole_row, {-1, 0}, {1, 3}, true},   {Edge::pole_row, {-3, 2}, {3, 5}, true},
+      {Edge::pole_row, {4, 0}, {2, 3}, true},    {Edge::pole_row, {6, -4}, {0, 5}, true},
+      {Edge::pole_row, {-4, 1}, {2, 1}, false},  {Edge::pole_row, {2, -2}, {2, 4}, false},
   };
   for (auto const& row : rows) {
-    auto const pieces = boundary_map({4, 6}, Boundary::sphere(row.pole))(Box(row.ghost, {row.ghost[0] + 1, row.ghost[1] + 1}));
+    auto const pieces =
+        boundary_map({4, 6}, Boundary::sphere(row.pole))(Box(row.ghost, {row.ghost[0] + 1, row.ghost[1] + 1}));
 
     ASSERT_EQ(pieces.size(), 1U);
     EXPECT_EQ(source_box(pieces[0]).lo(), row.image) << to_string(row.pole) << " " << to_string(row.ghost);

@@ -136,7 +136,8 @@ void expect_as_by_formula(Random& random, Comm const& comm, Case const& c) {
   EXPECT_TRUE(scalar.holds(expected_scalar));
   EXPECT_TRUE(vector.holds(expected_vector));
 
-  auto even = field_of_cotangents(plan, comm.rank(), scalar_batch, MemoryShape::random(random, ndim, scalar_batch.size()));
+  auto even =
+      field_of_cotangents(plan, comm.rank(), scalar_batch, MemoryShape::random(random, ndim, scalar_batch.size()));
   auto odd = field_of_cotangents(plan, comm.rank(), vector_batch, MemoryShape::random(random, ndim, 1));
   auto const expected_even = adjoint_by_formula(even, c, comm, Parity::even);
   auto const expected_odd = adjoint_by_formula(odd, c, comm, Parity::odd);
@@ -160,8 +161,8 @@ TEST(HaloPlan, follows_the_formula_for_every_rule_on_every_side) {
   auto const comm = Comm::world();
   Random random(5);
   Index const n = comm.num_ranks();
-  for (Edge const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric, Edge::replicate,
-                          Edge::pole_face, Edge::pole_row})
+  for (Edge const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric,
+                          Edge::replicate, Edge::pole_face, Edge::pole_row})
     for (int axis = 0; axis < 2; ++axis)
       for (bool const upper : {false, true}) {
         if (comm.num_ranks() > 3 && upper != (axis == 1)) continue;
@@ -196,7 +197,8 @@ TEST(HaloPlan, crosses_the_poles_of_a_sphere_cut_in_both_directions) {
     for (Indices const& grid : std::vector<Indices>{{n, 1}, {1, n}, {2, n / 2}}) {
       if (grid[0] * grid[1] != n) continue;
       std::vector<Cuts> const cuts{test::random_cuts(random, 7, grid[0]), test::random_cuts(random, 8, grid[1])};
-      expect_as_by_formula(random, comm, {Layout(ProcessGrid(grid), cuts), {{3, 3}, {3, 3}}, Boundary::sphere(pole), Corners::fill});
+      expect_as_by_formula(random, comm,
+                           {Layout(ProcessGrid(grid), cuts), {{3, 3}, {3, 3}}, Boundary::sphere(pole), Corners::fill});
     }
 }
 
@@ -215,7 +217,8 @@ TEST(HaloPlan, serves_more_ranks_than_rows_and_ranks_without_cells) {
 TEST(HaloPlan, without_width_moves_nothing) {
   auto const comm = Comm::world();
   Random random(8);
-  Case const c{Layout(ProcessGrid{comm.num_ranks()}, Indices{9}), {{0, 0}}, Boundary::uniform(1, Edge::periodic), Corners::fill};
+  Case const c{
+      Layout(ProcessGrid{comm.num_ranks()}, Indices{9}), {{0, 0}}, Boundary::uniform(1, Edge::periodic), Corners::fill};
 
   expect_as_by_formula(random, comm, c);
 
@@ -279,25 +282,31 @@ double rough(Indices const& batch, Indices const& cell) {
   return std::ldexp(double(bits) - 0x1p31, int(bits % 61));
 }
 
-TEST(HaloPlan, adjoint_has_the_same_bits_at_every_repetition_and_in_every_memory) {
+TEST(HaloPlan, adjoint_has_the_same_bits_at_every_repetition_in_every_memory_and_by_every_plan) {
   auto const comm = Comm::world();
   Random random(10);
   Index const n = comm.num_ranks();
   for (Edge const edge : {Edge::periodic, Edge::replicate, Edge::symmetric}) {
-    Case const c{Layout(ProcessGrid{n, 1}, Indices{n + 1, 3}), {{3, 4}, {4, 3}}, Boundary::uniform(2, edge), Corners::fill};
-    auto const plan = make_plan(comm, c);
+    Case const c{
+        Layout(ProcessGrid{n, 1}, Indices{n + 1, 3}), {{3, 4}, {4, 3}}, Boundary::uniform(2, edge), Corners::fill};
     std::vector<TestField<double>> results;
+    std::vector<std::vector<int>> clutter;
     for (int repeat = 0; repeat < 6; ++repeat) {
+      // Another plan, made where the heap looks different.
+      clutter.emplace_back(std::size_t(draw(random, 1, 300)));
+      auto const plan = make_plan(comm, c);
       auto const shape = repeat < 2 ? MemoryShape::dense(2, 0) : MemoryShape::random(random, 2, 0);
       auto& field = results.emplace_back(plan.local(), Indices{}, shape, 0.0);
       field.set(plan.local(), rough);
       // Messages leave at other times than before.
-      if (repeat > 0 && comm.rank() == repeat % comm.num_ranks()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (repeat > 0 && comm.rank() == repeat % comm.num_ranks())
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
 
       plan.exchange_adjoint(field.view());
 
       for_each_cell(plan.owned(), [&](Indices const& cell) {
-        EXPECT_EQ(std::bit_cast<std::uint64_t>(field.at({}, cell)), std::bit_cast<std::uint64_t>(results[0].at({}, cell)))
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(field.at({}, cell)),
+                  std::bit_cast<std::uint64_t>(results[0].at({}, cell)))
             << to_string(edge) << " " << to_string(cell) << " at repetition " << repeat;
       });
     }
@@ -307,8 +316,10 @@ TEST(HaloPlan, adjoint_has_the_same_bits_at_every_repetition_and_in_every_memory
 TEST(HaloPlan, exchanges_may_overlap_with_each_other_and_with_adjoints) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
-  Case const c{Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{2, 1}, {1, 2}}, Boundary::sphere(Edge::pole_face), Corners::fill};
-  Case const other{Layout(ProcessGrid{1, n}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_row), Corners::skip};
+  Case const c{
+      Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{2, 1}, {1, 2}}, Boundary::sphere(Edge::pole_face), Corners::fill};
+  Case const other{
+      Layout(ProcessGrid{1, n}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_row), Corners::skip};
   auto const plan = make_plan(comm, c);
   auto const other_plan = make_plan(comm, other);
   auto const shape = MemoryShape::dense(2, 1);
@@ -341,7 +352,10 @@ TEST(HaloPlan, exchanges_may_overlap_with_each_other_and_with_adjoints) {
 
 TEST(HaloPlan, makes_no_workspace_after_the_first_call_of_a_kind) {
   auto const comm = Comm::world();
-  Case const c{Layout(ProcessGrid{comm.num_ranks()}, Indices{12}), {{1, 1}}, Boundary::uniform(1, Edge::periodic), Corners::fill};
+  Case const c{Layout(ProcessGrid{comm.num_ranks()}, Indices{12}),
+               {{1, 1}},
+               Boundary::uniform(1, Edge::periodic),
+               Corners::fill};
   auto const plan = make_plan(comm, c);
   auto field = field_to_exchange<double>(plan, {}, MemoryShape::dense(1, 0));
   auto narrow = field_to_exchange<float>(plan, {}, MemoryShape::dense(1, 0));
@@ -445,7 +459,8 @@ TEST(HaloPlan, refuses_on_all_ranks_what_differs_between_ranks) {
 TEST(HaloPlan, refuses_views_that_do_not_cover_the_local_box) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
-  HaloPlan const plan(comm, Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_face));
+  HaloPlan const plan(comm, Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{1, 1}, {2, 2}},
+                      Boundary::sphere(Edge::pole_face));
   std::vector<double> memory(std::size_t(4 * 10), 0.0);
   auto const rule = [&](FieldView const& view) {
     auto const forward = rule_of([&] { plan.exchange(view); });
@@ -467,7 +482,8 @@ TEST(HaloPlan, refuses_views_that_do_not_cover_the_local_box) {
 TEST(HaloPlan, a_wrong_view_on_one_rank_harms_no_other_rank) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
-  Case const c{Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_face), Corners::fill};
+  Case const c{
+      Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_face), Corners::fill};
   auto const plan = make_plan(comm, c);
   auto field = field_to_exchange<double>(plan, {}, MemoryShape::dense(2, 0));
   auto const expected = exchanged_by_formula(field, c, plan.owned(), Parity::even);

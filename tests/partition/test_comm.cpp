@@ -49,8 +49,8 @@ TEST(Comm, returns_errors_and_leaves_its_parent_alone) {
   MPI_Errhandler after = MPI_ERRHANDLER_NULL;
   MPI_Comm_get_errhandler(MPI_COMM_WORLD, &after);
   int const value = 0;
-  auto const thrown = thrown_by(
-      [&] { check_mpi(MPI_Send(&value, 1, MPI_INT, comm.num_ranks() + 3, 0, comm.handle()), "MPI_Send"); });
+  auto const thrown =
+      thrown_by([&] { check_mpi(MPI_Send(&value, 1, MPI_INT, comm.num_ranks() + 3, 0, comm.handle()), "MPI_Send"); });
 
   EXPECT_EQ(before, after);
   EXPECT_EQ(thrown.rule, "MpiError");
@@ -245,8 +245,8 @@ TEST(RunAgreed, keeps_the_type_of_an_exception_on_its_rank) {
     caught = error.rule() + " " + error.given();
   }
 
-  EXPECT_EQ(caught, comm.rank() == failing ? "out_of_range cell 9"
-                                           : "Error rank " + std::to_string(failing) + ": cell 9");
+  EXPECT_EQ(caught,
+            comm.rank() == failing ? "out_of_range cell 9" : "Error rank " + std::to_string(failing) + ": cell 9");
 }
 
 TEST(RunAgreed, survives_exceptions_of_unknown_type) {

@@ -18,9 +18,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-Index draw(Random& random, Index low, Index high) {
-  return std::uniform_int_distribution<Index>(low, high)(random);
-}
+Index draw(Random& random, Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); }
 
 Layout random_cuts(Random& random, int ndim) {
   auto extents = Indices::filled(ndim, 1);

@@ -28,8 +28,8 @@ TEST(ProcessGrid, numbers_ranks_with_the_last_axis_fastest) {
 TEST(ProcessGrid, puts_rank_4_of_2_by_3_at_1_1) { EXPECT_EQ(ProcessGrid({2, 3}).coords(4), Indices({1, 1})); }
 
 TEST(ProcessGrid, refuses_bad_extents) {
-  for (Indices const& extents : std::vector<Indices>{
-           {0}, {2, 0}, {-1, -2}, {1 << 16, 1 << 16}, {Index(1) << 62, 4}, {Index(1) << 31}})
+  for (Indices const& extents :
+       std::vector<Indices>{{0}, {2, 0}, {-1, -2}, {1 << 16, 1 << 16}, {Index(1) << 62, 4}, {Index(1) << 31}})
     EXPECT_EQ(rule_of([&] { ProcessGrid{extents}; }), "BadProcessGrid") << to_string(extents);
   EXPECT_EQ(ProcessGrid({(Index(1) << 31) - 1}).num_ranks(), 2147483647);
 }

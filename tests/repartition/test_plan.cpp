@@ -36,7 +36,8 @@ Pair random_pair(Random& random, int num_ranks) {
   auto const permutation = test::random_permutation(random, ndim);
   auto permuted = extents;
   for (int a = 0; a < ndim; ++a) permuted[a] = extents[int(permutation[a])];
-  return {permutation, test::random_layout(random, num_ranks, extents), test::random_layout(random, num_ranks, permuted)};
+  return {permutation, test::random_layout(random, num_ranks, extents),
+          test::random_layout(random, num_ranks, permuted)};
 }
 
 /// The cell of the old layout that becomes `cell` of the new one.
@@ -135,9 +136,11 @@ TEST(RepartitionPlan, adjoint_adds_every_cell_to_where_it_came_from) {
     RepartitionPlan const plan(comm, pair.from, pair.to, pair.permutation);
     TestField<double> from(plan.source_box(), batch, MemoryShape::random(random, pair.from.ndim(), batch.size()), 0.5);
     TestField<double> to(plan.target_box(), batch,
-                         MemoryShape::random(random, pair.to.ndim(), batch.size()).run_backwards_at_random(random), 0.25);
+                         MemoryShape::random(random, pair.to.ndim(), batch.size()).run_backwards_at_random(random),
+                         0.25);
     auto const number = [](auto const& b, auto const& cell) { return double(bits_of<std::int16_t>(b, cell)); };
-    from.set(plan.source_box(), [](auto const& b, auto const& cell) { return double(bits_of<std::int16_t>(b, cell, 9)); });
+    from.set(plan.source_box(),
+             [](auto const& b, auto const& cell) { return double(bits_of<std::int16_t>(b, cell, 9)); });
     to.set(plan.target_box(), number);
     auto const to_before = to;
     auto expected = from;
@@ -290,7 +293,10 @@ TEST(RepartitionPlan, refuses_layouts_that_do_not_match_on_all_ranks) {
   EXPECT_EQ(rule(layout, {0, 2}), "BadPermutation");
   EXPECT_EQ(rule(layout, {-1, 0}), "BadPermutation");
   EXPECT_EQ(rule(Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), {}), "TooFewRanks");
-  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), layout); }), "TooFewRanks");
+  EXPECT_EQ(rule_of([&] {
+              RepartitionPlan(comm, Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), layout);
+            }),
+            "TooFewRanks");
   EXPECT_EQ(rule(Layout(ProcessGrid{1, n}, Indices{4, 6}), {1, 0}), "nothing was thrown");
 }
 
@@ -304,7 +310,10 @@ TEST(RepartitionPlan, refuses_on_all_ranks_what_differs_between_ranks) {
 
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, odd ? columns : rows, rows); }), "PlanDisagreement");
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, odd ? columns : rows); }), "PlanDisagreement");
-  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, rows, odd ? Indices{1, 0} : Indices{0, 1}); }), "PlanDisagreement");
+  EXPECT_EQ(rule_of([&] {
+              RepartitionPlan(comm, rows, rows, odd ? Indices{1, 0} : Indices{0, 1});
+            }),
+            "PlanDisagreement");
   // A rule broken on one rank only is named on all.
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, odd ? other : rows); }), "LayoutMismatch");
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, rows, odd ? Indices{1, 1} : Indices{0, 1}); }), "BadPermutation");
@@ -351,6 +360,13 @@ TEST(RepartitionPlan, refuses_views_that_do_not_fit_and_stays_usable) {
               plan.apply(view, good_to);
             }),
             "FieldMismatch");
+  // Cells that share memory may be read, not written.
+  auto expanded_from = good_from;
+  auto expanded_to = good_to;
+  expanded_from.strides[0] = 0;
+  expanded_to.strides[0] = 0;
+  EXPECT_EQ(rule_of([&] { plan.apply(good_from, expanded_to); }), "FieldMismatch");
+  EXPECT_EQ(rule_of([&] { plan.apply_adjoint(expanded_from, good_to); }), "FieldMismatch");
   EXPECT_TRUE(to.holds(untouched));
 
   plan.apply(good_from, good_to);
@@ -375,6 +391,24 @@ TEST(RepartitionPlan, a_wrong_view_on_one_rank_leaves_the_others_waiting_for_its
     EXPECT_EQ(rule_of([&] { plan.apply(wrong, to.view()); }), "FieldMismatch");
   }
   plan.apply(from.view(), to.view());
+
+  EXPECT_TRUE(to.holds(expected));
+}
+
+TEST(RepartitionPlan, reads_fields_whose_batch_elements_share_memory) {
+  auto const comm = Comm::world();
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 5});
+  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 5});
+  RepartitionPlan const plan(comm, rows, columns);
+  auto from = numbered<double>(plan.source_box(), {1}, MemoryShape::dense(2, 1));
+  TestField<double> to(plan.target_box(), {3}, MemoryShape::dense(2, 1), 0);
+  auto expected = to;
+  expected.set(plan.target_box(), [](auto const&, auto const& cell) { return bits_of<double>({0}, cell); });
+  auto view = from.view();
+  view.extents[0] = 3;
+  view.strides[0] = 0;
+
+  plan.apply(view, to.view());
 
   EXPECT_TRUE(to.holds(expected));
 }

@@ -137,8 +137,7 @@ void fill_by_formula(Fields<T>& fields, Case const& c, int rank, Parity parity) 
     target.for_each(target.cover(), [&](auto const& b, auto const& cell) {
       auto const image = c.turned.image(cell, parity);
       if (!c.is_needed(rank, t, cell) || image.kind == Turned::Kind::nothing) return;
-      target.at(b, cell) =
-          image.kind == Turned::Kind::constant ? T(filling) : T(image.sign * number(b, image.cell));
+      target.at(b, cell) = image.kind == Turned::Kind::constant ? T(filling) : T(image.sign * number(b, image.cell));
     });
   }
 }
@@ -176,7 +175,8 @@ TEST(PullPlan, fills_all_needed_cells_of_all_targets_and_no_others) {
 }
 
 /// The adjoint term by term over the targets of all ranks.
-Fields<double> adjoint_by_formula(Fields<double> fields, Case const& c, Comm const& comm, Parity parity, AfterAdjoint after) {
+Fields<double> adjoint_by_formula(Fields<double> fields, Case const& c, Comm const& comm, Parity parity,
+                                  AfterAdjoint after) {
   Box const owned = c.source.owned(comm.rank());
   for (int r = 0; r < comm.num_ranks(); ++r)
     for (int t = 0; t < 2; ++t)
@@ -351,7 +351,10 @@ TEST(PullPlan, refuses_fields_that_do_not_fit) {
 
   EXPECT_EQ(rule_of([&] { plan.apply(std::vector<PullField>{{from.view(), two, Parity::even}}); }), "FieldMismatch");
   EXPECT_EQ(rule_of([&] { plan.apply(std::vector<PullField>{{from.view(), {}, Parity::even}}); }), "FieldMismatch");
-  EXPECT_EQ(rule_of([&] { plan.apply(std::vector<PullField>{{from.view(), one, Parity::even}}); }), "nothing was thrown");
+  EXPECT_EQ(rule_of([&] {
+              plan.apply(std::vector<PullField>{{from.view(), one, Parity::even}});
+            }),
+            "nothing was thrown");
   EXPECT_EQ(to.at({}, owned.lo()), 1);
 }
 

@@ -24,8 +24,8 @@ using test::Random;
 
 namespace {
 
-constexpr bool device_is_host =
-    Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace, Kokkos::DefaultExecutionSpace::memory_space>::accessible;
+constexpr bool device_is_host = Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
+                                                           Kokkos::DefaultExecutionSpace::memory_space>::accessible;
 
 using Runner = void (*)(std::span<StridedTask const>);
 
@@ -77,10 +77,14 @@ Index offset(Indices const& at, Side const& side) {
 
 template <class T>
 T random_value(Random& random) {
-  if constexpr (std::is_floating_point_v<T>) return T(draw(random, -50, 50));
-  else if constexpr (std::is_integral_v<T> && sizeof(T) >= 4) return T(draw(random, -10000, 10000));
-  else if constexpr (std::is_integral_v<T>) return T(random());
-  else return T(typename T::value_type(draw(random, -50, 50)), typename T::value_type(draw(random, -50, 50)));
+  if constexpr (std::is_floating_point_v<T>)
+    return T(draw(random, -50, 50));
+  else if constexpr (std::is_integral_v<T> && sizeof(T) >= 4)
+    return T(draw(random, -10000, 10000));
+  else if constexpr (std::is_integral_v<T>)
+    return T(random());
+  else
+    return T(typename T::value_type(draw(random, -50, 50)), typename T::value_type(draw(random, -50, 50)));
 }
 
 template <class T>
@@ -134,7 +138,8 @@ TYPED_TEST(Strided, does_what_a_loop_does_on_random_boxes) {
     for (Runner const run : runners())
       for (int trial = 0; trial < (run == detail::run_strided_host ? 100 : 10); ++trial) {
         auto extents = Indices::filled(int(draw(random, 0, 5)), 0);
-        for (auto& extent : extents) extent = draw(random, 0, 9) == 0 ? 0 : draw(random, 1, trial % 10 == 0 && extents.size() < 4 ? 20 : 4);
+        for (auto& extent : extents)
+          extent = draw(random, 0, 9) == 0 ? 0 : draw(random, 1, trial % 10 == 0 && extents.size() < 4 ? 20 : 4);
         expect_as_by_loop<TypeParam>(random, run, op, extents);
         if (this->HasFatalFailure()) return;
       }
@@ -151,7 +156,8 @@ TEST(Strided, handles_eight_axes) {
   Random random(3);
   for (Runner const run : runners())
     for (int trial = 0; trial < 4; ++trial)
-      expect_as_by_loop<double>(random, run, trial % 2 == 0 ? StridedOp::copy : StridedOp::add, {2, 3, 1, 2, 2, 3, 1, 2});
+      expect_as_by_loop<double>(random, run, trial % 2 == 0 ? StridedOp::copy : StridedOp::add,
+                                {2, 3, 1, 2, 2, 3, 1, 2});
 }
 
 TEST(Strided, merges_contiguous_axes_into_one_row) {
@@ -197,7 +203,8 @@ TEST(Strided, sums_a_plane_in_the_same_order_for_every_memory_order) {
     double by_rows = 0;
     double by_columns = 0;
     auto const one = detail::make_strided(StridedOp::add, DType::f64, extents, &by_rows, {0, 0}, rows.data(), {9, 1});
-    auto const other = detail::make_strided(StridedOp::add, DType::f64, extents, &by_columns, {0, 0}, columns.data(), {1, 7});
+    auto const other =
+        detail::make_strided(StridedOp::add, DType::f64, extents, &by_columns, {0, 0}, columns.data(), {1, 7});
 
     run(std::span(&one, 1));
     run(std::span(&other, 1));
@@ -233,7 +240,8 @@ double value_of(Format const& format, std::uint16_t bits) {
   int const fraction = bits & ((1 << format.fraction) - 1);
   double const sign = (bits & 0x8000) != 0 ? -1 : 1;
   if (exponent == 0) return sign * std::ldexp(double(fraction), 1 - format.bias - format.fraction);
-  if (bits % 0x8000 >= format.infinity) return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  if (bits % 0x8000 >= format.infinity)
+    return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
   return sign * std::ldexp(double(fraction + (1 << format.fraction)), exponent - format.bias - format.fraction);
 }
 
@@ -249,7 +257,8 @@ std::uint16_t nearest(Format const& format, double value) {
   }
   // The step beyond the largest number is as long as the step before it; from its middle on, infinity is nearest.
   double const below = value_of(format, low);
-  double const above = high == format.infinity ? 2 * below - value_of(format, std::uint16_t(low - 1)) : value_of(format, high);
+  double const above =
+      high == format.infinity ? 2 * below - value_of(format, std::uint16_t(low - 1)) : value_of(format, high);
   bool const up = size - below > above - size || (size - below == above - size && low % 2 == 1);
   return std::uint16_t(sign | (up ? high : low));
 }
@@ -322,8 +331,7 @@ TEST(Strided16, fills_with_the_nearest_number) {
       std::vector<std::uint16_t> to(values.size(), 0x1234);
       std::vector<StridedTask> tasks;
       for (std::size_t i = 0; i < values.size(); ++i)
-        tasks.push_back(
-            detail::make_strided(StridedOp::fill, format.dtype, {1}, &to[i], {1}, nullptr, {}, values[i]));
+        tasks.push_back(detail::make_strided(StridedOp::fill, format.dtype, {1}, &to[i], {1}, nullptr, {}, values[i]));
 
       run(tasks);
 

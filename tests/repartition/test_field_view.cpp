@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/field_view.hpp>
+#include <graticule/repartition/kokkos_view.hpp>
+
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <numeric>
+#include <vector>
+
+using namespace graticule;
+
+namespace {
+
+TEST(DType, has_the_size_and_name_of_its_type) {
+  struct Row {
+    DType dtype;
+    Index bytes;
+    char const* name;
+  };
+  for (auto const& row : std::vector<Row>{{dtype_of<std::uint8_t>(), 1, "u8"},
+                                          {dtype_of<bool>(), 1, "u8"},
+                                          {dtype_of<std::int8_t>(), 1, "i8"},
+                                          {dtype_of<std::int16_t>(), 2, "i16"},
+                                          {dtype_of<int>(), 4, "i32"},
+                                          {dtype_of<long>(), 8, "i64"},
+                                          {dtype_of<long long>(), 8, "i64"},
+                                          {DType::f16, 2, "f16"},
+                                          {DType::bf16, 2, "bf16"},
+                                          {dtype_of<float const>(), 4, "f32"},
+                                          {dtype_of<double>(), 8, "f64"},
+                                          {dtype_of<std::complex<float>>(), 8, "c64"},
+                                          {dtype_of<std::complex<double>>(), 16, "c128"}}) {
+    EXPECT_EQ(size_of(row.dtype), row.bytes) << row.name;
+    EXPECT_EQ(to_string(row.dtype), row.name);
+  }
+}
+
+TEST(FieldView, of_dense_memory_has_its_grid_axes_last) {
+  std::vector<float> memory(2 * 3 * 4 * 5);
+
+  auto const view = field_view(memory.data(), {2, 3, 4, 5}, 2);
+
+  EXPECT_EQ(view.data, memory.data());
+  EXPECT_EQ(view.dtype, DType::f32);
+  EXPECT_EQ(view.strides, Indices({60, 20, 5, 1}));
+  EXPECT_EQ(view.grid_axes, Indices({2, 3}));
+  EXPECT_EQ(view.num_batch(), 6);
+  EXPECT_EQ(view.batch_extents(), Indices({2, 3}));
+}
+
+TEST(FieldView, finds_batch_axes_between_grid_axes) {
+  std::vector<double> const memory(2 * 3 * 4);
+
+  auto const view = field_view(memory.data(), {2, 3, 4}, {12, 4, 1}, {2, 0});
+
+  EXPECT_EQ(view.num_batch(), 3);
+  EXPECT_EQ(view.batch_extents(), Indices({3}));
+  EXPECT_EQ(field_view(memory.data(), {2, 0, 4}, {4, 4, 1}, {2, 0}).num_batch(), 0);
+  EXPECT_EQ(field_view(memory.data(), {4, 6}, 2).num_batch(), 1);
+}
+
+TEST(FieldView, row_major_strides_of_empty_axes_stay_positive) {
+  EXPECT_EQ(row_major_strides({3, 0, 4}), Indices({4, 4, 1}));
+  EXPECT_EQ(row_major_strides({7}), Indices({1}));
+  EXPECT_EQ(row_major_strides({}).size(), 0);
+}
+
+/// Each element is found where the view says that it is.
+template <class View>
+void expect_elements_in_place(View const& view, FieldView const& field) {
+  auto const* const data = static_cast<typename View::value_type const*>(field.data);
+  ASSERT_EQ(field.extents, Indices({3, 4, 5}));
+  for (Index i = 0; i < 3; ++i)
+    for (Index j = 0; j < 4; ++j)
+      for (Index k = 0; k < 5; ++k)
+        ASSERT_EQ(data + i * field.strides[0] + j * field.strides[1] + k * field.strides[2],
+                  &view(std::size_t(i), std::size_t(j), std::size_t(k)));
+}
+
+TEST(FieldView, of_kokkos_views_follows_any_layout) {
+  Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> const rows("rows", 3, 4, 5);
+  Kokkos::View<float***, Kokkos::LayoutLeft, Kokkos::HostSpace> const columns("columns", 3, 4, 5);
+  Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> const large("large", 6, 8, 9);
+  auto const part = Kokkos::subview(large, std::make_pair(1, 4), std::make_pair(2, 6), std::make_pair(3, 8));
+
+  expect_elements_in_place(rows, field_view(rows, {1, 2}));
+  expect_elements_in_place(columns, field_view(columns, {0, 1}));
+  expect_elements_in_place(part, field_view(part, {1, 2}));
+  EXPECT_EQ(field_view(columns, {0, 1}).dtype, DType::f32);
+  EXPECT_EQ(field_view(columns, {0, 2}).batch_extents(), Indices({4}));
+  EXPECT_EQ(field_view(rows, {1, 2}).space, MemorySpace::host);
+}
+
+}  // namespace
