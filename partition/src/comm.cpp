@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/comm.hpp>
 
+#ifdef __linux__
+#include <sched.h>
+#endif
+
 #include <array>
 #include <cstddef>
 #include <thread>
@@ -30,14 +34,18 @@ struct Comm::State {
 
 namespace {
 
-void find_node(MPI_Comm comm, int rank, int& node_rank, int& num_node_ranks, int& num_nodes) {
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  check_mpi(MPI_Comm_rank(node, &node_rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(node, &num_node_ranks), "MPI_Comm_size");
-  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
-  int const leads = node_rank == 0 ? 1 : 0;
-  check_mpi(MPI_Allreduce(&leads, &num_nodes, 1, MPI_INT, MPI_SUM, comm), "MPI_Allreduce");
+/// Cores that the ranks of `node` may run on, together: launchers bind each rank to cores of its own.
+int num_cores(MPI_Comm node) {
+#ifdef __linux__
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  bool const known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, node), "MPI_Allreduce");
+  if (known) return CPU_COUNT(&cores);
+#else
+  (void)node;
+#endif
+  return int(std::thread::hardware_concurrency());
 }
 
 /// Longest piece of one MPI call, whose counts are `int`.
@@ -64,12 +72,20 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<State>()) {
   check_mpi(MPI_Comm_set_errhandler(s.handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(s.handle, &s.rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(s.handle, &s.num_ranks), "MPI_Comm_size");
-  find_node(s.handle, s.rank, s.node_rank, s.num_node_ranks, s.num_nodes);
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(s.handle, MPI_COMM_TYPE_SHARED, s.rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_rank(node, &s.node_rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &s.num_node_ranks), "MPI_Comm_size");
+  int const cores = num_cores(node);
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  // Nodes may differ, yet all ranks must choose alike: blocking and non-blocking collective calls do not match.
+  std::array<int, 2> counts{s.node_rank == 0 ? 1 : 0, cores != 0 && s.num_node_ranks > cores ? 1 : 0};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, counts.data(), 2, MPI_INT, MPI_SUM, s.handle), "MPI_Allreduce");
+  s.num_nodes = counts[0];
+  s.oversubscribed = counts[1] > 0;
   void* bound = nullptr;
   int found = 0;
   check_mpi(MPI_Comm_get_attr(s.handle, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
-  unsigned const cores = std::thread::hardware_concurrency();
-  s.oversubscribed = cores != 0 && unsigned(s.num_node_ranks) > cores;
   s.max_tag = found ? *static_cast<int*>(bound) : 32767;
 }
 
@@ -85,6 +101,8 @@ Comm Comm::split(int color, int key) const {
   check_mpi(MPI_Comm_split(handle(), color, key, &part), "MPI_Comm_split");
   Comm result(part);
   check_mpi(MPI_Comm_free(&part), "MPI_Comm_free");
+  // The other parts keep running on the same cores.
+  result.state_->oversubscribed = result.oversubscribed() || oversubscribed();
   return result;
 }
 
@@ -150,7 +168,8 @@ void Comm::max(std::span<Index> values) const {
 std::vector<Index> Comm::gather_to_all(Index value) const {
   std::vector<Index> values(std::size_t(num_ranks()), 0);
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle(), &request), "MPI_Iallgather");
+  check_mpi(MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle(), &request),
+            "MPI_Iallgather");
   wait(request);
   return values;
 }

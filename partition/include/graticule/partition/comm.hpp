@@ -59,7 +59,7 @@ class Comm {
   /// `bytes` of rank `root` to all ranks, in place. Collective.
   void broadcast(void* data, Index bytes, int root) const;
 
-  /// More ranks than cores share this rank's node. MPI libraries poll: a rank that waits then takes the core from the
+  /// More ranks than cores share a node, this rank's or another's: the same on all ranks, and in all parts. MPI libraries poll: a rank that waits then takes the core from the
   /// rank that it waits for, so all waits of Graticule yield the core between polls.
   [[nodiscard]] bool oversubscribed() const noexcept;
   /// Blocks until `request` has ended.
