@@ -4,6 +4,7 @@
 #include "expect_error.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <bit>
@@ -11,6 +12,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace graticule;
@@ -80,6 +82,50 @@ TEST(Comm, counts_the_ranks_of_its_node) {
   EXPECT_EQ(comm.num_node_ranks(), here);
   EXPECT_EQ(comm.node_rank(), before_me);
   EXPECT_EQ(comm.num_nodes(), int(names.size()));
+}
+
+// Ranks that chose differently would make collective calls that do not match.
+TEST(Comm, all_ranks_and_parts_know_alike_whether_cores_are_shared) {
+  auto const comm = Comm::world();
+  auto const part = comm.split(comm.rank(), 0);
+
+  for (Index other : comm.gather_to_all(comm.oversubscribed() ? 1 : 0)) EXPECT_EQ(other, comm.oversubscribed() ? 1 : 0);
+  EXPECT_EQ(part.oversubscribed(), comm.oversubscribed());
+  // Ranks that are bound to cores of their own may have enough of them together.
+  auto const cores = int(std::thread::hardware_concurrency());
+  if (comm.num_nodes() == 1 && cores == sysconf(_SC_NPROCESSORS_ONLN)) {
+    EXPECT_EQ(comm.oversubscribed(), comm.num_ranks() > cores);
+  }
+}
+
+TEST(Comm, waits_for_a_request) {
+  auto const comm = Comm::world();
+  int const next = (comm.rank() + 1) % comm.num_ranks();
+  int const sent = comm.rank();
+  int received = -1;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Irecv(&received, 1, MPI_INT, MPI_ANY_SOURCE, 3, comm.handle(), &request);
+  MPI_Send(&sent, 1, MPI_INT, next, 3, comm.handle());
+
+  comm.wait(request);
+
+  EXPECT_EQ(request, MPI_REQUEST_NULL);
+  EXPECT_EQ(received, (comm.rank() + comm.num_ranks() - 1) % comm.num_ranks());
+}
+
+TEST(Comm, reduces_and_broadcasts_other_types) {
+  auto const comm = Comm::world();
+  std::array<float, 3> values{float(comm.rank()), 1.0F, -1.0F};
+  std::array<char, 5> text{};
+  if (comm.rank() == comm.num_ranks() - 1) text = {'w', 'e', 's', 't', 0};
+
+  comm.reduce(values.data(), 3, MPI_FLOAT, MPI_SUM);
+  comm.broadcast(text.data(), 5, comm.num_ranks() - 1);
+  comm.reduce(values.data(), 0, MPI_FLOAT, MPI_SUM);
+
+  auto const n = float(comm.num_ranks());
+  EXPECT_EQ(values, (std::array<float, 3>{n * (n - 1) / 2, n, -n}));
+  EXPECT_STREQ(text.data(), "west");
 }
 
 TEST(Comm, splits_by_color_and_orders_by_key) {
