@@ -5,6 +5,7 @@
 #include "hdf5.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
+#include "selection.hpp"
 #include "values.hpp"
 
 #include <algorithm>
@@ -41,34 +42,6 @@ detail::Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const
   auto catalogue = detail::catalogue_from_bytes(message.substr(1));
   catalogue.contents.path = path;
   return catalogue;
-}
-
-/// Selects `box` in the file and a dense block of the same cells in memory; without a box, nothing in both.
-struct Selection {
-  h5::Space file;
-  h5::Space memory;
-};
-
-Selection select(hid_t dataset, Box const* box) {
-  Selection result{h5::Space(h5::check(H5Dget_space(dataset), "H5Dget_space")), h5::Space()};
-  int const ndim = h5::check(H5Sget_simple_extent_ndims(result.file.get()), "H5Sget_simple_extent_ndims");
-  std::array<hsize_t, max_ndim> lo{};
-  std::array<hsize_t, max_ndim> extents{};
-  extents.fill(1);
-  for (int axis = 0; box != nullptr && axis < ndim; ++axis) {
-    lo[std::size_t(axis)] = hsize_t(box->lo(axis));
-    extents[std::size_t(axis)] = hsize_t(box->extent(axis));
-  }
-  result.memory = h5::Space(h5::check(
-      ndim > 0 ? H5Screate_simple(ndim, extents.data(), nullptr) : H5Screate(H5S_SCALAR), "H5Screate_simple"));
-  if (box == nullptr) {
-    h5::check(H5Sselect_none(result.file.get()), "H5Sselect_none");
-    h5::check(H5Sselect_none(result.memory.get()), "H5Sselect_none");
-  } else if (ndim > 0) {
-    h5::check(H5Sselect_hyperslab(result.file.get(), H5S_SELECT_SET, lo.data(), nullptr, extents.data(), nullptr),
-              "H5Sselect_hyperslab");
-  }
-  return result;
 }
 
 }  // namespace
@@ -133,7 +106,7 @@ struct FieldFile::State {
   template <class Value>
   void read_piece(hid_t dataset, h5::Properties const& transfer, detail::Unpacking const& unpacking, Box const* piece,
                   std::span<Value> values) const {
-    auto const selection = select(dataset, piece);
+    auto const selection = detail::select(dataset, piece);
     // In the file's own type and byte order: a conversion inside HDF5 would turn collective calls into single ones.
     h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
     std::vector<std::byte> staging;

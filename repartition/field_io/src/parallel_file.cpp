@@ -21,6 +21,19 @@ h5::Properties access_list(Comm const& comm) {
   return access;
 }
 
+/// Metadata stays in memory until the file is flushed. Otherwise HDF5 writes some of it early, at moments that depend on
+/// the calls between, and what has moved by then leaves old bytes behind: the file would differ from run to run.
+void write_metadata_once(h5::Properties const& access) {
+  H5AC_cache_config_t config{};
+  config.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  h5::check(H5Pget_mdc_config(access.get(), &config), "H5Pget_mdc_config");
+  config.evictions_enabled = false;
+  config.incr_mode = H5C_incr__off;
+  config.flash_incr_mode = H5C_flash_incr__off;
+  config.decr_mode = H5C_decr__off;
+  h5::check(H5Pset_mdc_config(access.get(), &config), "H5Pset_mdc_config");
+}
+
 }  // namespace
 
 ParallelFile::ParallelFile(Comm const& comm) : meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {}
@@ -37,6 +50,7 @@ ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const&
   auto const access = access_list(comm);
   // Readable by HDF5 1.8 and later; the oldest formats lack the order of creation that netCDF-4 relies on.
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
+  write_metadata_once(access);
   h5::Properties const creation(h5::check(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate"));
   constexpr unsigned ordered = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
   h5::check(H5Pset_link_creation_order(creation.get(), ordered), "H5Pset_link_creation_order");
@@ -56,6 +70,13 @@ bool ParallelFile::meets_others() const noexcept {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return false;
+}
+
+void ParallelFile::reserve(Index num_bytes) {
+  void* handle = nullptr;
+  h5::check(H5Fget_vfd_handle(file_.get(), H5P_DEFAULT, &handle), "H5Fget_vfd_handle");
+  reserved_ += num_bytes;
+  check_mpi(MPI_File_set_size(*static_cast<MPI_File*>(handle), reserved_), "MPI_File_set_size");
 }
 
 void ParallelFile::close() { h5::check(file_.close(), "H5Fclose"); }

@@ -25,6 +25,11 @@ class ParallelFile {
   ~ParallelFile();
 
   [[nodiscard]] hid_t id() const noexcept { return file_.get(); }
+  /// Makes the file longer by `num_bytes`, which read as zeros. HDF5 cuts it to its right length in the end. Collective.
+  ///
+  /// MPI-IO writes scattered parts by reading what lies between, and writing it back with them. Behind the end of the
+  /// file nothing is read and ROMIO (MPICH 4.0.2) writes what its buffer happened to hold: files would differ.
+  void reserve(Index num_bytes);
   /// Closes now, checked. Collective.
   void close();
 
@@ -36,6 +41,7 @@ class ParallelFile {
   /// A communicator of its own, so that the last meeting never mixes with other calls.
   Comm meeting_;
   int num_exceptions_;
+  MPI_Offset reserved_ = 0;
 };
 
 }  // namespace graticule::detail

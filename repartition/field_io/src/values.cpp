@@ -241,6 +241,48 @@ void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> val
   with_type(unpacking.type, [&](auto sample) { unpack_as<decltype(sample)>(unpacking, stored, values); });
 }
 
+namespace {
+
+[[noreturn]] void refuse_value(double value, ValueType type) {
+  throw Error("PackedRange",
+              "a cell of " + std::to_string(value) + " cannot be stored as " + std::string(to_string(type)));
+}
+
+template <class Stored>
+Stored stored_value(PackingPlan const& plan, double value) {
+  if (std::isnan(value) && plan.fill) return Stored(*plan.fill);
+  double const packed = plan.scales ? (value - plan.offset) / plan.scale : value;
+  if constexpr (std::is_floating_point_v<Stored>) {
+    return Stored(packed);
+  } else {
+    double const rounded = std::nearbyint(packed);
+    double const low = double(std::numeric_limits<Stored>::min());
+    double const high = std::ldexp(1.0, std::numeric_limits<Stored>::digits);
+    if (!(rounded >= low && rounded < high)) refuse_value(value, plan.type);
+    // A value that looks like a missing one would be lost.
+    if (plan.fill && rounded == *plan.fill) refuse_value(value, plan.type);
+    return Stored(rounded);
+  }
+}
+
+}  // namespace
+
+template <class Value>
+void pack(PackingPlan const& plan, std::span<Value const> values, void* stored) {
+  with_type(plan.type, [&](auto sample) {
+    using Stored = decltype(sample);
+    if constexpr (!std::is_same_v<Stored, Half>) {
+      auto* bytes = static_cast<char*>(stored);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        auto const value = stored_value<Stored>(plan, double(values[i]));
+        std::memcpy(bytes + i * sizeof(Stored), &value, sizeof(Stored));
+      }
+    }
+  });
+}
+
+template void pack<float>(PackingPlan const&, std::span<float const>, void*);
+template void pack<double>(PackingPlan const&, std::span<double const>, void*);
 template bool reads_in_place<float>(Unpacking const&);
 template bool reads_in_place<double>(Unpacking const&);
 template void unpack<float>(Unpacking const&, void const*, std::span<float>);

@@ -33,4 +33,18 @@ template <class Value>
 template <class Value>
 void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values);
 
+/// How numbers become a variable's stored values.
+struct PackingPlan {
+  ValueType type = ValueType::f32;
+  bool scales = false;
+  double scale = 1;
+  double offset = 0;
+  std::optional<double> fill;
+};
+
+/// Turns numbers into stored values, in this machine's byte order: the nearest one for integers. NaN becomes the fill
+/// value, if there is one. @throws `PackedRange` for a number that the type does not hold
+template <class Value>
+void pack(PackingPlan const& plan, std::span<Value const> values, void* stored);
+
 }  // namespace graticule::detail

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+#include <graticule/partition/box.hpp>
+#include <graticule/partition/comm.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graticule {
+
+/// `value = packed * scale + offset`
+struct Packing {
+  double scale = 1;
+  double offset = 0;
+};
+
+/// A variable to be written.
+struct VariableSpec {
+  std::string name;
+  std::vector<std::string> dimensions;  ///< one per axis, added before
+  ValueType type = ValueType::f32;      ///< any but `f16`, `text` and `other`
+  Indices chunk = {};                   ///< no axes: stored in one piece
+  int deflate = 0;                      ///< 1 to 9; needs `chunk`
+  std::optional<Packing> packing = {};  ///< written as `scale_factor` and `add_offset`
+  std::optional<double> fill = {};      ///< stored value of missing cells (NaN in memory), written as `_FillValue`
+  std::vector<Attribute> attributes = {};
+};
+
+struct FieldWriterOptions {
+  /// Most bytes that one rank moves in one call of MPI: larger boxes are written in several rounds.
+  Index piece_bytes = Index(256) << 20;
+};
+
+/// Writes a netCDF-4 file from all ranks of a communicator; ncdump, netCDF and xarray open it with its coordinates.
+///
+/// Everything goes to a temporary name in the same folder until `commit` gives the file its name; without `commit`
+/// (an exception, an early return) the temporary file is removed and an older file of that name stays.
+/// Without `deflate`, the bytes of the file depend on what is written only, not on ranks, boxes or the time of day.
+///
+/// Example: 3 ranks write `u(latitude, longitude)`:
+///     FieldWriter writer(comm, "out.nc");
+///     writer.add_coordinate("latitude", latitudes, ValueType::f64, {Attribute::of_text("units", "degrees_north")});
+///     writer.add_coordinate("longitude", longitudes, ValueType::f64, {Attribute::of_text("units", "degrees_east")});
+///     writer.add_variable({.name = "u", .dimensions = {"latitude", "longitude"}});
+///     writer.write("u", own_box, own_values);
+///     writer.commit();
+/// All calls are collective, with the same arguments on all ranks but for the boxes and values of `write`.
+class FieldWriter {
+ public:
+  /// @param attributes of the file; `Conventions` is added when it is not among them
+  /// @throws `OutputError` when the folder is missing or not writable
+  FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes = {},
+              FieldWriterOptions const& options = {});
+  FieldWriter(FieldWriter&&) noexcept;
+  FieldWriter& operator=(FieldWriter&&) = delete;
+  /// Removes what was not committed.
+  ~FieldWriter();
+
+  /// A dimension without coordinate values. @throws `NameTaken`, `BadExtent`
+  void add_dimension(std::string_view name, Index extent);
+  /// A dimension and the variable of its coordinate values. @throws `NameTaken`
+  void add_coordinate(std::string_view name, std::span<double const> values, ValueType type = ValueType::f64,
+                      std::vector<Attribute> const& attributes = {});
+  /// @throws `NameTaken`, `MissingDimension`, `BadChunk`, `BadType`
+  void add_variable(VariableSpec const& spec);
+
+  /// Writes the cells of `box`, the last axis fastest. Each rank names its own box, an empty one too; every cell is
+  /// written once, by one rank. Blocks until the values are handed to HDF5.
+  /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
+  /// @throws `PackedRange` for a value that the stored type does not hold, on all ranks; `MissingVariable`
+  void write(std::string_view name, Box const& box, std::span<float const> values);
+  void write(std::string_view name, Box const& box, std::span<double const> values);
+
+  /// Closes the file, makes sure that it is on the disk, and gives it its name.
+  /// @throws `UnwrittenCells` when fewer cells than a variable has were written; `OutputError`
+  void commit();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace graticule

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/writer.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include "sample_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace graticule {
+namespace {
+
+using test::Folder;
+
+double formula(Index i) { return double(i * 37 % 1009) / 8; }
+
+std::vector<double> latitudes(Index n) {
+  std::vector<double> values;
+  for (Index i = 0; i < n; ++i) values.push_back(90.0 - 180.0 * double(i) / double(n - 1));
+  return values;
+}
+
+std::vector<double> longitudes(Index n) {
+  std::vector<double> values;
+  for (Index i = 0; i < n; ++i) values.push_back(360.0 * double(i) / double(n));
+  return values;
+}
+
+constexpr Index num_levels = 2;
+constexpr Index num_latitudes = 7;
+constexpr Index num_longitudes = 8;
+
+/// Values of `box` of (level, latitude, longitude) by the formula.
+template <class Value>
+std::vector<Value> values_of(Box const& box) {
+  std::vector<Value> values;
+  for (Index k = box.lo(0); k < box.hi(0); ++k)
+    for (Index j = box.lo(1); j < box.hi(1); ++j)
+      for (Index i = box.lo(2); i < box.hi(2); ++i)
+        values.push_back(Value(formula((k * num_latitudes + j) * num_longitudes + i)));
+  return values;
+}
+
+Box own_box(Comm const& comm, ProcessGrid const& grid) {
+  auto const owned = Layout(grid, {num_latitudes, num_longitudes}).owned(comm.rank());
+  return {{0, owned.lo(0), owned.lo(1)}, {owned.empty() ? 0 : num_levels, owned.hi(0), owned.hi(1)}};
+}
+
+void write_sample(Comm const& comm, std::filesystem::path const& path, ProcessGrid const& grid, Index piece_bytes) {
+  FieldWriter writer(comm, path, {Attribute::of_text("title", "a test")}, {.piece_bytes = piece_bytes});
+  writer.add_dimension("level", num_levels);
+  writer.add_coordinate(
+      "latitude", latitudes(num_latitudes), ValueType::f64,
+      {Attribute::of_text("units", "degrees_north"), Attribute::of_text("standard_name", "latitude")});
+  writer.add_coordinate("longitude", longitudes(num_longitudes), ValueType::f32,
+                        {Attribute::of_text("units", "degrees_east")});
+  std::vector<std::string> const dimensions{"level", "latitude", "longitude"};
+  auto const box = own_box(comm, grid);
+  auto const floats = values_of<float>(box);
+  auto const doubles = values_of<double>(box);
+  writer.add_variable(
+      {.name = "whole", .dimensions = dimensions, .attributes = {Attribute::of_text("units", "m s-1")}});
+  writer.write("whole", box, std::span<float const>(floats));
+  writer.add_variable({.name = "chunked", .dimensions = dimensions, .type = ValueType::f64, .chunk = {1, 3, 8}});
+  writer.write("chunked", box, std::span<double const>(doubles));
+  writer.add_variable({.name = "packed",
+                       .dimensions = dimensions,
+                       .type = ValueType::i16,
+                       .packing = Packing{0.125, 20},
+                       .fill = -32768});
+  auto with_gap = doubles;
+  if (box.contains(Indices{0, 0, 0})) with_gap[0] = std::numeric_limits<double>::quiet_NaN();
+  writer.write("packed", box, std::span<double const>(with_gap));
+  writer.commit();
+}
+
+/// Numbers of a variable as ncdump prints them, `_` as NaN.
+std::vector<double> dumped(Folder const& folder, std::filesystem::path const& file, std::string const& variable) {
+  auto const text = folder.make(variable + ".txt", [&](auto const& p) {
+    test::run_tool("ncdump -p 9,17 -v " + variable + " '" + file.string() +
+                   "' | sed '1,/^data:/d' | tr -d ';}' | tr ',=' '  ' > '" + p.string() + "'");
+  });
+  std::ifstream stream(text);
+  std::vector<double> values;
+  for (std::string word; stream >> word;)
+    if (word != variable) values.push_back(word == "_" ? std::nan("") : std::stod(word));
+  return values;
+}
+
+std::string dumped_header(Folder const& folder, std::filesystem::path const& file) {
+  auto const text = folder.make("header.txt", [&](auto const& p) {
+    test::run_tool("ncdump -hs '" + file.string() + "' > '" + p.string() + "'");
+  });
+  return test::read_bytes(text);
+}
+
+TEST(FieldWriter, writes_what_ncdump_reads) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncdump")) GTEST_SKIP() << "ncdump (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const path = folder / "sample.nc";
+
+  write_sample(comm, path, ProcessGrid{comm.num_ranks(), 1}, 100);
+
+  auto const whole = dumped(folder, path, "whole");
+  auto const chunked = dumped(folder, path, "chunked");
+  auto const packed = dumped(folder, path, "packed");
+  Index const num_cells = num_levels * num_latitudes * num_longitudes;
+  ASSERT_EQ(Index(whole.size()), num_cells);
+  ASSERT_EQ(Index(chunked.size()), num_cells);
+  ASSERT_EQ(Index(packed.size()), num_cells);
+  for (Index i = 0; i < num_cells; ++i) {
+    EXPECT_EQ(float(whole[std::size_t(i)]), float(formula(i))) << i;
+    EXPECT_EQ(chunked[std::size_t(i)], formula(i)) << i;
+    if (i == 0)
+      EXPECT_TRUE(std::isnan(packed[0]));
+    else
+      EXPECT_EQ(packed[std::size_t(i)], formula(i) * 8 - 160) << i;
+  }
+  EXPECT_EQ(dumped(folder, path, "latitude"), latitudes(num_latitudes));
+  EXPECT_EQ(dumped(folder, path, "longitude"), longitudes(num_longitudes));
+  auto const header = dumped_header(folder, path);
+  for (auto const* line : {"level = 2 ;", "latitude = 7 ;", "longitude = 8 ;", "double latitude(latitude) ;",
+                           "float longitude(longitude) ;", "latitude:units = \"degrees_north\" ;",
+                           "float whole(level, latitude, longitude) ;", "double chunked(level, latitude, longitude) ;",
+                           "chunked:_ChunkSizes = 1, 3, 8 ;", "short packed(level, latitude, longitude) ;",
+                           "packed:_FillValue = -32768s ;", "packed:scale_factor = 0.125 ;",
+                           "packed:add_offset = 20. ;", "whole:units = \"m s-1\" ;", ":title = \"a test\" ;",
+                           ":Conventions = \"CF-1.8\" ;", ":_Format = \"netCDF-4\" ;"})
+    EXPECT_NE(header.find(line), std::string::npos) << line << "\n" << header;
+  EXPECT_LT(header.find("level = 2"), header.find("latitude = 7"));
+  EXPECT_EQ(header.find("level(level)"), std::string::npos) << header;
+}
+
+TEST(FieldWriter, gives_the_same_bytes_for_every_number_of_ranks_and_every_partition) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const alone = comm.split(comm.rank(), 0);
+  if (comm.rank() == 0) write_sample(alone, folder / "alone.nc", ProcessGrid{1, 1}, 1 << 20);
+  comm.barrier();
+
+  write_sample(comm, folder / "rows.nc", ProcessGrid{comm.num_ranks(), 1}, 1 << 20);
+  write_sample(comm, folder / "columns.nc", ProcessGrid{1, comm.num_ranks()}, 150);
+
+  auto const expected = test::read_bytes(folder / "alone.nc");
+  EXPECT_GT(expected.size(), std::size_t(num_levels * num_latitudes * num_longitudes * 14));
+  EXPECT_TRUE(test::read_bytes(folder / "rows.nc") == expected);
+  EXPECT_TRUE(test::read_bytes(folder / "columns.nc") == expected);
+}
+
+TEST(FieldWriter, deflates_to_the_same_values) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncdump")) GTEST_SKIP() << "ncdump (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const path = folder / "deflated.nc";
+  auto const box = own_box(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const values = values_of<float>(box);
+
+  FieldWriter writer(comm, path);
+  writer.add_dimension("level", num_levels);
+  writer.add_dimension("latitude", num_latitudes);
+  writer.add_dimension("longitude", num_longitudes);
+  writer.add_variable(
+      {.name = "x", .dimensions = {"level", "latitude", "longitude"}, .chunk = {1, 3, 5}, .deflate = 4});
+  writer.write("x", box, std::span<float const>(values));
+  writer.commit();
+
+  auto const read = dumped(folder, path, "x");
+  ASSERT_EQ(Index(read.size()), num_levels * num_latitudes * num_longitudes);
+  for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(float(read[i]), float(formula(Index(i)))) << i;
+  EXPECT_NE(dumped_header(folder, path).find("x:_DeflateLevel = 4 ;"), std::string::npos);
+}
+
+std::vector<std::string> names_in(std::filesystem::path const& folder) {
+  std::vector<std::string> names;
+  for (auto const& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(FieldWriter, leaves_nothing_and_keeps_the_old_file_without_commit) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("old.nc", [](auto const& p) { test::write_bytes(p, "old"); });
+
+  try {
+    FieldWriter writer(comm, path);
+    writer.add_dimension("x", 3);
+    throw std::runtime_error("on all ranks");
+  } catch (std::runtime_error const&) {
+  }
+  comm.barrier();
+
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"old.nc"}));
+  EXPECT_EQ(test::read_bytes(path), "old");
+}
+
+std::string rule_of(std::function<void()> const& action) {
+  try {
+    action();
+  } catch (Error const& error) {
+    return error.rule();
+  }
+  return {};
+}
+
+TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  bool const last = comm.rank() == comm.num_ranks() - 1;
+  {
+    FieldWriter writer(comm, folder / "refused.nc");
+    writer.add_dimension("x", 4);
+    writer.add_variable({.name = "v", .dimensions = {"x"}, .type = ValueType::i8});
+    std::vector<double> const values(5, 300.0);
+    std::span<double const> const all(values);
+
+    EXPECT_EQ(rule_of([&] { writer.add_dimension("x", 4); }), "NameTaken");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "v", .dimensions = {"x"}}); }), "NameTaken");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"y"}}); }), "MissingDimension");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .deflate = 1}); }), "BadChunk");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .chunk = {0}}); }), "BadChunk");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .type = ValueType::text}); }),
+              "BadType");
+    EXPECT_EQ(rule_of([&] { writer.write("w", Box({0}, {0}), all.first(0)); }), "MissingVariable");
+    EXPECT_EQ(rule_of([&] { writer.write("v", last ? Box({0}, {5}) : Box({0}, {0}), all.first(last ? 5 : 0)); }),
+              "BoxOutsideVariable");
+    EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 2 : 0)); }), "WrongSize");
+    EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 1 : 0)); }), "PackedRange");
+    EXPECT_EQ(rule_of([&] { writer.commit(); }), "UnwrittenCells");
+    if (comm.num_ranks() > 1) {
+      EXPECT_EQ(rule_of([&] { writer.add_dimension("y", last ? 2 : 3); }), "WriterDiffers");
+    }
+  }
+  comm.barrier();
+  EXPECT_TRUE(names_in(folder / ".").empty());
+  EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "no" / "such.nc"); }), "OutputError");
+  EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "."); }), "OutputError");
+}
+
+}  // namespace
+}  // namespace graticule
