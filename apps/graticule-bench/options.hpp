@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/app/driver.hpp>
+#include <graticule/partition/process_grid.hpp>
+
+#include <string>
+
+namespace graticule::bench {
+
+struct Options {
+  std::string kind;
+  Index num_rows = 721;
+  Index num_columns = 1440;
+  Index num_channels = 0;  ///< 0: 64 for halo, 8 for layer
+  Index width = 1;
+  int num_repetitions = 40;
+};
+
+/// Bands of latitude.
+[[nodiscard]] inline ProcessGrid bands(Comm const& comm) { return ProcessGrid{comm.num_ranks(), 1}; }
+
+/// Halo exchange against memcpy, raw messages and a hand-written exchange of the same bytes.
+void run_halo(app::Context& context, Options const& options);
+/// Sharded convolution, forward and backward, against the local convolution without exchange.
+void run_layer(app::Context& context, Options const& options);
+
+}  // namespace graticule::bench

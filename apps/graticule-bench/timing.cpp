@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "timing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace graticule::bench {
+
+double Samples::minimum() const { return *std::min_element(seconds.begin(), seconds.end()); }
+
+double Samples::maximum() const { return *std::max_element(seconds.begin(), seconds.end()); }
+
+double Samples::median() const {
+  auto sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  auto const half = sorted.size() / 2;
+  return sorted.size() % 2 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
+}
+
+std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates, int num_repetitions,
+                                int num_warm_ups) {
+  std::vector<Samples> samples;
+  for (auto const& candidate : candidates) samples.push_back({candidate.name, {}});
+  auto progress = context.progress("bench", num_repetitions);
+  for (int repetition = -num_warm_ups; repetition < num_repetitions; ++repetition) {
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      context.comm.barrier();
+      auto const begin = MPI_Wtime();
+      candidates[c].run();
+      std::array<double, 1> slowest{MPI_Wtime() - begin};
+      context.comm.max(slowest);
+      if (repetition >= 0) samples[c].seconds.push_back(slowest[0]);
+    }
+    if (repetition >= 0) progress.update(repetition + 1);
+  }
+  return samples;
+}
+
+void show(app::Context& context, std::string const& title, std::vector<Samples> const& samples) {
+  auto& data = context.report.data()["results"][title];
+  double const unit = samples.front().median();
+  for (auto const& sample : samples) {
+    data[sample.name]["ratio"] = sample.median() / unit;
+    data[sample.name]["seconds"] = sample.seconds;
+  }
+  if (context.comm.rank() != 0) return;
+  std::printf("%s\n  %-42s %8s %12s %12s %12s\n", title.c_str(), "", "ratio", "minimum us", "median us", "maximum us");
+  for (auto const& sample : samples)
+    std::printf("  %-42s %8.3f %12.1f %12.1f %12.1f\n", sample.name.c_str(), sample.median() / unit, 1e6 * sample.minimum(),
+                1e6 * sample.median(), 1e6 * sample.maximum());
+  std::fflush(stdout);
+}
+
+}  // namespace graticule::bench
