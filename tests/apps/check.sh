@@ -1,0 +1,292 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of the drivers from outside: check.sh CASE. The environment names the programs (BIN, FAILING_DRIVER), the
+# launcher (MPIEXEC) and the folder of sample files (DATA, may be empty). Ends with 77 when the case is skipped.
+set -uo pipefail
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    [ -s out ] && sed 's/^/  stdout: /' out
+    [ -s err ] && sed 's/^/  stderr: /' err
+    exit 1
+}
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+need() { command -v "$1" >/dev/null || skip "$1 is not installed ($2)"; }
+
+# run NUM_RANKS PROGRAM ARGUMENT...: output in the files out and err, exit status in $code
+run() {
+    local ranks=$1
+    shift
+    timeout 60 $MPIEXEC "$ranks" "$@" >out 2>err
+    code=$?
+    [ $code -ne 124 ] || fail "hangs: $*"
+}
+# fails_with STATUS TEXT: one line on stderr, which holds TEXT
+fails_with() {
+    [ $code -eq "$1" ] || fail "exit $code, expected $1"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$(wc -l <err) lines on stderr, expected 1"
+    grep -qF -- "$2" err || fail "stderr lacks '$2'"
+}
+# aborts_with STATUS TEXT: as fails_with, but the launcher adds its own lines
+aborts_with() {
+    [ $code -eq "$1" ] || fail "exit $code, expected $1"
+    [ "$(grep -cF -- "$2" err)" -eq 1 ] || fail "stderr does not hold '$2' once"
+}
+succeeds() { [ $code -eq 0 ] || fail "exit $code"; }
+
+# expect_bad NAME TEXT: graticule-info refuses the file on 1 and 3 ranks
+expect_bad() {
+    local ranks
+    for ranks in 1 3; do
+        run $ranks "$BIN/graticule-info" "$1"
+        fails_with 3 "$2"
+        grep -qF -- "$1" err || fail "stderr lacks the name $1"
+    done
+}
+
+case_bad_files() {
+    need ncgen netcdf-bin
+    local cdl='netcdf x { dimensions: latitude = 4; longitude = 6; variables: float latitude(latitude);
+        latitude:units = "degrees_north"; float v(latitude, longitude); data: latitude = 3, 2, 1, 0; v = 1, 2, 3; }'
+    printf '%s' "$cdl" >x.cdl
+    ncgen -k classic -o classic.nc x.cdl && ncgen -k '64-bit offset' -o offset.nc x.cdl &&
+        ncgen -k cdf5 -o cdf5.nc x.cdl && ncgen -k nc4 -o good.nc x.cdl || fail "ncgen"
+    expect_bad classic.nc "nccopy -k nc4"
+    expect_bad offset.nc "nccopy -k nc4"
+    expect_bad cdf5.nc "nccopy -k nc4"
+    # What the sentence says has to work.
+    nccopy -k nc4 classic.nc converted.nc || fail "nccopy"
+    run 1 "$BIN/graticule-info" converted.nc
+    succeeds
+    grep -qF 'v(latitude=4, longitude=6)' out || fail "the converted file is not listed"
+
+    head -c $(($(stat -c %s good.nc) / 2)) good.nc >half.nc
+    expect_bad half.nc "damaged or incomplete"
+    head -c 100 good.nc >head.nc
+    expect_bad head.nc "damaged or incomplete"
+    : >empty.nc
+    expect_bad empty.nc "is empty"
+    printf 'GRIB%060d' 0 >x.grib
+    expect_bad x.grib "GRIB"
+    printf 'latitude,longitude\n1,2\n' >x.csv
+    expect_bad x.csv "not a netCDF-4 or HDF5 file"
+    gzip -k good.nc
+    expect_bad good.nc.gz "gunzip"
+    expect_bad nowhere.nc "does not exist"
+    mkdir folder.nc
+    expect_bad folder.nc "is a directory"
+    mkfifo pipe.nc
+    expect_bad pipe.nc "not a regular file"
+    if [ "$(id -u)" -ne 0 ]; then
+        cp good.nc secret.nc
+        chmod 000 secret.nc
+        expect_bad secret.nc "cannot be opened for reading"
+    fi
+}
+
+case_real_netcdf3() {
+    [ -n "$DATA" ] || skip "GRATICULE_TEST_DATA names no folder of sample files"
+    run 3 "$BIN/graticule-info" "$DATA/eraint_uvz_netcdf3.nc"
+    fails_with 3 "nccopy -k nc4"
+    # nccopy stops at these, and the sentence says so.
+    fails_with 3 "_FillValue of longitude, latitude, z, u, v"
+}
+
+case_info() {
+    [ -n "$DATA" ] || skip "GRATICULE_TEST_DATA names no folder of sample files"
+    "$BIN/graticule-info" "$DATA/eraint_uvz_deflate.nc" --ranks 4 --report report.json >out 2>err || fail "without a launch"
+    local line
+    for line in 'latitude = 241' 'z(month=2, level=3, latitude=241, longitude=480)  i16, chunks 1 x 1 x 61 x 480, shuffle, deflate 4' \
+        'units = "m s**-1"' 'partition 4x1, 4 ranks, balanced' 'latitude  61,60,60,60' 'imbalance 1.01244813'; do
+        grep -qF -- "$line" out || fail "stdout lacks '$line'"
+    done
+    grep -qF '"driver": "graticule-info"' report.json || fail "report"
+    run 1 "$BIN/graticule-info" "$DATA/eraint_uvz.nc" --partition 2x2
+    succeeds
+    grep -qF 'latitude  121,120' out && grep -qF 'longitude 240,240' out || fail "cuts of 2x2"
+    run 1 "$BIN/graticule-info" "$DATA/eraint_uvz.nc" --ranks 2 --cuts area
+    grep -qF 'latitude  121,120' out || grep -qF 'latitude  120,121' out || fail "area cuts of two halves"
+    run 2 "$BIN/graticule-info" "$DATA/eraint_uvz.nc" --partition 2x2 --ranks 3
+    fails_with 2 "needs 4 ranks"
+}
+
+case_make_fields() {
+    local options="--nlat 19 --nlon 36 --levels 2 --samples 3 --seed 5 --stream-function" ranks
+    run 1 "$BIN/graticule-make-fields" one.nc $options --report report.json --progress lines
+    succeeds
+    grep -qF '100% fields 3/3' err || fail "no progress line"
+    grep -qF '"process_grid"' report.json || fail "report"
+    for ranks in 2 3; do
+        run $ranks "$BIN/graticule-make-fields" $ranks.nc $options --progress none
+        succeeds
+        [ ! -s err ] || fail "something on stderr"
+        cmp one.nc $ranks.nc || fail "$ranks ranks give another file than one"
+    done
+    run 3 "$BIN/graticule-make-fields" columns.nc $options --partition 1x3 --progress none
+    succeeds
+    cmp one.nc columns.nc || fail "columns give another file than rows"
+    [ "$(ls -A | grep -c part)" -eq 0 ] || fail "temporary files are left"
+    run 1 "$BIN/graticule-make-fields" other.nc --nlat 19 --nlon 36 --levels 2 --samples 3 --seed 6 --stream-function
+    ! cmp -s one.nc other.nc || fail "another seed gives the same file"
+}
+
+# mean of the first column of the dump of a variable by a condition on latitude: values VARIABLE FILE
+values() { ncdump -p 9,17 -v "$1" "$2" | sed '1,/^data:/d' | tr -d ';}' | tr ',=' '  ' | tr -s ' ' '\n' | grep -E '^-?[0-9]'; }
+
+case_make_fields_header() {
+    need ncdump netcdf-bin
+    run 2 "$BIN/graticule-make-fields" n.nc --nlat 7 --nlon 8 --levels 2 --samples 2 --dtype f64 --progress none
+    succeeds
+    ncdump -h n.nc >out || fail "ncdump"
+    local line
+    for line in 'sample = 2 ;' 'level = 2 ;' 'latitude = 7 ;' 'longitude = 8 ;' 'double z(sample, level, latitude, longitude) ;' \
+        'u:standard_name = "eastward_wind" ;' 'v:units = "m s-1" ;' 'z:standard_name = "geopotential" ;' \
+        'latitude:units = "degrees_north" ;' 'longitude:units = "degrees_east" ;' ':Conventions = "CF-1.8" ;'; do
+        grep -qF -- "$line" out || fail "the header lacks '$line'"
+    done
+    [ "$(values latitude n.nc | xargs)" = "90 60 30 0 -30 -60 -90" ] || fail "latitudes $(values latitude n.nc | xargs)"
+    [ "$(values longitude n.nc | xargs)" = "0 45 90 135 180 225 270 315" ] || fail "longitudes"
+
+    # The same fields from the other side: the rows turned round, bit for bit.
+    run 3 "$BIN/graticule-make-fields" s.nc --nlat 7 --nlon 8 --levels 2 --samples 2 --dtype f64 --progress none --lat-order south-to-north
+    succeeds
+    [ "$(values latitude s.nc | xargs)" = "-90 -60 -30 0 30 60 90" ] || fail "latitudes from the south"
+    local name
+    for name in z u v; do
+        values $name n.nc | awk '{row = int((NR - 1) / 8); block = int(row / 7); key = (block * 7 + 6 - row % 7) * 8 + (NR - 1) % 8; print key, $1}' |
+            sort -n | cut -d' ' -f2 >turned
+        values $name s.nc >south
+        [ -s south ] && cmp turned south || fail "$name differs between the two orders"
+    done
+    run 1 "$BIN/graticule-make-fields" e.nc --nlat 6 --nlon 8 --poles excluded --samples 1 --progress none
+    succeeds
+    [ "$(values latitude e.nc | xargs)" = "75 45 15 -15 -45 -75" ] || fail "latitudes without poles"
+}
+
+# xarray and netCDF4-python, where python3 has them
+case_make_fields_python() {
+    python3 -c 'import xarray, netCDF4' 2>/dev/null || skip "python3 has no xarray with netCDF4"
+    run 2 "$BIN/graticule-make-fields" f.nc --nlat 19 --nlon 36 --samples 2 --progress none
+    succeeds
+    python3 - <<'PY' || fail "xarray"
+import xarray, numpy
+data = xarray.open_dataset("f.nc")
+assert data.u.dims == ("sample", "level", "latitude", "longitude")
+assert data.u.sel(latitude=90, longitude=0).shape == (2, 3)
+weights = numpy.cos(numpy.deg2rad(data.latitude))
+speed = numpy.sqrt((data.u**2 + data.v**2).weighted(weights).mean(("latitude", "longitude")))
+assert ((speed > 8) & (speed < 25)).all(), speed
+PY
+}
+
+case_make_fields_errors() {
+    run 3 "$BIN/graticule-make-fields" no/such/folder.nc --progress none
+    fails_with 1 "does not exist"
+    run 2 "$BIN/graticule-make-fields" x.nc --nlat 1
+    fails_with 2 "nlat"
+    run 2 "$BIN/graticule-make-fields"
+    fails_with 2 "--out is required"
+    run 2 "$BIN/graticule-make-fields" x.nc --partition 3x3
+    fails_with 2 "3x3"
+    [ -z "$(ls -A | grep -v -e '^out$' -e '^err$')" ] || fail "something was left behind"
+}
+
+case_endings() {
+    local ranks
+    for ranks in 1 3; do
+        run $ranks "$FAILING_DRIVER" --mode good
+        succeeds
+        run $ranks "$FAILING_DRIVER" --mode all-input
+        fails_with 3 "failing-driver: file x is bad"
+        run $ranks "$FAILING_DRIVER" --mode agreed
+        fails_with 3 "file x is bad"
+        run $ranks "$FAILING_DRIVER" --mode check
+        fails_with 4 "loss differs"
+        run $ranks "$FAILING_DRIVER" --mode program
+        fails_with 1 "out of luck"
+        run $ranks "$FAILING_DRIVER" --mode again
+        [ $code -eq 85 ] || fail "exit $code, expected 85"
+        run $ranks "$FAILING_DRIVER" --mode one-code
+        [ $code -eq 4 ] || fail "exit $code, expected 4"
+    done
+}
+
+case_lonely_failures() {
+    run 3 "$FAILING_DRIVER" --mode alone
+    aborts_with 4 "failing-driver: rank 2: only here"
+    run 3 "$FAILING_DRIVER" --mode terminate
+    aborts_with 1 "in a thread"
+}
+
+case_options() {
+    printf 'size: 5\nnames: [u, v]\nflag: true\n' >c.yaml
+    run 2 "$FAILING_DRIVER" --mode print --config c.yaml --threads 2
+    succeeds
+    grep -qxF 'size 5 flag 1 threads 2 names u v' out || fail "the file's options"
+    run 2 "$FAILING_DRIVER" --mode print --config=c.yaml --size 7 --names w --threads 1
+    grep -qxF 'size 7 flag 1 threads 1 names w' out || fail "the command line does not win"
+    run 1 "$FAILING_DRIVER" --config c.yaml --mode print --dump-config
+    succeeds
+    grep -qxF 'size: 5' out && grep -qxF 'flag: true' out || fail "dump"
+    cp out dumped.yaml
+    run 1 "$FAILING_DRIVER" --config dumped.yaml --threads 3
+    succeeds
+    grep -qxF 'size 5 flag 1 threads 3 names u v' out || fail "a dumped file gives other options"
+    printf 'sise: 5\n' >c.yaml
+    run 2 "$FAILING_DRIVER" --config c.yaml
+    fails_with 2 "unknown key 'sise'; the nearest known one is 'size'"
+    printf 'size: {a: 1}\n' >c.yaml
+    run 2 "$FAILING_DRIVER" --config c.yaml
+    fails_with 2 "size"
+    printf 'size: [1\n' >c.yaml
+    run 2 "$FAILING_DRIVER" --config c.yaml
+    fails_with 2 "c.yaml: line"
+    printf 'size: 50\n' >c.yaml
+    run 2 "$FAILING_DRIVER" --config c.yaml
+    fails_with 2 "size"
+    run 2 "$FAILING_DRIVER" --config nowhere.yaml
+    fails_with 2 "nowhere.yaml"
+    run 2 "$FAILING_DRIVER" --sizes 5
+    fails_with 2 "unknown option --sizes; the nearest known one is --size"
+    run 2 "$FAILING_DRIVER" --help
+    succeeds
+    [ "$(grep -c -- --dump-config out)" -eq 1 ] || fail "--help is printed by one rank"
+    run 2 "$FAILING_DRIVER" --version
+    succeeds
+    local word
+    for word in failing-driver commit MPI Kokkos HDF5 deflate 'Torch 9.9'; do
+        grep -qF -- "$word" out || fail "--version lacks $word"
+    done
+    run 2 "$FAILING_DRIVER" --mode log
+    grep -qF 'info of rank 0' err && ! grep -qF 'info of rank 1' err && grep -qF '[rank 1/2] warning of rank 1' err || fail "logs"
+    run 2 "$FAILING_DRIVER" --mode log --log-level error
+    [ ! -s err ] || fail "logs in spite of --log-level error"
+    run 2 "$FAILING_DRIVER" --report no/folder/r.json
+    fails_with 1 "r.json"
+}
+
+case_single_rank_worlds() {
+    export SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
+    unset PMI_SIZE PMI_RANK PMI_FD
+    "$FAILING_DRIVER" --mode good >out 2>err
+    code=$?
+    fails_with 2 "srun --mpi=pmi2"
+    SLURM_PROCID=1 "$FAILING_DRIVER" --mode good >out 2>err
+    code=$?
+    [ $code -eq 2 ] && [ ! -s err ] || fail "only one of the tasks speaks"
+    "$FAILING_DRIVER" --mode good --allow-single-rank >out 2>err
+    code=$?
+    succeeds
+    run 2 "$FAILING_DRIVER" --mode good
+    succeeds
+}
+
+declare -F "case_$1" >/dev/null || fail "no case $1"
+"case_$1"
