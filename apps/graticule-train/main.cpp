@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "options.hpp"
+#include "outputs.hpp"
+#include "prediction_file.hpp"
+#include "verify.hpp"
+
+#include <graticule/app/driver.hpp>
+#include <graticule/app/output_file.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cmath>
+
+namespace graticule::train {
+namespace {
+
+std::string describe_start(RunResult const& result) {
+  std::string channels;
+  for (std::string const& name : result.channels) channels += (channels.empty() ? "" : ", ") + name;
+  std::string text = fmt::format("{} x {} cells, {} samples: {} train", result.grid.num_rows(), result.grid.num_columns(),
+                                 result.samples.num_samples(), result.num_training);
+  if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
+  return text + fmt::format(", {} validate; input channels {}; {}", result.samples.num_samples() - result.num_training, channels,
+                            describe_edges(result.grid));
+}
+
+/// Shows each step's loss and the samples per second so far.
+class StepDisplay {
+ public:
+  StepDisplay(app::Context const& context, std::string label, Index num_steps, double samples_per_step)
+      : progress_(context.progress(std::move(label), num_steps)), samples_per_step_(samples_per_step) {}
+
+  void operator()(Index step, double loss) {
+    std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin_;
+    double const rate = double(step + 1) * samples_per_step_ / std::max(elapsed.count(), 1e-9);
+    progress_.update(step + 1, fmt::format("loss {:.4g}, {:.3g} samples/s", loss, rate));
+  }
+
+ private:
+  app::Progress progress_;
+  double samples_per_step_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// A display that is made when the number of steps is known and ended when it is no longer needed.
+class TrainingDisplay {
+ public:
+  TrainingDisplay(app::Context const& context, std::string label) : context_(context), label_(std::move(label)) {}
+
+  void start(RunResult const& result, NetworkSettings const& settings, Index num_steps) {
+    auto const samples = double(result.num_training + result.num_mirrored) * double(settings.epochs);
+    display_.emplace(context_, label_, num_steps, samples / double(num_steps));
+  }
+  void step(Index step, double loss) { (*display_)(step, loss); }
+  void end() { display_.reset(); }
+
+ private:
+  app::Context const& context_;
+  std::string label_;
+  std::optional<StepDisplay> display_;
+};
+
+void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error || !std::filesystem::is_directory(folder))
+      throw Error(Fault::usage, "BadOutputFolder", "--output " + folder.string() + " cannot be made: " + error.message());
+  });
+}
+
+void log_skill(RunResult const& result) {
+  if (result.num_training == result.samples.num_samples()) return;
+  for (TargetResult const& target : result.targets)
+    spdlog::info("{}: validation rmse {:.4g}, climatology rmse {:.4g} {}, skill = 1 - rmse/climatology = {:.3f}", target.info.name,
+                 target.validation.rmse, target.validation.climatology_rmse, target.info.units, target.validation.skill());
+}
+
+/// Everything but the report. Collective.
+void write_outputs(app::Context& context, Options const& options, RunResult const& result) {
+  auto const phase = context.report.phase("write");
+    write_predictions(context.comm, result, options.run, options.output / "prediction.nc");
+  MapPicture const picture = picture_of(context.comm, result, options.run);
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() != 0) return;
+    app::write_complete_file(options.output / "loss.csv", loss_table(result.network.losses, options.run.network));
+    app::write_complete_file(options.output / "map.png",
+                             [&](std::filesystem::path const& temporary) { draw_map(picture, temporary); });
+  });
+}
+
+void fill_report(app::Context& context, Options const& options, RunResult const& result) {
+  app::Report& report = context.report;
+  report.set_partition(result.layout, {result.latitude_name, result.longitude_name});
+  for (auto const& [phase, seconds] : result.seconds) report.add_seconds(phase, seconds);
+  auto& data = report.data();
+  data["transport"] = transport_report(context.comm, result, options.run);
+  data["input"] = options.run.input.string();
+  data["samples"] = {{"training", result.num_training},
+                     {"mirrored", result.num_mirrored},
+                     {"validation", result.samples.num_samples() - result.num_training}};
+  data["input_channels"] = result.channels;
+  data["num_parameters"] = result.network.num_parameters;
+  data["loss"] = result.network.losses;
+  data["validation"] = validation_report(result);
+}
+
+void write_report(app::Context& context, Options const& options) {
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() == 0) context.report.write(options.output / "report.json");
+  });
+}
+
+Comparison verify(app::Context& context, Options const& options, RunResult const& result) {
+  auto const phase = context.report.phase("verify");
+  TrainingDisplay display(context, "verify on one rank");
+  display.start(result, options.run.network, Index(result.network.losses.size()));
+  return repeat_on_one_rank(context.comm, options.run, result.network,
+                            [&](Index step, double loss) { display.step(step, loss); });
+}
+
+int run(app::Context& context, Options& options) {
+  check_options(options);
+  make_output_folder(context.comm, options.output);
+
+  TrainingDisplay display(context, "train");
+  RunResult const result = run_training(
+      context.comm, options.run,
+      {.on_start =
+           [&](RunResult const& started, Index num_steps) {
+             spdlog::info("{}", describe_start(started));
+             spdlog::info("{}; {} threads a rank", to_string(started.layout), context.num_threads);
+             display.start(started, options.run.network, num_steps);
+           },
+       .on_step = [&](Index step, double loss) { display.step(step, loss); }});
+  display.end();
+  log_skill(result);
+  write_outputs(context, options, result);
+  fill_report(context, options, result);
+
+  if (options.verify) {
+    Comparison const comparison = verify(context, options, result);
+    context.report.data()["verify"] = {{"max_relative_loss_difference", comparison.max_relative_loss_difference},
+                                       {"max_parameter_difference", comparison.max_parameter_difference}};
+    write_report(context, options);
+    spdlog::info("verify: largest relative loss difference from one rank {:.2e}, largest parameter difference {:.2e}",
+                 comparison.max_relative_loss_difference, comparison.max_parameter_difference);
+    require_agreement(comparison, options.run.network.precision);
+  } else {
+    write_report(context, options);
+  }
+  spdlog::info("wrote prediction.nc, loss.csv, map.png and report.json to {}", options.output.string());
+  return app::good;
+}
+
+}  // namespace
+}  // namespace graticule::train
+
+int main(int argc, char** argv) {
+  using namespace graticule;
+  train::Options options;
+  return app::run_driver(argc, argv,
+                         {.name = "graticule-train",
+                          .description = "Learns target fields from input fields with a network sharded over the ranks.",
+                          .declare = [&](CLI::App& app) { train::declare_options(app, options); },
+                          .run = [&](app::Context& context) { return train::run(context, options); },
+                          .torch_version = train::torch_version(),
+                          .set_threads = train::use_torch_threads});
+}

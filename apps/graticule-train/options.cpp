@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace graticule::train {
+namespace {
+
+/// A list that may be `none`.
+void drop_none(std::vector<std::string>& names, char const* option) {
+  auto const none = std::find(names.begin(), names.end(), "none");
+  if (none == names.end()) return;
+  if (names.size() > 1)
+    throw Error(Fault::usage, "BadOption", std::string(option) + ": 'none' stands alone");
+  names.clear();
+}
+
+void require_distinct(std::vector<std::string> const& names, char const* option) {
+  std::set<std::string> const distinct(names.begin(), names.end());
+  if (distinct.size() != names.size())
+    throw Error(Fault::usage, "BadOption", std::string(option) + " names a field twice");
+}
+
+CLI::Validator const odd_kernel(
+    [](std::string& text) -> std::string {
+      std::int64_t value = 0;
+      if (!CLI::detail::lexical_cast(text, value) || value < 1 || value > 31 || value % 2 == 0)
+        return "the kernel must be an odd number from 1 to 31, so that output cells lie on input cells";
+      return {};
+    },
+    "ODD");
+
+CLI::Validator const positive_number(
+    [](std::string& text) -> std::string {
+      double value = 0;
+      return CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value > 0 ? std::string()
+                                                                                        : "must be a number above 0";
+    },
+    "> 0");
+
+CLI::Validator const fraction(
+    [](std::string& text) -> std::string {
+      double value = 0;
+      return CLI::detail::lexical_cast(text, value) && value > 0 && value <= 1 ? std::string()
+                                                                             : "must be above 0 and at most 1";
+    },
+    "(0, 1]");
+
+}  // namespace
+
+void declare_options(CLI::App& app, Options& options) {
+  RunSettings& run = options.run;
+  NetworkSettings& net = run.network;
+  constexpr Index many = 1'000'000;
+
+  app.add_option("--input", run.input, "netCDF-4 or HDF5 file with the fields")->required()->group("Data");
+  app.add_option("--inputs", run.inputs, "Fields that the network is given")->delimiter(',')->capture_default_str()->group("Data");
+  app.add_option("--targets", run.targets, "Fields that it learns")->delimiter(',')->capture_default_str()->group("Data");
+  app.add_option("--static", run.statics, "Functions of place: coriolis, sin_latitude, cos_latitude; or none")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--features", run.features,
+                 "What the network sees of each input: value, east, north (derivatives); auto takes the derivatives alone "
+                 "for a potential and all three otherwise")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--mirror", run.mirror, "Train on the samples' mirror images across the equator too")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Mirror>{{"auto", Mirror::automatic}, {"on", Mirror::on}, {"off", Mirror::off}}))
+      ->default_str("auto")
+      ->group("Data");
+  app.add_option("--train-fraction", run.train_fraction, "Part of the first dimension that trains; the rest validates")
+      ->check(fraction)
+      ->capture_default_str()
+      ->group("Data");
+
+  app.add_option("--model", "The network")
+      ->check(CLI::IsMember({"convnet"}))
+      ->default_str("convnet")
+      ->group("Network");
+  app.add_option("--channels", net.channels, "Channels of its hidden layers")->check(CLI::Range(Index(1), many))->capture_default_str()->group("Network");
+  app.add_option("--blocks", net.blocks, "Residual blocks")->check(CLI::Range(Index(0), many))->capture_default_str()->group("Network");
+  app.add_option("--kernel", net.kernel, "Width of its convolutions in cells")->check(odd_kernel)->capture_default_str()->group("Network");
+
+  app.add_option("--epochs", net.epochs, "Passes over the training samples")->check(CLI::Range(Index(1), many))->capture_default_str()->group("Training");
+  app.add_option("--batch", net.batch, "Samples per optimizer step")->check(CLI::Range(Index(1), many))->capture_default_str()->group("Training");
+  app.add_option("--lr", net.learning_rate, "Highest learning rate of Adam; it rises over the first twentieth of the steps and falls to 0")
+      ->check(positive_number)
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--seed", net.seed, "Names the first weights and the order of samples")->capture_default_str()->group("Training");
+  app.add_option("--dtype", net.precision, "Precision of the network: f32 or f64")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{{"f32", Precision::f32}, {"f64", Precision::f64}}))
+      ->default_str("f32")
+      ->group("Training");
+  app.add_flag("--verify", options.verify, "Repeat the training on one rank and compare every loss; exit 4 when they differ")
+      ->group("Training");
+
+  app.add_option("--partition", run.partition.partition, "Ranks over latitude x longitude, such as 4x1, or auto")
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_option("--cuts", run.partition.cuts, "balanced, area, or rows per rank such as 61,60,60,60")
+      ->capture_default_str()
+      ->group("Partition");
+
+  app.add_option("--output", options.output, "Folder for prediction.nc, loss.csv, map.png and report.json")
+      ->capture_default_str()
+      ->group("Output");
+}
+
+void check_options(Options& options) {
+  RunSettings& run = options.run;
+  drop_none(run.statics, "--static");
+  require_distinct(run.inputs, "--inputs");
+  require_distinct(run.targets, "--targets");
+  require_distinct(run.statics, "--static");
+  static_cast<void>(features_of(run.features, {}));
+  for (std::string const& name : run.statics) static_cast<void>(static_rows(name, Grid{}));
+}
+
+}  // namespace graticule::train

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "run.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+
+namespace graticule::train {
+
+/// The command line of graticule-train.
+struct Options {
+  RunSettings run;
+  std::filesystem::path output = "graticule-train";
+  bool verify = false;
+};
+
+/// Declares all options of this driver; values land in `options`, which must outlive `app`.
+void declare_options(CLI::App& app, Options& options);
+
+/// Rules that one option alone cannot break. @throws `BadOption`, `UnknownFeature`, `UnknownStatic` (usage)
+void check_options(Options& options);
+
+}  // namespace graticule::train

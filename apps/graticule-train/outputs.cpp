@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "outputs.hpp"
+
+#include <graticule/halo/plan.hpp>
+#include <graticule/repartition/plan.hpp>
+
+#include <array>
+#include <cstdio>
+
+namespace graticule::train {
+namespace {
+
+std::string joined(std::vector<std::string> const& words) {
+  std::string text;
+  for (std::string const& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+/// Values of one sample of this rank's [sample][row][column].
+std::vector<double> sample_of(std::vector<double> const& values, Index sample, Index cells) {
+  auto const first = values.begin() + sample * cells;
+  return {first, first + cells};
+}
+
+nlohmann::ordered_json least_mean_most(Comm const& comm, double value) {
+  std::array<double, 2> extremes{-value, value};
+  comm.max(std::span<double>(extremes));
+  std::array<double, 1> sum{value};
+  comm.sum(std::span<double>(sum));
+  return {{"min", -extremes[0]}, {"mean", sum[0] / comm.num_ranks()}, {"max", extremes[1]}};
+}
+
+nlohmann::ordered_json to_json(Skill const& skill) {
+  return {{"rmse", skill.rmse}, {"climatology_rmse", skill.climatology_rmse}, {"skill", skill.skill()}};
+}
+
+}  // namespace
+
+std::string loss_table(std::vector<double> const& losses, NetworkSettings const& settings) {
+  auto const steps = Index(losses.size());
+  Index const steps_per_epoch = steps / settings.epochs;
+  std::string text = "step,epoch,learning_rate,loss\n";
+  for (Index step = 0; step < steps; ++step) {
+    char line[96];
+    std::snprintf(line, sizeof line, "%lld,%lld,%.6g,%.17g\n", static_cast<long long>(step + 1),
+                  static_cast<long long>(step / steps_per_epoch + 1),
+                  settings.learning_rate * learning_rate_factor(step, steps), losses[std::size_t(step)]);
+    text += line;
+  }
+  return text;
+}
+
+std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values) {
+  Indices const extents = layout.global().extents();
+  std::vector<Box> boxes(std::size_t(comm.num_ranks()), Box({0, 0}, {0, 0}));
+  boxes[0] = layout.global();
+  RepartitionPlan const plan(comm, layout, Layout::from_boxes(extents, boxes));
+  std::vector<double> whole(std::size_t(plan.target_box().num_cells()));
+  plan.apply(field_view(values.data(), plan.source_box().extents(), 2),
+             field_view(whole.data(), plan.target_box().extents(), 2));
+  return whole;
+}
+
+MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings const& settings) {
+  bool const validates = result.num_training < result.samples.num_samples();
+  Index const sample = validates ? result.num_training : 0;
+  ProcessGrid const& grid = *result.layout.grid();
+  std::string const ranks = comm.num_ranks() == 1 ? "1 rank"
+                                                  : std::to_string(comm.num_ranks()) + " ranks (" + std::to_string(grid.extent(0)) +
+                                                        " x " + std::to_string(grid.extent(1)) + ")";
+  MapPicture picture{
+      joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
+      std::string(validates ? "validation" : "training") + " sample: " + result.samples.describe(sample) + "; " +
+          std::to_string(result.network.num_parameters) + " parameters, " + std::to_string(result.network.losses.size()) +
+          " steps; " + settings.input.filename().string(),
+      result.grid.latitudes,
+      result.grid.longitudes,
+      result.row_weights,
+      result.layout,
+      {}};
+  Index const cells = result.layout.owned(comm.rank()).num_cells();
+  for (TargetResult const& target : result.targets)
+    picture.rows.push_back({target.info.name, target.info.units,
+                            gathered(comm, result.layout, sample_of(target.truth, sample, cells)),
+                            gathered(comm, result.layout, sample_of(target.prediction, sample, cells))});
+  return picture;
+}
+
+nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result, RunSettings const& settings) {
+  NetworkSettings const& net = settings.network;
+  Index const width = net.kernel / 2;
+  PullCounts counts;
+  if (width > 0)
+    counts = HaloPlan(comm, result.layout, {{width, width}, {width, width}}, result.grid.boundary).counts();
+  auto const cell_bytes = double(net.batch) * (net.precision == Precision::f64 ? 8 : 4);
+  // Stem and blocks forward; backward the blocks alone, because nothing asks for gradients of the fields.
+  double const messages = double(counts.num_send_peers) * double(1 + net.blocks) +
+                          double(counts.num_receive_peers) * double(net.blocks);
+  double const bytes = cell_bytes * (double(counts.send_cells) * double(Index(result.channels.size()) + net.blocks * net.channels) +
+                                     double(counts.receive_cells) * double(net.blocks * net.channels));
+  return {{"path", {{"self", "copy"}, {"others", "persistent point-to-point"}}},
+          {"unit", "halo exchanges of one optimizer step"},
+          {"messages", least_mean_most(comm, messages)},
+          {"bytes", least_mean_most(comm, bytes)}};
+}
+
+nlohmann::ordered_json validation_report(RunResult const& result) {
+  if (result.num_training == result.samples.num_samples()) return nullptr;
+  nlohmann::ordered_json report = nlohmann::ordered_json::object();
+  for (TargetResult const& target : result.targets) {
+    nlohmann::ordered_json entry = to_json(target.validation);
+    entry["units"] = target.info.units;
+    entry["levels"] = nlohmann::ordered_json::array();
+    for (Skill const& skill : target.level_skills) entry["levels"].push_back(to_json(skill));
+    report[target.info.name] = entry;
+  }
+  return report;
+}
+
+}  // namespace graticule::train

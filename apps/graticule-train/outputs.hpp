@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "map_picture.hpp"
+#include "run.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace graticule::train {
+
+/// The text of loss.csv: `step,epoch,learning_rate,loss`, one line per optimizer step, numbers with all their digits.
+[[nodiscard]] std::string loss_table(std::vector<double> const& losses, NetworkSettings const& settings);
+
+/// One sample of a field in the layout's boxes, whole on rank 0 and empty elsewhere. Collective.
+/// @param values this rank's [row][column]
+[[nodiscard]] std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values);
+
+/// The picture of one sample: the first that validates, or the first of all. Complete on rank 0. Collective.
+[[nodiscard]] MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings const& settings);
+
+/// Messages and bytes that halos need in one optimizer step of a full batch, forward and backward, from the geometry: least,
+/// mean and most of any rank. Collective.
+[[nodiscard]] nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result, RunSettings const& settings);
+
+/// Per target {`rmse`, `climatology_rmse`, `skill`, `units`, `levels`}; null without validation samples.
+[[nodiscard]] nlohmann::ordered_json validation_report(RunResult const& result);
+
+}  // namespace graticule::train

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// make_train_fields FILE: the small file for the tests of the command.
+#include "train_fields.hpp"
+
+#include <mpi.h>
+
+#include <cstdio>
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_train_fields FILE\n");
+    return 2;
+  }
+  MPI_Init(&argc, &argv);
+  int status = 0;
+  try {
+    graticule::test::write_train_fields(graticule::Comm::world(), argv[1], {});
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    status = 1;
+  }
+  MPI_Finalize();
+  return status;
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "colours.hpp"
+#include "grid.hpp"
+#include "map_picture.hpp"
+#include "outputs.hpp"
+#include "partition.hpp"
+#include "samples.hpp"
+#include "verify.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <numeric>
+
+namespace graticule::train {
+namespace {
+
+std::vector<double> evenly(double first, double step, int count) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) values[std::size_t(i)] = first + step * i;
+  return values;
+}
+
+template <class Action>
+std::string rule_of(Action const& action) {
+  try {
+    action();
+  } catch (Error const& error) {
+    return error.rule();
+  }
+  return "none";
+}
+
+TEST(Grid, rows_on_the_poles_are_crossed_as_pole_rows) {
+  Grid const grid = make_grid(evenly(90, -10, 19), evenly(-180, 10, 36));
+
+  EXPECT_EQ(grid.boundary, Boundary::sphere(Edge::pole_row));
+  EXPECT_TRUE(is_symmetric(grid));
+  EXPECT_EQ(extended_latitude(grid, -1), 100);
+  EXPECT_EQ(extended_latitude(grid, 19), -100);
+  EXPECT_EQ(extended_longitude(grid, -1), -190);
+  EXPECT_EQ(extended_longitude(grid, 36), 180);
+}
+
+TEST(Grid, rows_half_a_spacing_from_the_poles_are_crossed_as_pole_faces) {
+  Grid const grid = make_grid(evenly(-85, 10, 18), evenly(0, 10, 36));
+
+  EXPECT_EQ(grid.boundary, Boundary::sphere(Edge::pole_face));
+  EXPECT_EQ(extended_latitude(grid, -1), -95);
+  EXPECT_EQ(extended_latitude(grid, 18), 95);
+}
+
+TEST(Grid, a_hemisphere_crosses_one_pole_and_repeats_the_other_edge) {
+  Grid const grid = make_grid(evenly(90, -10, 10), evenly(0, 10, 36));
+
+  EXPECT_EQ(grid.boundary.axes[0].lower, Edge::pole_row);
+  EXPECT_EQ(grid.boundary.axes[0].upper, Edge::replicate);
+  EXPECT_EQ(extended_latitude(grid, 10), 0);
+  EXPECT_FALSE(is_symmetric(grid));
+}
+
+TEST(Grid, a_region_repeats_its_edges_even_at_the_pole) {
+  Grid const grid = make_grid(evenly(90, -1, 31), evenly(10, 1, 50));
+
+  EXPECT_EQ(grid.boundary, Boundary::uniform(2, Edge::replicate));
+  EXPECT_EQ(extended_longitude(grid, -1), 10);
+  EXPECT_EQ(extended_longitude(grid, 50), 59);
+}
+
+TEST(Grid, longitudes_of_single_precision_are_still_periodic) {
+  std::vector<double> longitudes;
+  for (int i = 0; i < 1440; ++i) longitudes.push_back(double(float(-180 + 0.25 * i + 0.1)));
+
+  EXPECT_TRUE(make_grid(evenly(90, -0.25, 721), longitudes).is_periodic());
+}
+
+TEST(Grid, coordinates_that_are_no_grid_are_input_errors) {
+  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45)); }), "OddLongitudeFold");
+  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 10, 37)); }), "RepeatedMeridian");
+  EXPECT_EQ(rule_of([] { (void)make_grid({0, 10, 5}, evenly(0, 10, 36)); }), "BadLatitudes");
+  EXPECT_EQ(rule_of([] { (void)make_grid({0, 95}, evenly(0, 10, 36)); }), "BadLatitudes");
+  EXPECT_EQ(rule_of([] { (void)make_grid({0, std::nan("")}, evenly(0, 10, 36)); }), "BadLatitudes");
+  EXPECT_EQ(rule_of([] { (void)make_grid({0, 10}, {0, 0}); }), "BadLongitudes");
+  try {
+    (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45));
+  } catch (Error const& error) {
+    EXPECT_EQ(error.fault(), Fault::input);
+  }
+}
+
+TEST(ChooseLayout, auto_takes_latitude_bands_while_they_are_tall_enough) {
+  std::vector<double> const weights(40, 1.0);
+
+  EXPECT_EQ(*choose_layout({}, 4, weights, 80).grid(), (ProcessGrid{4, 1}));
+  EXPECT_EQ(*choose_layout({}, 5, weights, 80).grid(), (ProcessGrid{5, 1}));
+  EXPECT_EQ(*choose_layout({}, 8, weights, 80).grid(), (ProcessGrid{4, 2}));
+  EXPECT_EQ(*choose_layout({}, 7, weights, 80).grid(), (ProcessGrid{1, 7}));
+}
+
+TEST(ChooseLayout, cuts_follow_the_choice) {
+  std::vector<double> const weights{1, 1, 1, 3};
+
+  EXPECT_EQ(choose_layout({"2x1", "balanced"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{2, 2}));
+  EXPECT_EQ(choose_layout({"2x1", "area"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{3, 1}));
+  EXPECT_EQ(choose_layout({"2x1", "4,0"}, 2, weights, 8).cuts(0)->sizes(), (std::vector<Index>{4, 0}));
+  Layout const both = choose_layout({"2x2", "1,3x6,2"}, 4, weights, 8);
+  EXPECT_EQ(both.cuts(0)->sizes(), (std::vector<Index>{1, 3}));
+  EXPECT_EQ(both.cuts(1)->sizes(), (std::vector<Index>{6, 2}));
+}
+
+TEST(ChooseLayout, what_does_not_fit_is_a_usage_error) {
+  std::vector<double> const weights(12, 1.0);
+
+  for (char const* partition : {"3x1", "2", "x2", "2x", "0x2", "-1x-2", "2x1x1", "two"})
+    EXPECT_EQ(rule_of([&] { (void)choose_layout({partition, "balanced"}, 2, weights, 8); }), "BadPartition") << partition;
+  for (char const* cuts : {"5,6", "12", "4,4,4", "6;6", "-6,18", "6,6x3,5", ""})
+    EXPECT_EQ(rule_of([&] { (void)choose_layout({"2x1", cuts}, 2, weights, 8); }), "BadCuts") << cuts;
+}
+
+TEST(Samples, the_first_axis_divides_training_from_validation) {
+  SampleAxes axes{{"month", "level"}, {2, 3}, {{1, 7}, {200, 500, 850}}, {"", "hPa"}};
+
+  EXPECT_EQ(axes.num_samples(), 6);
+  EXPECT_EQ(axes.num_levels(), 3);
+  EXPECT_EQ(axes.describe(4), "month = 7, level = 500 hPa");
+  EXPECT_EQ(num_training_samples(axes, 0.5), 3);
+  EXPECT_EQ(num_training_samples(axes, 0.01), 3);
+  EXPECT_EQ(num_training_samples(axes, 0.99), 3);
+  EXPECT_EQ(num_training_samples(axes, 1), 6);
+  EXPECT_EQ(num_training_samples(SampleAxes{}, 0.5), 1);
+}
+
+TEST(Samples, an_epoch_is_a_permutation_named_by_seed_and_epoch) {
+  std::vector<Index> const samples{0, 1, 2, 7, 8, 9, 10, 11};
+
+  std::vector<Index> const order = shuffled(samples, 1, 0);
+  EXPECT_TRUE(std::is_permutation(order.begin(), order.end(), samples.begin()));
+  EXPECT_EQ(order, shuffled(samples, 1, 0));
+  EXPECT_NE(order, shuffled(samples, 1, 1));
+  EXPECT_NE(order, shuffled(samples, 2, 0));
+}
+
+TEST(Samples, vector_components_are_known_by_standard_name_first) {
+  auto const variable = [](char const* name, char const* standard_name, char const* long_name) {
+    Variable result;
+    result.name = name;
+    if (*standard_name != 0) result.attributes.push_back(Attribute::of_text("standard_name", standard_name));
+    if (*long_name != 0) result.attributes.push_back(Attribute::of_text("long_name", long_name));
+    return result;
+  };
+
+  EXPECT_EQ(component_of(variable("x", "eastward_wind", "")), Component::eastward);
+  EXPECT_EQ(component_of(variable("x", "northward_sea_water_velocity", "")), Component::northward);
+  EXPECT_EQ(component_of(variable("u", "air_temperature", "")), Component::scalar);
+  EXPECT_EQ(component_of(variable("winds/V10", "", "")), Component::northward);
+  EXPECT_EQ(component_of(variable("x", "", "U component of wind")), Component::eastward);
+  EXPECT_EQ(component_of(variable("t", "", "")), Component::scalar);
+  EXPECT_TRUE(is_potential(variable("x", "geopotential_height", "")));
+  EXPECT_FALSE(is_potential(variable("z", "air_temperature", "")));
+  EXPECT_TRUE(is_potential(variable("Z", "", "")));
+}
+
+TrainedNetwork network_with(std::vector<double> losses, std::vector<double> parameter) {
+  TrainedNetwork network;
+  network.losses = std::move(losses);
+  network.parameters = {{"stem.weight", std::move(parameter)}};
+  return network;
+}
+
+TEST(Verify, equal_runs_agree_and_the_largest_difference_is_found) {
+  TrainedNetwork const reference = network_with({2, 1, 0.5}, {1, -1});
+
+  Comparison const same = compare_runs(reference, reference);
+  EXPECT_EQ(same.max_relative_loss_difference, 0);
+  EXPECT_EQ(same.max_parameter_difference, 0);
+  EXPECT_NO_THROW(require_agreement(same, Precision::f64));
+
+  Comparison const other = compare_runs(network_with({2, 1.01, 0.501}, {1, -1.5}), reference);
+  EXPECT_NEAR(other.max_relative_loss_difference, 0.01, 1e-12);
+  EXPECT_EQ(other.worst_step, 2);
+  EXPECT_EQ(other.max_parameter_difference, 0.5);
+}
+
+TEST(Verify, a_loss_beyond_the_tolerance_is_a_failed_check) {
+  TrainedNetwork const reference = network_with({2, 1}, {1});
+  auto const differs_by = [&](double relative) { return compare_runs(network_with({2, 1 + relative}, {1}), reference); };
+
+  EXPECT_NO_THROW(require_agreement(differs_by(5e-10), Precision::f64));
+  EXPECT_NO_THROW(require_agreement(differs_by(5e-4), Precision::f32));
+  try {
+    require_agreement(differs_by(2e-9), Precision::f64);
+    FAIL() << "2e-9 passed";
+  } catch (Error const& error) {
+    EXPECT_EQ(error.fault(), Fault::check);
+    EXPECT_EQ(error.rule(), "VerifyFailed");
+  }
+  EXPECT_THROW(require_agreement(differs_by(2e-3), Precision::f32), Error);
+}
+
+TEST(Verify, runs_of_other_lengths_and_values_that_are_no_numbers_fail) {
+  TrainedNetwork const reference = network_with({2, 1}, {1});
+
+  for (auto const& losses : {std::vector<double>{2}, {2, 1, 1}, {2, std::nan("")}, {}})
+    EXPECT_THROW(require_agreement(compare_runs(network_with(losses, {1}), reference), Precision::f32), Error);
+  EXPECT_TRUE(std::isinf(compare_runs(network_with({2, 1}, {1, 2}), reference).max_parameter_difference));
+}
+
+TEST(LearningRate, rises_then_falls_to_zero) {
+  EXPECT_LT(learning_rate_factor(0, 200), 0.1);
+  EXPECT_NEAR(learning_rate_factor(10, 200), 1, 0.02);
+  EXPECT_NEAR(learning_rate_factor(100, 200), 0.5, 1e-12);
+  EXPECT_LT(learning_rate_factor(199, 200), 1e-3);
+  EXPECT_EQ(num_steps({.epochs = 5, .batch = 4}, 6), 10);
+}
+
+TEST(Colours, both_signs_are_equally_dark_and_zero_is_nearly_white) {
+  auto const luminance = [](Colour c) { return 0.2126 * c.red + 0.7152 * c.green + 0.0722 * c.blue; };
+
+  Colour const zero = diverging_colour(0);
+  EXPECT_GT(std::min({zero.red, zero.green, zero.blue}), 240);
+  double last = 256;
+  for (double t = 0; t <= 1; t += 0.1) {
+    double const warm = luminance(diverging_colour(t));
+    EXPECT_LT(warm, last);
+    EXPECT_NEAR(warm, luminance(diverging_colour(-t)), 45) << t;
+    last = warm;
+  }
+  EXPECT_GT(diverging_colour(1).red, diverging_colour(1).blue);
+  EXPECT_GT(diverging_colour(-1).blue, diverging_colour(-1).red);
+  EXPECT_EQ(diverging_colour(7), diverging_colour(1));
+  EXPECT_LT(luminance(sequential_colour(0)), luminance(sequential_colour(1)));
+}
+
+TEST(DrawMap, writes_a_png_of_the_announced_size) {
+  std::vector<double> values(18 * 36);
+  std::iota(values.begin(), values.end(), -300.0);
+  values[40] = std::nan("");
+  MapPicture const picture{"title",        "subtitle", evenly(85, -10, 18), evenly(5, 10, 36), std::vector<double>(18, 1.0 / 18),
+                           Layout(ProcessGrid{2, 2}, {18, 36}),
+                           {{"u", "m s**-1", values, values}, {"positive", "", std::vector<double>(18 * 36, 3.0), values}}};
+  std::filesystem::path const path = std::filesystem::temp_directory_path() / "graticule_test_map.png";
+
+  draw_map(picture, path);
+
+  std::ifstream file(path, std::ios::binary);
+  std::array<unsigned char, 24> head{};
+  file.read(reinterpret_cast<char*>(head.data()), head.size());
+  auto const number = [&](int at) {
+    return (head[std::size_t(at)] << 24) | (head[std::size_t(at) + 1] << 16) | (head[std::size_t(at) + 2] << 8) |
+           head[std::size_t(at) + 3];
+  };
+  EXPECT_EQ(std::string(head.begin() + 1, head.begin() + 4), "PNG");
+  EXPECT_EQ(number(16), picture_size(picture).width);
+  EXPECT_EQ(number(20), picture_size(picture).height);
+  std::filesystem::remove(path);
+  EXPECT_EQ(rule_of([&] { draw_map(picture, "/nowhere/map.png"); }), "PictureNotWritten");
+}
+
+TEST(LossTable, has_one_line_per_step_and_all_digits) {
+  NetworkSettings settings;
+  settings.epochs = 2;
+
+  std::string const table = loss_table({1.0 / 3, 0.25, 0.2, 0.1}, settings);
+
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5);
+  EXPECT_NE(table.find("\n1,1,"), std::string::npos);
+  EXPECT_NE(table.find("\n3,2,"), std::string::npos);
+  EXPECT_NE(table.find("0.33333333333333331"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace graticule::train
