@@ -308,6 +308,7 @@ void PullState::finish(Workspace& w) const {
   else add_adjoint(w);
   w.wait_sends();
   w.busy = false;
+  if (!w.failure.empty()) throw Error("FieldMismatch", w.failure);
 }
 
 void PullState::drain(Workspace& w) const {
@@ -341,6 +342,7 @@ void PullState::unpack_forward(Workspace& w) const {
   while (w.num_messages_open > 0) {
     w.tasks.clear();
     for (int const m : w.wait_some()) {
+      if (!w.failure.empty()) continue;
       auto const& message = w.incoming.messages[std::size_t(m)];
       for (int f = 0; f < int(w.sources.size()); ++f)
         for (int t = 0; t < int(message.peer->transfers.size()); ++t)
@@ -353,6 +355,7 @@ void PullState::unpack_forward(Workspace& w) const {
 
 void PullState::add_adjoint(Workspace& w) const {
   while (w.num_messages_open > 0) (void)w.wait_some();
+  if (!w.failure.empty()) return;
   w.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
     if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
@@ -361,7 +364,6 @@ void PullState::add_adjoint(Workspace& w) const {
         w.tasks.push_back(local_task(w, f, table_.local[std::size_t(addition.transfer)]));
         continue;
       }
-      // Messages exist for every peer as soon as one field has bytes.
       auto const& message = w.incoming.messages[std::size_t(addition.peer_index)];
       w.tasks.push_back(unpack_task(w, f, message.peer->transfers[std::size_t(addition.transfer)],
                                     w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, addition.transfer)));

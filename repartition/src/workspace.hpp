@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace graticule::detail {
@@ -59,6 +60,7 @@ struct MessageSet {
   std::vector<Message> messages;
   std::vector<MPI_Request> requests;
   std::vector<int> message_of_request;
+  std::vector<int> bytes_of_request;
 
   /// Byte offset in the buffer of transfer `t` of field `f` of message `m`.
   [[nodiscard]] std::size_t offset(CallShape const& shape, Message const& message, int field, int transfer) const;
@@ -75,7 +77,8 @@ struct Workspace {
   bool busy = false;
   MessageSet outgoing;
   MessageSet incoming;
-  int num_messages_open = 0;  ///< incoming messages that have not arrived
+  int num_messages_open = 0;  ///< incoming messages that `wait_some()` has not returned
+  std::string failure;        ///< what is wrong with a message that has arrived
   std::vector<FieldView> sources;
   std::vector<FieldView> targets;  ///< field by field
   std::vector<Parity> parities;
@@ -93,9 +96,11 @@ struct Workspace {
   void abandon() noexcept;
 
  private:
-  void note_arrivals(int count);
-  std::vector<int> indices_;
-  std::vector<int> ended_;
+  void poll_receives();
+  void note_arrival(std::size_t request, int code, MPI_Status const& status);
+  std::vector<char> open_;   ///< by incoming request: started and not arrived
+  std::vector<int> ended_;   ///< messages that have arrived whole
+  std::vector<int> handed_;  ///< messages that the last `wait_some()` returned
 };
 
 }  // namespace graticule::detail
