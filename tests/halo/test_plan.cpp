@@ -151,7 +151,7 @@ void expect_as_by_formula(Random& random, Comm const& comm, Case const& c) {
 TEST(HaloPlan, follows_the_formula_for_random_rules_layouts_widths_and_memory) {
   auto const comm = Comm::world();
   Random random(std::uint64_t(100 + comm.num_ranks()));
-  int const num_trials = comm.num_ranks() == 1 ? 300 : comm.num_ranks() == 2 ? 100 : 40 / (comm.num_ranks() - 2);
+  int const num_trials = comm.num_ranks() == 1 ? 300 : comm.num_ranks() == 2 ? 60 : 40 / (comm.num_ranks() - 2);
   for (int trial = 0; trial < num_trials && !HasFailure(); ++trial)
     expect_as_by_formula(random, comm, random_case(random, comm.num_ranks()));
 }
@@ -251,7 +251,7 @@ TEST(HaloPlan, of_the_documented_example) {
 TEST(HaloPlan, passes_the_dot_test_exactly) {
   auto const comm = Comm::world();
   Random random(9);
-  int const num_trials = comm.num_ranks() <= 2 ? 40 : 8;
+  int const num_trials = comm.num_ranks() <= 2 ? 20 : 8;
   for (int trial = 0; trial < num_trials; ++trial) {
     auto c = random_case(random, comm.num_ranks());
     for (auto& axis : c.boundary.axes) axis.constant = 0;
@@ -372,7 +372,7 @@ TEST(HaloPlan, makes_no_workspace_after_the_first_call_of_a_kind) {
 TEST(HaloPlan, counts_what_it_moves) {
   auto const comm = Comm::world();
   Random random(12);
-  int const num_trials = comm.num_ranks() <= 2 ? 30 : 6;
+  int const num_trials = comm.num_ranks() <= 2 ? 20 : 6;
   for (int trial = 0; trial < num_trials; ++trial) {
     auto const c = random_case(random, comm.num_ranks());
     PullCounts expected;
