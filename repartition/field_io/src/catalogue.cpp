@@ -89,6 +89,7 @@ class Listing {
     auto const index = (order & H5P_CRT_ORDER_TRACKED) != 0 ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
     H5G_info_t info{};
     h5::check(H5Gget_info(group, &info), "H5Gget_info");
+    std::vector<Subgroup> subgroups;
     for (hsize_t i = 0; i < info.nlinks; ++i) {
       auto const size = h5::check(H5Lget_name_by_idx(group, ".", index, H5_ITER_INC, i, nullptr, 0, H5P_DEFAULT),
                                   "H5Lget_name_by_idx");
@@ -96,12 +97,19 @@ class Listing {
       h5::check(H5Lget_name_by_idx(group, ".", index, H5_ITER_INC, i, name.data(), name.size(), H5P_DEFAULT),
                 "H5Lget_name_by_idx");
       name.resize(std::size_t(size));
-      follow(group, name, prefix + name, depth);
+      follow(group, name, prefix + name, subgroups);
     }
+    // As ncdump lists them: a group's own variables before its groups.
+    for (auto const& subgroup : subgroups) walk(subgroup.group.get(), subgroup.path + "/", depth + 1);
   }
 
-  void follow(hid_t group, std::string const& name, std::string const& path, int depth) {
-    if (met_.size() > most_objects)
+  struct Subgroup {
+    h5::Object group;
+    std::string path;
+  };
+
+  void follow(hid_t group, std::string const& name, std::string const& path, std::vector<Subgroup>& subgroups) {
+    if (met_.size() + groups_.size() > most_objects)
       throw Error("BrokenFile", "it holds more than " + std::to_string(most_objects) + " objects");
     H5L_info_t link{};
     h5::check(H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT), "H5Lget_info");
@@ -111,8 +119,7 @@ class Listing {
                                                      : "it is a link of a user-defined kind"});
       return;
     }
-    h5::Object const object(link.type == H5L_TYPE_SOFT ? open_soft(group, name)
-                                                       : H5Oopen(group, name.c_str(), H5P_DEFAULT));
+    h5::Object object(link.type == H5L_TYPE_SOFT ? open_soft(group, name) : H5Oopen(group, name.c_str(), H5P_DEFAULT));
     if (!object) {
       if (link.type == H5L_TYPE_SOFT) return;
       throw Error("BrokenFile", "object " + path + " cannot be opened: " + h5::error_text());
@@ -123,7 +130,7 @@ class Listing {
       met_.push_back({path, info.addr, ""});
       names_.try_emplace(info.addr, shown_name(path));
     } else if (info.type == H5O_TYPE_GROUP && groups_.insert(info.addr).second) {
-      walk(object.get(), path + "/", depth + 1);
+      subgroups.push_back({std::move(object), path});
     }
   }
 
