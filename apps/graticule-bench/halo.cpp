@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/plan.hpp>
+
 #include "options.hpp"
 #include "timing.hpp"
-
-#include <graticule/halo/plan.hpp>
 
 #include <cstring>
 #include <memory>
@@ -16,16 +16,25 @@ namespace {
 class HandWritten {
  public:
   HandWritten(Comm const& comm, float* field, Index channels, Index rows, Index columns, Index width)
-      : comm_(comm), field_(field), channels_(channels), rows_(rows), width_(width), row_bytes_(std::size_t(columns) * sizeof(float)) {
+      : comm_(comm),
+        field_(field),
+        channels_(channels),
+        rows_(rows),
+        width_(width),
+        row_bytes_(std::size_t(columns) * sizeof(float)) {
     auto const bytes = std::size_t(channels * width) * row_bytes_;
     for (auto* buffer : {&to_north_, &to_south_, &from_north_, &from_south_}) buffer->resize(bytes);
     int const north = (comm.rank() + comm.num_ranks() - 1) % comm.num_ranks();
     int const south = (comm.rank() + 1) % comm.num_ranks();
     auto const handle = comm.handle();
-    check_mpi(MPI_Recv_init(from_north_.data(), int(bytes), MPI_BYTE, north, 30001, handle, &requests_[0]), "MPI_Recv_init");
-    check_mpi(MPI_Recv_init(from_south_.data(), int(bytes), MPI_BYTE, south, 30002, handle, &requests_[1]), "MPI_Recv_init");
-    check_mpi(MPI_Send_init(to_south_.data(), int(bytes), MPI_BYTE, south, 30001, handle, &requests_[2]), "MPI_Send_init");
-    check_mpi(MPI_Send_init(to_north_.data(), int(bytes), MPI_BYTE, north, 30002, handle, &requests_[3]), "MPI_Send_init");
+    check_mpi(MPI_Recv_init(from_north_.data(), int(bytes), MPI_BYTE, north, 30001, handle, &requests_[0]),
+              "MPI_Recv_init");
+    check_mpi(MPI_Recv_init(from_south_.data(), int(bytes), MPI_BYTE, south, 30002, handle, &requests_[1]),
+              "MPI_Recv_init");
+    check_mpi(MPI_Send_init(to_south_.data(), int(bytes), MPI_BYTE, south, 30001, handle, &requests_[2]),
+              "MPI_Send_init");
+    check_mpi(MPI_Send_init(to_north_.data(), int(bytes), MPI_BYTE, north, 30002, handle, &requests_[3]),
+              "MPI_Send_init");
   }
   HandWritten(HandWritten const&) = delete;
   HandWritten& operator=(HandWritten const&) = delete;
@@ -88,7 +97,8 @@ void fill_owned(std::vector<float>& field, HaloPlan const& plan, Index channels)
   for (Index c = 0; c < channels; ++c)
     for (Index i = 0; i < extents[0]; ++i)
       for (Index j = 0; j < extents[1]; ++j)
-        field[std::size_t((c * extents[0] + i) * extents[1] + j)] = float((c * 131 + (plan.local().lo(0) + i) * 17 + j) % 8191);
+        field[std::size_t((c * extents[0] + i) * extents[1] + j)] =
+            float((c * 131 + (plan.local().lo(0) + i) * 17 + j) % 8191);
 }
 
 }  // namespace

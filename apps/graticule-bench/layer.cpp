@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "options.hpp"
-#include "timing.hpp"
-
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/halo_exchange.hpp>
 #include <graticule/partition/cuts.hpp>
+
+#include "options.hpp"
+#include "timing.hpp"
 
 namespace graticule::bench {
 

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ratios in one run: what a data movement or a layer costs against what it must at least cost.
-#include "options.hpp"
-
 #include <graticule/partition/error.hpp>
+
+#include "options.hpp"
 
 int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option("KIND,--kind", options.kind, "What to measure: halo or layer")->required()->check(CLI::IsMember({"halo", "layer"}));
+    app.add_option("KIND,--kind", options.kind, "What to measure: halo or layer")
+        ->required()
+        ->check(CLI::IsMember({"halo", "layer"}));
     app.add_option("--nlat", options.num_rows, "Latitudes")->check(CLI::Range(Index(2), Index(1) << 20));
     app.add_option("--nlon", options.num_columns, "Longitudes, even")->check(CLI::Range(Index(2), Index(1) << 20));
-    app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo, 8 for layer")->check(CLI::Range(Index(0), Index(1) << 16));
+    app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo, 8 for layer")
+        ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--width", options.width, "Halo rows on each side (halo)")->check(CLI::Range(Index(1), Index(64)));
-    app.add_option("--repetitions", options.num_repetitions, "Timed repetitions of each candidate")->check(CLI::Range(20, 100000));
+    app.add_option("--repetitions", options.num_repetitions, "Timed repetitions of each candidate")
+        ->check(CLI::Range(20, 100000));
   };
   auto const run = [&](app::Context& context) -> int {
     if (options.kind == "halo") bench::run_halo(context, options);
 #ifdef GRATICULE_BENCH_LAYER
     if (options.kind == "layer") bench::run_layer(context, options);
 #else
-    if (options.kind == "layer") throw Error(Fault::usage, "NoTorch", "this graticule-bench was built without LibTorch; the kind layer needs it");
+    if (options.kind == "layer")
+      throw Error(Fault::usage, "NoTorch", "this graticule-bench was built without LibTorch; the kind layer needs it");
 #endif
     return app::good;
   };

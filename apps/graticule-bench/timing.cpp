@@ -47,8 +47,8 @@ void show(app::Context& context, std::string const& title, std::vector<Samples> 
   if (context.comm.rank() != 0) return;
   std::printf("%s\n  %-42s %8s %12s %12s %12s\n", title.c_str(), "", "ratio", "minimum us", "median us", "maximum us");
   for (auto const& sample : samples)
-    std::printf("  %-42s %8.3f %12.1f %12.1f %12.1f\n", sample.name.c_str(), sample.median() / unit, 1e6 * sample.minimum(),
-                1e6 * sample.median(), 1e6 * sample.maximum());
+    std::printf("  %-42s %8.3f %12.1f %12.1f %12.1f\n", sample.name.c_str(), sample.median() / unit,
+                1e6 * sample.minimum(), 1e6 * sample.median(), 1e6 * sample.maximum());
   std::fflush(stdout);
 }
 

@@ -8,12 +8,14 @@
 namespace graticule {
 
 std::string to_string(Edge edge) {
-  constexpr std::array<char const*, 8> names{"untouched", "constant", "periodic",  "reflect",
+  constexpr std::array<char const*, 8> names{"untouched", "constant",  "periodic",  "reflect",
                                              "symmetric", "replicate", "pole_face", "pole_row"};
   return names[std::size_t(edge)];
 }
 
-Boundary Boundary::uniform(int ndim, Edge edge) { return {std::vector<AxisBoundary>(std::size_t(ndim), {edge, edge}), -1}; }
+Boundary Boundary::uniform(int ndim, Edge edge) {
+  return {std::vector<AxisBoundary>(std::size_t(ndim), {edge, edge}), -1};
+}
 
 Boundary Boundary::sphere(Edge pole) { return {{{pole, pole}, {Edge::periodic, Edge::periodic}}, 1}; }
 
@@ -23,18 +25,19 @@ bool is_pole(Edge edge) { return edge == Edge::pole_face || edge == Edge::pole_r
 
 void check(Indices const& extents, Boundary const& boundary) {
   if (int(boundary.axes.size()) != extents.size())
-    throw Error("AxesMismatch", std::to_string(boundary.axes.size()) + " boundary rules for extents " + to_string(extents));
+    throw Error("AxesMismatch",
+                std::to_string(boundary.axes.size()) + " boundary rules for extents " + to_string(extents));
   for (int a = 0; a < extents.size(); ++a) {
     auto const& axis = boundary.axes[std::size_t(a)];
     if ((axis.lower == Edge::periodic) != (axis.upper == Edge::periodic))
-      throw Error("PeriodicOnOneSide", "axis " + std::to_string(a) + " has " + to_string(axis.lower) + " and " +
-                                           to_string(axis.upper));
+      throw Error("PeriodicOnOneSide",
+                  "axis " + std::to_string(a) + " has " + to_string(axis.lower) + " and " + to_string(axis.upper));
     if (!is_pole(axis.lower) && !is_pole(axis.upper)) continue;
     int const longitude = boundary.longitude_axis;
     if (longitude < 0 || longitude >= extents.size() || longitude == a ||
         boundary.axes[std::size_t(longitude)].lower != Edge::periodic)
-      throw Error("PoleNeedsPeriodicLongitude", "axis " + std::to_string(a) + " ends at a pole, the longitude axis is " +
-                                                    std::to_string(longitude));
+      throw Error("PoleNeedsPeriodicLongitude",
+                  "axis " + std::to_string(a) + " ends at a pole, the longitude axis is " + std::to_string(longitude));
     if (extents[longitude] % 2 != 0)
       throw Error("OddLongitudeFold", std::to_string(extents[longitude]) +
                                           " longitudes: the point across the pole falls between two columns; an even "
@@ -155,7 +158,8 @@ class BoxCutter {
     int const a = order_[depth];
     bool const longitude = a == boundary_.longitude_axis;
     Index const shift = longitude ? folds * (extents_[a] / 2) : 0;
-    for (auto const& run : AxisCutter(extents_[a], boundary_.axes[std::size_t(a)]).cut(needed.lo(a), needed.hi(a), shift)) {
+    for (auto const& run :
+         AxisCutter(extents_[a], boundary_.axes[std::size_t(a)]).cut(needed.lo(a), needed.hi(a), shift)) {
       chosen_[std::size_t(a)] = run;
       cut_axis(needed, depth + 1, folds + run.folds);
     }

@@ -42,8 +42,12 @@ PullDescription describe(Comm const& comm, Layout const& layout, std::vector<Wid
   hash.add(fingerprint(boundary)).add(int(corners));
   Box const owned = layout.owned(comm.rank());
   Box const local = grown(owned, widths);
-  return {layout, local, {Target{local, halo_boxes(owned, local, corners)}},
-          boundary_map(layout.global().extents(), boundary), hash.value(), AfterAdjoint::zero};
+  return {layout,
+          local,
+          {Target{local, halo_boxes(owned, local, corners)}},
+          boundary_map(layout.global().extents(), boundary),
+          hash.value(),
+          AfterAdjoint::zero};
 }
 
 PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vector<Width> const& widths,
@@ -72,7 +76,9 @@ HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> co
 
 Pending HaloPlan::start(std::span<HaloField const> fields) const { return plan_.start(in_place(fields)); }
 
-Pending HaloPlan::start_adjoint(std::span<HaloField const> fields) const { return plan_.start_adjoint(in_place(fields)); }
+Pending HaloPlan::start_adjoint(std::span<HaloField const> fields) const {
+  return plan_.start_adjoint(in_place(fields));
+}
 
 Pending HaloPlan::start(FieldView const& field) const {
   PullField const one{field, std::span(&field, 1), Parity::even};

@@ -46,7 +46,8 @@ std::string described(torch::Tensor const& x) {
 
 /// One rank with and one without `flag`, each with its text, for a message. Collective.
 std::string both_sides(Comm const& comm, bool flag, std::string const& text) {
-  std::array<Index, 2> first{flag ? Index(comm.num_ranks() - comm.rank()) : 0, flag ? 0 : Index(comm.num_ranks() - comm.rank())};
+  std::array<Index, 2> first{flag ? Index(comm.num_ranks() - comm.rank()) : 0,
+                             flag ? 0 : Index(comm.num_ranks() - comm.rank())};
   comm.max(first);
   int const with = comm.num_ranks() - int(first[0]);
   int const without = comm.num_ranks() - int(first[1]);
@@ -107,10 +108,11 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
                                                         std::to_string(ordinal_) + " (" + layer_ + ")"));
   if (slots[failed]) graticule::agree(comm, failure);
   if (slots[grad_mode_on] && slots[grad_mode_off])
-    throw Error("GradModeDisagreement", layer_ + ": " + both_sides(comm, grad_mode, grad_mode ? "grad mode on" : "grad mode off"));
+    throw Error("GradModeDisagreement",
+                layer_ + ": " + both_sides(comm, grad_mode, grad_mode ? "grad mode on" : "grad mode off"));
   if (slots[common] != -slots[minus_common])
-    throw Error("StructureDisagreement",
-                layer_ + ": all axes but the last two must be equal; " + both_sides(comm, short_hash(common_hash) == slots[common], described(x)));
+    throw Error("StructureDisagreement", layer_ + ": all axes but the last two must be equal; " +
+                                             both_sides(comm, short_hash(common_hash) == slots[common], described(x)));
   if (slots[changed] && slots[unchanged])
     throw Error("StructureDisagreement",
                 layer_ + ": the shard changed on some ranks only; " +
@@ -132,8 +134,9 @@ Layout Agreement::gather_layout(torch::Tensor const& x) const {
     auto const take = [&](Index& expected, Index found, char const* what, Index part) {
       if (expected == -1) expected = found;
       if (expected != found)
-        throw Error("NotTensorProduct", layer_ + ": rank " + std::to_string(r) + " has " + std::to_string(found) + " " + what +
-                                            ", other ranks of part " + std::to_string(part) + " have " + std::to_string(expected));
+        throw Error("NotTensorProduct", layer_ + ": rank " + std::to_string(r) + " has " + std::to_string(found) + " " +
+                                            what + ", other ranks of part " + std::to_string(part) + " have " +
+                                            std::to_string(expected));
     };
     take(row_sizes[std::size_t(coords[0])], rows[std::size_t(r)], "rows", coords[0]);
     take(column_sizes[std::size_t(coords[1])], columns[std::size_t(r)], "columns", coords[1]);
@@ -142,7 +145,8 @@ Layout Agreement::gather_layout(torch::Tensor const& x) const {
 }
 
 torch::Tensor anchor(bool requires_grad, torch::TensorOptions const& options) {
-  auto const real = torch::isFloatingType(c10::typeMetaToScalarType(options.dtype())) ? options : options.dtype(torch::kFloat);
+  auto const real =
+      torch::isFloatingType(c10::typeMetaToScalarType(options.dtype())) ? options : options.dtype(torch::kFloat);
   return torch::zeros({}, real.requires_grad(requires_grad));
 }
 

@@ -38,8 +38,8 @@ Edge edge_of(torch::nn::detail::conv_padding_mode_t const& mode) {
   return Edge::constant;
 }
 
-detail::ConvDescription describe(torch::nn::detail::ConvNdOptions<2> const& options, Padding padding_by, Domain const& domain,
-                                 std::vector<std::int64_t> const& odd_channels) {
+detail::ConvDescription describe(torch::nn::detail::ConvNdOptions<2> const& options, Padding padding_by,
+                                 Domain const& domain, std::vector<std::int64_t> const& odd_channels) {
   detail::ConvDescription d;
   for (std::size_t a = 0; a < 2; ++a) {
     d.kernel[a] = (*options.kernel_size())[a];
@@ -48,7 +48,8 @@ detail::ConvDescription describe(torch::nn::detail::ConvNdOptions<2> const& opti
     d.padding[a] = padding_of(options, a);
   }
   d.groups = options.groups();
-  d.boundary = padding_by == Padding::by_domain ? domain.boundary() : Boundary::uniform(2, edge_of(options.padding_mode()));
+  d.boundary =
+      padding_by == Padding::by_domain ? domain.boundary() : Boundary::uniform(2, edge_of(options.padding_mode()));
   d.odd_channels = odd_channels;
   return d;
 }
@@ -61,8 +62,8 @@ void check_padding(detail::ConvDescription const& d, Layout const& layout, Paddi
     Index const extent = layout.extent(int(a));
     auto const edge = d.boundary.axes[a].lower;
     if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
-      throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
-                                        std::to_string(extent));
+      throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(widest) +
+                                        " cells on an axis of " + std::to_string(extent));
   }
 }
 
@@ -83,7 +84,8 @@ Conv2dImpl::Conv2dImpl(Conv2dOptions const& given, Domain domain)
       state_(std::make_shared<State>(domain_)) {
   for (auto const channel : odd_channels_)
     if (channel < 0 || channel >= given.conv.in_channels())
-      throw Error("OddChannels", "channel " + std::to_string(channel) + " of " + std::to_string(given.conv.in_channels()));
+      throw Error("OddChannels",
+                  "channel " + std::to_string(channel) + " of " + std::to_string(given.conv.in_channels()));
 }
 
 void Conv2dImpl::reset() {
@@ -102,8 +104,8 @@ torch::Tensor Conv2dImpl::forward(torch::Tensor const& x) {
       throw Error("ShapeMismatch", "Conv2d of " + std::to_string(options.in_channels()) + " input channels given " +
                                        std::to_string(x.size(-3)));
     if (x.scalar_type() != weight.scalar_type())
-      throw Error("ShapeMismatch", std::string("Conv2d with weights of ") + c10::toString(weight.scalar_type()) + " given " +
-                                       c10::toString(x.scalar_type()));
+      throw Error("ShapeMismatch", std::string("Conv2d with weights of ") + c10::toString(weight.scalar_type()) +
+                                       " given " + c10::toString(x.scalar_type()));
   });
   if (agreed.changed || !state_->set_up) {
     auto const layout = state_->agreement.gather_layout(x);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conv_step.hpp"
 
-#include "agreement.hpp"
-
 #include <graticule/partition/hash.hpp>
+
+#include "agreement.hpp"
 
 #include <algorithm>
 
@@ -58,26 +58,53 @@ ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription con
   } else {
     targets[std::size_t(whole_target)] = {needed_, {needed_}};
   }
-  pull_ = std::make_shared<TensorPull const>(comm, layout, description.boundary, std::move(targets), description.odd_channels,
-                                             fingerprint(description));
+  pull_ = std::make_shared<TensorPull const>(comm, layout, description.boundary, std::move(targets),
+                                             description.odd_channels, fingerprint(description));
 }
 
 void ConvSetUp::choose_strips(IndexMap const& map) {
   auto const& rows = shards_[0];
   auto const& columns = shards_[1];
   auto const add = [&](int target, ConvStrip const& candidate) {
-    if (candidate.halo.empty() || candidate.num_rows == 0 || candidate.num_columns == 0 || only_zeros(map, candidate.halo)) return;
+    if (candidate.halo.empty() || candidate.num_rows == 0 || candidate.num_columns == 0 ||
+        only_zeros(map, candidate.halo))
+      return;
     strip_of_target_[std::size_t(target)] = int(strips_.size());
     strips_.push_back(candidate);
   };
   // North and south strips hold the corners; west and east strips lie beside the own rows only.
-  add(0, {rows.lower_strip, columns.needed, box_of(rows.lower_halo, columns.needed), {0, 0}, 0, rows.num_lower, 0, outputs_[1]});
-  add(1, {rows.upper_strip, columns.needed, box_of(rows.upper_halo, columns.needed), {0, 0}, outputs_[0] - rows.num_upper,
-          rows.num_upper, 0, outputs_[1]});
-  add(2, {rows.used, columns.lower_strip, box_of(rows.used, columns.lower_halo), {rows.padding, 0}, 0, outputs_[0], 0,
+  add(0, {rows.lower_strip,
+          columns.needed,
+          box_of(rows.lower_halo, columns.needed),
+          {0, 0},
+          0,
+          rows.num_lower,
+          0,
+          outputs_[1]});
+  add(1, {rows.upper_strip,
+          columns.needed,
+          box_of(rows.upper_halo, columns.needed),
+          {0, 0},
+          outputs_[0] - rows.num_upper,
+          rows.num_upper,
+          0,
+          outputs_[1]});
+  add(2, {rows.used,
+          columns.lower_strip,
+          box_of(rows.used, columns.lower_halo),
+          {rows.padding, 0},
+          0,
+          outputs_[0],
+          0,
           columns.num_lower});
-  add(3, {rows.used, columns.upper_strip, box_of(rows.used, columns.upper_halo), {rows.padding, 0}, 0, outputs_[0],
-          outputs_[1] - columns.num_upper, columns.num_upper});
+  add(3, {rows.used,
+          columns.upper_strip,
+          box_of(rows.used, columns.upper_halo),
+          {rows.padding, 0},
+          0,
+          outputs_[0],
+          outputs_[1] - columns.num_upper,
+          columns.num_upper});
 }
 
 ConvStrip const* ConvSetUp::strip(int t) const noexcept {
@@ -87,8 +114,9 @@ ConvStrip const* ConvSetUp::strip(int t) const noexcept {
 
 std::shared_ptr<TensorPull const> const& ConvSetUp::whole() const {
   if (!whole_)
-    whole_ = std::make_shared<TensorPull const>(comm_, layout_, description_.boundary, std::vector{Target{needed_, {needed_}}},
-                                                description_.odd_channels, fingerprint(description_));
+    whole_ = std::make_shared<TensorPull const>(comm_, layout_, description_.boundary,
+                                                std::vector{Target{needed_, {needed_}}}, description_.odd_channels,
+                                                fingerprint(description_));
   return whole_;
 }
 
@@ -112,9 +140,9 @@ torch::Tensor convolve(ConvDescription const& d, torch::Tensor const& x, torch::
   return at::convolution(x, weight, bias, d.stride, padding, d.dilation, false, no_padding, d.groups);
 }
 
-std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolve_backward(ConvDescription const& d, torch::Tensor const& grad,
-                                                                          torch::Tensor const& x, torch::Tensor const& weight,
-                                                                          Ints const& padding, std::array<bool, 3> const& wanted) {
+std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolve_backward(
+    ConvDescription const& d, torch::Tensor const& grad, torch::Tensor const& x, torch::Tensor const& weight,
+    Ints const& padding, std::array<bool, 3> const& wanted) {
   Ints::value_type const channels = weight.size(0);
   return at::convolution_backward(grad, x, weight, at::IntArrayRef(&channels, 1), d.stride, padding, d.dilation, false,
                                   no_padding, d.groups, wanted);
@@ -130,7 +158,8 @@ torch::Tensor used_part(ConvSetUp const& s, torch::Tensor const& x) {
   auto const& columns = s.shards()[1];
   auto result = x;
   if (rows.used.size() != x.size(2)) result = result.narrow(2, rows.used.lo - rows.own.lo, rows.used.size());
-  if (columns.used.size() != x.size(3)) result = result.narrow(3, columns.used.lo - columns.own.lo, columns.used.size());
+  if (columns.used.size() != x.size(3))
+    result = result.narrow(3, columns.used.lo - columns.own.lo, columns.used.size());
   return result;
 }
 
@@ -156,8 +185,8 @@ struct Gradients {
 
 struct ConvFunction : torch::autograd::Function<ConvFunction> {
   static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& weight,
-                               std::optional<torch::Tensor> const& bias, torch::Tensor const& anchor, SetUpPointer const& set_up,
-                               bool input_grad) {
+                               std::optional<torch::Tensor> const& bias, torch::Tensor const& anchor,
+                               SetUpPointer const& set_up, bool input_grad) {
     auto const& s = *set_up;
     auto const& d = s.description();
     auto targets = make_targets(s, x);
@@ -167,9 +196,11 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     pending.wait();
     for (int t = 0; t < ConvSetUp::num_strips; ++t)
       if (auto const* strip = s.strip(t))
-        outputs_of(*strip, y).add_(convolve(d, targets[std::size_t(t)], weight, std::nullopt, {strip->padding[0], strip->padding[1]}));
+        outputs_of(*strip, y).add_(
+            convolve(d, targets[std::size_t(t)], weight, std::nullopt, {strip->padding[0], strip->padding[1]}));
     if (!s.by_strips())
-      y = s.has_outputs() ? convolve(d, targets[ConvSetUp::whole_target], weight, bias, no_padding) : no_outputs(s, x, weight);
+      y = s.has_outputs() ? convolve(d, targets[ConvSetUp::whole_target], weight, bias, no_padding)
+                          : no_outputs(s, x, weight);
 
     variable_list saved{x, weight, bias.value_or(torch::Tensor()), anchor};
     saved.insert(saved.end(), targets.begin(), targets.end());
@@ -190,7 +221,8 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
   }
 
  private:
-  static Gradients direct(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g, bool input_grad, bool with_bias) {
+  static Gradients direct(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g, bool input_grad,
+                          bool with_bias) {
     auto const& d = s.description();
     auto const& x = saved[0];
     auto const& weight = saved[1];
@@ -200,20 +232,24 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     Gradients result;
     auto const add_weight = [&](torch::Tensor const& part) {
       if (!wants_weight) return;
-      if (result.weight.defined()) result.weight.add_(part);
-      else result.weight = part;
+      if (result.weight.defined())
+        result.weight.add_(part);
+      else
+        result.weight = part;
     };
     for (int t = 0; t < ConvSetUp::num_strips; ++t) {
       if (auto const* strip = s.strip(t)) {
-        auto const [strip_grad, weight_grad, none] = convolve_backward(
-            d, outputs_of(*strip, g), saved[std::size_t(t) + 4], weight, {strip->padding[0], strip->padding[1]}, {input_grad, wants_weight, false});
+        auto const [strip_grad, weight_grad, none] =
+            convolve_backward(d, outputs_of(*strip, g), saved[std::size_t(t) + 4], weight,
+                              {strip->padding[0], strip->padding[1]}, {input_grad, wants_weight, false});
         if (input_grad) cotangents[std::size_t(t)] = strip_grad;
         add_weight(weight_grad);
       }
     }
     if (!s.by_strips() && s.has_outputs()) {
       auto const [whole_grad, weight_grad, bias_grad] =
-          convolve_backward(d, g, saved[std::size_t(ConvSetUp::whole_target) + 4], weight, no_padding, {input_grad, wants_weight, with_bias});
+          convolve_backward(d, g, saved[std::size_t(ConvSetUp::whole_target) + 4], weight, no_padding,
+                            {input_grad, wants_weight, with_bias});
       if (input_grad) cotangents[ConvSetUp::whole_target] = whole_grad;
       add_weight(weight_grad);
       result.bias = bias_grad;
@@ -222,7 +258,8 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     if (input_grad) pending = s.pull().start_adjoint(cotangents);
     if (s.by_strips()) {
       auto const [own_grad, weight_grad, bias_grad] =
-          convolve_backward(d, g, used_part(s, x), weight, {s.shards()[0].padding, s.shards()[1].padding}, {input_grad, wants_weight, with_bias});
+          convolve_backward(d, g, used_part(s, x), weight, {s.shards()[0].padding, s.shards()[1].padding},
+                            {input_grad, wants_weight, with_bias});
       add_weight(weight_grad);
       result.bias = bias_grad;
       if (input_grad && own_grad.sizes() == x.sizes()) {
@@ -240,8 +277,8 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
   }
 
   /// The same from differentiable parts, for a backward that is differentiated again.
-  static Gradients differentiable(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g, bool input_grad,
-                                  bool with_bias) {
+  static Gradients differentiable(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g,
+                                  bool input_grad, bool with_bias) {
     auto const& d = s.description();
     auto const& weight = saved[1];
     auto const tie = [&] { return anchor(true, g.options()); };
@@ -249,7 +286,8 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     Gradients result;
     torch::Tensor whole_grad = torch::zeros_like(whole);
     if (s.has_outputs()) {
-      std::tie(whole_grad, result.weight, result.bias) = convolve_backward(d, g, whole, weight, no_padding, {true, true, with_bias});
+      std::tie(whole_grad, result.weight, result.bias) =
+          convolve_backward(d, g, whole, weight, no_padding, {true, true, with_bias});
     } else {
       result.weight = torch::zeros_like(weight);
       if (with_bias) result.bias = torch::zeros_like(saved[2]);
@@ -263,7 +301,8 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
 
 torch::Tensor sharded_convolution(SetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& weight,
                                   torch::Tensor const& bias, torch::Tensor const& anchor, bool input_grad) {
-  return ConvFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, anchor, set_up, input_grad);
+  return ConvFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, anchor, set_up,
+                             input_grad);
 }
 
 }  // namespace graticule::nn::detail

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/halo/boundary.hpp>
+
 #include "conv_geometry.hpp"
 #include "tensor_pull.hpp"
-
-#include <graticule/halo/boundary.hpp>
 
 #include <torch/torch.h>
 
@@ -28,9 +28,9 @@ struct ConvDescription {
 
 /// One strip of halo beside the shard: what it holds, and which outputs it completes.
 struct ConvStrip {
-  Range rows;     ///< inputs of the strip tensor
+  Range rows;  ///< inputs of the strip tensor
   Range columns;
-  Box halo;       ///< the part of it that is received; the rest is zero
+  Box halo;  ///< the part of it that is received; the rest is zero
   std::array<Index, 2> padding{};
   Index first_row = 0;  ///< outputs, from this rank's first
   Index num_rows = 0;

@@ -72,15 +72,19 @@ void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
     offset += parameter.numel();
     if (at::real(counts[i]).to(torch::kDouble).item<double>() == 0) continue;
     if (rule.reduction == Reduction::mean) part.div_(rule.team.num_ranks());
-    if (parameter.grad().defined()) parameter.mutable_grad().detach().copy_(part);
-    else parameter.mutable_grad() = part.clone();
+    if (parameter.grad().defined())
+      parameter.mutable_grad().detach().copy_(part);
+    else
+      parameter.mutable_grad() = part.clone();
   }
 }
 
 }  // namespace
 
 GradientSync::GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules)
-    : parameters_(listed(module.named_parameters())), buffers_(listed(module.named_buffers())), rules_(std::move(rules)) {
+    : parameters_(listed(module.named_parameters())),
+      buffers_(listed(module.named_buffers())),
+      rules_(std::move(rules)) {
   for (auto const& rule : rules_) {
     require_same(rule.team, "ReplicaMismatch", parameters_.size(), std::to_string(parameters_.size()) + " parameters");
     require_replicas(rule.team, parameters_);
@@ -90,7 +94,8 @@ GradientSync::GradientSync(torch::nn::Module const& module, std::vector<TeamRule
 }
 
 void GradientSync::set_rules(std::string const& parameter, std::vector<TeamRule> rules) {
-  auto const known = std::any_of(parameters_.begin(), parameters_.end(), [&](auto const& p) { return p.first == parameter; });
+  auto const known =
+      std::any_of(parameters_.begin(), parameters_.end(), [&](auto const& p) { return p.first == parameter; });
   if (!known) throw Error("UnknownParameter", parameter);
   own_rules_.insert_or_assign(parameter, std::move(rules));
 }
@@ -107,7 +112,8 @@ void GradientSync::reduce() const {
   // All parameters under the default rules first, by dtype; then each that has its own.
   std::map<torch::ScalarType, Bucket> buckets;
   for (auto const& [name, tensor] : parameters_)
-    if (tensor.requires_grad() && !own_rules_.contains(name)) buckets[tensor.scalar_type()].parameters.push_back(tensor);
+    if (tensor.requires_grad() && !own_rules_.contains(name))
+      buckets[tensor.scalar_type()].parameters.push_back(tensor);
   for (auto const& rule : rules_)
     for (auto const& [dtype, bucket] : buckets) reduce_bucket(rule, bucket);
   for (auto const& [name, tensor] : parameters_) {

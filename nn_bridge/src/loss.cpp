@@ -69,7 +69,8 @@ std::vector<double> latitude_weights(std::span<double const> latitudes) {
   auto const fail = [&](std::string const& what) { throw Error("BadLatitudes", what); };
   if (n == 0) return {};
   for (std::size_t i = 0; i < n; ++i)
-    if (!(std::abs(latitudes[i]) <= 90 + 1e-6)) fail("row " + std::to_string(i) + " at " + std::to_string(latitudes[i]) + " degrees");
+    if (!(std::abs(latitudes[i]) <= 90 + 1e-6))
+      fail("row " + std::to_string(i) + " at " + std::to_string(latitudes[i]) + " degrees");
   for (std::size_t i = 2; i < n; ++i)
     if ((latitudes[i] - latitudes[i - 1]) * (latitudes[1] - latitudes[0]) <= 0)
       fail("row " + std::to_string(i) + " does not follow the order of the rows before it");

@@ -13,7 +13,8 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   if (comm.num_ranks() == 1 || tensor.numel() == 0) return;
   auto const type = tensor.scalar_type();
   if (type == torch::kHalf || type == torch::kBFloat16 || !tensor.is_cpu()) {
-    auto staged = tensor.to(torch::kCPU, type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type).contiguous();
+    auto staged =
+        tensor.to(torch::kCPU, type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type).contiguous();
     sum_over(comm, staged);
     tensor.copy_(staged);
     return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tensor_pull.hpp"
 
-#include "agreement.hpp"
-
 #include <graticule/nn_bridge/tensor_view.hpp>
 #include <graticule/partition/hash.hpp>
+
+#include "agreement.hpp"
 
 #include <algorithm>
 
@@ -12,8 +12,8 @@ namespace graticule::nn::detail {
 
 namespace {
 
-PullDescription describe(Comm const& comm, Layout const& layout, Boundary const& boundary, std::vector<Target> const& targets,
-                         std::uint64_t fingerprint) {
+PullDescription describe(Comm const& comm, Layout const& layout, Boundary const& boundary,
+                         std::vector<Target> const& targets, std::uint64_t fingerprint) {
   PullDescription result{layout, layout.owned(comm.rank()), targets, {}, 0, AfterAdjoint::keep};
   run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
   result.fingerprint = Hash().add(fingerprint).add(graticule::fingerprint(boundary)).value();
@@ -45,8 +45,10 @@ std::vector<TensorPull::Run> TensorPull::runs(torch::Tensor const& x) const {
   std::vector<Run> result;
   for (std::int64_t c = 0; c < x.size(-3); ++c) {
     auto const parity = std::count(odd_channels_.begin(), odd_channels_.end(), c) ? Parity::odd : Parity::even;
-    if (!result.empty() && result.back().parity == parity) ++result.back().count;
-    else result.push_back({c, 1, parity});
+    if (!result.empty() && result.back().parity == parity)
+      ++result.back().count;
+    else
+      result.push_back({c, 1, parity});
   }
   return result;
 }
@@ -59,7 +61,9 @@ struct Views {
   std::vector<PullField> fields;
 };
 
-torch::Tensor channels(torch::Tensor const& x, std::int64_t first, std::int64_t count) { return x.narrow(-3, first, count); }
+torch::Tensor channels(torch::Tensor const& x, std::int64_t first, std::int64_t count) {
+  return x.narrow(-3, first, count);
+}
 
 }  // namespace
 
@@ -74,7 +78,8 @@ Pending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const>
   };
   if (split.empty()) add(x, Parity::even, [](torch::Tensor const& t) { return t; });
   for (auto const& run : split)
-    add(channels(x, run.first, run.count), run.parity, [&](torch::Tensor const& t) { return channels(t, run.first, run.count); });
+    add(channels(x, run.first, run.count), run.parity,
+        [&](torch::Tensor const& t) { return channels(t, run.first, run.count); });
   return plan_.start(views.fields);
 }
 
@@ -94,7 +99,8 @@ Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const 
     views.fields.push_back({source, std::span(views.targets).subspan(first), parity});
   };
   if (split.empty()) add(Parity::even, [](torch::Tensor const& t) { return t; });
-  for (auto const& run : split) add(run.parity, [&](torch::Tensor const& t) { return channels(t, run.first, run.count); });
+  for (auto const& run : split)
+    add(run.parity, [&](torch::Tensor const& t) { return channels(t, run.first, run.count); });
   return plan_.start_adjoint(views.fields);
 }
 
@@ -134,10 +140,13 @@ PullPointer kept(AutogradContext* ctx) {
 }
 
 /// Inside a backward that builds a graph, every rank gets a node again.
-torch::Tensor anchor_in_backward(torch::Tensor const& grad) { return anchor(torch::GradMode::is_enabled(), grad.options()); }
+torch::Tensor anchor_in_backward(torch::Tensor const& grad) {
+  return anchor(torch::GradMode::is_enabled(), grad.options());
+}
 
 struct PullFunction : torch::autograd::Function<PullFunction> {
-  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/, PullPointer const& pull) {
+  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
+                               PullPointer const& pull) {
     keep(ctx, pull);
     auto target = pull->empty_target(x, 0);
     pull->start(x, std::span(&target, 1)).wait();
@@ -149,7 +158,8 @@ struct PullFunction : torch::autograd::Function<PullFunction> {
 };
 
 struct PushFunction : torch::autograd::Function<PushFunction> {
-  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& target, torch::Tensor const& /*anchor*/, PullPointer const& pull) {
+  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& target, torch::Tensor const& /*anchor*/,
+                               PullPointer const& pull) {
     keep(ctx, pull);
     auto pending = pull->start_adjoint(std::span(&target, 1));
     auto x = zeros_source(*pull, target);

@@ -25,8 +25,9 @@ DType dtype_of(torch::ScalarType type) {
 
 FieldView tensor_view(torch::Tensor const& tensor) {
   if (!tensor.defined() || tensor.layout() != torch::kStrided || tensor.dim() < 2)
-    throw Error("UnsupportedTensor", tensor.defined() ? "a sparse tensor or one of " + std::to_string(tensor.dim()) + " axes"
-                                                      : std::string("an undefined tensor"));
+    throw Error("UnsupportedTensor", tensor.defined()
+                                         ? "a sparse tensor or one of " + std::to_string(tensor.dim()) + " axes"
+                                         : std::string("an undefined tensor"));
   if (!tensor.is_cpu() && !tensor.is_cuda()) {
     std::ostringstream device;
     device << tensor.device();

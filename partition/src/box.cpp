@@ -11,8 +11,8 @@ std::string to_string(Indices const& values) {
 
 Box::Box(Indices lo, Indices hi) : lo_(lo), hi_(hi) {
   if (lo.size() != hi.size())
-    throw Error("AxesMismatch", "a box with " + std::to_string(lo.size()) + " lower and " +
-                                    std::to_string(hi.size()) + " upper ends");
+    throw Error("AxesMismatch",
+                "a box with " + std::to_string(lo.size()) + " lower and " + std::to_string(hi.size()) + " upper ends");
 }
 
 Box Box::from_extents(Indices const& extents) { return {Indices::filled(extents.size(), 0), extents}; }
@@ -56,8 +56,7 @@ bool Box::contains(Box const& other) const noexcept {
 }
 
 Box intersection(Box const& a, Box const& b) {
-  if (a.ndim() != b.ndim())
-    throw Error("AxesMismatch", "intersection of " + to_string(a) + " and " + to_string(b));
+  if (a.ndim() != b.ndim()) throw Error("AxesMismatch", "intersection of " + to_string(a) + " and " + to_string(b));
   Box result = a;
   for (int axis = 0; axis < a.ndim(); ++axis)
     result.set(axis, std::max(a.lo(axis), b.lo(axis)), std::min(a.hi(axis), b.hi(axis)));

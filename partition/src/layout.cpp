@@ -17,7 +17,8 @@ namespace {
 
 std::vector<Cuts> balanced_per_axis(ProcessGrid const& grid, Indices const& extents) {
   if (grid.ndim() != extents.size())
-    throw Error("AxesMismatch", "a process grid of " + to_string(grid.extents()) + " for extents " + to_string(extents));
+    throw Error("AxesMismatch",
+                "a process grid of " + to_string(grid.extents()) + " for extents " + to_string(extents));
   std::vector<Cuts> cuts;
   for (int a = 0; a < extents.size(); ++a) cuts.push_back(balanced_cuts(extents[a], grid.extent(a)));
   return cuts;
@@ -40,8 +41,8 @@ void require_disjoint(std::span<Box const> boxes) {
 
 Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
   if (grid.ndim() != int(cuts.size()))
-    throw Error("AxesMismatch",
-                "a process grid of " + to_string(grid.extents()) + " with cuts for " + std::to_string(cuts.size()) + " axes");
+    throw Error("AxesMismatch", "a process grid of " + to_string(grid.extents()) + " with cuts for " +
+                                    std::to_string(cuts.size()) + " axes");
   auto extents = Indices::filled(grid.ndim(), 0);
   for (int a = 0; a < grid.ndim(); ++a) {
     auto const& axis_cuts = cuts[std::size_t(a)];
@@ -50,7 +51,8 @@ Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
                                       " parts for " + std::to_string(grid.extent(a)) + " ranks");
     extents[a] = axis_cuts.extent();
   }
-  description_ = std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}});
+  description_ =
+      std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}});
 }
 
 Layout::Layout(ProcessGrid const& grid, Indices const& extents) : Layout(grid, balanced_per_axis(grid, extents)) {}

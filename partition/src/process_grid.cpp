@@ -8,8 +8,7 @@ namespace graticule {
 ProcessGrid::ProcessGrid(Indices extents) : extents_(extents) {
   Index total = 1;
   for (int a = 0; a < extents.size(); ++a) {
-    if (extents[a] < 1 || __builtin_mul_overflow(total, extents[a], &total) ||
-        total > std::numeric_limits<int>::max())
+    if (extents[a] < 1 || __builtin_mul_overflow(total, extents[a], &total) || total > std::numeric_limits<int>::max())
       throw Error("BadProcessGrid", "ranks per axis are " + to_string(extents));
   }
   num_ranks_ = int(total);

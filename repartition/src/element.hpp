@@ -76,9 +76,12 @@ KOKKOS_INLINE_FUNCTION Half to_half(float value) {
 
 template <StridedOp op, class T>
 KOKKOS_INLINE_FUNCTION void combine(T& to, T from) {
-  if constexpr (op == StridedOp::negate) to = T(-from);
-  else if constexpr (op == StridedOp::add) to = T(to + from);
-  else if constexpr (op == StridedOp::subtract) to = T(to - from);
+  if constexpr (op == StridedOp::negate)
+    to = T(-from);
+  else if constexpr (op == StridedOp::add)
+    to = T(to + from);
+  else if constexpr (op == StridedOp::subtract)
+    to = T(to - from);
 }
 
 template <StridedOp op, class T>
@@ -103,11 +106,16 @@ KOKKOS_INLINE_FUNCTION void combine(BFloat16& to, BFloat16 from) {
 
 template <class T>
 KOKKOS_INLINE_FUNCTION T from_double(double value) {
-  if constexpr (std::is_same_v<T, Half>) return to_half(float(value));
-  else if constexpr (std::is_same_v<T, BFloat16>) return to_bfloat16(float(value));
-  else if constexpr (std::is_same_v<T, Complex<float>>) return {float(value), 0.0F};
-  else if constexpr (std::is_same_v<T, Complex<double>>) return {value, 0.0};
-  else return T(value);
+  if constexpr (std::is_same_v<T, Half>)
+    return to_half(float(value));
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return to_bfloat16(float(value));
+  else if constexpr (std::is_same_v<T, Complex<float>>)
+    return {float(value), 0.0F};
+  else if constexpr (std::is_same_v<T, Complex<double>>)
+    return {value, 0.0};
+  else
+    return T(value);
 }
 
 /// Calls `action(static_cast<T*>(nullptr))` with the element type of `dtype`.

@@ -16,12 +16,14 @@ Indices or_identity(Indices const& permutation, int ndim) {
 PullDescription describe(Comm const& comm, Layout const& from, Layout const& to, Indices const& given) {
   Indices const permutation = or_identity(given, from.ndim());
   if (to.ndim() != from.ndim() || permutation.size() != from.ndim())
-    throw Error("LayoutMismatch", "from " + to_string(from) + " to " + to_string(to) + " with axes " + to_string(permutation));
+    throw Error("LayoutMismatch",
+                "from " + to_string(from) + " to " + to_string(to) + " with axes " + to_string(permutation));
   auto map = permutation_map(permutation);
   for (int a = 0; a < to.ndim(); ++a)
     if (to.extent(a) != from.extent(int(permutation[a])))
-      throw Error("LayoutMismatch", "axis " + std::to_string(a) + " of the new layout has " + std::to_string(to.extent(a)) +
-                                        " cells, axis " + std::to_string(permutation[a]) + " of the old one " +
+      throw Error("LayoutMismatch", "axis " + std::to_string(a) + " of the new layout has " +
+                                        std::to_string(to.extent(a)) + " cells, axis " +
+                                        std::to_string(permutation[a]) + " of the old one " +
                                         std::to_string(from.extent(int(permutation[a]))));
   for (auto const* layout : {&from, &to})
     if (layout->num_ranks() > comm.num_ranks())

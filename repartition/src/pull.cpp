@@ -39,8 +39,10 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 Pending::~Pending() {
   try {
     if (workspace_ == nullptr) return;
-    if (state_->lacks_memory(*workspace_)) state_->drain(*std::exchange(workspace_, nullptr));
-    else wait();
+    if (state_->lacks_memory(*workspace_))
+      state_->drain(*std::exchange(workspace_, nullptr));
+    else
+      wait();
   } catch (...) {
     // Messages that fail while the stack unwinds have nobody left to tell; the next call on the plan reports.
   }

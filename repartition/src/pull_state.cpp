@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pull_state.hpp"
 
-#include "kokkos_compat.hpp"
-
 #include <graticule/partition/hash.hpp>
+
+#include "kokkos_compat.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -18,18 +18,21 @@ void check_description(Comm const& comm, PullDescription const& d) {
                                    std::to_string(comm.num_ranks()));
   Box const owned = d.source.owned(comm.rank());
   if (!d.source_box.contains(owned))
-    throw Error("SourceTooSmall", "the source covers " + to_string(d.source_box) + ", this rank owns " + to_string(owned));
+    throw Error("SourceTooSmall",
+                "the source covers " + to_string(d.source_box) + ", this rank owns " + to_string(owned));
   for (auto const& target : d.targets)
     for (auto const& needed : target.needed)
       if (!target.box.contains(needed))
-        throw Error("TargetTooSmall", "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
+        throw Error("TargetTooSmall",
+                    "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
 }
 
 PullTable checked_table(Comm const& comm, PullDescription const& d) {
   Hash hash;
   hash.add(d.source.fingerprint()).add(d.targets.size()).add(d.fingerprint).add(int(d.after_adjoint));
-  require_same(comm, "PlanDisagreement", hash.value(), to_string(d.source) + " with " + std::to_string(d.targets.size()) +
-                                                           " targets, arguments " + std::to_string(d.fingerprint));
+  require_same(comm, "PlanDisagreement", hash.value(),
+               to_string(d.source) + " with " + std::to_string(d.targets.size()) + " targets, arguments " +
+                   std::to_string(d.fingerprint));
   run_agreed(comm, [&] { check_description(comm, d); });
   return make_pull_table(comm, d);
 }
@@ -91,7 +94,8 @@ enum class Access : std::uint8_t { none, read, write };
 
 void check_view(FieldView const& view, Box const& box, Access access, char const* role) {
   auto const fail = [&](std::string const& what) {
-    throw Error("FieldMismatch", std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
+    throw Error("FieldMismatch",
+                std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
   };
   if (view.strides.size() != view.ndim()) fail(std::to_string(view.strides.size()) + " strides");
   if (view.grid_axes.size() != box.ndim())
@@ -104,8 +108,9 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
   if (box.empty()) return;
   for (int a = 0; a < box.ndim(); ++a)
     if (view.extents[int(view.grid_axes[a])] != box.extent(a))
-      fail("axis " + std::to_string(view.grid_axes[a]) + " has " + std::to_string(view.extents[int(view.grid_axes[a])]) +
-           " cells, the plan's box " + to_string(box) + " has " + std::to_string(box.extent(a)));
+      fail("axis " + std::to_string(view.grid_axes[a]) + " has " +
+           std::to_string(view.extents[int(view.grid_axes[a])]) + " cells, the plan's box " + to_string(box) + " has " +
+           std::to_string(box.extent(a)));
   if (access == Access::none || view.num_batch() == 0) return;
   if (view.data == nullptr) fail("no memory");
   for (int m = 0; m < view.ndim(); ++m)
@@ -165,9 +170,9 @@ void PullState::check_fields(std::span<PullField const> fields, Direction direct
       auto const& view = field.targets[t];
       check_view(view, targets_[t].box, target_access, "target");
       if (view.dtype != field.source.dtype || !(view.batch_extents() == field.source.batch_extents()))
-        throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " + to_string(field.source.extents) +
-                                         ", target of " + to_string(view.dtype) + " " + to_string(view.extents) +
-                                         ": types and batch axes must be equal");
+        throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " +
+                                         to_string(field.source.extents) + ", target of " + to_string(view.dtype) +
+                                         " " + to_string(view.extents) + ": types and batch axes must be equal");
       if (view.space != field.source.space || view.space != fields.front().source.space)
         throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
     }
@@ -214,7 +219,8 @@ bool negated(Transfer const& transfer, Parity parity) { return transfer.odd_fold
 StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
-  auto const cells = forward ? source_cells(view, source_box_, transfer) : target_cells(view, target_box(transfer), transfer.to);
+  auto const cells =
+      forward ? source_cells(view, source_box_, transfer) : target_cells(view, target_box(transfer), transfer.to);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
   return make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire, row_major_strides(extents),
@@ -224,7 +230,8 @@ StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& tran
 StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
-  auto const cells = forward ? target_cells(view, target_box(transfer), transfer.to) : source_cells(view, source_box_, transfer);
+  auto const cells =
+      forward ? target_cells(view, target_box(transfer), transfer.to) : source_cells(view, source_box_, transfer);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
   auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
@@ -248,7 +255,8 @@ StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& tra
 StridedTask PullState::fill_task(Workspace const& w, int f, int target, Box const& box, double value) const {
   auto const& view = target_view(w, f, target);
   auto const cells = target_cells(view, targets_[std::size_t(target)].box, box);
-  return make_strided(StridedOp::fill, view.dtype, extents_of(view, box), cells.first, cells.strides, nullptr, {}, value);
+  return make_strided(StridedOp::fill, view.dtype, extents_of(view, box), cells.first, cells.strides, nullptr, {},
+                      value);
 }
 
 Workspace* PullState::start(std::span<PullField const> fields, Direction direction) const {
@@ -304,8 +312,10 @@ void PullState::move_local(Workspace& w) const {
 
 void PullState::finish(Workspace& w) const {
   Region const region("graticule::wait");
-  if (w.shape.direction == Direction::forward) unpack_forward(w);
-  else add_adjoint(w);
+  if (w.shape.direction == Direction::forward)
+    unpack_forward(w);
+  else
+    add_adjoint(w);
   w.wait_sends();
   w.busy = false;
   if (!w.failure.empty()) throw Error("FieldMismatch", w.failure);
@@ -365,8 +375,9 @@ void PullState::add_adjoint(Workspace& w) const {
         continue;
       }
       auto const& message = w.incoming.messages[std::size_t(addition.peer_index)];
-      w.tasks.push_back(unpack_task(w, f, message.peer->transfers[std::size_t(addition.transfer)],
-                                    w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, addition.transfer)));
+      w.tasks.push_back(
+          unpack_task(w, f, message.peer->transfers[std::size_t(addition.transfer)],
+                      w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, addition.transfer)));
     }
   }
   run_strided(w.tasks, w.shape.space);

@@ -48,9 +48,11 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// Cells to wire: images in the source (forward) or target cells (adjoint).
   [[nodiscard]] StridedTask pack_task(Workspace const& w, int field, Transfer const& transfer, std::byte* wire) const;
   /// Wire to cells: into the target (forward) or added to the source (adjoint).
-  [[nodiscard]] StridedTask unpack_task(Workspace const& w, int field, Transfer const& transfer, std::byte const* wire) const;
+  [[nodiscard]] StridedTask unpack_task(Workspace const& w, int field, Transfer const& transfer,
+                                        std::byte const* wire) const;
   [[nodiscard]] StridedTask local_task(Workspace const& workspace, int field, Transfer const& transfer) const;
-  [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, int target, Box const& box, double value) const;
+  [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, int target, Box const& box,
+                                      double value) const;
   void pack_and_send(Workspace& workspace) const;
   void move_local(Workspace& workspace) const;
   void unpack_forward(Workspace& workspace) const;

@@ -33,7 +33,8 @@ Piece restricted(Piece const& piece, Box const& source) {
     if (map.slope == 0) continue;
     Index const one = (lo - map.offset) * map.slope;
     Index const other = (hi - 1 - map.offset) * map.slope;
-    result.box.set(a, std::max(piece.box.lo(a), std::min(one, other)), std::min(piece.box.hi(a), std::max(one, other) + 1));
+    result.box.set(a, std::max(piece.box.lo(a), std::min(one, other)),
+                   std::min(piece.box.hi(a), std::max(one, other) + 1));
   }
   return result;
 }

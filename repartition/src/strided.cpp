@@ -66,8 +66,7 @@ StridedTask make_strided(StridedOp op, DType dtype, Indices const& extents, void
   for (int i = 0; i < count; ++i) {
     auto const& axis = axes[std::size_t(i)];
     auto const last = std::size_t(task.ndim) - 1;
-    if (task.ndim > 0 &&
-        mergeable({task.extent[last], task.to_stride[last], task.from_stride[last]}, axis)) {
+    if (task.ndim > 0 && mergeable({task.extent[last], task.to_stride[last], task.from_stride[last]}, axis)) {
       task.extent[last] *= axis.extent;
       task.to_stride[last] = axis.to;
       task.from_stride[last] = axis.from;
@@ -168,11 +167,10 @@ void run_task(StridedTask task) {
   }
   Index const groups = rows / rows_together;
   Index const chunks = std::min<Index>(groups, Index(host_concurrency()) * 4);
-  Kokkos::parallel_for("graticule::strided", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, chunks),
-                       [=](Index const chunk) {
-                         run_rows<T, op>(task, chunk * groups / chunks * rows_together,
-                                         (chunk + 1) * groups / chunks * rows_together);
-                       });
+  Kokkos::parallel_for(
+      "graticule::strided", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, chunks), [=](Index const chunk) {
+        run_rows<T, op>(task, chunk * groups / chunks * rows_together, (chunk + 1) * groups / chunks * rows_together);
+      });
   Kokkos::DefaultHostExecutionSpace().fence();
 }
 
@@ -201,8 +199,10 @@ void run_typed(StridedTask const& task) {
 
 void run_strided_host(std::span<StridedTask const> tasks) {
   for (auto const& task : tasks) {
-    if (task.op == StridedOp::copy) run_copy(task);
-    else with_type(task.dtype, [&]<class T>(T*) { run_typed<T>(task); });
+    if (task.op == StridedOp::copy)
+      run_copy(task);
+    else
+      with_type(task.dtype, [&]<class T>(T*) { run_typed<T>(task); });
   }
 }
 
@@ -273,8 +273,10 @@ void launch(std::span<StridedTask const> tasks) {
         Index high = num_tasks - 1;
         while (low < high) {
           Index const middle = (low + high) / 2;
-          if (thread < device_ends(middle)) high = middle;
-          else low = middle + 1;
+          if (thread < device_ends(middle))
+            high = middle;
+          else
+            low = middle + 1;
         }
         StridedTask const& task = device_tasks(low);
         Index const element = low == 0 ? thread : thread - device_ends(low - 1);

@@ -18,7 +18,9 @@ constexpr std::size_t message_alignment = 64;
 /// Longest piece of a message in one MPI call, whose counts are `int`.
 constexpr std::size_t max_request_bytes = std::size_t(1) << 30U;
 
-std::size_t rounded_up(std::size_t bytes, std::size_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 
@@ -26,7 +28,8 @@ Buffer::Buffer(std::size_t bytes, MemorySpace space) {
   if (bytes == 0) return;
   if constexpr (has_device) {
     if (space == MemorySpace::device) {
-      device_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<Kokkos::DefaultExecutionSpace::memory_space>("graticule::buffer", bytes));
+      device_ = static_cast<std::byte*>(
+          Kokkos::kokkos_malloc<Kokkos::DefaultExecutionSpace::memory_space>("graticule::buffer", bytes));
     }
   }
   (void)space;
@@ -75,7 +78,8 @@ void Buffer::from_wire(std::size_t offset, std::size_t bytes) const {
 std::size_t MessageSet::offset(CallShape const& shape, Message const& message, int field, int transfer) const {
   std::size_t at = message.offset;
   auto const cells = std::size_t(message.peer->num_cells);
-  for (int f = 0; f < field; ++f) at += rounded_up(cells * std::size_t(shape.cell_bytes[std::size_t(f)]), segment_alignment);
+  for (int f = 0; f < field; ++f)
+    at += rounded_up(cells * std::size_t(shape.cell_bytes[std::size_t(f)]), segment_alignment);
   return at + std::size_t(message.peer->first_cell[std::size_t(transfer)] * shape.cell_bytes[std::size_t(field)]);
 }
 
@@ -107,8 +111,8 @@ MessageSet make_messages(Comm const& comm, int tag, std::vector<PeerTransfers> c
       auto const bytes = std::min(max_request_bytes, message.bytes - done);
       set.message_of_request.push_back(int(&message - set.messages.data()));
       set.bytes_of_request.push_back(int(bytes));
-      check_mpi(init(set.buffer.wire() + message.offset + done, int(bytes), MPI_BYTE, message.peer->peer, tag, comm.handle(),
-                     &set.requests.emplace_back(MPI_REQUEST_NULL)),
+      check_mpi(init(set.buffer.wire() + message.offset + done, int(bytes), MPI_BYTE, message.peer->peer, tag,
+                     comm.handle(), &set.requests.emplace_back(MPI_REQUEST_NULL)),
                 "MPI_Send_init or MPI_Recv_init");
       ++message.num_requests;
       done += bytes;
@@ -119,7 +123,8 @@ MessageSet make_messages(Comm const& comm, int tag, std::vector<PeerTransfers> c
 
 }  // namespace
 
-Workspace::Workspace(Comm const& comm, int tag, PullTable const& table, CallShape call_shape) : shape(std::move(call_shape)) {
+Workspace::Workspace(Comm const& comm, int tag, PullTable const& table, CallShape call_shape)
+    : shape(std::move(call_shape)) {
   bool const forward = shape.direction == Direction::forward;
   outgoing = make_messages(comm, tag, forward ? table.sends : table.receives, shape, init_send);
   incoming = make_messages(comm, tag, forward ? table.receives : table.sends, shape, MPI_Recv_init);

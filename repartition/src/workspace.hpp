@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "pull_table.hpp"
-
 #include <graticule/repartition/detail/strided.hpp>
+
+#include "pull_table.hpp"
 
 #include <mpi.h>
 

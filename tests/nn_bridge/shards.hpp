@@ -69,8 +69,10 @@ inline torch::Tensor pad_sphere(torch::Tensor const& x, Width rows, Width column
     Index at = e;
     int folds = 0;
     while (at < 0 || at >= n) {
-      if (at < 0) at = pole_on_row ? -at : -1 - at;
-      else at = pole_on_row ? 2 * (n - 1) - at : 2 * n - 1 - at;
+      if (at < 0)
+        at = pole_on_row ? -at : -1 - at;
+      else
+        at = pole_on_row ? 2 * (n - 1) - at : 2 * n - 1 - at;
       ++folds;
     }
     auto line = x.narrow(-2, at, 1);

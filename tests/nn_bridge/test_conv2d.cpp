@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "shards.hpp"
-
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
+
+#include "shards.hpp"
 
 #include <gtest/gtest.h>
 
@@ -44,8 +44,10 @@ torch::nn::Conv2dOptions torch_options(Case const& c) {
                      .dilation(c.dilation)
                      .groups(c.groups)
                      .bias(c.bias);
-  if (c.same) options.padding(torch::kSame);
-  else options.padding(torch::ExpandingArray<2>(c.padding));
+  if (c.same)
+    options.padding(torch::kSame);
+  else
+    options.padding(torch::ExpandingArray<2>(c.padding));
   if (c.mode == Mode::reflect) options.padding_mode(torch::kReflect);
   if (c.mode == Mode::replicate) options.padding_mode(torch::kReplicate);
   if (c.mode == Mode::circular) options.padding_mode(torch::kCircular);
@@ -60,7 +62,8 @@ torch::Tensor serial(Case const& c, torch::Tensor const& x, torch::Tensor const&
     Index const rows = c.dilation[0] * (c.kernel[0] - 1);
     Index const columns = c.dilation[1] * (c.kernel[1] - 1);
     namespace F = torch::nn::functional;
-    auto const padded = F::pad(x, F::PadFuncOptions({columns / 2, columns - columns / 2, rows / 2, rows - rows / 2}).mode(torch::kCircular));
+    auto const padded = F::pad(
+        x, F::PadFuncOptions({columns / 2, columns - columns / 2, rows / 2, rows - rows / 2}).mode(torch::kCircular));
     return torch::conv2d(padded, weight, bias, c.stride, at::IntArrayRef{0, 0}, c.dilation, c.groups);
   }
   if (!by_domain(c.mode)) {
@@ -84,7 +87,8 @@ Cuts output_cuts(Case const& c, std::size_t a, Cuts const& inputs, std::int64_t 
   Index const before = c.same ? total / 2 : c.padding[a];
   std::vector<Index> sizes(std::size_t(inputs.num_parts()), 0);
   for (Index o = 0; o < num_outputs; ++o)
-    ++sizes[std::size_t(inputs.part_of(std::clamp<Index>(o * c.stride[a] - before + total / 2, 0, inputs.extent() - 1)))];
+    ++sizes[std::size_t(
+        inputs.part_of(std::clamp<Index>(o * c.stride[a] - before + total / 2, 0, inputs.extent() - 1)))];
   return Cuts(sizes);
 }
 
@@ -92,12 +96,15 @@ Cuts output_cuts(Case const& c, std::size_t a, Cuts const& inputs, std::int64_t 
 void expect_serial(nn::Domain const& domain, Case const& c, std::mt19937& random, double tolerance = 1e-12,
                    torch::ScalarType type = torch::kDouble) {
   SCOPED_TRACE(to_text(c));
-  std::vector<std::int64_t> const odd_channels = by_domain(c.mode) ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{};
+  std::vector<std::int64_t> const odd_channels =
+      by_domain(c.mode) ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{};
   auto const rows = random_cuts(random, c.rows, domain.grid().extent(0));
   auto const columns = random_cuts(random, c.columns, domain.grid().extent(1));
   Part const part(domain, rows, columns);
-  auto x = random_tensor(random, c.batched ? std::vector<std::int64_t>{2, 4, c.rows, c.columns}
-                                           : std::vector<std::int64_t>{4, c.rows, c.columns}, type);
+  auto x = random_tensor(
+      random,
+      c.batched ? std::vector<std::int64_t>{2, 4, c.rows, c.columns} : std::vector<std::int64_t>{4, c.rows, c.columns},
+      type);
   nn::Conv2dOptions options(torch_options(c), by_domain(c.mode) ? nn::Padding::by_domain : nn::Padding::by_mode);
   options.odd_channels = odd_channels;
   nn::Conv2d layer(options, domain);
@@ -138,8 +145,11 @@ std::vector<nn::Domain> domains(Mode mode) {
 
 TEST(Conv2d, equals_serial_for_random_cuts_kernels_strides_dilations_and_padding_modes) {
   std::mt19937 random(17);
-  auto const pick = [&](std::int64_t lo, std::int64_t hi) { return lo + std::int64_t(random() % std::uint32_t(hi - lo + 1)); };
-  for (auto const mode : {Mode::zeros, Mode::reflect, Mode::replicate, Mode::circular, Mode::pole_face, Mode::pole_row}) {
+  auto const pick = [&](std::int64_t lo, std::int64_t hi) {
+    return lo + std::int64_t(random() % std::uint32_t(hi - lo + 1));
+  };
+  for (auto const mode :
+       {Mode::zeros, Mode::reflect, Mode::replicate, Mode::circular, Mode::pole_face, Mode::pole_row}) {
     auto const grids = domains(mode);
     for (int repeat = 0; repeat < 14; ++repeat) {
       Case c;
@@ -201,7 +211,8 @@ TEST(Conv2d, equals_serial_for_channels_last_and_expanded_cotangents) {
   layer->to(torch::kDouble);
   nn::GradientSync(*layer, {{domain.comm(), nn::Reduction::sum}}).broadcast();
   auto whole = x.clone().requires_grad_();
-  auto const expected = torch::conv2d(pad_sphere(whole, {1, 1}, {1, 1}, false, {}), layer->weight.detach(), layer->bias.detach());
+  auto const expected =
+      torch::conv2d(pad_sphere(whole, {1, 1}, {1, 1}, false, {}), layer->weight.detach(), layer->bias.detach());
   expected.sum().backward();
 
   auto shard = part.of(x).clone().contiguous(torch::MemoryFormat::ChannelsLast).requires_grad_();
@@ -346,7 +357,9 @@ TEST(Conv2d, the_same_layer_twice_and_a_layer_gone_before_backward_are_right) {
   auto const weight = layer->weight.detach().clone();
   auto const bias = layer->bias.detach().clone();
   auto whole = x.clone().requires_grad_();
-  auto const once = [&](torch::Tensor const& t) { return torch::conv2d(pad_sphere(t, {1, 1}, {1, 1}, false, {}), weight, bias); };
+  auto const once = [&](torch::Tensor const& t) {
+    return torch::conv2d(pad_sphere(t, {1, 1}, {1, 1}, false, {}), weight, bias);
+  };
   once(once(whole).tanh()).backward(cotangent);
 
   auto shard = part.of(x).clone().requires_grad_();
@@ -364,7 +377,8 @@ TEST(Conv2d, the_same_layer_twice_and_a_layer_gone_before_backward_are_right) {
 TEST(Conv2d, refuses_what_no_serial_layer_could_do) {
   auto const domain = band_domain();
   nn::Conv2d large(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 7)), domain);
-  nn::Conv2d wide(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(4).padding_mode(torch::kReflect)), domain);
+  nn::Conv2d wide(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(4).padding_mode(torch::kReflect)),
+                  domain);
   nn::Conv2d odd(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
 
   EXPECT_EQ(rule_of([&] { large(shard_of(domain, 4)); }), "KernelTooLarge");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "shards.hpp"
-
 #include <graticule/nn_bridge/halo_exchange.hpp>
+
+#include "shards.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,8 @@ TEST(HaloExchange, equals_the_serially_padded_field_forward_and_backward) {
       for (int repeat = 0; repeat < 6; ++repeat) {
         Width const rows{Index(random() % 4), Index(random() % 4)};
         Width const columns{Index(random() % 4), Index(random() % 9)};
-        Part const part(domain, random_cuts(random, 7, domain.grid().extent(0)), random_cuts(random, 8, domain.grid().extent(1)));
+        Part const part(domain, random_cuts(random, 7, domain.grid().extent(0)),
+                        random_cuts(random, 8, domain.grid().extent(1)));
         auto const x = random_tensor(random, {2, 3, 7, 8});
         auto whole = x.clone().requires_grad_();
         auto const padded = pad_sphere(whole, rows, columns, pole == Edge::pole_row, {1});
@@ -67,7 +68,8 @@ TEST(HaloExchange, equals_the_serially_padded_field_forward_and_backward) {
 TEST(HaloExchange, dot_test_is_exact_in_integers) {
   std::mt19937 random(4);
   for (auto const& domain : domains(Edge::pole_row)) {
-    Part const part(domain, random_cuts(random, 9, domain.grid().extent(0)), random_cuts(random, 6, domain.grid().extent(1)));
+    Part const part(domain, random_cuts(random, 9, domain.grid().extent(0)),
+                    random_cuts(random, 6, domain.grid().extent(1)));
     nn::HaloExchange layer(nn::HaloExchangeOptions{{2, 1}, {1, 3}, {0}}, domain);
     auto shard = part.of(random_tensor(random, {2, 9, 6}).mul(10).round()).clone().requires_grad_();
     auto const y = layer(shard);
@@ -83,7 +85,8 @@ TEST(HaloExchange, dot_test_is_exact_in_integers) {
 TEST(HaloExchange, double_backward_equals_serial) {
   std::mt19937 random(5);
   for (auto const& domain : domains(Edge::pole_face)) {
-    Part const part(domain, random_cuts(random, 5, domain.grid().extent(0)), random_cuts(random, 4, domain.grid().extent(1)));
+    Part const part(domain, random_cuts(random, 5, domain.grid().extent(0)),
+                    random_cuts(random, 4, domain.grid().extent(1)));
     auto const x = random_tensor(random, {1, 5, 4});
     auto const direction = random_tensor(random, {1, 5, 4});
     Width const width{1, 1};
@@ -103,7 +106,8 @@ TEST(HaloExchange, double_backward_equals_serial) {
 TEST(HaloExchange, moves_every_floating_type_and_leaves_its_input_alone) {
   auto const domain = domains(Edge::pole_face).front();
   Part const part(domain, balanced_cuts(6, domain.grid().extent(0)), balanced_cuts(4, domain.grid().extent(1)));
-  for (auto const type : {torch::kHalf, torch::kBFloat16, torch::kFloat, torch::kDouble, torch::kComplexFloat, torch::kComplexDouble}) {
+  for (auto const type :
+       {torch::kHalf, torch::kBFloat16, torch::kFloat, torch::kDouble, torch::kComplexFloat, torch::kComplexDouble}) {
     auto const x = torch::arange(24, torch::kFloat).view({1, 6, 4}).to(type);
     nn::HaloExchange layer(nn::HaloExchangeOptions{{1, 1}, {1, 1}, {}}, domain);
     auto shard = part.of(x).clone().requires_grad_();

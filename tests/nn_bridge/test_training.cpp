@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "shards.hpp"
-
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
+
+#include "shards.hpp"
 
 #include <gtest/gtest.h>
 
@@ -86,7 +86,8 @@ TEST(AreaWeightedLoss, refuses_bad_arguments_on_all_ranks) {
   };
 
   EXPECT_EQ(rule_of(odd_one ? torch::zeros({1, part.num_rows, 3}) : good, good), "ShapeMismatch");
-  EXPECT_EQ(rule_of(odd_one ? torch::zeros({1, 9, 4}) : good, odd_one ? torch::zeros({1, 9, 4}) : good), "WeightLength");
+  EXPECT_EQ(rule_of(odd_one ? torch::zeros({1, 9, 4}) : good, odd_one ? torch::zeros({1, 9, 4}) : good),
+            "WeightLength");
   EXPECT_EQ(rule_of(good, torch::full_like(good, std::numeric_limits<float>::quiet_NaN())), "EmptyLoss");
 }
 
@@ -165,7 +166,8 @@ TEST(Training, loss_and_parameters_follow_the_serial_run) {
   auto const cuts = test::random_cuts(random, 7, world.grid().extent(0));
   auto const losses = [&](nn::Domain const& domain, Cuts const& rows) {
     Part const part(domain, rows, Cuts{6});
-    nn::Conv2d layer(nn::Conv2dOptions(torch::nn::Conv2dOptions(1, 1, 3).padding(1).bias(false), nn::Padding::by_domain), domain);
+    nn::Conv2d layer(
+        nn::Conv2dOptions(torch::nn::Conv2dOptions(1, 1, 3).padding(1).bias(false), nn::Padding::by_domain), domain);
     layer->to(torch::kDouble);
     {
       torch::NoGradGuard const no_grad;
@@ -189,7 +191,8 @@ TEST(Training, loss_and_parameters_follow_the_serial_run) {
   auto const found = losses(world, cuts);
   auto const expected = losses(alone, Cuts{7});
 
-  for (std::size_t step = 0; step < expected.size(); ++step) EXPECT_NEAR(found[step] / expected[step], 1, 1e-12) << "step " << step;
+  for (std::size_t step = 0; step < expected.size(); ++step)
+    EXPECT_NEAR(found[step] / expected[step], 1, 1e-12) << "step " << step;
   EXPECT_LT(found.back(), 0.9 * found.front());
 }
 

@@ -21,8 +21,7 @@ enum class Fault {
 /// Example: `Error("CutsMismatch", "cuts of axis 0 sum to 240, the global box has 241 rows")`.
 class Error : public std::runtime_error {
  public:
-  Error(std::string_view rule, std::string_view given,
-        std::source_location where = std::source_location::current());
+  Error(std::string_view rule, std::string_view given, std::source_location where = std::source_location::current());
   Error(Fault fault, std::string_view rule, std::string_view given,
         std::source_location where = std::source_location::current());
 

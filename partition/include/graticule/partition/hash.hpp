@@ -29,7 +29,7 @@ class Hash {
   }
   /// Adds each element of a range of integers or floating-point numbers, and their count.
   template <class Range>
-    requires requires(Range const& r) { r.begin(); }
+  requires requires(Range const& r) { r.begin(); }
   Hash& add(Range const& values) noexcept {
     std::uint64_t count = 0;
     for (auto const& value : values) {

@@ -49,22 +49,37 @@ struct FieldView {
 template <class T>
 [[nodiscard]] constexpr DType dtype_of() noexcept {
   using V = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<V, std::uint8_t> || std::is_same_v<V, bool>) return DType::u8;
-  else if constexpr (std::is_same_v<V, std::int8_t>) return DType::i8;
-  else if constexpr (std::is_same_v<V, std::int16_t>) return DType::i16;
-  else if constexpr (std::is_same_v<V, std::int32_t>) return DType::i32;
-  else if constexpr (std::is_integral_v<V> && std::is_signed_v<V> && sizeof(V) == 8) return DType::i64;
-  else if constexpr (std::is_same_v<V, float>) return DType::f32;
-  else if constexpr (std::is_same_v<V, double>) return DType::f64;
-  else if constexpr (std::is_same_v<V, std::complex<float>>) return DType::c64;
-  else if constexpr (std::is_same_v<V, std::complex<double>>) return DType::c128;
-  else static_assert(sizeof(V) == 0, "fields of this type are not supported");
+  if constexpr (std::is_same_v<V, std::uint8_t> || std::is_same_v<V, bool>)
+    return DType::u8;
+  else if constexpr (std::is_same_v<V, std::int8_t>)
+    return DType::i8;
+  else if constexpr (std::is_same_v<V, std::int16_t>)
+    return DType::i16;
+  else if constexpr (std::is_same_v<V, std::int32_t>)
+    return DType::i32;
+  else if constexpr (std::is_integral_v<V> && std::is_signed_v<V> && sizeof(V) == 8)
+    return DType::i64;
+  else if constexpr (std::is_same_v<V, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<V, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<V, std::complex<float>>)
+    return DType::c64;
+  else if constexpr (std::is_same_v<V, std::complex<double>>)
+    return DType::c128;
+  else
+    static_assert(sizeof(V) == 0, "fields of this type are not supported");
 }
 
 /// View of dense host memory, last axis contiguous. The grid axes are the last `num_grid_axes` memory axes.
 template <class T>
 [[nodiscard]] FieldView field_view(T* data, Indices const& extents, int num_grid_axes) {
-  FieldView view{const_cast<void*>(static_cast<void const*>(data)), dtype_of<T>(), extents, row_major_strides(extents), {}, MemorySpace::host};
+  FieldView view{const_cast<void*>(static_cast<void const*>(data)),
+                 dtype_of<T>(),
+                 extents,
+                 row_major_strides(extents),
+                 {},
+                 MemorySpace::host};
   for (int a = 0; a < num_grid_axes; ++a) view.grid_axes.push_back(extents.size() - num_grid_axes + a);
   return view;
 }
@@ -72,7 +87,8 @@ template <class T>
 /// View of host memory with any strides (in elements).
 template <class T>
 [[nodiscard]] FieldView field_view(T* data, Indices const& extents, Indices const& strides, Indices const& grid_axes) {
-  return {const_cast<void*>(static_cast<void const*>(data)), dtype_of<T>(), extents, strides, grid_axes, MemorySpace::host};
+  return {
+      const_cast<void*>(static_cast<void const*>(data)), dtype_of<T>(), extents, strides, grid_axes, MemorySpace::host};
 }
 
 }  // namespace graticule

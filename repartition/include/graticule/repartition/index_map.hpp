@@ -22,10 +22,10 @@ using AxisMaps = std::array<AxisMap, max_ndim>;
 
 /// A part of a needed box whose cells all come from the source by one affine map, or all from a constant.
 struct Piece {
-  Box box;               ///< in needed (extended) coordinates
-  AxisMaps maps{};       ///< entries `[0, box.ndim())`
+  Box box;                 ///< in needed (extended) coordinates
+  AxisMaps maps{};         ///< entries `[0, box.ndim())`
   bool odd_folds = false;  ///< crossed an odd number of folds: fields of odd parity change sign
-  bool filled = false;   ///< no source; cells become `fill`
+  bool filled = false;     ///< no source; cells become `fill`
   double fill = 0;
 };
 

@@ -28,10 +28,10 @@ enum class Parity : std::uint8_t { even, odd };
 
 /// All that a plan is made of; see `PullPlan`.
 struct PullDescription {
-  Layout source;                 ///< who owns which cell; the same on all ranks
-  Box source_box;                ///< what the source fields of this rank cover; contains its owned box
-  std::vector<Target> targets;   ///< of this rank; the same number on all ranks
-  IndexMap map;                  ///< needed coordinates to source coordinates; the same on all ranks
+  Layout source;                  ///< who owns which cell; the same on all ranks
+  Box source_box;                 ///< what the source fields of this rank cover; contains its owned box
+  std::vector<Target> targets;    ///< of this rank; the same number on all ranks
+  IndexMap map;                   ///< needed coordinates to source coordinates; the same on all ranks
   std::uint64_t fingerprint = 0;  ///< of what else is the same on all ranks (widths, rules)
   AfterAdjoint after_adjoint = AfterAdjoint::keep;
 };

@@ -32,8 +32,9 @@ struct StridedTask {
 
 /// The task for `extents` elements; strides are in elements and may be negative, or 0 in `from`, or 0 in `to` for sums.
 /// `to` and `from` point at the element with index 0 on every axis. Axes of extent 1 are dropped, adjacent axes merged.
-[[nodiscard]] StridedTask make_strided(StridedOp op, DType dtype, Indices const& extents, void* to, Indices const& to_strides,
-                                       void const* from, Indices const& from_strides, double value = 0);
+[[nodiscard]] StridedTask make_strided(StridedOp op, DType dtype, Indices const& extents, void* to,
+                                       Indices const& to_strides, void const* from, Indices const& from_strides,
+                                       double value = 0);
 
 /// Runs tasks on host memory in the order given, rows of one task in parallel. Returns when all are done.
 /// A contiguous run is copied as memory.
@@ -44,8 +45,10 @@ void run_strided_host(std::span<StridedTask const> tasks);
 void run_strided_device(std::span<StridedTask const> tasks);
 
 inline void run_strided(std::span<StridedTask const> tasks, MemorySpace space) {
-  if (space == MemorySpace::host) run_strided_host(tasks);
-  else run_strided_device(tasks);
+  if (space == MemorySpace::host)
+    run_strided_host(tasks);
+  else
+    run_strided_device(tasks);
 }
 
 }  // namespace graticule::detail
