@@ -72,7 +72,8 @@ Padded with_halo(Comm const& comm, Cells const& cells, Field const& field) {
   std::array<Index, 1> most{num_samples};
   comm.max(std::span<Index>(most));
   Padded padded{{}, local.extent(0), local.extent(1)};
-  padded.values.assign(static_cast<std::size_t>(most[0] * padded.rows * padded.columns), std::numeric_limits<double>::quiet_NaN());
+  padded.values.assign(static_cast<std::size_t>(most[0] * padded.rows * padded.columns),
+                       std::numeric_limits<double>::quiet_NaN());
   for (Index s = 0; s < num_samples; ++s)
     for (Index i = 0; i < owned_rows; ++i)
       std::copy_n(field.values.data() + s * cells.per_sample() + i * owned_columns, owned_columns,
@@ -87,14 +88,16 @@ double quotient(double difference, double distance) { return distance == 0 ? 0 :
 
 }  // namespace
 
-Scaling measure_scaling(Comm const& comm, Cells const& cells, Field const& field, Index num_levels, Index num_training) {
+Scaling measure_scaling(Comm const& comm, Cells const& cells, Field const& field, Index num_levels,
+                        Index num_training) {
   auto const levels = std::size_t(num_levels);
   Scaling scaling{std::vector<double>(levels, 0.0), std::vector<double>(levels, 1.0)};
   if (field.info.parity == Parity::even) scaling.mean = measure_mean(comm, cells, field, num_levels, num_training);
-  LevelSums const squares = sum_levels(comm, cells, field, num_levels, num_training, [&](double value, std::size_t level) {
-    double const anomaly = value - scaling.mean[level];
-    return anomaly * anomaly;
-  });
+  LevelSums const squares =
+      sum_levels(comm, cells, field, num_levels, num_training, [&](double value, std::size_t level) {
+        double const anomaly = value - scaling.mean[level];
+        return anomaly * anomaly;
+      });
   for (std::size_t level = 0; level < levels; ++level) {
     double const deviation = std::sqrt(squares.weighted[level] / squares.weight[level]);
     // What is left of a constant field is rounding.
@@ -126,11 +129,15 @@ Channel normalised(Field const& field, Scaling const& scaling, Index cells_per_s
 std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInfo const& info) {
   std::vector<Feature> features;
   for (std::string const& name : names) {
-    if (name == "value") features.push_back(Feature::value);
-    else if (name == "east") features.push_back(Feature::east);
-    else if (name == "north") features.push_back(Feature::north);
+    if (name == "value")
+      features.push_back(Feature::value);
+    else if (name == "east")
+      features.push_back(Feature::east);
+    else if (name == "north")
+      features.push_back(Feature::north);
     else if (name != "auto" || names.size() > 1)
-      throw Error(Fault::usage, "UnknownFeature", "--features takes auto, or a list of value, east and north, not '" + name + "'");
+      throw Error(Fault::usage, "UnknownFeature",
+                  "--features takes auto, or a list of value, east and north, not '" + name + "'");
   }
   if (!features.empty()) return features;
   if (info.is_potential) return {Feature::east, Feature::north};
@@ -157,15 +164,16 @@ Field derivative(Comm const& comm, Cells const& cells, Field const& field, Featu
       double const* const here = padded.row(s, i + 1) + 1;
       double const* const below = padded.row(s, i + 2) + 1;
       double const cosine = std::max(std::cos(grid.latitudes[std::size_t(row)] * radians), smallest_cosine);
-      double const north = (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
+      double const north =
+          (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
       for (Index j = 0; j < cells.box.extent(1); ++j) {
         if (which == Feature::north) {
           result.values[out++] = quotient(below[j] - above[j], north);
           continue;
         }
         Index const column = cells.box.lo(1) + j;
-        double const east = (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians * cosine *
-                            earth_radius_m;
+        double const east = (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians *
+                            cosine * earth_radius_m;
         result.values[out++] = quotient(here[j + 1] - here[j - 1], east);
       }
     }
@@ -174,7 +182,8 @@ Field derivative(Comm const& comm, Cells const& cells, Field const& field, Featu
 
 std::vector<double> static_rows(std::string const& name, Grid const& grid) {
   double (*function)(double) = nullptr;
-  if (name == "coriolis") function = [](double latitude) { return 2 * earth_rotation_per_s * std::sin(latitude * radians); };
+  if (name == "coriolis")
+    function = [](double latitude) { return 2 * earth_rotation_per_s * std::sin(latitude * radians); };
   if (name == "sin_latitude") function = [](double latitude) { return std::sin(latitude * radians); };
   if (name == "cos_latitude") function = [](double latitude) { return std::cos(latitude * radians); };
   if (function == nullptr)

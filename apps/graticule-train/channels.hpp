@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "fields.hpp"
-
 #include <graticule/partition/comm.hpp>
+
+#include "fields.hpp"
 
 #include <cstdint>
 #include <span>

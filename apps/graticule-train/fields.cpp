@@ -11,7 +11,8 @@ SampleAxes sample_axes(Variable const& variable, HorizontalAxes const& axes) {
   SampleAxes samples;
   for (int a = 0; a < variable.ndim(); ++a) {
     if (a == axes.latitude || a == axes.longitude) continue;
-    std::string name = std::size_t(a) < variable.dimensions.size() ? variable.dimensions[std::size_t(a)] : std::string();
+    std::string name =
+        std::size_t(a) < variable.dimensions.size() ? variable.dimensions[std::size_t(a)] : std::string();
     samples.dimensions.push_back(name.empty() ? "axis" + std::to_string(a) : name);
     samples.extents.push_back(variable.extents[a]);
   }
@@ -25,7 +26,8 @@ std::vector<double> horizontal_coordinate(FieldFile const& file, Variable const&
 void read_sample_coordinates(FieldFile const& file, SampleAxes& samples) {
   for (std::string const& name : samples.dimensions) {
     Variable const* const coordinate = file.contents().coordinate(name);
-    bool const is_readable = coordinate != nullptr && coordinate->refusal.empty() && coordinate->type != ValueType::text;
+    bool const is_readable =
+        coordinate != nullptr && coordinate->refusal.empty() && coordinate->type != ValueType::text;
     samples.coordinates.push_back(is_readable ? file.coordinate(name) : std::vector<double>());
     samples.units.push_back(is_readable ? coordinate->text("units") : std::string());
   }
@@ -49,8 +51,8 @@ FieldTable::FieldTable(Comm const& comm, std::filesystem::path const& path, std:
       samples_ = std::move(samples);
       grid_ = make_grid(horizontal_coordinate(file_, variable, axes.latitude),
                         horizontal_coordinate(file_, variable, axes.longitude));
-    } else if (latitude != latitude_name_ || longitude != longitude_name_ || samples.dimensions != samples_.dimensions ||
-               samples.extents != samples_.extents) {
+    } else if (latitude != latitude_name_ || longitude != longitude_name_ ||
+               samples.dimensions != samples_.dimensions || samples.extents != samples_.extents) {
       throw Error(Fault::input, "SampleMismatch",
                   to_string(variable) + " and " + to_string(file_.variable(names.front())) +
                       " have different dimensions; inputs and targets need the same ones");

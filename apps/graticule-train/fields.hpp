@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "grid.hpp"
-#include "samples.hpp"
-
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
+
+#include "grid.hpp"
+#include "samples.hpp"
 
 #include <string>
 #include <vector>

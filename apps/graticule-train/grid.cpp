@@ -26,8 +26,8 @@ void require_monotonic(std::vector<double> const& values, char const* rule, char
     if (i < 2) continue;
     if ((values[i] > values[i - 1]) != (values[1] > values[0]) || values[i] == values[i - 1])
       throw Error(Fault::input, rule,
-                  std::string(what) + " neither rise nor fall throughout: " + degrees(values[i - 1]) + " is followed by " +
-                      degrees(values[i]));
+                  std::string(what) + " neither rise nor fall throughout: " + degrees(values[i - 1]) +
+                      " is followed by " + degrees(values[i]));
   }
   if (values.size() > 1 && values[0] == values[1])
     throw Error(Fault::input, rule, std::string(what) + " repeat " + degrees(values[0]));
@@ -85,9 +85,10 @@ Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes) {
   grid.boundary.axes[0].upper = edge_of_row(grid.latitudes[last], spacing_at(grid.latitudes, last, last - 1));
   bool const crosses = grid.boundary.axes[0].lower != Edge::replicate || grid.boundary.axes[0].upper != Edge::replicate;
   if (crosses && grid.num_columns() % 2 != 0)
-    throw Error(Fault::input, "OddLongitudeFold",
-                "the grid reaches a pole with " + std::to_string(grid.num_columns()) +
-                    " longitudes; crossing the pole leads to the meridian 180 degrees away, which needs an even number");
+    throw Error(
+        Fault::input, "OddLongitudeFold",
+        "the grid reaches a pole with " + std::to_string(grid.num_columns()) +
+            " longitudes; crossing the pole leads to the meridian 180 degrees away, which needs an even number");
   return grid;
 }
 
@@ -129,8 +130,9 @@ std::string describe_edges(Grid const& grid) {
     }
   };
   AxisBoundary const& latitude = grid.boundary.axes[0];
-  std::string text = latitude.lower == latitude.upper ? "first and last row: " + row(latitude.lower)
-                                                      : "first row: " + row(latitude.lower) + ", last row: " + row(latitude.upper);
+  std::string text = latitude.lower == latitude.upper
+                         ? "first and last row: " + row(latitude.lower)
+                         : "first row: " + row(latitude.lower) + ", last row: " + row(latitude.upper);
   return text + (grid.is_periodic() ? "; longitude periodic" : "; longitude not periodic, edges repeated");
 }
 

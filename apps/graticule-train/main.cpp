@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/app/driver.hpp>
+#include <graticule/app/output_file.hpp>
+
 #include "options.hpp"
 #include "outputs.hpp"
 #include "prediction_file.hpp"
 #include "verify.hpp"
 
-#include <graticule/app/driver.hpp>
-#include <graticule/app/output_file.hpp>
-
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <optional>
+#include <thread>
 
 namespace graticule::train {
 namespace {
@@ -18,11 +20,11 @@ namespace {
 std::string describe_start(RunResult const& result) {
   std::string channels;
   for (std::string const& name : result.channels) channels += (channels.empty() ? "" : ", ") + name;
-  std::string text = fmt::format("{} x {} cells, {} samples: {} train", result.grid.num_rows(), result.grid.num_columns(),
-                                 result.samples.num_samples(), result.num_training);
+  std::string text = fmt::format("{} x {} cells, {} samples: {} train", result.grid.num_rows(),
+                                 result.grid.num_columns(), result.samples.num_samples(), result.num_training);
   if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
-  return text + fmt::format(", {} validate; input channels {}; {}", result.samples.num_samples() - result.num_training, channels,
-                            describe_edges(result.grid));
+  return text + fmt::format(", {} validate; input channels {}; {}", result.samples.num_samples() - result.num_training,
+                            channels, describe_edges(result.grid));
 }
 
 /// Shows each step's loss and the samples per second so far.
@@ -67,21 +69,23 @@ void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder))
-      throw Error(Fault::usage, "BadOutputFolder", "--output " + folder.string() + " cannot be made: " + error.message());
+      throw Error(Fault::usage, "BadOutputFolder",
+                  "--output " + folder.string() + " cannot be made: " + error.message());
   });
 }
 
 void log_skill(RunResult const& result) {
   if (result.num_training == result.samples.num_samples()) return;
   for (TargetResult const& target : result.targets)
-    spdlog::info("{}: validation rmse {:.4g}, climatology rmse {:.4g} {}, skill = 1 - rmse/climatology = {:.3f}", target.info.name,
-                 target.validation.rmse, target.validation.climatology_rmse, target.info.units, target.validation.skill());
+    spdlog::info("{}: validation rmse {:.4g}, climatology rmse {:.4g} {}, skill = 1 - rmse/climatology = {:.3f}",
+                 target.info.name, target.validation.rmse, target.validation.climatology_rmse, target.info.units,
+                 target.validation.skill());
 }
 
 /// Everything but the report. Collective.
 void write_outputs(app::Context& context, Options const& options, RunResult const& result) {
   auto const phase = context.report.phase("write");
-    write_predictions(context.comm, result, options.run, options.output / "prediction.nc");
+  write_predictions(context.comm, result, options.run, options.output / "prediction.nc");
   MapPicture const picture = picture_of(context.comm, result, options.run);
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;
@@ -101,8 +105,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   data["samples"] = {{"training", result.num_training},
                      {"mirrored", result.num_mirrored},
                      {"validation", result.samples.num_samples() - result.num_training}};
-  data["input_channels"] = result.channels;
-  data["num_parameters"] = result.network.num_parameters;
+  data["network"] = network_report(result, options.run.network);
   data["loss"] = result.network.losses;
   data["validation"] = validation_report(result);
 }
@@ -115,6 +118,10 @@ void write_report(app::Context& context, Options const& options) {
 
 Comparison verify(app::Context& context, Options const& options, RunResult const& result) {
   auto const phase = context.report.phase("verify");
+  // The other ranks sleep, so their cores are free for rank 0 as far as it may use them.
+  int const usable = std::max(1, int(std::thread::hardware_concurrency()));
+  use_torch_threads(
+      std::clamp(context.num_threads * context.comm.num_node_ranks(), 1, std::max(usable, context.num_threads)));
   TrainingDisplay display(context, "verify on one rank");
   display.start(result, options.run.network, Index(result.network.losses.size()));
   return repeat_on_one_rank(context.comm, options.run, result.network,
@@ -126,15 +133,15 @@ int run(app::Context& context, Options& options) {
   make_output_folder(context.comm, options.output);
 
   TrainingDisplay display(context, "train");
-  RunResult const result = run_training(
-      context.comm, options.run,
-      {.on_start =
-           [&](RunResult const& started, Index num_steps) {
-             spdlog::info("{}", describe_start(started));
-             spdlog::info("{}; {} threads a rank", to_string(started.layout), context.num_threads);
-             display.start(started, options.run.network, num_steps);
-           },
-       .on_step = [&](Index step, double loss) { display.step(step, loss); }});
+  RunResult const result =
+      run_training(context.comm, options.run,
+                   {.on_start =
+                        [&](RunResult const& started, Index num_steps) {
+                          spdlog::info("{}", describe_start(started));
+                          spdlog::info("{}; {} threads a rank", to_string(started.layout), context.num_threads);
+                          display.start(started, options.run.network, num_steps);
+                        },
+                    .on_step = [&](Index step, double loss) { display.step(step, loss); }});
   display.end();
   log_skill(result);
   write_outputs(context, options, result);
@@ -161,11 +168,12 @@ int run(app::Context& context, Options& options) {
 int main(int argc, char** argv) {
   using namespace graticule;
   train::Options options;
-  return app::run_driver(argc, argv,
-                         {.name = "graticule-train",
-                          .description = "Learns target fields from input fields with a network sharded over the ranks.",
-                          .declare = [&](CLI::App& app) { train::declare_options(app, options); },
-                          .run = [&](app::Context& context) { return train::run(context, options); },
-                          .torch_version = train::torch_version(),
-                          .set_threads = train::use_torch_threads});
+  return app::run_driver(
+      argc, argv,
+      {.name = "graticule-train",
+       .description = "Learns target fields from input fields with a network sharded over the ranks.",
+       .declare = [&](CLI::App& app) { train::declare_options(app, options); },
+       .run = [&](app::Context& context) { return train::run(context, options); },
+       .torch_version = train::torch_version(),
+       .set_threads = train::use_torch_threads});
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "map_picture.hpp"
 
-#include "colours.hpp"
-
 #include <graticule/partition/error.hpp>
+
+#include "colours.hpp"
 
 #include <cairo.h>
 
@@ -267,7 +267,8 @@ class Painter {
     paint_ticks(panel, labels);
     ink(0.25);
     cairo_set_line_width(context_.get(), 1);
-    cairo_rectangle(context_.get(), panel.x + 0.5, std::floor(panel.y) + 0.5, panel.width - 1, std::floor(panel.height) - 1);
+    cairo_rectangle(context_.get(), panel.x + 0.5, std::floor(panel.y) + 0.5, panel.width - 1,
+                    std::floor(panel.height) - 1);
     cairo_stroke(context_.get());
   }
 
@@ -374,7 +375,8 @@ class Painter {
     double const longitude_step = tick_step(projection_.east - projection_.west);
     for (double longitude = std::ceil(projection_.west / longitude_step - 1e-6) * longitude_step;
          longitude <= projection_.east + 1e-6; longitude += longitude_step) {
-      double const x = std::clamp(std::round(projection_.x(longitude, panel)), panel.x, panel.x + panel.width - 1) + 0.5;
+      double const x =
+          std::clamp(std::round(projection_.x(longitude, panel)), panel.x, panel.x + panel.width - 1) + 0.5;
       double const bottom = std::floor(panel.y) + std::floor(panel.height);
       ink(0.25);
       line(x, bottom, x, bottom + 5);
@@ -400,8 +402,9 @@ class Painter {
 
     double const step = bar_step(range.high - range.low);
     for (double value = std::ceil(range.low / step - 1e-9) * step; value <= range.high + 1e-9 * step; value += step) {
-      double const y = std::clamp(std::round(top + (range.high - value) / (range.high - range.low) * (bottom - top)), top,
-                                  bottom - 1) + 0.5;
+      double const y = std::clamp(std::round(top + (range.high - value) / (range.high - range.low) * (bottom - top)),
+                                  top, bottom - 1) +
+                       0.5;
       ink(0.25);
       line(body.x + body.width, y, body.x + body.width + 4, y);
       text(number(value), body.x + body.width + 8, y + 4.5, 13, Align::left);

@@ -21,10 +21,10 @@ struct MapRow {
 struct MapPicture {
   std::string title;
   std::string subtitle;
-  std::vector<double> latitudes;   ///< degrees north of the rows, monotonic either way
-  std::vector<double> longitudes;  ///< degrees east of the columns, monotonic either way
-  std::vector<double> row_weights; ///< area of a cell of each row, for the rmse in the headings
-  Layout layout;                   ///< whose boxes are outlined
+  std::vector<double> latitudes;    ///< degrees north of the rows, monotonic either way
+  std::vector<double> longitudes;   ///< degrees east of the columns, monotonic either way
+  std::vector<double> row_weights;  ///< area of a cell of each row, for the rmse in the headings
+  Layout layout;                    ///< whose boxes are outlined
   std::vector<MapRow> rows;
 };
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "network.hpp"
 
-#include "model.hpp"
-
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 
-#include <torch/torch.h>
+#include "model.hpp"
 
 #include <ATen/Parallel.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,9 +16,7 @@
 namespace graticule::train {
 namespace {
 
-torch::Dtype dtype_of(Precision precision) {
-  return precision == Precision::f64 ? torch::kFloat64 : torch::kFloat32;
-}
+torch::Dtype dtype_of(Precision precision) { return precision == Precision::f64 ? torch::kFloat64 : torch::kFloat32; }
 
 /// [samples, channels, rows, columns] of the channels' values.
 torch::Tensor stacked(std::vector<Channel> const& channels, TrainingData const& data, torch::Dtype dtype) {
@@ -64,7 +61,8 @@ std::vector<std::vector<double>> predictions(ConvNet& net, torch::Tensor const& 
   std::vector<std::vector<double>> result(data.targets.size());
   for (std::int64_t first = 0; first < data.num_predicted; first += batch) {
     torch::Tensor const output =
-        net(inputs.narrow(0, first, std::min<std::int64_t>(batch, data.num_predicted - first)), statics).to(torch::kFloat64);
+        net(inputs.narrow(0, first, std::min<std::int64_t>(batch, data.num_predicted - first)), statics)
+            .to(torch::kFloat64);
     for (std::size_t t = 0; t < result.size(); ++t) {
       torch::Tensor const values = output.select(1, std::int64_t(t)).contiguous();
       result[t].insert(result[t].end(), values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
@@ -109,11 +107,13 @@ TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary
     for (Index first = 0; first < num_training; first += settings.batch) {
       auto const step = Index(trained.losses.size());
       auto const last = std::min(first + settings.batch, num_training);
-      torch::Tensor const samples = torch::tensor(std::vector<std::int64_t>(order.begin() + first, order.begin() + last));
+      torch::Tensor const samples =
+          torch::tensor(std::vector<std::int64_t>(order.begin() + first, order.begin() + last));
       auto& group = static_cast<torch::optim::AdamOptions&>(optimizer.param_groups().front().options());
       group.lr(settings.learning_rate * learning_rate_factor(step, steps));
       optimizer.zero_grad();
-      torch::Tensor const loss = loss_of(net(inputs.index_select(0, samples), statics), targets.index_select(0, samples));
+      torch::Tensor const loss =
+          loss_of(net(inputs.index_select(0, samples), statics), targets.index_select(0, samples));
       loss.backward();
       sync.reduce();
       optimizer.step();
@@ -127,8 +127,8 @@ TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary
   trained.predictions = predictions(net, inputs, statics, settings.batch, data);
   for (auto const& item : net->named_parameters()) {
     torch::Tensor const values = item.value().detach().to(torch::kFloat64).contiguous();
-    trained.parameters.emplace_back(item.key(),
-                                    std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel()));
+    trained.parameters.emplace_back(
+        item.key(), std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel()));
     trained.num_parameters += values.numel();
   }
   return trained;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "channels.hpp"
-
 #include <graticule/partition/comm.hpp>
+
+#include "channels.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -30,13 +30,13 @@ struct NetworkSettings {
 /// One rank's part of what the network learns from; all values normalised.
 struct TrainingData {
   Index num_samples = 0;
-  Index num_predicted = 0;        ///< the first ones
-  std::vector<Index> training;    ///< numbers of the samples that train
-  Index num_rows = 0;      ///< of this rank
+  Index num_predicted = 0;      ///< the first ones
+  std::vector<Index> training;  ///< numbers of the samples that train
+  Index num_rows = 0;           ///< of this rank
   Index num_columns = 0;
-  std::vector<Channel> inputs;   ///< no missing values
-  std::vector<Channel> statics;  ///< one sample each
-  std::vector<Channel> targets;  ///< missing values are NaN
+  std::vector<Channel> inputs;      ///< no missing values
+  std::vector<Channel> statics;     ///< one sample each
+  std::vector<Channel> targets;     ///< missing values are NaN
   std::vector<double> row_weights;  ///< of this rank's rows
 };
 

@@ -12,8 +12,7 @@ namespace {
 void drop_none(std::vector<std::string>& names, char const* option) {
   auto const none = std::find(names.begin(), names.end(), "none");
   if (none == names.end()) return;
-  if (names.size() > 1)
-    throw Error(Fault::usage, "BadOption", std::string(option) + ": 'none' stands alone");
+  if (names.size() > 1) throw Error(Fault::usage, "BadOption", std::string(option) + ": 'none' stands alone");
   names.clear();
 }
 
@@ -36,7 +35,7 @@ CLI::Validator const positive_number(
     [](std::string& text) -> std::string {
       double value = 0;
       return CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value > 0 ? std::string()
-                                                                                        : "must be a number above 0";
+                                                                                         : "must be a number above 0";
     },
     "> 0");
 
@@ -44,7 +43,7 @@ CLI::Validator const fraction(
     [](std::string& text) -> std::string {
       double value = 0;
       return CLI::detail::lexical_cast(text, value) && value > 0 && value <= 1 ? std::string()
-                                                                             : "must be above 0 and at most 1";
+                                                                               : "must be above 0 and at most 1";
     },
     "(0, 1]");
 
@@ -56,15 +55,22 @@ void declare_options(CLI::App& app, Options& options) {
   constexpr Index many = 1'000'000;
 
   app.add_option("--input", run.input, "netCDF-4 or HDF5 file with the fields")->required()->group("Data");
-  app.add_option("--inputs", run.inputs, "Fields that the network is given")->delimiter(',')->capture_default_str()->group("Data");
-  app.add_option("--targets", run.targets, "Fields that it learns")->delimiter(',')->capture_default_str()->group("Data");
+  app.add_option("--inputs", run.inputs, "Fields that the network is given")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--targets", run.targets, "Fields that it learns")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->group("Data");
   app.add_option("--static", run.statics, "Functions of place: coriolis, sin_latitude, cos_latitude; or none")
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--features", run.features,
-                 "What the network sees of each input: value, east, north (derivatives); auto takes the derivatives alone "
-                 "for a potential and all three otherwise")
+  app.add_option(
+         "--features", run.features,
+         "What the network sees of each input: value, east, north (derivatives); auto takes the derivatives alone "
+         "for a potential and all three otherwise")
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
@@ -78,26 +84,43 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
 
-  app.add_option("--model", "The network")
-      ->check(CLI::IsMember({"convnet"}))
-      ->default_str("convnet")
+  app.add_option("--model", "The network")->check(CLI::IsMember({"convnet"}))->default_str("convnet")->group("Network");
+  app.add_option("--channels", net.channels, "Channels of its hidden layers")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str()
       ->group("Network");
-  app.add_option("--channels", net.channels, "Channels of its hidden layers")->check(CLI::Range(Index(1), many))->capture_default_str()->group("Network");
-  app.add_option("--blocks", net.blocks, "Residual blocks")->check(CLI::Range(Index(0), many))->capture_default_str()->group("Network");
-  app.add_option("--kernel", net.kernel, "Width of its convolutions in cells")->check(odd_kernel)->capture_default_str()->group("Network");
+  app.add_option("--blocks", net.blocks, "Residual blocks")
+      ->check(CLI::Range(Index(0), many))
+      ->capture_default_str()
+      ->group("Network");
+  app.add_option("--kernel", net.kernel, "Width of its convolutions in cells")
+      ->check(odd_kernel)
+      ->capture_default_str()
+      ->group("Network");
 
-  app.add_option("--epochs", net.epochs, "Passes over the training samples")->check(CLI::Range(Index(1), many))->capture_default_str()->group("Training");
-  app.add_option("--batch", net.batch, "Samples per optimizer step")->check(CLI::Range(Index(1), many))->capture_default_str()->group("Training");
-  app.add_option("--lr", net.learning_rate, "Highest learning rate of Adam; it rises over the first twentieth of the steps and falls to 0")
+  app.add_option("--epochs", net.epochs, "Passes over the training samples")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--batch", net.batch, "Samples per optimizer step")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--lr", net.learning_rate,
+                 "Highest learning rate of Adam; it rises over the first twentieth of the steps and falls to 0")
       ->check(positive_number)
       ->capture_default_str()
       ->group("Training");
-  app.add_option("--seed", net.seed, "Names the first weights and the order of samples")->capture_default_str()->group("Training");
+  app.add_option("--seed", net.seed, "Names the first weights and the order of samples")
+      ->capture_default_str()
+      ->group("Training");
   app.add_option("--dtype", net.precision, "Precision of the network: f32 or f64")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Precision>{{"f32", Precision::f32}, {"f64", Precision::f64}}))
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Precision>{{"f32", Precision::f32}, {"f64", Precision::f64}}))
       ->default_str("f32")
       ->group("Training");
-  app.add_flag("--verify", options.verify, "Repeat the training on one rank and compare every loss; exit 4 when they differ")
+  app.add_flag("--verify", options.verify,
+               "Repeat the training on one rank and compare every loss; exit 4 when they differ")
       ->group("Training");
 
   app.add_option("--partition", run.partition.partition, "Ranks over latitude x longitude, such as 4x1, or auto")

@@ -65,19 +65,20 @@ MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings con
   bool const validates = result.num_training < result.samples.num_samples();
   Index const sample = validates ? result.num_training : 0;
   ProcessGrid const& grid = *result.layout.grid();
-  std::string const ranks = comm.num_ranks() == 1 ? "1 rank"
-                                                  : std::to_string(comm.num_ranks()) + " ranks (" + std::to_string(grid.extent(0)) +
-                                                        " x " + std::to_string(grid.extent(1)) + ")";
-  MapPicture picture{
-      joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
-      std::string(validates ? "validation" : "training") + " sample: " + result.samples.describe(sample) + "; " +
-          std::to_string(result.network.num_parameters) + " parameters, " + std::to_string(result.network.losses.size()) +
-          " steps; " + settings.input.filename().string(),
-      result.grid.latitudes,
-      result.grid.longitudes,
-      result.row_weights,
-      result.layout,
-      {}};
+  std::string const ranks = comm.num_ranks() == 1
+                                ? "1 rank"
+                                : std::to_string(comm.num_ranks()) + " ranks (" + std::to_string(grid.extent(0)) +
+                                      " x " + std::to_string(grid.extent(1)) + ")";
+  MapPicture picture{joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
+                     std::string(validates ? "validation" : "training") +
+                         " sample: " + result.samples.describe(sample) + "; " +
+                         std::to_string(result.network.num_parameters) + " parameters, " +
+                         std::to_string(result.network.losses.size()) + " steps; " + settings.input.filename().string(),
+                     result.grid.latitudes,
+                     result.grid.longitudes,
+                     result.row_weights,
+                     result.layout,
+                     {}};
   Index const cells = result.layout.owned(comm.rank()).num_cells();
   for (TargetResult const& target : result.targets)
     picture.rows.push_back({target.info.name, target.info.units,
@@ -94,14 +95,29 @@ nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& resul
     counts = HaloPlan(comm, result.layout, {{width, width}, {width, width}}, result.grid.boundary).counts();
   auto const cell_bytes = double(net.batch) * (net.precision == Precision::f64 ? 8 : 4);
   // Stem and blocks forward; backward the blocks alone, because nothing asks for gradients of the fields.
-  double const messages = double(counts.num_send_peers) * double(1 + net.blocks) +
-                          double(counts.num_receive_peers) * double(net.blocks);
-  double const bytes = cell_bytes * (double(counts.send_cells) * double(Index(result.channels.size()) + net.blocks * net.channels) +
-                                     double(counts.receive_cells) * double(net.blocks * net.channels));
+  double const messages =
+      double(counts.num_send_peers) * double(1 + net.blocks) + double(counts.num_receive_peers) * double(net.blocks);
+  double const bytes =
+      cell_bytes * (double(counts.send_cells) * double(Index(result.channels.size()) + net.blocks * net.channels) +
+                    double(counts.receive_cells) * double(net.blocks * net.channels));
   return {{"path", {{"self", "copy"}, {"others", "persistent point-to-point"}}},
           {"unit", "halo exchanges of one optimizer step"},
           {"messages", least_mean_most(comm, messages)},
           {"bytes", least_mean_most(comm, bytes)}};
+}
+
+nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings) {
+  return {{"model", "convnet"},
+          {"input_channels", result.channels},
+          {"channels", settings.channels},
+          {"blocks", settings.blocks},
+          {"kernel", settings.kernel},
+          {"num_parameters", result.network.num_parameters},
+          {"epochs", settings.epochs},
+          {"batch", settings.batch},
+          {"lr", settings.learning_rate},
+          {"seed", settings.seed},
+          {"dtype", settings.precision == Precision::f64 ? "f64" : "f32"}};
 }
 
 nlohmann::ordered_json validation_report(RunResult const& result) {

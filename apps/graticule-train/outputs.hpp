@@ -23,7 +23,11 @@ namespace graticule::train {
 
 /// Messages and bytes that halos need in one optimizer step of a full batch, forward and backward, from the geometry: least,
 /// mean and most of any rank. Collective.
-[[nodiscard]] nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result, RunSettings const& settings);
+[[nodiscard]] nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result,
+                                                      RunSettings const& settings);
+
+/// What was trained and how.
+[[nodiscard]] nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings);
 
 /// Per target {`rmse`, `climatology_rmse`, `skill`, `units`, `levels`}; null without validation samples.
 [[nodiscard]] nlohmann::ordered_json validation_report(RunResult const& result);

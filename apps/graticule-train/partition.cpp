@@ -18,7 +18,8 @@ Index whole_number(std::string_view text) {
 ProcessGrid choose_grid(std::string const& partition, int num_ranks, Index num_rows) {
   if (partition == "auto") {
     int columns = 1;
-    while (columns < num_ranks && (num_ranks % columns != 0 || num_rows / (num_ranks / columns) < min_band_rows)) ++columns;
+    while (columns < num_ranks && (num_ranks % columns != 0 || num_rows / (num_ranks / columns) < min_band_rows))
+      ++columns;
     if (num_rows / (num_ranks / columns) < min_band_rows) columns = 1;
     return ProcessGrid{num_ranks / columns, columns};
   }

@@ -28,8 +28,10 @@ std::vector<std::string> add_axes(FieldWriter& writer, RunResult const& result) 
     names.push_back(name);
     std::vector<Attribute> attributes;
     if (!result.samples.units[a].empty()) attributes.push_back(Attribute::of_text("units", result.samples.units[a]));
-    if (result.samples.coordinates[a].empty()) writer.add_dimension(name, result.samples.extents[a]);
-    else writer.add_coordinate(name, result.samples.coordinates[a], ValueType::f64, attributes);
+    if (result.samples.coordinates[a].empty())
+      writer.add_dimension(name, result.samples.extents[a]);
+    else
+      writer.add_coordinate(name, result.samples.coordinates[a], ValueType::f64, attributes);
   }
   writer.add_coordinate(result.latitude_name, result.grid.latitudes, ValueType::f64,
                         coordinate_attributes("latitude", "degrees_north"));

@@ -73,7 +73,8 @@ class Preparation {
     for (Index s = 0; s < result_.num_mirrored; ++s) data.training.push_back(data.num_predicted + s);
     data.num_rows = cells_.box.extent(0);
     data.num_columns = cells_.box.extent(1);
-    data.row_weights.assign(result_.row_weights.begin() + cells_.box.lo(0), result_.row_weights.begin() + cells_.box.hi(0));
+    data.row_weights.assign(result_.row_weights.begin() + cells_.box.lo(0),
+                            result_.row_weights.begin() + cells_.box.hi(0));
   }
 
   /// The samples of the file, then the mirror images of the training samples.
@@ -181,7 +182,8 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
   result.seconds["read"] = watch.lap();
 
   observer.on_start(result, num_steps(settings.network, Index(data.training.size())));
-  result.network = train_network(comm, *result.layout.grid(), result.grid.boundary, data, settings.network, observer.on_step);
+  result.network =
+      train_network(comm, *result.layout.grid(), result.grid.boundary, data, settings.network, observer.on_step);
   result.seconds["train"] = watch.lap();
 
   Box const box = result.layout.owned(comm.rank());
@@ -189,7 +191,8 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
     TargetResult target;
     target.info = prepared.targets[t].info;
     target.truth = std::move(prepared.targets[t].values);
-    target.prediction = in_units(std::move(result.network.predictions[t]), prepared.scalings[t], box.extent(0) * box.extent(1));
+    target.prediction =
+        in_units(std::move(result.network.predictions[t]), prepared.scalings[t], box.extent(0) * box.extent(1));
     if (result.num_training < result.samples.num_samples()) evaluate(comm, result, target, prepared.means[t]);
     result.targets.push_back(std::move(target));
   }

@@ -43,8 +43,8 @@ struct TargetResult {
   FieldInfo info;
   std::vector<double> truth;
   std::vector<double> prediction;
-  Skill validation;                ///< of all levels
-  std::vector<Skill> level_skills; ///< of each level
+  Skill validation;                 ///< of all levels
+  std::vector<Skill> level_skills;  ///< of each level
 };
 
 /// What a training leaves.
@@ -55,8 +55,8 @@ struct RunResult {
   std::string latitude_name;
   std::string longitude_name;
   std::vector<double> row_weights;
-  Index num_training = 0;   ///< samples of the file that train
-  Index num_mirrored = 0;   ///< mirror images that train
+  Index num_training = 0;             ///< samples of the file that train
+  Index num_mirrored = 0;             ///< mirror images that train
   std::vector<std::string> channels;  ///< names of the input channels
   std::vector<TargetResult> targets;
   TrainedNetwork network;

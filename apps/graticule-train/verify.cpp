@@ -66,7 +66,8 @@ void require_agreement(Comparison const& comparison, Precision precision) {
   if (comparison.max_relative_loss_difference <= tolerance) return;
   throw Error(Fault::check, "VerifyFailed",
               "the loss of step " + std::to_string(comparison.worst_step) + " differs from the run on one rank by " +
-                  scientific(comparison.max_relative_loss_difference) + " of itself; " + scientific(tolerance) + " is allowed");
+                  scientific(comparison.max_relative_loss_difference) + " of itself; " + scientific(tolerance) +
+                  " is allowed");
 }
 
 void wait_politely(Comm const& comm) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "run.hpp"
-
 #include <graticule/partition/comm.hpp>
+
+#include "run.hpp"
 
 namespace graticule::train {
 

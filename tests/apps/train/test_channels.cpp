@@ -17,7 +17,8 @@ constexpr double radius = 6.371e6;
 struct Fixture {
   Comm comm = Comm::world();
   Grid grid = make_grid(rows(), columns());
-  Layout layout{comm.num_ranks() % 2 == 0 ? ProcessGrid{comm.num_ranks() / 2, 2} : ProcessGrid{comm.num_ranks(), 1}, {37, 72}};
+  Layout layout{comm.num_ranks() % 2 == 0 ? ProcessGrid{comm.num_ranks() / 2, 2} : ProcessGrid{comm.num_ranks(), 1},
+                {37, 72}};
   std::vector<double> weights = std::vector<double>(37, 1.0);
   Cells cells{grid, layout, layout.owned(comm.rank()), weights};
 
@@ -64,7 +65,8 @@ TEST(Derivative, of_a_wave_is_the_centred_difference_on_every_cell) {
         double const latitude = f.grid.latitudes[std::size_t(i)];
         double const longitude = f.grid.longitudes[std::size_t(j)];
         // The formula goes on beyond the pole: cos(latitude) changes sign where the meridian changes by 180 degrees.
-        double const north_truth = (wave(s, latitude + 5, longitude) - wave(s, latitude - 5, longitude)) / (10 * radians * radius);
+        double const north_truth =
+            (wave(s, latitude + 5, longitude) - wave(s, latitude - 5, longitude)) / (10 * radians * radius);
         EXPECT_NEAR(north.values[at], north_truth, 1e-20) << latitude << ' ' << longitude;
         double const cosine = std::max(std::cos(latitude * radians), std::sin(2.5 * radians));
         double const east_truth =
@@ -76,7 +78,8 @@ TEST(Derivative, of_a_wave_is_the_centred_difference_on_every_cell) {
 TEST(Derivative, of_a_vector_component_changes_sign_beyond_the_pole) {
   Fixture const f;
   // A constant flow across the poles: u = cos(longitude - a), odd across the pole.
-  Field const field = f.field([](Index, double, double longitude) { return std::cos(longitude * radians); }, Component::eastward);
+  Field const field =
+      f.field([](Index, double, double longitude) { return std::cos(longitude * radians); }, Component::eastward);
 
   Field const north = derivative(f.comm, f.cells, field, Feature::north);
 

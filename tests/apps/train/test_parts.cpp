@@ -115,7 +115,11 @@ TEST(ChooseLayout, what_does_not_fit_is_a_usage_error) {
   std::vector<double> const weights(12, 1.0);
 
   for (char const* partition : {"3x1", "2", "x2", "2x", "0x2", "-1x-2", "2x1x1", "two"})
-    EXPECT_EQ(rule_of([&] { (void)choose_layout({partition, "balanced"}, 2, weights, 8); }), "BadPartition") << partition;
+    EXPECT_EQ(rule_of([&] {
+                (void)choose_layout({partition, "balanced"}, 2, weights, 8);
+              }),
+              "BadPartition")
+        << partition;
   for (char const* cuts : {"5,6", "12", "4,4,4", "6;6", "-6,18", "6,6x3,5", ""})
     EXPECT_EQ(rule_of([&] { (void)choose_layout({"2x1", cuts}, 2, weights, 8); }), "BadCuts") << cuts;
 }
@@ -186,7 +190,9 @@ TEST(Verify, equal_runs_agree_and_the_largest_difference_is_found) {
 
 TEST(Verify, a_loss_beyond_the_tolerance_is_a_failed_check) {
   TrainedNetwork const reference = network_with({2, 1}, {1});
-  auto const differs_by = [&](double relative) { return compare_runs(network_with({2, 1 + relative}, {1}), reference); };
+  auto const differs_by = [&](double relative) {
+    return compare_runs(network_with({2, 1 + relative}, {1}), reference);
+  };
 
   EXPECT_NO_THROW(require_agreement(differs_by(5e-10), Precision::f64));
   EXPECT_NO_THROW(require_agreement(differs_by(5e-4), Precision::f32));
@@ -238,9 +244,14 @@ TEST(DrawMap, writes_a_png_of_the_announced_size) {
   std::vector<double> values(18 * 36);
   std::iota(values.begin(), values.end(), -300.0);
   values[40] = std::nan("");
-  MapPicture const picture{"title",        "subtitle", evenly(85, -10, 18), evenly(5, 10, 36), std::vector<double>(18, 1.0 / 18),
-                           Layout(ProcessGrid{2, 2}, {18, 36}),
-                           {{"u", "m s**-1", values, values}, {"positive", "", std::vector<double>(18 * 36, 3.0), values}}};
+  MapPicture const picture{
+      "title",
+      "subtitle",
+      evenly(85, -10, 18),
+      evenly(5, 10, 36),
+      std::vector<double>(18, 1.0 / 18),
+      Layout(ProcessGrid{2, 2}, {18, 36}),
+      {{"u", "m s**-1", values, values}, {"positive", "", std::vector<double>(18 * 36, 3.0), values}}};
   std::filesystem::path const path = std::filesystem::temp_directory_path() / "graticule_test_map.png";
 
   draw_map(picture, path);

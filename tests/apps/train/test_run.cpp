@@ -100,7 +100,8 @@ TEST_F(Run, training_learns_and_reports_its_skill) {
 
   EXPECT_EQ(result.num_training, 2);
   EXPECT_EQ(result.num_mirrored, 2);
-  EXPECT_EQ(result.channels, (std::vector<std::string>{"d/dx z", "d/dy z", "coriolis", "sin_latitude", "cos_latitude"}));
+  EXPECT_EQ(result.channels,
+            (std::vector<std::string>{"d/dx z", "d/dy z", "coriolis", "sin_latitude", "cos_latitude"}));
   EXPECT_EQ(result.network.losses.size(), 120U);
   for (TargetResult const& target : result.targets) EXPECT_GT(target.validation.skill(), 0.3) << target.info.name;
 }

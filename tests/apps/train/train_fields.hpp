@@ -43,14 +43,16 @@ inline void write_train_fields(Comm const& comm, std::filesystem::path const& pa
           double const phase = longitude * radians * 3 + double(t) + 0.5 * double(level);
           double const strength = 1 + 0.3 * double(level);
           double const f = 1.458e-4 * (sine >= 0 ? std::max(sine, 0.2) : std::min(sine, -0.2));
-          z.push_back(5e4 * double(level + 1) - strength * (5000 * sine * sine - 800 * cosine * cosine * std::cos(phase)));
+          z.push_back(5e4 * double(level + 1) -
+                      strength * (5000 * sine * sine - 800 * cosine * cosine * std::cos(phase)));
           double const north = -strength * (10000 * sine * cosine + 1600 * cosine * sine * std::cos(phase)) / 6.371e6;
           double const east = -strength * 2400 * cosine * std::sin(phase) / 6.371e6;
           u.push_back(-north / f);
           v.push_back(east / f);
         }
   if (shape.has_missing)
-    for (std::size_t i = 0; i < z.size(); i += 97) z[i] = u[i + 5 < u.size() ? i + 5 : i] = std::numeric_limits<double>::quiet_NaN();
+    for (std::size_t i = 0; i < z.size(); i += 97)
+      z[i] = u[i + 5 < u.size() ? i + 5 : i] = std::numeric_limits<double>::quiet_NaN();
 
   FieldWriter writer(comm, path);
   std::vector<double> times;
@@ -61,7 +63,8 @@ inline void write_train_fields(Comm const& comm, std::filesystem::path const& pa
   writer.add_coordinate("longitude", longitudes, ValueType::f64, {Attribute::of_text("units", "degrees_east")});
   Box const all({0, 0, 0, 0}, {shape.num_times, shape.num_levels, shape.num_rows, shape.num_columns});
   Box const box = comm.rank() == 0 ? all : Box({0, 0, 0, 0}, {0, 0, 0, 0});
-  auto const add = [&](char const* name, char const* standard_name, char const* units, std::vector<double> const& values) {
+  auto const add = [&](char const* name, char const* standard_name, char const* units,
+                       std::vector<double> const& values) {
     VariableSpec spec{.name = name, .dimensions = {"time", "level", "latitude", "longitude"}, .type = ValueType::f64};
     if (shape.deflate > 0) spec.chunk = {1, 1, 5, 7};
     spec.deflate = shape.deflate;
