@@ -39,7 +39,8 @@ struct Cells {
 };
 
 /// Area-weighted mean and standard deviation over all ranks of the first `num_training` samples, level by level, in f64
-/// and two passes; missing cells do not count. Collective. @throws `EmptyField` (input) when a level has no value at all
+/// and two passes; missing cells do not count. Collective. @throws `EmptyField` (input) when a level has no value at
+/// all
 [[nodiscard]] Scaling measure_scaling(Comm const& comm, Cells const& cells, Field const& field, Index num_levels,
                                       Index num_training);
 
@@ -54,19 +55,20 @@ enum class Missing { keep, mean };
 
 /// What of an input field is given to the network: its value, its derivative along the parallel, along the meridian.
 enum class Feature : std::uint8_t { value, east, north };
-/// From `auto` or a list of `value`, `east` and `north`; `auto` takes the derivatives alone for a potential, whose value means
-/// nothing, and all three for any other field. @throws `UnknownFeature` (usage)
+/// From `auto` or a list of `value`, `east` and `north`; `auto` takes the derivatives alone for a potential, whose
+/// value means nothing, and all three for any other field. @throws `UnknownFeature` (usage)
 [[nodiscard]] std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInfo const& info);
 
-/// Derivative of a field by metres along the parallel or the meridian, centred differences over the neighboring cells, across
-/// ranks, poles and the date line; one-sided where an edge repeats its cells. Its parity is opposite to the field's. Collective.
+/// Derivative of a field by metres along the parallel or the meridian, centred differences over the neighboring cells,
+/// across ranks, poles and the date line; one-sided where an edge repeats its cells. Its parity is opposite to the
+/// field's. Collective.
 ///
-/// d/dx = (f(j+1) - f(j-1)) / (a cos(latitude) (longitude(j+1) - longitude(j-1))), d/dy likewise without the cosine, which
-/// is bounded below by its value half a row from the pole; a = 6371 km. @pre `which` is `east` or `north`
+/// d/dx = (f(j+1) - f(j-1)) / (a cos(latitude) (longitude(j+1) - longitude(j-1))), d/dy likewise without the cosine,
+/// which is bounded below by its value half a row from the pole; a = 6371 km. @pre `which` is `east` or `north`
 [[nodiscard]] Field derivative(Comm const& comm, Cells const& cells, Field const& field, Feature which);
 
-/// Functions of latitude that can be input channels: `coriolis` (2 Omega sin(latitude), 1/s), `sin_latitude`, `cos_latitude`.
-/// One value per row of the grid. @throws `UnknownStatic` (usage)
+/// Functions of latitude that can be input channels: `coriolis` (2 Omega sin(latitude), 1/s), `sin_latitude`,
+/// `cos_latitude`. One value per row of the grid. @throws `UnknownStatic` (usage)
 [[nodiscard]] std::vector<double> static_rows(std::string const& name, Grid const& grid);
 
 /// The rows as an input channel of one sample, normalised over the globe. Needs no message.

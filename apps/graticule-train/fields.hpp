@@ -45,8 +45,9 @@ class FieldTable {
 
   /// Reads the cells of `box` (latitude, longitude), all samples. Collective.
   [[nodiscard]] Field read(std::string const& name, Box const& box) const;
-  /// Reads the first `num_samples` samples of the mirror image across the equator: row i holds row n-1-i, northward components
-  /// with their sign changed. Collective. @pre the grid is symmetric, `num_samples` is a multiple of the levels
+  /// Reads the first `num_samples` samples of the mirror image across the equator: row i holds row n-1-i, northward
+  /// components with their sign changed. Collective. @pre the grid is symmetric, `num_samples` is a multiple of the
+  /// levels
   [[nodiscard]] Field read_mirrored(std::string const& name, Box const& box, Index num_samples) const;
 
  private:

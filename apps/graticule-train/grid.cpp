@@ -53,7 +53,7 @@ Longitude longitude_kind(std::vector<double> const& longitudes) {
              : Longitude::regional;
 }
 
-/// What lies beyond a row at `latitude` whose neighbor is `spacing` degrees away; `side` is the sign of the nearer pole.
+/// What lies beyond an outer row at `latitude` whose neighbor is `spacing` degrees away.
 Edge edge_of_row(double latitude, double spacing) {
   double const gap = 90 - std::abs(latitude);
   if (gap < on_pole_degrees) return Edge::pole_row;

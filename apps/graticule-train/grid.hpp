@@ -21,15 +21,15 @@ struct Grid {
 
 /// Decides from the coordinates what lies beyond each edge.
 ///
-/// Longitude is periodic when n columns of equal spacing cover 360 degrees. A side reaches the pole when its row lies on it
-/// (`pole_row`, within 1e-6 degrees) or half a spacing away from it (`pole_face`); poles are crossed where longitude is
-/// periodic. Every other edge repeats its last cell.
+/// Longitude is periodic when n columns of equal spacing cover 360 degrees. A side reaches the pole when its row lies
+/// on it (`pole_row`, within 1e-6 degrees) or half a spacing away from it (`pole_face`); poles are crossed where
+/// longitude is periodic. Every other edge repeats its last cell.
 /// Example: 241 rows from 90 to -90, 480 columns from -180 to 179.25: both poles `pole_row`, longitude periodic.
 /// @throws `BadLatitudes`, `BadLongitudes`, `RepeatedMeridian`, `OddLongitudeFold` (input)
 [[nodiscard]] Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes);
 
-/// Latitude of row `row`, which may lie beyond the grid: beyond a pole the count goes on (90.75 is 89.25 on the far side), at
-/// an edge that repeats cells the last row's latitude is repeated. @pre `-1 <= row <= num_rows()`
+/// Latitude of row `row`, which may lie beyond the grid: beyond a pole the count goes on (90.75 is 89.25 on the far
+/// side), at an edge that repeats cells the last row's latitude is repeated. @pre `-1 <= row <= num_rows()`
 [[nodiscard]] double extended_latitude(Grid const& grid, Index row);
 /// Likewise for columns; beyond a periodic edge the count goes on.
 [[nodiscard]] double extended_longitude(Grid const& grid, Index column);

@@ -25,9 +25,9 @@ struct ConvNetOptions {
 ///
 ///     h = stem([inputs, statics]) * (1 + gate(statics));   h = h + gelu(conv(h)) per block;   output = head(h)
 ///
-/// Stem and blocks are k x k convolutions that cross ranks, poles and the date line; the gate is a network of two layers
-/// on the static values of a row, the head a 1 x 1 convolution. The gate lets one weight mean something else at every
-/// latitude, as the Coriolis parameter does in a wind balance.
+/// Stem and blocks are k x k convolutions that cross ranks, poles and the date line; the gate is a network of two
+/// layers on the static values of a row, the head a 1 x 1 convolution. The gate lets one weight mean something else at
+/// every latitude, as the Coriolis parameter does in a wind balance.
 class ConvNetImpl : public torch::nn::Module {
  public:
   ConvNetImpl(ConvNetOptions const& options, nn::Domain const& domain);
@@ -44,8 +44,8 @@ class ConvNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ConvNet);
 
-/// Fills all parameters from `seed` and their names: normal weights of variance 1 / fan-in, zero biases, and a zero head, so
-/// that the first prediction is the mean. The same on every rank and for f32 and f64 but for rounding.
+/// Fills all parameters from `seed` and their names: normal weights of variance 1 / fan-in, zero biases, and a zero
+/// head, so that training starts from the mean. The same on every rank, and for f32 and f64 but for rounding.
 void initialise_parameters(torch::nn::Module& module, std::uint64_t seed);
 
 }  // namespace graticule::train

@@ -55,8 +55,8 @@ struct TrainedNetwork {
 
 /// Trains the network on the samples of all ranks of `comm` and predicts. Collective.
 ///
-/// First weights, sample order and every step depend on the settings and the data alone: for any number of ranks and any
-/// cuts the losses are the same but for rounding.
+/// First weights, sample order and every step depend on the settings and the data alone: for any number of ranks and
+/// any cuts the losses are the same but for rounding.
 /// @param on_step called on every rank after each step with its number and loss
 [[nodiscard]] TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary,
                                            TrainingData const& data, NetworkSettings const& settings,

@@ -16,10 +16,10 @@ struct PartitionChoice {
 
 /// Divides the grid among `num_ranks` ranks.
 ///
-/// `auto` takes latitude bands as long as each has `min_band_rows` rows: their halos are whole rows, contiguous in memory
-/// and in the file; beyond that the smallest number of longitude parts that keeps them so tall. `area` cuts bands of
-/// equal area, `balanced` bands of equal numbers of rows; longitude is always cut evenly. A list names the rows of each
-/// band, and after an `x` the columns of each part: `121,120x240,240`.
+/// `auto` takes latitude bands as long as each has `min_band_rows` rows: their halos are whole rows, contiguous in
+/// memory and in the file; beyond that the smallest number of longitude parts that keeps them so tall. `area` cuts
+/// bands of equal area, `balanced` bands of equal numbers of rows; longitude is always cut evenly. A list names the
+/// rows of each band, and after an `x` the columns of each part: `121,120x240,240`.
 /// @param row_weights area of each row
 /// @throws `BadPartition`, `BadCuts` (usage)
 [[nodiscard]] Layout choose_layout(PartitionChoice const& choice, int num_ranks, std::span<double const> row_weights,

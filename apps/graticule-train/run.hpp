@@ -12,8 +12,8 @@
 
 namespace graticule::train {
 
-/// Whether training samples are joined by their mirror images across the equator; `automatic` does so on grids that are their
-/// own mirror image.
+/// Whether training samples are joined by their mirror images across the equator; `automatic` does so on grids that are
+/// their own mirror image.
 enum class Mirror : std::uint8_t { automatic, on, off };
 
 /// What to learn from which file.

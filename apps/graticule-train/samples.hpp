@@ -12,8 +12,8 @@ namespace graticule::train {
 
 /// All axes of a variable other than latitude and longitude: each combination of their indices is one sample.
 ///
-/// The first axis divides training from validation; the product of the others is called the levels, because their values
-/// differ in mean and size and are normalised one by one. Sample `s` has level `s % num_levels`.
+/// The first axis divides training from validation; the product of the others is called the levels, because their
+/// values differ in mean and size and are normalised one by one. Sample `s` has level `s % num_levels`.
 /// Example: z(month=2, level=3, latitude, longitude) has 6 samples, 3 levels; with half of the months for training,
 /// samples 0, 1, 2 (January) train and 3, 4, 5 (July) validate.
 struct SampleAxes {
@@ -41,12 +41,12 @@ struct SampleAxes {
 /// ones in a mirror image across the equator.
 enum class Component : std::uint8_t { scalar, eastward, northward };
 
-/// By the words eastward or northward in the standard_name; without one by "U component" or "V component" in the long_name
-/// or by a wind's usual name (u, u10, ua, uas; v, v10, va, vas).
+/// By the words eastward or northward in the standard_name; without one by "U component" or "V component" in the
+/// long_name or by a wind's usual name (u, u10, ua, uas; v, v10, va, vas).
 [[nodiscard]] Component component_of(Variable const& variable);
 
-/// Whether only differences of a variable mean something: its standard_name says geopotential, stream function or velocity
-/// potential; without one its name is z, gh, zg, psi or chi.
+/// Whether only differences of a variable mean something: its standard_name says geopotential, stream function or
+/// velocity potential; without one its name is z, gh, zg, psi or chi.
 [[nodiscard]] bool is_potential(Variable const& variable);
 
 }  // namespace graticule::train

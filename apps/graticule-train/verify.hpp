@@ -23,14 +23,14 @@ struct Comparison {
 /// @throws `VerifyFailed` (check) when a loss differs by more than the tolerance, or by a value that is no number
 void require_agreement(Comparison const& comparison, Precision precision);
 
-/// Repeats the training of `run` on rank 0 alone, with a communicator and a domain of its own, while the other ranks sleep, and
-/// compares. Collective; the result is the same on all ranks.
+/// Repeats the training of `run` on rank 0 alone, with a communicator and a domain of its own, while the other ranks
+/// sleep, and compares. Collective; the result is the same on all ranks.
 /// @param on_step called on rank 0 after each step of the repetition
 [[nodiscard]] Comparison repeat_on_one_rank(Comm const& comm, RunSettings const& settings, TrainedNetwork const& run,
                                             std::function<void(Index, double)> const& on_step);
 
-/// Returns when all ranks of `comm` have called it; looks every few milliseconds and sleeps between, so that whoever is late
-/// has the cores. Collective.
+/// Returns when all ranks of `comm` have called it; looks every few milliseconds and sleeps between, so that whoever is
+/// late has the cores. Collective.
 void wait_politely(Comm const& comm);
 
 }  // namespace graticule::train

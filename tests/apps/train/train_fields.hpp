@@ -22,8 +22,8 @@ struct TrainFields {
   bool has_missing = false;  ///< a few cells of u and z
 };
 
-/// Writes z, u and v(time, level, latitude, longitude): waves on a jet, u = -dz/dy / f, v = dz/dx / f with |f| bounded below.
-/// Collective.
+/// Writes z, u and v(time, level, latitude, longitude): waves on a jet, u = -dz/dy / f, v = dz/dx / f with |f| bounded
+/// below. Collective.
 inline void write_train_fields(Comm const& comm, std::filesystem::path const& path, TrainFields const& shape) {
   constexpr double radians = std::numbers::pi / 180;
   std::vector<double> latitudes;
