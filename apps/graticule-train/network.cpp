@@ -16,6 +16,10 @@
 namespace graticule::train {
 namespace {
 
+/// Gradients of a loss of order one are far larger; those that cancel, as a sample's and its mirror image's may, are f32
+/// rounding far smaller, which the usual 1e-8 would turn into full steps that differ with the number of ranks.
+constexpr double adam_epsilon = 1e-5;
+
 torch::Dtype dtype_of(Precision precision) { return precision == Precision::f64 ? torch::kFloat64 : torch::kFloat32; }
 
 /// [samples, channels, rows, columns] of the channels' values.
@@ -97,7 +101,7 @@ TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary
   nn::GradientSync const sync(*net, {{comm, nn::Reduction::sum}});
   sync.broadcast();
   nn::AreaWeightedLoss loss_of(nn::LossKind::squared, data.row_weights, domain);
-  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(settings.learning_rate));
+  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(settings.learning_rate).eps(adam_epsilon));
 
   TrainedNetwork trained;
   auto const num_training = Index(data.training.size());
