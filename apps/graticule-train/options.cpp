@@ -29,7 +29,7 @@ CLI::Validator const odd_kernel(
         return "the kernel must be an odd number from 1 to 31, so that output cells lie on input cells";
       return {};
     },
-    "ODD");
+    "ODD 1 to 31");
 
 CLI::Validator const positive_number(
     [](std::string& text) -> std::string {
@@ -75,8 +75,10 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
   app.add_option("--mirror", run.mirror, "Train on the samples' mirror images across the equator too")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Mirror>{{"auto", Mirror::automatic}, {"on", Mirror::on}, {"off", Mirror::off}}))
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Mirror>{
+                                              {"auto", Mirror::automatic}, {"on", Mirror::on}, {"off", Mirror::off}})
+                      .description(""))
+      ->type_name("auto|on|off")
       ->default_str("auto")
       ->group("Data");
   app.add_option("--train-fraction", run.train_fraction, "Part of the first dimension that trains; the rest validates")
@@ -116,7 +118,9 @@ void declare_options(CLI::App& app, Options& options) {
       ->group("Training");
   app.add_option("--dtype", net.precision, "Precision of the network: f32 or f64")
       ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Precision>{{"f32", Precision::f32}, {"f64", Precision::f64}}))
+          CLI::CheckedTransformer(std::map<std::string, Precision>{{"f32", Precision::f32}, {"f64", Precision::f64}})
+              .description(""))
+      ->type_name("f32|f64")
       ->default_str("f32")
       ->group("Training");
   app.add_flag("--verify", options.verify,

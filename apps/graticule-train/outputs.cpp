@@ -22,12 +22,12 @@ std::vector<double> sample_of(std::vector<double> const& values, Index sample, I
   return {first, first + cells};
 }
 
-nlohmann::ordered_json least_mean_most(Comm const& comm, double value) {
+nlohmann::ordered_json minimum_mean_maximum(Comm const& comm, double value) {
   std::array<double, 2> extremes{-value, value};
   comm.max(std::span<double>(extremes));
   std::array<double, 1> sum{value};
   comm.sum(std::span<double>(sum));
-  return {{"min", -extremes[0]}, {"mean", sum[0] / comm.num_ranks()}, {"max", extremes[1]}};
+  return {{"minimum", -extremes[0]}, {"mean", sum[0] / comm.num_ranks()}, {"maximum", extremes[1]}};
 }
 
 nlohmann::ordered_json to_json(Skill const& skill) {
@@ -102,8 +102,8 @@ nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& resul
                     double(counts.receive_cells) * double(net.blocks * net.channels));
   return {{"path", {{"self", "copy"}, {"others", "persistent point-to-point"}}},
           {"unit", "halo exchanges of one optimizer step"},
-          {"messages", least_mean_most(comm, messages)},
-          {"bytes", least_mean_most(comm, bytes)}};
+          {"messages", minimum_mean_maximum(comm, messages)},
+          {"bytes", minimum_mean_maximum(comm, bytes)}};
 }
 
 nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings) {
