@@ -3,8 +3,8 @@
 
 #include <chrono>
 #include <exception>
-#include <new>
 #include <thread>
+#include <vector>
 
 namespace graticule::detail {
 
@@ -89,7 +89,8 @@ ParallelFile::~ParallelFile() {
   if (finalized != 0 || (unwinds && !meets_others())) {
     file_.release();
     // The meeting is still under way, so its communicator must outlive this object.
-    static_cast<void>(new (std::nothrow) Comm(meeting_));
+    static auto* const unfinished = new std::vector<Comm>;
+    unfinished->push_back(meeting_);
     return;
   }
   h5::Quiet const quiet;

@@ -158,44 +158,51 @@ double single_number(FileContents const& contents, Variable const& variable, Att
       attribute.name + " of variable " + variable.name + " of " + contents.path.string() + " is not one finite number");
 }
 
-template <class Stored, class Value>
-void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> values) {
+/// Calls `visit(i, bits, number)` for each stored value, unpacked. Plain loops, so that compilers vectorise them.
+template <class Stored, bool Swaps, class Visit>
+void for_each_number(Unpacking const& unpacking, void const* stored, std::size_t count, Visit const& visit) {
   using Bits = BitsOf<Stored>;
   auto const* bytes = static_cast<char const*>(stored);
-  constexpr auto nan = std::numeric_limits<Value>::quiet_NaN();
-  auto const load = [&](std::size_t i) {
+  auto const load = [bytes](std::size_t i) {
     Bits bits;
     std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
+    if constexpr (Swaps) bits = swapped(bits);
     return bits;
   };
-  // Apart, so that the common case becomes a plain loop over values.
-  if (!unpacking.swaps_bytes && unpacking.missing.size() <= 1) {
-    bool const has_missing = !unpacking.missing.empty();
-    Bits const missing = has_missing ? Bits(unpacking.missing.front()) : Bits(0);
-    double const scale = unpacking.scale;
-    double const offset = unpacking.offset;
-    if (unpacking.scales) {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        Bits const bits = load(i);
-        auto const value = Value(as_double(std::bit_cast<Stored>(bits)) * scale + offset);
-        values[i] = has_missing && bits == missing ? nan : value;
-      }
-    } else {
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        Bits const bits = load(i);
-        auto const value = Value(as_double(std::bit_cast<Stored>(bits)));
-        values[i] = has_missing && bits == missing ? nan : value;
-      }
+  double const scale = unpacking.scale;
+  double const offset = unpacking.offset;
+  if (unpacking.scales) {
+    for (std::size_t i = 0; i < count; ++i) {
+      Bits const bits = load(i);
+      visit(i, bits, as_double(std::bit_cast<Stored>(bits)) * scale + offset);
     }
-    return;
+  } else {
+    for (std::size_t i = 0; i < count; ++i) {
+      Bits const bits = load(i);
+      visit(i, bits, as_double(std::bit_cast<Stored>(bits)));
+    }
   }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Bits const bits = unpacking.swaps_bytes ? swapped(load(i)) : load(i);
-    double value = as_double(std::bit_cast<Stored>(bits));
-    if (unpacking.scales) value = value * unpacking.scale + unpacking.offset;
-    bool const is_missing =
-        std::find(unpacking.missing.begin(), unpacking.missing.end(), std::uint64_t(bits)) != unpacking.missing.end();
-    values[i] = is_missing ? nan : Value(value);
+}
+
+template <class Stored, bool Swaps, class Value>
+void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> values) {
+  using Bits = BitsOf<Stored>;
+  constexpr auto nan = std::numeric_limits<Value>::quiet_NaN();
+  auto* const out = values.data();
+  auto const& missing = unpacking.missing;
+  if (missing.empty()) {
+    for_each_number<Stored, Swaps>(unpacking, stored, values.size(),
+                                   [out](std::size_t i, Bits, double number) { out[i] = Value(number); });
+  } else if (missing.size() == 1) {
+    auto const gap = Bits(missing.front());
+    for_each_number<Stored, Swaps>(
+        unpacking, stored, values.size(),
+        [out, gap](std::size_t i, Bits bits, double number) { out[i] = bits == gap ? nan : Value(number); });
+  } else {
+    for_each_number<Stored, Swaps>(unpacking, stored, values.size(), [&](std::size_t i, Bits bits, double number) {
+      bool const is_missing = std::binary_search(missing.begin(), missing.end(), std::uint64_t(bits));
+      out[i] = is_missing ? nan : Value(number);
+    });
   }
 }
 
@@ -238,7 +245,13 @@ void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> val
   if (reads_in_place<Value>(unpacking) && unpacking.missing.empty() &&
       stored == static_cast<void const*>(values.data()))
     return;
-  with_type(unpacking.type, [&](auto sample) { unpack_as<decltype(sample)>(unpacking, stored, values); });
+  with_type(unpacking.type, [&](auto sample) {
+    using Stored = decltype(sample);
+    if (unpacking.swaps_bytes)
+      unpack_as<Stored, true>(unpacking, stored, values);
+    else
+      unpack_as<Stored, false>(unpacking, stored, values);
+  });
 }
 
 namespace {
