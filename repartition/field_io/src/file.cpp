@@ -130,13 +130,11 @@ struct FieldFile::State {
           Fault::input, "UnreadableVariable",
           "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal);
     auto const unpacking = detail::unpacking_of(contents, variable);
-    run_agreed(comm, [&] { check_box(variable, box, values.size()); });
+    auto const [pieces, num_rounds] = detail::agreed_rounds(
+        comm, [&] { check_box(variable, box, values.size()); }, box, variable.chunk,
+        options.piece_bytes / size_in_bytes(variable.type));
     h5::Quiet const quiet(options.plugins);
-    auto const pieces =
-        detail::contiguous_pieces(box, variable.chunk, options.piece_bytes / size_in_bytes(variable.type));
-    std::array<Index, 1> num_rounds{Index(pieces.size())};
-    comm.max(num_rounds);
-    if (num_rounds[0] == 0) return;
+    if (num_rounds == 0) return;
     auto const id = dataset(variable);
 
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
@@ -147,7 +145,7 @@ struct FieldFile::State {
               "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
     std::size_t done = 0;
-    for (std::size_t round = 0; round < std::size_t(num_rounds[0]); ++round) {
+    for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
       auto const* piece = round < pieces.size() ? &pieces[round] : nullptr;
       auto const count = piece != nullptr ? std::size_t(piece->num_cells()) : 0;
       try {

@@ -2,6 +2,8 @@
 #include "pieces.hpp"
 
 #include <algorithm>
+#include <array>
+#include <exception>
 
 namespace graticule::detail {
 
@@ -34,6 +36,23 @@ std::vector<Box> contiguous_pieces(Box const& box, Indices const& chunk, Index m
   std::vector<Box> pieces;
   if (!box.empty()) cut(box, chunk, std::max<Index>(most_cells, 1), pieces);
   return pieces;
+}
+
+Rounds agreed_rounds(Comm const& comm, std::function<void()> const& check, Box const& box, Indices const& chunk,
+                     Index most_cells) {
+  Rounds rounds;
+  std::exception_ptr failure;
+  try {
+    check();
+    rounds.pieces = contiguous_pieces(box, chunk, most_cells);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  std::array<Index, 2> most{failure ? 1 : 0, Index(rounds.pieces.size())};
+  comm.max(most);
+  if (most[0] != 0) agree(comm, failure);
+  rounds.count = most[1];
+  return rounds;
 }
 
 }  // namespace graticule::detail

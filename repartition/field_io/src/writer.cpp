@@ -313,17 +313,15 @@ struct FieldWriter::State {
     auto const found = targets.find(name);
     if (found == targets.end()) throw Error("MissingVariable", "no variable '" + std::string(name) + "' was added");
     auto& target = found->second;
-    run_agreed(comm, [&] { check_box(name, target, box, values.size()); });
+    auto const [pieces, num_rounds] = detail::agreed_rounds(
+        comm, [&] { check_box(name, target, box, values.size()); }, box, target.chunk,
+        options.piece_bytes / size_in_bytes(target.plan.type));
     h5::Quiet const quiet;
-    auto const pieces =
-        detail::contiguous_pieces(box, target.chunk, options.piece_bytes / size_in_bytes(target.plan.type));
-    std::array<Index, 1> num_rounds{Index(pieces.size())};
-    comm.max(num_rounds);
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
     std::size_t done = 0;
-    for (std::size_t round = 0; round < std::size_t(num_rounds[0]); ++round) {
+    for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
       auto const* piece = round < pieces.size() ? &pieces[round] : nullptr;
       auto const count = piece != nullptr ? std::size_t(piece->num_cells()) : 0;
       try {

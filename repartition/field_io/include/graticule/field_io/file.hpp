@@ -53,7 +53,7 @@ class FieldFile {
   /// @pre `name` is the same on all ranks
   /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
   /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one
-  /// Cost: three small all-reduces, one collective read per `piece_bytes`; a staging buffer of up to `piece_bytes` when
+  /// Cost: two small all-reduces, one collective read per `piece_bytes`; a staging buffer of up to `piece_bytes` when
   /// the stored type is not the memory's.
   void read(std::string_view name, Box const& box, std::span<float> values) const;
   void read(std::string_view name, Box const& box, std::span<double> values) const;
