@@ -15,8 +15,8 @@ struct ConvNetOptions {
   std::int64_t num_inputs = 1;
   std::int64_t num_statics = 0;
   std::int64_t num_outputs = 1;
-  std::int64_t channels = 16;
-  std::int64_t blocks = 3;
+  std::int64_t channels = 32;
+  std::int64_t blocks = 4;
   std::int64_t kernel = 3;                 ///< odd
   std::vector<std::int64_t> odd_channels;  ///< inputs that are components of a horizontal vector
 };

@@ -17,12 +17,12 @@ enum class Precision : std::uint8_t { f32, f64 };
 
 /// The network and how it is trained.
 struct NetworkSettings {
-  Index channels = 16;
-  Index blocks = 3;
+  Index channels = 32;
+  Index blocks = 4;
   Index kernel = 3;
-  Index epochs = 100;
+  Index epochs = 50;
   Index batch = 3;
-  double learning_rate = 8e-3;
+  double learning_rate = 2e-3;
   std::uint64_t seed = 1;
   Precision precision = Precision::f32;
 };

@@ -28,7 +28,8 @@ class Run : public testing::Test {
   RunSettings settings() const {
     RunSettings settings;
     settings.input = path_;
-    settings.network = {.channels = 3, .blocks = 1, .epochs = 5, .batch = 3, .precision = Precision::f64};
+    settings.network = {
+        .channels = 3, .blocks = 1, .epochs = 5, .batch = 3, .learning_rate = 8e-3, .precision = Precision::f64};
     return settings;
   }
 
@@ -95,6 +96,7 @@ TEST_F(Run, training_learns_and_reports_its_skill) {
   settings.network.precision = Precision::f32;
   settings.network.channels = 8;
   settings.network.epochs = 60;
+  settings.network.learning_rate = 8e-3;
 
   RunResult const result = run_training(comm_, settings, silent);
 
