@@ -26,7 +26,7 @@ need() { command -v "$1" >/dev/null || skip "$1 is not installed ($2)"; }
 run() {
     local ranks=$1
     shift
-    timeout 60 $MPIEXEC "$ranks" "$@" >out 2>err
+    timeout 120 $MPIEXEC "$ranks" "$@" >out 2>err
     code=$?
     [ $code -ne 124 ] || fail "hangs: $*"
 }

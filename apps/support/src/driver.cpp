@@ -11,6 +11,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -185,6 +189,10 @@ int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::st
   data["num_threads"] = num_threads;
   // Kokkos' own advice on this variable would stand between our lines; threads are not bound by default.
   ::setenv("OMP_PROC_BIND", "false", 0);
+#ifdef _OPENMP
+  // Else Kokkos warns when OMP_NUM_THREADS asks for fewer.
+  omp_set_num_threads(num_threads);
+#endif
   char name[] = "graticule";
   char* no_arguments[] = {name, nullptr};
   int one = 1;
