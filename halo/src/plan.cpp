@@ -42,17 +42,16 @@ PullDescription describe(Comm const& comm, Layout const& layout, std::vector<Wid
   hash.add(fingerprint(boundary)).add(int(corners));
   Box const owned = layout.owned(comm.rank());
   Box const local = grown(owned, widths);
-  return {layout,
-          local,
-          {Target{local, halo_boxes(owned, local, corners)}},
-          boundary_map(layout.global().extents(), boundary),
-          hash.value(),
-          AfterAdjoint::zero};
+  return {
+      layout,
+      {{local, {Target{local, halo_boxes(owned, local, corners)}}, boundary_map(layout.global().extents(), boundary)}},
+      hash.value(),
+      AfterAdjoint::zero};
 }
 
 PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vector<Width> const& widths,
                                 Boundary const& boundary, Corners corners) {
-  PullDescription result{layout, {}, {}, {}, 0, AfterAdjoint::zero};
+  PullDescription result{layout, {}, 0, AfterAdjoint::zero};
   run_agreed(comm, [&] { result = describe(comm, layout, widths, boundary, corners); });
   return result;
 }

@@ -14,8 +14,8 @@ namespace {
 
 PullDescription describe(Comm const& comm, Layout const& layout, Boundary const& boundary,
                          std::vector<Target> const& targets, std::uint64_t fingerprint) {
-  PullDescription result{layout, layout.owned(comm.rank()), targets, {}, 0, AfterAdjoint::keep};
-  run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
+  PullDescription result{layout, {{layout.owned(comm.rank()), targets, {}}}, 0, AfterAdjoint::keep};
+  run_agreed(comm, [&] { result.kinds[0].map = boundary_map(layout.global().extents(), boundary); });
   result.fingerprint = Hash().add(fingerprint).add(graticule::fingerprint(boundary)).value();
   return result;
 }

@@ -32,11 +32,12 @@ PullDescription describe(Comm const& comm, Layout const& from, Layout const& to,
   Box const target = to.owned(comm.rank());
   Hash hash;
   hash.add(to.fingerprint()).add(permutation);
-  return {from, from.owned(comm.rank()), {Target{target, {target}}}, std::move(map), hash.value(), AfterAdjoint::keep};
+  return {
+      from, {{from.owned(comm.rank()), {Target{target, {target}}}, std::move(map)}}, hash.value(), AfterAdjoint::keep};
 }
 
 PullDescription describe_agreed(Comm const& comm, Layout const& from, Layout const& to, Indices const& permutation) {
-  PullDescription result{from, {}, {}, {}, 0, AfterAdjoint::keep};
+  PullDescription result{from, {}, 0, AfterAdjoint::keep};
   run_agreed(comm, [&] { result = describe(comm, from, to, permutation); });
   return result;
 }

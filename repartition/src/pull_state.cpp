@@ -6,6 +6,8 @@
 #include "kokkos_compat.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <ranges>
 #include <tuple>
 
 namespace graticule::detail {
@@ -17,22 +19,28 @@ void check_description(Comm const& comm, PullDescription const& d) {
     throw Error("TooFewRanks", "a layout of " + std::to_string(d.source.num_ranks()) + " ranks on " +
                                    std::to_string(comm.num_ranks()));
   Box const owned = d.source.owned(comm.rank());
-  if (!d.source_box.contains(owned))
-    throw Error("SourceTooSmall",
-                "the source covers " + to_string(d.source_box) + ", this rank owns " + to_string(owned));
-  for (auto const& target : d.targets)
-    for (auto const& needed : target.needed)
-      if (!target.box.contains(needed))
-        throw Error("TargetTooSmall",
-                    "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
+  for (auto const& kind : d.kinds) {
+    if (!kind.source_box.contains(owned))
+      throw Error("SourceTooSmall",
+                  "the source covers " + to_string(kind.source_box) + ", this rank owns " + to_string(owned));
+    for (auto const& target : kind.targets)
+      for (auto const& needed : target.needed)
+        if (!target.box.contains(needed))
+          throw Error("TargetTooSmall",
+                      "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
+  }
 }
 
 PullTable checked_table(Comm const& comm, PullDescription const& d) {
   Hash hash;
-  hash.add(d.source.fingerprint()).add(d.targets.size()).add(d.fingerprint).add(int(d.after_adjoint));
+  std::string targets;
+  hash.add(d.source.fingerprint()).add(d.kinds.size()).add(d.fingerprint).add(int(d.after_adjoint));
+  for (auto const& kind : d.kinds) {
+    hash.add(kind.targets.size());
+    targets += (targets.empty() ? "" : ", ") + std::to_string(kind.targets.size());
+  }
   require_same(comm, "PlanDisagreement", hash.value(),
-               to_string(d.source) + " with " + std::to_string(d.targets.size()) + " targets, arguments " +
-                   std::to_string(d.fingerprint));
+               to_string(d.source) + " with " + targets + " targets, arguments " + std::to_string(d.fingerprint));
   run_agreed(comm, [&] { check_description(comm, d); });
   return make_pull_table(comm, d);
 }
@@ -123,9 +131,7 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
 PullState::PullState(Comm const& comm, PullDescription const& d)
     : comm_(comm),
       tag_(comm.next_tag()),
-      ndim_(d.source.ndim()),
-      source_box_(d.source_box),
-      targets_(d.targets),
+      kinds_(d.kinds),
       after_adjoint_(d.after_adjoint),
       table_(checked_table(comm, d)) {
   struct Keyed {
@@ -136,12 +142,14 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
   std::vector<Keyed> keyed;
   for (std::size_t p = 0; p < table_.sends.size(); ++p)
     for (std::size_t t = 0; t < table_.sends[p].transfers.size(); ++t)
-      keyed.push_back({{int(p), int(t)}, &table_.sends[p].transfers[t], table_.sends[p].peer});
-  for (std::size_t t = 0; t < table_.local.size(); ++t) keyed.push_back({{-1, int(t)}, &table_.local[t], comm_.rank()});
+      keyed.push_back(
+          {{table_.sends[p].transfers[t].kind, int(p), int(t)}, &table_.sends[p].transfers[t], table_.sends[p].peer});
+  for (std::size_t t = 0; t < table_.local.size(); ++t)
+    keyed.push_back({{table_.local[t].kind, -1, int(t)}, &table_.local[t], comm_.rank()});
   // Ghosts in order of their own place, then of the rank that holds them: the same for every arrival order.
   std::sort(keyed.begin(), keyed.end(), [](Keyed const& a, Keyed const& b) {
-    return std::tie(a.transfer->target, a.transfer->to.lo(), a.peer, a.addition.transfer) <
-           std::tie(b.transfer->target, b.transfer->to.lo(), b.peer, b.addition.transfer);
+    return std::tie(a.transfer->kind, a.transfer->target, a.transfer->to.lo(), a.peer, a.addition.transfer) <
+           std::tie(b.transfer->kind, b.transfer->target, b.transfer->to.lo(), b.peer, b.addition.transfer);
   });
   for (auto const& entry : keyed) additions_.push_back(entry.addition);
 }
@@ -150,32 +158,45 @@ PullCounts PullState::counts() const noexcept {
   PullCounts result;
   result.num_send_peers = int(table_.sends.size());
   result.num_receive_peers = int(table_.receives.size());
-  for (auto const& peer : table_.sends) result.send_cells += peer.num_cells;
-  for (auto const& peer : table_.receives) result.receive_cells += peer.num_cells;
+  auto const cells = [](PeerTransfers const& peer) {
+    return std::accumulate(peer.num_cells.begin(), peer.num_cells.end(), Index(0));
+  };
+  for (auto const& peer : table_.sends) result.send_cells += cells(peer);
+  for (auto const& peer : table_.receives) result.receive_cells += cells(peer);
   for (auto const& transfer : table_.local) result.local_cells += transfer.to.num_cells();
   for (auto const& filling : table_.fillings) result.filled_cells += filling.to.num_cells();
   return result;
 }
 
-void PullState::check_fields(std::span<PullField const> fields, Direction direction) const {
+void PullState::check_field(PullField const& field, Direction direction) const {
   bool const forward = direction == Direction::forward;
   auto const target_access = forward || after_adjoint_ == AfterAdjoint::zero ? Access::write : Access::read;
+  auto const source_access = forward ? Access::read : (field.source.data ? Access::write : Access::none);
+  if (field.kind < 0 || field.kind >= int(kinds_.size()))
+    throw Error("FieldMismatch", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
+                                     std::to_string(kinds_.size()) + " kinds");
+  auto const& targets = kinds_[std::size_t(field.kind)].targets;
+  check_view(field.source, source_box(field.kind), source_access, "source");
+  if (field.targets.size() != targets.size())
+    throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
+                                     std::to_string(targets.size()) + " targets");
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    auto const& view = field.targets[t];
+    check_view(view, targets[t].box, target_access, "target");
+    if (view.dtype != field.source.dtype || !(view.batch_extents() == field.source.batch_extents()))
+      throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " +
+                                       to_string(field.source.extents) + ", target of " + to_string(view.dtype) + " " +
+                                       to_string(view.extents) + ": types and batch axes must be equal");
+    if (view.space != field.source.space)
+      throw Error("FieldMismatch", "the source and the target of a field lie in different memory spaces");
+  }
+}
+
+void PullState::check_fields(std::span<PullField const> fields, Direction direction) const {
   for (auto const& field : fields) {
-    auto const source_access = forward ? Access::read : (field.source.data ? Access::write : Access::none);
-    check_view(field.source, source_box_, source_access, "source");
-    if (field.targets.size() != targets_.size())
-      throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
-                                       std::to_string(targets_.size()) + " targets");
-    for (std::size_t t = 0; t < targets_.size(); ++t) {
-      auto const& view = field.targets[t];
-      check_view(view, targets_[t].box, target_access, "target");
-      if (view.dtype != field.source.dtype || !(view.batch_extents() == field.source.batch_extents()))
-        throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " +
-                                         to_string(field.source.extents) + ", target of " + to_string(view.dtype) +
-                                         " " + to_string(view.extents) + ": types and batch axes must be equal");
-      if (view.space != field.source.space || view.space != fields.front().source.space)
-        throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
-    }
+    check_field(field, direction);
+    if (field.source.space != fields.front().source.space)
+      throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
   }
 }
 
@@ -185,7 +206,9 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     if (workspace.busy || shape.direction != direction || shape.cell_bytes.size() != fields.size()) return false;
     if (!fields.empty() && shape.space != fields.front().source.space) return false;
     for (std::size_t f = 0; f < fields.size(); ++f)
-      if (shape.cell_bytes[f] != size_of(fields[f].source.dtype) * fields[f].source.num_batch()) return false;
+      if (shape.kinds[f] != fields[f].kind ||
+          shape.cell_bytes[f] != size_of(fields[f].source.dtype) * fields[f].source.num_batch())
+        return false;
     return true;
   };
   Workspace* workspace = nullptr;
@@ -195,15 +218,20 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     CallShape shape;
     shape.direction = direction;
     if (!fields.empty()) shape.space = fields.front().source.space;
-    for (auto const& field : fields) shape.cell_bytes.push_back(size_of(field.source.dtype) * field.source.num_batch());
+    for (auto const& field : fields) {
+      shape.kinds.push_back(field.kind);
+      shape.cell_bytes.push_back(size_of(field.source.dtype) * field.source.num_batch());
+    }
     workspace = workspaces_.emplace_back(std::make_unique<Workspace>(comm_, tag_, table_, std::move(shape))).get();
   }
   workspace->busy = true;
   workspace->sources.clear();
   workspace->targets.clear();
   workspace->parities.clear();
+  workspace->first_target.clear();
   for (auto const& field : fields) {
     workspace->sources.push_back(field.source);
+    workspace->first_target.push_back(workspace->targets.size());
     workspace->targets.insert(workspace->targets.end(), field.targets.begin(), field.targets.end());
     workspace->parities.push_back(field.parity);
   }
@@ -212,15 +240,23 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
 
 namespace {
 
-bool negated(Transfer const& transfer, Parity parity) { return transfer.odd_folds && parity == Parity::odd; }
+/// Indices of the transfers with `peer` that field `f` takes part in.
+auto transfers_of(CallShape const& shape, PeerTransfers const& peer, int f) {
+  auto const kind = std::size_t(shape.kinds[std::size_t(f)]);
+  return std::views::iota(peer.first_of_kind[kind], peer.first_of_kind[kind + 1]);
+}
+
+bool negated(Transfer const& transfer, Parity parity) {
+  return transfer.negated != (transfer.odd_folds && parity == Parity::odd);
+}
 
 }  // namespace
 
 StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
-  auto const cells =
-      forward ? source_cells(view, source_box_, transfer) : target_cells(view, target_box(transfer), transfer.to);
+  auto const cells = forward ? source_cells(view, source_box(transfer.kind), transfer)
+                             : target_cells(view, target_box(transfer.kind, transfer.target), transfer.to);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
   return make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire, row_major_strides(extents),
@@ -230,8 +266,8 @@ StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& tran
 StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
-  auto const cells =
-      forward ? target_cells(view, target_box(transfer), transfer.to) : source_cells(view, source_box_, transfer);
+  auto const cells = forward ? target_cells(view, target_box(transfer.kind, transfer.target), transfer.to)
+                             : source_cells(view, source_box(transfer.kind), transfer);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
   auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
@@ -242,8 +278,8 @@ StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& tra
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
   auto const& source = source_view(w, f);
   auto const& target = target_view(w, f, transfer.target);
-  auto const source_side = source_cells(source, source_box_, transfer);
-  auto const target_side = target_cells(target, target_box(transfer), transfer.to);
+  auto const source_side = source_cells(source, source_box(transfer.kind), transfer);
+  auto const target_side = target_cells(target, target_box(transfer.kind, transfer.target), transfer.to);
   auto const extents = extents_of(target, transfer.to);
   if (w.shape.direction == Direction::forward)
     return make_strided(sign ? StridedOp::negate : StridedOp::copy, target.dtype, extents, target_side.first,
@@ -252,11 +288,11 @@ StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& tra
                       source_side.strides, target_side.first, target_side.strides);
 }
 
-StridedTask PullState::fill_task(Workspace const& w, int f, int target, Box const& box, double value) const {
-  auto const& view = target_view(w, f, target);
-  auto const cells = target_cells(view, targets_[std::size_t(target)].box, box);
-  return make_strided(StridedOp::fill, view.dtype, extents_of(view, box), cells.first, cells.strides, nullptr, {},
-                      value);
+StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
+  auto const& view = target_view(w, f, filling.target);
+  auto const cells = target_cells(view, target_box(filling.kind, filling.target), filling.to);
+  return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
+                      {}, filling.value);
 }
 
 Workspace* PullState::start(std::span<PullField const> fields, Direction direction) const {
@@ -279,7 +315,7 @@ void PullState::pack_and_send(Workspace& w) const {
   auto const num_fields = int(w.sources.size());
   auto const pack = [&](Message const& message) {
     for (int f = 0; f < num_fields; ++f)
-      for (int t = 0; t < int(message.peer->transfers.size()); ++t)
+      for (int const t : transfers_of(w.shape, *message.peer, f))
         w.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
                                     w.outgoing.buffer.packed() + w.outgoing.offset(w.shape, message, f, t)));
   };
@@ -303,9 +339,11 @@ void PullState::move_local(Workspace& w) const {
   Region const region("graticule::local");
   w.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
-    for (auto const& transfer : table_.local) w.tasks.push_back(local_task(w, f, transfer));
+    int const kind = w.shape.kinds[std::size_t(f)];
+    for (auto const& transfer : table_.local)
+      if (transfer.kind == kind) w.tasks.push_back(local_task(w, f, transfer));
     for (auto const& filling : table_.fillings)
-      w.tasks.push_back(fill_task(w, f, filling.target, filling.to, filling.value));
+      if (filling.kind == kind) w.tasks.push_back(fill_task(w, f, filling));
   }
   run_strided(w.tasks, w.shape.space);
 }
@@ -328,9 +366,10 @@ void PullState::drain(Workspace& w) const {
 }
 
 bool PullState::lacks_memory(Workspace const& w) const noexcept {
-  if (source_box_.empty()) return false;
-  return std::any_of(w.sources.begin(), w.sources.end(),
-                     [](FieldView const& source) { return source.data == nullptr && source.num_batch() > 0; });
+  for (std::size_t f = 0; f < w.sources.size(); ++f)
+    if (!source_box(w.shape.kinds[f]).empty() && w.sources[f].data == nullptr && w.sources[f].num_batch() > 0)
+      return true;
+  return false;
 }
 
 void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) const {
@@ -338,7 +377,7 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
     throw Error("FieldMismatch", std::to_string(sources.size()) + " sources for a call with " +
                                      std::to_string(w.sources.size()) + " fields");
   for (std::size_t f = 0; f < sources.size(); ++f) {
-    check_view(sources[f], source_box_, Access::write, "source");
+    check_view(sources[f], source_box(w.shape.kinds[f]), Access::write, "source");
     if (sources[f].dtype != w.sources[f].dtype || !(sources[f].batch_extents() == w.sources[f].batch_extents()) ||
         sources[f].space != w.sources[f].space)
       throw Error("FieldMismatch", "a source of " + to_string(sources[f].dtype) + " " + to_string(sources[f].extents) +
@@ -355,7 +394,7 @@ void PullState::unpack_forward(Workspace& w) const {
       if (!w.failure.empty()) continue;
       auto const& message = w.incoming.messages[std::size_t(m)];
       for (int f = 0; f < int(w.sources.size()); ++f)
-        for (int t = 0; t < int(message.peer->transfers.size()); ++t)
+        for (int const t : transfers_of(w.shape, *message.peer, f))
           w.tasks.push_back(unpack_task(w, f, message.peer->transfers[std::size_t(t)],
                                         w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, t)));
     }
@@ -370,6 +409,7 @@ void PullState::add_adjoint(Workspace& w) const {
   for (int f = 0; f < int(w.sources.size()); ++f) {
     if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
     for (auto const& addition : additions_) {
+      if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
       if (addition.peer_index < 0) {
         w.tasks.push_back(local_task(w, f, table_.local[std::size_t(addition.transfer)]));
         continue;
@@ -387,10 +427,13 @@ void PullState::add_adjoint(Workspace& w) const {
 void PullState::zero_targets(Workspace& w) const {
   w.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
+    auto const zero = [&](int kind, int target, Box const& to) {
+      if (kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {kind, target, 0, to}));
+    };
     for (auto const& peer : table_.receives)
-      for (auto const& transfer : peer.transfers) w.tasks.push_back(fill_task(w, f, transfer.target, transfer.to, 0));
-    for (auto const& transfer : table_.local) w.tasks.push_back(fill_task(w, f, transfer.target, transfer.to, 0));
-    for (auto const& filling : table_.fillings) w.tasks.push_back(fill_task(w, f, filling.target, filling.to, 0));
+      for (auto const& transfer : peer.transfers) zero(transfer.kind, transfer.target, transfer.to);
+    for (auto const& transfer : table_.local) zero(transfer.kind, transfer.target, transfer.to);
+    for (auto const& filling : table_.fillings) zero(filling.kind, filling.target, filling.to);
   }
   run_strided(w.tasks, w.shape.space);
 }

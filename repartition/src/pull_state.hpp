@@ -30,20 +30,23 @@ class PullState : public std::enable_shared_from_this<PullState> {
  private:
   /// One addition of the adjoint: transfer `transfer` of message `message` of the incoming set, or a local one (-1).
   struct Addition {
+    int kind;
     int peer_index;
     int transfer;
   };
 
+  void check_field(PullField const& field, Direction direction) const;
   void check_fields(std::span<PullField const> fields, Direction direction) const;
   [[nodiscard]] Workspace& lease(std::span<PullField const> fields, Direction direction) const;
   [[nodiscard]] FieldView const& source_view(Workspace const& w, int field) const noexcept {
     return w.sources[std::size_t(field)];
   }
   [[nodiscard]] FieldView const& target_view(Workspace const& w, int field, int target) const noexcept {
-    return w.targets[std::size_t(field) * targets_.size() + std::size_t(target)];
+    return w.targets[w.first_target[std::size_t(field)] + std::size_t(target)];
   }
-  [[nodiscard]] Box const& target_box(Transfer const& transfer) const noexcept {
-    return targets_[std::size_t(transfer.target)].box;
+  [[nodiscard]] Box const& source_box(int kind) const noexcept { return kinds_[std::size_t(kind)].source_box; }
+  [[nodiscard]] Box const& target_box(int kind, int target) const noexcept {
+    return kinds_[std::size_t(kind)].targets[std::size_t(target)].box;
   }
   /// Cells to wire: images in the source (forward) or target cells (adjoint).
   [[nodiscard]] StridedTask pack_task(Workspace const& w, int field, Transfer const& transfer, std::byte* wire) const;
@@ -51,8 +54,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] StridedTask unpack_task(Workspace const& w, int field, Transfer const& transfer,
                                         std::byte const* wire) const;
   [[nodiscard]] StridedTask local_task(Workspace const& workspace, int field, Transfer const& transfer) const;
-  [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, int target, Box const& box,
-                                      double value) const;
+  [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, Filling const& filling) const;
   void pack_and_send(Workspace& workspace) const;
   void move_local(Workspace& workspace) const;
   void unpack_forward(Workspace& workspace) const;
@@ -61,9 +63,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
 
   Comm comm_;
   int tag_;
-  int ndim_;
-  Box source_box_;
-  std::vector<Target> targets_;
+  std::vector<PullKind> kinds_;
   AfterAdjoint after_adjoint_;
   PullTable table_;
   std::vector<Addition> additions_;

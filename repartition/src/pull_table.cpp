@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <thread>
+#include <tuple>
 
 namespace graticule {
 
@@ -54,17 +55,21 @@ namespace detail {
 
 namespace {
 
-void number_cells(PeerTransfers& peer) {
-  peer.first_cell.clear();
-  peer.num_cells = 0;
-  for (auto const& transfer : peer.transfers) {
-    peer.first_cell.push_back(peer.num_cells);
-    peer.num_cells += transfer.to.num_cells();
+PeerTransfers numbered(int peer, std::vector<Transfer> transfers, int num_kinds) {
+  PeerTransfers result{peer, std::move(transfers), {}, {}, std::vector<Index>(std::size_t(num_kinds), 0)};
+  for (auto const& transfer : result.transfers) {
+    auto& cells = result.num_cells[std::size_t(transfer.kind)];
+    result.first_cell.push_back(cells);
+    cells += transfer.to.num_cells();
   }
+  for (int kind = 0; kind <= num_kinds; ++kind)
+    result.first_of_kind.push_back(int(std::count_if(result.transfers.begin(), result.transfers.end(),
+                                                     [&](Transfer const& t) { return t.kind < kind; })));
+  return result;
 }
 
 bool before(Transfer const& a, Transfer const& b) {
-  return a.target != b.target ? a.target < b.target : a.to.lo() < b.to.lo();
+  return std::tie(a.kind, a.target, a.to.lo()) < std::tie(b.kind, b.target, b.to.lo());
 }
 
 struct Needs {
@@ -72,27 +77,30 @@ struct Needs {
   std::vector<Filling> fillings;
 };
 
+void find_owners(Layout const& source, Piece const& piece, int kind, int target, Needs& needs) {
+  if (piece.box.empty()) return;
+  if (piece.filled) {
+    needs.fillings.push_back({kind, target, piece.fill, piece.box});
+    return;
+  }
+  Box const read = source_box(piece);
+  if (!source.global().contains(read))
+    throw Error("MapOutside", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
+                                  " outside the global box " + to_string(source.global()));
+  source.for_each_owner(read, [&](int owner, Box const& part) {
+    needs.by_owner[owner].push_back(
+        {kind, target, piece.odd_folds, piece.negated, piece.maps, restricted(piece, part).box, part});
+  });
+}
+
 Needs find_owners(PullDescription const& description) {
   Needs needs;
-  for (int t = 0; t < int(description.targets.size()); ++t) {
-    for (auto const& needed : description.targets[std::size_t(t)].needed) {
-      if (needed.empty()) continue;
-      for (auto const& piece : description.map(needed)) {
-        if (piece.box.empty()) continue;
-        if (piece.filled) {
-          needs.fillings.push_back({t, piece.fill, piece.box});
-          continue;
-        }
-        Box const read = source_box(piece);
-        if (!description.source.global().contains(read))
-          throw Error("MapOutside", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
-                                        " outside the global box " + to_string(description.source.global()));
-        description.source.for_each_owner(read, [&](int owner, Box const& part) {
-          Piece const own = restricted(piece, part);
-          needs.by_owner[owner].push_back({t, piece.odd_folds, piece.maps, own.box, part});
-        });
-      }
-    }
+  for (int k = 0; k < int(description.kinds.size()); ++k) {
+    auto const& kind = description.kinds[std::size_t(k)];
+    for (int t = 0; t < int(kind.targets.size()); ++t)
+      for (auto const& needed : kind.targets[std::size_t(t)].needed)
+        if (!needed.empty())
+          for (auto const& piece : kind.map(needed)) find_owners(description.source, piece, k, t, needs);
   }
   for (auto& [owner, transfers] : needs.by_owner) std::stable_sort(transfers.begin(), transfers.end(), before);
   return needs;
@@ -105,7 +113,7 @@ void write(std::vector<Index>& words, Box const& box) {
 std::vector<Index> to_words(std::vector<Transfer> const& transfers) {
   std::vector<Index> words;
   for (auto const& transfer : transfers) {
-    words.insert(words.end(), {transfer.target, transfer.odd_folds ? 1 : 0});
+    words.insert(words.end(), {transfer.kind, transfer.target, transfer.odd_folds ? 1 : 0, transfer.negated ? 1 : 0});
     for (int a = 0; a < transfer.to.ndim(); ++a) {
       auto const& map = transfer.maps[std::size_t(a)];
       words.insert(words.end(), {map.source_axis, map.slope, map.offset});
@@ -126,8 +134,10 @@ std::vector<Transfer> from_words(std::vector<Index> const& words, int ndim) {
   };
   while (at != words.end()) {
     Transfer transfer;
+    transfer.kind = int(*at++);
     transfer.target = int(*at++);
     transfer.odd_folds = *at++ != 0;
+    transfer.negated = *at++ != 0;
     for (int a = 0; a < ndim; ++a, at += 3) transfer.maps[std::size_t(a)] = {int(at[0]), int(at[1]), at[2]};
     transfer.to = read_box();
     transfer.from = read_box();
@@ -183,6 +193,7 @@ std::map<int, std::vector<Index>> exchange_sparse(Comm const& comm, std::map<int
 PullTable make_pull_table(Comm const& comm, PullDescription const& description) {
   Needs needs;
   run_agreed(comm, [&] { needs = find_owners(description); });
+  auto const num_kinds = int(description.kinds.size());
   PullTable table;
   table.fillings = std::move(needs.fillings);
   std::map<int, std::vector<Index>> outgoing;
@@ -192,10 +203,10 @@ PullTable make_pull_table(Comm const& comm, PullDescription const& description) 
       continue;
     }
     outgoing[owner] = to_words(transfers);
-    number_cells(table.receives.emplace_back(PeerTransfers{owner, std::move(transfers), {}, 0}));
+    table.receives.push_back(numbered(owner, std::move(transfers), num_kinds));
   }
   for (auto const& [peer, words] : exchange_sparse(comm, outgoing))
-    number_cells(table.sends.emplace_back(PeerTransfers{peer, from_words(words, description.source.ndim()), {}, 0}));
+    table.sends.push_back(numbered(peer, from_words(words, description.source.ndim()), num_kinds));
   return table;
 }
 

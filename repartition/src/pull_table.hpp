@@ -10,8 +10,10 @@ namespace graticule::detail {
 
 /// Cells that move from a box of the source to a box of one target; `maps` as in `Piece`.
 struct Transfer {
+  int kind = 0;
   int target = 0;
   bool odd_folds = false;
+  bool negated = false;
   AxisMaps maps{};
   Box to;    ///< in needed coordinates, inside the target
   Box from;  ///< in source coordinates, inside one owned box
@@ -19,17 +21,22 @@ struct Transfer {
 
 /// Cells of a target that come from a constant.
 struct Filling {
+  int kind = 0;
   int target = 0;
   double value = 0;
   Box to;
 };
 
-/// All transfers between this rank and one other: one message. `first_cell[t]` counts the cells before transfer `t`.
+/// All transfers between this rank and one other, by kind: one message.
+///
+/// Transfers `[first_of_kind[k], first_of_kind[k + 1])` move `num_cells[k]` cells of a field of kind `k`; `first_cell[t]`
+/// counts the cells of the same kind before transfer `t`.
 struct PeerTransfers {
   int peer = 0;
   std::vector<Transfer> transfers;
   std::vector<Index> first_cell;
-  Index num_cells = 0;
+  std::vector<int> first_of_kind;
+  std::vector<Index> num_cells;
 };
 
 /// What one rank receives, sends, copies and fills; both ends of a message list its transfers in the same order.

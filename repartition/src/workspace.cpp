@@ -75,11 +75,19 @@ void Buffer::from_wire(std::size_t offset, std::size_t bytes) const {
   (void)bytes;
 }
 
+namespace {
+
+/// Bytes of field `f` in a message to or from `peer`, with what aligns the next field.
+std::size_t field_bytes(CallShape const& shape, PeerTransfers const& peer, std::size_t f) {
+  Index const cells = peer.num_cells[std::size_t(shape.kinds[f])];
+  return rounded_up(std::size_t(cells * shape.cell_bytes[f]), segment_alignment);
+}
+
+}  // namespace
+
 std::size_t MessageSet::offset(CallShape const& shape, Message const& message, int field, int transfer) const {
   std::size_t at = message.offset;
-  auto const cells = std::size_t(message.peer->num_cells);
-  for (int f = 0; f < field; ++f)
-    at += rounded_up(cells * std::size_t(shape.cell_bytes[std::size_t(f)]), segment_alignment);
+  for (int f = 0; f < field; ++f) at += field_bytes(shape, *message.peer, std::size_t(f));
   return at + std::size_t(message.peer->first_cell[std::size_t(transfer)] * shape.cell_bytes[std::size_t(field)]);
 }
 
@@ -97,8 +105,7 @@ MessageSet make_messages(Comm const& comm, int tag, std::vector<PeerTransfers> c
   std::size_t total = 0;
   for (auto const& peer : peers) {
     std::size_t bytes = 0;
-    for (Index const cell_bytes : shape.cell_bytes)
-      bytes += rounded_up(std::size_t(peer.num_cells) * std::size_t(cell_bytes), segment_alignment);
+    for (std::size_t f = 0; f < shape.kinds.size(); ++f) bytes += field_bytes(shape, peer, f);
     // A message even without bytes, so that a peer that expects some is told instead of left waiting.
     set.messages.push_back({&peer, total, bytes, 0, 0, 0});
     total += rounded_up(bytes, message_alignment);

@@ -50,6 +50,7 @@ struct Message {
 struct CallShape {
   Direction direction = Direction::forward;
   MemorySpace space = MemorySpace::host;
+  std::vector<int> kinds;         ///< per field
   std::vector<Index> cell_bytes;  ///< per field: element size times batch elements
   friend bool operator==(CallShape const&, CallShape const&) = default;
 };
@@ -80,7 +81,8 @@ struct Workspace {
   int num_messages_open = 0;  ///< incoming messages that `wait_some()` has not returned
   std::string failure;        ///< what is wrong with a message that has arrived
   std::vector<FieldView> sources;
-  std::vector<FieldView> targets;  ///< field by field
+  std::vector<FieldView> targets;         ///< field by field
+  std::vector<std::size_t> first_target;  ///< of each field in `targets`
   std::vector<Parity> parities;
   std::vector<StridedTask> tasks;
   bool oversubscribed = false;  ///< more ranks than cores on this node: waiting yields the core

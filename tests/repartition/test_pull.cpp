@@ -78,7 +78,7 @@ struct Case {
   }
   [[nodiscard]] PullDescription description(int rank, AfterAdjoint after = AfterAdjoint::keep) const {
     auto const& own = targets[std::size_t(rank)];
-    return {source, source_box(rank), {own.begin(), own.end()}, turned.map(), 5, after};
+    return {source, {{source_box(rank), {own.begin(), own.end()}, turned.map()}}, 5, after};
   }
   [[nodiscard]] bool is_needed(int rank, int target, Indices const& cell) const {
     for (auto const& box : targets[std::size_t(rank)][std::size_t(target)].needed)
@@ -313,7 +313,7 @@ TEST(PullPlan, refuses_on_all_ranks_what_is_wrong_on_one) {
   Box const owned = source.owned(comm.rank());
   for (int wrong = 0; wrong < comm.num_ranks(); ++wrong) {
     bool const here = comm.rank() == wrong;
-    PullDescription const good{source, owned, {{owned, {owned}}}, permutation_map({0}), 1, AfterAdjoint::keep};
+    PullDescription const good{source, {{owned, {{owned, {owned}}}, permutation_map({0})}}, 1, AfterAdjoint::keep};
     auto const rule = [&](auto change) {
       auto description = good;
       if (here) change(description);
@@ -324,21 +324,24 @@ TEST(PullPlan, refuses_on_all_ranks_what_is_wrong_on_one) {
       return thrown.rule;
     };
 
-    EXPECT_EQ(rule([&](auto& d) { d.source_box.set(0, owned.lo(0) + 1, owned.hi(0)); }), "SourceTooSmall");
-    EXPECT_EQ(rule([&](auto& d) { d.targets[0].needed[0].set(0, owned.lo(0), owned.hi(0) + 1); }), "TargetTooSmall");
+    EXPECT_EQ(rule([&](auto& d) { d.kinds[0].source_box.set(0, owned.lo(0) + 1, owned.hi(0)); }), "SourceTooSmall");
+    EXPECT_EQ(rule([&](auto& d) { d.kinds[0].targets[0].needed[0].set(0, owned.lo(0), owned.hi(0) + 1); }),
+              "TargetTooSmall");
     EXPECT_EQ(rule([&](auto& d) {
                 Box const outside({-1}, {1});
-                d.targets[0] = {outside, {outside}};
+                d.kinds[0].targets[0] = {outside, {outside}};
               }),
               "MapOutside");
     EXPECT_EQ(rule([&](auto& d) {
-                d.map = [](Box const&) -> std::vector<Piece> { throw Error("OwnRule", "of the caller's map"); };
+                d.kinds[0].map = [](Box const&) -> std::vector<Piece> {
+                  throw Error("OwnRule", "of the caller's map");
+                };
               }),
               "OwnRule");
     if (n > 1) {
       EXPECT_EQ(rule([&](auto& d) { d.fingerprint = 2; }), "PlanDisagreement");
       EXPECT_EQ(rule([&](auto& d) { d.after_adjoint = AfterAdjoint::zero; }), "PlanDisagreement");
-      EXPECT_EQ(rule([&](auto& d) { d.targets.push_back(d.targets[0]); }), "PlanDisagreement");
+      EXPECT_EQ(rule([&](auto& d) { d.kinds[0].targets.push_back(d.kinds[0].targets[0]); }), "PlanDisagreement");
     }
     EXPECT_EQ(rule([](auto&) {}), "nothing was thrown");
   }
@@ -349,7 +352,7 @@ TEST(PullPlan, refuses_fields_that_do_not_fit) {
   auto const comm = Comm::world();
   Layout const source(ProcessGrid{comm.num_ranks()}, Indices{4 * comm.num_ranks()});
   Box const owned = source.owned(comm.rank());
-  PullPlan const plan(comm, {source, owned, {{owned, {owned}}}, permutation_map({0}), 1, AfterAdjoint::keep});
+  PullPlan const plan(comm, {source, {{owned, {{owned, {owned}}}, permutation_map({0})}}, 1, AfterAdjoint::keep});
   TestField<double> from(owned, {}, MemoryShape::dense(1, 0), 1);
   TestField<double> to(owned, {}, MemoryShape::dense(1, 0), 2);
   std::array const one{to.view()};

@@ -25,6 +25,7 @@ struct Piece {
   Box box;                 ///< in needed (extended) coordinates
   AxisMaps maps{};         ///< entries `[0, box.ndim())`
   bool odd_folds = false;  ///< crossed an odd number of folds: fields of odd parity change sign
+  bool negated = false;    ///< the image changes sign whatever the parity
   bool filled = false;     ///< no source; cells become `fill`
   double fill = 0;
 };

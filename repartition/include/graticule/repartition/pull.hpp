@@ -26,24 +26,30 @@ enum class AfterAdjoint : std::uint8_t { zero, keep };
 /// How a field behaves at a fold (a pole): components of a horizontal vector are odd and change sign.
 enum class Parity : std::uint8_t { even, odd };
 
+/// One kind of field of a plan: what it covers and needs on this rank, and where its needed cells come from.
+struct PullKind {
+  Box source_box;               ///< what the source fields of this rank cover; contains its owned box
+  std::vector<Target> targets;  ///< of this rank; the same number on all ranks
+  IndexMap map;                 ///< needed coordinates to source coordinates; the same on all ranks
+};
+
 /// All that a plan is made of; see `PullPlan`.
 struct PullDescription {
   Layout source;                  ///< who owns which cell; the same on all ranks
-  Box source_box;                 ///< what the source fields of this rank cover; contains its owned box
-  std::vector<Target> targets;    ///< of this rank; the same number on all ranks
-  IndexMap map;                   ///< needed coordinates to source coordinates; the same on all ranks
+  std::vector<PullKind> kinds;    ///< the same number on all ranks
   std::uint64_t fingerprint = 0;  ///< of what else is the same on all ranks (widths, rules)
   AfterAdjoint after_adjoint = AfterAdjoint::keep;
 };
 
-/// One field of a call: its owned memory, and one view for each target.
+/// One field of a call: its owned memory, and one view for each target of its kind.
 struct PullField {
   FieldView source;
   std::span<FieldView const> targets;
   Parity parity = Parity::even;
+  int kind = 0;  ///< the same on all ranks
 };
 
-/// What one call moves on this rank; bytes are cells times the bytes of one cell of the field.
+/// What one call with a field of each kind moves on this rank; bytes are cells times the bytes of one cell of the field.
 struct PullCounts {
   int num_send_peers = 0;
   int num_receive_peers = 0;
