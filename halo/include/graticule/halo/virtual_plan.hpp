@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/halo/boundary.hpp>
+#include <graticule/halo/plan.hpp>
+#include <graticule/partition/layout.hpp>
+#include <graticule/repartition/pull.hpp>
+
+#include <vector>
+
+namespace graticule {
+
+/// What an exchange fills, apart from the layout.
+struct HaloShape {
+  std::vector<Width> widths;
+  Boundary boundary;
+  Corners corners = Corners::fill;
+};
+
+/// What one rank exchanges with one other: at most one message each way.
+struct PeerCells {
+  int peer = 0;
+  Index send_cells = 0;
+  Index receive_cells = 0;
+  Index send_runs = 0;     ///< stretches of cells along the last axis that packing copies
+  Index receive_runs = 0;  ///< the same for unpacking
+  friend bool operator==(PeerCells const&, PeerCells const&) = default;
+};
+
+/// The messages of one rank; what `HaloPlan` makes of the same layout on that rank.
+struct VirtualHaloPlan {
+  Box owned;
+  Box local;
+  std::vector<PeerCells> peers;  ///< by increasing rank, without the rank itself
+  Index local_cells = 0;         ///< ghost cells that the rank itself owns
+  Index filled_cells = 0;        ///< ghost cells that hold a constant
+
+  [[nodiscard]] PullCounts counts() const noexcept;
+};
+
+/// Plans halo exchanges for any rank of any number of ranks, without MPI: cost studies, tests, choice of a partition.
+///
+/// Both ends of each message are computed: what a rank receives by the boundary rules, what it sends by their inverse.
+/// Example: one axis, 8 cells, 4 ranks, width {1, 1}, periodic: `plan(0)` has the peers 1 and 3, one cell each way.
+class VirtualHalo {
+ public:
+  /// @throws `BadWidth`, `AxesMismatch`, what `boundary_map` throws
+  VirtualHalo(Layout layout, HaloShape shape);
+
+  [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
+  [[nodiscard]] HaloShape const& shape() const noexcept { return shape_; }
+
+  /// Cost: time and memory by the rank's own transfers, for layouts of cuts whatever the number of ranks.
+  [[nodiscard]] VirtualHaloPlan plan(int rank) const;
+
+ private:
+  Layout layout_;
+  HaloShape shape_;
+  IndexMap map_;
+  std::vector<Piece> pieces_;  ///< of the global box grown by the widths
+};
+
+/// Checks that there is one width per axis and none negative. @throws `BadWidth`, `AxesMismatch`
+void check_widths(std::span<Width const> widths, int ndim);
+
+}  // namespace graticule
