@@ -56,17 +56,13 @@ function(graticule_add_library name)
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endfunction()
 
-# graticule_add_mpi_test(halo.plan SOURCES test_plan.cpp NP 1 2 3 4 DEPENDS graticule::halo
-#                        [TIMEOUT seconds] [LABELS label...] [ARGS argument...] [NO_MAIN])
-# Builds test_halo_plan and registers halo.plan.np1, halo.plan.np2, ... The main function is tests/support/mpi_main.cpp;
-# NO_MAIN is for a test that starts MPI itself. A run in which every test skipped counts as skipped.
-function(graticule_add_mpi_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;NP;DEPENDS;LABELS;ARGS")
-  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NP OR NOT arg_SOURCES)
-    message(FATAL_ERROR "graticule_add_mpi_test(${name}): SOURCES and NP are required; unknown: ${arg_UNPARSED_ARGUMENTS}")
-  endif()
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
+# graticule_add_test_program(halo.plan SOURCES test_plan.cpp DEPENDS graticule::halo [NO_MAIN])
+# Builds test_halo_plan and registers nothing. The main function is tests/support/mpi_main.cpp; NO_MAIN is for a test that
+# starts MPI itself.
+function(graticule_add_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "" "SOURCES;DEPENDS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "graticule_add_test_program(${name}): SOURCES is required; unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
   string(REPLACE "." "_" target "test_${name}")
   add_executable(${target} ${arg_SOURCES})
@@ -81,6 +77,26 @@ function(graticule_add_mpi_test name)
   if("graticule::nn" IN_LIST arg_DEPENDS)
     graticule_use_torch_pch(${target})
   endif()
+endfunction()
+
+# graticule_add_mpi_test(halo.plan SOURCES test_plan.cpp NP 1 2 3 4 DEPENDS graticule::halo
+#                        [TIMEOUT seconds] [LABELS label...] [ARGS argument...] [NO_MAIN])
+# Builds test_halo_plan as above and registers halo.plan.np1, halo.plan.np2, ... A run in which every test skipped counts
+# as skipped.
+function(graticule_add_mpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;NP;DEPENDS;LABELS;ARGS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NP)
+    message(FATAL_ERROR "graticule_add_mpi_test(${name}): NP is required; unknown: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set(no_main "")
+  if(arg_NO_MAIN)
+    set(no_main NO_MAIN)
+  endif()
+  graticule_add_test_program(${name} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS} ${no_main})
+  string(REPLACE "." "_" target "test_${name}")
 
   foreach(num_ranks IN LISTS arg_NP)
     set(test ${name}.np${num_ranks})

@@ -4,6 +4,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 #include <thread>
@@ -47,6 +49,10 @@ int main(int argc, char** argv) {
                                 if (mode == "terminate" && comm.rank() == last)
                                   std::thread([] { throw Error(Fault::program, "Thread", "in a thread"); }).join();
                                 if (mode == "terminate") comm.barrier();
+                                if (mode == "killed" && comm.rank() == last) std::raise(SIGKILL);
+                                if (mode == "crashed" && comm.rank() == last) std::raise(SIGSEGV);
+                                if (mode == "left" && comm.rank() == last) std::_Exit(3);
+                                if (mode == "killed" || mode == "crashed" || mode == "left") comm.barrier();
                                 if (mode == "again") return int(app::run_again);
                                 if (mode == "one-code")
                                   return comm.rank() == last ? int(app::check_failed) : int(app::good);

@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -68,7 +69,9 @@ TEST(Comm, counts_the_ranks_of_its_node) {
   std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
   int length = 0;
   MPI_Get_processor_name(name.data(), &length);
-  std::string const mine(name.data(), std::size_t(length));
+  // Several nodes of SLURM may be one machine; MPI takes what SLURM says.
+  char const* const node = std::getenv("SLURM_NODEID");
+  std::string const mine = std::string(name.data(), std::size_t(length)) + " " + (node != nullptr ? node : "");
   std::set<std::string> names;
   int here = 0;
   int before_me = 0;
