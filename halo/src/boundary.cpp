@@ -8,8 +8,9 @@
 namespace graticule {
 
 std::string to_string(Edge edge) {
-  constexpr std::array<char const*, 8> names{"untouched", "constant",  "periodic",  "reflect",
-                                             "symmetric", "replicate", "pole_face", "pole_row"};
+  constexpr std::array<char const*, 12> names{"untouched",   "constant",      "periodic",      "reflect",
+                                              "symmetric",   "replicate",     "pole_face",     "pole_row",
+                                              "antireflect", "antisymmetric", "tripolar_face", "tripolar_row"};
   return names[std::size_t(edge)];
 }
 
@@ -19,31 +20,85 @@ Boundary Boundary::uniform(int ndim, Edge edge) {
 
 Boundary Boundary::sphere(Edge pole) { return {{{pole, pole}, {Edge::periodic, Edge::periodic}}, 1}; }
 
+Boundary Boundary::tripolar(Edge south, Edge seam) {
+  Boundary result{{{south, seam}, {Edge::periodic, Edge::periodic}}, 1};
+  result.mirror_line = MirrorLine::copy;
+  return result;
+}
+
+Boundary Boundary::staggered(std::initializer_list<Stagger> places) const {
+  if (places.size() != axes.size())
+    throw Error("AxesMismatch",
+                std::to_string(places.size()) + " places for " + std::to_string(axes.size()) + " boundary rules");
+  Boundary result = *this;
+  for (std::size_t a = 0; a < axes.size(); ++a) result.axes[a].stagger = places.begin()[a];
+  return result;
+}
+
+Boundary Boundary::behind(AxisBoundary const& axis) const {
+  Boundary result = *this;
+  result.axes.insert(result.axes.begin(), axis);
+  if (longitude_axis >= 0) ++result.longitude_axis;
+  return result;
+}
+
 namespace {
 
 bool is_pole(Edge edge) { return edge == Edge::pole_face || edge == Edge::pole_row; }
+bool is_seam(Edge edge) { return edge == Edge::tripolar_face || edge == Edge::tripolar_row; }
+bool is_negated(Edge edge) { return edge == Edge::antireflect || edge == Edge::antisymmetric; }
+bool mirrors_at_row(Edge edge) {
+  return edge == Edge::reflect || edge == Edge::antireflect || edge == Edge::pole_row || edge == Edge::tripolar_row;
+}
+}  // namespace
+
+bool is_fold(Edge edge) noexcept { return is_pole(edge) || is_seam(edge); }
+
+namespace {
+
+void check_longitudes(Indices const& extents, Boundary const& boundary, int axis) {
+  auto const& rules = boundary.axes[std::size_t(axis)];
+  int const longitude = boundary.longitude_axis;
+  if (longitude < 0 || longitude >= extents.size() || longitude == axis ||
+      boundary.axes[std::size_t(longitude)].lower != Edge::periodic)
+    throw Error("PoleNeedsPeriodicLongitude", "axis " + std::to_string(axis) +
+                                                  " ends at a pole or a seam, the longitude axis is " +
+                                                  std::to_string(longitude));
+  bool const copies = boundary.mirror_line == MirrorLine::copy;
+  bool const refused = boundary.odd_longitudes == OddLongitudes::refuse || copies;
+  if ((is_pole(rules.lower) || is_pole(rules.upper)) && extents[longitude] % 2 != 0 && refused)
+    throw Error("OddLongitudeFold", std::to_string(extents[longitude]) +
+                                        " longitudes: the point across the pole falls between two columns; an even "
+                                        "number is needed, or OddLongitudes::shift_floor without copies on the pole");
+  if (copies && extents[axis] == 1)
+    throw Error("MirrorLineTooNarrow",
+                "copies of values on a mirror along axis " + std::to_string(axis) + " of 1 cell");
+}
 
 void check(Indices const& extents, Boundary const& boundary) {
   if (int(boundary.axes.size()) != extents.size())
     throw Error("AxesMismatch",
                 std::to_string(boundary.axes.size()) + " boundary rules for extents " + to_string(extents));
+  int fold_axis = -1;
   for (int a = 0; a < extents.size(); ++a) {
     auto const& axis = boundary.axes[std::size_t(a)];
     if ((axis.lower == Edge::periodic) != (axis.upper == Edge::periodic))
       throw Error("PeriodicOnOneSide",
                   "axis " + std::to_string(a) + " has " + to_string(axis.lower) + " and " + to_string(axis.upper));
-    if (!is_pole(axis.lower) && !is_pole(axis.upper)) continue;
-    int const longitude = boundary.longitude_axis;
-    if (longitude < 0 || longitude >= extents.size() || longitude == a ||
-        boundary.axes[std::size_t(longitude)].lower != Edge::periodic)
-      throw Error("PoleNeedsPeriodicLongitude",
-                  "axis " + std::to_string(a) + " ends at a pole, the longitude axis is " + std::to_string(longitude));
-    if (extents[longitude] % 2 != 0)
-      throw Error("OddLongitudeFold", std::to_string(extents[longitude]) +
-                                          " longitudes: the point across the pole falls between two columns; an even "
-                                          "number is needed");
+    if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;
+    if (fold_axis >= 0)
+      throw Error("TwoFoldAxes",
+                  "axes " + std::to_string(fold_axis) + " and " + std::to_string(a) + " both end at a pole or a seam");
+    fold_axis = a;
+    check_longitudes(extents, boundary, a);
   }
 }
+
+/// What a fold does to the longitudes: column i becomes `slope * i + offset`, modulo their number.
+struct Turn {
+  int slope = 1;
+  Index offset = 0;
+};
 
 /// Cells `[lo, hi)` of one axis with image `slope * e + offset`, or a constant.
 struct Run {
@@ -52,16 +107,17 @@ struct Run {
   int slope = 1;
   Index offset = 0;
   int folds = 0;
+  bool negated = false;
+  Turn turn{};                 ///< of the longitudes, by all folds crossed
+  std::optional<Turn> line{};  ///< the image lies on a mirror whose fold does this
   bool filled = false;
   double fill = 0;
 };
 
 /// The part of `run` whose image lies in `[image_lo, image_hi)`.
 Run part_with_image(Run run, Index image_lo, Index image_hi) {
-  if (run.slope == 0) {
-    if (run.offset < image_lo || run.offset >= image_hi) run.hi = run.lo;
-    return run;
-  }
+  if (image_hi <= image_lo || (run.slope == 0 && (run.offset < image_lo || run.offset >= image_hi))) run.hi = run.lo;
+  if (run.hi == run.lo || run.slope == 0) return run;
   Index const one = (image_lo - run.offset) * run.slope;
   Index const other = (image_hi - 1 - run.offset) * run.slope;
   run.lo = std::max(run.lo, std::min(one, other));
@@ -70,120 +126,239 @@ Run part_with_image(Run run, Index image_lo, Index image_hi) {
 }
 
 /// Replaces the image i of `run` by `slope * i + offset`.
-Run mapped(Run run, int slope, Index offset, int folds = 0) {
+Run mapped(Run run, int slope, Index offset) {
   run.slope *= slope;
   run.offset = run.offset * slope + offset;
-  run.folds += folds;
   return run;
 }
 
+/// One side of an axis: its rule, and for mirrors the place c with image c - e.
+struct Side {
+  Edge edge = Edge::constant;
+  Index edge_cell = 0;
+  Index wrap = 0;  ///< leads back to the other side
+  Index mirror = 0;
+  Turn turn{};
+  /// Half units from the mirror to the edge cell: 2 when a ghost lies on the mirror, 0 when the edge cell does, less
+  /// when it lies beyond.
+  Index inside_distance = 1;
+};
+
+struct AxisRules {
+  Index extent = 0;
+  double constant = 0;
+  Side lower;
+  Side upper;
+  bool copies = false;  ///< owned cells on or beyond a fold's mirror are copies
+};
+
+constexpr Index far = Index(1) << 60U;
+
+AxisRules rules_of(Indices const& extents, Boundary const& boundary, int axis) {
+  auto const& given = boundary.axes[std::size_t(axis)];
+  Index const n = extents[axis];
+  Index const stagger = Index(given.stagger);
+  int const longitude = boundary.longitude_axis;
+  auto const turn = [&](Edge edge) -> Turn {
+    if (is_pole(edge)) return {1, extents[longitude] / 2};
+    if (!is_seam(edge)) return {};
+    Index const pivot = boundary.pivot.value_or(edge == Edge::tripolar_face ? -1 : 0);
+    return {-1, pivot - Index(boundary.axes[std::size_t(longitude)].stagger)};
+  };
+  // Half index of the mirror less the stagger; 2e is twice a cell, so that 2e - mirror is its signed distance.
+  Index const low = (mirrors_at_row(given.lower) ? 0 : -1) - stagger;
+  Index const high = (mirrors_at_row(given.upper) ? 2 * (n - 1) : 2 * n - 1) - stagger;
+  return {n,
+          given.constant,
+          {given.lower, 0, n, low, turn(given.lower), -low},
+          {given.upper, n - 1, -n, high, turn(given.upper), high - 2 * (n - 1)},
+          boundary.mirror_line == MirrorLine::copy};
+}
+
+/// Cuts a run of one axis at the places where its rules change.
 class AxisCutter {
  public:
-  AxisCutter(Index extent, AxisBoundary const& boundary) : extent_(extent), boundary_(boundary) {}
+  explicit AxisCutter(AxisRules const& rules) : rules_(rules) {}
 
-  [[nodiscard]] std::vector<Run> cut(Index lo, Index hi, Index shift) {
+  [[nodiscard]] std::vector<Run> cut(Run const& run) {
     runs_.clear();
-    add({lo, hi, 1, shift, 0, false, 0});
+    add(run);
     std::sort(runs_.begin(), runs_.end(), [](Run const& a, Run const& b) { return a.lo < b.lo; });
     return runs_;
   }
 
  private:
-  static constexpr Index far = Index(1) << 60U;
-
   void add(Run const& run) {
     if (run.hi <= run.lo) return;
-    if (extent_ == 0) {
-      if (boundary_.lower == Edge::untouched && boundary_.upper == Edge::untouched) return;
+    if (rules_.extent == 0) {
+      if (rules_.lower.edge == Edge::untouched && rules_.upper.edge == Edge::untouched) return;
       throw Error("EmptyAxis", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
                                    ") of an axis without cells");
     }
-    Run const inside = part_with_image(run, 0, extent_);
-    if (inside.hi > inside.lo) runs_.push_back(inside);
-    beyond(part_with_image(run, -far, 0), boundary_.lower, 0, extent_);
-    beyond(part_with_image(run, extent_, far), boundary_.upper, extent_ - 1, -extent_);
+    add_inside(part_with_image(run, 0, rules_.extent));
+    beyond(part_with_image(run, -far, 0), rules_.lower);
+    beyond(part_with_image(run, rules_.extent, far), rules_.upper);
   }
 
-  /// `edge_cell` is the last cell inside; `wrap` leads back to the other side.
-  void beyond(Run run, Edge edge, Index edge_cell, Index wrap) {
+  void push(Run const& run) {
+    if (run.hi > run.lo) runs_.push_back(run);
+  }
+
+  void add_inside(Run run) {
     if (run.hi <= run.lo) return;
-    Index const outer_face = edge_cell == 0 && wrap > 0 ? -1 : 2 * extent_ - 1;
-    switch (edge) {
-      case Edge::untouched: return;
-      case Edge::constant:
-        run.filled = true;
-        run.fill = boundary_.constant;
-        runs_.push_back(run);
-        return;
-      case Edge::periodic: return add(mapped(run, 1, wrap));
-      case Edge::replicate: return add(mapped(run, 0, edge_cell));
-      case Edge::symmetric: return add(mapped(run, -1, outer_face));
-      case Edge::pole_face: return add(mapped(run, -1, outer_face, 1));
-      case Edge::reflect:
-      case Edge::pole_row:
-        if (extent_ == 1)
-          throw Error("ReflectTooWide", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                            ") mirrored in an axis of 1 cell (" + to_string(edge) + ")");
-        return add(mapped(run, -1, 2 * edge_cell, edge == Edge::pole_row ? 1 : 0));
+    Index first = 0;
+    Index last = rules_.extent;
+    if (rules_.copies && is_copy(rules_.lower)) add_copy(part_with_image(run, first++, 1), rules_.lower);
+    if (rules_.copies && is_copy(rules_.upper)) {
+      --last;
+      add_copy(part_with_image(run, last, last + 1), rules_.upper);
     }
+    push(part_with_image(run, first, last));
   }
 
-  Index extent_;
-  AxisBoundary boundary_;
+  static bool is_copy(Side const& side) { return is_fold(side.edge) && side.inside_distance <= 0; }
+
+  void add_copy(Run run, Side const& side) {
+    if (run.hi <= run.lo) return;
+    if (side.inside_distance < 0)
+      run = folded(run, side);
+    else
+      run.line = side.turn;
+    push(run);
+  }
+
+  static Run folded(Run run, Side const& side) {
+    run = mapped(run, -1, side.mirror);
+    run.negated = run.negated != is_negated(side.edge);
+    if (!is_fold(side.edge)) return run;
+    ++run.folds;
+    run.turn = {run.turn.slope * side.turn.slope, run.turn.offset * side.turn.slope + side.turn.offset};
+    return run;
+  }
+
+  void fill(Run run) {
+    run.filled = true;
+    run.fill = rules_.constant;
+    push(run);
+  }
+
+  void beyond(Run const& run, Side const& side) {
+    if (run.hi <= run.lo || side.edge == Edge::untouched) return;
+    if (side.edge == Edge::constant) return fill(run);
+    if (side.edge == Edge::periodic) return add(mapped(run, 1, side.wrap));
+    if (side.edge == Edge::replicate) return add_inside(mapped(run, 0, side.edge_cell));
+    if (mirrors_at_row(side.edge) && rules_.extent == 1)
+      throw Error("ReflectTooWide", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
+                                        ") mirrored in an axis of 1 cell (" + to_string(side.edge) + ")");
+    if (side.inside_distance == 2) {
+      // The ghost next to the edge lies on the mirror itself.
+      Index const on_mirror = side.mirror / 2;
+      fill(part_with_image(run, on_mirror, on_mirror + 1));
+      add(folded(part_with_image(run, -far, on_mirror), side));
+      add(folded(part_with_image(run, on_mirror + 1, far), side));
+      return;
+    }
+    add(folded(run, side));
+  }
+
+  AxisRules rules_;
   std::vector<Run> runs_;
 };
 
-/// Builds the pieces of a box axis by axis; the longitude axis comes last, because poles shift it.
+/// Columns of a row on a mirror that are copies of lower ones: `[first, second)` each.
+std::array<std::array<Index, 2>, 2> copied_columns(Turn const& turn, Index n) {
+  if (turn.slope > 0) return {{{n / 2, n}, {n, n}}};
+  // Column i pairs with last - i, or with last - i + n beyond `last`.
+  Index const last = ((turn.offset % n) + n) % n;
+  return {{{last / 2 + 1, last + 1}, {(last + n) / 2 + 1, n}}};
+}
+
+/// Builds the pieces of a box axis by axis; the longitude axis comes last, because folds turn it.
 class BoxCutter {
  public:
-  BoxCutter(Indices const& extents, Boundary const& boundary) : extents_(extents), boundary_(boundary) {
+  BoxCutter(Indices const& extents, Boundary const& boundary) : longitude_(boundary.longitude_axis) {
+    for (int a = 0; a < extents.size(); ++a) rules_.push_back(rules_of(extents, boundary, a));
     for (int a = 0; a < extents.size(); ++a)
-      if (a != boundary.longitude_axis) order_.push_back(a);
-    if (boundary.longitude_axis >= 0) order_.push_back(boundary.longitude_axis);
+      if (a != longitude_) order_.push_back(a);
+    if (longitude_ >= 0) order_.push_back(longitude_);
   }
 
   [[nodiscard]] std::vector<Piece> cut(Box const& needed) {
     pieces_.clear();
-    chosen_.assign(std::size_t(extents_.size()), {});
-    if (!needed.empty()) cut_axis(needed, 0, 0);
+    chosen_.assign(rules_.size(), {});
+    if (!needed.empty()) cut_axis(needed, 0, {});
     return pieces_;
   }
 
  private:
-  void cut_axis(Box const& needed, std::size_t depth, int folds) {
+  /// `crossed` holds what the axes cut so far do to the longitudes.
+  void cut_axis(Box const& needed, std::size_t depth, Run const& crossed) {
     if (depth == order_.size()) {
-      pieces_.push_back(piece(folds));
+      pieces_.push_back(piece());
       return;
     }
     int const a = order_[depth];
-    bool const longitude = a == boundary_.longitude_axis;
-    Index const shift = longitude ? folds * (extents_[a] / 2) : 0;
-    for (auto const& run :
-         AxisCutter(extents_[a], boundary_.axes[std::size_t(a)]).cut(needed.lo(a), needed.hi(a), shift)) {
+    for (auto const& run : a == longitude_ ? cut_longitudes(needed, crossed) : cut_plain(needed, a)) {
       chosen_[std::size_t(a)] = run;
-      cut_axis(needed, depth + 1, folds + run.folds);
+      cut_axis(needed, depth + 1, run.folds > 0 || run.line ? run : crossed);
     }
   }
 
-  [[nodiscard]] Piece piece(int folds) const {
-    int const ndim = extents_.size();
-    Piece result;
-    result.box = Box(Indices::filled(ndim, 0), Indices::filled(ndim, 0));
-    result.odd_folds = folds % 2 != 0;
-    for (int a = 0; a < ndim; ++a) {
-      auto const& run = chosen_[std::size_t(a)];
-      result.box.set(a, run.lo, run.hi);
-      result.maps[std::size_t(a)] = {a, run.slope, run.offset};
-      if (run.filled && !result.filled) {
-        result.filled = true;
-        result.fill = run.fill;
+  [[nodiscard]] std::vector<Run> cut_plain(Box const& needed, int a) const {
+    Run run;
+    run.lo = needed.lo(a);
+    run.hi = needed.hi(a);
+    return AxisCutter(rules_[std::size_t(a)]).cut(run);
+  }
+
+  [[nodiscard]] std::vector<Run> cut_longitudes(Box const& needed, Run const& crossed) const {
+    AxisCutter cutter(rules_[std::size_t(longitude_)]);
+    Index const n = rules_[std::size_t(longitude_)].extent;
+    Run run;
+    run.lo = needed.lo(longitude_);
+    run.hi = needed.hi(longitude_);
+    run.slope = crossed.turn.slope;
+    run.offset = n > 0 ? crossed.turn.offset % n : 0;
+    auto const turned = cutter.cut(run);
+    if (!crossed.line) return turned;
+    std::vector<Run> result;
+    auto const copies = copied_columns(*crossed.line, n);
+    for (auto const& part : turned) {
+      Index first = 0;
+      for (auto const& [lo, hi] : copies) {
+        if (auto const kept = part_with_image(part, first, lo); kept.hi > kept.lo) result.push_back(kept);
+        first = hi;
+        auto copied = mapped(part_with_image(part, lo, hi), crossed.line->slope, crossed.line->offset % n);
+        ++copied.folds;
+        auto const back = cutter.cut(copied);
+        result.insert(result.end(), back.begin(), back.end());
       }
     }
     return result;
   }
 
-  Indices extents_;
-  Boundary boundary_;
+  [[nodiscard]] Piece piece() const {
+    int const ndim = int(rules_.size());
+    Piece result;
+    result.box = Box(Indices::filled(ndim, 0), Indices::filled(ndim, 0));
+    int folds = 0;
+    for (int a = 0; a < ndim; ++a) {
+      auto const& run = chosen_[std::size_t(a)];
+      result.box.set(a, run.lo, run.hi);
+      result.maps[std::size_t(a)] = {a, run.slope, run.offset};
+      folds += run.folds;
+      result.negated = result.negated != run.negated;
+      if (run.filled && !result.filled) {
+        result.filled = true;
+        result.fill = run.fill;
+      }
+    }
+    result.odd_folds = folds % 2 != 0;
+    return result;
+  }
+
+  int longitude_;
+  std::vector<AxisRules> rules_;
   std::vector<int> order_;
   std::vector<Run> chosen_;
   std::vector<Piece> pieces_;
@@ -193,13 +368,26 @@ class BoxCutter {
 
 IndexMap boundary_map(Indices const& extents, Boundary const& boundary) {
   check(extents, boundary);
-  return [extents, boundary](Box const& needed) { return BoxCutter(extents, boundary).cut(needed); };
+  return [cutter = BoxCutter(extents, boundary)](Box const& needed) { return BoxCutter(cutter).cut(needed); };
+}
+
+std::vector<Box> copied_boxes(Indices const& extents, Boundary const& boundary, Box const& owned) {
+  std::vector<Box> boxes;
+  if (boundary.mirror_line == MirrorLine::keep) return boxes;
+  for (auto const& piece : boundary_map(extents, boundary)(owned)) {
+    bool moved = false;
+    for (int a = 0; a < owned.ndim(); ++a) moved = moved || piece.maps[std::size_t(a)] != AxisMap{a, 1, 0};
+    if (moved) boxes.push_back(piece.box);
+  }
+  return boxes;
 }
 
 std::uint64_t fingerprint(Boundary const& boundary) {
   Hash hash;
-  hash.add(boundary.longitude_axis);
-  for (auto const& axis : boundary.axes) hash.add(int(axis.lower)).add(int(axis.upper)).add(axis.constant);
+  hash.add(boundary.longitude_axis).add(int(boundary.odd_longitudes)).add(int(boundary.mirror_line));
+  hash.add(boundary.pivot.has_value()).add(boundary.pivot.value_or(0));
+  for (auto const& axis : boundary.axes)
+    hash.add(int(axis.lower)).add(int(axis.upper)).add(axis.constant).add(int(axis.stagger));
   return hash.value();
 }
 

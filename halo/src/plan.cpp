@@ -2,91 +2,194 @@
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include <algorithm>
+
 namespace graticule {
 
-std::vector<Box> halo_boxes(Box const& owned, Box const& local, Corners corners) {
-  std::vector<Box> boxes;
-  if (owned.empty()) return boxes;
+namespace {
+
+/// Calls `visit(direction, box)` for each part of `local` outside `owned` that has cells.
+template <class Visit>
+void for_each_part(Box const& owned, Box const& local, Visit&& visit) {
+  if (owned.empty()) return;
   int const ndim = owned.ndim();
   auto direction = Indices::filled(ndim, -1);
   while (true) {
     Box box = owned;
-    int num_outside = 0;
+    bool outside = false;
     for (int a = 0; a < ndim; ++a) {
       if (direction[a] < 0) box.set(a, local.lo(a), owned.lo(a));
       if (direction[a] > 0) box.set(a, owned.hi(a), local.hi(a));
-      num_outside += direction[a] != 0 ? 1 : 0;
+      outside = outside || direction[a] != 0;
     }
-    if (num_outside > 0 && (num_outside == 1 || corners == Corners::fill) && !box.empty()) boxes.push_back(box);
+    if (outside && !box.empty()) visit(direction, box);
     int a = ndim - 1;
     while (a >= 0 && direction[a] == 1) {
       direction[a] = -1;
       --a;
     }
-    if (a < 0) return boxes;
+    if (a < 0) return;
     ++direction[a];
   }
 }
 
+bool is_corner(Indices const& direction) {
+  return direction.size() - std::count(direction.begin(), direction.end(), Index(0)) > 1;
+}
+
+}  // namespace
+
+std::vector<Box> halo_boxes(Box const& owned, Box const& local, Corners corners) {
+  std::vector<Box> boxes;
+  for_each_part(owned, local, [&](Indices const& direction, Box const& box) {
+    if (corners == Corners::fill || !is_corner(direction)) boxes.push_back(box);
+  });
+  return boxes;
+}
+
+std::vector<Box> boxes_around(Box const& inner, Box const& outer) {
+  std::vector<Box> boxes;
+  if (outer.empty()) return boxes;
+  Box const hole = intersection(inner, outer);
+  if (hole.empty()) return {outer};
+  Box rest = outer;
+  for (int a = 0; a < outer.ndim(); ++a) {
+    Box slab = rest;
+    slab.set(a, rest.lo(a), hole.lo(a));
+    if (!slab.empty()) boxes.push_back(slab);
+    slab.set(a, hole.hi(a), rest.hi(a));
+    if (!slab.empty()) boxes.push_back(slab);
+    rest.set(a, hole.lo(a), hole.hi(a));
+  }
+  return boxes;
+}
+
 namespace {
 
-PullDescription describe(Comm const& comm, Layout const& layout, std::vector<Width> const& widths,
-                         Boundary const& boundary, Corners corners) {
-  Hash hash;
-  for (std::size_t a = 0; a < widths.size(); ++a) {
-    if (widths[a].lower < 0 || widths[a].upper < 0)
-      throw Error("BadWidth", "axis " + std::to_string(a) + " has widths " + std::to_string(widths[a].lower) + " and " +
-                                  std::to_string(widths[a].upper));
-    hash.add(widths[a].lower).add(widths[a].upper);
+std::string text_of(Width const& width) { return std::to_string(width.lower) + " and " + std::to_string(width.upper); }
+
+void check(HaloKind const& kind, int ndim) {
+  for (std::size_t a = 0; a < kind.widths.size(); ++a) {
+    auto const& width = kind.widths[a];
+    auto const axis = "axis " + std::to_string(a) + " has widths " + text_of(width);
+    if (width.lower < 0 || width.upper < 0) throw Error("BadWidth", axis);
+    if (a < kind.memory.size() && (kind.memory[a].lower < width.lower || kind.memory[a].upper < width.upper))
+      throw Error("BadWidth", axis + " and memory for " + text_of(kind.memory[a]));
   }
-  hash.add(fingerprint(boundary)).add(int(corners));
-  Box const owned = layout.owned(comm.rank());
-  Box const local = grown(owned, widths);
-  return {
-      layout,
-      {{local, {Target{local, halo_boxes(owned, local, corners)}}, boundary_map(layout.global().extents(), boundary)}},
-      hash.value(),
-      AfterAdjoint::zero};
+  for (auto const& direction : kind.directions)
+    if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))
+      throw Error("BadDirection", to_string(direction) + " on " + std::to_string(ndim) + " axes");
 }
 
-PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vector<Width> const& widths,
-                                Boundary const& boundary, Corners corners) {
+std::uint64_t fingerprint_of(HaloKind const& kind) {
+  Hash hash;
+  hash.add(fingerprint(kind.boundary)).add(int(kind.corners)).add(int(kind.widths_of)).add(kind.directions.size());
+  for (auto const& direction : kind.directions) hash.add(direction);
+  if (kind.widths_of == WidthsOf::this_rank) return hash.value();
+  for (auto const* list : {&kind.widths, &kind.memory}) {
+    hash.add(list->size());
+    for (auto const& width : *list) hash.add(width.lower).add(width.upper);
+  }
+  return hash.value();
+}
+
+Box local_box(Box const& owned, HaloKind const& kind) {
+  return grown(owned, kind.memory.empty() ? kind.widths : kind.memory);
+}
+
+bool wants(HaloKind const& kind, Indices const& direction) {
+  auto const& listed = kind.directions;
+  return listed.empty() || std::find(listed.begin(), listed.end(), direction) != listed.end();
+}
+
+PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) {
+  check(kind, layout.ndim());
+  auto const extents = layout.global().extents();
+  auto map = boundary_map(extents, kind.boundary);
+  Target target{local_box(owned, kind), {}};
+  if (wants(kind, Indices::filled(layout.ndim(), 0))) target.needed = copied_boxes(extents, kind.boundary, owned);
+  for_each_part(owned, grown(owned, kind.widths), [&](Indices const& direction, Box const& box) {
+    if ((kind.corners == Corners::fill || !is_corner(direction)) && wants(kind, direction))
+      target.needed.push_back(box);
+  });
+  return {target.box, {target}, std::move(map)};
+}
+
+PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vector<HaloKind> const& kinds) {
   PullDescription result{layout, {}, 0, AfterAdjoint::zero};
-  run_agreed(comm, [&] { result = describe(comm, layout, widths, boundary, corners); });
+  run_agreed(comm, [&] {
+    if (kinds.empty()) throw Error("NoKinds", "a halo plan without a kind of field");
+    Hash hash;
+    for (auto const& kind : kinds) {
+      result.kinds.push_back(describe(layout, layout.owned(comm.rank()), kind));
+      hash.add(fingerprint_of(kind));
+    }
+    result.fingerprint = hash.value();
+  });
   return result;
 }
 
-std::vector<PullField> in_place(std::span<HaloField const> fields) {
-  std::vector<PullField> result;
-  result.reserve(fields.size());
-  for (auto const& field : fields) result.push_back({field.view, std::span(&field.view, 1), field.parity});
-  return result;
-}
+/// Fields as both sources and targets. Calls of few fields allocate nothing.
+class InPlace {
+ public:
+  explicit InPlace(std::span<HaloField const> fields) : size_(fields.size()) {
+    if (size_ > few_.size()) many_.resize(size_);
+    auto* to = size_ > few_.size() ? many_.data() : few_.data();
+    for (auto const& field : fields) *to++ = {field.view, std::span(&field.view, 1), field.parity, field.kind};
+  }
+  [[nodiscard]] std::span<PullField const> fields() const {
+    return {size_ > few_.size() ? many_.data() : few_.data(), size_};
+  }
+
+ private:
+  std::size_t size_;
+  std::array<PullField, 16> few_{};
+  std::vector<PullField> many_;
+};
 
 }  // namespace
 
 HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
                    Corners corners)
-    : owned_(layout.owned(comm.rank())),
-      local_(owned_),
-      plan_(comm, describe_agreed(comm, layout, widths, boundary, corners)) {
-  local_ = grown(owned_, widths);
+    : HaloPlan(comm, layout, std::vector<HaloKind>{{widths, boundary, corners}}) {}
+
+HaloPlan::HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind> kinds)
+    : layout_(layout),
+      kinds_(std::move(kinds)),
+      owned_(layout.owned(comm.rank())),
+      plan_(comm, describe_agreed(comm, layout_, kinds_)) {
+  for (auto const& kind : kinds_) local_.push_back(local_box(owned_, kind));
 }
 
-Pending HaloPlan::start(std::span<HaloField const> fields) const { return plan_.start(in_place(fields)); }
+Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
+  if (int(reach.size()) != owned_.ndim())
+    throw Error("AxesMismatch",
+                std::to_string(reach.size()) + " reaches on " + std::to_string(owned_.ndim()) + " axes");
+  auto const& boundary = kinds_[std::size_t(kind)].boundary;
+  Box result = owned_;
+  for (auto const& copies : copied_boxes(layout_.global().extents(), boundary, owned_))
+    for (int a = 0; a < owned_.ndim(); ++a) {
+      auto const& axis = boundary.axes[std::size_t(a)];
+      if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;
+      // Copies lie in the first row or in the last.
+      if (copies.lo(a) == 0)
+        result.set(a, 1, result.hi(a));
+      else
+        result.set(a, result.lo(a), copies.lo(a));
+    }
+  for (int a = 0; a < owned_.ndim(); ++a)
+    result.set(a, result.lo(a) + reach[std::size_t(a)].lower, result.hi(a) - reach[std::size_t(a)].upper);
+  return result.empty() ? Box(owned_.lo(), owned_.lo()) : result;
+}
+
+std::vector<Box> HaloPlan::border(std::span<Width const> reach, int kind) const {
+  return boxes_around(interior(reach, kind), owned_);
+}
+
+Pending HaloPlan::start(std::span<HaloField const> fields) const { return plan_.start(InPlace(fields).fields()); }
 
 Pending HaloPlan::start_adjoint(std::span<HaloField const> fields) const {
-  return plan_.start_adjoint(in_place(fields));
-}
-
-Pending HaloPlan::start(FieldView const& field) const {
-  PullField const one{field, std::span(&field, 1), Parity::even};
-  return plan_.start(std::span(&one, 1));
-}
-
-Pending HaloPlan::start_adjoint(FieldView const& field) const {
-  PullField const one{field, std::span(&field, 1), Parity::even};
-  return plan_.start_adjoint(std::span(&one, 1));
+  return plan_.start_adjoint(InPlace(fields).fields());
 }
 
 }  // namespace graticule

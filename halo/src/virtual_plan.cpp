@@ -14,6 +14,14 @@ Index num_runs(Box const& box) {
   return box.ndim() == 0 ? 1 : box.num_cells() / box.extent(box.ndim() - 1);
 }
 
+/// What an exchange writes around and in `owned`.
+std::vector<Box> filled_boxes(Layout const& layout, HaloShape const& shape, Box const& owned) {
+  auto boxes = halo_boxes(owned, grown(owned, shape.widths), shape.corners);
+  auto const copies = copied_boxes(layout.global().extents(), shape.boundary, owned);
+  boxes.insert(boxes.end(), copies.begin(), copies.end());
+  return boxes;
+}
+
 std::vector<Width> mirrored(std::vector<Width> widths) {
   for (auto& width : widths) std::swap(width.lower, width.upper);
   return widths;
@@ -57,7 +65,7 @@ VirtualHaloPlan VirtualHalo::plan(int rank) const {
   result.local = grown(result.owned, shape_.widths);
   if (result.owned.empty()) return result;
   Peers peers;
-  for (auto const& needed : halo_boxes(result.owned, result.local, shape_.corners))
+  for (auto const& needed : filled_boxes(layout_, shape_, result.owned))
     for (auto const& piece : map_(needed)) {
       if (piece.filled) {
         result.filled_cells += piece.box.num_cells();
@@ -75,9 +83,8 @@ VirtualHaloPlan VirtualHalo::plan(int rank) const {
     Box const images = restricted(piece, result.owned).box;
     if (images.empty()) continue;
     layout_.for_each_owner(grown(images, reach), [&](int reader, Box const&) {
-      Box const owned = layout_.owned(reader);
-      for (auto const& halo : halo_boxes(owned, grown(owned, shape_.widths), shape_.corners)) {
-        Box const to = intersection(halo, images);
+      for (auto const& filled : filled_boxes(layout_, shape_, layout_.owned(reader))) {
+        Box const to = intersection(filled, images);
         if (to.empty()) continue;
         peers[reader].send_cells += to.num_cells();
         peers[reader].send_runs += num_runs(to);

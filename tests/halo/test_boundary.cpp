@@ -21,11 +21,12 @@ using test::rule_of;
 
 namespace {
 
-constexpr std::array all_edges{Edge::untouched, Edge::constant,  Edge::periodic,  Edge::reflect,
-                               Edge::symmetric, Edge::replicate, Edge::pole_face, Edge::pole_row};
+using test::all_edges;
+using test::mirrors_at_row;
 
 bool is_pole(Edge edge) { return edge == Edge::pole_face || edge == Edge::pole_row; }
-bool mirrors_at_cell(Edge edge) { return edge == Edge::reflect || edge == Edge::pole_row; }
+
+constexpr std::array all_places{Stagger::low_face, Stagger::centre, Stagger::high_face};
 
 /// Every cell of `needed` lies in exactly one piece, with the image that the formula gives, or in none when untouched.
 void expect_pieces_as_by_formula(Indices const& extents, Boundary const& boundary, Box const& needed) {
@@ -49,6 +50,7 @@ void expect_pieces_as_by_formula(Indices const& extents, Boundary const& boundar
       }
       ASSERT_EQ(image, expected.cell) << to_string(cell) << " with " << text;
       ASSERT_EQ(piece.odd_folds, expected.odd_folds) << to_string(cell) << " with " << text;
+      ASSERT_EQ(piece.negated, expected.negated) << to_string(cell) << " with " << text;
     });
     if (testing::Test::HasFatalFailure()) return;
   }
@@ -64,39 +66,55 @@ TEST(BoundaryMap, follows_the_formula_for_every_pair_of_rules_on_one_axis) {
   for (Index n = 1; n <= 5; ++n)
     for (Edge const lower : all_edges)
       for (Edge const upper : all_edges) {
-        if (is_pole(lower) || is_pole(upper) || (lower == Edge::periodic) != (upper == Edge::periodic)) continue;
-        if (n == 1 && (mirrors_at_cell(lower) || mirrors_at_cell(upper))) continue;
-        Boundary const boundary{{{lower, upper, 7}}, -1};
-        for (Index lo = -3 * n - 2; lo <= 2 * n; ++lo)
-          for (Index const hi : {lo + 1, lo + 2, lo + n, lo + 2 * n + 1, Index(4 * n + 2)}) {
-            ++num_tried;
-            expect_pieces_as_by_formula({n}, boundary, Box({lo}, {hi}));
-            if (HasFatalFailure()) return;
-          }
+        if (is_fold(lower) || is_fold(upper) || (lower == Edge::periodic) != (upper == Edge::periodic)) continue;
+        if (n == 1 && (mirrors_at_row(lower) || mirrors_at_row(upper))) continue;
+        for (Stagger const place : all_places)
+          for (Index lo = -3 * n - 2; lo <= 2 * n; ++lo)
+            for (Index const hi : {lo + 1, lo + 2, lo + n, lo + 2 * n + 1, Index(4 * n + 2)}) {
+              ++num_tried;
+              expect_pieces_as_by_formula({n}, {{{lower, upper, 7, place}}, -1}, Box({lo}, {hi}));
+              if (HasFatalFailure()) return;
+            }
       }
-  EXPECT_GT(num_tried, 5000);
+  EXPECT_GT(num_tried, 20000);
 }
 
-TEST(BoundaryMap, crosses_poles_on_faces_and_on_rows_as_often_as_needed) {
+/// Both orders of the axes, halos several times as wide as the grid.
+void expect_folds_as_by_formula(Index rows, Index columns, AxisBoundary const& latitude, AxisBoundary const& longitude,
+                                MirrorLine line) {
+  Boundary boundary{{latitude, longitude}, 1};
+  boundary.mirror_line = line;
+  boundary.odd_longitudes = line == MirrorLine::keep ? OddLongitudes::shift_floor : OddLongitudes::refuse;
+  expect_pieces_as_by_formula({rows, columns}, boundary,
+                              Box({-3 * rows - 1, -2 * columns - 1}, {4 * rows + 1, 3 * columns + 1}));
+  std::swap(boundary.axes[0], boundary.axes[1]);
+  boundary.longitude_axis = 0;
+  boundary.pivot = columns / 2;
+  expect_pieces_as_by_formula({columns, rows}, boundary, Box({-1, -2 * rows}, {columns + 3, 3 * rows}));
+}
+
+// Tripolar seams on each of the four edges, poles, odd numbers of longitudes, and all places of staggered values.
+TEST(BoundaryMap, crosses_folds_as_often_as_needed) {
   for (Index rows = 1; rows <= 4; ++rows)
-    for (Index columns : {2, 4, 6})
+    for (Index columns = 1; columns <= 6; ++columns)
       for (Edge const lower : all_edges)
         for (Edge const upper : all_edges) {
-          if (lower == Edge::periodic || upper == Edge::periodic || !(is_pole(lower) || is_pole(upper))) continue;
-          if (rows == 1 && (mirrors_at_cell(lower) || mirrors_at_cell(upper))) continue;
-          AxisBoundary const latitude{lower, upper, 3};
-          AxisBoundary const longitude{Edge::periodic, Edge::periodic, 0};
-          expect_pieces_as_by_formula({rows, columns}, {{latitude, longitude}, 1},
-                                      Box({-3 * rows - 1, -2 * columns - 1}, {4 * rows + 1, 3 * columns + 1}));
-          expect_pieces_as_by_formula({columns, rows}, {{longitude, latitude}, 0},
-                                      Box({-1, -2 * rows}, {columns + 3, 3 * rows}));
-          if (HasFatalFailure()) return;
+          if (lower == Edge::periodic || upper == Edge::periodic || !(is_fold(lower) || is_fold(upper))) continue;
+          if (rows == 1 && (mirrors_at_row(lower) || mirrors_at_row(upper))) continue;
+          auto const line = (rows + columns) % 2 == 0 || rows == 1 ? MirrorLine::keep : MirrorLine::copy;
+          if (line == MirrorLine::copy && columns % 2 == 1 && (is_pole(lower) || is_pole(upper))) continue;
+          for (Stagger const place : all_places)
+            for (Stagger const turned : all_places) {
+              expect_folds_as_by_formula(rows, columns, {lower, upper, 3, place},
+                                         {Edge::periodic, Edge::periodic, 0, turned}, line);
+              if (HasFatalFailure()) return;
+            }
         }
 }
 
 TEST(BoundaryMap, follows_the_formula_for_random_rules_in_three_axes) {
   Random random(41);
-  for (int trial = 0; trial < 400; ++trial) {
+  for (int trial = 0; trial < 10000; ++trial) {
     auto const extents = test::random_extents(random, 3, 4);
     auto const boundary = test::random_boundary(random, extents);
     auto lo = extents;
@@ -136,6 +154,134 @@ TEST(BoundaryMap, takes_known_cells_across_the_pole) {
   }
 }
 
+// The pivots of ocean models on a grid of 6 rows and 8 columns, rows counted from the south: NEMO's T-point pivot is
+// `tripolar_row`, its F-point pivot and that of MOM6 `tripolar_face`.
+TEST(BoundaryMap, takes_known_cells_across_a_seam) {
+  struct Row {
+    Edge seam;
+    Stagger latitude;
+    Stagger longitude;
+    Indices cell;
+    Indices image;
+    bool odd;
+  };
+  constexpr auto low = Stagger::low_face;
+  constexpr auto mid = Stagger::centre;
+  constexpr auto high = Stagger::high_face;
+  std::vector<Row> const rows{
+      // T points: the row on the seam is stored twice, its upper half is a copy.
+      {Edge::tripolar_row, mid, mid, {6, 1}, {4, 7}, true},
+      {Edge::tripolar_row, mid, mid, {6, 0}, {4, 0}, true},
+      {Edge::tripolar_row, mid, mid, {5, 3}, {5, 3}, false},
+      {Edge::tripolar_row, mid, mid, {5, 7}, {5, 1}, true},
+      {Edge::tripolar_row, mid, mid, {5, 4}, {5, 4}, false},
+      // U points on east faces: column i pairs with -1 - i.
+      {Edge::tripolar_row, mid, high, {6, 0}, {4, 7}, true},
+      {Edge::tripolar_row, mid, high, {5, 4}, {5, 3}, true},
+      // V points on north faces: the last row lies beyond the seam.
+      {Edge::tripolar_row, high, mid, {5, 1}, {4, 7}, true},
+      {Edge::tripolar_row, high, mid, {6, 1}, {3, 7}, true},
+      {Edge::tripolar_row, high, high, {6, 2}, {3, 5}, true},
+      // Corner pivot.
+      {Edge::tripolar_face, mid, mid, {6, 0}, {5, 7}, true},
+      {Edge::tripolar_face, mid, mid, {7, 2}, {4, 5}, true},
+      {Edge::tripolar_face, mid, high, {6, 0}, {5, 6}, true},
+      {Edge::tripolar_face, high, mid, {6, 0}, {4, 7}, true},
+      {Edge::tripolar_face, high, mid, {5, 6}, {5, 1}, true},
+      {Edge::tripolar_face, high, high, {5, 5}, {5, 1}, true},
+      {Edge::tripolar_face, high, high, {5, 7}, {5, 7}, false},
+      {Edge::tripolar_face, low, mid, {7, 0}, {5, 7}, true},
+  };
+  for (auto const& row : rows) {
+    auto const rules = Boundary::tripolar(Edge::constant, row.seam).staggered({row.latitude, row.longitude});
+
+    auto const pieces = boundary_map({6, 8}, rules)(Box(row.cell, {row.cell[0] + 1, row.cell[1] + 1}));
+
+    ASSERT_EQ(pieces.size(), 1U);
+    EXPECT_EQ(source_box(pieces[0]).lo(), row.image) << test::describe(rules) << " " << to_string(row.cell);
+    EXPECT_EQ(pieces[0].odd_folds, row.odd) << test::describe(rules) << " " << to_string(row.cell);
+  }
+}
+
+// Two times the value at the mirror less the ghost's image is what a wall asks of an odd continuation: zero there.
+TEST(BoundaryMap, changes_the_sign_once_for_each_antisymmetric_edge_crossed) {
+  Boundary const walls{{{Edge::antisymmetric, Edge::antireflect}, {Edge::antisymmetric, Edge::replicate}}, -1};
+  auto const map = boundary_map({4, 4}, walls);
+  auto const negated = [&](Index row, Index column) {
+    auto const pieces = map(Box({row, column}, {row + 1, column + 1}));
+    EXPECT_EQ(pieces.size(), 1U);
+    return pieces.at(0).negated;
+  };
+
+  EXPECT_FALSE(negated(0, 0));
+  EXPECT_TRUE(negated(-1, 0));
+  EXPECT_TRUE(negated(4, 0));
+  EXPECT_FALSE(negated(-1, -1)) << "both walls of a corner";
+  EXPECT_FALSE(negated(-6, 0)) << "across the lower wall, then the upper";
+  EXPECT_TRUE(negated(-1, 5));
+}
+
+// On faces beside an outer face lies a ghost on the mirror itself, which no owned cell is the image of.
+TEST(BoundaryMap, fills_with_the_constant_what_lies_on_a_mirror_and_is_nobodys) {
+  for (Edge const edge : {Edge::symmetric, Edge::antisymmetric}) {
+    auto const low = boundary_map({4}, {{{edge, edge, 2.5, Stagger::high_face}}, -1})(Box({-2}, {0}));
+    auto const high = boundary_map({4}, {{{edge, edge, 2.5, Stagger::low_face}}, -1})(Box({4}, {6}));
+
+    ASSERT_EQ(low.size(), 2U);
+    EXPECT_EQ(source_box(low[0]), Box({0}, {1}));
+    EXPECT_TRUE(low[1].filled);
+    EXPECT_EQ(low[1].fill, 2.5);
+    ASSERT_EQ(high.size(), 2U);
+    EXPECT_TRUE(high[0].filled);
+    EXPECT_EQ(source_box(high[1]), Box({3}, {4}));
+  }
+}
+
+TEST(BoundaryMap, shifts_an_odd_number_of_longitudes_by_the_floor_of_its_half) {
+  auto rules = Boundary::sphere(Edge::pole_face);
+  rules.odd_longitudes = OddLongitudes::shift_floor;
+  auto const map = boundary_map({3, 5}, rules);
+  for (Index const row : {-1, 3}) {
+    std::set<Index> read;
+    for (Index column = 0; column < 5; ++column) {
+      auto const pieces = map(Box({row, column}, {row + 1, column + 1}));
+      EXPECT_EQ(source_box(pieces.at(0)).lo(), Indices({row < 0 ? 0 : 2, (column + 2) % 5}));
+      read.insert(source_box(pieces.at(0)).lo(1));
+    }
+    EXPECT_EQ(read.size(), 5U) << "each column is read once";
+  }
+}
+
+TEST(CopiedBoxes, are_the_owned_cells_that_do_not_map_to_themselves) {
+  Random random(47);
+  int num_copies = 0;
+  for (int trial = 0; trial < 5000; ++trial) {
+    auto const extents = test::random_extents(random, 3, 6);
+    auto const boundary = test::random_boundary(random, extents);
+    auto lo = extents;
+    auto hi = extents;
+    for (int a = 0; a < 3; ++a) {
+      lo[a] = draw(random, 0, extents[a] / 2);
+      hi[a] = draw(random, lo[a], extents[a]);
+    }
+    Box const owned(lo, hi);
+
+    auto const boxes = copied_boxes(extents, boundary, owned);
+
+    for_each_cell(owned, [&](Indices const& cell) {
+      int num_boxes = 0;
+      for (auto const& box : boxes) num_boxes += box.contains(cell) ? 1 : 0;
+      auto const image = image_of(cell, extents, boundary).cell;
+      ASSERT_EQ(num_boxes, image == cell ? 0 : 1) << to_string(cell) << " with " << test::describe(boundary);
+      // A cell that is copied is no copy: an exchange reads what it does not write.
+      ASSERT_EQ(image_of(image, extents, boundary).cell, image) << to_string(cell) << test::describe(boundary);
+      num_copies += num_boxes;
+    });
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(num_copies, 100);
+}
+
 TEST(BoundaryMap, refuses_rules_that_make_no_sense) {
   auto const rule = [](Indices const& extents, Boundary const& boundary) {
     return rule_of([&] { (void)boundary_map(extents, boundary); });
@@ -155,6 +301,21 @@ TEST(BoundaryMap, refuses_rules_that_make_no_sense) {
   EXPECT_EQ(rule({4, 6}, {{{Edge::constant, Edge::pole_row, 0}, zero}, 1}), "PoleNeedsPeriodicLongitude");
   EXPECT_EQ(rule({4, 7}, {{pole, periodic}, 1}), "OddLongitudeFold");
   EXPECT_EQ(rule({7, 4}, {{periodic, {Edge::constant, Edge::pole_row, 0}}, 0}), "OddLongitudeFold");
+  auto const with = [](Boundary boundary, OddLongitudes odd, MirrorLine line) {
+    boundary.odd_longitudes = odd;
+    boundary.mirror_line = line;
+    return boundary;
+  };
+  auto const poles = Boundary::sphere(Edge::pole_row);
+  EXPECT_EQ(rule({4, 7}, with(poles, OddLongitudes::shift_floor, MirrorLine::copy)), "OddLongitudeFold");
+  EXPECT_EQ(rule({4, 7}, with(poles, OddLongitudes::shift_floor, MirrorLine::keep)), "nothing was thrown");
+  EXPECT_EQ(rule({1, 6}, with(poles, OddLongitudes::refuse, MirrorLine::copy)), "MirrorLineTooNarrow");
+  EXPECT_EQ(rule({4, 7}, Boundary::tripolar(Edge::constant, Edge::tripolar_row)), "nothing was thrown");
+  EXPECT_EQ(rule({4, 7}, Boundary::tripolar(Edge::pole_face, Edge::tripolar_row)), "OddLongitudeFold");
+  EXPECT_EQ(rule({4, 6}, {{{Edge::constant, Edge::tripolar_row, 0}, zero}, 1}), "PoleNeedsPeriodicLongitude");
+  EXPECT_EQ(rule({4, 4, 6}, poles.behind(pole)), "TwoFoldAxes");
+  EXPECT_EQ(rule({4, 4, 6}, poles.behind({Edge::antireflect, Edge::constant})), "nothing was thrown");
+  EXPECT_EQ(rule_of([&] { (void)poles.staggered({Stagger::centre}); }), "AxesMismatch");
   EXPECT_EQ(rule({7, 4}, Boundary::sphere(Edge::pole_face)), "nothing was thrown");
   EXPECT_EQ(rule({4, 7}, Boundary::uniform(2, Edge::periodic)), "nothing was thrown");
 }
@@ -180,10 +341,17 @@ TEST(Boundary, fingerprints_tell_rules_apart) {
   for (Edge const lower : all_edges)
     for (Edge const upper : all_edges)
       for (double const constant : {0.0, 1.0})
-        for (int const longitude : {-1, 1}) {
-          ++num_rules;
-          seen.insert(fingerprint(Boundary{{{lower, upper, constant}, {}}, longitude}));
-        }
+        for (int const longitude : {-1, 1})
+          for (Stagger const place : all_places) {
+            Boundary boundary{{{lower, upper, constant, place}, {}}, longitude};
+            for (int variant = 0; variant < 5; ++variant) {
+              if (variant == 1) boundary.odd_longitudes = OddLongitudes::shift_floor;
+              if (variant == 2) boundary.mirror_line = MirrorLine::copy;
+              if (variant >= 3) boundary.pivot = variant - 3;
+              ++num_rules;
+              seen.insert(fingerprint(boundary));
+            }
+          }
   EXPECT_EQ(seen.size(), num_rules);
   EXPECT_EQ(fingerprint(Boundary::sphere(Edge::pole_row)), fingerprint(Boundary::sphere(Edge::pole_row)));
 }

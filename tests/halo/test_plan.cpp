@@ -2,8 +2,7 @@
 #include <graticule/halo/plan.hpp>
 
 #include "expect_error.hpp"
-#include "reference.hpp"
-#include "test_field.hpp"
+#include "formula.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,11 +16,15 @@
 #include <vector>
 
 using namespace graticule;
+using test::adjoint_by_formula;
 using test::bits_of;
 using test::draw;
+using test::exchanged_by_formula;
+using test::field_of_cotangents;
+using test::field_to_exchange;
 using test::for_each_cell;
+using test::Formula;
 using test::Image;
-using test::image_of;
 using test::MemoryShape;
 using test::Random;
 using test::rule_of;
@@ -29,22 +32,17 @@ using test::TestField;
 
 namespace {
 
-/// All that a plan is made of; the same on all ranks.
+/// All that a plan of one kind is made of; the same on all ranks.
 struct Case {
   Layout layout;
   std::vector<Width> widths;
   Boundary boundary;
   Corners corners = Corners::fill;
 
-  [[nodiscard]] Indices extents() const { return layout.global().extents(); }
-  [[nodiscard]] Box local(int rank) const { return grown(layout.owned(rank), widths); }
+  [[nodiscard]] Formula formula() const { return {layout, {widths, boundary, corners}}; }
 };
 
-std::string describe(Case const& c) {
-  std::string text = to_string(c.layout) + ", " + test::describe(c.boundary) + ", widths";
-  for (auto const& width : c.widths) text += " " + std::to_string(width.lower) + "/" + std::to_string(width.upper);
-  return text + (c.corners == Corners::fill ? "" : ", no corners");
-}
+std::string describe(Case const& c) { return describe(c.formula()); }
 
 HaloPlan make_plan(Comm const& comm, Case const& c) { return {comm, c.layout, c.widths, c.boundary, c.corners}; }
 
@@ -52,69 +50,8 @@ Case random_case(Random& random, int num_ranks) {
   auto const extents = test::random_extents(random, int(draw(random, 1, 3)), 6);
   auto const boundary = test::random_boundary(random, extents);
   auto const layout = test::random_layout(random, num_ranks, extents);
-  std::vector<Width> widths;
-  for (int a = 0; a < extents.size(); ++a) {
-    Index const widest = draw(random, 0, 3) == 0 ? 2 * extents[a] + 1 : 2;
-    widths.push_back({draw(random, 0, widest), draw(random, 0, widest)});
-  }
-  return {layout, widths, boundary, draw(random, 0, 3) == 0 ? Corners::skip : Corners::fill};
-}
-
-/// A number that names the cell and the batch element; exact in single precision.
-double number(Indices const& batch, Indices const& cell) {
-  Index result = 1;
-  for (auto const* list : {&batch, &cell})
-    for (Index i : *list) result = result * 11 + i;
-  return double(result);
-}
-
-double sign_of(Image const& image, Parity parity) { return image.odd_folds && parity == Parity::odd ? -1 : 1; }
-
-/// Owned cells hold their number, all else is not a number.
-template <class T>
-TestField<T> field_to_exchange(HaloPlan const& plan, Indices const& batch, MemoryShape const& shape) {
-  TestField<T> field(plan.local(), batch, shape, std::numeric_limits<T>::quiet_NaN());
-  field.set(plan.owned(), [](auto const& b, auto const& cell) { return T(number(b, cell)); });
-  return field;
-}
-
-template <class T>
-TestField<T> exchanged_by_formula(TestField<T> field, Case const& c, Box const& owned, Parity parity) {
-  auto const before = field;
-  field.set(field.cover(), [&](auto const& b, auto const& cell) {
-    auto const image = image_of(cell, c.extents(), c.boundary);
-    if (!test::is_ghost(cell, owned, c.corners) || image.kind == Image::Kind::nothing) return before.at(b, cell);
-    if (image.kind == Image::Kind::constant) return T(image.constant);
-    return T(sign_of(image, parity) * number(b, image.cell));
-  });
-  return field;
-}
-
-/// What the adjoint starts from: small integers that differ from rank to rank.
-double cotangent(int rank, Indices const& batch, Indices const& cell) {
-  return double(bits_of<std::int16_t>(batch, cell, std::uint64_t(rank) + 77));
-}
-
-TestField<double> field_of_cotangents(HaloPlan const& plan, int rank, Indices const& batch, MemoryShape const& shape) {
-  TestField<double> field(plan.local(), batch, shape, 0.5);
-  field.set(plan.local(), [&](auto const& b, auto const& cell) { return cotangent(rank, b, cell); });
-  return field;
-}
-
-/// The transposed map term by term: every rank computes the ghosts of all ranks.
-TestField<double> adjoint_by_formula(TestField<double> field, Case const& c, Comm const& comm, Parity parity) {
-  Box const owned = c.layout.owned(comm.rank());
-  for (int r = 0; r < comm.num_ranks(); ++r)
-    for_each_cell(c.local(r), [&](Indices const& cell) {
-      auto const image = image_of(cell, c.extents(), c.boundary);
-      if (!test::is_ghost(cell, c.layout.owned(r), c.corners)) return;
-      for_each_cell(field.batch(), [&](Indices const& b) {
-        if (image.kind == Image::Kind::cell && owned.contains(image.cell))
-          field.at(b, image.cell) += sign_of(image, parity) * cotangent(r, b, cell);
-        if (image.kind != Image::Kind::nothing && r == comm.rank()) field.at(b, cell) = 0;
-      });
-    });
-  return field;
+  return {layout, test::random_widths(random, extents), boundary,
+          draw(random, 0, 3) == 0 ? Corners::skip : Corners::fill};
 }
 
 /// Two fields of different type, batch axes, memory and parity in one call, forward; the same for the adjoint.
@@ -123,13 +60,13 @@ void expect_as_by_formula(Random& random, Comm const& comm, Case const& c) {
   int const ndim = c.layout.ndim();
   auto const plan = make_plan(comm, c);
   ASSERT_EQ(plan.owned(), c.layout.owned(comm.rank()));
-  ASSERT_EQ(plan.local(), c.local(comm.rank()));
+  ASSERT_EQ(plan.local(), c.formula().local(comm.rank()));
   Indices const scalar_batch = test::random_extents(random, int(draw(random, 0, 2)), 3);
   Indices const vector_batch{draw(random, 1, 3)};
   auto scalar = field_to_exchange<double>(plan, scalar_batch, MemoryShape::random(random, ndim, scalar_batch.size()));
   auto vector = field_to_exchange<float>(plan, vector_batch, MemoryShape::random(random, ndim, 1));
-  auto const expected_scalar = exchanged_by_formula(scalar, c, plan.owned(), Parity::even);
-  auto const expected_vector = exchanged_by_formula(vector, c, plan.owned(), Parity::odd);
+  auto const expected_scalar = exchanged_by_formula(scalar, c.formula(), comm.rank(), Parity::even);
+  auto const expected_vector = exchanged_by_formula(vector, c.formula(), comm.rank(), Parity::odd);
 
   plan.exchange(std::vector<HaloField>{{scalar.view(), Parity::even}, {vector.view(), Parity::odd}});
 
@@ -139,8 +76,8 @@ void expect_as_by_formula(Random& random, Comm const& comm, Case const& c) {
   auto even =
       field_of_cotangents(plan, comm.rank(), scalar_batch, MemoryShape::random(random, ndim, scalar_batch.size()));
   auto odd = field_of_cotangents(plan, comm.rank(), vector_batch, MemoryShape::random(random, ndim, 1));
-  auto const expected_even = adjoint_by_formula(even, c, comm, Parity::even);
-  auto const expected_odd = adjoint_by_formula(odd, c, comm, Parity::odd);
+  auto const expected_even = adjoint_by_formula(even, c.formula(), comm, Parity::even);
+  auto const expected_odd = adjoint_by_formula(odd, c.formula(), comm, Parity::odd);
 
   plan.exchange_adjoint(std::vector<HaloField>{{even.view(), Parity::even}, {odd.view(), Parity::odd}});
 
@@ -161,19 +98,18 @@ TEST(HaloPlan, follows_the_formula_for_every_rule_on_every_side) {
   auto const comm = Comm::world();
   Random random(5);
   Index const n = comm.num_ranks();
-  for (Edge const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric,
-                          Edge::replicate, Edge::pole_face, Edge::pole_row})
+  for (Edge const edge : test::all_edges)
     for (int axis = 0; axis < 2; ++axis)
       for (bool const upper : {false, true}) {
         if (comm.num_ranks() > 3 && upper != (axis == 1)) continue;
         Indices const extents{4, 4};
-        bool const pole = edge == Edge::pole_face || edge == Edge::pole_row;
+        bool const fold = is_fold(edge);
         auto boundary = Boundary::uniform(2, Edge::untouched);
         auto& rules = boundary.axes[std::size_t(axis)];
         if (!upper || edge == Edge::periodic) rules.lower = edge;
         if (upper || edge == Edge::periodic) rules.upper = edge;
         rules.constant = 2.5;
-        if (pole) {
+        if (fold) {
           boundary.longitude_axis = 1 - axis;
           boundary.axes[std::size_t(1 - axis)] = {Edge::periodic, Edge::periodic, 0};
         }
@@ -328,10 +264,10 @@ TEST(HaloPlan, exchanges_may_overlap_with_each_other_and_with_adjoints) {
     auto second = field_to_exchange<double>(plan, {3}, shape);
     auto third = field_to_exchange<float>(other_plan, {2}, shape);
     auto adjoint = field_of_cotangents(plan, comm.rank(), {2}, shape);
-    auto const expected_first = exchanged_by_formula(first, c, plan.owned(), Parity::even);
-    auto const expected_second = exchanged_by_formula(second, c, plan.owned(), Parity::odd);
-    auto const expected_third = exchanged_by_formula(third, other, other_plan.owned(), Parity::even);
-    auto const expected_adjoint = adjoint_by_formula(adjoint, c, comm, Parity::even);
+    auto const expected_first = exchanged_by_formula(first, c.formula(), comm.rank(), Parity::even);
+    auto const expected_second = exchanged_by_formula(second, c.formula(), comm.rank(), Parity::odd);
+    auto const expected_third = exchanged_by_formula(third, other.formula(), comm.rank(), Parity::even);
+    auto const expected_adjoint = adjoint_by_formula(adjoint, c.formula(), comm, Parity::even);
 
     auto pending_first = plan.start(first.view());
     auto pending_adjoint = plan.start_adjoint(adjoint.view());
@@ -375,13 +311,14 @@ TEST(HaloPlan, counts_what_it_moves) {
   int const num_trials = comm.num_ranks() <= 2 ? 20 : 6;
   for (int trial = 0; trial < num_trials; ++trial) {
     auto const c = random_case(random, comm.num_ranks());
+    auto const formula = c.formula();
     PullCounts expected;
     std::vector<bool> sends(std::size_t(comm.num_ranks()), false);
     std::vector<bool> receives = sends;
     for (int r = 0; r < comm.num_ranks(); ++r)
-      for_each_cell(c.local(r), [&](Indices const& cell) {
-        auto const image = image_of(cell, c.extents(), c.boundary);
-        if (!test::is_ghost(cell, c.layout.owned(r), c.corners) || image.kind == Image::Kind::nothing) return;
+      for_each_cell(formula.local(r), [&](Indices const& cell) {
+        auto const image = formula.image(cell);
+        if (!formula.fills(cell, r) || image.kind == Image::Kind::nothing) return;
         bool const mine = r == comm.rank();
         if (image.kind == Image::Kind::constant) {
           expected.filled_cells += mine ? 1 : 0;
@@ -486,7 +423,7 @@ TEST(HaloPlan, a_wrong_view_on_one_rank_harms_no_other_rank) {
       Layout(ProcessGrid{n, 1}, Indices{2 * n, 6}), {{1, 1}, {2, 2}}, Boundary::sphere(Edge::pole_face), Corners::fill};
   auto const plan = make_plan(comm, c);
   auto field = field_to_exchange<double>(plan, {}, MemoryShape::dense(2, 0));
-  auto const expected = exchanged_by_formula(field, c, plan.owned(), Parity::even);
+  auto const expected = exchanged_by_formula(field, c.formula(), comm.rank(), Parity::even);
   auto wrong = field.view();
   ++wrong.extents[1];
 

@@ -75,7 +75,7 @@ ByCells count_by_cells(Case const& c) {
   for (int reader = 0; reader < c.layout.num_ranks(); ++reader) {
     Box const owned = c.layout.owned(reader);
     for_each_cell(grown(owned, c.shape.widths), [&](Indices const& cell) {
-      if (!test::is_ghost(cell, owned, c.shape.corners)) return;
+      if (!test::is_filled(cell, owned, c.shape.corners, extents, c.shape.boundary)) return;
       auto const image = image_of(cell, extents, c.shape.boundary);
       if (image.kind == Image::Kind::constant) ++counts.filled[reader];
       if (image.kind != Image::Kind::cell) return;

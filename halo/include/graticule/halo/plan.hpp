@@ -4,6 +4,7 @@
 #include <graticule/halo/boundary.hpp>
 #include <graticule/repartition/pull.hpp>
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -12,53 +13,113 @@ namespace graticule {
 /// Which ghost cells an exchange fills: those beyond a face only, or those beyond edges and corners too.
 enum class Corners : std::uint8_t { skip, fill };
 
-/// One field of an exchange: memory that covers the plan's local box, and how it behaves at a pole.
+/// Whether all ranks fill halos of the same widths, or each its own.
+enum class WidthsOf : std::uint8_t { all_ranks, this_rank };
+
+/// What is filled around fields of one kind, and from where.
+///
+/// Example: `{.widths = {{1, 1}, {1, 1}}, .boundary = Boundary::sphere(Edge::pole_row), .directions = {{-1, 0}}}` fills
+/// the row north of the owned box, without its corners, of fields with a halo of one cell.
+struct HaloKind {
+  std::vector<Width> widths;  ///< halo cells to fill, per axis and side
+  Boundary boundary;
+  Corners corners = Corners::fill;
+  /// Parts to fill, -1, 0 or 1 per axis; all zeros stand for owned cells that are copies. Empty: all parts.
+  std::vector<Indices> directions = {};
+  /// Halo cells that fields have in memory, at least `widths`; those in excess are not touched. Empty: the widths.
+  std::vector<Width> memory = {};
+  WidthsOf widths_of = WidthsOf::all_ranks;  ///< of `widths` and `memory`
+};
+
+/// One field of an exchange: memory that covers the local box of its kind, and how it behaves at a fold.
 struct HaloField {
   FieldView view;
   Parity parity = Parity::even;
+  int kind = 0;
 };
 
-/// Fills the halo of fields from the owned cells of all ranks and from the boundary rules.
+/// Fills the halos of fields from the owned cells of all ranks and from the boundary rules.
 ///
 /// Holds geometry only: one plan serves every field on its layout, any number of batch axes, any dtype and memory space;
-/// several exchanges may be in flight. Halos may be deeper than a neighbor's box; corners come straight from their
-/// owners, so an exchange is one round of messages. A rank that owns nothing has no halo and takes part.
+/// several exchanges may be in flight. Fields of different kinds (widths, rules, staggering) share one message a peer.
+/// Halos may be deeper than a neighbor's box; corners come straight from their owners, so an exchange is one round of
+/// messages. A rank that owns nothing has no halo and takes part.
 /// Example: one axis, 8 cells, 2 ranks, width {1, 1}, periodic: rank 0 owns [0, 4), its local box is [-1, 5);
 /// cell -1 receives global cell 7 and cell 4 receives global cell 4 from rank 1.
 class HaloPlan {
  public:
-  /// Collective. @param widths halo cells per axis and side, none negative
+  /// One kind of field. Collective. @param widths halo cells per axis and side, none negative
   /// @throws `BadWidth`, `AxesMismatch`, what `boundary_map` throws, `PlanDisagreement` when ranks differ
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
            Corners corners = Corners::fill);
+  /// Several kinds. Collective. @throws as above, `BadDirection`, `NoKinds`
+  HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind> kinds);
 
-  /// This rank's part of the global box, and the same grown by the widths: what the fields cover.
+  [[nodiscard]] int num_kinds() const noexcept { return int(kinds_.size()); }
+  [[nodiscard]] HaloKind const& kind(int kind) const noexcept { return kinds_[std::size_t(kind)]; }
+  [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
+  /// This rank's part of the global box, and the same with the halo that fields of `kind` have: what they cover.
   [[nodiscard]] Box const& owned() const noexcept { return owned_; }
-  [[nodiscard]] Box const& local() const noexcept { return local_; }
+  [[nodiscard]] Box const& local(int kind = 0) const noexcept { return local_[std::size_t(kind)]; }
 
-  /// Reads owned cells, writes ghost cells. Owned cells may be read, not written, until `wait()`; ghosts not at all.
+  /// Owned cells whose stencil of the given reach reads no cell that an exchange of `kind` fills: compute them between
+  /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty.
+  [[nodiscard]] Box interior(int kind = 0) const { return interior(kinds_[std::size_t(kind)].widths, kind); }
+  [[nodiscard]] Box interior(std::span<Width const> reach, int kind = 0) const;
+  /// The other owned cells as disjoint boxes: compute them after `wait()`.
+  [[nodiscard]] std::vector<Box> border(int kind = 0) const { return border(kinds_[std::size_t(kind)].widths, kind); }
+  [[nodiscard]] std::vector<Box> border(std::span<Width const> reach, int kind = 0) const;
+
+  /// Reads owned cells, writes ghost cells, and owned cells that are copies (`MirrorLine::copy`). Owned cells may be
+  /// read, not written, until `wait()`; cells to be filled not at all.
   Pending start(std::span<HaloField const> fields) const;
   void exchange(std::span<HaloField const> fields) const { start(fields).wait(); }
-  /// Adds to each owned cell what its ghost copies hold, on all ranks, in a fixed order, and zeroes the ghosts.
+  /// Adds to each owned cell what its images hold, on all ranks, in a fixed order, and zeroes the images.
   Pending start_adjoint(std::span<HaloField const> fields) const;
   void exchange_adjoint(std::span<HaloField const> fields) const { start_adjoint(fields).wait(); }
 
-  /// The same for a single field of even parity.
-  Pending start(FieldView const& field) const;
+  /// The same for a single field of kind 0 and even parity.
+  Pending start(FieldView const& field) const { return start(as_fields(field)); }
   void exchange(FieldView const& field) const { start(field).wait(); }
-  Pending start_adjoint(FieldView const& field) const;
+  Pending start_adjoint(FieldView const& field) const { return start_adjoint(as_fields(field)); }
   void exchange_adjoint(FieldView const& field) const { start_adjoint(field).wait(); }
+
+  /// The same for several fields listed one by one: views, or `HaloField`s where kind or parity matter.
+  template <class... Fields>
+  requires(sizeof...(Fields) > 1) Pending start(Fields const&... fields)
+  const { return start(as_fields(fields...)); }
+  template <class... Fields>
+  requires(sizeof...(Fields) > 1) void exchange(Fields const&... fields) const { start(as_fields(fields...)).wait(); }
+  template <class... Fields>
+  requires(sizeof...(Fields) > 1) Pending start_adjoint(Fields const&... fields)
+  const { return start_adjoint(as_fields(fields...)); }
+  template <class... Fields>
+  requires(sizeof...(Fields) > 1) void exchange_adjoint(Fields const&... fields) const {
+    start_adjoint(as_fields(fields...)).wait();
+  }
 
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
   [[nodiscard]] int num_workspaces() const noexcept { return plan_.num_workspaces(); }
 
  private:
+  static HaloField as_field(FieldView const& view) { return {view}; }
+  static HaloField const& as_field(HaloField const& field) { return field; }
+  template <class... Fields>
+  static std::array<HaloField, sizeof...(Fields)> as_fields(Fields const&... fields) {
+    return {as_field(fields)...};
+  }
+
+  Layout layout_;
+  std::vector<HaloKind> kinds_;
   Box owned_;
-  Box local_;
+  std::vector<Box> local_;  ///< by kind
   PullPlan plan_;
 };
 
 /// The parts of `local` outside `owned`, one box for each direction that has cells. @pre `local` contains `owned`
 [[nodiscard]] std::vector<Box> halo_boxes(Box const& owned, Box const& local, Corners corners);
+
+/// The cells of `outer` that are not in `inner`, as disjoint boxes.
+[[nodiscard]] std::vector<Box> boxes_around(Box const& inner, Box const& outer);
 
 }  // namespace graticule
