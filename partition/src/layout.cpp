@@ -81,7 +81,7 @@ int Layout::ndim() const noexcept { return description_->global.ndim(); }
 Box const& Layout::global() const noexcept { return description_->global; }
 
 int Layout::num_ranks() const noexcept {
-  return description_->grid ? description_->grid->num_ranks() : int(description_->boxes.size());
+  return description_->grid ? description_->grid->last_rank() + 1 : int(description_->boxes.size());
 }
 
 Box Layout::owned(int rank) const {
@@ -89,6 +89,7 @@ Box Layout::owned(int rank) const {
   auto const none = Indices::filled(ndim(), 0);
   if (rank >= num_ranks()) return {none, none};
   if (!description_->grid) return description_->boxes[std::size_t(rank)];
+  if (!description_->grid->has_place(rank)) return {none, none};
   auto const coords = description_->grid->coords(rank);
   Box box(none, none);
   for (int a = 0; a < ndim(); ++a) {
@@ -108,25 +109,32 @@ void Layout::for_each_owner(Box const& box, std::function<void(int, Box const&)>
     }
     return;
   }
+  auto const& grid = *description_->grid;
   auto first = Indices::filled(ndim(), 0);
   auto last = first;
   for (int a = 0; a < ndim(); ++a) {
     first[a] = description_->cuts[std::size_t(a)].part_of(inside.lo(a));
     last[a] = description_->cuts[std::size_t(a)].part_of(inside.hi(a) - 1);
   }
+  std::vector<std::pair<int, Box>> parts;  // where the order of the coordinates is not that of the ranks
   auto coords = first;
-  while (true) {
-    int const rank = description_->grid->rank(coords);
-    Box const part = intersection(inside, owned(rank));
-    if (!part.empty()) visit(rank, part);
-    int a = ndim() - 1;
-    while (a >= 0 && coords[a] == last[a]) {
-      coords[a] = first[a];
-      --a;
+  for (bool more = true; more;) {
+    Box part = inside;
+    for (int a = 0; a < ndim(); ++a) {
+      auto const& axis_cuts = description_->cuts[std::size_t(a)];
+      int const p = int(coords[a]);
+      part.set(a, std::max(part.lo(a), axis_cuts.lo(p)), std::min(part.hi(a), axis_cuts.hi(p)));
     }
-    if (a < 0) return;
-    ++coords[a];
+    if (!part.empty() && grid.in_order()) visit(grid.rank(coords), part);
+    if (!part.empty() && !grid.in_order()) parts.emplace_back(grid.rank(coords), part);
+    more = false;
+    for (int a = ndim() - 1; a >= 0 && !more; --a) {
+      more = coords[a] < last[a];
+      coords[a] = more ? coords[a] + 1 : first[a];
+    }
   }
+  std::sort(parts.begin(), parts.end(), [](auto const& a, auto const& b) { return a.first < b.first; });
+  for (auto const& [rank, part] : parts) visit(rank, part);
 }
 
 ProcessGrid const* Layout::grid() const noexcept { return description_->grid ? &*description_->grid : nullptr; }
@@ -139,7 +147,7 @@ std::uint64_t Layout::fingerprint() const {
   Hash hash;
   hash.add(global().hi());
   if (description_->grid) {
-    hash.add(description_->grid->extents());
+    hash.add(description_->grid->fingerprint());
     for (auto const& axis_cuts : description_->cuts) hash.add(axis_cuts.sizes());
   }
   for (auto const& box : description_->boxes) hash.add(box.lo()).add(box.hi());
@@ -149,9 +157,7 @@ std::uint64_t Layout::fingerprint() const {
 std::string to_string(Layout const& layout) {
   auto const* grid = layout.grid();
   if (!grid) return std::to_string(layout.num_ranks()) + " boxes of " + to_string(layout.global());
-  std::string text;
-  for (int a = 0; a < grid->ndim(); ++a) text += (a ? "x" : "") + std::to_string(grid->extent(a));
-  text += " ranks of " + to_string(layout.global());
+  auto text = to_string(*grid) + " ranks of " + to_string(layout.global());
   for (int a = 0; a < grid->ndim(); ++a) {
     if (grid->extent(a) == 1) continue;
     text += ", axis " + std::to_string(a) + " cut";

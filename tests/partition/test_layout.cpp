@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -20,6 +22,25 @@ using Random = std::mt19937_64;
 
 Index draw(Random& random, Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); }
 
+/// Ranks in order, in blocks, or anywhere with idle ranks between.
+ProcessGrid random_order(Random& random, Indices const& extents) {
+  ProcessGrid const grid(extents);
+  if (draw(random, 0, 2) == 0) return grid;
+  if (draw(random, 0, 1) == 0) {
+    auto block = extents;
+    for (int a = 0; a < extents.size(); ++a)
+      while (extents[a] % block[a] != 0 || draw(random, 0, 1) == 0) block[a] = draw(random, 1, extents[a]);
+    for (int a = 0; a < extents.size(); ++a)
+      if (extents[a] % block[a] != 0) block[a] = 1;
+    return ProcessGrid::in_blocks(extents, block);
+  }
+  std::vector<int> ranks(std::size_t(grid.num_ranks()) + 2);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::shuffle(ranks.begin(), ranks.end(), random);
+  ranks.resize(std::size_t(grid.num_ranks()));
+  return ProcessGrid::on_ranks(extents, ranks);
+}
+
 Layout random_cuts(Random& random, int ndim) {
   auto extents = Indices::filled(ndim, 1);
   std::vector<Cuts> cuts;
@@ -29,7 +50,7 @@ Layout random_cuts(Random& random, int ndim) {
     for (auto& size : sizes) size = draw(random, 0, 4);
     cuts.emplace_back(sizes);
   }
-  return {ProcessGrid(extents), cuts};
+  return {random_order(random, extents), cuts};
 }
 
 /// Cuts `box` in two at random until `num_parts` parts are made; some of them stay empty.
@@ -129,6 +150,19 @@ TEST(Layout, gives_nothing_to_ranks_beyond_its_description) {
   EXPECT_EQ(rule_of([&] { (void)cuts.owned(-1); }), "BadRank");
 }
 
+TEST(Layout, gives_boxes_in_the_order_of_the_grid) {
+  Layout const blocks(ProcessGrid::in_blocks({2, 4}, {2, 2}), Indices{2, 8});
+  Layout const some(ProcessGrid::on_ranks({2}, {3, 1}), Indices{6});
+
+  EXPECT_EQ(blocks.owned(2), Box({1, 0}, {2, 2}));
+  EXPECT_EQ(blocks.owned(5), Box({0, 6}, {1, 8}));
+  EXPECT_EQ(some.num_ranks(), 4);
+  EXPECT_EQ(some.owned(3), Box({0}, {3}));
+  EXPECT_EQ(some.owned(1), Box({3}, {6}));
+  EXPECT_TRUE(some.owned(0).empty());
+  EXPECT_TRUE(some.owned(2).empty());
+}
+
 TEST(Layout, keeps_more_ranks_than_rows) {
   Layout const layout(ProcessGrid{5, 1}, Indices{3, 4});
 
@@ -210,6 +244,8 @@ TEST(Layout, fingerprints_tell_layouts_apart_and_agree_among_ranks) {
       {ProcessGrid{2, 1}, {Cuts{1, 3}, Cuts{6}}},
       {ProcessGrid{2, 1}, {Cuts{3, 1}, Cuts{6}}},
       {ProcessGrid{3, 1}, {Cuts{3, 1, 0}, Cuts{6}}},
+      {ProcessGrid::on_ranks({2, 1}, {1, 0}), Indices{4, 6}},
+      {ProcessGrid::on_ranks({2, 1}, {0, 2}), Indices{4, 6}},
       Layout::from_boxes({4, 6}, std::vector{Box({0, 0}, {3, 6}), Box({3, 0}, {4, 6})}),
       Layout::from_boxes({4, 6}, std::vector{Box({3, 0}, {4, 6}), Box({0, 0}, {3, 6})}),
   };

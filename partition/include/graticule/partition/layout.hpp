@@ -20,8 +20,8 @@ namespace graticule {
 /// Example: 241 x 480 cells on a 4 x 1 grid with cuts 61, 60, 60, 60: rank 1 owns [61, 121) x [0, 480).
 class Layout {
  public:
-  /// Tensor product: rank `grid.rank(c)` owns part `c[a]` of `cuts[a]` on every axis `a`; ranks beyond the grid own
-  /// nothing. @throws `AxesMismatch`, `CutsMismatch` when grid and cuts differ in axes or parts
+  /// Tensor product: rank `grid.rank(c)` owns part `c[a]` of `cuts[a]` on every axis `a`; ranks without a place in the
+  /// grid own nothing. @throws `AxesMismatch`, `CutsMismatch` when grid and cuts differ in axes or parts
   Layout(ProcessGrid grid, std::vector<Cuts> cuts);
   /// Balanced cuts of `extents` over `grid`.
   Layout(ProcessGrid const& grid, Indices const& extents);
