@@ -2,6 +2,7 @@
 #include <graticule/partition/cuts.hpp>
 
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 namespace graticule {
@@ -38,8 +39,11 @@ Cuts balanced_cuts(Index extent, int num_parts) {
 
 namespace {
 
+/// Running sums of weights: cells `[i, j)` weigh `prefix[j] - prefix[i]`.
+using Prefix = std::span<double const>;
+
 /// Greedy parts of weight at most `limit`, each with a cell while cells last; empty result when more parts are needed.
-std::vector<Index> greedy_parts(std::span<double const> prefix, int num_parts, double limit) {
+std::vector<Index> greedy_parts(Prefix prefix, int num_parts, double limit) {
   Index const n = Index(prefix.size()) - 1;
   std::vector<Index> sizes;
   Index begin = 0;
@@ -57,10 +61,48 @@ std::vector<Index> greedy_parts(std::span<double const> prefix, int num_parts, d
   return begin == n ? sizes : std::vector<Index>{};
 }
 
+/// The same with at least `min_cells` a part, where greed may leave two heavy cells to one part: searches back from the
+/// end for the places that a cut may have, then takes the longest parts from the front.
+std::vector<Index> parts_of_least_size(Prefix prefix, int num_parts, double limit, Index min_cells) {
+  Index const n = Index(prefix.size()) - 1;
+  auto const end_of = [&](Index begin) {
+    auto const* const first = prefix.data() + begin;
+    return begin + (std::upper_bound(first, prefix.data() + n + 1, *first + limit) - first) - 1;
+  };
+  // next[p][i]: the last possible end of part p when it begins at i, -1 when the rest cannot be cut.
+  std::vector<std::vector<Index>> next(std::size_t(num_parts), std::vector<Index>(std::size_t(n) + 1, -1));
+  std::vector<Index> last_good(std::size_t(n) + 1, -1);  // highest j' <= j from which the later parts can go on
+  last_good[std::size_t(n)] = n;
+  for (int p = num_parts - 1; p >= 0; --p) {
+    auto& ends = next[std::size_t(p)];
+    for (Index i = 0; i + min_cells <= n; ++i) {
+      Index const end = last_good[std::size_t(end_of(i))];
+      if (end >= i + min_cells) ends[std::size_t(i)] = end;
+    }
+    Index good = -1;
+    for (Index i = 0; i <= n; ++i) {
+      if (ends[std::size_t(i)] >= 0) good = i;
+      last_good[std::size_t(i)] = good;
+    }
+  }
+  std::vector<Index> sizes;
+  Index begin = 0;
+  for (auto const& ends : next) {
+    Index const end = ends[std::size_t(begin)];
+    if (end < 0) return {};
+    sizes.push_back(end - begin);
+    begin = end;
+  }
+  return sizes;
+}
+
 }  // namespace
 
-Cuts weighted_cuts(std::span<double const> weights, int num_parts) {
+Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cells) {
   if (num_parts < 1) throw Error("BadCuts", std::to_string(num_parts) + " parts");
+  if (min_cells > 1 && Index(weights.size()) / num_parts < min_cells)
+    throw Error("BadCuts", std::to_string(weights.size()) + " cells in " + std::to_string(num_parts) +
+                               " parts of at least " + std::to_string(min_cells));
   std::vector<double> prefix(weights.size() + 1, 0.0);
   double heaviest = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -69,13 +111,17 @@ Cuts weighted_cuts(std::span<double const> weights, int num_parts) {
     prefix[i + 1] = prefix[i] + weights[i];
     heaviest = std::max(heaviest, weights[i]);
   }
+  auto const parts_within = [&](double limit) {
+    return min_cells > 1 ? parts_of_least_size(prefix, num_parts, limit, min_cells)
+                         : greedy_parts(prefix, num_parts, limit);
+  };
   double const total = prefix.back();
   double high = total;
   double low = std::max(heaviest, total / num_parts) * (1 - 1e-12);
-  auto best = greedy_parts(prefix, num_parts, high * (1 + 1e-12) + 1e-300);
+  auto best = parts_within(high * (1 + 1e-12) + 1e-300);
   for (int step = 0; step < 60 && high - low > 1e-12 * total; ++step) {
     double const middle = 0.5 * (low + high);
-    auto const sizes = greedy_parts(prefix, num_parts, middle);
+    auto const sizes = parts_within(middle);
     if (sizes.empty()) {
       low = middle;
     } else {
@@ -85,6 +131,59 @@ Cuts weighted_cuts(std::span<double const> weights, int num_parts) {
   }
   if (best.empty()) return balanced_cuts(Index(weights.size()), num_parts);
   return Cuts(best);
+}
+
+Cuts rebalanced_cuts(Cuts const& old, std::span<double const> seconds, Index min_cells) {
+  if (Index(seconds.size()) != old.num_parts())
+    throw Error("BadCuts", std::to_string(seconds.size()) + " times for " + std::to_string(old.num_parts()) + " parts");
+  std::vector<double> weights;
+  weights.reserve(std::size_t(old.extent()));
+  for (int p = 0; p < old.num_parts(); ++p) {
+    double const time = seconds[std::size_t(p)];
+    if (!(time >= 0) || !std::isfinite(time) || (time == 0 && old.size(p) > 0))
+      throw Error("BadCuts", "part " + std::to_string(p) + " of " + std::to_string(old.size(p)) + " cells took " +
+                                 std::to_string(time) + " seconds");
+    weights.insert(weights.end(), std::size_t(old.size(p)), old.size(p) > 0 ? time / double(old.size(p)) : 0);
+  }
+  return weighted_cuts(weights, old.num_parts(), min_cells);
+}
+
+Cuts masked_cuts(Cuts const& parts, std::vector<bool> const& active) {
+  auto const num_active = std::count(active.begin(), active.end(), true);
+  if (num_active != parts.num_parts())
+    throw Error("BadCuts",
+                std::to_string(parts.num_parts()) + " parts for " + std::to_string(num_active) + " active places");
+  std::vector<Index> sizes;
+  int part = 0;
+  for (bool const is_active : active) sizes.push_back(is_active ? parts.size(part++) : 0);
+  return Cuts(sizes);
+}
+
+std::vector<double> area_weights(std::span<double const> latitudes) {
+  auto const n = latitudes.size();
+  double const direction = n > 1 && latitudes.front() > latitudes.back() ? -1 : 1;
+  for (std::size_t row = 0; row < n; ++row)
+    if (!(std::abs(latitudes[row]) <= 90) || (row > 0 && !(direction * (latitudes[row] - latitudes[row - 1]) > 0)))
+      throw Error("BadLatitudes", "row " + std::to_string(row) + " lies at " + std::to_string(latitudes[row]) +
+                                      " degrees" + (row > 0 ? " after " + std::to_string(latitudes[row - 1]) : ""));
+  auto const sine_below = [&](std::size_t row) {
+    if (row == 0) return -direction;
+    if (row == n) return direction;
+    return std::sin((latitudes[row - 1] + latitudes[row]) / 2 * (std::numbers::pi / 180));
+  };
+  std::vector<double> areas(n);
+  for (std::size_t row = 0; row < n; ++row) areas[row] = std::abs(sine_below(row + 1) - sine_below(row)) / 2;
+  return areas;
+}
+
+std::vector<double> area_weights(Index num_rows, PoleRows poles) {
+  if (num_rows < 0) throw Error("BadCuts", std::to_string(num_rows) + " rows");
+  std::vector<double> latitudes;
+  double const step = poles == PoleRows::half_way ? 180.0 / double(std::max<Index>(num_rows, 1))
+                                                  : 180.0 / double(std::max<Index>(num_rows - 1, 1));
+  double const first = poles == PoleRows::half_way ? -90 + step / 2 : -90;
+  for (Index row = 0; row < num_rows; ++row) latitudes.push_back(std::min(first + double(row) * step, 90.0));
+  return area_weights(latitudes);
 }
 
 }  // namespace graticule

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -85,13 +86,16 @@ double heaviest(std::vector<double> const& weights, Cuts const& cuts) {
   return result;
 }
 
-/// Lightest heaviest part over all ways to cut `weights[begin..]` into `num_parts` runs.
-double best_of_all_cuts(std::vector<double> const& weights, std::size_t begin, int num_parts) {
-  if (num_parts == 1) return std::accumulate(weights.begin() + std::ptrdiff_t(begin), weights.end(), 0.0);
+/// Lightest heaviest part over all ways to cut `weights[begin..]` into `num_parts` runs of `min_cells` or more.
+double best_of_all_cuts(std::vector<double> const& weights, std::size_t begin, int num_parts,
+                        std::size_t min_cells = 0) {
   double best = std::numeric_limits<double>::infinity();
   double part = 0;
   for (std::size_t end = begin; end <= weights.size(); ++end) {
-    best = std::min(best, std::max(part, best_of_all_cuts(weights, end, num_parts - 1)));
+    bool const long_enough = end - begin >= min_cells;
+    if (num_parts == 1 && end == weights.size() && long_enough) best = std::min(best, part);
+    if (num_parts > 1 && long_enough)
+      best = std::min(best, std::max(part, best_of_all_cuts(weights, end, num_parts - 1, min_cells)));
     if (end < weights.size()) part += weights[end];
   }
   return best;
@@ -158,6 +162,129 @@ TEST(WeightedCuts, refuse_bad_weights) {
   EXPECT_EQ(rule(std::numeric_limits<double>::infinity(), 2), "BadCuts");
   EXPECT_EQ(rule(1, 0), "BadCuts");
   EXPECT_EQ(rule(1, 2), "nothing was thrown");
+}
+
+TEST(WeightedCuts, keep_the_least_size_and_are_as_good_as_the_best_of_those) {
+  std::mt19937_64 random(5);
+  std::uniform_int_distribution<Index> least(2, 4);
+  std::uniform_int_distribution<int> parts(1, 4);
+  std::uniform_int_distribution<int> integer(0, 9);
+  int num_harder = 0;
+  for (int trial = 0; trial < 600; ++trial) {
+    Index const min_cells = least(random);
+    int const num_parts = parts(random);
+    std::vector<double> weights(std::size_t(num_parts * min_cells + integer(random) % 5));
+    for (auto& w : weights) w = integer(random);
+    SCOPED_TRACE("trial " + std::to_string(trial));
+
+    auto const cuts = weighted_cuts(weights, num_parts, min_cells);
+
+    ASSERT_EQ(cuts.num_parts(), num_parts);
+    ASSERT_EQ(cuts.extent(), Index(weights.size()));
+    for (int p = 0; p < num_parts; ++p) ASSERT_GE(cuts.size(p), min_cells);
+    double const best = best_of_all_cuts(weights, 0, num_parts, std::size_t(min_cells));
+    ASSERT_LE(heaviest(weights, cuts), best * (1 + 1e-11));
+    num_harder += best > best_of_all_cuts(weights, 0, num_parts, 1) ? 1 : 0;
+  }
+  EXPECT_GT(num_harder, 50);
+}
+
+// Greed would give three rows to the first part and both heavy ones to the second.
+TEST(WeightedCuts, do_not_leave_two_heavy_cells_to_one_part) {
+  std::vector<double> const weights{1, 1, 1, 9, 9, 1};
+
+  EXPECT_EQ(weighted_cuts(weights, 3, 2).sizes(), (std::vector<Index>{2, 2, 2}));
+}
+
+TEST(WeightedCuts, refuse_a_least_size_that_does_not_fit) {
+  std::vector<double> const weights{1, 1, 1, 1, 1};
+
+  EXPECT_EQ(rule_of([&] { (void)weighted_cuts(weights, 2, 3); }), "BadCuts");
+  EXPECT_EQ(weighted_cuts(weights, 2, 2).num_parts(), 2);
+}
+
+TEST(RebalancedCuts, of_the_documented_example) {
+  std::vector<double> const seconds{3, 1};
+
+  EXPECT_EQ(rebalanced_cuts(Cuts{5, 5}, seconds).sizes(), (std::vector<Index>{3, 7}));
+}
+
+// Rows that really cost different amounts: a few rounds of measuring and cutting come within a row of the best cuts.
+TEST(RebalancedCuts, come_close_to_equal_times_in_a_few_rounds) {
+  auto const cost = [](Index row) { return row < 100 ? 1.0 : 3.0; };
+  auto const times = [&](Cuts const& cuts) {
+    std::vector<double> seconds;
+    for (int p = 0; p < cuts.num_parts(); ++p) {
+      seconds.push_back(0);
+      for (Index row = cuts.lo(p); row < cuts.hi(p); ++row) seconds.back() += cost(row);
+    }
+    return seconds;
+  };
+  auto cuts = balanced_cuts(241, 4);
+  auto const first = times(cuts);
+  double const before = *std::max_element(first.begin(), first.end());
+
+  for (int round = 0; round < 4; ++round) cuts = rebalanced_cuts(cuts, times(cuts));
+
+  auto const seconds = times(cuts);
+  double const mean = std::accumulate(seconds.begin(), seconds.end(), 0.0) / 4;
+  EXPECT_GT(before, 1.3 * mean);
+  EXPECT_LE(*std::max_element(seconds.begin(), seconds.end()), mean + 3);
+}
+
+TEST(RebalancedCuts, keep_the_least_size_and_forget_empty_parts) {
+  std::vector<double> const seconds{100, 0, 1};
+
+  auto const cuts = rebalanced_cuts(Cuts{4, 0, 8}, seconds, 2);
+
+  EXPECT_EQ(cuts.sizes(), (std::vector<Index>{2, 2, 8}));
+}
+
+TEST(RebalancedCuts, refuse_times_that_say_nothing) {
+  for (std::vector<double> const& seconds :
+       std::vector<std::vector<double>>{{1}, {1, 1, 1}, {1, -1}, {1, std::nan("")}, {1, 0}})
+    EXPECT_EQ(rule_of([&] { (void)rebalanced_cuts(Cuts{5, 5}, seconds); }), "BadCuts");
+}
+
+TEST(MaskedCuts, leave_nothing_to_idle_places) {
+  EXPECT_EQ(masked_cuts(balanced_cuts(10, 3), {true, false, true, true}).sizes(), (std::vector<Index>{4, 0, 3, 3}));
+  EXPECT_EQ(rule_of([] { (void)masked_cuts(balanced_cuts(10, 3), {true, false, true}); }), "BadCuts");
+}
+
+TEST(AreaWeights, are_bands_of_the_sphere) {
+  auto const on_poles = area_weights(3, PoleRows::on_pole);
+  auto const half_way = area_weights(2, PoleRows::half_way);
+
+  ASSERT_EQ(on_poles.size(), 3U);
+  EXPECT_NEAR(on_poles[0], 0.1464466094, 1e-9);
+  EXPECT_NEAR(on_poles[1], 0.7071067812, 1e-9);
+  EXPECT_NEAR(on_poles[2], 0.1464466094, 1e-9);
+  EXPECT_NEAR(half_way[0], 0.5, 1e-15);
+  for (PoleRows const poles : {PoleRows::on_pole, PoleRows::half_way})
+    for (Index rows : {1, 2, 5, 180, 721}) {
+      auto const weights = area_weights(rows, poles);
+      EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), 0.0), 1, 1e-12) << rows;
+    }
+  EXPECT_TRUE(area_weights(0, PoleRows::half_way).empty());
+}
+
+TEST(AreaWeights, of_latitudes_from_either_side_are_the_same_bands) {
+  std::vector<double> const north{80, 30, -20, -70};
+  std::vector<double> const south{-70, -20, 30, 80};
+
+  auto const down = area_weights(north);
+  auto up = area_weights(south);
+  std::reverse(up.begin(), up.end());
+
+  // Half-way between 80 and 30 lies 55: (1 - sin 55) / 2.
+  EXPECT_NEAR(down[0], (1 - std::sin(55 * std::acos(-1.0) / 180)) / 2, 1e-15);
+  for (std::size_t row = 0; row < 4; ++row) EXPECT_NEAR(down[row], up[row], 1e-15);
+}
+
+TEST(AreaWeights, refuse_latitudes_that_turn_back_or_leave_the_sphere) {
+  for (std::vector<double> const& latitudes :
+       std::vector<std::vector<double>>{{0, 10, 10}, {0, 10, 5}, {-91, 0}, {0, std::nan("")}})
+    EXPECT_EQ(rule_of([&] { (void)area_weights(latitudes); }), "BadLatitudes");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/indices.hpp>
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -39,9 +40,32 @@ class Cuts {
 
 /// Contiguous parts whose heaviest is as light as possible (exact); `weights[i] >= 0` is the cost of cell `i`.
 ///
-/// Every part has a cell as long as there are enough cells. Example: weights 3 1 1 1 in 2 parts are [0, 1), [1, 4).
-/// The result depends on `weights` only, so ranks with equal weights agree. Cost: O(n + parts log n) times 60.
-/// @throws `BadCuts` for a negative or non-finite weight or `num_parts < 1`
-[[nodiscard]] Cuts weighted_cuts(std::span<double const> weights, int num_parts);
+/// Every part has `min_cells` cells or more; with `min_cells` 0 or 1, parts may be empty when there are fewer cells than
+/// parts. Example: weights 3 1 1 1 in 2 parts are [0, 1), [1, 4).
+/// The result depends on the arguments only, so ranks with equal weights agree.
+/// Cost: O(n + parts log n) times 60; O(n parts) times 60 for `min_cells > 1`
+/// @throws `BadCuts` for a negative or non-finite weight, `num_parts < 1`, or too few cells for `min_cells > 1`
+[[nodiscard]] Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cells = 1);
+
+/// Parts of equal cost from measured times: part `p` took `seconds[p]` with the cuts `old`, so each of its cells is taken
+/// to cost `seconds[p] / old.size(p)`, and the cells are cut by that weight.
+/// Example: 10 rows in halves that take 3 and 1 seconds become 3 and 7 rows, of 1.8 and 2.2 seconds.
+/// @throws `BadCuts` for a time that is negative, not finite, or 0 for a part with cells; what `weighted_cuts` throws
+[[nodiscard]] Cuts rebalanced_cuts(Cuts const& old, std::span<double const> seconds, Index min_cells = 1);
+
+/// The given parts in order where `active`, nothing in between: some ranks own nothing.
+/// Example: 10 cells in parts 4 3 3, active 1 0 1 1, are the parts 4 0 3 3.
+/// @throws `BadCuts` unless there is one part for each active place
+[[nodiscard]] Cuts masked_cuts(Cuts const& parts, std::vector<bool> const& active);
+
+/// Where the first and the last of equally spaced rows lie: half a row from the poles, or on them.
+enum class PoleRows : std::uint8_t { half_way, on_pole };
+
+/// Share of the sphere that each row stands for: weights for cuts of equal area. They sum to 1.
+/// A row's band reaches half-way to its neighbors, the outer ones to the poles.
+/// Example: 3 rows on latitudes -90, 0, 90 stand for 0.146, 0.707, 0.146 of the sphere.
+[[nodiscard]] std::vector<double> area_weights(Index num_rows, PoleRows poles);
+/// The same for any latitudes in degrees, from either side. @throws `BadLatitudes` unless they are monotonic within 90
+[[nodiscard]] std::vector<double> area_weights(std::span<double const> latitudes);
 
 }  // namespace graticule
