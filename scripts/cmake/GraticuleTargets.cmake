@@ -79,25 +79,22 @@ function(graticule_add_test_program name)
   endif()
 endfunction()
 
-# graticule_add_mpi_test(halo.plan SOURCES test_plan.cpp NP 1 2 3 4 DEPENDS graticule::halo
-#                        [TIMEOUT seconds] [LABELS label...] [ARGS argument...] [NO_MAIN])
-# Builds test_halo_plan as above and registers halo.plan.np1, halo.plan.np2, ... A run in which every test skipped counts
-# as skipped.
-function(graticule_add_mpi_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;NP;DEPENDS;LABELS;ARGS")
+# graticule_run_mpi_test(halo.plan NP 5 7 [PROGRAM halo.plan] [TIMEOUT seconds] [LABELS label...] [ARGS argument...]
+#                        [ENVIRONMENT NAME=value...])
+# Registers halo.plan.np5 and halo.plan.np7: runs of the test program of that name, or of PROGRAM. A run in which every
+# test skipped counts as skipped.
+function(graticule_run_mpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROGRAM" "NP;LABELS;ARGS;ENVIRONMENT")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NP)
-    message(FATAL_ERROR "graticule_add_mpi_test(${name}): NP is required; unknown: ${arg_UNPARSED_ARGUMENTS}")
+    message(FATAL_ERROR "graticule_run_mpi_test(${name}): NP is required; unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  set(no_main "")
-  if(arg_NO_MAIN)
-    set(no_main NO_MAIN)
+  if(NOT arg_PROGRAM)
+    set(arg_PROGRAM ${name})
   endif()
-  graticule_add_test_program(${name} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS} ${no_main})
-  string(REPLACE "." "_" target "test_${name}")
-
+  string(REPLACE "." "_" target "test_${arg_PROGRAM}")
   foreach(num_ranks IN LISTS arg_NP)
     set(test ${name}.np${num_ranks})
     if(num_ranks EQUAL 1)
@@ -110,8 +107,24 @@ function(graticule_add_mpi_test name)
                                   $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS} ${arg_ARGS})
     set_tests_properties(
       ${test} PROPERTIES PROCESSORS ${num_ranks} TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${labels}"
-      ENVIRONMENT "${GRATICULE_TEST_ENVIRONMENT};GRATICULE_TEST_NP=${num_ranks}")
+      ENVIRONMENT "${GRATICULE_TEST_ENVIRONMENT};GRATICULE_TEST_NP=${num_ranks};${arg_ENVIRONMENT}")
   endforeach()
+endfunction()
+
+# graticule_add_mpi_test(halo.plan SOURCES test_plan.cpp NP 1 2 3 4 DEPENDS graticule::halo
+#                        [TIMEOUT seconds] [LABELS label...] [ARGS argument...] [NO_MAIN])
+# Both: builds test_halo_plan and registers halo.plan.np1, halo.plan.np2, ...
+function(graticule_add_mpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;DEPENDS;NP;LABELS;ARGS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "graticule_add_mpi_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  set(no_main "")
+  if(arg_NO_MAIN)
+    set(no_main NO_MAIN)
+  endif()
+  graticule_add_test_program(${name} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS} ${no_main})
+  graticule_run_mpi_test(${name} NP ${arg_NP} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} ARGS ${arg_ARGS})
 endfunction()
 
 # One thread a rank; Open MPI may run as root and with more ranks than cores; UCX leaves crashes and sanitizers alone.

@@ -322,8 +322,8 @@ TEST(RepartitionPlan, refuses_on_all_ranks_what_differs_between_ranks) {
 
 TEST(RepartitionPlan, refuses_views_that_do_not_fit_and_stays_usable) {
   auto const comm = Comm::world();
-  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 5});
-  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 5});
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 7});
+  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 7});
   RepartitionPlan const plan(comm, rows, columns);
   ASSERT_FALSE(plan.source_box().empty());
   auto from = numbered<double>(plan.source_box(), {2}, MemoryShape::dense(2, 1));
@@ -377,8 +377,8 @@ TEST(RepartitionPlan, refuses_views_that_do_not_fit_and_stays_usable) {
 // The rank with the wrong view gets its error before anything is sent; the others wait until it calls again, rightly.
 TEST(RepartitionPlan, a_wrong_view_on_one_rank_leaves_the_others_waiting_for_its_next_call) {
   auto const comm = Comm::world();
-  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 5});
-  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 5});
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 7});
+  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 7});
   RepartitionPlan const plan(comm, rows, columns);
   auto from = numbered<double>(plan.source_box(), {}, MemoryShape::dense(2, 0));
   TestField<double> to(plan.target_box(), {}, MemoryShape::dense(2, 0), 0);
@@ -397,8 +397,8 @@ TEST(RepartitionPlan, a_wrong_view_on_one_rank_leaves_the_others_waiting_for_its
 
 TEST(RepartitionPlan, reads_fields_whose_batch_elements_share_memory) {
   auto const comm = Comm::world();
-  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 5});
-  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 5});
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 7});
+  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 7});
   RepartitionPlan const plan(comm, rows, columns);
   auto from = numbered<double>(plan.source_box(), {1}, MemoryShape::dense(2, 1));
   TestField<double> to(plan.target_box(), {3}, MemoryShape::dense(2, 1), 0);
@@ -448,8 +448,8 @@ TEST(RepartitionPlan, reports_fields_of_another_size_on_a_peer) {
 
 TEST(RepartitionPlan, moves_nothing_for_fields_without_batch_elements) {
   auto const comm = Comm::world();
-  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 5});
-  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 5});
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 7});
+  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 7});
   RepartitionPlan const plan(comm, rows, columns);
   TestField<double> from(plan.source_box(), {0, 3}, MemoryShape::dense(2, 2), 1);
   TestField<double> to(plan.target_box(), {0, 3}, MemoryShape::dense(2, 2), 2);
