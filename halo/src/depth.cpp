@@ -226,8 +226,7 @@ void HaloDepth::refill(FieldView const& field) {
   bool turns = false;
   for (int a = 0; a < extents_.size(); ++a) {
     depths.push_back({depth_by_refill(a, false), depth_by_refill(a, true)});
-    for (bool const upper : {false, true})
-      turns = turns || (side(a, upper).refilled && is_fold(side(a, upper).edge));
+    for (bool const upper : {false, true}) turns = turns || (side(a, upper).refilled && is_fold(side(a, upper).edge));
   }
   beyond_ = depths;
   if (owned_.empty()) return;

@@ -5,6 +5,7 @@
 #include <sched.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <thread>
@@ -18,6 +19,7 @@ struct Comm::State {
   int node_rank = 0;
   int num_node_ranks = 1;
   int num_nodes = 1;
+  std::vector<int> node_ranks;  // ascending
   int max_tag = 0;
   int last_tag = 0;
   bool oversubscribed = false;
@@ -77,6 +79,8 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<State>()) {
   check_mpi(MPI_Comm_rank(node, &s.node_rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(node, &s.num_node_ranks), "MPI_Comm_size");
   int const cores = num_cores(node);
+  s.node_ranks.resize(std::size_t(s.num_node_ranks));
+  check_mpi(MPI_Allgather(&s.rank, 1, MPI_INT, s.node_ranks.data(), 1, MPI_INT, node), "MPI_Allgather");
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
   // Nodes may differ, yet all ranks must choose alike: blocking and non-blocking collective calls do not match.
   std::array<int, 2> counts{s.node_rank == 0 ? 1 : 0, cores != 0 && s.num_node_ranks > cores ? 1 : 0};
@@ -94,6 +98,9 @@ int Comm::num_ranks() const noexcept { return state_->num_ranks; }
 int Comm::num_node_ranks() const noexcept { return state_->num_node_ranks; }
 int Comm::node_rank() const noexcept { return state_->node_rank; }
 int Comm::num_nodes() const noexcept { return state_->num_nodes; }
+bool Comm::on_this_node(int rank) const noexcept {
+  return std::binary_search(state_->node_ranks.begin(), state_->node_ranks.end(), rank);
+}
 MPI_Comm Comm::handle() const noexcept { return state_->handle; }
 
 Comm Comm::split(int color, int key) const {

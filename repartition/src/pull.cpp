@@ -22,6 +22,10 @@ PullCounts PullPlan::counts() const noexcept { return state_->counts(); }
 
 int PullPlan::num_workspaces() const noexcept { return state_->num_workspaces(); }
 
+std::vector<PeerPath> PullPlan::paths() const { return state_->paths(); }
+
+void PullPlan::set_transport(Transport transport) { state_->set_transport(transport); }
+
 Comm const& PullPlan::comm() const noexcept { return state_->comm(); }
 
 Pending::Pending(std::shared_ptr<detail::PullState const> state, detail::Workspace* workspace) noexcept

@@ -3,9 +3,12 @@
 
 #include <graticule/partition/hash.hpp>
 
+#include "check_mode.hpp"
 #include "kokkos_compat.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <numeric>
 #include <ranges>
 #include <tuple>
@@ -31,6 +34,13 @@ void check_description(Comm const& comm, PullDescription const& d) {
   }
 }
 
+/// What the environment asks for: every rank must see the same.
+Transport agreed_transport(Comm const& comm) {
+  Transport transport{};
+  run_agreed(comm, [&] { transport = transport_from_environment(); });
+  return transport;
+}
+
 PullTable checked_table(Comm const& comm, PullDescription const& d) {
   Hash hash;
   std::string targets;
@@ -54,8 +64,8 @@ void add_batch(FieldView const& view, Indices& strides) {
 
 Index grid_stride(FieldView const& view, int axis) { return view.strides[int(view.grid_axes[axis])]; }
 
-void* element(FieldView const& view, Index offset) {
-  return static_cast<std::byte*>(view.data) + offset * size_of(view.dtype);
+void* element(void* first, DType dtype, Index offset) {
+  return static_cast<std::byte*>(first) + offset * size_of(dtype);
 }
 
 /// Start and strides of the cells of `box` in a view that covers `cover`.
@@ -64,30 +74,30 @@ struct Cells {
   Indices strides;
 };
 
-Cells target_cells(FieldView const& view, Box const& cover, Box const& box) {
+Cells target_cells(FieldView const& view, DType dtype, Indices const& cover_lo, Box const& box) {
   Cells cells{nullptr, {}};
   add_batch(view, cells.strides);
   Index offset = 0;
   for (int a = 0; a < box.ndim(); ++a) {
-    offset += (box.lo(a) - cover.lo(a)) * grid_stride(view, a);
+    offset += (box.lo(a) - cover_lo[a]) * grid_stride(view, a);
     cells.strides.push_back(grid_stride(view, a));
   }
-  cells.first = element(view, offset);
+  cells.first = element(view.data, dtype, offset);
   return cells;
 }
 
 /// The images of the cells of `transfer.to`, axis by axis of the target.
-Cells source_cells(FieldView const& view, Box const& cover, Transfer const& transfer) {
+Cells source_cells(FieldView const& view, DType dtype, Indices const& cover_lo, Transfer const& transfer) {
   Cells cells{nullptr, {}};
   add_batch(view, cells.strides);
   Index offset = 0;
   for (int a = 0; a < transfer.to.ndim(); ++a) {
     auto const& map = transfer.maps[std::size_t(a)];
     Index const first = map.slope * transfer.to.lo(a) + map.offset;
-    offset += (first - cover.lo(map.source_axis)) * grid_stride(view, map.source_axis);
+    offset += (first - cover_lo[map.source_axis]) * grid_stride(view, map.source_axis);
     cells.strides.push_back(map.slope * grid_stride(view, map.source_axis));
   }
-  cells.first = element(view, offset);
+  cells.first = element(view.data, dtype, offset);
   return cells;
 }
 
@@ -133,7 +143,11 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       tag_(comm.next_tag()),
       kinds_(d.kinds),
       after_adjoint_(d.after_adjoint),
-      table_(checked_table(comm, d)) {
+      table_(checked_table(comm, d)),
+      global_(d.source.global()),
+      owned_(d.source.owned(comm.rank())),
+      transport_(agreed_transport(comm)),
+      links_(std::make_unique<NodeLinks>(comm, table_, transport_)) {
   struct Keyed {
     Addition addition;
     Transfer const* transfer;
@@ -152,7 +166,42 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
            std::tie(b.transfer->kind, b.transfer->target, b.transfer->to.lo(), b.peer, b.addition.transfer);
   });
   for (auto const& entry : keyed) additions_.push_back(entry.addition);
+  if (!checks_cells()) return;
+  verify_cells();
+  if (links_->settle()) workspaces_.clear();
 }
+
+PullState::~PullState() {
+  if (links_->settle()) {
+    workspaces_.clear();
+    links_->free_rings();
+    return;
+  }
+  // A peer has not read its messages yet: they stay where they are until this process ends.
+  for (auto& workspace : workspaces_) (void)workspace.release();
+}
+
+std::vector<PeerPath> PullState::paths() const {
+  std::map<int, PeerPath> paths;
+  for (auto const* side : {&table_.sends, &table_.receives}) {
+    for (auto const& peer : *side) {
+      auto& path = paths[peer.peer];
+      path.peer = peer.peer;
+      auto const cells = std::accumulate(peer.num_cells.begin(), peer.num_cells.end(), Index(0));
+      (side == &table_.sends ? path.send_cells : path.receive_cells) += cells;
+    }
+  }
+  std::vector<PeerPath> result;
+  for (auto& [peer, path] : paths) {
+    bool const shared = transport_ != Transport::point_to_point && links_->find(peer);
+    path.path = shared ? Transport::node_shared : Transport::point_to_point;
+    path.reason = shared || !links_->find(peer) ? links_->reason(peer) : "point-to-point was asked for";
+    result.push_back(path);
+  }
+  return result;
+}
+
+void PullState::set_transport(Transport transport) { transport_ = transport; }
 
 PullCounts PullState::counts() const noexcept {
   PullCounts result;
@@ -200,10 +249,43 @@ void PullState::check_fields(std::span<PullField const> fields, Direction direct
   }
 }
 
+namespace {
+
+/// What all ranks must agree on in a call.
+std::uint32_t hash_of(std::span<PullField const> fields, Direction direction) {
+  Hash hash;
+  hash.add(int(direction));
+  for (auto const& field : fields) {
+    hash.add(field.kind).add(int(field.parity)).add(int(field.source.dtype));
+    for (int m = 0; m < field.source.ndim(); ++m)
+      if (std::find(field.source.grid_axes.begin(), field.source.grid_axes.end(), Index(m)) ==
+          field.source.grid_axes.end())
+        hash.add(field.source.extents[m]);
+  }
+  return std::uint32_t(hash.value());
+}
+
+}  // namespace
+
+void PullState::check_call(Workspace const& w) const {
+  std::string fields;
+  for (std::size_t f = 0; f < w.sources.size(); ++f)
+    fields += (f ? ", " : "") + to_string(w.sources[f].dtype) + " of kind " + std::to_string(w.shape.kinds[f]) +
+              " with batch axes " + to_string(w.sources[f].batch_extents());
+  Hash hash;
+  hash.add(tag_).add(w.call).add(w.fields_hash);
+  require_same(comm_, "CallDisagreement", hash.value(),
+               "call " + std::to_string(w.call) + " (" +
+                   (w.shape.direction == Direction::forward ? "forward" : "adjoint") + ") of plan " +
+                   std::to_string(tag_) + " with " + (fields.empty() ? "no fields" : fields));
+}
+
 Workspace& PullState::lease(std::span<PullField const> fields, Direction direction) const {
+  bool const node_shared = transport_ != Transport::point_to_point;
   auto const matches = [&](Workspace const& workspace) {
     auto const& shape = workspace.shape;
     if (workspace.busy || shape.direction != direction || shape.cell_bytes.size() != fields.size()) return false;
+    if (shape.node_shared != node_shared) return false;
     if (!fields.empty() && shape.space != fields.front().source.space) return false;
     for (std::size_t f = 0; f < fields.size(); ++f)
       if (shape.kinds[f] != fields[f].kind ||
@@ -217,12 +299,17 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
   if (workspace == nullptr) {
     CallShape shape;
     shape.direction = direction;
+    shape.node_shared = node_shared;
     if (!fields.empty()) shape.space = fields.front().source.space;
     for (auto const& field : fields) {
       shape.kinds.push_back(field.kind);
       shape.cell_bytes.push_back(size_of(field.source.dtype) * field.source.num_batch());
     }
-    workspace = workspaces_.emplace_back(std::make_unique<Workspace>(comm_, tag_, table_, std::move(shape))).get();
+    int num_views = 0;
+    for (auto const& field : fields)
+      num_views += direction == Direction::forward ? 1 : int(kinds_[std::size_t(field.kind)].targets.size());
+    WorkspaceNeeds const needs{comm_, tag_, table_, *links_, num_views};
+    workspace = workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape))).get();
   }
   workspace->busy = true;
   workspace->sources.clear();
@@ -235,6 +322,8 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     workspace->targets.insert(workspace->targets.end(), field.targets.begin(), field.targets.end());
     workspace->parities.push_back(field.parity);
   }
+  workspace->fields_hash = hash_of(fields, direction);
+  workspace->call = ++num_calls_;
   return *workspace;
 }
 
@@ -255,8 +344,9 @@ bool negated(Transfer const& transfer, Parity parity) {
 StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
-  auto const cells = forward ? source_cells(view, source_box(transfer.kind), transfer)
-                             : target_cells(view, target_box(transfer.kind, transfer.target), transfer.to);
+  auto const cells = forward
+                         ? source_cells(view, view.dtype, source_box(transfer.kind).lo(), transfer)
+                         : target_cells(view, view.dtype, target_box(transfer.kind, transfer.target).lo(), transfer.to);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
   return make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire, row_major_strides(extents),
@@ -266,31 +356,47 @@ StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& tran
 StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
-  auto const cells = forward ? target_cells(view, target_box(transfer.kind, transfer.target), transfer.to)
-                             : source_cells(view, source_box(transfer.kind), transfer);
+  auto const cells = forward
+                         ? target_cells(view, view.dtype, target_box(transfer.kind, transfer.target).lo(), transfer.to)
+                         : source_cells(view, view.dtype, source_box(transfer.kind).lo(), transfer);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
   auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
   return make_strided(op, view.dtype, extents, cells.first, cells.strides, wire, row_major_strides(extents));
 }
 
-StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& transfer) const {
+StridedTask PullState::move_task(Workspace const& w, int f, Transfer const& transfer, Image const& source,
+                                 Image const& target) const {
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
-  auto const& source = source_view(w, f);
-  auto const& target = target_view(w, f, transfer.target);
-  auto const source_side = source_cells(source, source_box(transfer.kind), transfer);
-  auto const target_side = target_cells(target, target_box(transfer.kind, transfer.target), transfer.to);
-  auto const extents = extents_of(target, transfer.to);
-  if (w.shape.direction == Direction::forward)
-    return make_strided(sign ? StridedOp::negate : StridedOp::copy, target.dtype, extents, target_side.first,
+  bool const forward = w.shape.direction == Direction::forward;
+  auto const& own = forward ? target.view : source.view;
+  auto const source_side = source_cells(source.view, own.dtype, source.cover_lo, transfer);
+  auto const target_side = target_cells(target.view, own.dtype, target.cover_lo, transfer.to);
+  auto const extents = extents_of(own, transfer.to);
+  if (forward)
+    return make_strided(sign ? StridedOp::negate : StridedOp::copy, own.dtype, extents, target_side.first,
                         target_side.strides, source_side.first, source_side.strides);
-  return make_strided(sign ? StridedOp::subtract : StridedOp::add, target.dtype, extents, source_side.first,
+  return make_strided(sign ? StridedOp::subtract : StridedOp::add, own.dtype, extents, source_side.first,
                       source_side.strides, target_side.first, target_side.strides);
+}
+
+StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& transfer) const {
+  return move_task(w, f, transfer, source_image(w, f), target_image(w, f, transfer.target));
+}
+
+StridedTask PullState::arrival_task(Workspace const& w, int f, Message const& message, int t) const {
+  auto const& transfer = message.peer->transfers[std::size_t(t)];
+  if (!message.in_place)
+    return unpack_task(w, f, transfer, message.packed + MessageSet::offset(w.shape, message, f, t));
+  if (w.shape.direction == Direction::forward)
+    return move_task(w, f, transfer, message.images[std::size_t(f)], target_image(w, f, transfer.target));
+  auto const place = w.first_target[std::size_t(f)] + std::size_t(transfer.target);
+  return move_task(w, f, transfer, source_image(w, f), message.images[place]);
 }
 
 StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
   auto const& view = target_view(w, f, filling.target);
-  auto const cells = target_cells(view, target_box(filling.kind, filling.target), filling.to);
+  auto const cells = target_cells(view, view.dtype, target_box(filling.kind, filling.target).lo(), filling.to);
   return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
                       {}, filling.value);
 }
@@ -300,6 +406,8 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   check_fields(fields, direction);
   auto& workspace = lease(fields, direction);
   try {
+    if (checks_calls()) check_call(workspace);
+    if (checks_cells() && direction == Direction::forward) poison(workspace);
     workspace.start_receives();
     pack_and_send(workspace);
     if (direction == Direction::forward) move_local(workspace);
@@ -310,28 +418,96 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   return &workspace;
 }
 
+namespace {
+
+/// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory.
+std::optional<NodeAddress> shared_address(FieldView const& view) {
+  Index lowest = 0;
+  Index highest = 0;
+  for (int m = 0; m < view.ndim(); ++m) {
+    if (view.extents[m] <= 0) return NodeAddress{};
+    (view.strides[m] < 0 ? lowest : highest) += (view.extents[m] - 1) * view.strides[m];
+  }
+  Index const bytes = size_of(view.dtype);
+  auto address = find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
+                                   std::size_t((highest - lowest + 1) * bytes));
+  if (address) address->offset += std::uint64_t(-lowest * bytes);
+  return address;
+}
+
+}  // namespace
+
+void PullState::find_images(Workspace& w) const {
+  w.images.clear();
+  w.addresses.clear();
+  auto const linked = [](Message const& message) { return message.link != nullptr; };
+  if (w.shape.space != MemorySpace::host ||
+      std::none_of(w.outgoing.messages.begin(), w.outgoing.messages.end(), linked))
+    return;
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    auto const& kind = kinds_[std::size_t(w.shape.kinds[std::size_t(f)])];
+    if (w.shape.direction == Direction::forward) {
+      w.images.push_back(source_image(w, f));
+      continue;
+    }
+    for (int t = 0; t < int(kind.targets.size()); ++t) w.images.push_back(target_image(w, f, t));
+  }
+  for (auto const& image : w.images) {
+    auto const address = shared_address(image.view);
+    if (!address) return w.addresses.clear();
+    w.addresses.push_back(*address);
+  }
+}
+
+void PullState::add_pack_tasks(Workspace& w, Message const& message) const {
+  for (int f = 0; f < int(w.sources.size()); ++f)
+    for (int const t : transfers_of(w.shape, *message.peer, f))
+      w.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
+                                  message.packed + MessageSet::offset(w.shape, message, f, t)));
+}
+
 void PullState::pack_and_send(Workspace& w) const {
   Region const region("graticule::pack");
-  auto const num_fields = int(w.sources.size());
-  auto const pack = [&](Message const& message) {
-    for (int f = 0; f < num_fields; ++f)
-      for (int const t : transfers_of(w.shape, *message.peer, f))
-        w.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
-                                    w.outgoing.buffer.packed() + w.outgoing.offset(w.shape, message, f, t)));
-  };
-  auto const num_messages = int(w.outgoing.messages.size());
   w.tasks.clear();
   if (w.shape.space == MemorySpace::device) {
-    for (auto const& message : w.outgoing.messages) pack(message);
+    for (auto const& message : w.outgoing.messages) add_pack_tasks(w, message);
     run_strided(w.tasks, w.shape.space);
-    for (int m = 0; m < num_messages; ++m) w.start_send(m);
+    for (auto& message : w.outgoing.messages) {
+      w.open_place(message);
+      w.send(message);
+    }
     return;
   }
-  for (int m = 0; m < num_messages; ++m) {
+  find_images(w);
+  for (auto& message : w.outgoing.messages) {
+    w.open_place(message);
+    if (message.link && !w.addresses.empty() && message.bytes > 0) {
+      w.send_in_place(message);
+      continue;
+    }
     w.tasks.clear();
-    pack(w.outgoing.messages[std::size_t(m)]);
+    add_pack_tasks(w, message);
     run_strided(w.tasks, w.shape.space);
-    w.start_send(m);
+    w.send(message);
+  }
+}
+
+void PullState::settle_in_place(Workspace& w) const {
+  // A peer that is busy elsewhere must not hold up this rank, which MPI would not either: then the cells are packed.
+  constexpr double longest_wait = 2e-4;
+  double const begin = MPI_Wtime();
+  for (auto& message : w.outgoing.messages) {
+    if (!message.in_place) continue;
+    Patience patience(w.oversubscribed, w.description());
+    while (!message.link->is_consumed(message.number)) {
+      patience.pause();
+      if (MPI_Wtime() - begin < longest_wait || !message.link->take_back(message.number)) continue;
+      w.tasks.clear();
+      add_pack_tasks(w, message);
+      run_strided(w.tasks, w.shape.space);
+      w.send(message);
+      break;
+    }
   }
 }
 
@@ -354,13 +530,16 @@ void PullState::finish(Workspace& w) const {
     unpack_forward(w);
   else
     add_adjoint(w);
+  settle_in_place(w);
   w.wait_sends();
   w.busy = false;
   if (!w.failure.empty()) throw Error("FieldMismatch", w.failure);
 }
 
 void PullState::drain(Workspace& w) const {
-  while (w.num_messages_open > 0) (void)w.wait_some();
+  while (w.num_messages_open > 0)
+    for (int const m : w.wait_some()) w.release(w.incoming.messages[std::size_t(m)]);
+  settle_in_place(w);
   w.wait_sends();
   w.busy = false;
 }
@@ -390,38 +569,48 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
 void PullState::unpack_forward(Workspace& w) const {
   while (w.num_messages_open > 0) {
     w.tasks.clear();
-    for (int const m : w.wait_some()) {
+    auto const& arrived = w.wait_some();
+    for (int const m : arrived) {
       if (!w.failure.empty()) continue;
       auto const& message = w.incoming.messages[std::size_t(m)];
       for (int f = 0; f < int(w.sources.size()); ++f)
-        for (int const t : transfers_of(w.shape, *message.peer, f))
-          w.tasks.push_back(unpack_task(w, f, message.peer->transfers[std::size_t(t)],
-                                        w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, t)));
+        for (int const t : transfers_of(w.shape, *message.peer, f)) w.tasks.push_back(arrival_task(w, f, message, t));
     }
     run_strided(w.tasks, w.shape.space);
+    for (int const m : arrived) w.release(w.incoming.messages[std::size_t(m)]);
   }
 }
 
 void PullState::add_adjoint(Workspace& w) const {
   while (w.num_messages_open > 0) (void)w.wait_some();
-  if (!w.failure.empty()) return;
   w.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f) {
+  for (int f = 0; w.failure.empty() && f < int(w.sources.size()); ++f) {
     if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
     for (auto const& addition : additions_) {
       if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
-      if (addition.peer_index < 0) {
+      if (addition.peer_index < 0)
         w.tasks.push_back(local_task(w, f, table_.local[std::size_t(addition.transfer)]));
-        continue;
-      }
-      auto const& message = w.incoming.messages[std::size_t(addition.peer_index)];
-      w.tasks.push_back(
-          unpack_task(w, f, message.peer->transfers[std::size_t(addition.transfer)],
-                      w.incoming.buffer.packed() + w.incoming.offset(w.shape, message, f, addition.transfer)));
+      else
+        w.tasks.push_back(arrival_task(w, f, w.incoming.messages[std::size_t(addition.peer_index)], addition.transfer));
     }
   }
   run_strided(w.tasks, w.shape.space);
-  if (after_adjoint_ == AfterAdjoint::zero) zero_targets(w);
+  for (auto& message : w.incoming.messages) w.release(message);
+  settle_in_place(w);
+  if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) zero_targets(w);
+}
+
+void PullState::poison(Workspace& w) const {
+  w.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    double const value = w.sources[std::size_t(f)].dtype >= DType::f16 ? std::nan("") : 85;
+    auto const fill = [&](Transfer const& t) {
+      if (t.kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {t.kind, t.target, value, t.to}));
+    };
+    for (auto const& peer : table_.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
+    std::for_each(table_.local.begin(), table_.local.end(), fill);
+  }
+  run_strided(w.tasks, w.shape.space);
 }
 
 void PullState::zero_targets(Workspace& w) const {

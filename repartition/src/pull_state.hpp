@@ -14,6 +14,9 @@ namespace graticule::detail {
 class PullState : public std::enable_shared_from_this<PullState> {
  public:
   PullState(Comm const& comm, PullDescription const& description);
+  PullState(PullState const&) = delete;
+  PullState& operator=(PullState const&) = delete;
+  ~PullState();
 
   [[nodiscard]] Workspace* start(std::span<PullField const> fields, Direction direction) const;
   void finish(Workspace& workspace) const;
@@ -26,6 +29,10 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] PullCounts counts() const noexcept;
   [[nodiscard]] int num_workspaces() const noexcept { return int(workspaces_.size()); }
   [[nodiscard]] Comm const& comm() const noexcept { return comm_; }
+  [[nodiscard]] std::vector<PeerPath> paths() const;
+  void set_transport(Transport transport);
+  /// Moves the number of each cell and compares what arrives with what the maps say. Collective.
+  void verify_cells() const;
 
  private:
   /// One addition of the adjoint: transfer `transfer` of message `message` of the incoming set, or a local one (-1).
@@ -35,6 +42,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
     int transfer;
   };
 
+  void check_call(Workspace const& workspace) const;
   void check_field(PullField const& field, Direction direction) const;
   void check_fields(std::span<PullField const> fields, Direction direction) const;
   [[nodiscard]] Workspace& lease(std::span<PullField const> fields, Direction direction) const;
@@ -53,9 +61,27 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// Wire to cells: into the target (forward) or added to the source (adjoint).
   [[nodiscard]] StridedTask unpack_task(Workspace const& w, int field, Transfer const& transfer,
                                         std::byte const* wire) const;
+  /// Cells to cells: from `source` into `target` (forward), or `target` added to `source` (adjoint).
+  [[nodiscard]] StridedTask move_task(Workspace const& workspace, int field, Transfer const& transfer,
+                                      Image const& source, Image const& target) const;
   [[nodiscard]] StridedTask local_task(Workspace const& workspace, int field, Transfer const& transfer) const;
+  /// What an incoming message brings for one transfer, packed or in place.
+  [[nodiscard]] StridedTask arrival_task(Workspace const& workspace, int field, Message const& message,
+                                         int transfer) const;
+  [[nodiscard]] Image source_image(Workspace const& w, int field) const {
+    return {source_view(w, field), source_box(w.shape.kinds[std::size_t(field)]).lo()};
+  }
+  [[nodiscard]] Image target_image(Workspace const& w, int field, int target) const {
+    return {target_view(w, field, target), target_box(w.shape.kinds[std::size_t(field)], target).lo()};
+  }
   [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, Filling const& filling) const;
+  /// Finds out whether peers can read the fields of a call in place.
+  void find_images(Workspace& workspace) const;
+  void add_pack_tasks(Workspace& workspace, Message const& message) const;
   void pack_and_send(Workspace& workspace) const;
+  /// Waits until the peers have read what they read in place, or packs it for those that take long.
+  void settle_in_place(Workspace& workspace) const;
+  void poison(Workspace& workspace) const;
   void move_local(Workspace& workspace) const;
   void unpack_forward(Workspace& workspace) const;
   void add_adjoint(Workspace& workspace) const;
@@ -67,7 +93,12 @@ class PullState : public std::enable_shared_from_this<PullState> {
   AfterAdjoint after_adjoint_;
   PullTable table_;
   std::vector<Addition> additions_;
+  Box global_;
+  Box owned_;
+  Transport transport_;
+  std::unique_ptr<NodeLinks> links_;
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
+  mutable std::uint64_t num_calls_ = 0;
 };
 
 }  // namespace graticule::detail

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-#include <thread>
 #include <utility>
 
 namespace graticule::detail {
@@ -22,57 +21,44 @@ std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-}  // namespace
+using DeviceMemory = Kokkos::DefaultExecutionSpace::memory_space;
 
-Buffer::Buffer(std::size_t bytes, MemorySpace space) {
-  if (bytes == 0) return;
-  if constexpr (has_device) {
-    if (space == MemorySpace::device) {
-      device_ = static_cast<std::byte*>(
-          Kokkos::kokkos_malloc<Kokkos::DefaultExecutionSpace::memory_space>("graticule::buffer", bytes));
-    }
-  }
-  (void)space;
-  wire_ = static_cast<std::byte*>(std::aligned_alloc(message_alignment, rounded_up(bytes, message_alignment)));
-  if (wire_ == nullptr) throw std::bad_alloc();
+/// Copies between host and device memory.
+void copy_to_host(std::byte* to, std::byte const* from, std::size_t bytes) {
+  Kokkos::deep_copy(Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(to, bytes),
+                    Kokkos::View<std::byte const*, DeviceMemory, Kokkos::MemoryUnmanaged>(from, bytes));
 }
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : wire_(std::exchange(other.wire_, nullptr)), device_(std::exchange(other.device_, nullptr)) {}
+void copy_to_device(std::byte* to, std::byte const* from, std::size_t bytes) {
+  Kokkos::deep_copy(Kokkos::View<std::byte*, DeviceMemory, Kokkos::MemoryUnmanaged>(to, bytes),
+                    Kokkos::View<std::byte const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(from, bytes));
+}
+
+}  // namespace
+
+Buffer::Buffer(std::size_t bytes, MemorySpace space) : space_(space) {
+  if (bytes == 0) return;
+  if (space == MemorySpace::device) {
+    data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule::buffer", bytes));
+    return;
+  }
+  data_ = static_cast<std::byte*>(std::aligned_alloc(message_alignment, rounded_up(bytes, message_alignment)));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+Buffer::Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), space_(other.space_) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  std::swap(wire_, other.wire_);
-  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(space_, other.space_);
   return *this;
 }
 
 Buffer::~Buffer() {
-  std::free(wire_);
-  if constexpr (has_device) {
-    if (device_ && Kokkos::is_initialized()) Kokkos::kokkos_free<Kokkos::DefaultExecutionSpace::memory_space>(device_);
-  }
-}
-
-void Buffer::to_wire(std::size_t offset, std::size_t bytes) const {
-  if constexpr (has_device) {
-    if (device_ == nullptr || bytes == 0) return;
-    using Device = Kokkos::View<std::byte*, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
-    using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-    Kokkos::deep_copy(Host(wire_ + offset, bytes), Device(device_ + offset, bytes));
-  }
-  (void)offset;
-  (void)bytes;
-}
-
-void Buffer::from_wire(std::size_t offset, std::size_t bytes) const {
-  if constexpr (has_device) {
-    if (device_ == nullptr || bytes == 0) return;
-    using Device = Kokkos::View<std::byte*, Kokkos::DefaultExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
-    using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-    Kokkos::deep_copy(Device(device_ + offset, bytes), Host(wire_ + offset, bytes));
-  }
-  (void)offset;
-  (void)bytes;
+  if (space_ == MemorySpace::host)
+    std::free(data_);
+  else if (data_ && Kokkos::is_initialized())
+    Kokkos::kokkos_free<DeviceMemory>(data_);
 }
 
 namespace {
@@ -85,63 +71,124 @@ std::size_t field_bytes(CallShape const& shape, PeerTransfers const& peer, std::
 
 }  // namespace
 
-std::size_t MessageSet::offset(CallShape const& shape, Message const& message, int field, int transfer) const {
-  std::size_t at = message.offset;
+std::size_t MessageSet::offset(CallShape const& shape, Message const& message, int field, int transfer) {
+  std::size_t at = 0;
   for (int f = 0; f < field; ++f) at += field_bytes(shape, *message.peer, std::size_t(f));
   return at + std::size_t(message.peer->first_cell[std::size_t(transfer)] * shape.cell_bytes[std::size_t(field)]);
 }
 
 namespace {
 
-using InitCall = int (*)(void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+enum class Way : std::uint8_t { out, in };
 
-int init_send(void* data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request* request) {
-  return MPI_Send_init(data, count, type, peer, tag, comm, request);
+/// Packed cells of all messages on the device, where the fields lie there.
+void place_on_device(MessageSet& set) {
+  std::size_t total = 0;
+  for (auto const& message : set.messages) total += rounded_up(message.bytes, message_alignment);
+  set.device = Buffer(total, MemorySpace::device);
+  std::size_t at = 0;
+  for (auto& message : set.messages) {
+    message.packed = set.device.data() + at;
+    at += rounded_up(message.bytes, message_alignment);
+  }
 }
 
-MessageSet make_messages(Comm const& comm, int tag, std::vector<PeerTransfers> const& peers, CallShape const& shape,
-                         InitCall init) {
-  MessageSet set;
+/// Host memory of the messages that MPI carries.
+void place_for_mpi(MessageSet& set) {
   std::size_t total = 0;
-  for (auto const& peer : peers) {
-    std::size_t bytes = 0;
-    for (std::size_t f = 0; f < shape.kinds.size(); ++f) bytes += field_bytes(shape, peer, f);
-    // A message even without bytes, so that a peer that expects some is told instead of left waiting.
-    set.messages.push_back({&peer, total, bytes, 0, 0, 0});
-    total += rounded_up(bytes, message_alignment);
-  }
-  set.buffer = Buffer(total, shape.space);
+  for (auto const& message : set.messages)
+    if (!message.link) total += rounded_up(message.bytes, message_alignment);
+  set.wire = Buffer(total, MemorySpace::host);
+  std::size_t at = 0;
   for (auto& message : set.messages) {
+    if (message.link) continue;
+    message.wire = set.wire.data() + at;
+    at += rounded_up(message.bytes, message_alignment);
+    if (!message.packed) message.packed = message.wire;
+  }
+}
+
+/// Two places for each message that a peer on the node reads: its packed cells, or the posted views.
+void place_for_node(MessageSet& set, int num_views) {
+  constexpr std::size_t alignment = 4096;
+  auto const bytes_of = [&](Message const& message) {
+    return rounded_up(std::max(message.bytes, std::size_t(num_views) * sizeof(PostedView)), alignment);
+  };
+  std::size_t total = 0;
+  for (auto const& message : set.messages)
+    if (message.link) total += 2 * bytes_of(message);
+  if (total == 0) return;
+  auto const block = allocate_node_block(total);
+  if (!block) throw Error("NodeMemory", std::to_string(total) + " bytes of node-shared memory are not to be had");
+  set.shared = *block;
+  std::size_t at = 0;
+  for (auto& message : set.messages) {
+    if (!message.link) continue;
+    for (auto& place : message.places) {
+      place = {block->data + at, bytes_of(message), {block->address.segment, block->address.offset + at}};
+      at += place.bytes;
+    }
+  }
+}
+
+void make_request(WorkspaceNeeds const& needs, Way way, int peer, std::span<std::byte> bytes, MPI_Request& request) {
+  auto const comm = needs.comm.handle();
+  if (way == Way::out)
+    check_mpi(MPI_Send_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, needs.tag, comm, &request),
+              "MPI_Send_init");
+  else
+    check_mpi(MPI_Recv_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, needs.tag, comm, &request),
+              "MPI_Recv_init");
+}
+
+void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
+  for (auto& message : set.messages) {
+    if (message.link) continue;
     message.first_request = int(set.requests.size());
     std::size_t done = 0;
     do {
       auto const bytes = std::min(max_request_bytes, message.bytes - done);
       set.message_of_request.push_back(int(&message - set.messages.data()));
       set.bytes_of_request.push_back(int(bytes));
-      check_mpi(init(set.buffer.wire() + message.offset + done, int(bytes), MPI_BYTE, message.peer->peer, tag,
-                     comm.handle(), &set.requests.emplace_back(MPI_REQUEST_NULL)),
-                "MPI_Send_init or MPI_Recv_init");
+      make_request(needs, way, message.peer->peer, {message.wire + done, bytes},
+                   set.requests.emplace_back(MPI_REQUEST_NULL));
       ++message.num_requests;
       done += bytes;
     } while (done < message.bytes);
   }
-  return set;
+}
+
+void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const& shape, Way way) {
+  bool const sends = (shape.direction == Direction::forward) == (way == Way::out);
+  for (auto const& peer : sends ? needs.table.sends : needs.table.receives) {
+    // A message even without bytes, so that a peer that expects some is told instead of left waiting.
+    auto& message = set.messages.emplace_back();
+    message.peer = &peer;
+    message.link = shape.node_shared ? needs.links.find(peer.peer) : nullptr;
+    for (std::size_t f = 0; f < shape.kinds.size(); ++f) message.bytes += field_bytes(shape, peer, f);
+  }
+  if (shape.space == MemorySpace::device) place_on_device(set);
+  place_for_mpi(set);
+  if (way == Way::out) place_for_node(set, needs.num_views);
+  make_requests(needs, set, way);
 }
 
 }  // namespace
 
-Workspace::Workspace(Comm const& comm, int tag, PullTable const& table, CallShape call_shape)
-    : shape(std::move(call_shape)) {
-  bool const forward = shape.direction == Direction::forward;
-  outgoing = make_messages(comm, tag, forward ? table.sends : table.receives, shape, init_send);
-  incoming = make_messages(comm, tag, forward ? table.receives : table.sends, shape, MPI_Recv_init);
+Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
+    : shape(std::move(call_shape)),
+      oversubscribed(needs.comm.oversubscribed()),
+      rank_(needs.comm.rank()),
+      describe_([this] { return describe(); }) {
+  make_messages(outgoing, needs, shape, Way::out);
+  make_messages(incoming, needs, shape, Way::in);
   open_.assign(incoming.requests.size(), 0);
   ended_.reserve(incoming.messages.size());
   handed_.reserve(incoming.messages.size());
-  oversubscribed = comm.oversubscribed();
 }
 
 Workspace::~Workspace() {
+  if (outgoing.shared.data) free_node_block(outgoing.shared);
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized) return;
@@ -151,7 +198,14 @@ Workspace::~Workspace() {
 }
 
 void Workspace::start_receives() {
-  for (auto& message : incoming.messages) message.num_open = message.num_requests;
+  for (auto& message : incoming.messages) {
+    message.num_open = message.link ? 1 : message.num_requests;
+    if (message.link) message.number = message.link->next_receive();
+  }
+  for (auto& message : outgoing.messages) {
+    message.in_place = false;
+    if (message.link) message.number = message.link->next_send();
+  }
   num_messages_open = int(incoming.messages.size());
   // One by one: MPI_Startall starts in any order, and the pieces of a long message are told apart by their order only.
   for (auto& request : incoming.requests) check_mpi(MPI_Start(&request), "MPI_Start");
@@ -160,14 +214,56 @@ void Workspace::start_receives() {
   failure.clear();
 }
 
-void Workspace::start_send(int message) {
-  auto const& sent = outgoing.messages[std::size_t(message)];
-  outgoing.buffer.to_wire(sent.offset, sent.bytes);
-  for (int r = 0; r < sent.num_requests; ++r)
-    check_mpi(MPI_Start(&outgoing.requests[std::size_t(sent.first_request + r)]), "MPI_Start");
+void Workspace::open_place(Message& message) {
+  if (!message.link) return;
+  auto const is_free = [&](int place) {
+    auto const number = message.last_number[std::size_t(place)];
+    return number == 0 || message.link->is_consumed(number);
+  };
+  Patience patience(oversubscribed, describe_);
+  while (!message.link->has_room(message.number) || (!is_free(0) && !is_free(1))) patience.pause();
+  message.place = is_free(0) ? 0 : 1;
+  auto const place = std::size_t(message.place);
+  message.last_number[place] = message.number;
+  message.wire = message.places[place].data;
+  if (shape.space == MemorySpace::host) message.packed = message.wire;
 }
 
-void Workspace::poll_receives() {
+void Workspace::send(Message& message) {
+  if (message.packed != message.wire && message.bytes > 0) copy_to_host(message.wire, message.packed, message.bytes);
+  if (message.link) {
+    auto& post = message.link->outgoing(message.number);
+    post.content = message.places[std::size_t(message.place)].address;
+    post.bytes = message.bytes;
+    post.num_views = 0;
+    post.shape = fields_hash;
+    message.in_place = false;
+    message.link->publish(message.number);
+    return;
+  }
+  for (int r = 0; r < message.num_requests; ++r)
+    check_mpi(MPI_Start(&outgoing.requests[std::size_t(message.first_request + r)]), "MPI_Start");
+}
+
+void Workspace::send_in_place(Message& message) {
+  auto* const views = reinterpret_cast<PostedView*>(message.wire);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    auto& posted =
+        *new (views + i) PostedView{addresses[i], images[i].view.ndim(), images[i].cover_lo.size(), {}, {}, {}};
+    std::copy(images[i].view.strides.begin(), images[i].view.strides.end(), posted.strides.begin());
+    std::copy(images[i].view.grid_axes.begin(), images[i].view.grid_axes.end(), posted.grid_axes.begin());
+    std::copy(images[i].cover_lo.begin(), images[i].cover_lo.end(), posted.cover_lo.begin());
+  }
+  auto& post = message.link->outgoing(message.number);
+  post.content = message.places[std::size_t(message.place)].address;
+  post.bytes = message.bytes;
+  post.num_views = std::uint32_t(images.size());
+  post.shape = fields_hash;
+  message.in_place = true;
+  message.link->publish(message.number);
+}
+
+void Workspace::poll_requests() {
   for (std::size_t r = 0; r < open_.size(); ++r) {
     if (!open_[r]) continue;
     int done = 0;
@@ -180,6 +276,53 @@ void Workspace::poll_receives() {
   }
 }
 
+void Workspace::poll() {
+  poll_requests();
+  for (auto& message : incoming.messages)
+    if (message.link && message.num_open > 0 && message.link->begin_reading(message.number)) note_post(message);
+}
+
+void Workspace::fail(Message const& message, std::string const& sent) {
+  failure = "rank " + std::to_string(message.peer->peer) + " sent " + sent +
+            ": their fields differ in number, type or batch axes";
+}
+
+void Workspace::arrived(Message const& message) { ended_.push_back(int(&message - incoming.messages.data())); }
+
+void Workspace::note_post(Message& message) {
+  message.num_open = 0;
+  auto const& post = message.link->incoming(message.number);
+  if (post.bytes != message.bytes || post.shape != fields_hash) {
+    fail(message, post.bytes == message.bytes
+                      ? "fields of other types or batch axes"
+                      : std::to_string(post.bytes) + " bytes where this rank expects " + std::to_string(message.bytes));
+    return arrived(message);
+  }
+  message.in_place = post.num_views > 0;
+  if (message.bytes == 0) return arrived(message);
+  message.wire = map_node_address(post.content);
+  bool mapped = message.wire != nullptr;
+  message.images.resize(post.num_views);
+  for (std::size_t i = 0; mapped && i < message.images.size(); ++i) {
+    auto const& posted = reinterpret_cast<PostedView const*>(message.wire)[i];
+    auto& image = message.images[i];
+    image.view.extents = Indices::filled(posted.ndim, 0);
+    image.view.strides = Indices(std::span(posted.strides.data(), std::size_t(posted.ndim)));
+    image.view.grid_axes = Indices(std::span(posted.grid_axes.data(), std::size_t(posted.num_grid_axes)));
+    image.cover_lo = Indices(std::span(posted.cover_lo.data(), std::size_t(posted.num_grid_axes)));
+    bool const empty = posted.data.segment.file < 0;
+    image.view.data = empty ? nullptr : map_node_address(posted.data);
+    mapped = mapped && (empty || image.view.data != nullptr);
+  }
+  if (!mapped)
+    throw Error("NodeMemory", "memory of rank " + std::to_string(message.peer->peer) + " cannot be mapped any more");
+  if (shape.space == MemorySpace::host)
+    message.packed = message.wire;
+  else
+    copy_to_device(message.packed, message.wire, message.bytes);
+  arrived(message);
+}
+
 void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& status) {
   auto& message = incoming.messages[std::size_t(incoming.message_of_request[request])];
   int const expected = incoming.bytes_of_request[request];
@@ -189,28 +332,35 @@ void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& st
   int received = 0;
   if (code == MPI_SUCCESS) check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
   if (code != MPI_SUCCESS || received != expected)
-    failure = "rank " + std::to_string(message.peer->peer) + " sent " +
-              (code != MPI_SUCCESS ? "more" : std::to_string(received)) + " bytes where this rank expects " +
-              std::to_string(expected) + ": their fields differ in number, type or batch axes";
+    fail(message, (code != MPI_SUCCESS ? "more" : std::to_string(received)) + " bytes where this rank expects " +
+                      std::to_string(expected));
   if (--message.num_open > 0) return;
-  incoming.buffer.from_wire(message.offset, message.bytes);
-  ended_.push_back(incoming.message_of_request[request]);
+  if (message.packed != message.wire && message.bytes > 0) copy_to_device(message.packed, message.wire, message.bytes);
+  arrived(message);
 }
 
 std::vector<int> const& Workspace::wait_some() {
   handed_.clear();
+  Patience patience(oversubscribed, describe_);
   while (ended_.empty() && num_messages_open > 0) {
-    poll_receives();
-    if (ended_.empty() && oversubscribed) std::this_thread::yield();
+    poll();
+    if (ended_.empty()) patience.pause();
   }
   std::swap(handed_, ended_);
   num_messages_open -= int(handed_.size());
   return handed_;
 }
 
+void Workspace::release(Message& message) const noexcept {
+  if (message.link) message.link->consume(message.number);
+}
+
 bool Workspace::test() {
-  poll_receives();
+  poll_requests();
   if (std::find(open_.begin(), open_.end(), 1) != open_.end()) return false;
+  for (auto const& message : incoming.messages)
+    if (message.link && message.num_open > 0 && !message.link->has_come(message.number)) return false;
+  // What peers read in place does not count: `wait()` packs it for those that are late.
   for (auto const& request : outgoing.requests) {
     int done = 0;
     check_mpi(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE), "MPI_Request_get_status");
@@ -222,16 +372,40 @@ bool Workspace::test() {
 void Workspace::wait_sends() {
   auto& requests = outgoing.requests;
   int done = requests.empty() ? 1 : 0;
-  while (oversubscribed && !done) {
+  Patience patience(oversubscribed, describe_);
+  while (!done) {
     check_mpi(MPI_Testall(int(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
-    if (!done) std::this_thread::yield();
+    if (!done) patience.pause();
   }
-  if (!done) check_mpi(MPI_Waitall(int(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
 }
 
 void Workspace::abandon() noexcept {
   for (auto& request : incoming.requests)
     if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+  // Peers are told by a post that fits nothing; what they post to this rank is never read.
+  for (auto& message : outgoing.messages) {
+    if (!message.link || message.link->has_been_published(message.number)) continue;
+    auto& post = message.link->outgoing(message.number);
+    post.bytes = ~std::uint64_t(0);
+    post.num_views = 0;
+    message.link->publish(message.number);
+  }
+}
+
+std::string Workspace::describe() const {
+  std::string text = "rank " + std::to_string(rank_) + " waits in call " + std::to_string(call) + " (" +
+                     (shape.direction == Direction::forward ? "forward" : "adjoint") + ") of a plan for";
+  char const* separator = " ";
+  auto const add = [&](Message const& message, char const* what) {
+    text += separator + std::string(what) + " rank " + std::to_string(message.peer->peer) + " (" +
+            std::to_string(message.bytes) + " bytes, " + (message.link ? "node-shared memory" : "point-to-point") + ")";
+    separator = ", ";
+  };
+  for (auto const& message : incoming.messages)
+    if (message.num_open > 0) add(message, "a message from");
+  for (auto const& message : outgoing.messages)
+    if (message.link && !message.link->is_consumed(message.number)) add(message, "its message to be read by");
+  return text;
 }
 
 }  // namespace graticule::detail

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <graticule/repartition/detail/strided.hpp>
+#include <graticule/repartition/pull.hpp>
 
+#include "node_link.hpp"
+#include "patience.hpp"
 #include "pull_table.hpp"
 
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +21,7 @@ namespace graticule::detail {
 
 enum class Direction : std::uint8_t { forward, adjoint };
 
-/// Packed cells of one direction: memory that MPI reads or writes, and, for device fields, its image on the device.
+/// Memory that is freed with the object: of the host, for MPI, or of the default execution space, for packing kernels.
 class Buffer {
  public:
   Buffer() = default;
@@ -23,33 +29,44 @@ class Buffer {
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
-
-  /// For MPI; host memory.
-  [[nodiscard]] std::byte* wire() const noexcept { return wire_; }
-  /// For the packing kernels; the same memory as `wire()` for host fields.
-  [[nodiscard]] std::byte* packed() const noexcept { return device_ ? device_ : wire_; }
-  void to_wire(std::size_t offset, std::size_t bytes) const;
-  void from_wire(std::size_t offset, std::size_t bytes) const;
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
 
  private:
-  std::byte* wire_ = nullptr;
-  std::byte* device_ = nullptr;
+  std::byte* data_ = nullptr;
+  MemorySpace space_ = MemorySpace::host;
 };
 
-/// Where one message lies in a buffer, and its requests (several when it exceeds what one MPI call takes).
+/// A field that is read: the caller's own, or one in the memory of a peer. It covers the cells from `cover_lo` on.
+struct Image {
+  FieldView view;
+  Indices cover_lo;
+};
+
+/// One message of a call, and its requests (several when it exceeds what one MPI call takes).
 struct Message {
   PeerTransfers const* peer = nullptr;
-  std::size_t offset = 0;
-  std::size_t bytes = 0;
+  NodeLink* link = nullptr;     ///< through node-shared memory; null: point-to-point
+  std::size_t bytes = 0;        ///< packed
+  std::byte* wire = nullptr;    ///< host memory that MPI or the peer reads or writes
+  std::byte* packed = nullptr;  ///< what the kernels read or write; `wire` unless the fields lie on a device
   int first_request = 0;
   int num_requests = 0;
-  int num_open = 0;
+  int num_open = 0;           ///< requests or posts that have not arrived
+  std::uint64_t number = 0;   ///< of the post
+  bool in_place = false;      ///< the fields themselves are read, nothing is packed
+  std::vector<Image> images;  ///< incoming, in place: the peer's views, in the order in which it posted them
+
+  /// Outgoing through node-shared memory: two places, because the peer may still read the last message.
+  std::array<NodeBlock, 2> places;
+  std::array<std::uint64_t, 2> last_number{};
+  int place = 0;
 };
 
 /// What distinguishes the buffers of one kind of call from those of another.
 struct CallShape {
   Direction direction = Direction::forward;
   MemorySpace space = MemorySpace::host;
+  bool node_shared = false;
   std::vector<int> kinds;         ///< per field
   std::vector<Index> cell_bytes;  ///< per field: element size times batch elements
   friend bool operator==(CallShape const&, CallShape const&) = default;
@@ -57,19 +74,30 @@ struct CallShape {
 
 /// Messages and persistent requests of one way of a call.
 struct MessageSet {
-  Buffer buffer;
+  Buffer wire;
+  Buffer device;
+  NodeBlock shared;
   std::vector<Message> messages;
   std::vector<MPI_Request> requests;
   std::vector<int> message_of_request;
   std::vector<int> bytes_of_request;
 
-  /// Byte offset in the buffer of transfer `t` of field `f` of message `m`.
-  [[nodiscard]] std::size_t offset(CallShape const& shape, Message const& message, int field, int transfer) const;
+  /// Bytes in a message before the cells of transfer `t` of field `f`.
+  [[nodiscard]] static std::size_t offset(CallShape const& shape, Message const& message, int field, int transfer);
+};
+
+/// What a workspace is made for.
+struct WorkspaceNeeds {
+  Comm const& comm;
+  int tag;
+  PullTable const& table;
+  NodeLinks const& links;
+  int num_views;  ///< views of the fields on the sending side, all fields together
 };
 
 /// Buffers, requests and arguments of one call in flight. Reused when free, so that nothing is allocated later on.
 struct Workspace {
-  Workspace(Comm const& comm, int tag, PullTable const& table, CallShape call_shape);
+  Workspace(WorkspaceNeeds const& needs, CallShape call_shape);
   Workspace(Workspace const&) = delete;
   Workspace& operator=(Workspace const&) = delete;
   ~Workspace();
@@ -78,31 +106,52 @@ struct Workspace {
   bool busy = false;
   MessageSet outgoing;
   MessageSet incoming;
-  int num_messages_open = 0;  ///< incoming messages that `wait_some()` has not returned
-  std::string failure;        ///< what is wrong with a message that has arrived
+  int num_messages_open = 0;      ///< incoming messages that `wait_some()` has not returned
+  std::string failure;            ///< what is wrong with a message that has arrived
+  std::uint32_t fields_hash = 0;  ///< of dtypes, batch axes, kinds and parities
+  std::uint64_t call = 0;         ///< of the plan, counted from 1
   std::vector<FieldView> sources;
   std::vector<FieldView> targets;         ///< field by field
   std::vector<std::size_t> first_target;  ///< of each field in `targets`
   std::vector<Parity> parities;
   std::vector<StridedTask> tasks;
-  bool oversubscribed = false;  ///< more ranks than cores on this node: waiting yields the core
+  std::vector<Image> images;           ///< of the sending side, for messages that are read in place
+  std::vector<NodeAddress> addresses;  ///< of their memory; empty when some field lies in private memory
+  bool oversubscribed = false;         ///< more ranks than cores on this node: waiting yields the core
 
   void start_receives();
-  void start_send(int message);
+  /// Chooses where outgoing message `message` is packed.
+  void open_place(Message& message);
+  /// Sends a message that is packed.
+  void send(Message& message);
+  /// Posts `images`, which the peer reads in place.
+  void send_in_place(Message& message);
   /// Blocks until at least one message has arrived whole; those are returned. Empty when none is open.
   [[nodiscard]] std::vector<int> const& wait_some();
+  /// Lets the sender of a message have its memory back.
+  void release(Message& message) const noexcept;
   /// Without blocking: true when all incoming messages have arrived and all sends have ended.
   [[nodiscard]] bool test();
   void wait_sends();
   /// After a failure between start and wait: cancels what is posted and gives the workspace up; it is not leased again.
   void abandon() noexcept;
+  /// The messages that are waited for, in words.
+  [[nodiscard]] std::function<std::string()> const& description() const noexcept { return describe_; }
 
  private:
-  void poll_receives();
+  void poll();
+  void poll_requests();
   void note_arrival(std::size_t request, int code, MPI_Status const& status);
+  void note_post(Message& message);
+  void fail(Message const& message, std::string const& sent);
+  void arrived(Message const& message);
+  [[nodiscard]] std::string describe() const;
+
+  int rank_ = 0;
   std::vector<char> open_;   ///< by incoming request: started and not arrived
   std::vector<int> ended_;   ///< messages that have arrived whole
   std::vector<int> handed_;  ///< messages that the last `wait_some()` returned
+  std::function<std::string()> describe_;
 };
 
 }  // namespace graticule::detail

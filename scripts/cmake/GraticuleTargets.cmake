@@ -127,6 +127,30 @@ function(graticule_add_mpi_test name)
   graticule_run_mpi_test(${name} NP ${arg_NP} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} ARGS ${arg_ARGS})
 endfunction()
 
+# graticule_add_mpi_variants(halo.plan NP 2 3 [CHECK_FILTER gtest-filter])
+# Registers the same test binary again: point-to-point only, with fields in node-shared memory, and in check mode.
+function(graticule_add_mpi_variants name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CHECK_FILTER" "NP")
+  string(REPLACE "." "_" target "test_${name}")
+  if(NOT arg_CHECK_FILTER)
+    set(arg_CHECK_FILTER "*")
+  endif()
+  foreach(num_ranks IN LISTS arg_NP)
+    foreach(variant IN ITEMS "p2p:GRATICULE_TRANSPORT=p2p:*" "node_memory:GRATICULE_TEST_MEMORY=node:*" "check:GRATICULE_CHECK=all:${arg_CHECK_FILTER}")
+      string(REPLACE ":" ";" variant "${variant}")
+      list(GET variant 0 label)
+      list(GET variant 1 environment)
+      list(GET variant 2 filter)
+      set(test ${name}.${label}.np${num_ranks})
+      add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${num_ranks} ${MPIEXEC_PREFLAGS}
+                                    $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS} --gtest_filter=${filter})
+      set_tests_properties(
+        ${test} PROPERTIES PROCESSORS ${num_ranks} TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS "mpi;variant"
+        ENVIRONMENT "${GRATICULE_TEST_ENVIRONMENT};GRATICULE_TEST_NP=${num_ranks};${environment}")
+    endforeach()
+  endforeach()
+endfunction()
+
 # One thread a rank; Open MPI may run as root and with more ranks than cores; UCX leaves crashes and sanitizers alone.
 set(GRATICULE_TEST_ENVIRONMENT
     OMP_NUM_THREADS=1 OMP_PROC_BIND=false UCX_ERROR_SIGNALS= OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -34,7 +34,8 @@ std::vector<Width> const reach{{1, 1}, {1, 1}};
 using Grid = std::map<std::vector<Index>, double>;
 
 /// What a cell inside or beyond the grid holds by the rules.
-double value_at(Grid const& grid, Indices const& cell, Indices const& extents, Boundary const& boundary, Parity parity) {
+double value_at(Grid const& grid, Indices const& cell, Indices const& extents, Boundary const& boundary,
+                Parity parity) {
   auto const image = image_of(cell, extents, boundary);
   if (image.kind == Image::Kind::constant) return image.constant;
   return test::sign_of(image, parity) * grid.at({image.cell.begin(), image.cell.end()});
@@ -80,10 +81,12 @@ struct Run {
 
 /// Steps with one exchange for as many of them as the halo allows; every cell that is said to be valid is compared with
 /// the serial result. What an operator does not write is made invalid, so that reading beyond the valid cells shows.
-Run run(Comm const& comm, Formula const& f, Parity parity, Stencil const& stencil, AtMirrors at_mirrors, int num_steps) {
+Run run(Comm const& comm, Formula const& f, Parity parity, Stencil const& stencil, AtMirrors at_mirrors,
+        int num_steps) {
   HaloPlan const plan(comm, f.layout, {f.kind});
   TestField<double> field(plan.local(), {}, MemoryShape::dense(2, 0), std::nan(""));
-  field.set(plan.owned(), [](auto const&, Indices const& cell) { return double(test::bits_of<std::int8_t>({}, cell)); });
+  field.set(plan.owned(),
+            [](auto const&, Indices const& cell) { return double(test::bits_of<std::int8_t>({}, cell)); });
   HaloDepth depth(plan, "tracer", 0, parity);
   Run result;
   auto expected = first_grid(f.extents());
@@ -119,7 +122,8 @@ std::vector<Layout> layouts(Comm const& comm, Indices const& extents) {
   std::vector<Index> rows(std::size_t(n), 0);
   rows.front() = n > 1 ? 1 : extents[0];
   rows.back() = n > 1 ? extents[0] - 1 : extents[0];
-  return {Layout(ProcessGrid{n, 1}, {Cuts(rows), Cuts({extents[1]})}), Layout(ProcessGrid{n, 1}, extents), Layout(ProcessGrid{1, n}, extents),
+  return {Layout(ProcessGrid{n, 1}, {Cuts(rows), Cuts({extents[1]})}), Layout(ProcessGrid{n, 1}, extents),
+          Layout(ProcessGrid{1, n}, extents),
           Layout(ProcessGrid{n, 1}, {test::random_cuts(random, extents[0], n), Cuts({extents[1]})}),
           test::random_box_layout(random, comm.num_ranks(), extents)};
 }
@@ -152,8 +156,8 @@ TEST(HaloDepth, takes_one_exchange_for_as_many_steps_as_the_halo_is_wide) {
       {copied, 1, 1, 1, 1},
       {Boundary::tripolar(Edge::antisymmetric, Edge::tripolar_face), 1, 1, 1, 1},
       {Boundary::tripolar(Edge::constant, Edge::tripolar_row), 1, 1, 4, 4},
-      {Boundary::tripolar(Edge::replicate, Edge::tripolar_face).staggered({Stagger::high_face, Stagger::centre}), 1, 1, 1,
-       1},
+      {Boundary::tripolar(Edge::replicate, Edge::tripolar_face).staggered({Stagger::high_face, Stagger::centre}), 1, 1,
+       1, 1},
       {Boundary::uniform(2, Edge::periodic), 1, 1, 1, 1},
       {Boundary::uniform(2, Edge::symmetric), 1, 1, 1, 1},
       {Boundary::uniform(2, Edge::reflect), 1, 1, 1, 1},
@@ -168,8 +172,7 @@ TEST(HaloDepth, takes_one_exchange_for_as_many_steps_as_the_halo_is_wide) {
         auto const result = run(comm, {layout, {widths, row.rules}}, parity, mirrored, AtMirrors::commutes, 4);
 
         EXPECT_TRUE(result.equal) << test::describe(row.rules) << " " << to_string(layout);
-        EXPECT_EQ(result.num_exchanges,
-                  even ? (whole ? row.even_whole : row.even) : (whole ? row.odd_whole : row.odd))
+        EXPECT_EQ(result.num_exchanges, even ? (whole ? row.even_whole : row.even) : (whole ? row.odd_whole : row.odd))
             << test::describe(row.rules) << (even ? " even " : " odd ") << to_string(layout);
       }
 }
@@ -194,14 +197,14 @@ TEST(HaloDepth, refills_what_lies_beyond_edges_by_the_rules) {
 TEST(HaloDepth, refills_halos_deeper_than_the_grid) {
   auto const comm = Comm::world();
   Boundary walls{{{Edge::symmetric, Edge::antisymmetric, 0, Stagger::high_face}, {Edge::reflect, Edge::replicate}}, -1};
-  for (Boundary const& rules : {Boundary::sphere(Edge::pole_row), Boundary::tripolar(Edge::symmetric, Edge::tripolar_row),
-                                Boundary::tripolar(Edge::antisymmetric, Edge::tripolar_face), walls})
+  for (Boundary const& rules :
+       {Boundary::sphere(Edge::pole_row), Boundary::tripolar(Edge::symmetric, Edge::tripolar_row),
+        Boundary::tripolar(Edge::antisymmetric, Edge::tripolar_face), walls})
     for (AtMirrors const at_mirrors : {AtMirrors::differs, AtMirrors::commutes})
       for (auto const& layout : layouts(comm, {2, 4})) {
         auto const& stencil = at_mirrors == AtMirrors::commutes ? mirrored : lopsided;
 
-        auto const result =
-            run(comm, {layout, {{{5, 5}, {5, 4}}, rules}}, Parity::even, stencil, at_mirrors, 3);
+        auto const result = run(comm, {layout, {{{5, 5}, {5, 4}}, rules}}, Parity::even, stencil, at_mirrors, 3);
 
         EXPECT_TRUE(result.equal) << test::describe(rules) << " " << to_string(layout);
       }
@@ -267,8 +270,9 @@ TEST(HaloDepth, names_field_side_have_and_need) {
   depth.exchanged();
   auto const shallow = apply_to({{2, 4}, {1, 1}});
   EXPECT_EQ(shallow.rule, "HaloTooShallow");
-  EXPECT_EQ(shallow.given, "field humidity has 3 valid ghost layers on the upper side of axis 0, beyond the edge of the "
-                           "grid (pole_face); the operator needs 4");
+  EXPECT_EQ(shallow.given,
+            "field humidity has 3 valid ghost layers on the upper side of axis 0, beyond the edge of the "
+            "grid (pole_face); the operator needs 4");
   EXPECT_EQ(apply_to({{1, 1}, {3, 0}}).given,
             "field humidity has 2 valid ghost layers on the lower side of axis 1; the operator needs 3");
   EXPECT_EQ(apply_to({{1, 1}}).rule, "AxesMismatch");

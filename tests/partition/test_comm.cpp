@@ -77,6 +77,7 @@ TEST(Comm, counts_the_ranks_of_its_node) {
   int before_me = 0;
   for (int r = 0; r < comm.num_ranks(); ++r) {
     auto const other = comm.broadcast(mine, r);
+    EXPECT_EQ(comm.on_this_node(r), other == mine) << "rank " << r;
     names.insert(other);
     here += other == mine ? 1 : 0;
     before_me += other == mine && r < comm.rank() ? 1 : 0;

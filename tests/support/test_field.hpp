@@ -2,16 +2,49 @@
 #pragma once
 
 #include <graticule/repartition/field_view.hpp>
+#include <graticule/repartition/node_memory.hpp>
 
 #include "random_layout.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <map>
+#include <string_view>
 #include <vector>
 
 namespace graticule::test {
+
+/// Memory of test fields: ordinary, or node-shared where `GRATICULE_TEST_MEMORY` is `node`.
+template <class T>
+struct FieldAllocator {
+  using value_type = T;
+
+  FieldAllocator() = default;
+  template <class U>
+  explicit FieldAllocator(FieldAllocator<U> const&) {}
+
+  T* allocate(std::size_t count) {
+    char const* const kind = std::getenv("GRATICULE_TEST_MEMORY");
+    if (!kind || std::string_view(kind) != "node") return static_cast<T*>(std::malloc(count * sizeof(T)));
+    NodeMemory const memory(count * sizeof(T));
+    EXPECT_TRUE(memory.shared());
+    shared()[memory.data()] = memory;
+    return memory.data<T>();
+  }
+  void deallocate(T* data, std::size_t) {
+    if (shared().erase(reinterpret_cast<std::byte*>(data)) == 0) std::free(data);
+  }
+  friend bool operator==(FieldAllocator const&, FieldAllocator const&) { return true; }
+
+ private:
+  static std::map<std::byte*, NodeMemory>& shared() {
+    static std::map<std::byte*, NodeMemory> memories;
+    return memories;
+  }
+};
 
 /// How the cells of a field lie in memory.
 struct MemoryShape {
@@ -79,7 +112,7 @@ class TestField {
 
   [[nodiscard]] Box const& cover() const { return cover_; }
   [[nodiscard]] Box const& batch() const { return batch_; }
-  [[nodiscard]] std::vector<T> const& memory() const { return memory_; }
+  [[nodiscard]] auto const& memory() const { return memory_; }
 
   [[nodiscard]] std::size_t index(Indices const& batch, Indices const& cell) const {
     Index at = first_;
@@ -135,7 +168,7 @@ class TestField {
   Indices extents_;
   Indices strides_;
   Index first_ = 0;
-  std::vector<T> memory_;
+  std::vector<T, FieldAllocator<T>> memory_;
 };
 
 /// Bits that differ for different cells and batch elements, as a `T`.

@@ -99,6 +99,9 @@ class HaloPlan {
   }
 
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
+  /// The path to each peer and the choice of paths; see `PullPlan`.
+  [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
+  void set_transport(Transport transport) { plan_.set_transport(transport); }
   [[nodiscard]] int num_workspaces() const noexcept { return plan_.num_workspaces(); }
 
  private:

@@ -33,6 +33,8 @@ class Comm {
   [[nodiscard]] int num_node_ranks() const noexcept;
   [[nodiscard]] int node_rank() const noexcept;
   [[nodiscard]] int num_nodes() const noexcept;
+  /// True when `rank` shares this rank's memory; so it is for this rank itself.
+  [[nodiscard]] bool on_this_node(int rank) const noexcept;
   [[nodiscard]] MPI_Comm handle() const noexcept;
 
   /// Ranks with equal `color` form a new communicator, ordered by `key`. Collective.
@@ -59,8 +61,9 @@ class Comm {
   /// `bytes` of rank `root` to all ranks, in place. Collective.
   void broadcast(void* data, Index bytes, int root) const;
 
-  /// More ranks than cores share a node, this rank's or another's: the same on all ranks, and in all parts. MPI libraries poll: a rank that waits then takes the core from the
-  /// rank that it waits for, so all waits of Graticule yield the core between polls.
+  /// More ranks than cores share a node, this rank's or another's: the same on all ranks, and in all parts. MPI
+  /// libraries poll: a rank that waits then takes the core from the rank that it waits for, so all waits of Graticule
+  /// yield the core between polls.
   [[nodiscard]] bool oversubscribed() const noexcept;
   /// Blocks until `request` has ended.
   void wait(MPI_Request& request) const;

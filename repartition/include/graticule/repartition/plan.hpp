@@ -28,6 +28,8 @@ class RepartitionPlan {
   void apply_adjoint(FieldView const& from, FieldView const& to) const { start_adjoint(from, to).wait(); }
 
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
+  [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
+  void set_transport(Transport transport) { plan_.set_transport(transport); }
 
  private:
   Box source_box_;

@@ -6,6 +6,7 @@
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/index_map.hpp>
 #include <graticule/repartition/pending.hpp>
+#include <graticule/repartition/transport.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -87,6 +88,12 @@ class PullPlan {
   /// Number of workspaces (buffers and persistent requests) made so far; constant once every pattern of calls was seen.
   [[nodiscard]] int num_workspaces() const noexcept;
   [[nodiscard]] Comm const& comm() const noexcept;
+
+  /// The path to each peer, by rank, and why it was taken.
+  [[nodiscard]] std::vector<PeerPath> paths() const;
+  /// Chooses the path of the calls that start from now on; `GRATICULE_TRANSPORT` says it for new plans.
+  /// Peers without shared memory stay point-to-point. @pre the same on all ranks, between the same calls
+  void set_transport(Transport transport);
 
  private:
   std::shared_ptr<detail::PullState> state_;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace graticule {
+
+/// Memory for fields that the other ranks of the node read in place: a plan then copies each of their cells once.
+///
+/// Made and freed by one rank alone, at any time; any field may lie anywhere in it, beside fields in ordinary memory.
+/// Where the system cannot share memory it is ordinary memory, and `shared()` says so. Aligned to a page.
+/// Example: `NodeMemory memory(bytes); Kokkos::View<double**, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>
+/// field(memory.data<double>(), rows, columns);`
+class NodeMemory {
+ public:
+  NodeMemory() = default;
+  /// Unspecified values. @throws `std::bad_alloc`
+  explicit NodeMemory(std::size_t bytes);
+
+  template <class T = std::byte>
+  [[nodiscard]] T* data() const noexcept {
+    return reinterpret_cast<T*>(data_.get());
+  }
+  /// True when peers can read it in place.
+  [[nodiscard]] bool shared() const noexcept { return shared_; }
+
+ private:
+  std::shared_ptr<std::byte> data_;
+  bool shared_ = false;
+};
+
+}  // namespace graticule

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node_link.hpp"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+namespace graticule::detail {
+
+namespace {
+
+std::vector<int> peers_on_node(Comm const& comm, PullTable const& table) {
+  std::set<int> peers;
+  for (auto const* side : {&table.receives, &table.sends})
+    for (auto const& transfers : *side)
+      if (comm.on_this_node(transfers.peer)) peers.insert(transfers.peer);
+  return {peers.begin(), peers.end()};
+}
+
+/// One item to and from each peer.
+template <class T>
+std::vector<T> swap_with_peers(Comm const& comm, int tag, std::vector<int> const& peers, std::vector<T> const& mine) {
+  std::vector<T> theirs(peers.size());
+  std::vector<MPI_Request> requests(2 * peers.size(), MPI_REQUEST_NULL);
+  for (std::size_t p = 0; p < peers.size(); ++p) {
+    check_mpi(MPI_Irecv(&theirs[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &requests[2 * p]),
+              "MPI_Irecv");
+    check_mpi(MPI_Isend(&mine[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &requests[2 * p + 1]),
+              "MPI_Isend");
+  }
+  for (auto& request : requests) comm.wait(request);
+  return theirs;
+}
+
+struct Offer {
+  NodeAddress ring;
+  int willing = 0;
+};
+
+}  // namespace
+
+NodeLinks::NodeLinks(Comm const& comm, PullTable const& table, Transport wanted) : comm_(comm), wanted_(wanted) {
+  int const tag = comm.next_tag();
+  auto const peers = peers_on_node(comm, table);
+  if (wanted != Transport::point_to_point && !peers.empty())
+    rings_ = allocate_node_block(peers.size() * sizeof(PostRing));
+  std::vector<Offer> offers(peers.size());
+  for (std::size_t p = 0; rings_ && p < peers.size(); ++p) {
+    auto const offset = p * sizeof(PostRing);
+    new (rings_->data + offset) PostRing;
+    offers[p] = {{rings_->address.segment, rings_->address.offset + offset}, 1};
+  }
+  auto const theirs = swap_with_peers(comm, tag, peers, offers);
+  std::vector<std::byte*> mapped(peers.size(), nullptr);
+  std::vector<int> opened(peers.size(), 0);
+  for (std::size_t p = 0; p < peers.size(); ++p) {
+    if (!rings_ || !theirs[p].willing) continue;
+    mapped[p] = map_node_address(theirs[p].ring);
+    opened[p] = mapped[p] ? 1 : 0;
+  }
+  auto const theirs_opened = swap_with_peers(comm, tag, peers, opened);
+  for (std::size_t p = 0; p < peers.size(); ++p) {
+    if (opened[p] && theirs_opened[p]) {
+      links_.emplace_back(peers[p], reinterpret_cast<PostRing*>(rings_->data + p * sizeof(PostRing)),
+                          reinterpret_cast<PostRing*>(mapped[p]));
+      continue;
+    }
+    bool const asked = wanted == Transport::point_to_point;
+    bool const asked_there = !theirs[p].willing;
+    refused_.push_back({peers[p], asked         ? "point-to-point was asked for"
+                                  : !rings_     ? "this rank has no memory to share"
+                                  : asked_there ? "the peer shares no memory"
+                                                : "the peer's memory cannot be mapped"});
+  }
+}
+
+bool NodeLinks::settle() noexcept {
+  constexpr double longest_wait = 10;
+  double const begin = MPI_Wtime();
+  for (auto const& link : links_) {
+    while (!link.all_consumed()) {
+      if (MPI_Wtime() - begin > longest_wait) return false;
+      std::this_thread::yield();
+    }
+  }
+  return true;
+}
+
+void NodeLinks::free_rings() noexcept {
+  if (rings_) free_node_block(*rings_);
+  rings_.reset();
+}
+
+NodeLink* NodeLinks::find(int peer) const noexcept {
+  auto const at = std::lower_bound(links_.begin(), links_.end(), peer,
+                                   [](NodeLink const& link, int rank) { return link.peer() < rank; });
+  return at != links_.end() && at->peer() == peer ? &*at : nullptr;
+}
+
+std::string NodeLinks::reason(int peer) const {
+  if (find(peer)) return wanted_ == Transport::node_shared ? "asked for" : "same node";
+  for (auto const& refused : refused_)
+    if (refused.peer == peer) return refused.reason;
+  return "on another node";
+}
+
+}  // namespace graticule::detail

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/node_memory.hpp>
+
+#include "node_arena.hpp"
+
+#include <new>
+
+namespace graticule {
+
+NodeMemory::NodeMemory(std::size_t bytes) {
+  if (auto const block = detail::allocate_node_block(bytes)) {
+    data_ = std::shared_ptr<std::byte>(block->data, [block](std::byte*) { detail::free_node_block(*block); });
+    shared_ = true;
+    return;
+  }
+  constexpr std::align_val_t page{4096};
+  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(::operator new(bytes, page)),
+                                     [](std::byte* data) { ::operator delete(data, page); });
+}
+
+}  // namespace graticule
