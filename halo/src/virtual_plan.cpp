@@ -93,10 +93,12 @@ VirtualHaloPlan VirtualHalo::plan(int rank) const {
   }
   for (auto& [peer, cells] : peers) {
     cells.peer = peer;
-    if (peer == rank)
-      result.local_cells = cells.receive_cells;
-    else
+    if (peer != rank) {
       result.peers.push_back(cells);
+      continue;
+    }
+    result.local_cells = cells.receive_cells;
+    result.local_runs = cells.receive_runs;
   }
   return result;
 }

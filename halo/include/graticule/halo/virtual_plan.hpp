@@ -33,6 +33,7 @@ struct VirtualHaloPlan {
   Box local;
   std::vector<PeerCells> peers;  ///< by increasing rank, without the rank itself
   Index local_cells = 0;         ///< ghost cells that the rank itself owns
+  Index local_runs = 0;          ///< stretches of them along the last axis
   Index filled_cells = 0;        ///< ghost cells that hold a constant
 
   [[nodiscard]] PullCounts counts() const noexcept;
