@@ -479,17 +479,26 @@ void PullState::pack_and_send(Workspace& w) const {
     return;
   }
   find_images(w);
+  // Columns are packed for all peers together, rows message by message, so that the first leaves early.
+  w.unsent.clear();
   for (auto& message : w.outgoing.messages) {
     w.open_place(message);
     if (message.link && !w.addresses.empty() && message.bytes > 0) {
       w.send_in_place(message);
       continue;
     }
-    w.tasks.clear();
+    auto const first = w.tasks.size();
     add_pack_tasks(w, message);
-    run_strided(w.tasks, w.shape.space);
+    if (first < w.tasks.size() && is_thin_copy(w.tasks[first])) {
+      w.unsent.push_back(&message);
+      continue;
+    }
+    run_strided(std::span(w.tasks).subspan(first), w.shape.space);
+    w.tasks.resize(first);
     w.send(message);
   }
+  run_strided(w.tasks, w.shape.space);
+  for (auto* message : w.unsent) w.send(*message);
 }
 
 void PullState::settle_in_place(Workspace& w) const {

@@ -185,6 +185,7 @@ Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
   open_.assign(incoming.requests.size(), 0);
   ended_.reserve(incoming.messages.size());
   handed_.reserve(incoming.messages.size());
+  unsent.reserve(outgoing.messages.size());
 }
 
 Workspace::~Workspace() {
