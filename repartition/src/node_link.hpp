@@ -60,8 +60,12 @@ class NodeLink {
   [[nodiscard]] bool has_room(std::uint64_t number) const noexcept {
     return number <= PostRing::size || is_consumed(number - PostRing::size);
   }
-  [[nodiscard]] Post& outgoing(std::uint64_t number) const noexcept { return outgoing_->posts[number % PostRing::size]; }
-  [[nodiscard]] Post& incoming(std::uint64_t number) const noexcept { return incoming_->posts[number % PostRing::size]; }
+  [[nodiscard]] Post& outgoing(std::uint64_t number) const noexcept {
+    return outgoing_->posts[number % PostRing::size];
+  }
+  [[nodiscard]] Post& incoming(std::uint64_t number) const noexcept {
+    return incoming_->posts[number % PostRing::size];
+  }
 
   /// Announces what was written into `outgoing(number)`.
   void publish(std::uint64_t number) const noexcept { set(outgoing(number), number, PostPhase::posted); }

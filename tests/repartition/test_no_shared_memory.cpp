@@ -2,10 +2,9 @@
 #include <graticule/repartition/node_memory.hpp>
 #include <graticule/repartition/plan.hpp>
 
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <gtest/gtest.h>
 
 #include <optional>
 #include <vector>

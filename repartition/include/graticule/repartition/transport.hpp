@@ -29,7 +29,7 @@ struct PeerPath {
   int peer = 0;
   Transport path = Transport::point_to_point;
   std::string reason;
-  Index send_cells = 0;     ///< of a call with one field of each kind
+  Index send_cells = 0;  ///< of a call with one field of each kind
   Index receive_cells = 0;
 };
 
