@@ -393,6 +393,16 @@ void Workspace::abandon() noexcept {
   }
 }
 
+Index Workspace::buffer_bytes() const noexcept {
+  Index result = Index(outgoing.shared.bytes);
+  for (auto const* set : {&outgoing, &incoming})
+    for (auto const& message : set->messages) {
+      if (!message.link) result += Index(message.bytes);
+      if (shape.space == MemorySpace::device) result += Index(message.bytes);
+    }
+  return result;
+}
+
 std::string Workspace::describe() const {
   std::string text = "rank " + std::to_string(rank_) + " waits in call " + std::to_string(call) + " (" +
                      (shape.direction == Direction::forward ? "forward" : "adjoint") + ") of a plan for";
