@@ -35,12 +35,20 @@ inline int host_concurrency() {
 }
 
 /// A named region for Kokkos Tools, ended with the object (`Kokkos::Profiling::ScopedRegion` came with Kokkos 4.1).
+/// Without a tool nothing is done: Kokkos would make a `std::string` of the name.
 class Region {
  public:
-  explicit Region(char const* name) { Kokkos::Profiling::pushRegion(name); }
-  ~Region() { Kokkos::Profiling::popRegion(); }
+  explicit Region(char const* name) : open_(Kokkos::Profiling::profileLibraryLoaded()) {
+    if (open_) Kokkos::Profiling::pushRegion(name);
+  }
+  ~Region() {
+    if (open_) Kokkos::Profiling::popRegion();
+  }
   Region(Region const&) = delete;
   Region& operator=(Region const&) = delete;
+
+ private:
+  bool open_;
 };
 
 /// True where the default execution space works on memory that the host cannot read.
