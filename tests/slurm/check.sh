@@ -37,6 +37,12 @@ run_for() {
 # Any test program; what it prints is printed.
 case_program() { exec "${two_nodes[@]}" --mpi=pmi2 "$@"; }
 
+# A program whose last rank ends while the others wait for it.
+case_failing_program() {
+    run_for 30 --mpi=pmi2 "$@"
+    [ $code -ne 0 ] || fail "exit 0: $*"
+}
+
 # Without its plugin srun starts 4 worlds of one rank, each of which would do all the work.
 case_world_of_one() {
     run_for 60 --mpi=none "$FAILING_DRIVER" --mode good

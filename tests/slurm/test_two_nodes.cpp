@@ -57,18 +57,35 @@ TEST(TwoNodes, are_seen_as_two_with_two_ranks_each) {
   EXPECT_EQ(comm.node_rank(), comm.rank() % 2);
 }
 
+TEST(TwoNodes, both_paths_are_taken_in_one_plan) {
+  auto const comm = Comm::world();
+  HaloPlan plan(comm, Layout(ProcessGrid{2, 2}, Indices{8, 12}), {{1, 1}, {1, 1}},
+                Boundary::uniform(2, Edge::periodic));
+  int num_node = 0;
+  int num_other = 0;
+  for (auto const& path : plan.paths()) {
+    bool const here = path.peer / 2 == comm.rank() / 2;
+    EXPECT_EQ(path.path, here ? Transport::node_shared : Transport::point_to_point) << path.reason;
+    ++(here ? num_node : num_other);
+  }
+
+  EXPECT_EQ(num_node, 1);
+  EXPECT_EQ(num_other, 2);
+}
+
 // Small messages and such as exceed what MPI sends eagerly.
 TEST(TwoNodes, halos_are_filled_at_every_call) {
   auto const comm = Comm::world();
   for (Index const scale : {1, 20})
     for (Layout const& layout : layouts(scale)) {
-      HaloPlan const plan(comm, layout, {{3, 2}, {1, 3}}, Boundary::sphere(Edge::pole_face));
+      HaloPlan plan(comm, layout, {{3, 2}, {1, 3}}, Boundary::sphere(Edge::pole_face));
       for (int call = 0; call < 5; ++call) {
         auto field = field_of_call(plan, call);
 
         plan.exchange(field.view());
 
         expect_filled(field, plan, layout, call);
+        if (call == 2) plan.set_transport(Transport::point_to_point);
       }
     }
 }
