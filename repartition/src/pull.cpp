@@ -22,6 +22,10 @@ PullCounts PullPlan::counts() const noexcept { return state_->counts(); }
 
 int PullPlan::num_workspaces() const noexcept { return state_->num_workspaces(); }
 
+PullStats PullPlan::stats() const { return state_->stats(); }
+
+std::uint64_t PullPlan::fingerprint() const noexcept { return state_->fingerprint(); }
+
 std::vector<PeerPath> PullPlan::paths() const { return state_->paths(); }
 
 void PullPlan::set_transport(Transport transport) { state_->set_transport(transport); }

@@ -2,16 +2,19 @@
 #include "pull_state.hpp"
 
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/tuning.hpp>
 
 #include "check_mode.hpp"
 #include "kokkos_compat.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <ranges>
 #include <tuple>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -34,14 +37,22 @@ void check_description(Comm const& comm, PullDescription const& d) {
   }
 }
 
-/// What the environment asks for: every rank must see the same.
-Transport agreed_transport(Comm const& comm) {
-  Transport transport{};
-  run_agreed(comm, [&] { transport = transport_from_environment(); });
+/// What the environment of rank 0 asks for, by name or by a file of measurements. Collective.
+Transport agreed_transport(Comm const& comm, std::uint64_t plan) {
+  auto transport = Transport::automatic;
+  run_agreed(comm, [&] {
+    char const* const file = std::getenv("GRATICULE_TUNING");
+    if (comm.rank() != 0) return;
+    transport = transport_from_environment();
+    if (transport != Transport::automatic || !file || !*file) return;
+    if (auto const record = TuningTable::load(file).find(plan)) transport = record->chosen;
+  });
+  comm.broadcast(&transport, Index(sizeof transport), 0);
   return transport;
 }
 
-PullTable checked_table(Comm const& comm, PullDescription const& d) {
+/// Hash of what must be the same on all ranks. Collective. @throws `PlanDisagreement`
+std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
   Hash hash;
   std::string targets;
   hash.add(d.source.fingerprint()).add(d.kinds.size()).add(d.fingerprint).add(int(d.after_adjoint));
@@ -51,6 +62,10 @@ PullTable checked_table(Comm const& comm, PullDescription const& d) {
   }
   require_same(comm, "PlanDisagreement", hash.value(),
                to_string(d.source) + " with " + targets + " targets, arguments " + std::to_string(d.fingerprint));
+  return hash.add(comm.num_ranks()).value();
+}
+
+PullTable checked_table(Comm const& comm, PullDescription const& d) {
   run_agreed(comm, [&] { check_description(comm, d); });
   return make_pull_table(comm, d);
 }
@@ -143,10 +158,11 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       tag_(comm.next_tag()),
       kinds_(d.kinds),
       after_adjoint_(d.after_adjoint),
+      fingerprint_(agreed_fingerprint(comm, d)),
       table_(checked_table(comm, d)),
       global_(d.source.global()),
       owned_(d.source.owned(comm.rank())),
-      transport_(agreed_transport(comm)),
+      transport_(agreed_transport(comm, fingerprint_)),
       links_(std::make_unique<NodeLinks>(comm, table_, transport_)) {
   struct Keyed {
     Addition addition;
@@ -198,6 +214,25 @@ std::vector<PeerPath> PullState::paths() const {
     path.reason = shared || !links_->find(peer) ? links_->reason(peer) : "point-to-point was asked for";
     result.push_back(path);
   }
+  return result;
+}
+
+void PullState::count(Workspace const& w) const {
+  ++stats_.num_calls;
+  for (auto const& message : w.outgoing.messages) {
+    auto& sent = !message.link ? stats_.point_to_point : message.in_place ? stats_.node_in_place : stats_.node_packed;
+    ++sent.num_messages;
+    sent.bytes += Index(message.bytes);
+  }
+  for (auto const& transfer : table_.local)
+    for (std::size_t f = 0; f < w.shape.kinds.size(); ++f)
+      if (transfer.kind == w.shape.kinds[f]) stats_.local_bytes += transfer.to.num_cells() * w.shape.cell_bytes[f];
+}
+
+PullStats PullState::stats() const {
+  auto result = stats_;
+  result.num_workspaces = num_workspaces();
+  for (auto const& workspace : workspaces_) result.buffer_bytes += workspace->buffer_bytes();
   return result;
 }
 
@@ -310,11 +345,8 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
       num_views += direction == Direction::forward ? 1 : int(kinds_[std::size_t(field.kind)].targets.size());
     WorkspaceNeeds const needs{comm_, tag_, table_, *links_, num_views};
     workspace = workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape))).get();
-    // For any phase: how many messages arrive together, and are unpacked together, varies from call to call.
-    std::size_t num_transfers = table_.local.size() + table_.fillings.size();
-    for (auto const* side : {&table_.sends, &table_.receives})
-      for (auto const& peer : *side) num_transfers += peer.transfers.size();
-    workspace->tasks.reserve(fields.size() * num_transfers);
+    // How many tasks run together varies from call to call.
+    workspace->tasks.reserve(fields.size() * table_.num_transfers());
   }
   workspace->busy = true;
   workspace->sources.clear();
@@ -406,6 +438,22 @@ StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filli
                       {}, filling.value);
 }
 
+namespace {
+
+/// Seconds since it was made or last asked.
+class Stopwatch {
+ public:
+  [[nodiscard]] double lap() {
+    double const now = MPI_Wtime();
+    return now - std::exchange(last_, now);
+  }
+
+ private:
+  double last_ = MPI_Wtime();
+};
+
+}  // namespace
+
 Workspace* PullState::start(std::span<PullField const> fields, Direction direction) const {
   Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
   check_fields(fields, direction);
@@ -413,9 +461,15 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   try {
     if (checks_calls()) check_call(workspace);
     if (checks_cells() && direction == Direction::forward) poison(workspace);
+    Stopwatch watch;
     workspace.start_receives();
     pack_and_send(workspace);
-    if (direction == Direction::forward) move_local(workspace);
+    count(workspace);
+    stats_.pack_seconds += watch.lap();
+    if (direction == Direction::forward) {
+      move_local(workspace);
+      stats_.local_seconds += watch.lap();
+    }
   } catch (...) {
     workspace.abandon();
     throw;
@@ -484,17 +538,26 @@ void PullState::pack_and_send(Workspace& w) const {
     return;
   }
   find_images(w);
+  // Columns are packed for all peers together, rows message by message, so that the first leaves early.
+  w.unsent.clear();
   for (auto& message : w.outgoing.messages) {
     w.open_place(message);
     if (message.link && !w.addresses.empty() && message.bytes > 0) {
       w.send_in_place(message);
       continue;
     }
-    w.tasks.clear();
+    auto const first = w.tasks.size();
     add_pack_tasks(w, message);
-    run_strided(w.tasks, w.shape.space);
+    if (first < w.tasks.size() && is_thin_copy(w.tasks[first])) {
+      w.unsent.push_back(&message);
+      continue;
+    }
+    run_strided(std::span(w.tasks).subspan(first), w.shape.space);
+    w.tasks.resize(first);
     w.send(message);
   }
+  run_strided(w.tasks, w.shape.space);
+  for (auto* message : w.unsent) w.send(*message);
 }
 
 void PullState::settle_in_place(Workspace& w) const {
@@ -535,8 +598,10 @@ void PullState::finish(Workspace& w) const {
     unpack_forward(w);
   else
     add_adjoint(w);
+  Stopwatch watch;
   settle_in_place(w);
   w.wait_sends();
+  stats_.wait_seconds += watch.lap();
   w.busy = false;
   if (!w.failure.empty()) throw Error("FieldMismatch", w.failure);
 }
@@ -574,7 +639,9 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
 void PullState::unpack_forward(Workspace& w) const {
   while (w.num_messages_open > 0) {
     w.tasks.clear();
+    Stopwatch watch;
     auto const& arrived = w.wait_some();
+    stats_.wait_seconds += watch.lap();
     for (int const m : arrived) {
       if (!w.failure.empty()) continue;
       auto const& message = w.incoming.messages[std::size_t(m)];
@@ -583,11 +650,14 @@ void PullState::unpack_forward(Workspace& w) const {
     }
     run_strided(w.tasks, w.shape.space);
     for (int const m : arrived) w.release(w.incoming.messages[std::size_t(m)]);
+    stats_.unpack_seconds += watch.lap();
   }
 }
 
 void PullState::add_adjoint(Workspace& w) const {
+  Stopwatch watch;
   while (w.num_messages_open > 0) (void)w.wait_some();
+  stats_.wait_seconds += watch.lap();
   w.tasks.clear();
   for (int f = 0; w.failure.empty() && f < int(w.sources.size()); ++f) {
     if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
@@ -601,6 +671,7 @@ void PullState::add_adjoint(Workspace& w) const {
   }
   run_strided(w.tasks, w.shape.space);
   for (auto& message : w.incoming.messages) w.release(message);
+  stats_.unpack_seconds += watch.lap();
   settle_in_place(w);
   if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) zero_targets(w);
 }

@@ -30,6 +30,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] int num_workspaces() const noexcept { return int(workspaces_.size()); }
   [[nodiscard]] Comm const& comm() const noexcept { return comm_; }
   [[nodiscard]] std::vector<PeerPath> paths() const;
+  [[nodiscard]] PullStats stats() const;
+  [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
   void set_transport(Transport transport);
   /// Moves the number of each cell and compares what arrives with what the maps say. Collective.
   void verify_cells() const;
@@ -42,6 +44,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
     int transfer;
   };
 
+  void count(Workspace const& workspace) const;
   void check_call(Workspace const& workspace) const;
   void check_field(PullField const& field, Direction direction) const;
   void check_fields(std::span<PullField const> fields, Direction direction) const;
@@ -91,6 +94,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   int tag_;
   std::vector<PullKind> kinds_;
   AfterAdjoint after_adjoint_;
+  std::uint64_t fingerprint_;
   PullTable table_;
   std::vector<Addition> additions_;
   Box global_;
@@ -99,6 +103,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   std::unique_ptr<NodeLinks> links_;
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
   mutable std::uint64_t num_calls_ = 0;
+  mutable PullStats stats_;
 };
 
 }  // namespace graticule::detail

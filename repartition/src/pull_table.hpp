@@ -45,6 +45,13 @@ struct PullTable {
   std::vector<PeerTransfers> sends;
   std::vector<Transfer> local;
   std::vector<Filling> fillings;
+
+  [[nodiscard]] std::size_t num_transfers() const noexcept {
+    auto result = local.size() + fillings.size();
+    for (auto const* side : {&receives, &sends})
+      for (auto const& peer : *side) result += peer.transfers.size();
+    return result;
+  }
 };
 
 /// Finds the owners of all needed cells and tells them. Collective; @throws `MapOutside` on all ranks.

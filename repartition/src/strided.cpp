@@ -197,12 +197,71 @@ void run_typed(StridedTask const& task) {
 
 }  // namespace
 
+namespace {
+
+void run_one(StridedTask const& task) {
+  if (task.op == StridedOp::copy)
+    run_copy(task);
+  else
+    with_type(task.dtype, [&]<class T>(T*) { run_typed<T>(task); });
+}
+
+bool adds(StridedTask const& task) { return task.op == StridedOp::add || task.op == StridedOp::subtract; }
+
+/// Rows so short or so scattered that whole cache lines are moved for single elements.
+bool is_thin(StridedTask const& task) {
+  if (task.ndim == 0) return false;
+  constexpr Index short_row = 8;
+  auto const inner = std::size_t(task.ndim) - 1;
+  bool const scattered = task.to_stride[inner] != 1 || (task.op != StridedOp::fill && task.from_stride[inner] != 1);
+  return scattered || (task.ndim > 1 && task.extent[inner] < short_row);
+}
+
+bool alike(StridedTask const& a, StridedTask const& b) {
+  return a.ndim == b.ndim && a.extent == b.extent && !adds(b) && is_thin(b);
+}
+
+/// Thin tasks of one shape, slab by slab: the west and the east column of a row often share cache lines, which are then
+/// moved once instead of once a task.
+void run_together(std::span<StridedTask const> tasks) {
+  constexpr Index slab_elements = 2048;
+  auto const& shape = tasks.front();
+  Index const outer = shape.extent[0];
+  Index const step = std::clamp<Index>(slab_elements * outer / std::max<Index>(shape.num_elements(), 1), 1, outer);
+  auto const run_slab = [=](Index const slab) {
+    Index const first = slab * step;
+    for (auto task : tasks) {
+      Index const bytes = size_of(task.dtype);
+      task.extent[0] = std::min(step, outer - first);
+      task.to = static_cast<std::byte*>(task.to) + first * task.to_stride[0] * bytes;
+      if (task.from) task.from = static_cast<std::byte const*>(task.from) + first * task.from_stride[0] * bytes;
+      run_one(task);
+    }
+  };
+  Index const num_slabs = (outer + step - 1) / step;
+  if (shape.num_elements() >= parallel_threshold && Kokkos::is_initialized() && host_concurrency() > 1) {
+    Kokkos::parallel_for("graticule::strided_together",
+                         Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, num_slabs), run_slab);
+    Kokkos::DefaultHostExecutionSpace().fence();
+    return;
+  }
+  for (Index slab = 0; slab < num_slabs; ++slab) run_slab(slab);
+}
+
+}  // namespace
+
+bool is_thin_copy(StridedTask const& task) { return !adds(task) && is_thin(task); }
+
 void run_strided_host(std::span<StridedTask const> tasks) {
-  for (auto const& task : tasks) {
-    if (task.op == StridedOp::copy)
-      run_copy(task);
+  for (std::size_t first = 0; first < tasks.size();) {
+    std::size_t last = first + 1;
+    if (is_thin_copy(tasks[first]))
+      while (last < tasks.size() && alike(tasks[first], tasks[last])) ++last;
+    if (last - first > 1)
+      run_together(tasks.subspan(first, last - first));
     else
-      with_type(task.dtype, [&]<class T>(T*) { run_typed<T>(task); });
+      run_one(tasks[first]);
+    first = last;
   }
 }
 

@@ -185,6 +185,7 @@ Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
   open_.assign(incoming.requests.size(), 0);
   ended_.reserve(incoming.messages.size());
   handed_.reserve(incoming.messages.size());
+  unsent.reserve(outgoing.messages.size());
 }
 
 Workspace::~Workspace() {
@@ -390,6 +391,16 @@ void Workspace::abandon() noexcept {
     post.num_views = 0;
     message.link->publish(message.number);
   }
+}
+
+Index Workspace::buffer_bytes() const noexcept {
+  Index result = Index(outgoing.shared.bytes);
+  for (auto const* set : {&outgoing, &incoming})
+    for (auto const& message : set->messages) {
+      if (!message.link) result += Index(message.bytes);
+      if (shape.space == MemorySpace::device) result += Index(message.bytes);
+    }
+  return result;
 }
 
 std::string Workspace::describe() const {

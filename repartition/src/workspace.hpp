@@ -115,6 +115,7 @@ struct Workspace {
   std::vector<std::size_t> first_target;  ///< of each field in `targets`
   std::vector<Parity> parities;
   std::vector<StridedTask> tasks;
+  std::vector<Message*> unsent;        ///< messages that are packed together
   std::vector<Image> images;           ///< of the sending side, for messages that are read in place
   std::vector<NodeAddress> addresses;  ///< of their memory; empty when some field lies in private memory
   bool oversubscribed = false;         ///< more ranks than cores on this node: waiting yields the core
@@ -135,6 +136,7 @@ struct Workspace {
   void wait_sends();
   /// After a failure between start and wait: cancels what is posted and gives the workspace up; it is not leased again.
   void abandon() noexcept;
+  [[nodiscard]] Index buffer_bytes() const noexcept;
   /// The messages that are waited for, in words.
   [[nodiscard]] std::function<std::string()> const& description() const noexcept { return describe_; }
 

@@ -6,6 +6,7 @@
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/index_map.hpp>
 #include <graticule/repartition/pending.hpp>
+#include <graticule/repartition/stats.hpp>
 #include <graticule/repartition/transport.hpp>
 
 #include <cstdint>
@@ -89,6 +90,10 @@ class PullPlan {
   [[nodiscard]] int num_workspaces() const noexcept;
   [[nodiscard]] Comm const& comm() const noexcept;
 
+  /// What the calls of this rank have moved so far.
+  [[nodiscard]] PullStats stats() const;
+  /// Equal on all ranks and in all runs for plans of the same layout, rules and number of ranks.
+  [[nodiscard]] std::uint64_t fingerprint() const noexcept;
   /// The path to each peer, by rank, and why it was taken.
   [[nodiscard]] std::vector<PeerPath> paths() const;
   /// Chooses the path of the calls that start from now on; `GRATICULE_TRANSPORT` says it for new plans.

@@ -36,8 +36,11 @@ struct StridedTask {
                                        Indices const& to_strides, void const* from, Indices const& from_strides,
                                        double value = 0);
 
-/// Runs tasks on host memory in the order given, rows of one task in parallel. Returns when all are done.
-/// A contiguous run is copied as memory.
+/// True for copies and fills of columns and the like; several of one shape are faster in one call.
+[[nodiscard]] bool is_thin_copy(StridedTask const& task);
+
+/// Runs tasks on host memory, rows of one task in parallel. Returns when all are done. Tasks that add run in the order
+/// given; the others must write different cells. A contiguous run is copied as memory.
 void run_strided_host(std::span<StridedTask const> tasks);
 
 /// Runs tasks on memory of the default execution space and waits for them. `copy`, `negate` and `fill` tasks are fused

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/indices.hpp>
+
+#include <string>
+
+namespace graticule {
+
+/// What the calls of a plan on this rank have moved so far, and where their time went.
+struct PullStats {
+  /// Messages sent and their bytes, by path.
+  struct Sent {
+    Index num_messages = 0;
+    Index bytes = 0;
+  };
+
+  Index num_calls = 0;
+  Sent point_to_point;
+  Sent node_packed;    ///< through node-shared memory, packed by the sender
+  Sent node_in_place;  ///< read by the peer from a field in `NodeMemory`
+  Index local_bytes = 0;
+  Index num_workspaces = 0;  ///< made so far; constant once every pattern of calls was seen
+  Index buffer_bytes = 0;    ///< of all workspaces
+  double pack_seconds = 0;   ///< and posting
+  double local_seconds = 0;
+  double wait_seconds = 0;  ///< for messages that had not come yet
+  double unpack_seconds = 0;
+};
+
+/// One line a path, for reports.
+[[nodiscard]] std::string to_string(PullStats const& stats);
+
+}  // namespace graticule

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/repartition/pull.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule {
+
+/// What a tuner measured for one plan, and what it chose.
+struct TuningRecord {
+  std::uint64_t plan = 0;          ///< `PullPlan::fingerprint()`
+  Transport chosen = Transport::automatic;
+  double point_to_point_seconds = 0;  ///< median over the calls of the slowest rank
+  double node_shared_seconds = 0;
+  friend bool operator==(TuningRecord const&, TuningRecord const&) = default;
+};
+
+/// Records of many plans; a text file of one line a plan.
+///
+/// Plans follow the file that the environment variable `GRATICULE_TUNING` names, unless `GRATICULE_TRANSPORT` is set.
+class TuningTable {
+ public:
+  [[nodiscard]] std::vector<TuningRecord> const& records() const noexcept { return records_; }
+  [[nodiscard]] std::optional<TuningRecord> find(std::uint64_t plan) const;
+  /// Replaces the record of the same plan.
+  void add(TuningRecord const& record);
+
+  /// @throws `TuningFile` when it cannot be read or a line is no record; the text names file and line
+  [[nodiscard]] static TuningTable load(std::string const& path);
+  [[nodiscard]] static TuningTable parse(std::string const& text, std::string const& name);
+  [[nodiscard]] std::string text() const;
+  /// Writes a temporary file beside `path`, then renames it. @throws `TuningFile`
+  void save(std::string const& path) const;
+
+ private:
+  std::vector<TuningRecord> records_;
+};
+
+/// Measures a plan on each path with the caller's fields, alternating, and sets the fastest. Collective.
+///
+/// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank counts.
+/// Cost: `2 * (num_calls + 2)` calls and as many barriers.
+TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);
+
+}  // namespace graticule

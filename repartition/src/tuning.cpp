@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/tuning.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iomanip>
+#include <limits>
+#include <sstream>
+
+namespace graticule {
+
+namespace {
+
+constexpr char const* heading = "graticule-tuning 1";
+
+TuningRecord parse_line(std::string const& line, std::string const& where) {
+  std::istringstream words(line);
+  TuningRecord record;
+  std::string chosen;
+  std::string rest;
+  words >> std::hex >> record.plan >> std::dec >> chosen >> record.point_to_point_seconds >> record.node_shared_seconds;
+  if (!words || words >> rest || !(record.point_to_point_seconds >= 0) || !(record.node_shared_seconds >= 0))
+    throw Error(Fault::input, "TuningFile",
+                where + ": '" + line + "' is not a plan, a path and the seconds of p2p and node");
+  record.chosen = transport_from(chosen);
+  return record;
+}
+
+}  // namespace
+
+std::optional<TuningRecord> TuningTable::find(std::uint64_t plan) const {
+  for (auto const& record : records_)
+    if (record.plan == plan) return record;
+  return std::nullopt;
+}
+
+void TuningTable::add(TuningRecord const& record) {
+  std::erase_if(records_, [&](TuningRecord const& old) { return old.plan == record.plan; });
+  records_.push_back(record);
+}
+
+TuningTable TuningTable::parse(std::string const& text, std::string const& name) {
+  TuningTable table;
+  std::istringstream lines(text);
+  std::string line;
+  if (!std::getline(lines, line) || line != heading)
+    throw Error(Fault::input, "TuningFile", name + ": the first line is not '" + heading + "'");
+  for (int number = 2; std::getline(lines, line); ++number)
+    if (!line.empty() && line.front() != '#') table.add(parse_line(line, name + ", line " + std::to_string(number)));
+  return table;
+}
+
+TuningTable TuningTable::load(std::string const& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) throw Error(Fault::input, "TuningFile", "cannot read " + path);
+  return parse(text.str(), path);
+}
+
+std::string TuningTable::text() const {
+  std::ostringstream text;
+  text << heading << "\n# plan, chosen path, seconds of a call: p2p, node\n"
+       << std::setprecision(std::numeric_limits<double>::max_digits10);
+  for (auto const& record : records_)
+    text << std::hex << record.plan << std::dec << ' ' << to_string(record.chosen) << ' '
+         << record.point_to_point_seconds << ' ' << record.node_shared_seconds << '\n';
+  return text.str();
+}
+
+void TuningTable::save(std::string const& path) const {
+  auto const temporary = path + ".tmp";
+  {
+    std::ofstream file(temporary);
+    file << text();
+    if (!file.flush()) throw Error("TuningFile", "cannot write " + temporary);
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw Error("TuningFile", "cannot rename to " + path);
+}
+
+TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls) {
+  constexpr int num_warm_ups = 2;
+  constexpr std::array candidates{Transport::point_to_point, Transport::node_shared};
+  std::array<std::vector<double>, 2> seconds;
+  for (int call = -num_warm_ups; call < num_calls; ++call)
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      plan.set_transport(candidates[c]);
+      plan.comm().barrier();
+      double const begin = MPI_Wtime();
+      plan.apply(fields);
+      std::array<double, 1> slowest{MPI_Wtime() - begin};
+      plan.comm().max(slowest);
+      if (call >= 0) seconds[c].push_back(slowest[0]);
+    }
+  for (auto& samples : seconds) std::sort(samples.begin(), samples.end());
+  auto const median = [](std::vector<double> const& samples) { return samples[samples.size() / 2]; };
+  TuningRecord record{plan.fingerprint(), Transport::node_shared, median(seconds[0]), median(seconds[1])};
+  if (record.point_to_point_seconds < record.node_shared_seconds) record.chosen = Transport::point_to_point;
+  plan.set_transport(record.chosen);
+  return record;
+}
+
+}  // namespace graticule
