@@ -192,4 +192,8 @@ Pending HaloPlan::start_adjoint(std::span<HaloField const> fields) const {
   return plan_.start_adjoint(InPlace(fields).fields());
 }
 
+TuningRecord HaloPlan::tune(std::span<HaloField const> fields, int num_calls) {
+  return graticule::tune(plan_, InPlace(fields).fields(), num_calls);
+}
+
 }  // namespace graticule

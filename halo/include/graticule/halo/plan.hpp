@@ -2,7 +2,7 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
-#include <graticule/repartition/pull.hpp>
+#include <graticule/repartition/tuning.hpp>
 
 #include <array>
 #include <span>
@@ -102,6 +102,9 @@ class HaloPlan {
   /// The path to each peer and the choice of paths; see `PullPlan`.
   [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
   void set_transport(Transport transport) { plan_.set_transport(transport); }
+  [[nodiscard]] PullStats stats() const { return plan_.stats(); }
+  /// Measures the paths with these fields and takes the fastest; see `graticule::tune`. Collective.
+  TuningRecord tune(std::span<HaloField const> fields, int num_calls = 20);
   [[nodiscard]] int num_workspaces() const noexcept { return plan_.num_workspaces(); }
 
  private:
