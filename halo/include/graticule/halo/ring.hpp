@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/layout.hpp>
+#include <graticule/repartition/field_view.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace graticule {
+
+/// How the cells of a ring are added.
+enum class RingSum : std::uint8_t {
+  exact,  ///< without rounding, rounded once at the end: the same bits for every split and order of the cells
+  fast,   ///< in double precision, rank by rank: not reproducible, the last bits depend on the split
+};
+
+enum class RingScale : std::uint8_t { sum, mean };
+
+/// Whose cotangents an adjoint is given.
+enum class Cotangents : std::uint8_t {
+  of_each_rank,  ///< each rank uses its copy of a sum on its own: the cotangents of all ranks of a ring are added
+  replicated,    ///< the sum is used as one value, and all ranks of a ring hold its whole cotangent: no messages
+};
+
+struct RingOptions {
+  RingSum how = RingSum::exact;
+  RingScale scale = RingScale::sum;
+  std::optional<Box> region = std::nullopt;  ///< cells that count; unset: all
+};
+
+/// One field of a call: `cells` covers `RingPlan::cells()`, `sums` covers `RingPlan::sums()`; same type and batch axes.
+struct RingField {
+  FieldView cells;
+  FieldView sums;
+};
+
+/// Adds all cells along one axis, "all columns of row j", for every row, and gives each rank the sums of its rows.
+///
+/// Zonal sums and means, values at the poles, input of polar filters. Fields are f32 or f64, in host or device memory,
+/// with any batch axes. A ring is added by the ranks that own cells of it, in two rounds of messages for all rings and
+/// fields together. NaN and infinities go into the sum as in arithmetic; exact sums overflow only if the result does.
+/// A mean is the rounded sum divided by the number of cells.
+/// Example: 4 x 6 cells on a 2 x 3 grid of ranks, `ring_axis` 1: rank 0 owns [0, 2) x [0, 2) and receives the sums of rows
+/// 0 and 1, each over 6 cells, in a field that covers `sums()`, [0, 2) x [0, 1).
+/// Cost of exact sums: about 2 ns a cell, twice a plain sum; 368 bytes a ring, batch element and rank for f64, 72 for f32.
+class RingPlan {
+ public:
+  /// Collective. @throws `RingAxis`, `RingRegion` (not in the global box), `PlanDisagreement`
+  RingPlan(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options = {});
+
+  /// What fields of cells cover: this rank's owned box.
+  [[nodiscard]] Box const& cells() const noexcept;
+  /// What fields of sums cover: this rank's owned cells of the region, with [0, 1) along the ring axis.
+  [[nodiscard]] Box const& sums() const noexcept;
+
+  /// Writes `sums`; collective. One call at a time. @throws `FieldMismatch`, `RingType` for other types
+  void apply(std::span<RingField const> fields) const;
+  void apply(FieldView const& cells, FieldView const& sums) const;
+  /// Adds to each cell the cotangent of its ring's sum (divided by the number of cells for means); reads `sums`.
+  void apply_adjoint(std::span<RingField const> fields, Cotangents cotangents) const;
+  void apply_adjoint(FieldView const& cells, FieldView const& sums, Cotangents cotangents) const;
+
+ private:
+  friend class AreaSum;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// Sum of all cells times a weight of their row (their area, say), with the same bits for every split.
+///
+/// Two levels: exact ring sums, rounded; times the weight of their row, rounded; their sum, exact and rounded once.
+class AreaSum {
+ public:
+  /// Collective. @param weights one for each index of `row_axis`
+  /// @throws as `RingPlan`, `WeightsMismatch` when their number is not the extent of the axis
+  AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_axis, std::span<double const> weights,
+          RingScale scale = RingScale::sum);
+
+  /// One value for each batch element (in row-major order), the same on all ranks. Collective.
+  /// For means divided by the weights of all cells. @throws `FieldMismatch`, `RingType`
+  [[nodiscard]] std::vector<double> apply(FieldView const& cells) const;
+  /// Adds weight times cotangent to each cell; `cotangents` are the same on all ranks. No messages.
+  void apply_adjoint(FieldView const& cells, std::span<double const> cotangents) const;
+
+ private:
+  RingPlan rings_;
+  int row_axis_;
+  std::vector<double> weights_;
+  double total_weight_ = 1;
+};
+
+}  // namespace graticule

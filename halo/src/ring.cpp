@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/ring.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/strided.hpp>
+#include <graticule/repartition/pull.hpp>
+
+#include "ring_kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace graticule {
+
+using detail::DivideRows;
+using detail::for_each_index;
+using detail::RoundToDouble;
+using detail::RoundTotals;
+using detail::rows_of;
+using detail::Scratch;
+using detail::SumExactly;
+using detail::SumPlainly;
+using detail::with_float;
+
+namespace {
+
+Index words_of(DType dtype, RingSum how) {
+  if (how == RingSum::fast) return 1;
+  return dtype == DType::f32 ? detail::ExactSum<float>::num_words : detail::ExactSum<double>::num_words;
+}
+
+Box with_axis(Box box, int axis, Index lo, Index hi) {
+  box.set(axis, lo, hi);
+  return box;
+}
+
+/// Who adds up which ring: one cell a ring, [0, 1) along the ring axis. Where the axis before the ring axis is cut as
+/// well, the ranks of a ring share its rows; else those that own the first columns take all.
+Layout owners_of_rings(Layout const& layout, int ring_axis) {
+  auto extents = layout.global().extents();
+  extents[ring_axis] = std::min<Index>(extents[ring_axis], 1);
+  auto const* grid = layout.grid();
+  if (grid == nullptr) {
+    std::vector<Box> boxes;
+    for (int r = 0; r < layout.num_ranks(); ++r) {
+      Box const owned = layout.owned(r);
+      bool const first = !owned.empty() && owned.lo(ring_axis) == 0;
+      boxes.push_back(first ? with_axis(owned, ring_axis, 0, 1)
+                            : Box(Indices::filled(extents.size(), 0), Indices::filled(extents.size(), 0)));
+    }
+    return Layout::from_boxes(extents, boxes);
+  }
+  std::vector<Cuts> cuts;
+  for (int a = 0; a < layout.ndim(); ++a) cuts.push_back(*layout.cuts(a));
+  auto const k = std::size_t(ring_axis);
+  auto grid_extents = grid->extents();
+  if (ring_axis > 0) {
+    // Ranks (p, q) of the two axes are numbered p Q + q, as the parts of the finer cuts.
+    std::vector<Index> rows;
+    for (int p = 0; p < cuts[k - 1].num_parts(); ++p) {
+      auto const shares = balanced_cuts(cuts[k - 1].size(p), cuts[k].num_parts()).sizes();
+      rows.insert(rows.end(), shares.begin(), shares.end());
+    }
+    cuts[k - 1] = Cuts(rows);
+    grid_extents[ring_axis - 1] *= grid_extents[ring_axis];
+    grid_extents[ring_axis] = 1;
+    cuts[k] = Cuts({extents[ring_axis]});
+  } else {
+    std::vector<Index> sizes(std::size_t(cuts[k].num_parts()), 0);
+    if (extents[ring_axis] > 0) sizes[std::size_t(cuts[k].part_of(0))] = 1;
+    cuts[k] = Cuts(sizes);
+  }
+  return {ProcessGrid(grid_extents), cuts};
+}
+
+Indices identity(int ndim) {
+  Indices result;
+  for (int a = 0; a < ndim; ++a) result.push_back(a);
+  return result;
+}
+
+struct Geometry {
+  Layout owners;
+  Box owned;
+  Box part;  ///< owned cells of the region
+  Box sums;
+  Index ring_extent = 1;  ///< cells of a whole ring of the region
+};
+
+Geometry make_geometry(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options) {
+  if (ring_axis < 0 || ring_axis >= layout.ndim())
+    throw Error("RingAxis", "axis " + std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
+  Box const region = options.region.value_or(layout.global());
+  if (region.ndim() != layout.ndim() || !layout.global().contains(region))
+    throw Error("RingRegion", to_string(region) + " in the global box " + to_string(layout.global()));
+  Geometry result{owners_of_rings(layout, ring_axis), layout.owned(comm.rank()), {}, {}, region.extent(ring_axis)};
+  result.part = intersection(result.owned, region);
+  result.sums = with_axis(result.part, ring_axis, 0, result.part.empty() ? 0 : 1);
+  return result;
+}
+
+Geometry agreed_geometry(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options) {
+  Geometry result{layout, {}, {}, {}, 1};
+  run_agreed(comm, [&] { result = make_geometry(comm, layout, ring_axis, options); });
+  return result;
+}
+
+std::uint64_t fingerprint(Layout const& layout, int ring_axis, RingOptions const& options) {
+  Hash hash;
+  hash.add(layout.fingerprint()).add(ring_axis).add(int(options.how)).add(int(options.scale));
+  Box const region = options.region.value_or(layout.global());
+  return hash.add(region.lo()).add(region.hi()).value();
+}
+
+}  // namespace
+
+struct RingPlan::State {
+  State(Comm const& on, Layout const& layout, int axis, RingOptions const& with)
+      : comm(on),
+        options(with),
+        ring_axis(axis),
+        geometry(agreed_geometry(on, layout, axis, with)),
+        owner_box(geometry.owners.owned(on.rank())),
+        plan(on, {geometry.owners,
+                  {{owner_box, {Target{geometry.sums, {geometry.sums}}}, permutation_map(identity(layout.ndim()))}},
+                  fingerprint(layout, axis, with),
+                  AfterAdjoint::keep}) {}
+
+  /// Memory of one field in a call. `totals` and `values` belong to the rings that this rank adds up.
+  struct Buffers {
+    Scratch partial;
+    Scratch totals;
+    Scratch values;
+    Scratch cotangents;
+    FieldView partial_view;
+    FieldView totals_view;
+    FieldView values_view;
+  };
+
+  void check(FieldView const& view, Box const& box, char const* role) const;
+  void check(std::span<RingField const> fields) const;
+  void make_buffers(std::span<RingField const> fields) const;
+  /// Sums of the rows of `view`, which covers `cover`, over its cells of `part`, to the owners' totals.
+  void reduce(std::span<FieldView const> views, Box const& cover, Box const& part) const;
+  void round_totals(std::span<RingField const> fields, double divisor) const;
+  /// Totals, rounded, to `sums` of all ranks of each ring.
+  void spread(std::span<FieldView const> sums) const;
+  [[nodiscard]] double divisor() const { return options.scale == RingScale::mean ? double(geometry.ring_extent) : 1.0; }
+
+  Comm comm;
+  RingOptions options;
+  int ring_axis;
+  Geometry geometry;
+  Box owner_box;
+  PullPlan plan;
+  mutable std::vector<Buffers> buffers;
+};
+
+namespace {
+
+/// Dense memory of the cells of `box` with `batch` elements each, which vary fastest.
+FieldView ring_view(void* data, DType dtype, Box const& box, Index batch, MemorySpace space) {
+  FieldView view{data, dtype, box.extents(), {}, identity(box.ndim()), space};
+  view.extents.push_back(batch);
+  view.strides = row_major_strides(view.extents);
+  return view;
+}
+
+/// The same with the batch axes of `like`.
+FieldView ring_view_like(void* data, FieldView const& like, Box const& box) {
+  FieldView view{data, like.dtype, like.batch_extents(), {}, {}, like.space};
+  int const num_batch = view.extents.size();
+  view.strides = row_major_strides(view.extents);
+  Index stride = like.num_batch();
+  for (int a = 0; a < box.ndim(); ++a) {
+    view.extents.push_back(box.extent(a));
+    view.strides.push_back(0);
+    view.grid_axes.push_back(num_batch + a);
+  }
+  for (int a = box.ndim() - 1; a >= 0; --a) {
+    view.strides[num_batch + a] = stride;
+    stride *= std::max<Index>(box.extent(a), 1);
+  }
+  return view;
+}
+
+/// Adds to each cell of `part` the element of `ring` that has the same coordinates on the axes that `varies` lists.
+void add_to_cells(FieldView const& cells, Box const& cover, Box const& part, FieldView const& ring,
+                  std::array<bool, max_ndim> const& varies) {
+  if (part.empty()) return;
+  Indices extents = cells.batch_extents();
+  Indices to_strides;
+  Indices from_strides;
+  for (int m = 0; m < cells.ndim(); ++m)
+    if (std::find(cells.grid_axes.begin(), cells.grid_axes.end(), Index(m)) == cells.grid_axes.end())
+      to_strides.push_back(cells.strides[m]);
+  for (int b = 0; b < extents.size(); ++b) from_strides.push_back(ring.strides[b]);
+  Index first = 0;
+  for (int a = 0; a < part.ndim(); ++a) {
+    Index const stride = cells.strides[int(cells.grid_axes[a])];
+    first += (part.lo(a) - cover.lo(a)) * stride;
+    extents.push_back(part.extent(a));
+    to_strides.push_back(stride);
+    from_strides.push_back(varies[std::size_t(a)] ? ring.strides[int(ring.grid_axes[a])] : 0);
+  }
+  auto* const to = static_cast<std::byte*>(cells.data) + first * size_of(cells.dtype);
+  auto const task =
+      detail::make_strided(detail::StridedOp::add, cells.dtype, extents, to, to_strides, ring.data, from_strides);
+  detail::run_strided(std::span(&task, 1), cells.space);
+}
+
+void zero(FieldView const& view) {
+  auto const task =
+      detail::make_strided(detail::StridedOp::fill, view.dtype, view.extents, view.data, view.strides, nullptr, {}, 0);
+  detail::run_strided(std::span(&task, 1), view.space);
+}
+
+}  // namespace
+
+void RingPlan::State::check(FieldView const& view, Box const& box, char const* role) const {
+  auto const fail = [&](std::string const& what) {
+    throw Error("FieldMismatch",
+                std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
+  };
+  if (view.strides.size() != view.ndim()) fail(std::to_string(view.strides.size()) + " strides");
+  if (view.grid_axes.size() != box.ndim()) fail(std::to_string(view.grid_axes.size()) + " grid axes");
+  for (Index const axis : view.grid_axes)
+    if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
+      fail("grid axes " + to_string(view.grid_axes));
+  if (box.empty()) return;
+  for (int a = 0; a < box.ndim(); ++a)
+    if (view.extents[int(view.grid_axes[a])] != box.extent(a)) fail("it does not cover " + to_string(box));
+  if (view.data == nullptr && view.num_batch() > 0) fail("no memory");
+}
+
+void RingPlan::State::check(std::span<RingField const> fields) const {
+  for (auto const& [cells, sums] : fields) {
+    with_float(cells.dtype, [](auto*) {});
+    check(cells, geometry.owned, "cells");
+    check(sums, geometry.sums, "sums");
+    if (cells.dtype != sums.dtype || !(cells.batch_extents() == sums.batch_extents()))
+      throw Error("FieldMismatch", "cells of " + to_string(cells.dtype) + " " + to_string(cells.extents) +
+                                       ", sums of " + to_string(sums.dtype) + " " + to_string(sums.extents) +
+                                       ": types and batch axes must be equal");
+    if (cells.space != sums.space || cells.space != fields.front().cells.space)
+      throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
+  }
+}
+
+void RingPlan::State::make_buffers(std::span<RingField const> fields) const {
+  if (buffers.size() < fields.size()) buffers.resize(fields.size());
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    auto const& field = fields[f].sums;
+    auto& to = buffers[f];
+    Index const batch = field.num_batch();
+    Index const words = batch * words_of(field.dtype, options.how);
+    DType const dtype = options.how == RingSum::exact ? DType::i64 : DType::f64;
+    auto const bytes = [](Box const& box, Index elements) { return std::size_t(box.num_cells() * elements) * 8; };
+    to.partial_view = ring_view(to.partial.resize(bytes(geometry.sums, words), field.space), dtype, geometry.sums,
+                                words, field.space);
+    to.totals_view =
+        ring_view(to.totals.resize(bytes(owner_box, words), field.space), dtype, owner_box, words, field.space);
+    to.values_view = ring_view_like(to.values.resize(bytes(owner_box, batch), field.space), field, owner_box);
+  }
+}
+
+void RingPlan::State::reduce(std::span<FieldView const> views, Box const& cover, Box const& part) const {
+  std::vector<PullField> pulls;
+  for (std::size_t f = 0; f < views.size(); ++f) {
+    auto& to = buffers[f];
+    auto const rows = rows_of(views[f], cover, part, ring_axis);
+    with_float(views[f].dtype, [&]<class T>(T*) {
+      if (options.how == RingSum::exact)
+        for_each_index(views[f].space, rows.number, rows.row_extent + 64,
+                       SumExactly<T>{rows, static_cast<std::int64_t*>(to.partial_view.data)});
+      else
+        for_each_index(views[f].space, rows.number, rows.row_extent,
+                       SumPlainly<T>{rows, static_cast<double*>(to.partial_view.data)});
+    });
+    zero(to.totals_view);
+    pulls.push_back({to.totals_view, std::span(&to.partial_view, 1)});
+  }
+  plan.apply_adjoint(pulls);
+}
+
+void RingPlan::State::round_totals(std::span<RingField const> fields, double by) const {
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    auto& to = buffers[f];
+    Index const rows = owner_box.num_cells() * fields[f].sums.num_batch();
+    with_float(fields[f].sums.dtype, [&]<class T>(T*) {
+      for_each_index(
+          fields[f].sums.space, rows, 64,
+          RoundTotals<T>{to.totals_view.data, static_cast<T*>(to.values_view.data), by, options.how == RingSum::exact});
+    });
+  }
+}
+
+void RingPlan::State::spread(std::span<FieldView const> sums) const {
+  std::vector<PullField> pulls;
+  for (std::size_t f = 0; f < sums.size(); ++f) pulls.push_back({buffers[f].values_view, std::span(&sums[f], 1)});
+  plan.apply(pulls);
+}
+
+RingPlan::RingPlan(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options)
+    : state_(std::make_shared<State>(comm, layout, ring_axis, options)) {}
+
+Box const& RingPlan::cells() const noexcept { return state_->geometry.owned; }
+
+Box const& RingPlan::sums() const noexcept { return state_->geometry.sums; }
+
+void RingPlan::apply(FieldView const& cells, FieldView const& sums) const {
+  RingField const field{cells, sums};
+  apply(std::span(&field, 1));
+}
+
+void RingPlan::apply_adjoint(FieldView const& cells, FieldView const& sums, Cotangents cotangents) const {
+  RingField const field{cells, sums};
+  apply_adjoint(std::span(&field, 1), cotangents);
+}
+
+void RingPlan::apply(std::span<RingField const> fields) const {
+  state_->check(fields);
+  state_->make_buffers(fields);
+  std::vector<FieldView> cells;
+  std::vector<FieldView> sums;
+  for (auto const& field : fields) {
+    cells.push_back(field.cells);
+    sums.push_back(field.sums);
+  }
+  state_->reduce(cells, state_->geometry.owned, state_->geometry.part);
+  state_->round_totals(fields, state_->divisor());
+  state_->spread(sums);
+}
+
+void RingPlan::apply_adjoint(std::span<RingField const> fields, Cotangents cotangents) const {
+  auto const& geometry = state_->geometry;
+  state_->check(fields);
+  state_->make_buffers(fields);
+  // The cotangents as they are added to cells, one a ring.
+  std::vector<FieldView> scaled;
+  std::vector<FieldView> sums;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    auto const& view = sums.emplace_back(fields[f].sums);
+    auto const bytes = std::size_t(geometry.sums.num_cells() * view.num_batch() * size_of(view.dtype));
+    auto& memory = state_->buffers[f].cotangents;
+    scaled.push_back(ring_view_like(memory.resize(bytes, view.space), view, geometry.sums));
+    if (cotangents == Cotangents::of_each_rank) continue;
+    auto const rows = rows_of(view, geometry.sums, geometry.sums, state_->ring_axis);
+    with_float(view.dtype, [&]<class T>(T*) {
+      for_each_index(view.space, rows.number, 1,
+                     DivideRows<T>{rows, static_cast<T*>(scaled.back().data), state_->divisor()});
+    });
+  }
+  if (cotangents == Cotangents::of_each_rank) {
+    state_->reduce(sums, geometry.sums, geometry.sums);
+    state_->round_totals(fields, state_->divisor());
+    state_->spread(scaled);
+  }
+  std::array<bool, max_ndim> varies{};
+  varies.fill(true);
+  varies[std::size_t(state_->ring_axis)] = false;
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    add_to_cells(fields[f].cells, geometry.owned, geometry.part, scaled[f], varies);
+}
+
+namespace {
+
+void copy_bytes(void* to, void const* from, std::size_t bytes, MemorySpace space, bool to_host) {
+  if (bytes == 0) return;
+  if (space == MemorySpace::host) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+  using Device = Kokkos::View<std::byte*, detail::DeviceSpace::memory_space, Kokkos::MemoryUnmanaged>;
+  auto* const source = static_cast<std::byte*>(const_cast<void*>(from));
+  if (to_host)
+    Kokkos::deep_copy(Host(static_cast<std::byte*>(to), bytes), Device(source, bytes));
+  else
+    Kokkos::deep_copy(Device(static_cast<std::byte*>(to), bytes), Host(source, bytes));
+}
+
+double exact_sum(std::vector<double> const& values) {
+  detail::ExactSum<double> sum;
+  sum.add(values.data(), Index(values.size()), 1);
+  return sum.rounded();
+}
+
+}  // namespace
+
+AreaSum::AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_axis, std::span<double const> weights,
+                 RingScale scale)
+    : rings_(comm, layout, ring_axis), row_axis_(row_axis), weights_(weights.begin(), weights.end()) {
+  run_agreed(comm, [&] {
+    if (row_axis < 0 || row_axis >= layout.ndim() || row_axis == ring_axis)
+      throw Error("RingAxis", "rows along axis " + std::to_string(row_axis) + ", rings along axis " +
+                                  std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
+    if (Index(weights_.size()) != layout.extent(row_axis))
+      throw Error("WeightsMismatch", std::to_string(weights_.size()) + " weights for " +
+                                         std::to_string(layout.extent(row_axis)) + " rows");
+  });
+  Hash hash;
+  hash.add(row_axis).add(int(scale)).add(weights_);
+  require_same(comm, "PlanDisagreement", hash.value(), "weights of rows along axis " + std::to_string(row_axis));
+  if (scale == RingScale::sum) return;
+  double cells = 1;
+  for (int a = 0; a < layout.ndim(); ++a)
+    if (a != row_axis) cells *= double(layout.extent(a));
+  total_weight_ = exact_sum(weights_) * cells;
+}
+
+std::vector<double> AreaSum::apply(FieldView const& cells) const {
+  auto const& state = *rings_.state_;
+  with_float(cells.dtype, [](auto*) {});
+  state.check(cells, state.geometry.owned, "cells");
+  // Only type, batch axes and memory space of the second view matter.
+  RingField const field{cells, cells};
+  state.make_buffers(std::span(&field, 1));
+  state.reduce(std::span(&cells, 1), state.geometry.owned, state.geometry.part);
+  auto& buffer = state.buffers.front();
+  Index const batch = cells.num_batch();
+  Index const rings = state.owner_box.num_cells();
+  with_float(cells.dtype, [&]<class T>(T*) {
+    for_each_index(cells.space, rings * batch, 64,
+                   RoundToDouble<T>{static_cast<std::int64_t const*>(buffer.totals_view.data),
+                                    static_cast<double*>(buffer.values_view.data)});
+  });
+  std::vector<double> sums(std::size_t(rings * batch));
+  copy_bytes(sums.data(), buffer.values_view.data, sums.size() * sizeof(double), cells.space, true);
+  // Rings lie in row-major order of their box: `inner` of them in a row follow each other.
+  Index inner = 1;
+  for (int a = row_axis_ + 1; a < state.owner_box.ndim(); ++a) inner *= state.owner_box.extent(a);
+  constexpr Index num_words = detail::ExactSum<double>::num_words;
+  std::vector<Index> words(std::size_t(batch * num_words), 0);
+  std::vector<double> products(std::size_t(rings), 0.0);
+  for (Index b = 0; b < batch; ++b) {
+    for (Index r = 0; r < rings; ++r) {
+      Index const row = state.owner_box.lo(row_axis_) + r / inner % state.owner_box.extent(row_axis_);
+      products[std::size_t(r)] = weights_[std::size_t(row)] * sums[std::size_t(r * batch + b)];
+    }
+    detail::ExactSum<double> sum;
+    sum.add(products.data(), rings, 1);
+    sum.store(words.data() + b * num_words);
+  }
+  state.comm.sum(words);
+  std::vector<double> result;
+  for (Index b = 0; b < batch; ++b)
+    result.push_back(detail::ExactSum<double>(words.data() + b * num_words).rounded() / total_weight_);
+  return result;
+}
+
+void AreaSum::apply_adjoint(FieldView const& cells, std::span<double const> cotangents) const {
+  auto const& state = *rings_.state_;
+  Box const& owned = state.geometry.owned;
+  with_float(cells.dtype, [](auto*) {});
+  state.check(cells, owned, "cells");
+  if (Index(cotangents.size()) != cells.num_batch())
+    throw Error("FieldMismatch",
+                std::to_string(cotangents.size()) + " cotangents for cells of " + to_string(cells.extents));
+  Box rows(Indices::filled(owned.ndim(), 0), Indices::filled(owned.ndim(), 1));
+  rows.set(row_axis_, owned.lo(row_axis_), owned.hi(row_axis_));
+  with_float(cells.dtype, [&]<class T>(T*) {
+    std::vector<T> terms;
+    for (Index row = rows.lo(row_axis_); row < rows.hi(row_axis_); ++row)
+      for (double const cotangent : cotangents)
+        terms.push_back(T(weights_[std::size_t(row)] * (cotangent / total_weight_)));
+    if (state.buffers.empty()) state.buffers.resize(1);
+    auto* const memory = state.buffers.front().cotangents.resize(terms.size() * sizeof(T), cells.space);
+    copy_bytes(memory, terms.data(), terms.size() * sizeof(T), cells.space, false);
+    std::array<bool, max_ndim> varies{};
+    varies[std::size_t(row_axis_)] = true;
+    add_to_cells(cells, owned, owned, ring_view_like(memory, cells, rows), varies);
+  });
+}
+
+}  // namespace graticule

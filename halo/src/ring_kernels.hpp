@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory and kernels of ring sums, on host and device.
+#pragma once
+
+#include <graticule/partition/box.hpp>
+#include <graticule/repartition/field_view.hpp>
+
+#include "exact_sum.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace graticule::detail {
+
+using HostSpace = Kokkos::DefaultHostExecutionSpace;
+using DeviceSpace = Kokkos::DefaultExecutionSpace;
+
+/// Memory of one space that grows and is kept.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(Scratch&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), space_(other.space_) {}
+  Scratch& operator=(Scratch&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(space_, other.space_);
+    return *this;
+  }
+  ~Scratch() { release(); }
+
+  void* resize(std::size_t bytes, MemorySpace space) {
+    if (data_ != nullptr && bytes <= bytes_ && space == space_) return data_;
+    release();
+    bytes_ = std::max<std::size_t>(bytes, 64);
+    space_ = space;
+    data_ = space == MemorySpace::device ? Kokkos::kokkos_malloc<DeviceSpace::memory_space>("graticule::ring", bytes_)
+                                         : std::malloc(bytes_);
+    if (data_ == nullptr) throw std::bad_alloc();
+    return data_;
+  }
+
+ private:
+  void release() noexcept {
+    if (data_ != nullptr && space_ == MemorySpace::host) std::free(data_);
+    if (data_ != nullptr && space_ == MemorySpace::device && Kokkos::is_initialized())
+      Kokkos::kokkos_free<DeviceSpace::memory_space>(data_);
+    data_ = nullptr;
+  }
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  MemorySpace space_ = MemorySpace::host;
+};
+
+/// Where the rows of a field lie: one row for each cell and batch element of the sums, in the order of `Rows::number`.
+struct Rows {
+  void* data = nullptr;
+  std::array<Index, max_ndim> extents{};
+  std::array<Index, max_ndim> strides{};
+  int ndim = 0;
+  Index number = 1;
+  Index row_extent = 1;
+  Index row_stride = 0;
+
+  /// Elements from the first one to that of row `row`.
+  KOKKOS_INLINE_FUNCTION Index offset(Index row) const {
+    Index result = 0;
+    for (int a = ndim - 1; a >= 0; --a) {
+      result += row % extents[std::size_t(a)] * strides[std::size_t(a)];
+      row /= extents[std::size_t(a)];
+    }
+    return result;
+  }
+};
+
+/// Grid axes of `part` but the ring axis, then batch axes; the last varies fastest.
+inline Rows rows_of(FieldView const& view, Box const& cover, Box const& part, int ring_axis) {
+  Rows rows;
+  auto const add = [&](Index extent, Index stride) {
+    rows.extents[std::size_t(rows.ndim)] = extent;
+    rows.strides[std::size_t(rows.ndim++)] = stride;
+    rows.number *= extent;
+  };
+  Index first = 0;
+  for (int a = 0; a < part.ndim(); ++a) {
+    Index const stride = view.strides[int(view.grid_axes[a])];
+    first += (part.lo(a) - cover.lo(a)) * stride;
+    if (a != ring_axis) {
+      add(part.extent(a), stride);
+      continue;
+    }
+    rows.row_extent = part.extent(a);
+    rows.row_stride = stride;
+  }
+  for (int m = 0; m < view.ndim(); ++m)
+    if (std::find(view.grid_axes.begin(), view.grid_axes.end(), Index(m)) == view.grid_axes.end())
+      add(view.extents[m], view.strides[m]);
+  if (part.empty()) rows.number = 0;
+  rows.data = static_cast<std::byte*>(view.data) + (part.empty() ? 0 : first * size_of(view.dtype));
+  return rows;
+}
+
+/// Calls `body(i)` for all i below `count` on the space's processors; returns when all are done.
+template <class Body>
+void for_each_index(MemorySpace space, Index count, Index work_each, Body const& body) {
+  if (count == 0) return;
+  if (space == MemorySpace::device) {
+    Kokkos::parallel_for("graticule::ring", Kokkos::RangePolicy<DeviceSpace>(0, count), body);
+    DeviceSpace().fence();
+  } else if (count * work_each >= 65536 && Kokkos::is_initialized()) {
+    Kokkos::parallel_for("graticule::ring", Kokkos::RangePolicy<HostSpace>(0, count), body);
+    HostSpace().fence();
+  } else {
+    for (Index i = 0; i < count; ++i) body(i);
+  }
+}
+
+template <class T>
+struct SumExactly {
+  Rows rows;
+  std::int64_t* words;
+  KOKKOS_INLINE_FUNCTION void operator()(Index row) const {
+    ExactSum<T> sum;
+    sum.add(static_cast<T const*>(rows.data) + rows.offset(row), rows.row_extent, rows.row_stride);
+    sum.store(words + row * ExactSum<T>::num_words);
+  }
+};
+
+template <class T>
+struct SumPlainly {
+  Rows rows;
+  double* sums;
+  KOKKOS_INLINE_FUNCTION void operator()(Index row) const {
+    T const* values = static_cast<T const*>(rows.data) + rows.offset(row);
+    double sum = 0;
+    for (Index i = 0; i < rows.row_extent; ++i) sum += double(values[i * rows.row_stride]);
+    sums[row] = sum;
+  }
+};
+
+/// Totals to values of the field's type, divided by `divisor`.
+template <class T>
+struct RoundTotals {
+  void const* totals;
+  T* values;
+  double divisor;
+  bool exact;
+  KOKKOS_INLINE_FUNCTION void operator()(Index row) const {
+    T sum;
+    if (exact)
+      sum = ExactSum<T>(static_cast<std::int64_t const*>(totals) + row * ExactSum<T>::num_words).rounded();
+    else
+      sum = T(static_cast<double const*>(totals)[row]);
+    values[row] = divisor == 1 ? sum : T(double(sum) / divisor);
+  }
+};
+
+/// Exact totals to double precision.
+template <class T>
+struct RoundToDouble {
+  std::int64_t const* words;
+  double* values;
+  KOKKOS_INLINE_FUNCTION void operator()(Index row) const {
+    values[row] = ExactSum<T>(words + row * ExactSum<T>::num_words).rounded_to_double();
+  }
+};
+
+/// Rows of one element each to dense values, divided by `divisor`.
+template <class T>
+struct DivideRows {
+  Rows rows;
+  T* values;
+  double divisor;
+  KOKKOS_INLINE_FUNCTION void operator()(Index row) const {
+    values[row] = T(double(static_cast<T const*>(rows.data)[rows.offset(row)]) / divisor);
+  }
+};
+
+/// Calls `action` with a null pointer of the type. @throws `RingType`
+template <class Action>
+void with_float(DType dtype, Action const& action) {
+  if (dtype == DType::f32) return action(static_cast<float*>(nullptr));
+  if (dtype == DType::f64) return action(static_cast<double*>(nullptr));
+  throw Error("RingType", "ring sums of " + to_string(dtype) + ": fields are f32 or f64");
+}
+
+}  // namespace graticule::detail
