@@ -119,6 +119,94 @@ case_info() {
     fails_with 2 "needs 4 ranks"
 }
 
+# has LINE...: stdout holds each of the texts, blanks counted once
+has() {
+    local text
+    for text in "$@"; do
+        tr -s ' ' <out | grep -qF -- "$text" || fail "stdout lacks '$text'"
+    done
+}
+
+case_info_grid() {
+    local grid="--grid 721x1440 --levels 73 --ranks 64 --ranks-per-node 4"
+    "$BIN/graticule-info" $grid --svg plan.svg --report report.json >out 2>err || fail "without a launch"
+    # 64 bands send 2 rows of 1442 cells of 292 bytes.
+    has 'grid 721x1440, 73 levels of f32: 303 MB' '64 ranks on 16 nodes' '8x8 2x2 90-91 180 1.010 8 (8.0)' \
+        '64x1 - 11-12 1440 1.065 2 (2.0) 842 kB' 'chosen 16x4 (blocks of 4x1)' 'with the ranks in row-major order' 'takes 2.0 % longer'
+    [ "$(tail -n +7 out | grep -cE '^  +[0-9]+x[0-9]+ ')" -eq 7 ] || fail "7 factorizations of 64"
+    grep -qF '"num_virtual_ranks": 64' report.json && grep -qF '"off_node_bytes"' report.json && grep -qF '"process_grid"' report.json || fail "report"
+    grep -qF '>721 x 1440 cells on 64 ranks: 16 x 4<' plan.svg && grep -qF 'latitude (degrees north)' plan.svg || fail "picture"
+    if command -v xmllint >/dev/null; then xmllint --noout plan.svg || fail "the picture is not XML"; fi
+    cp out alone
+
+    # The same under a launcher, printed once.
+    run 3 "$BIN/graticule-info" $grid --svg again.svg
+    succeeds
+    cmp out alone && cmp plan.svg again.svg || fail "3 ranks print something else"
+
+    run 1 "$BIN/graticule-info" --grid 241x480 --partition 4x1 --cuts area --boundary pole,periodic
+    succeeds
+    has 'chosen 4x1' 'latitude 81,40,40,80' 'the only process grid'
+    run 1 "$BIN/graticule-info" --grid 241x480 --cuts 61,60,60,60 --halo 2:1x3 --dtype f64
+    succeeds
+    has '4 ranks on 1 node' 'latitude 61,60,60,60' 'halo 2:1x3'
+    printf '# rows\n100,141\n240 240\n' >cuts.txt
+    run 1 "$BIN/graticule-info" --grid 241x480 --cuts file:cuts.txt
+    succeeds
+    has 'chosen 2x2' 'latitude 100,141' 'longitude 240,240'
+    run 1 "$BIN/graticule-info" --grid 24x40 --partition 8x1 --halo 5x1
+    succeeds
+    has 'warning: ranks with 3 cells of latitude under a halo of 5: up to 2 messages more'
+    run 1 "$BIN/graticule-info" --grid 3x40 --partition 5x1
+    succeeds
+    has 'warning: 2 of 5 ranks own nothing'
+    run 1 "$BIN/graticule-info" --grid 721x1440 --ranks 64 --partition 0x2
+    succeeds
+    has 'chosen 32x2'
+    # 65,536 ranks are planned by a few of them.
+    run 1 "$BIN/graticule-info" --grid 11536x23040 --ranks 65536 --ranks-per-node 64 --candidates 2 --svg many.svg
+    succeeds
+    has 'ranks at the edges and in the middle' '65536 ranks on 1024 nodes'
+    [ "$(stat -c %s many.svg)" -lt 1000000 ] || fail "a picture of $(stat -c %s many.svg) bytes"
+}
+
+# wrong TEXT OPTION...: exit 2 with one message that holds TEXT
+wrong() {
+    local text=$1
+    shift
+    run 1 "$BIN/graticule-info" "$@"
+    fails_with 2 "$text"
+}
+
+case_info_grid_errors() {
+    wrong "FILE or --grid is required"
+    wrong "exclude each other" x.nc --grid 7x8
+    wrong "--grid needs --ranks" --grid 7x8
+    wrong "--grid 7 is not LATITUDExLONGITUDE" --grid 7 --ranks 2
+    wrong "--grid 0x8 is not" --grid 0x8 --ranks 2
+    wrong "neither auto nor" --grid 7x8 --ranks 2 --partition 2
+    wrong "needs 4 ranks, --ranks names 3" --grid 7x8 --ranks 3 --partition 2x2
+    wrong "97 ranks cannot be arranged over 10 x 20 cells" --grid 10x20 --ranks 97
+    wrong "64 ranks cannot be arranged over 721 x 1440 cells" --grid 721x1440 --ranks 64 --min-extents 200x200
+    wrong "sums to 240 rows, the grid has 241" --grid 241x480 --cuts 60,60,60,60
+    wrong "--cuts names 2 bands, --partition 4x1 has 4" --grid 241x480 --cuts 121,120 --partition 4x1
+    wrong "'one' is not a number of rows" --grid 241x480 --cuts 121,one --ranks 2
+    wrong "--halo 1 is not" --grid 7x8 --ranks 2 --halo 1
+    wrong "--boundary pole,ring is not" --grid 7x8 --ranks 2 --boundary pole,ring
+    wrong "7 longitudes" --grid 8x7 --ranks 2
+    wrong "longitude axis" --grid 8x8 --ranks 2 --boundary pole,zero
+    wrong "--dtype" --grid 8x8 --ranks 2 --dtype f16
+    wrong "--svg needs --grid" x.nc --svg x.svg
+    run 3 "$BIN/graticule-info" --grid 241x480 --cuts file:nowhere.txt
+    fails_with 3 "nowhere.txt cannot be read"
+    printf '100,141\n240,2x0\n' >cuts.txt
+    run 3 "$BIN/graticule-info" --grid 241x480 --cuts file:cuts.txt
+    fails_with 3 "cuts.txt, line 2: '2x0' is not a number of cells"
+    run 2 "$BIN/graticule-info" --grid 7x8 --ranks 2 --svg no/such/folder.svg
+    fails_with 1 "no/such/folder.svg cannot be written"
+    [ -z "$(find . -type f ! -name out ! -name err ! -name cuts.txt)" ] || fail "something was left behind"
+}
+
 case_make_fields() {
     local options="--nlat 19 --nlon 36 --levels 2 --samples 3 --seed 5 --stream-function" ranks
     run 1 "$BIN/graticule-make-fields" one.nc $options --report report.json --progress lines

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "file_listing.hpp"
+
+#include <graticule/field_io/file.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <algorithm>
+#include <iostream>
+
+namespace graticule::info {
+
+namespace {
+
+std::string value_text(Attribute const& attribute) {
+  if (attribute.type == ValueType::text) {
+    auto text = attribute.text();
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text.size() > 100 ? "\"" + text.substr(0, 97) + "...\"" : "\"" + text + "\"";
+  }
+  std::string text;
+  auto const numbers = attribute.numbers();
+  for (std::size_t i = 0; i < std::min<std::size_t>(numbers.size(), 8); ++i)
+    text += (i > 0 ? ", " : "") + to_text(numbers[i]);
+  return text + (numbers.size() > 8 ? ", ..." : "");
+}
+
+std::string list_text(Indices const& values) {
+  std::string text;
+  for (int axis = 0; axis < values.size(); ++axis) text += (axis > 0 ? " x " : "") + std::to_string(values[axis]);
+  return text;
+}
+
+void print_variable(Variable const& variable) {
+  std::cout << "  " << to_string(variable) << "  " << to_string(variable.type)
+            << (variable.is_big_endian ? " big-endian" : "");
+  if (variable.chunk.size() > 0) std::cout << ", chunks " << list_text(variable.chunk);
+  for (auto const& filter : variable.filters) {
+    std::cout << ", " << filter.name;
+    if (filter.name == "deflate" && !filter.parameters.empty()) std::cout << " " << filter.parameters.front();
+    if (!filter.available) std::cout << " (not available)";
+  }
+  std::cout << "\n";
+  if (!variable.refusal.empty()) std::cout << "      cannot be read: " << variable.refusal << "\n";
+  for (auto const* name :
+       {"standard_name", "long_name", "units", "scale_factor", "add_offset", "_FillValue", "missing_value"})
+    if (auto const* attribute = variable.attribute(name))
+      std::cout << "      " << name << " = " << value_text(*attribute) << "\n";
+}
+
+void print_contents(FileContents const& contents) {
+  std::cout << contents.path.string() << "\ndimensions\n";
+  for (auto const& dimension : contents.dimensions)
+    std::cout << "  " << dimension.name << " = " << dimension.extent << (dimension.is_unlimited ? " (unlimited)" : "")
+              << "\n";
+  std::cout << "variables\n";
+  for (auto const& variable : contents.variables) print_variable(variable);
+  if (!contents.attributes.empty()) std::cout << "attributes\n";
+  for (auto const& attribute : contents.attributes)
+    std::cout << "  " << attribute.name << " = " << value_text(attribute) << "\n";
+}
+
+/// The first variable with a latitude and a longitude axis.
+struct Field {
+  Variable const* variable = nullptr;
+  HorizontalAxes axes;
+};
+
+Field first_field(FileContents const& contents) {
+  for (auto const& variable : contents.variables) {
+    if (variable.ndim() < 2 || !variable.refusal.empty()) continue;
+    try {
+      return {&variable, horizontal_axes(contents, variable)};
+    } catch (Error const&) {
+      continue;
+    }
+  }
+  return {};
+}
+
+Cuts row_cuts(FieldFile const& file, std::string const& latitude, CutChoice const& choice, int num_parts,
+              Index num_rows) {
+  if (choice.given[0]) return *choice.given[0];
+  if (!choice.by_area) return balanced_cuts(num_rows, num_parts);
+  if (file.contents().coordinate(latitude) == nullptr)
+    throw Error(Fault::input, "NoCoordinate", "cuts by area need the values of " + latitude + ", which the file lacks");
+  try {
+    return weighted_cuts(area_weights(file.coordinate(latitude)), num_parts);
+  } catch (Error const& error) {
+    throw Error(Fault::input, error.rule(), latitude + ": " + error.given());
+  }
+}
+
+/// Ranks along latitude and longitude: what is given, else bands of latitude.
+ProcessGrid process_grid(Options const& options, CutChoice const& choice) {
+  auto const partition = parse_partition(options.partition);
+  int const num_ranks = total_ranks(partition, options.num_ranks, options.partition);
+  Index const columns = partition[1] != 0 ? partition[1] : (choice.given[1] ? choice.given[1]->num_parts() : 1);
+  Index rows = partition[0];
+  if (rows == 0) rows = num_ranks != 0 ? num_ranks / columns : (choice.given[0] ? choice.given[0]->num_parts() : 1);
+  for (auto const& [cuts, parts] : {std::pair{choice.given[0], rows}, std::pair{choice.given[1], columns}})
+    if (cuts && cuts->num_parts() != parts)
+      throw Error(
+          Fault::usage, "BadCuts",
+          "--cuts names " + std::to_string(cuts->num_parts()) + " parts, the partition has " + std::to_string(parts));
+  if (num_ranks != 0 && rows * columns != num_ranks)
+    throw Error(Fault::usage, "BadPartition",
+                std::to_string(num_ranks) + " ranks do not divide into " + std::to_string(columns) + " columns");
+  return ProcessGrid{rows, columns};
+}
+
+void print_cuts(Comm const& comm, FieldFile const& file, Options const& options, app::Report& report) {
+  auto const field = first_field(file.contents());
+  if (field.variable == nullptr) {
+    std::cout << "cuts\n  no variable has a latitude and a longitude axis\n";
+    return;
+  }
+  auto const& variable = *field.variable;
+  Indices const extents{variable.extents[field.axes.latitude], variable.extents[field.axes.longitude]};
+  auto const choice = parse_cut_choice(comm, options.cuts, extents);
+  auto const grid = process_grid(options, choice);
+  auto const& latitude = variable.dimensions[std::size_t(field.axes.latitude)];
+  auto const rows = row_cuts(file, latitude, choice, grid.extent(0), extents[0]);
+  auto const columns = choice.given[1] ? *choice.given[1] : balanced_cuts(extents[1], grid.extent(1));
+  Layout const layout(grid, {rows, columns});
+  report.set_partition(layout, {"latitude", "longitude"});
+
+  Index most = 0;
+  Index least = extents[0] * extents[1];
+  int num_empty = 0;
+  for (int rank = 0; rank < grid.num_ranks(); ++rank) {
+    Index const cells = layout.owned(rank).num_cells();
+    most = std::max(most, cells);
+    least = std::min(least, cells);
+    num_empty += cells == 0 ? 1 : 0;
+  }
+  double const mean = double(extents[0] * extents[1]) / grid.num_ranks();
+  std::cout << "cuts of " << to_string(variable) << "\n  partition " << grid.extent(0) << "x" << grid.extent(1) << ", "
+            << grid.num_ranks() << " ranks, " << options.cuts << "\n  latitude  " << to_text(rows) << "\n  longitude "
+            << to_text(columns) << "\n  cells per rank " << least << " to " << most << ", imbalance "
+            << to_text(mean > 0 ? double(most) / mean : 1) << "\n";
+  if (num_empty > 0) std::cout << "  " << num_empty << " ranks own nothing\n";
+}
+
+}  // namespace
+
+void list_file(app::Context& context, Options const& options) {
+  // A wrong option is told before a wrong file.
+  static_cast<void>(total_ranks(parse_partition(options.partition), options.num_ranks, options.partition));
+  FieldFile const file(context.comm, options.file);
+  print_contents(file.contents());
+  print_cuts(context.comm, file, options, context.report);
+}
+
+}  // namespace graticule::info
