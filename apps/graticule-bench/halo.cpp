@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/plan.hpp>
+#include <graticule/repartition/node_memory.hpp>
 
+#include "by_hand.hpp"
 #include "options.hpp"
 #include "timing.hpp"
 
-#include <cstring>
+#include <array>
+#include <cstdio>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,137 +16,259 @@ namespace graticule::bench {
 
 namespace {
 
-/// What an author writes by hand for rows in a ring of bands: persistent requests, packing by memcpy.
-class HandWritten {
+/// A field with halo of one rank, in ordinary or node-shared memory, whose owned cells hold numbers.
+class Field {
  public:
-  HandWritten(Comm const& comm, float* field, Index channels, Index rows, Index columns, Index width)
-      : comm_(comm),
-        field_(field),
-        channels_(channels),
-        rows_(rows),
-        width_(width),
-        row_bytes_(std::size_t(columns) * sizeof(float)) {
-    auto const bytes = std::size_t(channels * width) * row_bytes_;
-    for (auto* buffer : {&to_north_, &to_south_, &from_north_, &from_south_}) buffer->resize(bytes);
-    int const north = (comm.rank() + comm.num_ranks() - 1) % comm.num_ranks();
-    int const south = (comm.rank() + 1) % comm.num_ranks();
-    auto const handle = comm.handle();
-    check_mpi(MPI_Recv_init(from_north_.data(), int(bytes), MPI_BYTE, north, 30001, handle, &requests_[0]),
-              "MPI_Recv_init");
-    check_mpi(MPI_Recv_init(from_south_.data(), int(bytes), MPI_BYTE, south, 30002, handle, &requests_[1]),
-              "MPI_Recv_init");
-    check_mpi(MPI_Send_init(to_south_.data(), int(bytes), MPI_BYTE, south, 30001, handle, &requests_[2]),
-              "MPI_Send_init");
-    check_mpi(MPI_Send_init(to_north_.data(), int(bytes), MPI_BYTE, north, 30002, handle, &requests_[3]),
-              "MPI_Send_init");
+  Field(HaloPlan const& plan, Index channels, bool shared)
+      : owned_(plan.owned()), box_(plan.local()), channels_(channels) {
+    auto const count = std::size_t(channels * box_.num_cells());
+    if (shared)
+      memory_ = NodeMemory(count * sizeof(float));
+    else
+      private_.resize(count);
+    data_ = shared ? memory_.data<float>() : private_.data();
+    reset();
   }
-  HandWritten(HandWritten const&) = delete;
-  HandWritten& operator=(HandWritten const&) = delete;
-  ~HandWritten() {
-    for (auto& request : requests_) MPI_Request_free(&request);
+  Field(Field const&) = delete;
+  Field& operator=(Field const&) = delete;
+
+  /// Numbers in owned cells, zeros in the halo.
+  void reset() {
+    std::fill_n(data_, channels_ * box_.num_cells(), 0.0F);
+    for (Index c = 0; c < channels_; ++c)
+      for (Index i = owned_.lo(0); i < owned_.hi(0); ++i)
+        for (Index j = owned_.lo(1); j < owned_.hi(1); ++j) at(c, i, j) = float((c * 131 + i * 17 + j) % 8191);
   }
 
-  void exchange() {
-    check_mpi(MPI_Startall(2, requests_), "MPI_Startall");
-    pack(to_south_, rows_);
-    pack(to_north_, width_);
-    check_mpi(MPI_Startall(2, requests_ + 2), "MPI_Startall");
-    check_mpi(MPI_Waitall(4, requests_, MPI_STATUSES_IGNORE), "MPI_Waitall");
-    unpack(from_north_, 0);
-    unpack(from_south_, rows_ + width_);
-  }
-  /// The same messages without packing.
-  void messages_only() {
-    check_mpi(MPI_Startall(4, requests_), "MPI_Startall");
-    check_mpi(MPI_Waitall(4, requests_, MPI_STATUSES_IGNORE), "MPI_Waitall");
-  }
-  /// The same packing without messages.
-  void packing_only() {
-    pack(to_south_, rows_);
-    pack(to_north_, width_);
-    unpack(from_north_, 0);
-    unpack(from_south_, rows_ + width_);
-  }
-  /// The same bytes, copied once.
-  void copy_only() {
-    std::memcpy(from_north_.data(), to_south_.data(), from_north_.size());
-    std::memcpy(from_south_.data(), to_north_.data(), from_south_.size());
+  [[nodiscard]] float* data() const { return data_; }
+  [[nodiscard]] FieldView view() const { return field_view(data_, {channels_, box_.extent(0), box_.extent(1)}, 2); }
+  [[nodiscard]] bool equals(Field const& other) const {
+    return std::equal(data_, data_ + channels_ * box_.num_cells(), other.data_);
   }
 
  private:
-  [[nodiscard]] std::byte* row(Index channel, Index row) const {
-    return reinterpret_cast<std::byte*>(field_) + std::size_t(channel * (rows_ + 2 * width_) + row) * row_bytes_;
-  }
-  void pack(std::vector<std::byte>& buffer, Index first_row) const {
-    auto const bytes = std::size_t(width_) * row_bytes_;
-    for (Index c = 0; c < channels_; ++c) std::memcpy(buffer.data() + std::size_t(c) * bytes, row(c, first_row), bytes);
-  }
-  void unpack(std::vector<std::byte> const& buffer, Index first_row) const {
-    auto const bytes = std::size_t(width_) * row_bytes_;
-    for (Index c = 0; c < channels_; ++c) std::memcpy(row(c, first_row), buffer.data() + std::size_t(c) * bytes, bytes);
+  float& at(Index c, Index i, Index j) {
+    return data_[(c * box_.extent(0) + i - box_.lo(0)) * box_.extent(1) + j - box_.lo(1)];
   }
 
-  Comm comm_;
-  float* field_;
+  Box owned_;
+  Box box_;
   Index channels_;
-  Index rows_;
-  Index width_;
-  std::size_t row_bytes_;
-  std::vector<std::byte> to_north_, to_south_, from_north_, from_south_;
-  MPI_Request requests_[4]{};
+  NodeMemory memory_;
+  std::vector<float> private_;
+  float* data_ = nullptr;
 };
 
-void fill_owned(std::vector<float>& field, HaloPlan const& plan, Index channels) {
-  auto const extents = plan.local().extents();
-  for (Index c = 0; c < channels; ++c)
-    for (Index i = 0; i < extents[0]; ++i)
-      for (Index j = 0; j < extents[1]; ++j)
-        field[std::size_t((c * extents[0] + i) * extents[1] + j)] =
-            float((c * 131 + (plan.local().lo(0) + i) * 17 + j) % 8191);
+std::string size_of_grid(Options const& options, Index channels) {
+  return std::to_string(channels) + " x " + std::to_string(options.num_rows) + " x " +
+         std::to_string(options.num_columns) + " f32";
+}
+
+std::string ranks_of(Comm const& comm) { return std::to_string(comm.num_ranks()) + " ranks"; }
+
+void require(Comm const& comm, bool equal, char const* what) {
+  run_agreed(comm, [&] {
+    if (!equal) throw Error(Fault::check, "BenchMismatch", std::string(what) + " differ");
+  });
+}
+
+HaloPlan with(HaloPlan plan, Transport transport) {
+  plan.set_transport(transport);
+  return plan;
+}
+
+/// Rows of a ring of bands: every way of doing the same exchange.
+void compare_rows(app::Context& context, Options const& options, Index channels) {
+  auto const& comm = context.comm;
+  Layout const layout(bands(comm), {options.num_rows, options.num_columns});
+  std::vector<Width> const widths{{options.width, options.width}, {0, 0}};
+  auto const ring = Boundary::uniform(2, Edge::periodic);
+  auto const messages = with(HaloPlan(comm, layout, widths, ring), Transport::point_to_point);
+  HaloPlan const shared(comm, layout, widths, ring);
+  Field field(messages, channels, false);
+  Field const in_place(shared, channels, true);
+  // All on the same field, because how fast rows are copied depends on where they lie; each with buffers of its own, so
+  // that none finds warm what another has used.
+  RowShape const shape{channels, messages.owned().extent(0), options.num_columns, options.width};
+  RowsByHand hand(comm, field.data(), shape);
+  RowsByHand contiguous(comm, field.data(), shape);
+  RowsByHand table(comm, field.data(), shape);
+  RowsByHand packing(comm, field.data(), shape);
+
+  shared.exchange(in_place.view());
+  for (auto const& exchange : std::vector<std::function<void()>>{
+           [&] { hand.exchange(); }, [&] { table.exchange_by_index_table(); }, [&] { messages.exchange(field.view()); },
+           [&] { shared.exchange(field.view()); }}) {
+    field.reset();
+    exchange();
+    require(comm, field.equals(in_place), "the ways of exchanging the same rows");
+  }
+
+  show(
+      context,
+      "rows of width " + std::to_string(options.width) + ", " + size_of_grid(options, channels) + ", " + ranks_of(comm),
+      interleave(context,
+                 {{"contiguous persistent messages, no packing", [&] { contiguous.messages_only(); }},
+                  {"hand-written persistent, memcpy packing", [&] { hand.exchange(); }},
+                  {"HaloPlan, point-to-point", [&] { messages.exchange(field.view()); }},
+                  {"HaloPlan, node-shared", [&] { shared.exchange(field.view()); }},
+                  {"HaloPlan, node-shared, field in NodeMemory", [&] { shared.exchange(in_place.view()); }},
+                  {"adjoint, point-to-point", [&] { messages.exchange_adjoint(field.view()); }},
+                  {"adjoint, node-shared", [&] { shared.exchange_adjoint(field.view()); }},
+                  {"adjoint, node-shared, field in NodeMemory", [&] { shared.exchange_adjoint(in_place.view()); }},
+                  {"packing through index tables, messages", [&] { table.exchange_by_index_table(); }},
+                  {"memcpy of the same bytes, no messages", [&] { packing.copy_only(); }},
+                  {"packing and unpacking by memcpy, no messages", [&] { packing.packing_only(); }}},
+                 options.timing));
+  context.report.data()["workspaces"] = shared.num_workspaces();
+}
+
+/// Columns of an uncut ring of longitudes: what packing costs against the same strided copy in plain loops.
+void compare_columns(app::Context& context, Options const& options, Index channels) {
+  auto const& comm = context.comm;
+  Layout const layout(bands(comm), {options.num_rows, options.num_columns});
+  std::vector<Width> const widths{{0, 0}, {options.width, options.width}};
+  HaloPlan const plan(comm, layout, widths, Boundary::uniform(2, Edge::periodic));
+  Field const field(plan, channels, false);
+  ColumnsByHand const hand(field.data(), channels * plan.owned().extent(0), options.num_columns, options.width);
+  {
+    Field const expected(plan, channels, false);
+    ColumnsByHand(expected.data(), channels * plan.owned().extent(0), options.num_columns, options.width).copy();
+    plan.exchange(field.view());
+    require(comm, field.equals(expected), "the plan's columns and the plain loops");
+  }
+
+  show(context,
+       "columns of width " + std::to_string(options.width) + ", " + size_of_grid(options, channels) + ", " +
+           ranks_of(comm) + ", uncut",
+       interleave(context,
+                  {{"strided copy in plain loops, side by side", [&] { hand.copy(); }},
+                   {"HaloPlan, columns", [&] { plan.exchange(field.view()); }},
+                   {"HaloPlan, adjoint of the columns", [&] { plan.exchange_adjoint(field.view()); }}},
+                  options.timing));
+}
+
+/// Columns cut between the ranks: packed and sent.
+void compare_cut_columns(app::Context& context, Options const& options, Index channels) {
+  auto const& comm = context.comm;
+  Layout const layout(ProcessGrid{1, comm.num_ranks()}, {options.num_rows, options.num_columns});
+  std::vector<Width> const widths{{0, 0}, {options.width, options.width}};
+  auto const ring = Boundary::uniform(2, Edge::periodic);
+  auto const messages = with(HaloPlan(comm, layout, widths, ring), Transport::point_to_point);
+  HaloPlan const shared(comm, layout, widths, ring);
+  Field const field(messages, channels, false);
+  Field const in_place(shared, channels, true);
+  ColumnsByHand hand(field.data(), channels * messages.owned().extent(0), messages.owned().extent(1), options.width);
+  show(context,
+       "columns of width " + std::to_string(options.width) + ", " + size_of_grid(options, channels) + ", " +
+           ranks_of(comm) + ", cut between them",
+       interleave(context,
+                  {{"gather and scatter in plain loops, no messages", [&] { hand.gather_and_scatter(); }},
+                   {"HaloPlan, point-to-point", [&] { messages.exchange(field.view()); }},
+                   {"HaloPlan, node-shared", [&] { shared.exchange(field.view()); }},
+                   {"HaloPlan, node-shared, field in NodeMemory", [&] { shared.exchange(in_place.view()); }}},
+                  options.timing));
+}
+
+/// Ten small fields: one call against ten.
+void compare_number_of_calls(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  constexpr int num_fields = 10;
+  Layout const layout(bands(comm), {90, 180});
+  std::vector<Width> const widths{{1, 1}, {1, 1}};
+  auto const sphere = Boundary::sphere(Edge::pole_face);
+  auto const messages = with(HaloPlan(comm, layout, widths, sphere), Transport::point_to_point);
+  HaloPlan const shared(comm, layout, widths, sphere);
+  std::vector<std::unique_ptr<Field>> fields;
+  std::vector<HaloField> views;
+  for (int f = 0; f < num_fields; ++f) {
+    fields.push_back(std::make_unique<Field>(shared, 1, false));
+    views.push_back({fields.back()->view()});
+  }
+  auto const one_call = [&](HaloPlan const& plan) { return [&] { plan.exchange(views); }; };
+  auto const ten_calls = [&](HaloPlan const& plan) {
+    return [&] {
+      for (auto const& view : views) plan.exchange(std::span(&view, 1));
+    };
+  };
+  show(context, "ten fields of 90 x 180 f32, width 1, poles and periodic longitude, " + ranks_of(comm),
+       interleave(context,
+                  {{"ten calls, point-to-point", ten_calls(messages)},
+                   {"one call, point-to-point", one_call(messages)},
+                   {"ten calls, node-shared", ten_calls(shared)},
+                   {"one call, node-shared", one_call(shared)}},
+                  options.timing));
+}
+
+/// What is left of the waiting for messages when the interior is computed meanwhile.
+void compare_overlap(app::Context& context, Options const& options, Index channels) {
+  auto const& comm = context.comm;
+  Layout const layout(bands(comm), {options.num_rows, options.num_columns});
+  std::vector<Width> const widths{{options.width, options.width}, {0, 0}};
+  auto const ring = Boundary::uniform(2, Edge::periodic);
+  HaloPlan const plan(comm, layout, widths, ring);
+  Field const field(plan, channels, false);
+  // Enough work to hide a message, yet so little that ranks do not drift apart by more than that.
+  Index const num_computed = std::max<Index>(1, channels / 16);
+  std::vector<float> result(std::size_t(num_computed * plan.local().num_cells()));
+  Index const row = options.num_columns;
+  auto const compute = [&] {
+    Index const cells = num_computed * plan.local().num_cells();
+    for (Index i = row; i < cells - row; ++i)
+      result[std::size_t(i)] = 0.25F * (field.data()[i - row] + field.data()[i + row] + 2 * field.data()[i]);
+  };
+  auto const samples = interleave(context,
+                                  {{"exchange alone", [&] { plan.exchange(field.view()); }},
+                                   {"interior alone", compute},
+                                   {"exchange, then interior",
+                                    [&] {
+                                      plan.exchange(field.view());
+                                      compute();
+                                    }},
+                                   {"start, interior, wait",
+                                    [&] {
+                                      auto pending = plan.start(field.view());
+                                      compute();
+                                      pending.wait();
+                                    }}},
+                                  options.timing);
+  auto const waited = [&](auto const& step) {
+    auto const before = plan.stats().wait_seconds;
+    for (int i = 0; i < options.timing.num_repetitions; ++i) {
+      comm.barrier();
+      step();
+    }
+    std::array<double, 1> seconds{(plan.stats().wait_seconds - before) / options.timing.num_repetitions};
+    comm.max(seconds);
+    return seconds[0];
+  };
+  auto const title = "overlap, rows of width " + std::to_string(options.width) + ", " +
+                     size_of_grid(options, channels) + ", " + ranks_of(comm);
+  show(context, title, samples);
+  double const alone = waited([&] { plan.exchange(field.view()); });
+  double const hidden = waited([&] {
+    auto pending = plan.start(field.view());
+    compute();
+    pending.wait();
+  });
+  auto& data = context.report.data()["results"][title];
+  data["waiting_for_messages_seconds"] = {{"exchange alone", alone}, {"start, interior, wait", hidden}};
+  if (comm.rank() == 0)
+    std::printf("  waiting for messages: %.1f us alone, %.1f us with the interior between, %.1f %% of the exchange\n",
+                1e6 * alone, 1e6 * hidden, 100 * hidden / samples[0].median());
 }
 
 }  // namespace
 
 void run_halo(app::Context& context, Options const& options) {
-  auto const& comm = context.comm;
   Index const channels = options.num_channels ? options.num_channels : 64;
-  Layout const layout(bands(comm), {options.num_rows, options.num_columns});
-  std::vector<Width> const rows_only{{options.width, options.width}, {0, 0}};
-  std::vector<Width> const all_sides{{options.width, options.width}, {options.width, options.width}};
-  HaloPlan const ring(comm, layout, rows_only, Boundary::uniform(2, Edge::periodic));
-  HaloPlan const sphere(comm, layout, all_sides, Boundary::sphere(Edge::pole_face));
-  std::vector<float> field(std::size_t(channels * ring.local().num_cells()));
-  std::vector<float> sphere_field(std::size_t(channels * sphere.local().num_cells()));
-  fill_owned(field, ring, channels);
-  fill_owned(sphere_field, sphere, channels);
-  auto const extents = ring.local().extents();
-  auto const sphere_extents = sphere.local().extents();
-  auto const view = field_view(field.data(), {channels, extents[0], extents[1]}, 2);
-  auto const sphere_view = field_view(sphere_field.data(), {channels, sphere_extents[0], sphere_extents[1]}, 2);
-  HandWritten hand(comm, field.data(), channels, ring.owned().extent(0), options.num_columns, options.width);
-
-  hand.exchange();
-  auto const by_hand = field;
-  ring.exchange(view);
-  run_agreed(comm, [&] {
-    if (field != by_hand) throw Error(Fault::check, "BenchMismatch", "the plan and the hand-written exchange differ");
-  });
-
-  std::string const title = "halo of width " + std::to_string(options.width) + ", " + std::to_string(channels) + " x " +
-                            std::to_string(options.num_rows) + " x " + std::to_string(options.num_columns) + " f32, " +
-                            std::to_string(comm.num_ranks()) + " ranks";
-  context.report.set_partition(layout, {"latitude", "longitude"});
-  show(context, title,
-       interleave(context,
-                  {{"hand-written persistent exchange", [&] { hand.exchange(); }},
-                   {"HaloPlan, the same rows", [&] { ring.exchange(view); }},
-                   {"memcpy of the same bytes", [&] { hand.copy_only(); }},
-                   {"packing by memcpy, no messages", [&] { hand.packing_only(); }},
-                   {"contiguous messages, no packing", [&] { hand.messages_only(); }},
-                   {"HaloPlan, poles and both axes", [&] { sphere.exchange(sphere_view); }},
-                   {"HaloPlan, adjoint of the rows", [&] { ring.exchange_adjoint(view); }}},
-                  options.num_repetitions, 5));
-  context.report.data()["workspaces"] = ring.num_workspaces();
+  context.report.set_partition(Layout(bands(context.comm), {options.num_rows, options.num_columns}),
+                               {"latitude", "longitude"});
+  compare_rows(context, options, channels);
+  compare_columns(context, options, channels);
+  compare_cut_columns(context, options, channels);
+  compare_number_of_calls(context, options);
+  compare_overlap(context, options, channels);
 }
 
 }  // namespace graticule::bench

@@ -44,7 +44,7 @@ void run_layer(app::Context& context, Options const& options) {
                    {"Conv2d, poles and periodic longitude", step(sharded)},
                    {"Conv2d, zero padding", step(zero_padded)},
                    {"HaloExchange, then unpadded convolution", concatenated}},
-                  options.num_repetitions, 5));
+                  options.timing));
 }
 
 }  // namespace graticule::bench

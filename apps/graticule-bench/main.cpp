@@ -16,8 +16,11 @@ int main(int argc, char** argv) {
     app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo, 8 for layer")
         ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--width", options.width, "Halo rows on each side (halo)")->check(CLI::Range(Index(1), Index(64)));
-    app.add_option("--repetitions", options.num_repetitions, "Timed repetitions of each candidate")
+    app.add_option("--repetitions", options.timing.num_repetitions, "Timed repetitions of each candidate")
         ->check(CLI::Range(20, 100000));
+    app.add_option("--caches", options.timing.caches,
+                   "cold: other data in the caches before each call; warm: the same call just before")
+        ->check(CLI::IsMember({"cold", "warm"}));
   };
   auto const run = [&](app::Context& context) -> int {
     if (options.kind == "halo") bench::run_halo(context, options);

@@ -4,6 +4,8 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/partition/process_grid.hpp>
 
+#include "timing.hpp"
+
 #include <string>
 
 namespace graticule::bench {
@@ -14,7 +16,7 @@ struct Options {
   Index num_columns = 1440;
   Index num_channels = 0;  ///< 0: 64 for halo, 8 for layer
   Index width = 1;
-  int num_repetitions = 40;
+  Timing timing;
 };
 
 /// Bands of latitude.

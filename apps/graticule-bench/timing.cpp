@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 
 namespace graticule::bench {
 
@@ -18,13 +19,30 @@ double Samples::median() const {
   return sorted.size() % 2 ? sorted[half] : 0.5 * (sorted[half - 1] + sorted[half]);
 }
 
-std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates, int num_repetitions,
-                                int num_warm_ups) {
+namespace {
+
+/// More than the caches that a core has to itself.
+constexpr std::size_t cache_bytes = std::size_t(16) << 20U;
+
+void empty_caches() {
+  static std::vector<char> memory(cache_bytes);
+  std::memset(memory.data(), memory[0] + 1, memory.size());
+}
+
+}  // namespace
+
+std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates, Timing const& timing) {
+  int const num_warm_ups = 5;
+  int const num_repetitions = timing.num_repetitions;
   std::vector<Samples> samples;
   for (auto const& candidate : candidates) samples.push_back({candidate.name, {}});
   auto progress = context.progress("bench", num_repetitions);
   for (int repetition = -num_warm_ups; repetition < num_repetitions; ++repetition) {
     for (std::size_t c = 0; c < candidates.size(); ++c) {
+      if (timing.caches == "cold")
+        empty_caches();
+      else
+        candidates[c].run();
       context.comm.barrier();
       auto const begin = MPI_Wtime();
       candidates[c].run();

@@ -24,10 +24,17 @@ struct Samples {
   [[nodiscard]] double maximum() const;
 };
 
-/// Runs the candidates in turn, `num_repetitions` times after `num_warm_ups`, each from a common start of all ranks.
-/// Collective.
+struct Timing {
+  int num_repetitions = 40;
+  /// `cold`: each call starts with other things in the caches, as after a step of a model; `warm`: the same call has
+  /// just been made.
+  std::string caches = "cold";
+};
+
+/// Runs the candidates in turn, `num_repetitions` times after five that do not count, each from a common start of all
+/// ranks. Collective.
 [[nodiscard]] std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates,
-                                              int num_repetitions, int num_warm_ups);
+                                              Timing const& timing);
 
 /// Prints the table of ratios to the median of the first candidate, and stores every sample in the report. Rank 0.
 void show(app::Context& context, std::string const& title, std::vector<Samples> const& samples);

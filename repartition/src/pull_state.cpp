@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <map>
 #include <numeric>
-#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -65,61 +64,19 @@ std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
   return hash.add(comm.num_ranks()).value();
 }
 
+/// True when no two boxes of the same label share a cell. Long lists count as if they did, to bound the cost.
+bool all_disjoint(std::vector<std::pair<int, Box>> const& boxes) {
+  constexpr std::size_t long_list = 512;
+  if (boxes.size() > long_list) return false;
+  for (std::size_t i = 0; i < boxes.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (boxes[i].first == boxes[j].first && !intersection(boxes[i].second, boxes[j].second).empty()) return false;
+  return true;
+}
+
 PullTable checked_table(Comm const& comm, PullDescription const& d) {
   run_agreed(comm, [&] { check_description(comm, d); });
   return make_pull_table(comm, d);
-}
-
-/// Strides of the batch axes of `view`, in order of memory axes.
-void add_batch(FieldView const& view, Indices& strides) {
-  for (int m = 0; m < view.ndim(); ++m)
-    if (std::find(view.grid_axes.begin(), view.grid_axes.end(), Index(m)) == view.grid_axes.end())
-      strides.push_back(view.strides[m]);
-}
-
-Index grid_stride(FieldView const& view, int axis) { return view.strides[int(view.grid_axes[axis])]; }
-
-void* element(void* first, DType dtype, Index offset) {
-  return static_cast<std::byte*>(first) + offset * size_of(dtype);
-}
-
-/// Start and strides of the cells of `box` in a view that covers `cover`.
-struct Cells {
-  void* first;
-  Indices strides;
-};
-
-Cells target_cells(FieldView const& view, DType dtype, Indices const& cover_lo, Box const& box) {
-  Cells cells{nullptr, {}};
-  add_batch(view, cells.strides);
-  Index offset = 0;
-  for (int a = 0; a < box.ndim(); ++a) {
-    offset += (box.lo(a) - cover_lo[a]) * grid_stride(view, a);
-    cells.strides.push_back(grid_stride(view, a));
-  }
-  cells.first = element(view.data, dtype, offset);
-  return cells;
-}
-
-/// The images of the cells of `transfer.to`, axis by axis of the target.
-Cells source_cells(FieldView const& view, DType dtype, Indices const& cover_lo, Transfer const& transfer) {
-  Cells cells{nullptr, {}};
-  add_batch(view, cells.strides);
-  Index offset = 0;
-  for (int a = 0; a < transfer.to.ndim(); ++a) {
-    auto const& map = transfer.maps[std::size_t(a)];
-    Index const first = map.slope * transfer.to.lo(a) + map.offset;
-    offset += (first - cover_lo[map.source_axis]) * grid_stride(view, map.source_axis);
-    cells.strides.push_back(map.slope * grid_stride(view, map.source_axis));
-  }
-  cells.first = element(view.data, dtype, offset);
-  return cells;
-}
-
-Indices extents_of(FieldView const& view, Box const& box) {
-  Indices extents = view.batch_extents();
-  for (int a = 0; a < box.ndim(); ++a) extents.push_back(box.extent(a));
-  return extents;
 }
 
 /// What a call does with the memory of a view.
@@ -182,6 +139,14 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
            std::tie(b.transfer->kind, b.transfer->target, b.transfer->to.lo(), b.peer, b.addition.transfer);
   });
   for (auto const& entry : keyed) additions_.push_back(entry.addition);
+  std::vector<std::pair<int, Box>> added;
+  for (auto const& entry : keyed) added.emplace_back(entry.transfer->kind, entry.transfer->from);
+  additions_are_independent_ = all_disjoint(added);
+  std::vector<std::pair<int, Box>> read;
+  for (std::size_t k = 0; k < kinds_.size(); ++k)
+    for (std::size_t t = 0; t < kinds_[k].targets.size(); ++t)
+      for (auto const& needed : kinds_[k].targets[t].needed) read.emplace_back(int(k * 1024 + t), needed);
+  clears_while_reading_ = after_adjoint_ == AfterAdjoint::zero && all_disjoint(read);
   if (!checks_cells()) return;
   verify_cells();
   if (links_->settle()) workspaces_.clear();
@@ -349,93 +314,10 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     workspace->tasks.reserve(fields.size() * table_.num_transfers());
   }
   workspace->busy = true;
-  workspace->sources.clear();
-  workspace->targets.clear();
-  workspace->parities.clear();
-  workspace->first_target.clear();
-  for (auto const& field : fields) {
-    workspace->sources.push_back(field.source);
-    workspace->first_target.push_back(workspace->targets.size());
-    workspace->targets.insert(workspace->targets.end(), field.targets.begin(), field.targets.end());
-    workspace->parities.push_back(field.parity);
-  }
+  workspace->set_fields(fields);
   workspace->fields_hash = hash_of(fields, direction);
   workspace->call = ++num_calls_;
   return *workspace;
-}
-
-namespace {
-
-/// Indices of the transfers with `peer` that field `f` takes part in.
-auto transfers_of(CallShape const& shape, PeerTransfers const& peer, int f) {
-  auto const kind = std::size_t(shape.kinds[std::size_t(f)]);
-  return std::views::iota(peer.first_of_kind[kind], peer.first_of_kind[kind + 1]);
-}
-
-bool negated(Transfer const& transfer, Parity parity) {
-  return transfer.negated != (transfer.odd_folds && parity == Parity::odd);
-}
-
-}  // namespace
-
-StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
-  bool const forward = w.shape.direction == Direction::forward;
-  auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
-  auto const cells = forward
-                         ? source_cells(view, view.dtype, source_box(transfer.kind).lo(), transfer)
-                         : target_cells(view, view.dtype, target_box(transfer.kind, transfer.target).lo(), transfer.to);
-  auto const extents = extents_of(view, transfer.to);
-  bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
-  return make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire, row_major_strides(extents),
-                      cells.first, cells.strides);
-}
-
-StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
-  bool const forward = w.shape.direction == Direction::forward;
-  auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
-  auto const cells = forward
-                         ? target_cells(view, view.dtype, target_box(transfer.kind, transfer.target).lo(), transfer.to)
-                         : source_cells(view, view.dtype, source_box(transfer.kind).lo(), transfer);
-  auto const extents = extents_of(view, transfer.to);
-  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
-  auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
-  return make_strided(op, view.dtype, extents, cells.first, cells.strides, wire, row_major_strides(extents));
-}
-
-StridedTask PullState::move_task(Workspace const& w, int f, Transfer const& transfer, Image const& source,
-                                 Image const& target) const {
-  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
-  bool const forward = w.shape.direction == Direction::forward;
-  auto const& own = forward ? target.view : source.view;
-  auto const source_side = source_cells(source.view, own.dtype, source.cover_lo, transfer);
-  auto const target_side = target_cells(target.view, own.dtype, target.cover_lo, transfer.to);
-  auto const extents = extents_of(own, transfer.to);
-  if (forward)
-    return make_strided(sign ? StridedOp::negate : StridedOp::copy, own.dtype, extents, target_side.first,
-                        target_side.strides, source_side.first, source_side.strides);
-  return make_strided(sign ? StridedOp::subtract : StridedOp::add, own.dtype, extents, source_side.first,
-                      source_side.strides, target_side.first, target_side.strides);
-}
-
-StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& transfer) const {
-  return move_task(w, f, transfer, source_image(w, f), target_image(w, f, transfer.target));
-}
-
-StridedTask PullState::arrival_task(Workspace const& w, int f, Message const& message, int t) const {
-  auto const& transfer = message.peer->transfers[std::size_t(t)];
-  if (!message.in_place)
-    return unpack_task(w, f, transfer, message.packed + MessageSet::offset(w.shape, message, f, t));
-  if (w.shape.direction == Direction::forward)
-    return move_task(w, f, transfer, message.images[std::size_t(f)], target_image(w, f, transfer.target));
-  auto const place = w.first_target[std::size_t(f)] + std::size_t(transfer.target);
-  return move_task(w, f, transfer, source_image(w, f), message.images[place]);
-}
-
-StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
-  auto const& view = target_view(w, f, filling.target);
-  auto const cells = target_cells(view, view.dtype, target_box(filling.kind, filling.target).lo(), filling.to);
-  return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
-                      {}, filling.value);
 }
 
 namespace {
@@ -479,57 +361,17 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
 
 namespace {
 
-/// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory.
-std::optional<NodeAddress> shared_address(FieldView const& view) {
-  Index lowest = 0;
-  Index highest = 0;
-  for (int m = 0; m < view.ndim(); ++m) {
-    if (view.extents[m] <= 0) return NodeAddress{};
-    (view.strides[m] < 0 ? lowest : highest) += (view.extents[m] - 1) * view.strides[m];
-  }
-  Index const bytes = size_of(view.dtype);
-  auto address = find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
-                                   std::size_t((highest - lowest + 1) * bytes));
-  if (address) address->offset += std::uint64_t(-lowest * bytes);
-  return address;
+void append(std::vector<StridedTask>& tasks, std::span<StridedTask const> more) {
+  tasks.insert(tasks.end(), more.begin(), more.end());
 }
 
 }  // namespace
-
-void PullState::find_images(Workspace& w) const {
-  w.images.clear();
-  w.addresses.clear();
-  auto const linked = [](Message const& message) { return message.link != nullptr; };
-  if (w.shape.space != MemorySpace::host ||
-      std::none_of(w.outgoing.messages.begin(), w.outgoing.messages.end(), linked))
-    return;
-  for (int f = 0; f < int(w.sources.size()); ++f) {
-    auto const& kind = kinds_[std::size_t(w.shape.kinds[std::size_t(f)])];
-    if (w.shape.direction == Direction::forward) {
-      w.images.push_back(source_image(w, f));
-      continue;
-    }
-    for (int t = 0; t < int(kind.targets.size()); ++t) w.images.push_back(target_image(w, f, t));
-  }
-  for (auto const& image : w.images) {
-    auto const address = shared_address(image.view);
-    if (!address) return w.addresses.clear();
-    w.addresses.push_back(*address);
-  }
-}
-
-void PullState::add_pack_tasks(Workspace& w, Message const& message) const {
-  for (int f = 0; f < int(w.sources.size()); ++f)
-    for (int const t : transfers_of(w.shape, *message.peer, f))
-      w.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
-                                  message.packed + MessageSet::offset(w.shape, message, f, t)));
-}
 
 void PullState::pack_and_send(Workspace& w) const {
   Region const region("graticule::pack");
   w.tasks.clear();
   if (w.shape.space == MemorySpace::device) {
-    for (auto const& message : w.outgoing.messages) add_pack_tasks(w, message);
+    for (auto& message : w.outgoing.messages) append(w.tasks, pack_tasks(w, message));
     run_strided(w.tasks, w.shape.space);
     for (auto& message : w.outgoing.messages) {
       w.open_place(message);
@@ -546,14 +388,13 @@ void PullState::pack_and_send(Workspace& w) const {
       w.send_in_place(message);
       continue;
     }
-    auto const first = w.tasks.size();
-    add_pack_tasks(w, message);
-    if (first < w.tasks.size() && is_thin_copy(w.tasks[first])) {
+    auto const tasks = pack_tasks(w, message);
+    if (!tasks.empty() && is_thin(tasks.front())) {
+      append(w.tasks, tasks);
       w.unsent.push_back(&message);
       continue;
     }
-    run_strided(std::span(w.tasks).subspan(first), w.shape.space);
-    w.tasks.resize(first);
+    run_strided(tasks, w.shape.space);
     w.send(message);
   }
   run_strided(w.tasks, w.shape.space);
@@ -570,9 +411,8 @@ void PullState::settle_in_place(Workspace& w) const {
     while (!message.link->is_consumed(message.number)) {
       patience.pause();
       if (MPI_Wtime() - begin < longest_wait || !message.link->take_back(message.number)) continue;
-      w.tasks.clear();
-      add_pack_tasks(w, message);
-      run_strided(w.tasks, w.shape.space);
+      message.kept.valid = false;
+      run_strided(pack_tasks(w, message), w.shape.space);
       w.send(message);
       break;
     }
@@ -581,15 +421,7 @@ void PullState::settle_in_place(Workspace& w) const {
 
 void PullState::move_local(Workspace& w) const {
   Region const region("graticule::local");
-  w.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f) {
-    int const kind = w.shape.kinds[std::size_t(f)];
-    for (auto const& transfer : table_.local)
-      if (transfer.kind == kind) w.tasks.push_back(local_task(w, f, transfer));
-    for (auto const& filling : table_.fillings)
-      if (filling.kind == kind) w.tasks.push_back(fill_task(w, f, filling));
-  }
-  run_strided(w.tasks, w.shape.space);
+  run_strided(local_tasks(w), w.shape.space);
 }
 
 void PullState::finish(Workspace& w) const {
@@ -634,6 +466,7 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
                                        to_string(w.sources[f].extents));
     w.sources[f] = sources[f];
   }
+  w.additions.valid = false;
 }
 
 void PullState::unpack_forward(Workspace& w) const {
@@ -642,12 +475,8 @@ void PullState::unpack_forward(Workspace& w) const {
     Stopwatch watch;
     auto const& arrived = w.wait_some();
     stats_.wait_seconds += watch.lap();
-    for (int const m : arrived) {
-      if (!w.failure.empty()) continue;
-      auto const& message = w.incoming.messages[std::size_t(m)];
-      for (int f = 0; f < int(w.sources.size()); ++f)
-        for (int const t : transfers_of(w.shape, *message.peer, f)) w.tasks.push_back(arrival_task(w, f, message, t));
-    }
+    for (int const m : arrived)
+      if (w.failure.empty()) append(w.tasks, unpack_tasks(w, w.incoming.messages[std::size_t(m)]));
     run_strided(w.tasks, w.shape.space);
     for (int const m : arrived) w.release(w.incoming.messages[std::size_t(m)]);
     stats_.unpack_seconds += watch.lap();
@@ -658,49 +487,11 @@ void PullState::add_adjoint(Workspace& w) const {
   Stopwatch watch;
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
-  w.tasks.clear();
-  for (int f = 0; w.failure.empty() && f < int(w.sources.size()); ++f) {
-    if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
-    for (auto const& addition : additions_) {
-      if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
-      if (addition.peer_index < 0)
-        w.tasks.push_back(local_task(w, f, table_.local[std::size_t(addition.transfer)]));
-      else
-        w.tasks.push_back(arrival_task(w, f, w.incoming.messages[std::size_t(addition.peer_index)], addition.transfer));
-    }
-  }
-  run_strided(w.tasks, w.shape.space);
+  if (w.failure.empty()) run_strided(addition_tasks(w), w.shape.space);
   for (auto& message : w.incoming.messages) w.release(message);
   stats_.unpack_seconds += watch.lap();
   settle_in_place(w);
-  if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) zero_targets(w);
-}
-
-void PullState::poison(Workspace& w) const {
-  w.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f) {
-    double const value = w.sources[std::size_t(f)].dtype >= DType::f16 ? std::nan("") : 85;
-    auto const fill = [&](Transfer const& t) {
-      if (t.kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {t.kind, t.target, value, t.to}));
-    };
-    for (auto const& peer : table_.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
-    std::for_each(table_.local.begin(), table_.local.end(), fill);
-  }
-  run_strided(w.tasks, w.shape.space);
-}
-
-void PullState::zero_targets(Workspace& w) const {
-  w.tasks.clear();
-  for (int f = 0; f < int(w.sources.size()); ++f) {
-    auto const zero = [&](int kind, int target, Box const& to) {
-      if (kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {kind, target, 0, to}));
-    };
-    for (auto const& peer : table_.receives)
-      for (auto const& transfer : peer.transfers) zero(transfer.kind, transfer.target, transfer.to);
-    for (auto const& transfer : table_.local) zero(transfer.kind, transfer.target, transfer.to);
-    for (auto const& filling : table_.fillings) zero(filling.kind, filling.target, filling.to);
-  }
-  run_strided(w.tasks, w.shape.space);
+  if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run_strided(zero_tasks(w), w.shape.space);
 }
 
 }  // namespace graticule::detail

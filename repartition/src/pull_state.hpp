@@ -80,7 +80,13 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] StridedTask fill_task(Workspace const& workspace, int field, Filling const& filling) const;
   /// Finds out whether peers can read the fields of a call in place.
   void find_images(Workspace& workspace) const;
-  void add_pack_tasks(Workspace& workspace, Message const& message) const;
+  [[nodiscard]] std::span<StridedTask const> pack_tasks(Workspace const& workspace, Message& message) const;
+  [[nodiscard]] std::span<StridedTask const> unpack_tasks(Workspace const& workspace, Message& message) const;
+  [[nodiscard]] std::span<StridedTask const> local_tasks(Workspace& workspace) const;
+  /// What an adjoint adds to the sources, once all messages are there.
+  [[nodiscard]] std::span<StridedTask const> addition_tasks(Workspace& workspace) const;
+  /// What an adjoint zeroes in the targets, apart from what is zeroed while it is read.
+  [[nodiscard]] std::span<StridedTask const> zero_tasks(Workspace& workspace) const;
   void pack_and_send(Workspace& workspace) const;
   /// Waits until the peers have read what they read in place, or packs it for those that take long.
   void settle_in_place(Workspace& workspace) const;
@@ -88,7 +94,6 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void move_local(Workspace& workspace) const;
   void unpack_forward(Workspace& workspace) const;
   void add_adjoint(Workspace& workspace) const;
-  void zero_targets(Workspace& workspace) const;
 
   Comm comm_;
   int tag_;
@@ -97,6 +102,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   std::uint64_t fingerprint_;
   PullTable table_;
   std::vector<Addition> additions_;
+  bool additions_are_independent_ = false;
+  bool clears_while_reading_ = false;
   Box global_;
   Box owned_;
   Transport transport_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -103,6 +104,23 @@ void run_row(T* to, T const* from, Index count, Index to_stride, Index from_stri
   }
 }
 
+/// As `run_row`, and zeroes what it has read.
+template <class T, StridedOp op>
+void run_clearing_row(T* to, T* from, Index count, std::pair<Index, Index> strides) {
+  auto const move = [](T& target, T& source) {
+    if constexpr (op == StridedOp::copy)
+      target = source;
+    else if constexpr (op != StridedOp::fill)
+      combine<op>(target, source);
+    source = T{};
+  };
+  if (strides == std::pair<Index, Index>(1, 1)) {
+    for (Index i = 0; i < count; ++i) move(to[i], from[i]);
+    return;
+  }
+  for (Index i = 0; i < count; ++i) move(to[i * strides.first], from[i * strides.second]);
+}
+
 /// Rows `[first, last)` of a task, where a row is its fastest axis.
 template <class T, StridedOp op>
 void run_rows(StridedTask const& task, Index first, Index last) {
@@ -120,8 +138,13 @@ void run_rows(StridedTask const& task, Index first, Index last) {
   }
   T const value = op == StridedOp::fill ? from_double<T>(task.value) : T{};
   for (Index row = first; row < last; ++row) {
-    run_row<T, op>(static_cast<T*>(task.to) + to, static_cast<T const*>(task.from) + from, task.extent[inner],
-                   task.to_stride[inner], task.from_stride[inner], value);
+    auto* const write = static_cast<T*>(task.to) + to;
+    auto const* const read = static_cast<T const*>(task.from) + from;
+    auto const strides = std::pair(task.to_stride[inner], task.from_stride[inner]);
+    if (task.clear_from)
+      run_clearing_row<T, op>(write, const_cast<T*>(read), task.extent[inner], strides);
+    else
+      run_row<T, op>(write, read, task.extent[inner], strides.first, strides.second, value);
     for (int a = task.ndim - 2; a >= 0; --a) {
       auto const k = std::size_t(a);
       to += task.to_stride[k];
@@ -206,19 +229,28 @@ void run_one(StridedTask const& task) {
     with_type(task.dtype, [&]<class T>(T*) { run_typed<T>(task); });
 }
 
-bool adds(StridedTask const& task) { return task.op == StridedOp::add || task.op == StridedOp::subtract; }
+/// Its place among the other tasks matters.
+bool is_ordered(StridedTask const& task) {
+  return (task.op == StridedOp::add || task.op == StridedOp::subtract) && !task.independent;
+}
 
 /// Rows so short or so scattered that whole cache lines are moved for single elements.
-bool is_thin(StridedTask const& task) {
-  if (task.ndim == 0) return false;
+bool has_thin_rows(StridedTask const& task) {
+  if (task.ndim == 0 || task.num_sum_axes > 0 || task.num_elements() == 0) return false;
   constexpr Index short_row = 8;
   auto const inner = std::size_t(task.ndim) - 1;
   bool const scattered = task.to_stride[inner] != 1 || (task.op != StridedOp::fill && task.from_stride[inner] != 1);
   return scattered || (task.ndim > 1 && task.extent[inner] < short_row);
 }
 
+}  // namespace
+
+bool is_thin(StridedTask const& task) { return !is_ordered(task) && has_thin_rows(task); }
+
+namespace {
+
 bool alike(StridedTask const& a, StridedTask const& b) {
-  return a.ndim == b.ndim && a.extent == b.extent && !adds(b) && is_thin(b);
+  return a.ndim == b.ndim && a.extent == b.extent && is_thin(b);
 }
 
 /// Thin tasks of one shape, slab by slab: the west and the east column of a row often share cache lines, which are then
@@ -250,12 +282,10 @@ void run_together(std::span<StridedTask const> tasks) {
 
 }  // namespace
 
-bool is_thin_copy(StridedTask const& task) { return !adds(task) && is_thin(task); }
-
 void run_strided_host(std::span<StridedTask const> tasks) {
   for (std::size_t first = 0; first < tasks.size();) {
     std::size_t last = first + 1;
-    if (is_thin_copy(tasks[first]))
+    if (is_thin(tasks[first]))
       while (last < tasks.size() && alike(tasks[first], tasks[last])) ++last;
     if (last - first > 1)
       run_together(tasks.subspan(first, last - first));
@@ -299,6 +329,7 @@ KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) 
       case StridedOp::subtract: combine<StridedOp::subtract>(cell, *value); break;
       case StridedOp::fill: cell = from_double<T>(task.value); break;
     }
+    if (task.clear_from) *const_cast<T*>(value) = T{};
   }
 }
 
@@ -349,11 +380,8 @@ void launch(std::span<StridedTask const> tasks) {
 void run_strided_device(std::span<StridedTask const> tasks) {
   std::size_t first = 0;
   while (first < tasks.size()) {
-    auto const sums = [&](std::size_t t) {
-      return tasks[t].op == StridedOp::add || tasks[t].op == StridedOp::subtract;
-    };
     std::size_t last = first + 1;
-    while (!sums(first) && last < tasks.size() && !sums(last)) ++last;
+    while (!is_ordered(tasks[first]) && last < tasks.size() && !is_ordered(tasks[last])) ++last;
     launch(tasks.subspan(first, last - first));
     first = last;
   }

@@ -198,6 +198,34 @@ Workspace::~Workspace() {
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
 }
 
+void Workspace::set_fields(std::span<PullField const> fields) {
+  bool same = sources.size() == fields.size();
+  for (std::size_t f = 0; same && f < fields.size(); ++f) {
+    auto const& given = fields[f];
+    auto const* const own = targets.data() + first_target[f];
+    same = sources[f] == given.source && parities[f] == given.parity &&
+           std::equal(given.targets.begin(), given.targets.end(), own);
+  }
+  if (same && !sources.empty()) return;
+  forget_tasks();
+  sources.clear();
+  targets.clear();
+  parities.clear();
+  first_target.clear();
+  for (auto const& field : fields) {
+    sources.push_back(field.source);
+    first_target.push_back(targets.size());
+    targets.insert(targets.end(), field.targets.begin(), field.targets.end());
+    parities.push_back(field.parity);
+  }
+}
+
+void Workspace::forget_tasks() noexcept {
+  for (auto* kept : {&local, &additions, &zeros}) kept->valid = false;
+  for (auto* set : {&outgoing, &incoming})
+    for (auto& message : set->messages) message.kept.valid = false;
+}
+
 void Workspace::start_receives() {
   for (auto& message : incoming.messages) {
     message.num_open = message.link ? 1 : message.num_requests;
@@ -299,6 +327,10 @@ void Workspace::note_post(Message& message) {
                       : std::to_string(post.bytes) + " bytes where this rank expects " + std::to_string(message.bytes));
     return arrived(message);
   }
+  if (message.in_place != (post.num_views > 0)) {
+    message.kept.valid = false;
+    additions.valid = false;
+  }
   message.in_place = post.num_views > 0;
   if (message.bytes == 0) return arrived(message);
   message.wire = map_node_address(post.content);
@@ -307,6 +339,7 @@ void Workspace::note_post(Message& message) {
   for (std::size_t i = 0; mapped && i < message.images.size(); ++i) {
     auto const& posted = reinterpret_cast<PostedView const*>(message.wire)[i];
     auto& image = message.images[i];
+    auto const before = image;
     image.view.extents = Indices::filled(posted.ndim, 0);
     image.view.strides = Indices(std::span(posted.strides.data(), std::size_t(posted.ndim)));
     image.view.grid_axes = Indices(std::span(posted.grid_axes.data(), std::size_t(posted.num_grid_axes)));
@@ -314,6 +347,9 @@ void Workspace::note_post(Message& message) {
     bool const empty = posted.data.segment.file < 0;
     image.view.data = empty ? nullptr : map_node_address(posted.data);
     mapped = mapped && (empty || image.view.data != nullptr);
+    if (image == before) continue;
+    message.kept.valid = false;
+    additions.valid = false;
   }
   if (!mapped)
     throw Error("NodeMemory", "memory of rank " + std::to_string(message.peer->peer) + " cannot be mapped any more");

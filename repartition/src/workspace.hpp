@@ -40,6 +40,14 @@ class Buffer {
 struct Image {
   FieldView view;
   Indices cover_lo;
+  friend bool operator==(Image const&, Image const&) = default;
+};
+
+/// Tasks of a call, kept for the next one with the same fields.
+struct KeptTasks {
+  std::vector<StridedTask> tasks;
+  std::byte* packed = nullptr;  ///< where the message lay when they were made
+  bool valid = false;
 };
 
 /// One message of a call, and its requests (several when it exceeds what one MPI call takes).
@@ -60,6 +68,8 @@ struct Message {
   std::array<NodeBlock, 2> places;
   std::array<std::uint64_t, 2> last_number{};
   int place = 0;
+
+  KeptTasks kept;  ///< to pack or to unpack it
 };
 
 /// What distinguishes the buffers of one kind of call from those of another.
@@ -115,12 +125,20 @@ struct Workspace {
   std::vector<std::size_t> first_target;  ///< of each field in `targets`
   std::vector<Parity> parities;
   std::vector<StridedTask> tasks;
+  KeptTasks local;
+  KeptTasks additions;  ///< of an adjoint, in order; `message_of_addition` is -1 for local ones
+  KeptTasks zeros;
+  std::vector<int> message_of_addition;
   std::vector<Message*> unsent;        ///< messages that are packed together
   std::vector<Image> images;           ///< of the sending side, for messages that are read in place
   std::vector<NodeAddress> addresses;  ///< of their memory; empty when some field lies in private memory
   bool oversubscribed = false;         ///< more ranks than cores on this node: waiting yields the core
 
   void start_receives();
+  /// Takes the arguments of a call; tasks are kept where they have not changed.
+  void set_fields(std::span<PullField const> fields);
+  /// Makes all tasks anew at the next use.
+  void forget_tasks() noexcept;
   /// Chooses where outgoing message `message` is packed.
   void open_place(Message& message);
   /// Sends a message that is packed.

@@ -41,6 +41,7 @@ struct FieldView {
   [[nodiscard]] Index num_batch() const noexcept;
   /// Extents of the batch axes, in order of memory axes.
   [[nodiscard]] Indices batch_extents() const;
+  friend bool operator==(FieldView const&, FieldView const&) = default;
 };
 
 /// Strides of dense memory whose last axis is contiguous.

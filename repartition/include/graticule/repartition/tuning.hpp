@@ -11,7 +11,7 @@ namespace graticule {
 
 /// What a tuner measured for one plan, and what it chose.
 struct TuningRecord {
-  std::uint64_t plan = 0;          ///< `PullPlan::fingerprint()`
+  std::uint64_t plan = 0;  ///< `PullPlan::fingerprint()`
   Transport chosen = Transport::automatic;
   double point_to_point_seconds = 0;  ///< median over the calls of the slowest rank
   double node_shared_seconds = 0;

@@ -25,7 +25,9 @@ struct StridedTask {
   int num_sum_axes = 0;  ///< trailing axes with `to_stride == 0`
   DType dtype = DType::f64;
   StridedOp op = StridedOp::copy;
-  double value = 0;  ///< of `fill`
+  double value = 0;          ///< of `fill`
+  bool clear_from = false;   ///< zeroes the elements of `from` after they are read
+  bool independent = false;  ///< adds to cells that no other task adds to, so that the order does not matter
 
   [[nodiscard]] Index num_elements() const noexcept;
 };
@@ -36,15 +38,15 @@ struct StridedTask {
                                        Indices const& to_strides, void const* from, Indices const& from_strides,
                                        double value = 0);
 
-/// True for copies and fills of columns and the like; several of one shape are faster in one call.
-[[nodiscard]] bool is_thin_copy(StridedTask const& task);
+/// True for columns and the like whose order among tasks does not matter; several of one shape are faster in one call.
+[[nodiscard]] bool is_thin(StridedTask const& task);
 
 /// Runs tasks on host memory, rows of one task in parallel. Returns when all are done. Tasks that add run in the order
-/// given; the others must write different cells. A contiguous run is copied as memory.
+/// given unless they are independent; the others must write different cells. A contiguous run is copied as memory.
 void run_strided_host(std::span<StridedTask const> tasks);
 
-/// Runs tasks on memory of the default execution space and waits for them. `copy`, `negate` and `fill` tasks are fused
-/// into one launch; `add` and `subtract` tasks run in the order given, one launch each, so that sums have a fixed order.
+/// Runs tasks on memory of the default execution space and waits for them. Neighboring tasks are fused into
+/// one launch, except that those which add and are not independent run in the order given, one launch each.
 void run_strided_device(std::span<StridedTask const> tasks);
 
 inline void run_strided(std::span<StridedTask const> tasks, MemorySpace space) {
