@@ -113,6 +113,7 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
 PullState::PullState(Comm const& comm, PullDescription const& d)
     : comm_(comm),
       tag_(comm.next_tag()),
+      check_tag_(comm.next_tag()),
       kinds_(d.kinds),
       after_adjoint_(d.after_adjoint),
       fingerprint_(agreed_fingerprint(comm, d)),
@@ -274,10 +275,10 @@ void PullState::check_call(Workspace const& w) const {
               " with batch axes " + to_string(w.sources[f].batch_extents());
   Hash hash;
   hash.add(tag_).add(w.call).add(w.fields_hash);
-  require_same(comm_, "CallDisagreement", hash.value(),
-               "call " + std::to_string(w.call) + " (" +
-                   (w.shape.direction == Direction::forward ? "forward" : "adjoint") + ") of plan " +
-                   std::to_string(tag_) + " with " + (fields.empty() ? "no fields" : fields));
+  compare_calls(comm_, check_tag_, hash.value(),
+                "call " + std::to_string(w.call) + " (" +
+                    (w.shape.direction == Direction::forward ? "forward" : "adjoint") + ") of plan " +
+                    std::to_string(tag_) + " with " + (fields.empty() ? "no fields" : fields));
 }
 
 Workspace& PullState::lease(std::span<PullField const> fields, Direction direction) const {

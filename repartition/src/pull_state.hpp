@@ -97,6 +97,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
 
   Comm comm_;
   int tag_;
+  int check_tag_;
   std::vector<PullKind> kinds_;
   AfterAdjoint after_adjoint_;
   std::uint64_t fingerprint_;

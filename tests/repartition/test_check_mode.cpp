@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs with GRATICULE_CHECK=all and GRATICULE_STALL_SECONDS=1.
+#include <graticule/repartition/plan.hpp>
+
+#include "expect_error.hpp"
+#include "pmpi_shim.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+namespace graticule {
+namespace {
+
+/// Rows to columns of an 8 x 8 grid, with fields.
+struct Transposition {
+  Layout rows;
+  Layout columns;
+  RepartitionPlan plan;
+  std::vector<double> from;
+  std::vector<double> to;
+
+  explicit Transposition(Comm const& comm)
+      : rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 8}),
+        columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 8}),
+        plan(comm, rows, columns),
+        from(std::size_t(plan.source_box().num_cells()), 3.0),
+        to(std::size_t(plan.target_box().num_cells()), 4.0) {}
+  [[nodiscard]] FieldView source() { return field_view(from.data(), plan.source_box().extents(), 2); }
+  [[nodiscard]] FieldView target() { return field_view(to.data(), plan.target_box().extents(), 2); }
+};
+
+TEST(CheckMode, compares_the_calls_of_all_ranks) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  Transposition t(comm);
+  t.plan.apply(t.source(), t.target());
+
+  bool const adjoint = comm.rank() == 1;
+  auto const thrown = test::thrown_by([&] {
+    if (adjoint)
+      t.plan.apply_adjoint(t.source(), t.target());
+    else
+      t.plan.apply(t.source(), t.target());
+  });
+
+  EXPECT_EQ(thrown.rule, "CallDisagreement");
+  EXPECT_NE(thrown.given.find("call"), std::string::npos);
+  EXPECT_NE(thrown.given.find("adjoint"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("rank 1"), std::string::npos) << thrown.given;
+}
+
+TEST(CheckMode, poisons_what_a_call_fills) {
+  auto const comm = Comm::world();
+  Transposition t(comm);
+
+  auto pending = t.plan.start(t.source(), t.target());
+
+  // Cells from other ranks are poisoned until they have come; those of this rank are copied at once.
+  Box const own = intersection(t.plan.source_box(), t.plan.target_box());
+  for (Index i = 0; i < 8; ++i) {
+    double const value = t.to[std::size_t(i * t.plan.target_box().extent(1))];
+    bool const is_own = own.contains(Indices{i, t.plan.target_box().lo(1)});
+    EXPECT_EQ(std::isnan(value), !is_own) << "row " << i;
+  }
+  pending.wait();
+  for (double const value : t.to) EXPECT_EQ(value, 3.0);
+}
+
+// The map of one rank reads another cell than its pieces say to the others: the plan itself notices.
+TEST(CheckMode, verifies_every_cell_of_a_plan) {
+  auto const comm = Comm::world();
+  Layout const layout(ProcessGrid{comm.num_ranks()}, Indices{4 * comm.num_ranks()});
+  Box const owned = layout.owned(comm.rank());
+  int num_calls = 0;
+  auto const changing = [&](Box const& needed) {
+    // Another answer at the second call, when the plan is checked.
+    AxisMaps maps{};
+    maps[0] = {0, num_calls++ == 0 ? 1 : -1, num_calls == 1 ? 0 : needed.lo(0) + needed.hi(0) - 1};
+    return std::vector<Piece>{{needed, maps}};
+  };
+
+  auto const thrown = test::thrown_by(
+      [&] { PullPlan(comm, {layout, {{owned, {{owned, {owned}}}, changing}}, 1, AfterAdjoint::keep}); });
+
+  EXPECT_EQ(thrown.rule, "CellCheck") << thrown.given;
+  EXPECT_NE(thrown.given.find("must hold"), std::string::npos) << thrown.given;
+}
+
+TEST(CheckMode, names_the_ranks_that_a_stalled_call_waits_for) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  Transposition t(comm);
+  int const late = comm.num_ranks() - 1;
+  if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  double const begin = MPI_Wtime();
+
+  auto const thrown = test::thrown_by([&] { t.plan.apply(t.source(), t.target()); });
+
+  EXPECT_EQ(thrown.rule, "StalledExchange");
+  EXPECT_LT(MPI_Wtime() - begin, 60) << "the limit is 1 s";
+  auto const missing = comm.rank() == 0 ? "for the same call of rank " + std::to_string(late) : std::string("rank 0");
+  EXPECT_NE(thrown.given.find(missing), std::string::npos) << thrown.given;
+  test::forgive_left_objects();
+}
+
+}  // namespace
+}  // namespace graticule
