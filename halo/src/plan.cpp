@@ -186,10 +186,12 @@ std::vector<Box> HaloPlan::border(std::span<Width const> reach, int kind) const 
   return boxes_around(interior(reach, kind), owned_);
 }
 
-Pending HaloPlan::start(std::span<HaloField const> fields) const { return plan_.start(InPlace(fields).fields()); }
+Pending HaloPlan::start(std::span<HaloField const> fields, DeviceQueue const& queue) const {
+  return plan_.start(InPlace(fields).fields(), queue);
+}
 
-Pending HaloPlan::start_adjoint(std::span<HaloField const> fields) const {
-  return plan_.start_adjoint(InPlace(fields).fields());
+Pending HaloPlan::start_adjoint(std::span<HaloField const> fields, DeviceQueue const& queue) const {
+  return plan_.start_adjoint(InPlace(fields).fields(), queue);
 }
 
 TuningRecord HaloPlan::tune(std::span<HaloField const> fields, int num_calls) {

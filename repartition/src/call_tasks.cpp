@@ -178,7 +178,7 @@ std::span<StridedTask const> PullState::pack_tasks(Workspace const& w, Message& 
       kept.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
                                      message.packed + MessageSet::offset(w.shape, message, f, t)));
   kept.packed = message.packed;
-  kept.valid = true;
+  kept.changed();
   return kept.tasks;
 }
 
@@ -192,13 +192,24 @@ std::span<StridedTask const> PullState::unpack_tasks(Workspace const& w, Message
   for (int f = 0; f < int(w.sources.size()); ++f)
     for (int const t : transfers_of(w.shape, *message.peer, f)) kept.tasks.push_back(arrival_task(w, f, message, t));
   kept.packed = message.packed;
-  kept.valid = true;
+  kept.changed();
   return kept.tasks;
 }
 
-std::span<StridedTask const> PullState::local_tasks(Workspace& w) const {
+KeptTasks& PullState::all_tasks(Workspace& w, MessageSet& set, KeptTasks& kept) const {
+  if (kept.valid) return kept;
+  kept.tasks.clear();
+  for (auto& message : set.messages) {
+    auto const tasks = &set == &w.outgoing ? pack_tasks(w, message) : unpack_tasks(w, message);
+    kept.tasks.insert(kept.tasks.end(), tasks.begin(), tasks.end());
+  }
+  kept.changed();
+  return kept;
+}
+
+KeptTasks& PullState::local_tasks(Workspace& w) const {
   auto& kept = w.local;
-  if (kept.valid) return kept.tasks;
+  if (kept.valid) return kept;
   kept.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
     int const kind = w.shape.kinds[std::size_t(f)];
@@ -207,11 +218,11 @@ std::span<StridedTask const> PullState::local_tasks(Workspace& w) const {
     for (auto const& filling : table_.fillings)
       if (filling.kind == kind) kept.tasks.push_back(fill_task(w, f, filling));
   }
-  kept.valid = true;
-  return kept.tasks;
+  kept.changed();
+  return kept;
 }
 
-std::span<StridedTask const> PullState::addition_tasks(Workspace& w) const {
+KeptTasks& PullState::addition_tasks(Workspace& w) const {
   auto& kept = w.additions;
   if (!kept.valid) {
     kept.tasks.clear();
@@ -228,8 +239,8 @@ std::span<StridedTask const> PullState::addition_tasks(Workspace& w) const {
       }
     }
     for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
-    kept.valid = true;
-    return kept.tasks;
+    kept.changed();
+    return kept;
   }
   for (std::size_t i = 0; i < kept.tasks.size(); ++i) {
     if (w.message_of_addition[i] < 0) continue;
@@ -238,12 +249,12 @@ std::span<StridedTask const> PullState::addition_tasks(Workspace& w) const {
     kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - message.kept.packed);
   }
   for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
-  return kept.tasks;
+  return kept;
 }
 
-std::span<StridedTask const> PullState::zero_tasks(Workspace& w) const {
+KeptTasks& PullState::zero_tasks(Workspace& w) const {
   auto& kept = w.zeros;
-  if (kept.valid) return kept.tasks;
+  if (kept.valid) return kept;
   kept.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
     auto const zero = [&](int kind, int target, Box const& to) {
@@ -255,8 +266,8 @@ std::span<StridedTask const> PullState::zero_tasks(Workspace& w) const {
       for (auto const& transfer : peer.transfers) zero(transfer.kind, transfer.target, transfer.to);
     for (auto const& transfer : table_.local) zero(transfer.kind, transfer.target, transfer.to);
   }
-  kept.valid = true;
-  return kept.tasks;
+  kept.changed();
+  return kept;
 }
 
 void PullState::find_images(Workspace& w) const {

@@ -34,6 +34,15 @@ inline int host_concurrency() {
 #endif
 }
 
+/// Host memory that the device copies to and from without a detour.
+#if KOKKOS_VERSION >= 40000 && defined(KOKKOS_HAS_SHARED_HOST_PINNED_SPACE)
+using PinnedSpace = Kokkos::SharedHostPinnedSpace;
+#elif defined(KOKKOS_ENABLE_CUDA)
+using PinnedSpace = Kokkos::CudaHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
+
 /// A named region for Kokkos Tools, ended with the object (`Kokkos::Profiling::ScopedRegion` came with Kokkos 4.1).
 /// Without a tool nothing is done: Kokkos would make a `std::string` of the name.
 class Region {

@@ -10,12 +10,12 @@ namespace graticule {
 PullPlan::PullPlan(Comm const& comm, PullDescription const& description)
     : state_(std::make_shared<detail::PullState>(comm, description)) {}
 
-Pending PullPlan::start(std::span<PullField const> fields) const {
-  return {state_, state_->start(fields, detail::Direction::forward)};
+Pending PullPlan::start(std::span<PullField const> fields, DeviceQueue const& queue) const {
+  return {state_, state_->start(fields, detail::Direction::forward, queue)};
 }
 
-Pending PullPlan::start_adjoint(std::span<PullField const> fields) const {
-  return {state_, state_->start(fields, detail::Direction::adjoint)};
+Pending PullPlan::start_adjoint(std::span<PullField const> fields, DeviceQueue const& queue) const {
+  return {state_, state_->start(fields, detail::Direction::adjoint, queue)};
 }
 
 PullCounts PullPlan::counts() const noexcept { return state_->counts(); }

@@ -5,6 +5,7 @@
 #include <graticule/repartition/tuning.hpp>
 
 #include "check_mode.hpp"
+#include "device_mpi.hpp"
 #include "kokkos_compat.hpp"
 
 #include <algorithm>
@@ -121,7 +122,8 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       global_(d.source.global()),
       owned_(d.source.owned(comm.rank())),
       transport_(agreed_transport(comm, fingerprint_)),
-      links_(std::make_unique<NodeLinks>(comm, table_, transport_)) {
+      links_(std::make_unique<NodeLinks>(comm, table_, transport_)),
+      mpi_reads_device_(mpi_moves_device_memory(comm)) {
   struct Keyed {
     Addition addition;
     Transfer const* transfer;
@@ -197,6 +199,7 @@ void PullState::count(Workspace const& w) const {
 
 PullStats PullState::stats() const {
   auto result = stats_;
+  result.mpi_reads_device = mpi_reads_device_;
   result.num_workspaces = num_workspaces();
   for (auto const& workspace : workspaces_) result.buffer_bytes += workspace->buffer_bytes();
   return result;
@@ -309,7 +312,7 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     int num_views = 0;
     for (auto const& field : fields)
       num_views += direction == Direction::forward ? 1 : int(kinds_[std::size_t(field.kind)].targets.size());
-    WorkspaceNeeds const needs{comm_, tag_, table_, *links_, num_views};
+    WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, num_views};
     workspace = workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape))).get();
     // How many tasks run together varies from call to call.
     workspace->tasks.reserve(fields.size() * table_.num_transfers());
@@ -337,7 +340,7 @@ class Stopwatch {
 
 }  // namespace
 
-Workspace* PullState::start(std::span<PullField const> fields, Direction direction) const {
+Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue) const {
   Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
   check_fields(fields, direction);
   auto& workspace = lease(fields, direction);
@@ -345,6 +348,11 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
     if (checks_calls()) check_call(workspace);
     if (checks_cells() && direction == Direction::forward) poison(workspace);
     Stopwatch watch;
+    if (workspace.shape.space == MemorySpace::device) {
+      // What an earlier call copies from the buffers must have been copied before messages arrive in them.
+      workspace.fence();
+      workspace.queue = queue;
+    }
     workspace.start_receives();
     pack_and_send(workspace);
     count(workspace);
@@ -372,12 +380,13 @@ void PullState::pack_and_send(Workspace& w) const {
   Region const region("graticule::pack");
   w.tasks.clear();
   if (w.shape.space == MemorySpace::device) {
-    for (auto& message : w.outgoing.messages) append(w.tasks, pack_tasks(w, message));
-    run_strided(w.tasks, w.shape.space);
+    run(w, all_tasks(w, w.outgoing, w.pack_all));
     for (auto& message : w.outgoing.messages) {
       w.open_place(message);
-      w.send(message);
+      w.stage_out(message);
     }
+    w.fence();
+    for (auto& message : w.outgoing.messages) w.send(message);
     return;
   }
   find_images(w);
@@ -422,7 +431,7 @@ void PullState::settle_in_place(Workspace& w) const {
 
 void PullState::move_local(Workspace& w) const {
   Region const region("graticule::local");
-  run_strided(local_tasks(w), w.shape.space);
+  run(w, local_tasks(w));
 }
 
 void PullState::finish(Workspace& w) const {
@@ -434,6 +443,7 @@ void PullState::finish(Workspace& w) const {
   Stopwatch watch;
   settle_in_place(w);
   w.wait_sends();
+  if (w.shape.space == MemorySpace::device && !w.queue.instance()) w.fence();
   stats_.wait_seconds += watch.lap();
   w.busy = false;
   if (!w.failure.empty()) throw Error("FieldMismatch", w.failure);
@@ -470,7 +480,28 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
   w.additions.valid = false;
 }
 
+void PullState::run(Workspace const& w, KeptTasks& kept) const {
+  if (w.shape.space == MemorySpace::host) return run_strided_host(kept.tasks);
+  auto const space = device_space(w.queue);
+  if (!kept.on_device) kept.device.set(kept.tasks, space);
+  kept.on_device = true;
+  kept.device.run(space);
+}
+
+void PullState::unpack_on_device(Workspace& w) const {
+  Stopwatch watch;
+  bool from_peers = false;
+  while (w.num_messages_open > 0)
+    for (int const m : w.wait_some()) from_peers = from_peers || w.incoming.messages[std::size_t(m)].link;
+  stats_.wait_seconds += watch.lap();
+  if (w.failure.empty()) run(w, all_tasks(w, w.incoming, w.unpack_all));
+  if (from_peers) w.fence();
+  for (auto& message : w.incoming.messages) w.release(message);
+  stats_.unpack_seconds += watch.lap();
+}
+
 void PullState::unpack_forward(Workspace& w) const {
+  if (w.shape.space == MemorySpace::device) return unpack_on_device(w);
   while (w.num_messages_open > 0) {
     w.tasks.clear();
     Stopwatch watch;
@@ -488,11 +519,12 @@ void PullState::add_adjoint(Workspace& w) const {
   Stopwatch watch;
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
-  if (w.failure.empty()) run_strided(addition_tasks(w), w.shape.space);
+  if (w.failure.empty()) run(w, addition_tasks(w));
+  if (w.shape.space == MemorySpace::device) w.fence();
   for (auto& message : w.incoming.messages) w.release(message);
   stats_.unpack_seconds += watch.lap();
   settle_in_place(w);
-  if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run_strided(zero_tasks(w), w.shape.space);
+  if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run(w, zero_tasks(w));
 }
 
 }  // namespace graticule::detail

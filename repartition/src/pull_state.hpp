@@ -18,7 +18,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   PullState& operator=(PullState const&) = delete;
   ~PullState();
 
-  [[nodiscard]] Workspace* start(std::span<PullField const> fields, Direction direction) const;
+  [[nodiscard]] Workspace* start(std::span<PullField const> fields, Direction direction,
+                                 DeviceQueue const& queue) const;
   void finish(Workspace& workspace) const;
   /// Waits for the messages of a call whose result nobody wants any more.
   void drain(Workspace& workspace) const;
@@ -82,16 +83,21 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void find_images(Workspace& workspace) const;
   [[nodiscard]] std::span<StridedTask const> pack_tasks(Workspace const& workspace, Message& message) const;
   [[nodiscard]] std::span<StridedTask const> unpack_tasks(Workspace const& workspace, Message& message) const;
-  [[nodiscard]] std::span<StridedTask const> local_tasks(Workspace& workspace) const;
+  /// The same for all messages of `set`, in `kept`.
+  [[nodiscard]] KeptTasks& all_tasks(Workspace& workspace, MessageSet& set, KeptTasks& kept) const;
+  [[nodiscard]] KeptTasks& local_tasks(Workspace& workspace) const;
   /// What an adjoint adds to the sources, once all messages are there.
-  [[nodiscard]] std::span<StridedTask const> addition_tasks(Workspace& workspace) const;
+  [[nodiscard]] KeptTasks& addition_tasks(Workspace& workspace) const;
   /// What an adjoint zeroes in the targets, apart from what is zeroed while it is read.
-  [[nodiscard]] std::span<StridedTask const> zero_tasks(Workspace& workspace) const;
+  [[nodiscard]] KeptTasks& zero_tasks(Workspace& workspace) const;
   void pack_and_send(Workspace& workspace) const;
   /// Waits until the peers have read what they read in place, or packs it for those that take long.
   void settle_in_place(Workspace& workspace) const;
   void poison(Workspace& workspace) const;
   void move_local(Workspace& workspace) const;
+  /// Runs tasks where the fields lie; for a device they are only put into the queue.
+  void run(Workspace const& workspace, KeptTasks& kept) const;
+  void unpack_on_device(Workspace& workspace) const;
   void unpack_forward(Workspace& workspace) const;
   void add_adjoint(Workspace& workspace) const;
 
@@ -109,6 +115,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   Box owned_;
   Transport transport_;
   std::unique_ptr<NodeLinks> links_;
+  bool mpi_reads_device_;
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
   mutable std::uint64_t num_calls_ = 0;
   mutable PullStats stats_;

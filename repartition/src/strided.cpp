@@ -229,11 +229,6 @@ void run_one(StridedTask const& task) {
     with_type(task.dtype, [&]<class T>(T*) { run_typed<T>(task); });
 }
 
-/// Its place among the other tasks matters.
-bool is_ordered(StridedTask const& task) {
-  return (task.op == StridedOp::add || task.op == StridedOp::subtract) && !task.independent;
-}
-
 /// Rows so short or so scattered that whole cache lines are moved for single elements.
 bool has_thin_rows(StridedTask const& task) {
   if (task.ndim == 0 || task.num_sum_axes > 0 || task.num_elements() == 0) return false;
@@ -291,98 +286,6 @@ void run_strided_host(std::span<StridedTask const> tasks) {
       run_together(tasks.subspan(first, last - first));
     else
       run_one(tasks[first]);
-    first = last;
-  }
-}
-
-namespace {
-
-using DeviceSpace = Kokkos::DefaultExecutionSpace;
-
-/// One thread for each cell of `to`; the sum axes run inside it, in order.
-template <class T>
-KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) {
-  Index to = 0;
-  Index from = 0;
-  int const num_free = task.ndim - task.num_sum_axes;
-  for (int a = num_free - 1; a >= 0; --a) {
-    Index const at = element % task.extent[a];
-    element /= task.extent[a];
-    to += at * task.to_stride[a];
-    from += at * task.from_stride[a];
-  }
-  Index terms = 1;
-  for (int a = num_free; a < task.ndim; ++a) terms *= task.extent[a];
-  T& cell = static_cast<T*>(task.to)[to];
-  for (Index term = 0; term < terms; ++term) {
-    Index source = from;
-    Index rest = term;
-    for (int a = task.ndim - 1; a >= num_free; --a) {
-      source += rest % task.extent[a] * task.from_stride[a];
-      rest /= task.extent[a];
-    }
-    T const* value = static_cast<T const*>(task.from) + source;
-    switch (task.op) {
-      case StridedOp::copy: cell = *value; break;
-      case StridedOp::negate: combine<StridedOp::negate>(cell, *value); break;
-      case StridedOp::add: combine<StridedOp::add>(cell, *value); break;
-      case StridedOp::subtract: combine<StridedOp::subtract>(cell, *value); break;
-      case StridedOp::fill: cell = from_double<T>(task.value); break;
-    }
-    if (task.clear_from) *const_cast<T*>(value) = T{};
-  }
-}
-
-Index num_threads_of(StridedTask const& task) {
-  Index result = 1;
-  for (int a = 0; a < task.ndim - task.num_sum_axes; ++a) result *= task.extent[std::size_t(a)];
-  return task.num_elements() == 0 ? 0 : result;
-}
-
-/// Runs `tasks`, which write different cells, as one launch.
-void launch(std::span<StridedTask const> tasks) {
-  if (tasks.empty()) return;
-  Kokkos::View<StridedTask*, DeviceSpace> device_tasks(
-      Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::tasks"), tasks.size());
-  Kokkos::View<Index*, DeviceSpace> device_ends(Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::ends"),
-                                                tasks.size());
-  auto const host_tasks = Kokkos::create_mirror_view(device_tasks);
-  auto const host_ends = Kokkos::create_mirror_view(device_ends);
-  Index total = 0;
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    host_tasks(t) = tasks[t];
-    total += num_threads_of(tasks[t]);
-    host_ends(t) = total;
-  }
-  Kokkos::deep_copy(device_tasks, host_tasks);
-  Kokkos::deep_copy(device_ends, host_ends);
-  auto const num_tasks = Index(tasks.size());
-  Kokkos::parallel_for(
-      "graticule::strided", Kokkos::RangePolicy<DeviceSpace>(0, total), KOKKOS_LAMBDA(Index const thread) {
-        Index low = 0;
-        Index high = num_tasks - 1;
-        while (low < high) {
-          Index const middle = (low + high) / 2;
-          if (thread < device_ends(middle))
-            high = middle;
-          else
-            low = middle + 1;
-        }
-        StridedTask const& task = device_tasks(low);
-        Index const element = low == 0 ? thread : thread - device_ends(low - 1);
-        with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
-      });
-  DeviceSpace().fence();
-}
-
-}  // namespace
-
-void run_strided_device(std::span<StridedTask const> tasks) {
-  std::size_t first = 0;
-  while (first < tasks.size()) {
-    std::size_t last = first + 1;
-    while (!is_ordered(tasks[first]) && last < tasks.size() && !is_ordered(tasks[last])) ++last;
-    launch(tasks.subspan(first, last - first));
     first = last;
   }
 }

@@ -90,7 +90,7 @@ void PullState::verify_cells() const {
     for (auto const& target : kind.targets) targets.emplace_back(target.box);
     for (auto& target : targets) views.push_back(target.view());
     PullField const field{source.view(), views, Parity::even, int(k)};
-    auto* const workspace = start(std::span(&field, 1), Direction::forward);
+    auto* const workspace = start(std::span(&field, 1), Direction::forward, {});
     finish(*workspace);
     run_agreed(comm_, [&] {
       for (std::size_t t = 0; t < targets.size(); ++t) {

@@ -23,42 +23,43 @@ std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
 
 using DeviceMemory = Kokkos::DefaultExecutionSpace::memory_space;
 
-/// Copies between host and device memory.
-void copy_to_host(std::byte* to, std::byte const* from, std::size_t bytes) {
-  Kokkos::deep_copy(Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(to, bytes),
+/// Copies between host and device memory, in order of `space`.
+void copy_to_host(DeviceSpace const& space, std::byte* to, std::byte const* from, std::size_t bytes) {
+  Kokkos::deep_copy(space, Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(to, bytes),
                     Kokkos::View<std::byte const*, DeviceMemory, Kokkos::MemoryUnmanaged>(from, bytes));
 }
 
-void copy_to_device(std::byte* to, std::byte const* from, std::size_t bytes) {
-  Kokkos::deep_copy(Kokkos::View<std::byte*, DeviceMemory, Kokkos::MemoryUnmanaged>(to, bytes),
+void copy_to_device(DeviceSpace const& space, std::byte* to, std::byte const* from, std::size_t bytes) {
+  Kokkos::deep_copy(space, Kokkos::View<std::byte*, DeviceMemory, Kokkos::MemoryUnmanaged>(to, bytes),
                     Kokkos::View<std::byte const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(from, bytes));
 }
 
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes, MemorySpace space) : space_(space) {
+Buffer::Buffer(std::size_t bytes, Kind kind) : kind_(kind) {
   if (bytes == 0) return;
-  if (space == MemorySpace::device) {
-    data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule::buffer", bytes));
-    return;
-  }
+  if (kind == Kind::device) data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule", bytes));
+  if (kind == Kind::pinned) data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<PinnedSpace>("graticule", bytes));
+  if (kind != Kind::host) return;
   data_ = static_cast<std::byte*>(std::aligned_alloc(message_alignment, rounded_up(bytes, message_alignment)));
   if (data_ == nullptr) throw std::bad_alloc();
 }
 
-Buffer::Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), space_(other.space_) {}
+Buffer::Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), kind_(other.kind_) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
-  std::swap(space_, other.space_);
+  std::swap(kind_, other.kind_);
   return *this;
 }
 
 Buffer::~Buffer() {
-  if (space_ == MemorySpace::host)
+  if (kind_ == Kind::host)
     std::free(data_);
-  else if (data_ && Kokkos::is_initialized())
+  else if (data_ && Kokkos::is_initialized() && kind_ == Kind::device)
     Kokkos::kokkos_free<DeviceMemory>(data_);
+  else if (data_ && Kokkos::is_initialized())
+    Kokkos::kokkos_free<PinnedSpace>(data_);
 }
 
 namespace {
@@ -85,7 +86,7 @@ enum class Way : std::uint8_t { out, in };
 void place_on_device(MessageSet& set) {
   std::size_t total = 0;
   for (auto const& message : set.messages) total += rounded_up(message.bytes, message_alignment);
-  set.device = Buffer(total, MemorySpace::device);
+  set.device = Buffer(total, Buffer::Kind::device);
   std::size_t at = 0;
   for (auto& message : set.messages) {
     message.packed = set.device.data() + at;
@@ -94,11 +95,16 @@ void place_on_device(MessageSet& set) {
 }
 
 /// Host memory of the messages that MPI carries.
-void place_for_mpi(MessageSet& set) {
+void place_for_mpi(MessageSet& set, MemorySpace space, bool mpi_reads_device) {
   std::size_t total = 0;
+  if (space == MemorySpace::device && mpi_reads_device) {
+    for (auto& message : set.messages)
+      if (!message.link) message.wire = message.packed;
+    return;
+  }
   for (auto const& message : set.messages)
     if (!message.link) total += rounded_up(message.bytes, message_alignment);
-  set.wire = Buffer(total, MemorySpace::host);
+  set.wire = Buffer(total, space == MemorySpace::device ? Buffer::Kind::pinned : Buffer::Kind::host);
   std::size_t at = 0;
   for (auto& message : set.messages) {
     if (message.link) continue;
@@ -168,7 +174,7 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
     for (std::size_t f = 0; f < shape.kinds.size(); ++f) message.bytes += field_bytes(shape, peer, f);
   }
   if (shape.space == MemorySpace::device) place_on_device(set);
-  place_for_mpi(set);
+  place_for_mpi(set, shape.space, needs.mpi_reads_device);
   if (way == Way::out) place_for_node(set, needs.num_views);
   make_requests(needs, set, way);
 }
@@ -221,7 +227,7 @@ void Workspace::set_fields(std::span<PullField const> fields) {
 }
 
 void Workspace::forget_tasks() noexcept {
-  for (auto* kept : {&local, &additions, &zeros}) kept->valid = false;
+  for (auto* kept : {&pack_all, &unpack_all, &local, &additions, &zeros}) kept->valid = false;
   for (auto* set : {&outgoing, &incoming})
     for (auto& message : set->messages) message.kept.valid = false;
 }
@@ -258,8 +264,14 @@ void Workspace::open_place(Message& message) {
   if (shape.space == MemorySpace::host) message.packed = message.wire;
 }
 
+void Workspace::stage_out(Message& message) const {
+  if (message.bytes > 0 && message.packed != message.wire)
+    copy_to_host(device_space(queue), message.wire, message.packed, message.bytes);
+}
+
+void Workspace::fence() const { device_space(queue).fence(); }
+
 void Workspace::send(Message& message) {
-  if (message.packed != message.wire && message.bytes > 0) copy_to_host(message.wire, message.packed, message.bytes);
   if (message.link) {
     auto& post = message.link->outgoing(message.number);
     post.content = message.places[std::size_t(message.place)].address;
@@ -356,7 +368,7 @@ void Workspace::note_post(Message& message) {
   if (shape.space == MemorySpace::host)
     message.packed = message.wire;
   else
-    copy_to_device(message.packed, message.wire, message.bytes);
+    copy_to_device(device_space(queue), message.packed, message.wire, message.bytes);
   arrived(message);
 }
 
@@ -372,7 +384,8 @@ void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& st
     fail(message, (code != MPI_SUCCESS ? "more" : std::to_string(received)) + " bytes where this rank expects " +
                       std::to_string(expected));
   if (--message.num_open > 0) return;
-  if (message.packed != message.wire && message.bytes > 0) copy_to_device(message.packed, message.wire, message.bytes);
+  if (message.packed != message.wire && message.bytes > 0)
+    copy_to_device(device_space(queue), message.packed, message.wire, message.bytes);
   arrived(message);
 }
 

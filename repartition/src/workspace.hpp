@@ -4,6 +4,7 @@
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
 
+#include "device_tasks.hpp"
 #include "node_link.hpp"
 #include "patience.hpp"
 #include "pull_table.hpp"
@@ -21,11 +22,14 @@ namespace graticule::detail {
 
 enum class Direction : std::uint8_t { forward, adjoint };
 
-/// Memory that is freed with the object: of the host, for MPI, or of the default execution space, for packing kernels.
+/// Memory that is freed with the object: of the host, for MPI, pinned where it is staged from or to a device, or of the
+/// default execution space, for packing kernels.
 class Buffer {
  public:
+  enum class Kind : std::uint8_t { host, pinned, device };
+
   Buffer() = default;
-  Buffer(std::size_t bytes, MemorySpace space);
+  Buffer(std::size_t bytes, Kind kind);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
@@ -33,7 +37,7 @@ class Buffer {
 
  private:
   std::byte* data_ = nullptr;
-  MemorySpace space_ = MemorySpace::host;
+  Kind kind_ = Kind::host;
 };
 
 /// A field that is read: the caller's own, or one in the memory of a peer. It covers the cells from `cover_lo` on.
@@ -48,6 +52,13 @@ struct KeptTasks {
   std::vector<StridedTask> tasks;
   std::byte* packed = nullptr;  ///< where the message lay when they were made
   bool valid = false;
+  DeviceTasks device;  ///< the same for device fields
+  bool on_device = false;
+
+  void changed() noexcept {
+    valid = true;
+    on_device = false;
+  }
 };
 
 /// One message of a call, and its requests (several when it exceeds what one MPI call takes).
@@ -102,7 +113,8 @@ struct WorkspaceNeeds {
   int tag;
   PullTable const& table;
   NodeLinks const& links;
-  int num_views;  ///< views of the fields on the sending side, all fields together
+  bool mpi_reads_device;  ///< packed cells of device fields go to MPI as they are
+  int num_views;          ///< views of the fields on the sending side, all fields together
 };
 
 /// Buffers, requests and arguments of one call in flight. Reused when free, so that nothing is allocated later on.
@@ -120,11 +132,14 @@ struct Workspace {
   std::string failure;            ///< what is wrong with a message that has arrived
   std::uint32_t fields_hash = 0;  ///< of dtypes, batch axes, kinds and parities
   std::uint64_t call = 0;         ///< of the plan, counted from 1
+  DeviceQueue queue;
   std::vector<FieldView> sources;
   std::vector<FieldView> targets;         ///< field by field
   std::vector<std::size_t> first_target;  ///< of each field in `targets`
   std::vector<Parity> parities;
   std::vector<StridedTask> tasks;
+  KeptTasks pack_all;    ///< of all messages, for device fields
+  KeptTasks unpack_all;  ///< the same
   KeptTasks local;
   KeptTasks additions;  ///< of an adjoint, in order; `message_of_addition` is -1 for local ones
   KeptTasks zeros;
@@ -141,6 +156,10 @@ struct Workspace {
   void forget_tasks() noexcept;
   /// Chooses where outgoing message `message` is packed.
   void open_place(Message& message);
+  /// Brings packed cells of device fields to host memory; in order of the queue.
+  void stage_out(Message& message) const;
+  /// Waits for the queue.
+  void fence() const;
   /// Sends a message that is packed.
   void send(Message& message);
   /// Posts `images`, which the peer reads in place.

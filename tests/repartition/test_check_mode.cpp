@@ -83,8 +83,9 @@ TEST(CheckMode, verifies_every_cell_of_a_plan) {
     return std::vector<Piece>{{needed, maps}};
   };
 
-  auto const thrown = test::thrown_by(
-      [&] { PullPlan(comm, {layout, {{owned, {{owned, {owned}}}, changing}}, 1, AfterAdjoint::keep}); });
+  auto const thrown = test::thrown_by([&] {
+    PullPlan(comm, {layout, {{owned, {{owned, {owned}}}, changing}}, 1, AfterAdjoint::keep});
+  });
 
   EXPECT_EQ(thrown.rule, "CellCheck") << thrown.given;
   EXPECT_NE(thrown.given.find("must hold"), std::string::npos) << thrown.given;

@@ -72,10 +72,11 @@ class HaloPlan {
 
   /// Reads owned cells, writes ghost cells, and owned cells that are copies (`MirrorLine::copy`). Owned cells may be
   /// read, not written, until `wait()`; cells to be filled not at all.
-  Pending start(std::span<HaloField const> fields) const;
+  /// Device fields are read and written in order of `queue`.
+  Pending start(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange(std::span<HaloField const> fields) const { start(fields).wait(); }
   /// Adds to each owned cell what its images hold, on all ranks, in a fixed order, and zeroes the images.
-  Pending start_adjoint(std::span<HaloField const> fields) const;
+  Pending start_adjoint(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange_adjoint(std::span<HaloField const> fields) const { start_adjoint(fields).wait(); }
 
   /// The same for a single field of kind 0 and even parity.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/repartition/device_queue.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <Kokkos_Core.hpp>
@@ -25,6 +26,13 @@ template <class T, class... Properties>
   result.grid_axes = grid_axes;
   result.space = on_host ? MemorySpace::host : MemorySpace::device;
   return result;
+}
+
+/// Orders the calls that are given it on `instance`.
+///
+/// Example: `auto const queue = device_queue(stream); plan.start(fields, queue).wait();`
+[[nodiscard]] inline DeviceQueue device_queue(Kokkos::DefaultExecutionSpace const& instance) {
+  return DeviceQueue(std::make_shared<Kokkos::DefaultExecutionSpace const>(instance));
 }
 
 }  // namespace graticule

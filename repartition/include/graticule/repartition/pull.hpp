@@ -3,6 +3,7 @@
 
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/layout.hpp>
+#include <graticule/repartition/device_queue.hpp>
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/index_map.hpp>
 #include <graticule/repartition/pending.hpp>
@@ -76,13 +77,13 @@ class PullPlan {
 
   /// Fills the targets from the sources. Returns once messages are posted; sources may be changed after `wait()` only.
   /// @throws `FieldMismatch` when views do not fit the plan or each other, or written cells share memory (stride 0)
-  Pending start(std::span<PullField const> fields) const;
+  Pending start(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
   void apply(std::span<PullField const> fields) const { start(fields).wait(); }
 
   /// Adds to the sources what their images in the targets hold, target by target in a fixed order; then the target cells
   /// are zeroed or kept as the description says. A source without memory (`data == nullptr`) is given to
   /// `Pending::wait_into` instead. The sum per cell is the same for every arrival order.
-  Pending start_adjoint(std::span<PullField const> fields) const;
+  Pending start_adjoint(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
   void apply_adjoint(std::span<PullField const> fields) const { start_adjoint(fields).wait(); }
 
   [[nodiscard]] PullCounts counts() const noexcept;

@@ -22,7 +22,9 @@ struct PullStats {
   Index local_bytes = 0;
   Index num_workspaces = 0;  ///< made so far; constant once every pattern of calls was seen
   Index buffer_bytes = 0;    ///< of all workspaces
-  double pack_seconds = 0;   ///< and posting
+  /// Device memory goes to MPI as it is; else messages of device fields are staged through pinned host memory.
+  bool mpi_reads_device = false;
+  double pack_seconds = 0;  ///< and posting
   double local_seconds = 0;
   double wait_seconds = 0;  ///< for messages that had not come yet
   double unpack_seconds = 0;

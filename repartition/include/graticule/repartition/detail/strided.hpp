@@ -38,6 +38,11 @@ struct StridedTask {
                                        Indices const& to_strides, void const* from, Indices const& from_strides,
                                        double value = 0);
 
+/// Its place among the other tasks matters: it adds to cells that others may add to.
+[[nodiscard]] inline bool is_ordered(StridedTask const& task) noexcept {
+  return (task.op == StridedOp::add || task.op == StridedOp::subtract) && !task.independent;
+}
+
 /// True for columns and the like whose order among tasks does not matter; several of one shape are faster in one call.
 [[nodiscard]] bool is_thin(StridedTask const& task);
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "device_tasks.hpp"
+
+#include "element.hpp"
+
+#include <utility>
+
+namespace graticule::detail {
+
+namespace {
+
+/// One thread for each cell of `to`; the sum axes run inside it, in order.
+template <class T>
+KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) {
+  Index to = 0;
+  Index from = 0;
+  int const num_free = task.ndim - task.num_sum_axes;
+  for (int a = num_free - 1; a >= 0; --a) {
+    Index const at = element % task.extent[a];
+    element /= task.extent[a];
+    to += at * task.to_stride[a];
+    from += at * task.from_stride[a];
+  }
+  Index terms = 1;
+  for (int a = num_free; a < task.ndim; ++a) terms *= task.extent[a];
+  T& cell = static_cast<T*>(task.to)[to];
+  for (Index term = 0; term < terms; ++term) {
+    Index source = from;
+    Index rest = term;
+    for (int a = task.ndim - 1; a >= num_free; --a) {
+      source += rest % task.extent[a] * task.from_stride[a];
+      rest /= task.extent[a];
+    }
+    T const* value = static_cast<T const*>(task.from) + source;
+    switch (task.op) {
+      case StridedOp::copy: cell = *value; break;
+      case StridedOp::negate: combine<StridedOp::negate>(cell, *value); break;
+      case StridedOp::add: combine<StridedOp::add>(cell, *value); break;
+      case StridedOp::subtract: combine<StridedOp::subtract>(cell, *value); break;
+      case StridedOp::fill: cell = from_double<T>(task.value); break;
+    }
+    if (task.clear_from) *const_cast<T*>(value) = T{};
+  }
+}
+
+Index num_threads_of(StridedTask const& task) {
+  Index result = 1;
+  for (int a = 0; a < task.ndim - task.num_sum_axes; ++a) result *= task.extent[std::size_t(a)];
+  return task.num_elements() == 0 ? 0 : result;
+}
+
+}  // namespace
+
+void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceSpace const& space) {
+  launches_.clear();
+  if (tasks.empty()) return;
+  space.fence();
+  if (tasks_.extent(0) < tasks.size()) {
+    tasks_ = Tasks(Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::tasks"), tasks.size());
+    ends_ = Ends(Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::ends"), tasks.size());
+    host_tasks_ = Kokkos::create_mirror_view(tasks_);
+    host_ends_ = Kokkos::create_mirror_view(ends_);
+  }
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    bool const joins = t > 0 && !is_ordered(tasks[t]) && !is_ordered(tasks[t - 1]);
+    if (!joins) launches_.push_back({Index(t), Index(t), 0});
+    auto& launch = launches_.back();
+    launch.last = Index(t) + 1;
+    launch.num_threads += num_threads_of(tasks[t]);
+    host_tasks_(t) = tasks[t];
+    host_ends_(t) = launch.num_threads;
+  }
+  Kokkos::deep_copy(space, tasks_, host_tasks_);
+  Kokkos::deep_copy(space, ends_, host_ends_);
+}
+
+void DeviceTasks::run(DeviceSpace const& space) const {
+  for (auto const& launch : launches_) {
+    if (launch.num_threads == 0) continue;
+    auto const tasks = tasks_;
+    auto const ends = ends_;
+    Index const first = launch.first;
+    Index const last = launch.last;
+    Kokkos::parallel_for(
+        "graticule::strided", Kokkos::RangePolicy<DeviceSpace>(space, 0, launch.num_threads),
+        KOKKOS_LAMBDA(Index const thread) {
+          Index low = first;
+          Index high = last - 1;
+          while (low < high) {
+            Index const middle = (low + high) / 2;
+            if (thread < ends(middle))
+              high = middle;
+            else
+              low = middle + 1;
+          }
+          StridedTask const& task = tasks(low);
+          Index const element = low == first ? thread : thread - ends(low - 1);
+          with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
+        });
+  }
+}
+
+void run_strided_device(std::span<StridedTask const> tasks) {
+  DeviceSpace const space;
+  DeviceTasks on_device;
+  on_device.set(tasks, space);
+  on_device.run(space);
+  space.fence();
+}
+
+}  // namespace graticule::detail
