@@ -370,6 +370,12 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
 
 namespace {
 
+/// True when neighbors in a message are no neighbors in the field.
+bool is_scattered(std::span<StridedTask const> tasks) {
+  if (tasks.empty() || tasks.front().ndim == 0) return false;
+  return tasks.front().from_stride[std::size_t(tasks.front().ndim) - 1] != 1;
+}
+
 void append(std::vector<StridedTask>& tasks, std::span<StridedTask const> more) {
   tasks.insert(tasks.end(), more.begin(), more.end());
 }
@@ -394,11 +400,12 @@ void PullState::pack_and_send(Workspace& w) const {
   w.unsent.clear();
   for (auto& message : w.outgoing.messages) {
     w.open_place(message);
-    if (message.link && !w.addresses.empty() && message.bytes > 0) {
+    auto const tasks = pack_tasks(w, message);
+    // Scattered cells are gathered faster by the rank that they belong to than by the one that reads them.
+    if (message.link && !w.addresses.empty() && message.bytes > 0 && !is_scattered(tasks)) {
       w.send_in_place(message);
       continue;
     }
-    auto const tasks = pack_tasks(w, message);
     if (!tasks.empty() && is_thin(tasks.front())) {
       append(w.tasks, tasks);
       w.unsent.push_back(&message);
