@@ -150,9 +150,13 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
     for (std::size_t t = 0; t < kinds_[k].targets.size(); ++t)
       for (auto const& needed : kinds_[k].targets[t].needed) read.emplace_back(int(k * 1024 + t), needed);
   clears_while_reading_ = after_adjoint_ == AfterAdjoint::zero && all_disjoint(read);
-  if (!checks_cells()) return;
-  verify_cells();
-  if (links_->settle()) workspaces_.clear();
+  // Before the cells are verified, so that a plan that fails can be looked at.
+  auto dumped = dump_where_asked();
+  if (checks_cells()) {
+    verify_cells();
+    if (links_->settle()) workspaces_.clear();
+  }
+  dump_file_ = std::move(dumped);
 }
 
 PullState::~PullState() {
@@ -345,6 +349,7 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   check_fields(fields, direction);
   auto& workspace = lease(fields, direction);
   try {
+    if (!dump_file_.empty()) dump_call(workspace);
     if (checks_calls()) check_call(workspace);
     if (checks_cells() && direction == Direction::forward) poison(workspace);
     Stopwatch watch;

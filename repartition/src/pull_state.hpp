@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace graticule::detail {
@@ -36,6 +37,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void set_transport(Transport transport);
   /// Moves the number of each cell and compares what arrives with what the maps say. Collective.
   void verify_cells() const;
+  /// See `plan_text`.
+  [[nodiscard]] std::string text() const;
 
  private:
   /// One addition of the adjoint: transfer `transfer` of message `message` of the incoming set, or a local one (-1).
@@ -45,6 +48,10 @@ class PullState : public std::enable_shared_from_this<PullState> {
     int transfer;
   };
 
+  /// Writes the file that `GRATICULE_DUMP` asks for; its path on rank 0. Collective.
+  [[nodiscard]] std::string dump_where_asked() const;
+  /// Adds the first call to that file.
+  void dump_call(Workspace const& workspace) const;
   void count(Workspace const& workspace) const;
   void check_call(Workspace const& workspace) const;
   void check_field(PullField const& field, Direction direction) const;
@@ -119,6 +126,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
   mutable std::uint64_t num_calls_ = 0;
   mutable PullStats stats_;
+  mutable std::string dump_file_;  ///< on rank 0, until the first call
 };
 
 }  // namespace graticule::detail

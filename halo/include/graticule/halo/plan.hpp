@@ -107,6 +107,8 @@ class HaloPlan {
   /// Measures the paths with these fields and takes the fastest; see `graticule::tune`. Collective.
   TuningRecord tune(std::span<HaloField const> fields, int num_calls = 20);
   [[nodiscard]] int num_workspaces() const noexcept { return plan_.num_workspaces(); }
+  /// For `dump_plan`.
+  [[nodiscard]] PullPlan const& pull_plan() const noexcept { return plan_; }
 
  private:
   static HaloField as_field(FieldView const& view) { return {view}; }

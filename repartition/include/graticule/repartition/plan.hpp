@@ -30,6 +30,8 @@ class RepartitionPlan {
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
   [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
   void set_transport(Transport transport) { plan_.set_transport(transport); }
+  /// For `dump_plan`.
+  [[nodiscard]] PullPlan const& pull_plan() const noexcept { return plan_; }
 
  private:
   Box source_box_;

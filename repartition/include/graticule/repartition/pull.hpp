@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace graticule {
@@ -102,6 +103,7 @@ class PullPlan {
   void set_transport(Transport transport);
 
  private:
+  friend std::string plan_text(PullPlan const& plan);
   std::shared_ptr<detail::PullState> state_;
 };
 
