@@ -8,9 +8,10 @@ int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option("KIND,--kind", options.kind, "What to measure: halo or layer")
+    app.add_option("KIND,--kind", options.kind, "What to measure: halo or layer, or a plan to replay")
         ->required()
-        ->check(CLI::IsMember({"halo", "layer"}));
+        ->check(CLI::IsMember({"halo", "layer", "replay"}));
+    app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
     app.add_option("--nlat", options.num_rows, "Latitudes")->check(CLI::Range(Index(2), Index(1) << 20));
     app.add_option("--nlon", options.num_columns, "Longitudes, even")->check(CLI::Range(Index(2), Index(1) << 20));
     app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo, 8 for layer")
@@ -23,7 +24,10 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"cold", "warm"}));
   };
   auto const run = [&](app::Context& context) -> int {
+    if ((options.kind == "replay") == options.plan.empty())
+      throw Error(Fault::usage, "PlanArgument", "the kind replay takes the file of a plan, and no other kind does");
     if (options.kind == "halo") bench::run_halo(context, options);
+    if (options.kind == "replay") bench::run_replay(context, options);
 #ifdef GRATICULE_BENCH_LAYER
     if (options.kind == "layer") bench::run_layer(context, options);
 #else

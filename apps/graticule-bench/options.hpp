@@ -12,6 +12,7 @@ namespace graticule::bench {
 
 struct Options {
   std::string kind;
+  std::string plan;  ///< file of a plan to replay
   Index num_rows = 721;
   Index num_columns = 1440;
   Index num_channels = 0;  ///< 0: 64 for halo, 8 for layer
@@ -26,5 +27,7 @@ struct Options {
 void run_halo(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);
+/// A plan of a file on the same number of ranks: verified cell by cell, then timed on each path.
+void run_replay(app::Context& context, Options const& options);
 
 }  // namespace graticule::bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Tests of the drivers from outside: check.sh CASE. The environment names the programs (BIN, FAILING_DRIVER), the
+# Tests of the drivers from outside: check.sh CASE. The environment names the programs (BIN, FAILING_DRIVER, DUMP_PLANS), the
 # launcher (MPIEXEC) and the folder of sample files (DATA, may be empty). Ends with 77 when the case is skipped.
 # Words of $MPIEXEC and of options are split on purpose; `A && B || fail` fails when either does.
 # shellcheck disable=SC2086,SC2015
@@ -376,6 +376,87 @@ case_single_rank_worlds() {
     succeeds
     run 2 "$FAILING_DRIVER" --mode good
     succeeds
+}
+
+# dump NUM_RANKS: plans of a program that knows nothing of dumps, in the folder plans; what they moved in the file moved
+dump() {
+    GRATICULE_DUMP=plans run "$1" "$DUMP_PLANS"
+    succeeds
+    cp out moved
+}
+replay="$BIN/graticule-bench replay --repetitions 20 --threads 1 --progress none"
+
+case_replay() {
+    local ranks plan name
+    for ranks in 1 2 3; do
+        rm -rf plans
+        dump $ranks
+        [ "$(find plans -type f | wc -l)" -eq 5 ] || fail "not 5 plans: $(ls plans)"
+        for plan in plans/*; do
+            name=$(basename "$plan" .json)
+            GRATICULE_CHECK=$([ $ranks -eq 2 ] && echo all) run $ranks $replay "$plan"
+            succeeds
+            [ ! -s err ] || fail "something on stderr"
+            grep -qF "plan ${name#plan-}: every cell of " out && grep -qF "node-shared, adjoint" out || fail "stdout of $plan"
+            # Messages, bytes and local bytes as in the program that made the plan.
+            grep "^${name#plan-} " moved | cut -d' ' -f2- >expected
+            awk '/^ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$/ { print $1, $4, $5, $7 }' out >found
+            [ ! -s expected ] || cmp expected found || fail "$plan moves other bytes: $(cat expected)"
+        done
+        [ "$(cut -d' ' -f1 moved | sort -u | wc -l)" -eq 4 ] || fail "4 of the plans have been used"
+    done
+    run 2 $replay "$plan"
+    fails_with 2 "is a plan of 3 ranks, this run has 2"
+    run 2 $replay
+    fails_with 2 "the kind replay takes the file of a plan"
+    run 2 "$BIN/graticule-bench" halo "$plan"
+    fails_with 2 "no other kind does"
+}
+
+# refuses FILE TEXT: graticule-bench names the file and the place
+refuses() {
+    run 2 $replay "$1"
+    fails_with 3 "$1$2"
+}
+
+# spoils TEXT SED-COMMAND...: the good plan so edited is refused
+spoils() {
+    local text=$1
+    shift
+    sed "$@" good.json >bad.json
+    ! cmp -s good.json bad.json || fail "nothing was damaged: $*"
+    refuses bad.json "$text"
+}
+
+case_replay_damaged() {
+    dump 2
+    # The repartition: one kind, one target and one piece on each rank.
+    cp "$(grep -lF '"extents": [7, 12, 2]' plans/*)" good.json
+    run 2 $replay good.json
+    succeeds
+    head -c $(($(stat -c %s good.json) / 2)) good.json >half.json
+    refuses half.json ", line 1"
+    : >empty.json
+    refuses empty.json ", line 1, column 1: not JSON"
+    refuses nowhere.json " cannot be read"
+    printf '[]' >list.json
+    refuses list.json ': the plan has no "format": "graticule-plan"'
+    spoils ": version is 2" 's/"version": 1/"version": 2/'
+    spoils ", line 5, column 18: not JSON" 's/"after_adjoint": /&x/'
+    spoils ": after_adjoint is 'kept', which is not known" 's/"keep"/"kept"/'
+    spoils ": the plan has no 'extents'" '/"extents"/d'
+    spoils ": extents[1] is 1.5, not an integer" 's/\[7, 12, 2\]/[7, 1.5, 2]/'
+    spoils ": extents[0] is 9000000000000000000" 's/\[7, 12, 2\]/[9000000000000000000, 12, 2]/'
+    local piece='ranks[0].kinds[0].targets[0].needed[0].pieces[0]'
+    spoils ": $piece.maps[2][1] is 2, not" '0,/\[0, 1, 0\]\]/s//[0, 2, 0]]/'
+    spoils ": $piece.maps[2][0] names a source axis twice" '0,/\[0, 1, 0\]\]/s//[1, 1, 0]]/'
+    spoils ": MapOutside" '0,/\[0, 1, 0\]\]/s//[0, 1, 5]]/'
+    spoils ": LayoutGap" 's/"owned": \[\[4, 0, 0\]/"owned": [[5, 0, 0]/'
+    spoils ": ranks[1].owned leaves the grid" 's/"owned": \[\[4, 0, 0\], \[7,/"owned": [[4, 0, 0], [8,/'
+    spoils ": ranks[1].sends is not what its pieces lead to" 's/"sends": \[{"peer": 0, "transfers": 1, "cells": /&1/'
+    spoils ": there is no memory" 's/"source": \[\[0, 0, 0\]/"source": [[-1000000, -1000000, -100000]/'
+    spoils ": call.fields[0].dtype is 'f65', which is not known" 's/"f64"/"f65"/'
+    spoils ": call.fields[0].kind is 1, not an integer from 0 to 0" 's/{"kind": 0/{"kind": 1/'
 }
 
 declare -F "case_$1" >/dev/null || fail "no case $1"

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A plan from a file, moved again without the program that made it: verified cell by cell, then timed.
+#include <graticule/partition/hash.hpp>
+#include <graticule/repartition/dump.hpp>
+
+#include "options.hpp"
+#include "plan_file.hpp"
+#include "timing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+namespace graticule::bench {
+
+namespace {
+
+constexpr std::array paths{Transport::point_to_point, Transport::node_shared};
+
+char const* name_of(Transport transport) {
+  return transport == Transport::point_to_point ? "point-to-point" : "node-shared";
+}
+
+std::string read_shared(Comm const& comm, std::string const& path) {
+  std::string text;
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    if (!file) throw Error(Fault::input, "PlanFile", path + " cannot be read");
+    text = bytes.str();
+  });
+  return comm.broadcast(text, 0);
+}
+
+/// Does what the file says; what that breaks, or has no memory for, is named with the file.
+template <class Action>
+auto as_told(PlanFile const& file, Action const& action) {
+  try {
+    return action();
+  } catch (Error const& error) {
+    if (error.fault() != Fault::program) throw;
+    throw Error(Fault::input, "PlanFile", file.name + ": " + error.rule() + ": " + error.given());
+  } catch (std::bad_alloc const&) {
+    throw Error(Fault::input, "PlanFile", file.name + ": there is no memory for boxes of this size");
+  } catch (std::length_error const&) {
+    throw Error(Fault::input, "PlanFile", file.name + ": there is no memory for boxes of this size");
+  }
+}
+
+/// The replayed plan must cut its boxes into the same transfers, in the same order. Collective.
+void compare_tables(PullPlan const& plan, PlanFile const& file) {
+  auto const text = plan_text(plan);
+  run_agreed(plan.comm(), [&] {
+    if (plan.comm().rank() != 0) return;
+    auto const tables = nlohmann::json::parse(text)["ranks"];
+    for (std::size_t r = 0; r < tables.size(); ++r)
+      for (auto const& [key, value] : tables[r].items())
+        if (file.tables[r].value(key, nlohmann::json()) != value)
+          throw Error(Fault::input, "PlanFile",
+                      file.name + ": ranks[" + std::to_string(r) + "]." + key +
+                          " is not what its pieces lead to: the file is damaged or of another version");
+  });
+}
+
+template <class Visit>
+void for_each_cell(Box const& box, Visit const& visit) {
+  if (box.empty()) return;
+  auto cell = box.lo();
+  while (true) {
+    visit(cell);
+    int a = box.ndim() - 1;
+    while (a >= 0 && ++cell[a] == box.hi(a)) {
+      cell[a] = box.lo(a);
+      --a;
+    }
+    if (a < 0) return;
+  }
+}
+
+/// One number for each cell of a box.
+struct Numbers {
+  Box box;
+  std::vector<double> values;
+
+  Numbers(Box const& covered, double value) : box(covered), values(std::size_t(covered.num_cells()), value) {}
+  [[nodiscard]] double& at(Indices const& cell) {
+    Index at = 0;
+    for (int a = 0; a < box.ndim(); ++a) at = at * box.extent(a) + cell[a] - box.lo(a);
+    return values[std::size_t(at)];
+  }
+  [[nodiscard]] FieldView view() { return field_view(values.data(), box.extents(), box.ndim()); }
+};
+
+/// One field of a kind on this rank: numbers in its source and in each target.
+struct NumberedField {
+  int kind;
+  Parity parity;
+  Numbers source;
+  std::vector<Numbers> targets;
+};
+
+/// What the file says that a plan does, cell by cell.
+class Formula {
+ public:
+  Formula(PlanFile const& file, int rank) : file_(file), rank_(rank), owned_(file.ranks[std::size_t(rank)].owned) {}
+
+  /// Fields of all kinds, even and odd; owned cells of the sources hold their numbers, from 1.
+  [[nodiscard]] std::vector<NumberedField> fields() const {
+    std::vector<NumberedField> fields;
+    for (int k = 0; k < file_.num_kinds(); ++k)
+      for (auto const parity : {Parity::even, Parity::odd}) {
+        auto const& kind = kind_of(rank_, k);
+        auto& field = fields.emplace_back(NumberedField{k, parity, Numbers(kind.source, -1), {}});
+        for_each_cell(owned_, [&](Indices const& cell) { field.source.at(cell) = number(cell); });
+        for (auto const& target : kind.targets) field.targets.emplace_back(target.box, -2);
+      }
+    return fields;
+  }
+
+  void fill(NumberedField& field) const {
+    for_each_piece(rank_, field.kind, [&](std::size_t t, Piece const& piece) {
+      for_each_cell(piece.box, [&](Indices const& cell) {
+        field.targets[t].at(cell) = piece.filled ? piece.fill : sign(piece, field.parity) * number(image(piece, cell));
+      });
+    });
+  }
+
+  /// The targets as an adjoint finds them.
+  void set_cotangents(NumberedField& field) const {
+    for (std::size_t t = 0; t < field.targets.size(); ++t)
+      for_each_cell(field.targets[t].box,
+                    [&](Indices const& cell) { field.targets[t].at(cell) = cotangent(rank_, field, t, cell); });
+  }
+
+  void add(NumberedField& field) const {
+    for (int r = 0; r < int(file_.ranks.size()); ++r)
+      for_each_piece(r, field.kind, [&](std::size_t t, Piece const& piece) {
+        if (piece.filled) return;
+        for_each_cell(restricted(piece, owned_).box, [&](Indices const& cell) {
+          field.source.at(image(piece, cell)) += sign(piece, field.parity) * cotangent(r, field, t, cell);
+        });
+      });
+    if (file_.after_adjoint == AfterAdjoint::keep) return;
+    for_each_piece(rank_, field.kind, [&](std::size_t t, Piece const& piece) {
+      for_each_cell(piece.box, [&](Indices const& cell) { field.targets[t].at(cell) = 0; });
+    });
+  }
+
+ private:
+  [[nodiscard]] PlanFile::Kind const& kind_of(int rank, int kind) const {
+    return file_.ranks[std::size_t(rank)].kinds[std::size_t(kind)];
+  }
+  template <class Visit>
+  void for_each_piece(int rank, int kind, Visit const& visit) const {
+    auto const& targets = kind_of(rank, kind).targets;
+    for (std::size_t t = 0; t < targets.size(); ++t)
+      for (auto const& needed : targets[t].needed)
+        for (auto const& piece : needed.pieces) visit(t, piece);
+  }
+  [[nodiscard]] double number(Indices const& cell) const {
+    Index number = 0;
+    for (int a = 0; a < cell.size(); ++a) number = number * file_.extents[a] + cell[a];
+    return double(number + 1);
+  }
+  /// Small integers, so that sums are exact.
+  [[nodiscard]] static double cotangent(int rank, NumberedField const& field, std::size_t target, Indices const& cell) {
+    Hash hash;
+    hash.add(rank).add(field.kind).add(int(field.parity)).add(target).add(cell);
+    return double(hash.value() % 65536);
+  }
+  [[nodiscard]] static double sign(Piece const& piece, Parity parity) {
+    return piece.negated != (piece.odd_folds && parity == Parity::odd) ? -1 : 1;
+  }
+  [[nodiscard]] static Indices image(Piece const& piece, Indices const& cell) {
+    auto result = cell;
+    for (int a = 0; a < cell.size(); ++a) {
+      auto const& map = piece.maps[std::size_t(a)];
+      result[map.source_axis] = map.slope * cell[a] + map.offset;
+    }
+    return result;
+  }
+
+  PlanFile const& file_;
+  int rank_;
+  Box const& owned_;
+};
+
+void compare(Numbers& found, Numbers& expected, std::string const& where) {
+  for_each_cell(found.box, [&](Indices const& cell) {
+    double const has = found.at(cell);
+    double const must = expected.at(cell);
+    if (has == must || (std::isnan(has) && std::isnan(must))) return;
+    throw Error(Fault::check, "ReplayMismatch",
+                where + ": cell " + to_string(cell) + " holds " + std::to_string(has) + ", the file says " +
+                    std::to_string(must));
+  });
+}
+
+void compare(std::vector<NumberedField>& found, std::vector<NumberedField>& expected, std::string const& movement) {
+  for (std::size_t f = 0; f < found.size(); ++f) {
+    auto const where =
+        movement + ", kind " + std::to_string(found[f].kind) + (found[f].parity == Parity::odd ? ", odd parity" : "");
+    compare(found[f].source, expected[f].source, where + ", source");
+    for (std::size_t t = 0; t < found[f].targets.size(); ++t)
+      compare(found[f].targets[t], expected[f].targets[t], where + ", target " + std::to_string(t));
+  }
+}
+
+/// The fields of a call, as views of their numbers.
+struct Arguments {
+  std::vector<std::vector<FieldView>> targets;
+  std::vector<PullField> fields;
+
+  explicit Arguments(std::vector<NumberedField>& numbered) {
+    targets.reserve(numbered.size());
+    for (auto& field : numbered) {
+      auto& views = targets.emplace_back();
+      for (auto& target : field.targets) views.push_back(target.view());
+      fields.push_back({field.source.view(), views, field.parity, field.kind});
+    }
+  }
+};
+
+/// Every cell of every kind, forward and adjoint, on each path. Collective.
+void verify(PullPlan& plan, PlanFile const& file) {
+  auto const& comm = plan.comm();
+  Formula const formula(file, comm.rank());
+  for (auto const path : paths) {
+    plan.set_transport(path);
+    std::vector<NumberedField> found;
+    std::vector<NumberedField> expected;
+    run_agreed(comm, [&] {
+      found = as_told(file, [&] { return formula.fields(); });
+      expected = as_told(file, [&] { return formula.fields(); });
+    });
+    Arguments const arguments(found);
+    plan.apply(arguments.fields);
+    run_agreed(comm, [&] {
+      for (auto& field : expected) formula.fill(field);
+      compare(found, expected, std::string(name_of(path)) + ", forward");
+      for (auto* fields : {&found, &expected})
+        for (auto& field : *fields) formula.set_cotangents(field);
+    });
+    plan.apply_adjoint(arguments.fields);
+    run_agreed(comm, [&] {
+      for (auto& field : expected) formula.add(field);
+      compare(found, expected, std::string(name_of(path)) + ", adjoint");
+    });
+  }
+}
+
+/// Memory of one field of the recorded call: its source and its targets.
+class Memory {
+ public:
+  Memory(PlanFile::Kind const& kind, PlanFile::Field const& field) : dtype_(field.dtype) {
+    views_.push_back(view(kind.source, field));
+    for (auto const& target : kind.targets) views_.push_back(view(target.box, field));
+    reset();
+  }
+  [[nodiscard]] PullField field(PlanFile::Field const& field) const {
+    return {views_.front(), std::span(views_).subspan(1), field.parity, field.kind};
+  }
+  /// The same numbers as at first: small ones, whatever the type.
+  void reset() {
+    auto const size = std::size_t(size_of(dtype_));
+    bool const integers = dtype_ < DType::f16;
+    for (auto& part : bytes_)
+      for (std::size_t i = 0; i < part.size(); ++i)
+        part[i] = std::byte(!integers || i % size == 0 ? 1 + i / size % 7 : 0);
+  }
+  void add_to(Hash& hash) const {
+    for (auto const& part : bytes_) hash.add(std::string_view(reinterpret_cast<char const*>(part.data()), part.size()));
+  }
+
+ private:
+  FieldView view(Box const& box, PlanFile::Field const& field) {
+    Indices extents = field.batch;
+    for (Index const extent : box.extents()) extents.push_back(extent);
+    auto& bytes = bytes_.emplace_back(std::size_t(Box::from_extents(extents).num_cells() * size_of(dtype_)));
+    FieldView view{bytes.data(), dtype_, extents, row_major_strides(extents), {}, MemorySpace::host};
+    for (int a = field.batch.size(); a < extents.size(); ++a) view.grid_axes.push_back(a);
+    return view;
+  }
+
+  DType dtype_;
+  std::vector<std::vector<std::byte>> bytes_;
+  std::vector<FieldView> views_;
+};
+
+/// The call that the file recorded.
+struct Call {
+  std::vector<std::unique_ptr<Memory>> memories;
+  std::vector<PullField> fields;
+
+  Call(PlanFile const& file, int rank) {
+    auto const& kinds = file.ranks[std::size_t(rank)].kinds;
+    for (auto const& field : file.fields) {
+      memories.push_back(std::make_unique<Memory>(kinds[std::size_t(field.kind)], field));
+      fields.push_back(memories.back()->field(field));
+    }
+  }
+};
+
+std::string text_of(PlanFile const& file) {
+  std::string text;
+  for (auto const& field : file.fields)
+    text += (text.empty() ? "" : ", ") + to_string(field.dtype) + " of kind " + std::to_string(field.kind) +
+            (field.batch.size() ? " with batch axes " + to_string(field.batch) : "");
+  return text;
+}
+
+/// Both paths leave the same bits in the fields of the call.
+void compare_paths(PullPlan& plan, Call const& call) {
+  std::array<std::uint64_t, 2> results{};
+  for (std::size_t p = 0; p < paths.size(); ++p) {
+    plan.set_transport(paths[p]);
+    for (auto const& memory : call.memories) memory->reset();
+    Hash hash;
+    plan.apply(call.fields);
+    for (auto const& memory : call.memories) memory->add_to(hash);
+    plan.apply_adjoint(call.fields);
+    for (auto const& memory : call.memories) memory->add_to(hash);
+    results[p] = hash.value();
+  }
+  run_agreed(plan.comm(), [&] {
+    if (results[0] != results[1])
+      throw Error(Fault::check, "ReplayMismatch", "the two paths leave different bits in the fields of the call");
+  });
+}
+
+/// What a forward call moves, rank by rank: a table on stdout, and in the report. Collective.
+void show_counts(app::Context& context, PullPlan& plan, Call const& call) {
+  constexpr int num_columns = 6;
+  constexpr std::array<char const*, num_columns> columns{"send_peers", "messages",    "bytes",
+                                                         "on_node",    "local_bytes", "filled_cells"};
+  auto const& comm = plan.comm();
+  plan.set_transport(Transport::automatic);
+  auto const before = plan.stats();
+  plan.apply(call.fields);
+  auto const after = plan.stats();
+  auto const moved = [&](auto const& get) { return get(after) - get(before); };
+  auto const sent = [](auto member) {
+    return [member](PullStats const& s) {
+      return s.point_to_point.*member + s.node_packed.*member + s.node_in_place.*member;
+    };
+  };
+  std::array<Index, num_columns> const own{
+      plan.counts().num_send_peers,
+      moved(sent(&PullStats::Sent::num_messages)),
+      moved(sent(&PullStats::Sent::bytes)),
+      moved([](PullStats const& s) { return s.node_packed.num_messages + s.node_in_place.num_messages; }),
+      moved([](PullStats const& s) { return s.local_bytes; }),
+      plan.counts().filled_cells};
+  std::vector<std::vector<Index>> values;
+  for (Index const value : own) values.push_back(comm.gather_to_all(value));
+  auto& data = context.report.data()["replay"];
+  for (std::size_t c = 0; c < num_columns; ++c) data[columns[c]] = values[c];
+  if (comm.rank() != 0) return;
+  constexpr int most_lines = 32;
+  std::printf("  rank  transfers  peers  messages       bytes  on node  local bytes\n");
+  for (int r = 0; r < std::min(comm.num_ranks(), most_lines); ++r) {
+    auto const at = [&](std::size_t column) { return static_cast<long long>(values[column][std::size_t(r)]); };
+    std::printf("  %4d %10lld %6lld %9lld %11lld %8lld %12lld\n", r,
+                static_cast<long long>(data["transfers"][std::size_t(r)]), at(0), at(1), at(2), at(3), at(4));
+  }
+  if (comm.num_ranks() > most_lines) std::printf("  ... and %d ranks more\n", comm.num_ranks() - most_lines);
+}
+
+/// Transfers of each rank, of all kinds: sent, received, local and filled.
+std::vector<Index> transfers_of(PlanFile const& file) {
+  std::vector<Index> result;
+  for (auto const& rank : file.tables) {
+    auto& sum = result.emplace_back(rank["local"]["transfers"].get<Index>() + rank["filled"]["transfers"].get<Index>());
+    for (auto const* side : {"sends", "receives"})
+      for (auto const& peer : rank[side]) sum += peer["transfers"].get<Index>();
+  }
+  return result;
+}
+
+}  // namespace
+
+void run_replay(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  auto const file = parse_plan(read_shared(comm, options.plan), options.plan);
+  if (int(file.ranks.size()) != comm.num_ranks())
+    throw Error(Fault::usage, "ReplayRanks",
+                file.name + " is a plan of " + std::to_string(file.ranks.size()) + " ranks, this run has " +
+                    std::to_string(comm.num_ranks()));
+  auto plan = as_told(file, [&] { return PullPlan(comm, description(file, comm.rank())); });
+  compare_tables(plan, file);
+  verify(plan, file);
+  std::unique_ptr<Call const> call;
+  run_agreed(comm, [&] { call = as_told(file, [&] { return std::make_unique<Call const>(file, comm.rank()); }); });
+  compare_paths(plan, *call);
+
+  auto& data = context.report.data()["replay"];
+  data["file"] = file.name;
+  data["fingerprint"] = file.fingerprint;
+  data["transfers"] = transfers_of(file);
+  if (comm.rank() == 0)
+    std::printf("plan %s: every cell of %s is right, on both paths\n", file.fingerprint.c_str(),
+                to_string(Box::from_extents(file.extents)).c_str());
+  show_counts(context, plan, *call);
+  std::vector<Candidate> candidates;
+  for (auto const path : paths) {
+    candidates.push_back({std::string(name_of(path)) + ", forward", [&plan, &call, path] {
+                            plan.set_transport(path);
+                            plan.apply(call->fields);
+                          }});
+    candidates.push_back({std::string(name_of(path)) + ", adjoint", [&plan, &call, path] {
+                            plan.set_transport(path);
+                            plan.apply_adjoint(call->fields);
+                          }});
+  }
+  show(context, "a call of " + text_of(file) + " on " + std::to_string(comm.num_ranks()) + " ranks",
+       interleave(context, candidates, options.timing));
+}
+
+}  // namespace graticule::bench
