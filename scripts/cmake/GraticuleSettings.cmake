@@ -47,6 +47,6 @@ if(GRATICULE_WARNINGS_AS_ERRORS)
 endif()
 
 if(GRATICULE_SANITIZER)
-  add_compile_options(-fsanitize=${GRATICULE_SANITIZER} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${GRATICULE_SANITIZER} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${GRATICULE_SANITIZER})
 endif()
