@@ -3,11 +3,11 @@
 #include <graticule/partition/layout.hpp>
 
 #include "expect_error.hpp"
+#include "random_layout.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -22,25 +22,6 @@ using Random = std::mt19937_64;
 
 Index draw(Random& random, Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); }
 
-/// Ranks in order, in blocks, or anywhere with idle ranks between.
-ProcessGrid random_order(Random& random, Indices const& extents) {
-  ProcessGrid const grid(extents);
-  if (draw(random, 0, 2) == 0) return grid;
-  if (draw(random, 0, 1) == 0) {
-    auto block = extents;
-    for (int a = 0; a < extents.size(); ++a)
-      while (extents[a] % block[a] != 0 || draw(random, 0, 1) == 0) block[a] = draw(random, 1, extents[a]);
-    for (int a = 0; a < extents.size(); ++a)
-      if (extents[a] % block[a] != 0) block[a] = 1;
-    return ProcessGrid::in_blocks(extents, block);
-  }
-  std::vector<int> ranks(std::size_t(grid.num_ranks()) + 2);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::shuffle(ranks.begin(), ranks.end(), random);
-  ranks.resize(std::size_t(grid.num_ranks()));
-  return ProcessGrid::on_ranks(extents, ranks);
-}
-
 Layout random_cuts(Random& random, int ndim) {
   auto extents = Indices::filled(ndim, 1);
   std::vector<Cuts> cuts;
@@ -50,7 +31,7 @@ Layout random_cuts(Random& random, int ndim) {
     for (auto& size : sizes) size = draw(random, 0, 4);
     cuts.emplace_back(sizes);
   }
-  return {random_order(random, extents), cuts};
+  return {test::random_rank_order(random, extents, ProcessGrid(extents).num_ranks() + 2), cuts};
 }
 
 /// Cuts `box` in two at random until `num_parts` parts are made; some of them stay empty.

@@ -41,7 +41,25 @@ inline Cuts random_cuts(Random& random, Index extent, Index num_parts) {
   return Cuts(sizes);
 }
 
-/// Any process grid of at most `num_ranks` ranks, cut at random.
+/// Ranks in order, in blocks, or anywhere among `num_ranks`.
+inline ProcessGrid random_rank_order(Random& random, Indices const& grid, int num_ranks) {
+  Index const kind = draw(random, 0, 2);
+  if (kind == 0) return ProcessGrid(grid);
+  if (kind == 1) {
+    auto block = grid;
+    for (int a = 0; a < grid.size(); ++a) do
+        block[a] = draw(random, 1, grid[a]);
+      while (grid[a] % block[a] != 0);
+    return ProcessGrid::in_blocks(grid, block);
+  }
+  std::vector<int> ranks;
+  for (int rank = 0; rank < num_ranks; ++rank) ranks.push_back(rank);
+  for (std::size_t i = ranks.size() - 1; i > 0; --i) std::swap(ranks[i], ranks[std::size_t(draw(random, 0, Index(i)))]);
+  ranks.resize(std::size_t(ProcessGrid(grid).num_ranks()));
+  return ProcessGrid::on_ranks(grid, ranks);
+}
+
+/// Any process grid of at most `num_ranks` ranks in any order, cut at random.
 inline Layout random_grid_layout(Random& random, int num_ranks, Indices const& extents) {
   auto grid = Indices::filled(extents.size(), 1);
   Index rest = num_ranks;
@@ -51,7 +69,7 @@ inline Layout random_grid_layout(Random& random, int num_ranks, Indices const& e
   }
   std::vector<Cuts> cuts;
   for (int a = 0; a < extents.size(); ++a) cuts.push_back(random_cuts(random, extents[a], grid[a]));
-  return {ProcessGrid(grid), cuts};
+  return {random_rank_order(random, grid, num_ranks), cuts};
 }
 
 /// Cuts `box` in two at random until there are `num_parts` parts, some of them empty.

@@ -16,7 +16,7 @@ namespace graticule {
 /// Which rank owns which box of the global box `[0, extents)`.
 ///
 /// Invariant: owned boxes are disjoint and cover the global box; a rank may own nothing.
-/// A copy shares the description. A layout of cuts needs memory by ranks per axis, not by ranks.
+/// A copy shares the description. A layout of cuts needs memory by ranks per axis, not by ranks, unless a list orders them.
 /// Example: 241 x 480 cells on a 4 x 1 grid with cuts 61, 60, 60, 60: rank 1 owns [61, 121) x [0, 480).
 class Layout {
  public:
