@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/plan.hpp>
 #include <graticule/repartition/dump.hpp>
-#include <graticule/repartition/plan.hpp>
 
 #include "expect_error.hpp"
 
@@ -147,21 +146,24 @@ TEST(PlanText, has_words_for_numbers_that_json_has_not) {
   }
 }
 
+// Mirrored at the edge cell or at its face: as many cells between the same ranks, but other ones.
 TEST(PlanText, tells_transfers_apart) {
   auto const comm = Comm::world();
-  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, {8, 8});
-  Layout const columns(ProcessGrid{1, comm.num_ranks()}, {8, 8});
-  auto const hashes = [&](Indices const& permutation) {
-    auto const text = plan_text(RepartitionPlan(comm, rows, columns, permutation).pull_plan());
-    return text.substr(std::min(text.size(), text.find("\"sends\"")));
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, {12, 4});
+  auto const transfers = [&](Edge edge) {
+    HaloPlan const plan(comm, rows, {{1, 1}, {1, 1}}, Boundary::uniform(2, edge));
+    auto const text = plan_text(plan.pull_plan());
+    auto const begin = std::min(text.size(), text.find("\"sends\""));
+    return text.substr(begin, text.find("\"filled\"") - begin);
   };
 
-  auto const straight = hashes({0, 1});
-  auto const again = hashes({0, 1});
-  auto const turned = hashes({1, 0});
+  auto const reflect = transfers(Edge::reflect);
+  auto const again = transfers(Edge::reflect);
+  auto const symmetric = transfers(Edge::symmetric);
 
-  EXPECT_EQ(straight, again);
-  EXPECT_TRUE(comm.rank() != 0 || straight != turned);
+  EXPECT_EQ(reflect, again);
+  EXPECT_EQ(without_hashes(reflect), without_hashes(symmetric));
+  EXPECT_TRUE(comm.rank() != 0 || reflect != symmetric) << reflect;
 }
 
 TEST(PlanText, holds_the_last_call) {
@@ -232,7 +234,10 @@ TEST(GraticuleDump, leaves_one_file_for_each_plan_with_its_first_call) {
   ASSERT_EQ(files.size(), 1U);
   EXPECT_TRUE(std::regex_match(files.front().first, std::regex("plan-[0-9a-f]{16}\\.json")));
   EXPECT_NE(files.front().second.find("\"fingerprint\": \"" + files.front().first.substr(5, 16)), std::string::npos);
-  EXPECT_NE(files.front().second.find("\"dtype\": \"f64\""), std::string::npos);
+  auto const& made = after_construction.front().second;
+  EXPECT_EQ(files.front().second, made.substr(0, made.size() - std::string("null\n}\n").size()) +
+                                      "{\"direction\": \"forward\", \"fields\": [{\"kind\": 0, \"dtype\": \"f64\", "
+                                      "\"batch\": [], \"parity\": \"even\"}]}\n}\n");
 }
 
 TEST(GraticuleDump, keeps_different_plans_of_one_fingerprint_apart) {
