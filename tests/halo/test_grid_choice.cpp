@@ -121,7 +121,7 @@ TEST(GridCandidates, find_the_best_of_random_grids_by_looking_at_few) {
   Random random(29);
   int num_tried = 0;
   int num_pruned = 0;
-  for (int trial = 0; trial < 120; ++trial) {
+  for (int trial = 0; trial < 50; ++trial) {
     auto request = random_request(random);
     SCOPED_TRACE("trial " + std::to_string(trial) + ", " + to_string(request.extents) + ", " +
                  test::describe(request.halo.boundary));
@@ -143,8 +143,8 @@ TEST(GridCandidates, find_the_best_of_random_grids_by_looking_at_few) {
     num_pruned += few.size() < all.size() ? 1 : 0;
     ASSERT_EQ(few.front().layout.fingerprint(), all.front().layout.fingerprint());
   }
-  EXPECT_GT(num_tried, 60);
-  EXPECT_GT(num_pruned, 20);
+  EXPECT_GT(num_tried, 25);
+  EXPECT_GT(num_pruned, 8);
 }
 
 TEST(GridCandidates, prefer_few_cut_axes_and_slow_ones_on_ties) {
