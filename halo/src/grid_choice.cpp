@@ -96,7 +96,7 @@ std::vector<Layout> possible_layouts(GridRequest const& request) {
 /// The plans of one layout, made when asked for.
 class Plans {
  public:
-  Plans(Layout const& layout, HaloShape const& shape) : halo_(layout, shape) {}
+  Plans(Layout const& layout, HaloKind const& kind) : halo_(layout, kind) {}
 
   [[nodiscard]] VirtualHaloPlan const& of(int place) {
     auto const [found, is_new] = plans_.try_emplace(place);
@@ -296,13 +296,13 @@ class Study {
 
   /// Says what it costs that parts are thinner than the halo: the messages of a halo as wide as the parts, and ours.
   void warn_of_second_neighbors(GridCandidate& result, int axis) {
-    auto shape = request_->halo;
-    auto& width = shape.widths[std::size_t(axis)];
+    auto kind = request_->halo;
+    auto& width = kind.widths[std::size_t(axis)];
     Index const thinnest = result.min_extents[axis];
     Index const widest = std::max(width.lower, width.upper);
     if (layout_.grid()->extent(axis) == 1 || thinnest == 0 || thinnest >= widest) return;
     width = {std::min(width.lower, thinnest), std::min(width.upper, thinnest)};
-    VirtualHalo const narrow(layout_, shape);
+    VirtualHalo const narrow(layout_, kind);
     int more = 0;
     for (int const place : places_)
       more = std::max(more, plans_.of(place).counts().num_send_peers - narrow.plan(place).counts().num_send_peers);

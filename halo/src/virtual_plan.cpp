@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/virtual_plan.hpp>
 
+#include <algorithm>
 #include <map>
 
 namespace graticule {
@@ -14,11 +15,30 @@ Index num_runs(Box const& box) {
   return box.ndim() == 0 ? 1 : box.num_cells() / box.extent(box.ndim() - 1);
 }
 
+Box local_box(HaloKind const& kind, Box const& owned) {
+  return grown(owned, kind.memory.empty() ? kind.widths : kind.memory);
+}
+
+/// -1, 0 or 1 per axis: where `part` lies beside `owned`.
+Indices direction_of(Box const& part, Box const& owned) {
+  auto direction = Indices::filled(owned.ndim(), 0);
+  for (int a = 0; a < owned.ndim(); ++a) {
+    if (part.hi(a) <= owned.lo(a)) direction[a] = -1;
+    if (part.lo(a) >= owned.hi(a)) direction[a] = 1;
+  }
+  return direction;
+}
+
 /// What an exchange writes around and in `owned`.
-std::vector<Box> filled_boxes(Layout const& layout, HaloShape const& shape, Box const& owned) {
-  auto boxes = halo_boxes(owned, grown(owned, shape.widths), shape.corners);
-  auto const copies = copied_boxes(layout.global().extents(), shape.boundary, owned);
+std::vector<Box> filled_boxes(Layout const& layout, HaloKind const& kind, Box const& owned) {
+  auto boxes = halo_boxes(owned, grown(owned, kind.widths), kind.corners);
+  auto const copies = copied_boxes(layout.global().extents(), kind.boundary, owned);
   boxes.insert(boxes.end(), copies.begin(), copies.end());
+  if (!kind.directions.empty())
+    std::erase_if(boxes, [&](Box const& box) {
+      auto const direction = direction_of(box, owned);
+      return std::find(kind.directions.begin(), kind.directions.end(), direction) == kind.directions.end();
+    });
   return boxes;
 }
 
@@ -27,16 +47,24 @@ std::vector<Width> mirrored(std::vector<Width> widths) {
   return widths;
 }
 
-}  // namespace
-
-void check_widths(std::span<Width const> widths, int ndim) {
-  if (int(widths.size()) != ndim)
-    throw Error("AxesMismatch", std::to_string(widths.size()) + " widths for " + std::to_string(ndim) + " axes");
-  for (std::size_t a = 0; a < widths.size(); ++a)
-    if (widths[a].lower < 0 || widths[a].upper < 0)
-      throw Error("BadWidth", "axis " + std::to_string(a) + " has widths " + std::to_string(widths[a].lower) + " and " +
-                                  std::to_string(widths[a].upper));
+void check(HaloKind const& kind, int ndim) {
+  if (kind.widths_of == WidthsOf::this_rank) throw Error("BadWidth", "widths of one rank for a plan of any rank");
+  if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
+    throw Error("AxesMismatch", std::to_string(kind.widths.size()) + " widths for " + std::to_string(ndim) + " axes");
+  for (std::size_t a = 0; a < kind.widths.size(); ++a) {
+    auto const& width = kind.widths[a];
+    auto const& memory = kind.memory.empty() ? width : kind.memory[a];
+    if (width.lower < 0 || width.upper < 0 || memory.lower < width.lower || memory.upper < width.upper)
+      throw Error("BadWidth", "axis " + std::to_string(a) + " has widths " + std::to_string(width.lower) + " and " +
+                                  std::to_string(width.upper) + " and memory for " + std::to_string(memory.lower) +
+                                  " and " + std::to_string(memory.upper));
+  }
+  for (auto const& direction : kind.directions)
+    if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))
+      throw Error("BadDirection", to_string(direction) + " on " + std::to_string(ndim) + " axes");
 }
+
+}  // namespace
 
 PullCounts VirtualHaloPlan::counts() const noexcept {
   PullCounts counts;
@@ -51,21 +79,21 @@ PullCounts VirtualHaloPlan::counts() const noexcept {
   return counts;
 }
 
-VirtualHalo::VirtualHalo(Layout layout, HaloShape shape) : layout_(std::move(layout)), shape_(std::move(shape)) {
-  check_widths(shape_.widths, layout_.ndim());
-  map_ = boundary_map(layout_.global().extents(), shape_.boundary);
+VirtualHalo::VirtualHalo(Layout layout, HaloKind kind) : layout_(std::move(layout)), kind_(std::move(kind)) {
+  check(kind_, layout_.ndim());
+  map_ = boundary_map(layout_.global().extents(), kind_.boundary);
   if (layout_.global().empty()) return;
-  for (auto const& piece : map_(grown(layout_.global(), shape_.widths)))
+  for (auto const& piece : map_(grown(layout_.global(), kind_.widths)))
     if (!piece.filled && !piece.box.empty()) pieces_.push_back(piece);
 }
 
 VirtualHaloPlan VirtualHalo::plan(int rank) const {
   VirtualHaloPlan result;
   result.owned = layout_.owned(rank);
-  result.local = grown(result.owned, shape_.widths);
+  result.local = local_box(kind_, result.owned);
   if (result.owned.empty()) return result;
   Peers peers;
-  for (auto const& needed : filled_boxes(layout_, shape_, result.owned))
+  for (auto const& needed : filled_boxes(layout_, kind_, result.owned))
     for (auto const& piece : map_(needed)) {
       if (piece.filled) {
         result.filled_cells += piece.box.num_cells();
@@ -78,12 +106,12 @@ VirtualHaloPlan VirtualHalo::plan(int rank) const {
       });
     }
   // Who has ghost cells whose image lies in the owned box: ranks whose local box meets those cells.
-  auto const reach = mirrored(shape_.widths);
+  auto const reach = mirrored(kind_.widths);
   for (auto const& piece : pieces_) {
     Box const images = restricted(piece, result.owned).box;
     if (images.empty()) continue;
     layout_.for_each_owner(grown(images, reach), [&](int reader, Box const&) {
-      for (auto const& filled : filled_boxes(layout_, shape_, layout_.owned(reader))) {
+      for (auto const& filled : filled_boxes(layout_, kind_, layout_.owned(reader))) {
         Box const to = intersection(filled, images);
         if (to.empty()) continue;
         peers[reader].send_cells += to.num_cells();

@@ -2,7 +2,7 @@
 #include <graticule/halo/virtual_plan.hpp>
 
 #include "expect_error.hpp"
-#include "reference.hpp"
+#include "formula.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@
 using namespace graticule;
 using test::draw;
 using test::for_each_cell;
+using test::Formula;
 using test::Image;
-using test::image_of;
 using test::Random;
 using test::rule_of;
 
@@ -46,28 +46,24 @@ std::atomic<std::size_t> num_allocations{0};
 
 namespace {
 
-struct Case {
-  Layout layout;
-  HaloShape shape;
-};
-
-std::string describe(Case const& c) {
-  std::string text = to_string(c.layout) + ", " + test::describe(c.shape.boundary) + ", widths";
-  for (auto const& width : c.shape.widths)
-    text += " " + std::to_string(width.lower) + "/" + std::to_string(width.upper);
-  return text + (c.shape.corners == Corners::fill ? "" : ", no corners");
-}
-
-Case random_case(Random& random, int num_ranks) {
+Formula random_case(Random& random, int num_ranks) {
   auto const extents = test::random_extents(random, int(draw(random, 1, 3)), 6);
   auto const boundary = test::random_boundary(random, extents);
-  auto const layout = test::random_layout(random, num_ranks, extents);
-  std::vector<Width> widths;
+  Formula f{test::random_layout(random, num_ranks, extents), {{}, boundary}};
   for (int a = 0; a < extents.size(); ++a) {
     Index const widest = draw(random, 0, 3) == 0 ? 2 * extents[a] + 1 : 2;
-    widths.push_back({draw(random, 0, widest), draw(random, 0, widest)});
+    f.kind.widths.push_back({draw(random, 0, widest), draw(random, 0, widest)});
   }
-  return {layout, {widths, boundary, draw(random, 0, 3) == 0 ? Corners::skip : Corners::fill}};
+  if (draw(random, 0, 3) == 0) f.kind.corners = Corners::skip;
+  if (draw(random, 0, 3) == 0)
+    for (auto const& width : f.kind.widths)
+      f.kind.memory.push_back({width.lower + draw(random, 0, 2), width.upper + draw(random, 0, 2)});
+  while (draw(random, 0, 2) == 0) {
+    auto direction = Indices::filled(extents.size(), 0);
+    for (auto& step : direction) step = draw(random, -1, 1);
+    f.kind.directions.push_back(direction);
+  }
+  return f;
 }
 
 /// Ghost cells of all ranks, one by one: `cells[{reader, owner}]`, and `filled[reader]`.
@@ -76,32 +72,29 @@ struct ByCells {
   std::map<int, Index> filled;
 };
 
-ByCells count_by_cells(Case const& c) {
+ByCells count_by_cells(Formula const& f) {
   ByCells counts;
-  auto const extents = c.layout.global().extents();
-  for (int reader = 0; reader < c.layout.num_ranks(); ++reader) {
-    Box const owned = c.layout.owned(reader);
-    for_each_cell(grown(owned, c.shape.widths), [&](Indices const& cell) {
-      if (!test::is_filled(cell, owned, c.shape.corners, extents, c.shape.boundary)) return;
-      auto const image = image_of(cell, extents, c.shape.boundary);
+  for (int reader = 0; reader < f.layout.num_ranks(); ++reader)
+    for_each_cell(f.local(reader), [&](Indices const& cell) {
+      if (!f.fills(cell, reader)) return;
+      auto const image = f.image(cell);
       if (image.kind == Image::Kind::constant) ++counts.filled[reader];
       if (image.kind != Image::Kind::cell) return;
-      for (int owner = 0; owner < c.layout.num_ranks(); ++owner)
-        if (c.layout.owned(owner).contains(image.cell)) ++counts.cells[{reader, owner}];
+      for (int owner = 0; owner < f.layout.num_ranks(); ++owner)
+        if (f.layout.owned(owner).contains(image.cell)) ++counts.cells[{reader, owner}];
     });
-  }
   return counts;
 }
 
-void expect_as_by_cells(Case const& c) {
-  auto const expected = count_by_cells(c);
-  VirtualHalo const halo(c.layout, c.shape);
+void expect_as_by_cells(Formula const& f) {
+  auto const expected = count_by_cells(f);
+  VirtualHalo const halo(f.layout, f.kind);
   std::map<std::pair<int, int>, Index> received;
   std::map<std::pair<int, int>, Index> sent;
   std::map<std::pair<int, int>, Index> runs;
-  for (int rank = 0; rank < c.layout.num_ranks(); ++rank) {
+  for (int rank = 0; rank < f.layout.num_ranks(); ++rank) {
     auto const plan = halo.plan(rank);
-    ASSERT_EQ(plan.local, grown(c.layout.owned(rank), c.shape.widths));
+    ASSERT_EQ(plan.local, f.local(rank));
     int last = -1;
     for (auto const& peer : plan.peers) {
       ASSERT_GT(peer.peer, last);
@@ -138,10 +131,10 @@ TEST(VirtualHalo, counts_what_the_real_plan_counts) {
   for (int trial = 0; trial < 150; ++trial) {
     auto const c = random_case(random, comm.num_ranks());
     SCOPED_TRACE("trial " + std::to_string(trial) + ": " + describe(c));
-    HaloPlan const real(comm, c.layout, c.shape.widths, c.shape.boundary, c.shape.corners);
+    HaloPlan const real(comm, c.layout, std::vector<HaloKind>{c.kind});
     auto const expected = real.counts();
 
-    auto const plan = VirtualHalo(c.layout, c.shape).plan(comm.rank());
+    auto const plan = VirtualHalo(c.layout, c.kind).plan(comm.rank());
 
     auto const counts = plan.counts();
     EXPECT_EQ(plan.owned, real.owned());
@@ -198,9 +191,9 @@ Cost cost_of_plans(VirtualHalo const& halo, Indices const& coords) {
 
 // 16 times the ranks on 16 times the cells, so that each rank's own box stays the same.
 TEST(VirtualHalo, costs_the_same_for_4096_and_for_65536_ranks) {
-  HaloShape const shape{{{3, 3}, {3, 3}}, Boundary::sphere(Edge::pole_face)};
-  VirtualHalo const small(Layout(ProcessGrid{64, 64}, Indices{11 * 64, 22 * 64}), shape);
-  VirtualHalo const large(Layout(ProcessGrid{256, 256}, Indices{11 * 256, 22 * 256}), shape);
+  HaloKind const kind{{{3, 3}, {3, 3}}, Boundary::sphere(Edge::pole_face)};
+  VirtualHalo const small(Layout(ProcessGrid{64, 64}, Indices{11 * 64, 22 * 64}), kind);
+  VirtualHalo const large(Layout(ProcessGrid{256, 256}, Indices{11 * 256, 22 * 256}), kind);
 
   for (Indices const& from_corner : std::vector<Indices>{{0, 0}, {0, 5}, {7, 0}, {20, 30}}) {
     auto const few = cost_of_plans(small, from_corner);
@@ -236,6 +229,16 @@ TEST(VirtualHalo, refuses_what_the_real_plan_refuses) {
   EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::sphere(Edge::pole_face)), "OddLongitudeFold");
   EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::uniform(2, Edge::reflect)), "ReflectTooWide");
   EXPECT_EQ(rule({{0, 0}, {1, 1}}, Boundary::uniform(2, Edge::reflect)), "nothing was thrown");
+  HaloKind kind{{{1, 1}, {1, 1}}, Boundary::uniform(2, Edge::constant)};
+  auto const rule_after = [&](auto&& change) {
+    auto changed = kind;
+    change(changed);
+    return rule_of([&] { (void)VirtualHalo(layout, changed); });
+  };
+  EXPECT_EQ(rule_after([](auto& k) { k.memory = {{1, 1}, {1, 0}}; }), "BadWidth");
+  EXPECT_EQ(rule_after([](auto& k) { k.memory = {{1, 1}}; }), "AxesMismatch");
+  EXPECT_EQ(rule_after([](auto& k) { k.directions = {{0, 2}}; }), "BadDirection");
+  EXPECT_EQ(rule_after([](auto& k) { k.widths_of = WidthsOf::this_rank; }), "BadWidth");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct ExchangeCost {
 /// What a process grid is chosen for.
 struct GridRequest {
   Indices extents;                ///< of the global box
-  HaloShape halo;                 ///< that is exchanged most
+  HaloKind halo;                  ///< that is exchanged most
   std::vector<int> node_of_rank;  ///< a node for each rank: `nodes_of_ranks`, `consecutive_nodes`
   Index element_bytes = 8;        ///< of one value
   Index num_batch = 1;            ///< values per cell that lie in memory of their own: levels times fields

@@ -10,13 +10,6 @@
 
 namespace graticule {
 
-/// What an exchange fills, apart from the layout.
-struct HaloShape {
-  std::vector<Width> widths;
-  Boundary boundary;
-  Corners corners = Corners::fill;
-};
-
 /// What one rank exchanges with one other: at most one message each way.
 struct PeerCells {
   int peer = 0;
@@ -45,23 +38,21 @@ struct VirtualHaloPlan {
 /// Example: one axis, 8 cells, 4 ranks, width {1, 1}, periodic: `plan(0)` has the peers 1 and 3, one cell each way.
 class VirtualHalo {
  public:
-  /// @throws `BadWidth`, `AxesMismatch`, what `boundary_map` throws
-  VirtualHalo(Layout layout, HaloShape shape);
+  /// One kind of fields. @throws `BadWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not known),
+  ///         `AxesMismatch`, `BadDirection`, what `boundary_map` throws
+  VirtualHalo(Layout layout, HaloKind kind);
 
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
-  [[nodiscard]] HaloShape const& shape() const noexcept { return shape_; }
+  [[nodiscard]] HaloKind const& kind() const noexcept { return kind_; }
 
   /// Cost: time and memory by the rank's own transfers, for layouts of cuts whatever the number of ranks.
   [[nodiscard]] VirtualHaloPlan plan(int rank) const;
 
  private:
   Layout layout_;
-  HaloShape shape_;
+  HaloKind kind_;
   IndexMap map_;
   std::vector<Piece> pieces_;  ///< of the global box grown by the widths
 };
-
-/// Checks that there is one width per axis and none negative. @throws `BadWidth`, `AxesMismatch`
-void check_widths(std::span<Width const> widths, int ndim);
 
 }  // namespace graticule
