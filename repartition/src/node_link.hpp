@@ -25,12 +25,13 @@ struct alignas(64) Post {
   NodeAddress content;                  ///< the packed cells, or `num_views` posted views
   std::uint64_t bytes = 0;              ///< of the packed cells
   std::uint32_t num_views = 0;          ///< 0: packed; else the fields themselves are read in place
-  std::uint32_t shape = 0;              ///< equal on both sides when their fields agree
+  std::uint32_t fields = 0;             ///< equal on both sides when their fields agree
+  std::uint32_t call = 0;               ///< of the plan; equal when neither side has left out a call
 };
 
 /// Posts of one direction between two ranks, by sequence number.
 struct PostRing {
-  static constexpr std::uint64_t size = 64;
+  static constexpr std::uint64_t size = 256;
   std::array<Post, size> posts;
 };
 

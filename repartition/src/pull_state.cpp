@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -301,9 +302,22 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
         return false;
     return true;
   };
+  // Peers may not have read what was sent last. They are given a moment, so that a rank that only sends does not run far
+  // ahead; then the call gets a workspace of its own, because they may be waiting for just this call.
+  constexpr double longest_wait = 1e-3;
+  double begin = -1;
   Workspace* workspace = nullptr;
-  for (auto const& candidate : workspaces_)
-    if (matches(*candidate)) workspace = candidate.get();
+  bool has_match = true;
+  while (workspace == nullptr && has_match && (begin < 0 || MPI_Wtime() - begin < longest_wait)) {
+    if (begin < 0) begin = MPI_Wtime();
+    has_match = false;
+    for (auto const& candidate : workspaces_) {
+      if (!matches(*candidate)) continue;
+      has_match = true;
+      if (candidate->has_free_places()) workspace = candidate.get();
+    }
+    if (workspace == nullptr && has_match) std::this_thread::yield();
+  }
   if (workspace == nullptr) {
     CallShape shape;
     shape.direction = direction;
@@ -351,6 +365,11 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   try {
     if (!dump_file_.empty()) dump_call(workspace);
     if (checks_calls()) check_call(workspace);
+  } catch (...) {
+    workspace.busy = false;
+    throw;
+  }
+  try {
     if (checks_cells() && direction == Direction::forward) poison(workspace);
     Stopwatch watch;
     if (workspace.shape.space == MemorySpace::device) {

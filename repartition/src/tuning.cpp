@@ -81,6 +81,7 @@ void TuningTable::save(std::string const& path) const {
 }
 
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls) {
+  if (num_calls < 1) throw Error("BadCount", std::to_string(num_calls) + " calls to measure");
   constexpr int num_warm_ups = 2;
   constexpr std::array candidates{Transport::point_to_point, Transport::node_shared};
   std::array<std::vector<double>, 2> seconds;

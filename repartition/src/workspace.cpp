@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -102,14 +103,17 @@ void place_for_mpi(MessageSet& set, MemorySpace space, bool mpi_reads_device) {
       if (!message.link) message.wire = message.packed;
     return;
   }
-  for (auto const& message : set.messages)
-    if (!message.link) total += rounded_up(message.bytes, message_alignment);
+  for (auto& message : set.messages) {
+    if (message.link) continue;
+    message.trailer_bytes = mpi_reads_device ? 0 : sizeof(Trailer);
+    total += rounded_up(message.bytes + message.trailer_bytes, message_alignment);
+  }
   set.wire = Buffer(total, space == MemorySpace::device ? Buffer::Kind::pinned : Buffer::Kind::host);
   std::size_t at = 0;
   for (auto& message : set.messages) {
     if (message.link) continue;
     message.wire = set.wire.data() + at;
-    at += rounded_up(message.bytes, message_alignment);
+    at += rounded_up(message.bytes + message.trailer_bytes, message_alignment);
     if (!message.packed) message.packed = message.wire;
   }
 }
@@ -151,16 +155,17 @@ void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
   for (auto& message : set.messages) {
     if (message.link) continue;
     message.first_request = int(set.requests.size());
+    std::size_t const total = message.bytes + message.trailer_bytes;
     std::size_t done = 0;
     do {
-      auto const bytes = std::min(max_request_bytes, message.bytes - done);
+      auto const bytes = std::min(max_request_bytes, total - done);
       set.message_of_request.push_back(int(&message - set.messages.data()));
       set.bytes_of_request.push_back(int(bytes));
       make_request(needs, way, message.peer->peer, {message.wire + done, bytes},
                    set.requests.emplace_back(MPI_REQUEST_NULL));
       ++message.num_requests;
       done += bytes;
-    } while (done < message.bytes);
+    } while (done < total);
   }
 }
 
@@ -243,10 +248,19 @@ void Workspace::start_receives() {
   }
   num_messages_open = int(incoming.messages.size());
   // One by one: MPI_Startall starts in any order, and the pieces of a long message are told apart by their order only.
-  for (auto& request : incoming.requests) check_mpi(MPI_Start(&request), "MPI_Start");
-  std::fill(open_.begin(), open_.end(), 1);
   ended_.clear();
   failure.clear();
+  for (std::size_t r = 0; r < incoming.requests.size(); ++r) {
+    check_mpi(MPI_Start(&incoming.requests[r]), "MPI_Start");
+    open_[r] = 1;
+  }
+}
+
+bool Workspace::has_free_places() const noexcept {
+  return std::all_of(outgoing.messages.begin(), outgoing.messages.end(), [](Message const& message) {
+    auto const is_free = [&](std::uint64_t number) { return number == 0 || message.link->is_consumed(number); };
+    return !message.link || std::any_of(message.last_number.begin(), message.last_number.end(), is_free);
+  });
 }
 
 void Workspace::open_place(Message& message) {
@@ -272,12 +286,17 @@ void Workspace::stage_out(Message& message) const {
 void Workspace::fence() const { device_space(queue).fence(); }
 
 void Workspace::send(Message& message) {
+  if (message.trailer_bytes > 0) {
+    Trailer const trailer{fields_hash, std::uint32_t(call)};
+    std::memcpy(message.wire + message.bytes, &trailer, sizeof trailer);
+  }
   if (message.link) {
     auto& post = message.link->outgoing(message.number);
     post.content = message.places[std::size_t(message.place)].address;
     post.bytes = message.bytes;
     post.num_views = 0;
-    post.shape = fields_hash;
+    post.fields = fields_hash;
+    post.call = std::uint32_t(call);
     message.in_place = false;
     message.link->publish(message.number);
     return;
@@ -299,7 +318,8 @@ void Workspace::send_in_place(Message& message) {
   post.content = message.places[std::size_t(message.place)].address;
   post.bytes = message.bytes;
   post.num_views = std::uint32_t(images.size());
-  post.shape = fields_hash;
+  post.fields = fields_hash;
+  post.call = std::uint32_t(call);
   message.in_place = true;
   message.link->publish(message.number);
 }
@@ -328,17 +348,26 @@ void Workspace::fail(Message const& message, std::string const& sent) {
             ": their fields differ in number, type or batch axes";
 }
 
+bool Workspace::matches(Message const& message, Trailer const& trailer) {
+  if (trailer.call != std::uint32_t(call))
+    failure = "rank " + std::to_string(message.peer->peer) + " is in call " + std::to_string(trailer.call) +
+              " of the plan, this rank in call " + std::to_string(call) +
+              ": a call failed or was left out on one of them";
+  else if (trailer.fields != fields_hash)
+    fail(message, "fields of other types or batch axes");
+  return failure.empty();
+}
+
 void Workspace::arrived(Message const& message) { ended_.push_back(int(&message - incoming.messages.data())); }
 
 void Workspace::note_post(Message& message) {
   message.num_open = 0;
   auto const& post = message.link->incoming(message.number);
-  if (post.bytes != message.bytes || post.shape != fields_hash) {
-    fail(message, post.bytes == message.bytes
-                      ? "fields of other types or batch axes"
-                      : std::to_string(post.bytes) + " bytes where this rank expects " + std::to_string(message.bytes));
+  if (post.bytes != message.bytes) {
+    fail(message, std::to_string(post.bytes) + " bytes where this rank expects " + std::to_string(message.bytes));
     return arrived(message);
   }
+  if (!matches(message, {post.fields, post.call})) return arrived(message);
   if (message.in_place != (post.num_views > 0)) {
     message.kept.valid = false;
     additions.valid = false;
@@ -382,8 +411,13 @@ void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& st
   if (code == MPI_SUCCESS) check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
   if (code != MPI_SUCCESS || received != expected)
     fail(message, (code != MPI_SUCCESS ? "more" : std::to_string(received)) + " bytes where this rank expects " +
-                      std::to_string(expected));
+                      std::to_string(expected) + " (" + std::to_string(message.trailer_bytes) + " of them a trailer)");
   if (--message.num_open > 0) return;
+  if (message.trailer_bytes > 0 && failure.empty()) {
+    Trailer trailer;
+    std::memcpy(&trailer, message.wire + message.bytes, sizeof trailer);
+    if (!matches(message, trailer)) return arrived(message);
+  }
   if (message.packed != message.wire && message.bytes > 0)
     copy_to_device(device_space(queue), message.packed, message.wire, message.bytes);
   arrived(message);
@@ -430,8 +464,9 @@ void Workspace::wait_sends() {
 }
 
 void Workspace::abandon() noexcept {
-  for (auto& request : incoming.requests)
-    if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+  // Only what was started: MPICH ends the program when an idle persistent request is cancelled.
+  for (std::size_t r = 0; r < incoming.requests.size(); ++r)
+    if (open_[r]) MPI_Cancel(&incoming.requests[r]);
   // Peers are told by a post that fits nothing; what they post to this rank is never read.
   for (auto& message : outgoing.messages) {
     if (!message.link || message.link->has_been_published(message.number)) continue;

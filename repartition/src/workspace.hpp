@@ -61,11 +61,18 @@ struct KeptTasks {
   }
 };
 
+/// Follows the packed cells in host memory: what both sides of a message must agree on.
+struct Trailer {
+  std::uint32_t fields = 0;
+  std::uint32_t call = 0;
+};
+
 /// One message of a call, and its requests (several when it exceeds what one MPI call takes).
 struct Message {
   PeerTransfers const* peer = nullptr;
-  NodeLink* link = nullptr;     ///< through node-shared memory; null: point-to-point
-  std::size_t bytes = 0;        ///< packed
+  NodeLink* link = nullptr;  ///< through node-shared memory; null: point-to-point
+  std::size_t bytes = 0;     ///< packed
+  std::size_t trailer_bytes = 0;
   std::byte* wire = nullptr;    ///< host memory that MPI or the peer reads or writes
   std::byte* packed = nullptr;  ///< what the kernels read or write; `wire` unless the fields lie on a device
   int first_request = 0;
@@ -154,6 +161,8 @@ struct Workspace {
   void set_fields(std::span<PullField const> fields);
   /// Makes all tasks anew at the next use.
   void forget_tasks() noexcept;
+  /// True when each message has a place that its peer has read, or that was not used yet.
+  [[nodiscard]] bool has_free_places() const noexcept;
   /// Chooses where outgoing message `message` is packed.
   void open_place(Message& message);
   /// Brings packed cells of device fields to host memory; in order of the queue.
@@ -184,6 +193,8 @@ struct Workspace {
   void note_post(Message& message);
   void fail(Message const& message, std::string const& sent);
   void arrived(Message const& message);
+  /// Notes a failure unless the peer makes the same call.
+  bool matches(Message const& message, Trailer const& trailer);
   [[nodiscard]] std::string describe() const;
 
   int rank_ = 0;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -156,6 +157,43 @@ TEST(Transport, reports_fields_of_another_type_on_a_peer) {
 
   bool const differs = comm.rank() == 0 || (comm.rank() + 1) % comm.num_ranks() == 0;
   EXPECT_EQ(thrown.rule, differs ? "FieldMismatch" : "nothing was thrown");
+}
+
+// The order of calls is what ranks must agree on; each may end them in an order of its own.
+TEST(Transport, does_not_need_the_same_order_of_waits) {
+  auto const comm = Comm::world();
+  for (bool const shared : {false, true}) {
+    Ring ring(comm);
+    constexpr int num_calls = 12;
+    std::vector<std::unique_ptr<Cells>> cells;
+    std::vector<Pending> pending;
+    for (int call = 0; call < num_calls; ++call) {
+      cells.push_back(std::make_unique<Cells>(shared));
+      std::fill_n(cells.back()->source, 4, 100.0 * call + comm.rank());
+      auto const field = cells.back()->field();
+      pending.push_back(ring.plan->start(std::span(&field, 1)));
+      if (comm.rank() % 2 == 1) pending.back().wait();
+    }
+    for (int call = num_calls - 1; call >= 0; --call) pending[std::size_t(call)].wait();
+
+    for (int call = 0; call < num_calls; ++call)
+      for (int i = 0; i < 4; ++i) EXPECT_EQ(cells[std::size_t(call)]->target[i], ring.expected(100.0 * call));
+  }
+}
+
+TEST(Transport, reports_fields_of_another_type_in_messages_too) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has no peers";
+  Ring ring(comm);
+  ring.plan->set_transport(Transport::point_to_point);
+  Cells cells(false);
+  auto field = cells.field();
+  if (comm.rank() == 0) field.parity = Parity::odd;
+
+  auto const thrown = test::thrown_by([&] { ring.plan->apply(std::span(&field, 1)); });
+
+  bool const differs = comm.rank() == 0 || (comm.rank() + 1) % comm.num_ranks() == 0;
+  EXPECT_EQ(thrown.rule, differs ? "FieldMismatch" : "nothing was thrown") << thrown.given;
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ class TuningTable {
 /// Measures a plan on each path with the caller's fields, alternating, and sets the fastest. Collective.
 ///
 /// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank counts.
-/// Cost: `2 * (num_calls + 2)` calls and as many barriers.
+/// @throws `BadCount` for `num_calls < 1`. Cost: `2 * (num_calls + 2)` calls and as many barriers.
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);
 
 }  // namespace graticule
