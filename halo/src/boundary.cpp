@@ -181,6 +181,12 @@ class AxisCutter {
   explicit AxisCutter(AxisRules const& rules) : rules_(rules) {}
 
   [[nodiscard]] std::vector<Run> cut(Run const& run) {
+    // Each fold or wrap is a piece of its own, found by recursion.
+    constexpr Index most_folds = 1000;
+    Index const extent = std::max<Index>(rules_.extent, 1);
+    if (std::max(-run.lo, run.hi - extent) / extent > most_folds)
+      throw Error("HaloTooWide", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
+                                     ") of an axis of " + std::to_string(extent) + " cells");
     runs_.clear();
     add(run);
     std::sort(runs_.begin(), runs_.end(), [](Run const& a, Run const& b) { return a.lo < b.lo; });

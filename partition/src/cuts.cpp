@@ -108,9 +108,12 @@ Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cel
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (!(weights[i] >= 0) || !std::isfinite(weights[i]))
       throw Error("BadCuts", "cell " + std::to_string(i) + " has weight " + std::to_string(weights[i]));
-    prefix[i + 1] = prefix[i] + weights[i];
     heaviest = std::max(heaviest, weights[i]);
   }
+  // Relative to the heaviest, so that no sum overflows.
+  double const unit = heaviest > 0 ? heaviest : 1;
+  for (std::size_t i = 0; i < weights.size(); ++i) prefix[i + 1] = prefix[i] + weights[i] / unit;
+  heaviest /= unit;
   auto const parts_within = [&](double limit) {
     return min_cells > 1 ? parts_of_least_size(prefix, num_parts, limit, min_cells)
                          : greedy_parts(prefix, num_parts, limit);

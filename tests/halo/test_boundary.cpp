@@ -386,4 +386,11 @@ TEST(HaloBoxes, of_nothing_are_none) {
   EXPECT_TRUE(halo_boxes(Box({3, 0}, {3, 4}), Box({3, 0}, {3, 4}), Corners::fill).empty());
 }
 
+TEST(BoundaryMap, refuses_halos_that_wrap_a_thousand_times) {
+  auto const map = boundary_map({8}, Boundary::uniform(1, Edge::periodic));
+
+  EXPECT_EQ(map(Box({-80}, {0})).size(), 10U);
+  EXPECT_EQ(test::rule_of([&] { (void)map(Box({-100'000'000}, {0})); }), "HaloTooWide");
+}
+
 }  // namespace

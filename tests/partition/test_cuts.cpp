@@ -287,4 +287,10 @@ TEST(AreaWeights, refuse_latitudes_that_turn_back_or_leave_the_sphere) {
     EXPECT_EQ(rule_of([&] { (void)area_weights(latitudes); }), "BadLatitudes");
 }
 
+TEST(WeightedCuts, balances_weights_whose_sum_overflows) {
+  std::vector<double> const heavy(4, 1e308);
+
+  EXPECT_EQ(weighted_cuts(heavy, 2).sizes(), (std::vector<Index>{2, 2}));
+}
+
 }  // namespace

@@ -69,6 +69,7 @@ TEST(Tune, measures_both_paths_and_takes_the_same_on_all_ranks) {
   require_same(comm, "Tuning", std::uint64_t(record.chosen), to_string(record.chosen));
   EXPECT_EQ(plan.stats().num_calls, 2 * (2 + 5));
   EXPECT_EQ(to.front(), 0);
+  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), 0); }), "BadCount");
 }
 
 TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {

@@ -97,7 +97,7 @@ struct Boundary {
 /// to what they copy, all others to themselves.
 /// @throws `AxesMismatch`, `PeriodicOnOneSide`, `PoleNeedsPeriodicLongitude`, `TwoFoldAxes`, `OddLongitudeFold` (poles,
 ///         odd number of longitudes; with `MirrorLine::copy` also for `shift_floor`), `MirrorLineTooNarrow` (copies on
-///         an axis of 1 cell); `ReflectTooWide` when called for ghosts that a mirror at the only cell never reaches
+///         an axis of 1 cell); `HaloTooWide` beyond 1000 folds or wraps, `ReflectTooWide` when called for ghosts that a mirror at the only cell never reaches
 [[nodiscard]] IndexMap boundary_map(Indices const& extents, Boundary const& boundary);
 
 /// The cells of `owned` that are copies of other cells, as disjoint boxes; none with `MirrorLine::keep`.

@@ -55,19 +55,20 @@ class HaloPlan {
   /// Several kinds. Collective. @throws as above, `BadDirection`, `NoKinds`
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind> kinds);
 
+  /// Kinds are numbered from 0; all that take one throw `BadKind` for another number.
   [[nodiscard]] int num_kinds() const noexcept { return int(kinds_.size()); }
-  [[nodiscard]] HaloKind const& kind(int kind) const noexcept { return kinds_[std::size_t(kind)]; }
+  [[nodiscard]] HaloKind const& kind(int kind) const { return kinds_[checked(kind)]; }
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
   /// This rank's part of the global box, and the same with the halo that fields of `kind` have: what they cover.
   [[nodiscard]] Box const& owned() const noexcept { return owned_; }
-  [[nodiscard]] Box const& local(int kind = 0) const noexcept { return local_[std::size_t(kind)]; }
+  [[nodiscard]] Box const& local(int kind = 0) const { return local_[checked(kind)]; }
 
   /// Owned cells whose stencil of the given reach reads no cell that an exchange of `kind` fills: compute them between
   /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty.
-  [[nodiscard]] Box interior(int kind = 0) const { return interior(kinds_[std::size_t(kind)].widths, kind); }
+  [[nodiscard]] Box interior(int kind = 0) const { return interior(kinds_[checked(kind)].widths, kind); }
   [[nodiscard]] Box interior(std::span<Width const> reach, int kind = 0) const;
   /// The other owned cells as disjoint boxes: compute them after `wait()`.
-  [[nodiscard]] std::vector<Box> border(int kind = 0) const { return border(kinds_[std::size_t(kind)].widths, kind); }
+  [[nodiscard]] std::vector<Box> border(int kind = 0) const { return border(kinds_[checked(kind)].widths, kind); }
   [[nodiscard]] std::vector<Box> border(std::span<Width const> reach, int kind = 0) const;
 
   /// Reads owned cells, writes ghost cells, and owned cells that are copies (`MirrorLine::copy`). Owned cells may be
@@ -116,6 +117,12 @@ class HaloPlan {
   template <class... Fields>
   static std::array<HaloField, sizeof...(Fields)> as_fields(Fields const&... fields) {
     return {as_field(fields)...};
+  }
+
+  [[nodiscard]] std::size_t checked(int kind) const {
+    if (kind < 0 || kind >= num_kinds())
+      throw Error("BadKind", std::to_string(kind) + " of a plan with " + std::to_string(num_kinds()) + " kinds");
+    return std::size_t(kind);
   }
 
   Layout layout_;
