@@ -14,7 +14,7 @@ struct Domain::State {
 
 Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
   Hash hash;
-  hash.add(grid.extents()).add(fingerprint(boundary));
+  hash.add(grid.fingerprint()).add(fingerprint(boundary));
   require_same(comm, "DomainShape", hash.value(), "a process grid of " + to_string(grid.extents()));
   if (grid.ndim() != 2 || grid.num_ranks() != comm.num_ranks())
     throw Error("DomainShape", "a process grid of " + to_string(grid.extents()) + " for " +
