@@ -6,6 +6,8 @@
 #include <sys/time.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -76,11 +78,14 @@ Delays delays;
 
 /// Interrupts the program now and then, wherever it is: between two writes to shared memory too.
 void stall(int) {
-  static unsigned state = 12345;
-  state = state * 1664525U + 1013904223U;
-  if (state >> 30U != 0) return;
-  timespec const time{0, long(state % 2000000U)};
+  static std::atomic<unsigned> state{12345};
+  unsigned const drawn = state.load(std::memory_order_relaxed) * 1664525U + 1013904223U;
+  state.store(drawn, std::memory_order_relaxed);
+  if (drawn >> 30U != 0) return;
+  int const error = errno;
+  timespec const time{0, long(drawn % 2000000U)};
   nanosleep(&time, nullptr);
+  errno = error;
 }
 
 void start_stalling(int rank) {
@@ -188,7 +193,9 @@ int watch_end(int code) {
   PMPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+#ifndef __SANITIZE_THREAD__  // it hands signals on late and piles them up
   if (delays.on) start_stalling(rank);
+#endif
   return code;
 }
 
