@@ -3,6 +3,7 @@
 
 #include "patience.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -114,5 +115,10 @@ void compare_calls(Comm const& comm, int tag, std::uint64_t hash, std::string co
 bool checks_calls() { return settings().calls; }
 bool checks_cells() { return settings().cells; }
 double stall_seconds() { return settings().stall_seconds; }
+
+double seconds_to_end() {
+  constexpr double patient = 10;
+  return stall_seconds() > 0 ? std::min(patient, stall_seconds()) : patient;
+}
 
 }  // namespace graticule::detail

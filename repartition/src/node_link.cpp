@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node_link.hpp"
 
+#include "check_mode.hpp"
+
 #include <algorithm>
 #include <set>
 #include <thread>
@@ -75,7 +77,7 @@ NodeLinks::NodeLinks(Comm const& comm, PullTable const& table, Transport wanted)
 }
 
 bool NodeLinks::settle() noexcept {
-  constexpr double longest_wait = 10;
+  double const longest_wait = seconds_to_end();
   double const begin = MPI_Wtime();
   for (auto const& link : links_) {
     while (!link.all_consumed()) {

@@ -120,7 +120,7 @@ class NodeLinks {
   NodeLinks(NodeLinks const&) = delete;
   NodeLinks& operator=(NodeLinks const&) = delete;
 
-  /// Waits until the peers have read all that was posted; false when one does not, after 10 s. What it would read must
+  /// Waits until the peers have read all that was posted; false when one does not in `seconds_to_end()`. What it would read must
   /// then stay where it is.
   [[nodiscard]] bool settle() noexcept;
   /// Frees the rings. @pre `settle()` was true

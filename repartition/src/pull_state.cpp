@@ -161,13 +161,32 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
 }
 
 PullState::~PullState() {
-  if (links_->settle()) {
+  bool const ended = end_calls_in_time();
+  if (links_->settle() && ended) {
     workspaces_.clear();
     links_->free_rings();
     return;
   }
-  // A peer has not read its messages yet: they stay where they are until this process ends.
+  // A peer has not read its messages yet, or may still send some: their memory stays until this process ends.
   for (auto& workspace : workspaces_) (void)workspace.release();
+}
+
+bool PullState::end_calls_in_time() noexcept {
+  int finalized = 0;
+  if (ending_.empty() || (MPI_Finalized(&finalized), finalized)) return true;
+  try {
+    double const begin = MPI_Wtime();
+    while (!end_calls()) {
+      if (MPI_Wtime() - begin > seconds_to_end()) {
+        for (auto* workspace : ending_) workspace->cancel_receives();
+        return false;
+      }
+      std::this_thread::yield();
+    }
+  } catch (...) {
+    return false;
+  }
+  return true;
 }
 
 std::vector<PeerPath> PullState::paths() const {
@@ -294,7 +313,7 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
   auto const matches = [&](Workspace const& workspace) {
     auto const& shape = workspace.shape;
     if (workspace.busy || shape.direction != direction || shape.cell_bytes.size() != fields.size()) return false;
-    if (shape.node_shared != node_shared) return false;
+    if (shape.node_shared != node_shared || shape.refused) return false;
     if (!fields.empty() && shape.space != fields.front().source.space) return false;
     for (std::size_t f = 0; f < fields.size(); ++f)
       if (shape.kinds[f] != fields[f].kind ||
@@ -319,9 +338,7 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     if (workspace == nullptr && has_match) std::this_thread::yield();
   }
   if (workspace == nullptr) {
-    CallShape shape;
-    shape.direction = direction;
-    shape.node_shared = node_shared;
+    CallShape shape{.direction = direction, .node_shared = node_shared};
     if (!fields.empty()) shape.space = fields.front().source.space;
     for (auto const& field : fields) {
       shape.kinds.push_back(field.kind);
@@ -330,16 +347,66 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     int num_views = 0;
     for (auto const& field : fields)
       num_views += direction == Direction::forward ? 1 : int(kinds_[std::size_t(field.kind)].targets.size());
-    WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, num_views};
-    workspace = workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape))).get();
+    workspace = &make_workspace(std::move(shape), num_views);
     // How many tasks run together varies from call to call.
     workspace->tasks.reserve(fields.size() * table_.num_transfers());
   }
   workspace->busy = true;
   workspace->set_fields(fields);
   workspace->fields_hash = hash_of(fields, direction);
-  workspace->call = ++num_calls_;
+  workspace->call = num_calls_;
   return *workspace;
+}
+
+Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
+  WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, num_views};
+  return *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
+}
+
+Workspace& PullState::accept(std::span<PullField const> fields, Direction direction) const {
+  ++num_calls_;
+  Workspace* workspace = nullptr;
+  try {
+    check_fields(fields, direction);
+    workspace = &lease(fields, direction);
+    if (!dump_file_.empty()) dump_call(*workspace);
+  } catch (std::exception const& error) {
+    if (workspace) workspace->busy = false;
+    refuse(direction, error.what());
+    throw;
+  }
+  return *workspace;
+}
+
+void PullState::refuse(Direction direction, std::string const& reason) const {
+  if (checks_calls()) {
+    Hash hash;
+    hash.add(tag_).add(num_calls_).add(~0);
+    try {
+      compare_calls(comm_, check_tag_, hash.value(),
+                    "call " + std::to_string(num_calls_) + " of plan " + std::to_string(tag_) + " refused: " + reason);
+    } catch (Error const&) {
+      // This rank throws the reason.
+    }
+    return;
+  }
+  CallShape shape{.direction = direction, .node_shared = transport_ != Transport::point_to_point, .refused = true};
+  auto const at = std::find_if(workspaces_.begin(), workspaces_.end(),
+                               [&](auto const& known) { return !known->busy && known->shape == shape; });
+  auto& workspace = at != workspaces_.end() ? **at : make_workspace(std::move(shape), 0);
+  workspace.busy = true;
+  workspace.call = num_calls_;
+  ending_.push_back(&workspace);
+  workspace.start_refusal();
+}
+
+bool PullState::end_calls() const {
+  std::erase_if(ending_, [](Workspace* workspace) {
+    bool const ended = workspace->has_ended();
+    workspace->busy = !ended;
+    return ended;
+  });
+  return ending_.empty();
 }
 
 namespace {
@@ -360,10 +427,9 @@ class Stopwatch {
 
 Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue) const {
   Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
-  check_fields(fields, direction);
-  auto& workspace = lease(fields, direction);
+  if (!ending_.empty()) end_calls();
+  auto& workspace = accept(fields, direction);
   try {
-    if (!dump_file_.empty()) dump_call(workspace);
     if (checks_calls()) check_call(workspace);
   } catch (...) {
     workspace.busy = false;
@@ -467,23 +533,31 @@ void PullState::move_local(Workspace& w) const {
 
 void PullState::finish(Workspace& w) const {
   Region const region("graticule::wait");
-  if (w.shape.direction == Direction::forward)
-    unpack_forward(w);
-  else
-    add_adjoint(w);
   Stopwatch watch;
-  settle_in_place(w);
-  w.wait_sends();
+  try {
+    if (w.shape.direction == Direction::forward)
+      unpack_forward(w);
+    else
+      add_adjoint(w);
+    (void)watch.lap();
+    settle_in_place(w);
+    if (!w.failure.empty()) throw Error(w.failed_rule, w.failure);
+    w.wait_sends();
+  } catch (...) {
+    // A peer may not take for long what this rank has sent it; nobody waits for that.
+    ending_.push_back(&w);
+    throw;
+  }
   if (w.shape.space == MemorySpace::device && !w.queue.instance()) w.fence();
   stats_.wait_seconds += watch.lap();
   w.busy = false;
-  if (!w.failure.empty()) throw Error("FieldMismatch", w.failure);
 }
 
 void PullState::drain(Workspace& w) const {
   while (w.num_messages_open > 0)
     for (int const m : w.wait_some()) w.release(w.incoming.messages[std::size_t(m)]);
   settle_in_place(w);
+  if (!w.failure.empty()) return ending_.push_back(&w);
   w.wait_sends();
   w.busy = false;
 }

@@ -56,6 +56,14 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void check_call(Workspace const& workspace) const;
   void check_field(PullField const& field, Direction direction) const;
   void check_fields(std::span<PullField const> fields, Direction direction) const;
+  /// Checks and leases; tells the peers when this rank refuses the call.
+  [[nodiscard]] Workspace& accept(std::span<PullField const> fields, Direction direction) const;
+  void refuse(Direction direction, std::string const& reason) const;
+  /// Lets calls that nobody waits for any more go on; true when none is left.
+  bool end_calls() const;
+  /// The same for some seconds; what has not ended then is cancelled.
+  [[nodiscard]] bool end_calls_in_time() noexcept;
+  [[nodiscard]] Workspace& make_workspace(CallShape shape, int num_views) const;
   [[nodiscard]] Workspace& lease(std::span<PullField const> fields, Direction direction) const;
   [[nodiscard]] FieldView const& source_view(Workspace const& w, int field) const noexcept {
     return w.sources[std::size_t(field)];
@@ -124,6 +132,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   std::unique_ptr<NodeLinks> links_;
   bool mpi_reads_device_;
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
+  /// Of calls that were refused or have failed: messages of theirs are still under way.
+  mutable std::vector<Workspace*> ending_;
   mutable std::uint64_t num_calls_ = 0;
   mutable PullStats stats_;
   mutable std::string dump_file_;  ///< on rank 0, until the first call

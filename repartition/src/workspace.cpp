@@ -17,6 +17,10 @@ constexpr std::size_t segment_alignment = 16;
 constexpr std::size_t message_alignment = 64;
 /// Longest piece of a message in one MPI call, whose counts are `int`.
 constexpr std::size_t max_request_bytes = std::size_t(1) << 30U;
+/// Length of the message of a rank that refuses a call. All others, with trailer or without, are a multiple of 8 long.
+constexpr std::size_t refusal_bytes = 4;
+/// The same in a post.
+constexpr std::uint64_t refused_post = ~std::uint64_t(0);
 
 std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -96,19 +100,19 @@ void place_on_device(MessageSet& set) {
 }
 
 /// Host memory of the messages that MPI carries.
-void place_for_mpi(MessageSet& set, MemorySpace space, bool mpi_reads_device) {
+void place_for_mpi(MessageSet& set, CallShape const& shape, bool mpi_reads_device) {
   std::size_t total = 0;
-  if (space == MemorySpace::device && mpi_reads_device) {
+  if (shape.space == MemorySpace::device && mpi_reads_device) {
     for (auto& message : set.messages)
       if (!message.link) message.wire = message.packed;
     return;
   }
   for (auto& message : set.messages) {
     if (message.link) continue;
-    message.trailer_bytes = mpi_reads_device ? 0 : sizeof(Trailer);
+    message.trailer_bytes = shape.refused ? refusal_bytes : mpi_reads_device ? 0 : sizeof(Trailer);
     total += rounded_up(message.bytes + message.trailer_bytes, message_alignment);
   }
-  set.wire = Buffer(total, space == MemorySpace::device ? Buffer::Kind::pinned : Buffer::Kind::host);
+  set.wire = Buffer(total, shape.space == MemorySpace::device ? Buffer::Kind::pinned : Buffer::Kind::host);
   std::size_t at = 0;
   for (auto& message : set.messages) {
     if (message.link) continue;
@@ -179,7 +183,7 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
     for (std::size_t f = 0; f < shape.kinds.size(); ++f) message.bytes += field_bytes(shape, peer, f);
   }
   if (shape.space == MemorySpace::device) place_on_device(set);
-  place_for_mpi(set, shape.space, needs.mpi_reads_device);
+  place_for_mpi(set, shape, needs.mpi_reads_device);
   if (way == Way::out) place_for_node(set, needs.num_views);
   make_requests(needs, set, way);
 }
@@ -253,6 +257,20 @@ void Workspace::start_receives() {
   for (std::size_t r = 0; r < incoming.requests.size(); ++r) {
     check_mpi(MPI_Start(&incoming.requests[r]), "MPI_Start");
     open_[r] = 1;
+  }
+}
+
+void Workspace::start_refusal() {
+  start_receives();
+  Patience patience(oversubscribed, describe_);
+  for (auto& message : outgoing.messages) {
+    if (message.link) {
+      while (!message.link->has_room(message.number)) patience.pause();
+      message.link->outgoing(message.number).bytes = refused_post;
+      message.link->publish(message.number);
+    }
+    for (int r = 0; r < message.num_requests; ++r)
+      check_mpi(MPI_Start(&outgoing.requests[std::size_t(message.first_request + r)]), "MPI_Start");
   }
 }
 
@@ -344,11 +362,31 @@ void Workspace::poll() {
 }
 
 void Workspace::fail(Message const& message, std::string const& sent) {
+  if (!failure.empty()) return;
+  failed_rule = "FieldMismatch";
   failure = "rank " + std::to_string(message.peer->peer) + " sent " + sent +
             ": their fields differ in number, type or batch axes";
 }
 
+void Workspace::note_refusal(Message& message) {
+  // Of all that may be wrong, this is the reason.
+  failed_rule = "PeerRefused";
+  failure = "rank " + std::to_string(message.peer->peer) + " refused call " + std::to_string(call) +
+            " of the plan and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
+            "that of this rank";
+  // The other pieces of a long message do not come.
+  message.num_open = 0;
+  for (int r = message.first_request; r < message.first_request + message.num_requests; ++r) {
+    if (!open_[std::size_t(r)]) continue;
+    open_[std::size_t(r)] = 0;
+    check_mpi(MPI_Cancel(&incoming.requests[std::size_t(r)]), "MPI_Cancel");
+    check_mpi(MPI_Wait(&incoming.requests[std::size_t(r)], MPI_STATUS_IGNORE), "MPI_Wait");
+  }
+}
+
 bool Workspace::matches(Message const& message, Trailer const& trailer) {
+  if (!failure.empty()) return false;
+  failed_rule = "FieldMismatch";
   if (trailer.call != std::uint32_t(call))
     failure = "rank " + std::to_string(message.peer->peer) + " is in call " + std::to_string(trailer.call) +
               " of the plan, this rank in call " + std::to_string(call) +
@@ -363,6 +401,10 @@ void Workspace::arrived(Message const& message) { ended_.push_back(int(&message 
 void Workspace::note_post(Message& message) {
   message.num_open = 0;
   auto const& post = message.link->incoming(message.number);
+  if (post.bytes == refused_post) {
+    note_refusal(message);
+    return arrived(message);
+  }
   if (post.bytes != message.bytes) {
     fail(message, std::to_string(post.bytes) + " bytes where this rank expects " + std::to_string(message.bytes));
     return arrived(message);
@@ -403,12 +445,20 @@ void Workspace::note_post(Message& message) {
 
 void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& status) {
   auto& message = incoming.messages[std::size_t(incoming.message_of_request[request])];
+  if (shape.refused) {
+    message.num_open = 0;
+    return;
+  }
   int const expected = incoming.bytes_of_request[request];
   int error_class = MPI_SUCCESS;
   if (code != MPI_SUCCESS) check_mpi(MPI_Error_class(code, &error_class), "MPI_Error_class");
   if (error_class != MPI_ERR_TRUNCATE) check_mpi(code, "MPI_Test");
   int received = 0;
   if (code == MPI_SUCCESS) check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+  if (code == MPI_SUCCESS && received == int(refusal_bytes)) {
+    note_refusal(message);
+    return arrived(message);
+  }
   if (code != MPI_SUCCESS || received != expected)
     fail(message, (code != MPI_SUCCESS ? "more" : std::to_string(received)) + " bytes where this rank expects " +
                       std::to_string(expected) + " (" + std::to_string(message.trailer_bytes) + " of them a trailer)");
@@ -453,26 +503,43 @@ bool Workspace::test() {
   return true;
 }
 
-void Workspace::wait_sends() {
+bool Workspace::is_sending() {
   auto& requests = outgoing.requests;
   int done = requests.empty() ? 1 : 0;
-  Patience patience(oversubscribed, describe_);
-  while (!done) {
-    check_mpi(MPI_Testall(int(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
-    if (!done) patience.pause();
-  }
+  if (!done) check_mpi(MPI_Testall(int(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+  return !done;
 }
 
-void Workspace::abandon() noexcept {
+bool Workspace::has_ended() {
+  poll_requests();
+  bool ended = !is_sending();
+  for (auto& message : incoming.messages) {
+    if (message.link && message.num_open > 0 && message.link->begin_reading(message.number)) {
+      message.link->consume(message.number);
+      message.num_open = 0;
+    }
+    ended = ended && message.num_open == 0;
+  }
+  return ended;
+}
+
+void Workspace::wait_sends() {
+  Patience patience(oversubscribed, describe_);
+  while (is_sending()) patience.pause();
+}
+
+void Workspace::cancel_receives() noexcept {
   // Only what was started: MPICH ends the program when an idle persistent request is cancelled.
   for (std::size_t r = 0; r < incoming.requests.size(); ++r)
     if (open_[r]) MPI_Cancel(&incoming.requests[r]);
-  // Peers are told by a post that fits nothing; what they post to this rank is never read.
+}
+
+void Workspace::abandon() noexcept {
+  cancel_receives();
+  // Peers on this node are told; what they post to this rank is never read.
   for (auto& message : outgoing.messages) {
     if (!message.link || message.link->has_been_published(message.number)) continue;
-    auto& post = message.link->outgoing(message.number);
-    post.bytes = ~std::uint64_t(0);
-    post.num_views = 0;
+    message.link->outgoing(message.number).bytes = refused_post;
     message.link->publish(message.number);
   }
 }

@@ -95,8 +95,9 @@ struct CallShape {
   Direction direction = Direction::forward;
   MemorySpace space = MemorySpace::host;
   bool node_shared = false;
-  std::vector<int> kinds;         ///< per field
-  std::vector<Index> cell_bytes;  ///< per field: element size times batch elements
+  bool refused = false;         ///< a call that this rank refuses: it has no fields, and messages of another length
+  std::vector<int> kinds = {};  ///< per field
+  std::vector<Index> cell_bytes = {};  ///< per field: element size times batch elements
   friend bool operator==(CallShape const&, CallShape const&) = default;
 };
 
@@ -137,6 +138,7 @@ struct Workspace {
   MessageSet incoming;
   int num_messages_open = 0;      ///< incoming messages that `wait_some()` has not returned
   std::string failure;            ///< what is wrong with a message that has arrived
+  char const* failed_rule = "";   ///< its name
   std::uint32_t fields_hash = 0;  ///< of dtypes, batch axes, kinds and parities
   std::uint64_t call = 0;         ///< of the plan, counted from 1
   DeviceQueue queue;
@@ -157,6 +159,10 @@ struct Workspace {
   bool oversubscribed = false;         ///< more ranks than cores on this node: waiting yields the core
 
   void start_receives();
+  /// Tells the peers that this rank refuses the call, and starts to receive what they send in it.
+  void start_refusal();
+  /// Without blocking: drops what has come and is not wanted any more; true when nothing is under way.
+  [[nodiscard]] bool has_ended();
   /// Takes the arguments of a call; tasks are kept where they have not changed.
   void set_fields(std::span<PullField const> fields);
   /// Makes all tasks anew at the next use.
@@ -182,6 +188,10 @@ struct Workspace {
   void wait_sends();
   /// After a failure between start and wait: cancels what is posted and gives the workspace up; it is not leased again.
   void abandon() noexcept;
+  /// Cancels the receives that are under way.
+  void cancel_receives() noexcept;
+  /// True while messages that were sent have not left.
+  [[nodiscard]] bool is_sending();
   [[nodiscard]] Index buffer_bytes() const noexcept;
   /// The messages that are waited for, in words.
   [[nodiscard]] std::function<std::string()> const& description() const noexcept { return describe_; }
@@ -192,6 +202,7 @@ struct Workspace {
   void note_arrival(std::size_t request, int code, MPI_Status const& status);
   void note_post(Message& message);
   void fail(Message const& message, std::string const& sent);
+  void note_refusal(Message& message);
   void arrived(Message const& message);
   /// Notes a failure unless the peer makes the same call.
   bool matches(Message const& message, Trailer const& trailer);

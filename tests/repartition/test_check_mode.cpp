@@ -53,6 +53,21 @@ TEST(CheckMode, compares_the_calls_of_all_ranks) {
   EXPECT_NE(thrown.given.find("rank 1"), std::string::npos) << thrown.given;
 }
 
+TEST(CheckMode, tells_all_ranks_of_a_refused_call) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  Transposition t(comm);
+  auto source = t.source();
+  if (comm.rank() == 1) source.dtype = DType::f32;
+
+  auto const thrown = test::thrown_by([&] { t.plan.apply(source, t.target()); });
+
+  EXPECT_EQ(thrown.rule, comm.rank() == 1 ? "FieldMismatch" : "CallDisagreement");
+  EXPECT_NE(thrown.given.find("types and batch axes must be equal"), std::string::npos) << thrown.given;
+  t.plan.apply(t.source(), t.target());
+  for (double const value : t.to) EXPECT_EQ(value, 3.0);
+}
+
 TEST(CheckMode, poisons_what_a_call_fills) {
   auto const comm = Comm::world();
   Transposition t(comm);

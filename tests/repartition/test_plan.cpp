@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstdlib>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -374,25 +376,42 @@ TEST(RepartitionPlan, refuses_views_that_do_not_fit_and_stays_usable) {
   EXPECT_TRUE(to.holds(expected));
 }
 
-// The rank with the wrong view gets its error before anything is sent; the others wait until it calls again, rightly.
-TEST(RepartitionPlan, a_wrong_view_on_one_rank_leaves_the_others_waiting_for_its_next_call) {
+// The rank with the wrong view throws before anything is sent; its peers are told, and the next calls pair again.
+TEST(RepartitionPlan, a_wrong_view_on_one_rank_ends_the_call_on_its_peers) {
   auto const comm = Comm::world();
-  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 7});
-  Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{8, 7});
-  RepartitionPlan const plan(comm, rows, columns);
-  auto from = numbered<double>(plan.source_box(), {}, MemoryShape::dense(2, 0));
-  TestField<double> to(plan.target_box(), {}, MemoryShape::dense(2, 0), 0);
-  auto expected = to;
-  expected.set(plan.target_box(), [](auto const& b, auto const& cell) { return bits_of<double>(b, cell); });
-  auto wrong = from.view();
-  ++wrong.extents[0];
+  bool const compares = std::getenv("GRATICULE_CHECK") != nullptr;
+  bool const refuses = comm.rank() == 0;
+  auto const told = refuses ? "FieldMismatch" : compares ? "CallDisagreement" : "PeerRefused";
+  // Messages that MPI sends at once, and messages that wait for their receiver.
+  for (Index const columns_per_rank : {3, 20000}) {
+    Indices const extents{2 * comm.num_ranks(), columns_per_rank * comm.num_ranks()};
+    Layout const rows(ProcessGrid{comm.num_ranks(), 1}, extents);
+    Layout const columns(ProcessGrid{1, comm.num_ranks()}, extents);
+    RepartitionPlan const plan(comm, rows, columns);
+    auto from = numbered<double>(plan.source_box(), {}, MemoryShape::dense(2, 0));
+    TestField<double> to(plan.target_box(), {}, MemoryShape::dense(2, 0), 0);
+    auto expected = to;
+    expected.set(plan.target_box(), [](auto const& b, auto const& cell) { return bits_of<double>(b, cell); });
+    auto given = from.view();
+    if (refuses) ++given.extents[0];
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      auto const thrown = test::thrown_by([&] { plan.apply(given, to.view()); });
+      EXPECT_EQ(thrown.rule, told) << thrown.given;
+      if (!refuses) {
+        EXPECT_NE(thrown.given.find("rank 0"), std::string::npos) << thrown.given;
+      }
+      auto sums = from;
+      auto view = sums.view();
+      if (refuses) ++view.extents[0];
 
-  if (comm.rank() == 0) {
-    EXPECT_EQ(rule_of([&] { plan.apply(wrong, to.view()); }), "FieldMismatch");
+      EXPECT_EQ(rule_of([&] { plan.apply_adjoint(view, to.view()); }), told);
+      EXPECT_TRUE(sums.holds(from));
+
+      plan.apply(from.view(), to.view());
+
+      EXPECT_TRUE(to.holds(expected));
+    }
   }
-  plan.apply(from.view(), to.view());
-
-  EXPECT_TRUE(to.holds(expected));
 }
 
 TEST(RepartitionPlan, reads_fields_whose_batch_elements_share_memory) {

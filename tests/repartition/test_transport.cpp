@@ -4,10 +4,14 @@
 #include <graticule/repartition/pull.hpp>
 
 #include "expect_error.hpp"
+#include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -194,6 +198,89 @@ TEST(Transport, reports_fields_of_another_type_in_messages_too) {
 
   bool const differs = comm.rank() == 0 || (comm.rank() + 1) % comm.num_ranks() == 0;
   EXPECT_EQ(thrown.rule, differs ? "FieldMismatch" : "nothing was thrown") << thrown.given;
+}
+
+/// A field that no plan takes.
+PullField wrong(PullField field) {
+  ++field.source.extents[0];
+  return field;
+}
+
+// Rank 0 refuses a call between others: those around it are right, and only the rank that needs its cells is told.
+TEST(Transport, refused_calls_end_on_the_peers_and_the_calls_around_them_go_on) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has no peers";
+  bool const refuses = comm.rank() == 0;
+  bool const needs = (comm.rank() + 1) % comm.num_ranks() == 0;
+  Ring ring(comm);
+  // More calls than posts in a ring.
+  for (int repeat = 0; repeat < 100; ++repeat)
+    for (auto const transport : {Transport::point_to_point, Transport::node_shared})
+      for (bool const shared : {false, true}) {
+        ring.plan->set_transport(transport);
+        std::array<Cells, 3> cells{Cells(shared), Cells(shared), Cells(shared)};
+        for (int call = 0; call < 3; ++call)
+          std::fill_n(cells[std::size_t(call)].source, 4, 100.0 * call + comm.rank());
+        auto const before = cells[0].field();
+        auto const between = refuses ? wrong(cells[1].field()) : cells[1].field();
+        auto const after = cells[2].field();
+        auto first = ring.plan->start(std::span(&before, 1));
+        Pending second;
+        EXPECT_EQ(test::rule_of([&] { second = ring.plan->start(std::span(&between, 1)); }),
+                  refuses ? "FieldMismatch" : "nothing was thrown");
+        auto third = ring.plan->start(std::span(&after, 1));
+
+        third.wait();
+        auto const thrown = test::thrown_by([&] { second.wait(); });
+        first.wait();
+
+        ASSERT_EQ(thrown.rule, needs ? "PeerRefused" : "nothing was thrown") << thrown.given;
+        for (int i = 0; i < 4; ++i) {
+          ASSERT_EQ(cells[0].target[i], ring.expected(0));
+          ASSERT_EQ(cells[2].target[i], ring.expected(200));
+        }
+      }
+}
+
+TEST(Transport, a_rank_that_refuses_a_call_waits_for_nobody) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has no peers";
+  bool const refuses = comm.rank() == 0;
+  bool const needs = (comm.rank() + 1) % comm.num_ranks() == 0;
+  for (auto const transport : {Transport::point_to_point, Transport::node_shared}) {
+    Ring ring(comm);
+    ring.plan->set_transport(transport);
+    Cells cells(false);
+    auto const field = refuses ? wrong(cells.field()) : cells.field();
+    int token = 0;
+    // The others begin the call when rank 0 has refused it.
+    if (!refuses) check_mpi(MPI_Recv(&token, 1, MPI_INT, 0, 999, comm.handle(), MPI_STATUS_IGNORE), "MPI_Recv");
+    auto const rule = test::rule_of([&] { ring.plan->apply(std::span(&field, 1)); });
+    EXPECT_EQ(rule, refuses ? "FieldMismatch" : needs ? "PeerRefused" : "nothing was thrown");
+    for (int r = 1; refuses && r < comm.num_ranks(); ++r)
+      check_mpi(MPI_Send(&token, 1, MPI_INT, r, 999, comm.handle()), "MPI_Send");
+  }
+}
+
+// GRATICULE_STALL_SECONDS=1 is set for this test.
+TEST(Transport, a_refused_call_that_no_peer_makes_ends_with_the_plan) {
+  auto const comm = Comm::world();
+  char const* const limit = std::getenv("GRATICULE_STALL_SECONDS");
+  if (comm.num_ranks() == 1 || !limit || std::string(limit) != "1") GTEST_SKIP() << "for ranks that stall after 1 s";
+  for (auto const transport : {Transport::point_to_point, Transport::node_shared}) {
+    Ring ring(comm);
+    ring.plan->set_transport(transport);
+    Cells cells(false);
+    auto const field = wrong(cells.field());
+    double const begin = MPI_Wtime();
+    if (comm.rank() == 0) {
+      EXPECT_EQ(test::rule_of([&] { ring.plan->apply(std::span(&field, 1)); }), "FieldMismatch");
+    }
+    EXPECT_LT(MPI_Wtime() - begin, 60);
+    ring.plan.reset();
+    EXPECT_LT(MPI_Wtime() - begin, 60);
+  }
+  test::forgive_left_objects();
 }
 
 }  // namespace

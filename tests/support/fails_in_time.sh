@@ -6,6 +6,11 @@ set -uo pipefail
 seconds=$1
 begin=$SECONDS
 shift
+for word in "$@"; do
+    case $word in
+        /*) [ -e "$word" ] || { printf 'FAILED: there is no %s\n' "$word"; exit 1; } ;;
+    esac
+done
 timeout --kill-after=10 "$seconds" "$@"
 code=$?
 if [ $((SECONDS - begin)) -ge "$seconds" ]; then

@@ -43,7 +43,8 @@ struct HaloField {
 /// Holds geometry only: one plan serves every field on its layout, any number of batch axes, any dtype and memory space;
 /// several exchanges may be in flight. Fields of different kinds (widths, rules, staggering) share one message a peer.
 /// Halos may be deeper than a neighbor's box; corners come straight from their owners, so an exchange is one round of
-/// messages. A rank that owns nothing has no halo and takes part.
+/// messages. A rank that owns nothing has no halo and takes part. Calls that go wrong end as those of `PullPlan`; the
+/// environment variables `GRATICULE_CHECK` and `GRATICULE_STALL_SECONDS` help to find out why.
 /// Example: one axis, 8 cells, 2 ranks, width {1, 1}, periodic: rank 0 owns [0, 4), its local box is [-1, 5);
 /// cell -1 receives global cell 7 and cell 4 receives global cell 4 from rank 1.
 class HaloPlan {
@@ -74,6 +75,7 @@ class HaloPlan {
   /// Reads owned cells, writes ghost cells, and owned cells that are copies (`MirrorLine::copy`). Owned cells may be
   /// read, not written, until `wait()`; cells to be filled not at all.
   /// Device fields are read and written in order of `queue`.
+  /// @throws `FieldMismatch` when a view does not fit the local box of its kind
   Pending start(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange(std::span<HaloField const> fields) const { start(fields).wait(); }
   /// Adds to each owned cell what its images hold, on all ranks, in a fixed order, and zeroes the images.

@@ -29,6 +29,8 @@ class [[nodiscard]] Pending {
   /// True until the movement has ended.
   [[nodiscard]] bool active() const noexcept { return workspace_ != nullptr; }
   /// Blocks until all messages have arrived and their cells are in place. Does nothing when not active.
+  /// @throws `PeerRefused` when a rank whose cells are needed has refused the call, `FieldMismatch` when its fields are
+  ///         others; cells to be filled are then unspecified, sources of an adjoint unchanged
   void wait();
   /// As `wait()` for an adjoint that was started without source memory: adds to `sources`, one per field.
   /// @pre same dtype, extents and batch axes as at the start (`FieldMismatch`)

@@ -68,6 +68,9 @@ struct PullCounts {
 /// Immutable geometry without field data: one plan serves any number of fields, batch axes, any dtype and memory space,
 /// and several calls may be in flight, as long as all ranks start them in the same order. Its adjoint is the same table
 /// read backwards, adding in a fixed order. Memory grows with this rank's own transfers, not with the number of ranks.
+/// A rank that refuses a call (`FieldMismatch`) waits for nobody; those that need its cells get `PeerRefused`, and the
+/// next calls pair again. `GRATICULE_CHECK=comm` compares all calls among all ranks, and makes a wait of more than
+/// `GRATICULE_STALL_SECONDS` (300, named on stderr) an error: docs/check_mode.md.
 /// Example: source cells 0..7 on 2 ranks, target `[-1, 5)` on rank 0, periodic map: cell -1 comes from cell 7 of rank 1.
 class PullPlan {
  public:
