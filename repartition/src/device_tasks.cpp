@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "device_tasks.hpp"
 
-#include "element.hpp"
+#include "transform.hpp"
 
 #include <utility>
 
@@ -9,9 +9,9 @@ namespace graticule::detail {
 
 namespace {
 
-/// One thread for each cell of `to`; the sum axes run inside it, in order.
-template <class T>
-KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) {
+/// Calls `term(to, from)` with the offsets of one cell of `to` and of each element that goes there, in order.
+template <class Term>
+KOKKOS_INLINE_FUNCTION void for_each_term(StridedTask const& task, Index element, Term const& term) {
   Index to = 0;
   Index from = 0;
   int const num_free = task.ndim - task.num_sum_axes;
@@ -23,24 +23,61 @@ KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) 
   }
   Index terms = 1;
   for (int a = num_free; a < task.ndim; ++a) terms *= task.extent[a];
-  T& cell = static_cast<T*>(task.to)[to];
-  for (Index term = 0; term < terms; ++term) {
+  for (Index t = 0; t < terms; ++t) {
     Index source = from;
-    Index rest = term;
+    Index rest = t;
     for (int a = task.ndim - 1; a >= num_free; --a) {
       source += rest % task.extent[a] * task.from_stride[a];
       rest /= task.extent[a];
     }
-    T const* value = static_cast<T const*>(task.from) + source;
+    term(to, source);
+  }
+}
+
+/// One thread for each cell of `to`; the sum axes run inside it, in order.
+template <class T>
+KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) {
+  for_each_term(task, element, [&](Index to, Index from) {
+    T& cell = static_cast<T*>(task.to)[to];
+    T const* value = static_cast<T const*>(task.from) + from;
     switch (task.op) {
       case StridedOp::copy: cell = *value; break;
       case StridedOp::negate: combine<StridedOp::negate>(cell, *value); break;
       case StridedOp::add: combine<StridedOp::add>(cell, *value); break;
       case StridedOp::subtract: combine<StridedOp::subtract>(cell, *value); break;
       case StridedOp::fill: cell = from_double<T>(task.value); break;
+      case StridedOp::transform: break;
     }
     if (task.clear_from) *const_cast<T*>(value) = T{};
-  }
+  });
+}
+
+/// As `run_element`, for transforms.
+KOKKOS_INLINE_FUNCTION void transform_element(StridedTask const& task, Index element) {
+  auto const& transform = task.transform;
+  bool const packed = !is_complex(task.dtype);
+  double const from_fill = packed ? rounded_fill(transform.from, task.from_dtype) : 0;
+  bool const reads = transform.beta[0] != 0 || transform.beta[1] != 0;
+  Wide sum{0, 0};
+  Index cell = 0;
+  bool first = true;
+  for_each_term(task, element, [&](Index to, Index from) {
+    cell = to;
+    Wide value = load_element(task.from_dtype, task.from, from);
+    if (packed) value.real = unpacked(transform.from, from_fill, value.real);
+    if (transform.conjugate) value.imag = -value.imag;
+    value = times(transform.alpha, value);
+    if (first && reads) {
+      sum = load_element(task.dtype, task.to, to);
+      if (packed) sum.real = unpacked(transform.to, rounded_fill(transform.to, task.dtype), sum.real);
+      sum = times(transform.beta, sum);
+    }
+    sum = first && !reads ? value : Wide{sum.real + value.real, sum.imag + value.imag};
+    first = false;
+    if (task.clear_from) store_element(task.from_dtype, const_cast<void*>(task.from), from, {0, 0});
+  });
+  if (packed) sum.real = packed_as(transform.to, sum.real);
+  store_element(task.dtype, task.to, cell, sum);
 }
 
 Index num_threads_of(StridedTask const& task) {
@@ -95,7 +132,10 @@ void DeviceTasks::run(DeviceSpace const& space) const {
           }
           StridedTask const& task = tasks(low);
           Index const element = low == first ? thread : thread - ends(low - 1);
-          with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
+          if (task.op == StridedOp::transform)
+            transform_element(task, element);
+          else
+            with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
         });
   }
 }

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 namespace graticule::detail {
 
@@ -104,18 +106,71 @@ KOKKOS_INLINE_FUNCTION void combine(BFloat16& to, BFloat16 from) {
   to = to_bfloat16(sum);
 }
 
+/// `value` as a float whose last bit is odd unless it is exact: rounding that to fewer bits equals rounding `value`.
+KOKKOS_INLINE_FUNCTION float round_to_odd(double value) {
+  auto const nearest = float(value);
+  auto const back = double(nearest);
+  std::uint32_t bits = bits_of_float(nearest);
+  bool const too_large = value < 0 ? back < value : back > value;
+  bool const inexact = back != value;
+  bits -= too_large ? 1U : 0U;
+  bits |= inexact ? 1U : 0U;
+  return float_of_bits(bits);
+}
+
+/// To the nearest integer, ties to even, saturated; NaN gives 0.
+template <class T>
+KOKKOS_INLINE_FUNCTION T round_to_integer(double value) {
+  if constexpr (sizeof(T) < 8) {
+    constexpr double low = double(std::numeric_limits<T>::min());
+    constexpr double high = double(std::numeric_limits<T>::max());
+    // Adding a number whose last bit counts 1 rounds, in the mode of all arithmetic.
+    constexpr double shift = 0x1.8p52;
+    double result = value == value ? value : 0.0;
+    result = result < low ? low : result;
+    result = result > high ? high : result;
+    return T(std::int32_t(result + shift - shift));
+  } else {
+    if (!(value == value)) return 0;
+    if (value >= 0x1p63) return std::numeric_limits<T>::max();
+    if (value < -0x1p63) return std::numeric_limits<T>::min();
+    double const shift = value < 0 ? -0x1p52 : 0x1p52;
+    bool const has_fraction = value > -0x1p52 && value < 0x1p52;
+    return T(has_fraction ? value + shift - shift : value);
+  }
+}
+
+template <class T>
+inline constexpr bool is_complex_element = false;
+template <class T>
+inline constexpr bool is_complex_element<Complex<T>> = true;
+
+KOKKOS_INLINE_FUNCTION bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == DType::c128; }
+
+/// The nearest element, rounded once; integers saturate.
 template <class T>
 KOKKOS_INLINE_FUNCTION T from_double(double value) {
   if constexpr (std::is_same_v<T, Half>)
-    return to_half(float(value));
+    return to_half(round_to_odd(value));
   else if constexpr (std::is_same_v<T, BFloat16>)
-    return to_bfloat16(float(value));
+    return to_bfloat16(round_to_odd(value));
   else if constexpr (std::is_same_v<T, Complex<float>>)
     return {float(value), 0.0F};
   else if constexpr (std::is_same_v<T, Complex<double>>)
     return {value, 0.0};
+  else if constexpr (std::is_integral_v<T>)
+    return round_to_integer<T>(value);
   else
     return T(value);
+}
+
+/// The number that a real element holds.
+template <class T>
+KOKKOS_INLINE_FUNCTION double to_double(T value) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return double(to_float(value));
+  else
+    return double(value);
 }
 
 /// Calls `action(static_cast<T*>(nullptr))` with the element type of `dtype`.

@@ -8,10 +8,45 @@
 
 namespace graticule::detail {
 
-/// What a strided task does with each element: `to = from`, `to = -from`, `to += from`, `to -= from`, `to = value`.
-enum class StridedOp : std::uint8_t { copy, negate, add, subtract, fill };
+/// How stored numbers stand for values: `value = stored * scale + offset`.
+///
+/// Cells that hold `fill` (rounded to their type) are missing: NaN as values. Missing values are stored as `fill` again.
+struct Packed {
+  double scale = 1;
+  double offset = 0;
+  bool has_fill = false;
+  double fill = 0;
 
-/// One strided box of elements to move; made by `make_strided`, which sorts and merges the axes.
+  [[nodiscard]] bool is_trivial() const noexcept { return scale == 1 && offset == 0 && !has_fill; }
+  friend bool operator==(Packed const&, Packed const&) = default;
+};
+
+/// What a `transform` task does with each element: `to = alpha * op(from) + beta * to`, where `op` is the conjugate or
+/// nothing.
+///
+/// Computed on values in double (complex double), rounded once when it is stored: to the nearest, ties to even. Integers
+/// saturate; NaN becomes 0 in them where there is no `fill`. With beta 0 the old `to` is not read. 64-bit integers pass
+/// through double. Terms of sums (axes with `to_stride == 0`) are added up in double.
+struct Transform {
+  double alpha[2] = {1, 0};  ///< real and imaginary part
+  double beta[2] = {0, 0};
+  bool conjugate = false;
+  Packed from;
+  Packed to;
+};
+
+/// What a strided task does with each element: `to = from`, `to = -from`, `to += from`, `to -= from`, `to = value`, or a
+/// `Transform`.
+enum class StridedOp : std::uint8_t { copy, negate, add, subtract, fill, transform };
+
+/// One side of a task: the element with index 0 on every axis, and strides in elements.
+struct Elements {
+  void* first = nullptr;
+  DType dtype = DType::f64;
+  Indices strides;
+};
+
+/// One strided box of elements to move; made by `make_strided` or `make_transform`, which sort and merge the axes.
 ///
 /// Axes run from the slowest to the fastest in `to`; axes along which `to` does not move (`to_stride == 0`, sums) come
 /// last. Different tasks may have different types and operations.
@@ -22,12 +57,14 @@ struct StridedTask {
   std::array<Index, max_ndim> to_stride{};
   std::array<Index, max_ndim> from_stride{};
   int ndim = 0;
-  int num_sum_axes = 0;  ///< trailing axes with `to_stride == 0`
-  DType dtype = DType::f64;
+  int num_sum_axes = 0;           ///< trailing axes with `to_stride == 0`
+  DType dtype = DType::f64;       ///< of `to`
+  DType from_dtype = DType::f64;  ///< the same, except in transforms
   StridedOp op = StridedOp::copy;
   double value = 0;          ///< of `fill`
   bool clear_from = false;   ///< zeroes the elements of `from` after they are read
   bool independent = false;  ///< adds to cells that no other task adds to, so that the order does not matter
+  Transform transform;
 
   [[nodiscard]] Index num_elements() const noexcept;
 };
@@ -38,9 +75,23 @@ struct StridedTask {
                                        Indices const& to_strides, void const* from, Indices const& from_strides,
                                        double value = 0);
 
+/// The task of a transform; a plain copy, negation, addition or subtraction where it is one (the same type, no packing or
+/// the same on both sides).
+/// @throws Conversion between real and complex types; complex factors of real types; packed complex types; sums with
+///         another beta than 1
+[[nodiscard]] StridedTask make_transform(Transform const& transform, Indices const& extents, Elements const& to,
+                                         Elements const& from);
+
+/// It reads what it writes.
+[[nodiscard]] inline bool accumulates(StridedTask const& task) noexcept {
+  auto const& beta = task.transform.beta;
+  return task.op == StridedOp::add || task.op == StridedOp::subtract ||
+         (task.op == StridedOp::transform && (beta[0] != 0 || beta[1] != 0));
+}
+
 /// Its place among the other tasks matters: it adds to cells that others may add to.
 [[nodiscard]] inline bool is_ordered(StridedTask const& task) noexcept {
-  return (task.op == StridedOp::add || task.op == StridedOp::subtract) && !task.independent;
+  return accumulates(task) && !task.independent;
 }
 
 /// True for columns and the like whose order among tasks does not matter; several of one shape are faster in one call.
