@@ -224,7 +224,7 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
     EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"y"}}); }), "MissingDimension");
     EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .deflate = 1}); }), "BadChunk");
     EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .chunk = {0}}); }), "BadChunk");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .type = ValueType::text}); }),
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .type = ValueType::other}); }),
               "BadType");
     EXPECT_EQ(rule_of([&] { writer.write("w", Box({0}, {0}), all.first(0)); }), "MissingVariable");
     EXPECT_EQ(rule_of([&] { writer.write("v", last ? Box({0}, {5}) : Box({0}, {0}), all.first(last ? 5 : 0)); }),

@@ -192,9 +192,11 @@ class Listing {
     auto const stored = h5::stored_type(type.get());
     variable.type = stored.type;
     variable.is_big_endian = stored.is_big_endian;
-    if (size_in_bytes(stored.type) == 0) variable.refusal = "it holds " + stored.described + ", not numbers";
     describe_extents(dataset.get(), variable);
     describe_storage(dataset.get(), variable);
+    if (variable.refusal.empty()) variable.value_bytes = stored.bytes;
+    if (size_in_bytes(stored.type) == 0 && variable.refusal.empty())
+      variable.refusal = "it holds " + stored.described + ", not numbers";
     variable.attributes = h5::read_attributes(dataset.get());
     name_axes(dataset.get(), met, variable);
     return variable;

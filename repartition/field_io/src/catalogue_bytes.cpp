@@ -102,6 +102,7 @@ void visit_variable(auto& io, auto& variable) {
   io.indices(variable.extents);
   type(io, variable.type);
   io.integer(variable.is_big_endian);
+  io.integer(variable.value_bytes);
   io.indices(variable.chunk);
   io.list(variable.filters, [&](auto& filter) {
     io.integer(filter.id);

@@ -92,51 +92,38 @@ struct FieldFile::State {
     return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
   }
 
-  void check_box(Variable const& variable, Box const& box, std::size_t num_values) const {
+  static void check_box(Variable const& variable, Box const& box, std::size_t given, Index per_cell) {
     if (!box.empty() || box.ndim() != variable.ndim()) {
       auto const global = Box::from_extents(variable.extents);
       if (box.ndim() != variable.ndim() || !global.contains(box))
         throw Error("BoxOutsideVariable", to_string(box) + " of " + to_string(variable));
     }
-    if (Index(num_values) != box.num_cells())
-      throw Error("WrongSize", std::to_string(num_values) + " values for the " + std::to_string(box.num_cells()) +
-                                   " cells of " + to_string(box));
+    if (Index(given) != box.num_cells() * per_cell)
+      throw Error("WrongSize", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
+                                   std::to_string(box.num_cells()) + " cells of " + to_string(box));
   }
 
-  template <class Value>
-  void read_piece(hid_t dataset, h5::Properties const& transfer, detail::Unpacking const& unpacking, Box const* piece,
-                  std::span<Value> values) const {
-    auto const selection = detail::select(dataset, piece);
-    // In the file's own type and byte order: a conversion inside HDF5 would turn collective calls into single ones.
-    h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
-    std::vector<std::byte> staging;
-    void* target = values.data();
-    if (piece != nullptr && !detail::reads_in_place<Value>(unpacking)) {
-      staging.resize(values.size() * std::size_t(size_in_bytes(unpacking.type)));
-      target = staging.data();
-    }
-    std::byte nothing{};
-    h5::check(H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), transfer.get(),
-                      piece != nullptr ? target : &nothing),
-              "H5Dread");
-    if (piece != nullptr) detail::unpack(unpacking, target, values);
+  [[nodiscard]] Error unreadable(Variable const& variable) const {
+    return {Fault::input, "UnreadableVariable",
+            "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal};
   }
 
-  template <class Value>
-  void read(std::string_view name, Box const& box, std::span<Value> values) {
-    auto const& variable = contents.variable(name);
-    if (!variable.refusal.empty())
-      throw Error(
-          Fault::input, "UnreadableVariable",
-          "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal);
-    auto const unpacking = detail::unpacking_of(contents, variable);
-    auto const [pieces, num_rounds] = detail::agreed_rounds(
-        comm, [&] { check_box(variable, box, values.size()); }, box, variable.chunk,
-        options.piece_bytes / size_in_bytes(variable.type));
+  /// A piece of this rank's box, or none in a round that only other ranks need.
+  struct Piece {
+    Box const* box = nullptr;
+    std::size_t first = 0;  ///< its first cell among those of the whole box
+    std::size_t count = 0;
+  };
+
+  /// Runs `check`, then `visit(dataset, transfer list, piece)` for each round of pieces of `box`. Collective.
+  template <class Visit>
+  void for_each_piece(Variable const& variable, Box const& box, std::function<void()> const& check,
+                      Visit const& visit) {
+    auto const [pieces, num_rounds] =
+        detail::agreed_rounds(comm, check, box, variable.chunk, options.piece_bytes / variable.value_bytes);
     h5::Quiet const quiet(options.plugins);
     if (num_rounds == 0) return;
     auto const id = dataset(variable);
-
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
@@ -144,20 +131,60 @@ struct FieldFile::State {
     h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
               "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
-    std::size_t done = 0;
+    Piece piece;
     for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
-      auto const* piece = round < pieces.size() ? &pieces[round] : nullptr;
-      auto const count = piece != nullptr ? std::size_t(piece->num_cells()) : 0;
+      piece.first += piece.count;
+      piece.box = round < pieces.size() ? &pieces[round] : nullptr;
+      piece.count = piece.box != nullptr ? std::size_t(piece.box->num_cells()) : 0;
       try {
-        read_piece(id, transfer, unpacking, piece, values.subspan(done, count));
+        visit(id, transfer.get(), piece);
       } catch (Error const& error) {
         if (!failure) failure = std::make_exception_ptr(broken("variable " + variable.name + ": " + error.given()));
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
-      done += count;
     }
     agree(comm, failure);
+  }
+
+  /// In the file's own type and byte order: a conversion inside HDF5 would turn collective calls into single ones.
+  static void read_raw(hid_t dataset, hid_t transfer, Box const* box, void* target) {
+    auto const selection = detail::select(dataset, box);
+    h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
+    std::byte nothing{};
+    h5::check(H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), transfer,
+                      box != nullptr ? target : &nothing),
+              "H5Dread");
+  }
+
+  template <class Value>
+  void read(std::string_view name, Box const& box, std::span<Value> values) {
+    auto const& variable = contents.variable(name);
+    if (!variable.refusal.empty()) throw unreadable(variable);
+    auto const unpacking = detail::unpacking_of(contents, variable);
+    bool const in_place = detail::reads_in_place<Value>(unpacking);
+    for_each_piece(
+        variable, box, [&] { check_box(variable, box, values.size(), 1); },
+        [&](hid_t dataset, hid_t transfer, Piece const& piece) {
+          auto const part = values.subspan(piece.first, piece.count);
+          std::vector<std::byte> staging(in_place ? 0 : piece.count * std::size_t(variable.value_bytes));
+          void* const target = in_place ? static_cast<void*>(part.data()) : staging.data();
+          read_raw(dataset, transfer, piece.box, target);
+          if (piece.box != nullptr) detail::unpack(unpacking, target, part);
+        });
+  }
+
+  void read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) {
+    auto const& variable = contents.variable(name);
+    auto const size = std::size_t(variable.value_bytes);
+    if (size == 0) throw unreadable(variable);
+    for_each_piece(
+        variable, box, [&] { check_box(variable, box, bytes.size(), variable.value_bytes); },
+        [&](hid_t dataset, hid_t transfer, Piece const& piece) {
+          auto const part = bytes.subspan(piece.first * size, piece.count * size);
+          read_raw(dataset, transfer, piece.box, part.data());
+          if (detail::swaps_bytes(variable)) detail::swap_bytes(part.data(), variable.value_bytes, piece.count);
+        });
   }
 };
 
@@ -209,6 +236,10 @@ void FieldFile::read(std::string_view name, Box const& box, std::span<float> val
 
 void FieldFile::read(std::string_view name, Box const& box, std::span<double> values) const {
   state_->read(name, box, values);
+}
+
+void FieldFile::read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) const {
+  state_->read_stored(name, box, bytes);
 }
 
 }  // namespace graticule

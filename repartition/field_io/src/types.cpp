@@ -13,6 +13,9 @@ namespace {
 /// Attributes larger than this are not metadata any more.
 constexpr hsize_t largest_attribute = hsize_t(16) << 20;
 
+/// Longer texts are not values of a field any more, and their product with extents could overflow.
+constexpr std::size_t largest_text = 65536;
+
 ValueType integer_type(std::size_t size, bool is_signed) {
   switch (size) {
     case 1: return is_signed ? ValueType::i8 : ValueType::u8;
@@ -149,6 +152,7 @@ StoredType stored_type(hid_t type) {
   if (kind == H5T_STRING) {
     result.type = ValueType::text;
     result.described = "text";
+    if (H5Tis_variable_str(type) == 0 && size <= largest_text) result.bytes = Index(size);
     return result;
   }
   if (kind == H5T_INTEGER) {
@@ -156,6 +160,7 @@ StoredType stored_type(hid_t type) {
     result.type = is_plain ? integer_type(size, H5Tget_sign(type) == H5T_SGN_2) : ValueType::other;
     result.is_big_endian = H5Tget_order(type) == H5T_ORDER_BE;
     if (result.type == ValueType::other) result.described = "an integer of unusual size";
+    result.bytes = size_in_bytes(result.type);
     return result;
   }
   if (kind == H5T_FLOAT) {
@@ -168,6 +173,7 @@ StoredType stored_type(hid_t type) {
       result.type = ValueType::other;
       result.described = "a floating-point type that is not IEEE 16, 32 or 64 bits";
     }
+    result.bytes = size_in_bytes(result.type);
     return result;
   }
   result.described = class_name(kind);
@@ -199,6 +205,9 @@ std::vector<Attribute> read_attributes(hid_t object) {
 }
 
 void write_attribute(hid_t object, Attribute const& attribute) {
+  // netCDF knows no half precision.
+  if (attribute.type == ValueType::f16)
+    return write_attribute(object, {attribute.name, ValueType::f32, attribute.numbers()});
   auto const create = [&](hid_t type, hid_t space, void const* data) {
     AttributeId id(
         check(H5Acreate2(object, attribute.name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "H5Acreate2"));

@@ -13,6 +13,7 @@ namespace graticule::detail::h5 {
 struct StoredType {
   ValueType type = ValueType::other;
   bool is_big_endian = false;
+  Index bytes = 0;        ///< of one value; 0 where a copy of the bytes would not be the value
   std::string described;  ///< for messages, when `type` is `other`
 };
 

@@ -208,11 +208,14 @@ void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> 
 
 }  // namespace
 
+bool swaps_bytes(Variable const& variable) {
+  return size_in_bytes(variable.type) > 1 && variable.is_big_endian != (std::endian::native == std::endian::big);
+}
+
 Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
   Unpacking unpacking;
   unpacking.type = variable.text("_Unsigned") == "true" ? unsigned_of(variable.type) : variable.type;
-  unpacking.swaps_bytes =
-      size_in_bytes(variable.type) > 1 && variable.is_big_endian != (std::endian::native == std::endian::big);
+  unpacking.swaps_bytes = swaps_bytes(variable);
   if (auto const* scale = variable.attribute("scale_factor")) {
     unpacking.scale = single_number(contents, variable, *scale);
     unpacking.scales = true;
@@ -252,6 +255,27 @@ void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> val
     else
       unpack_as<Stored, false>(unpacking, stored, values);
   });
+}
+
+namespace {
+
+template <class Bits>
+void swap_each(void* values, std::size_t count) {
+  auto* const bytes = static_cast<char*>(values);
+  for (std::size_t i = 0; i < count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
+    bits = swapped(bits);
+    std::memcpy(bytes + i * sizeof(Bits), &bits, sizeof(Bits));
+  }
+}
+
+}  // namespace
+
+void swap_bytes(void* values, Index value_bytes, std::size_t count) {
+  if (value_bytes == 2) swap_each<std::uint16_t>(values, count);
+  if (value_bytes == 4) swap_each<std::uint32_t>(values, count);
+  if (value_bytes == 8) swap_each<std::uint64_t>(values, count);
 }
 
 namespace {

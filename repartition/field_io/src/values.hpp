@@ -11,6 +11,9 @@
 
 namespace graticule::detail {
 
+/// True when the variable lies in the file in the other byte order than this machine's.
+[[nodiscard]] bool swaps_bytes(Variable const& variable);
+
 /// How a variable's stored values become numbers by the CF conventions.
 struct Unpacking {
   ValueType type = ValueType::other;
@@ -32,6 +35,9 @@ template <class Value>
 /// Turns `num_values` stored values into numbers: double arithmetic, rounded once. `stored` may be `values` itself.
 template <class Value>
 void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values);
+
+/// Reverses the bytes of each of `count` values of `value_bytes` bytes: 1, 2, 4 or 8.
+void swap_bytes(void* values, Index value_bytes, std::size_t count);
 
 /// How numbers become a variable's stored values.
 struct PackingPlan {

@@ -60,10 +60,11 @@ struct Variable {
   Indices extents;
   ValueType type = ValueType::other;
   bool is_big_endian = false;
-  Indices chunk;  ///< no axes when stored in one piece
+  Index value_bytes = 0;  ///< of one stored value, also of text of fixed length; 0 where `read_stored` cannot read it
+  Indices chunk;          ///< no axes when stored in one piece
   std::vector<Filter> filters;
   std::vector<Attribute> attributes;
-  std::string refusal;  ///< why it cannot be read; empty when it can
+  std::string refusal;  ///< why it cannot be read as numbers; empty when it can
 
   [[nodiscard]] int ndim() const noexcept { return extents.size(); }
   /// `nullptr` when there is none.

@@ -5,6 +5,7 @@
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -57,6 +58,13 @@ class FieldFile {
   /// the stored type is not the memory's.
   void read(std::string_view name, Box const& box, std::span<float> values) const;
   void read(std::string_view name, Box const& box, std::span<double> values) const;
+
+  /// Reads the cells of `box` as they are stored, bit for bit, in this machine's byte order: nothing is unpacked and no
+  /// value is missing. For copies of a file. Text of fixed length (netCDF's `char`) can be read, too.
+  /// Collective and blocking as `read`.
+  /// @pre `bytes` holds `variable(name).value_bytes` for each cell of `box`
+  /// Cost: as `read`, without a staging buffer
+  void read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) const;
 
  private:
   struct State;

@@ -5,6 +5,8 @@
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -21,17 +23,32 @@ struct Packing {
   double offset = 0;
 };
 
+/// Whether the bytes of a chunk's values are sorted by significance before they are deflated, which makes fields of
+/// floating-point numbers smaller.
+enum class Shuffle : std::uint8_t { with_deflate, always, never };
+
+/// A dimension that is `unlimited` can be made longer later, by `graticule` or by netCDF's own tools.
+enum class DimensionKind : std::uint8_t { fixed, unlimited };
+
 /// A variable to be written.
 struct VariableSpec {
   std::string name;
-  std::vector<std::string> dimensions;  ///< one per axis, added before
-  ValueType type = ValueType::f32;      ///< any but `f16`, `text` and `other`
-  Indices chunk = {};                   ///< no axes: stored in one piece
-  int deflate = 0;                      ///< 1 to 9; needs `chunk`
-  std::optional<Packing> packing = {};  ///< written as `scale_factor` and `add_offset`
-  std::optional<double> fill = {};      ///< stored value of missing cells (NaN in memory), written as `_FillValue`
+  std::vector<std::string> dimensions = {};  ///< one per axis, added before; none: a single value
+  ValueType type = ValueType::f32;           ///< any but `f16` and `other`
+  Index text_bytes = 1;                      ///< of one value of type `text`; netCDF's `char` has 1
+  Indices chunk = {};                        ///< no axes: in one piece, or a record each where a dimension is unlimited
+  int deflate = 0;                           ///< 1 to 9; needs `chunk`
+  Shuffle shuffle = Shuffle::with_deflate;   ///< needs `chunk`
+  std::optional<Packing> packing = {};       ///< written as `scale_factor` and `add_offset`
+  std::optional<double> fill = {};           ///< stored value of missing cells (NaN in memory), written as `_FillValue`
+  /// May hold `scale_factor`, `add_offset` and `_FillValue` themselves, in place of `packing` and `fill`.
   std::vector<Attribute> attributes = {};
 };
+
+/// What makes a variable of a file again: type, dimensions, chunks, deflate, shuffle and all attributes. With the values
+/// from `read_stored` to `write_stored`, a copy is the same bit for bit. Filters of other kinds are left out.
+/// @throws `UnreadableVariable` (input) when `read_stored` cannot read it or the writer has no such type
+[[nodiscard]] VariableSpec spec_of(Variable const& variable);
 
 struct FieldWriterOptions {
   /// Most bytes that one rank moves in one call of MPI: larger boxes are written in several rounds.
@@ -63,12 +80,15 @@ class FieldWriter {
   /// Removes what was not committed.
   ~FieldWriter();
 
-  /// A dimension without coordinate values. @throws `NameTaken`, `BadExtent`
-  void add_dimension(std::string_view name, Index extent);
-  /// A dimension and the variable of its coordinate values. @throws `NameTaken`
+  /// A dimension; its coordinate values, if any, are a variable of the same name, added later. An extent of an unlimited
+  /// dimension is how long it is now. @throws `NameTaken`, `BadExtent`
+  void add_dimension(std::string_view name, Index extent, DimensionKind kind = DimensionKind::fixed);
+  /// A dimension and the variable of its coordinate values, written at once. @throws `NameTaken`
   void add_coordinate(std::string_view name, std::span<double const> values, ValueType type = ValueType::f64,
                       std::vector<Attribute> const& attributes = {});
-  /// @throws `NameTaken`, `MissingDimension`, `BadChunk`, `BadType`
+  /// A variable is the coordinate of a dimension when it has its name and starts with it, as `time(time)` or netCDF's
+  /// `char station(station, length)`. Variables keep the order in which they are added.
+  /// @throws `NameTaken`, `MissingDimension`, `BadChunk`, `BadType`, `BadPacking`
   void add_variable(VariableSpec const& spec);
 
   /// Writes the cells of `box`, the last axis fastest. Each rank names its own box, an empty one too; every cell is
@@ -77,6 +97,9 @@ class FieldWriter {
   /// @throws `PackedRange` for a value that the stored type does not hold, on all ranks; `MissingVariable`
   void write(std::string_view name, Box const& box, std::span<float const> values);
   void write(std::string_view name, Box const& box, std::span<double const> values);
+  /// The same for values as they are stored, in this machine's byte order: nothing is packed.
+  /// @pre `bytes` holds one value of the variable's type for each cell of `box`
+  void write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes);
 
   /// Closes the file, makes sure that it is on the disk, and gives it its name.
   /// @throws `UnwrittenCells` when fewer cells than a variable has were written; `OutputError`
