@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/relabel.hpp>
+#include <graticule/partition/shared_layout.hpp>
 
 #include "assignment.hpp"
 
@@ -104,7 +105,9 @@ std::vector<std::vector<Overlap>> find_overlaps(Layout const& from, Layout const
 class Labels {
  public:
   Labels(Layout const& from, Layout const& to, Problem problem, Index off_node_weight)
-      : problem_(std::move(problem)), weight_(off_node_weight), overlaps_(find_overlaps(from, to, problem_.permutation)) {
+      : problem_(std::move(problem)),
+        weight_(off_node_weight),
+        overlaps_(find_overlaps(from, to, problem_.permutation)) {
     for (int label = 0; label < to.num_ranks(); ++label)
       if (!overlaps_[std::size_t(label)].empty()) boxes_.push_back(label);
     if (boxes_.size() > problem_.ranks.size())
@@ -205,23 +208,6 @@ class Labels {
   std::vector<int> boxes_;                      ///< labels with cells
 };
 
-Layout with_ranks(Layout const& layout, std::vector<int> const& rank_of) {
-  if (std::is_sorted(rank_of.begin(), rank_of.end())) return layout;
-  if (auto const* grid = layout.grid()) {
-    std::vector<int> ranks;
-    std::vector<Cuts> cuts;
-    for (int place = 0; place < grid->num_ranks(); ++place)
-      ranks.push_back(rank_of[std::size_t(grid->rank_at(place))]);
-    for (int a = 0; a < layout.ndim(); ++a) cuts.push_back(*layout.cuts(a));
-    return {ProcessGrid::on_ranks(grid->extents(), std::move(ranks)), std::move(cuts)};
-  }
-  auto const none = Indices::filled(layout.ndim(), 0);
-  std::vector<Box> boxes(rank_of.size(), Box(none, none));
-  for (int label = 0; label < layout.num_ranks(); ++label)
-    boxes[std::size_t(rank_of[std::size_t(label)])] = layout.owned(label);
-  return Layout::from_boxes(layout.global().extents(), boxes);
-}
-
 }  // namespace
 
 Relabelling relabel(Layout const& from, Layout const& to, RelabelOptions const& options) {
@@ -229,7 +215,7 @@ Relabelling relabel(Layout const& from, Layout const& to, RelabelOptions const& 
   auto const before = labels.moved(labels.identity());
   auto ranks = labels.best();
   auto const after = labels.moved(ranks);
-  auto layout = with_ranks(to, ranks);
+  auto layout = on_ranks(to, ranks);
   return {std::move(ranks), std::move(layout), before.first, after.first, before.second, after.second};
 }
 

@@ -60,11 +60,12 @@ Moved moved(Problem const& problem, Layout const& to) {
     test::for_each_cell(to.owned(rank), [&](Indices const& cell) {
       auto source = cell;
       for (int a = 0; a < cell.size(); ++a) source[int(problem.options.permutation[a])] = cell[a];
-      problem.from.for_each_owner(Box(source, [&] {
-                                    auto hi = source;
-                                    for (auto& h : hi) ++h;
-                                    return hi;
-                                  }()),
+      problem.from.for_each_owner(Box(source,
+                                      [&] {
+                                        auto hi = source;
+                                        for (auto& h : hi) ++h;
+                                        return hi;
+                                      }()),
                                   [&](int owner, Box const&) {
                                     result.cells += owner != rank;
                                     result.off_node += node(owner) != node(rank);
@@ -85,8 +86,7 @@ std::vector<std::vector<Index>> cost_table(Problem const& problem) {
   for (std::size_t label = 0; label < n; ++label) {
     auto box = problem.to.owned(int(label));
     auto source = box;
-    for (int a = 0; a < box.ndim(); ++a)
-      source.set(int(problem.options.permutation[a]), box.lo(a), box.hi(a));
+    for (int a = 0; a < box.ndim(); ++a) source.set(int(problem.options.permutation[a]), box.lo(a), box.hi(a));
     for (std::size_t owner = 0; owner < n; ++owner) {
       Index const cells = intersection(source, problem.from.owned(int(owner))).num_cells();
       for (std::size_t rank = 0; rank < n; ++rank) {
@@ -341,8 +341,13 @@ TEST(Relabel, refuses_what_does_not_fit) {
   EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.ranks = {0, 1, 1, 2}}); }), "BadRankOrder");
   EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.ranks = {0, -1, 1, 2}}); }), "BadRankOrder");
   Index const huge = Index(1) << 59;
-  EXPECT_EQ(rule_of([&] { (void)relabel(Layout(ProcessGrid{4}, Indices{huge}), Layout(ProcessGrid{4}, Indices{huge})); }), "nothing was thrown");
-  EXPECT_EQ(rule_of([&] { (void)relabel(Layout(ProcessGrid{4}, Indices{4 * huge}), Layout(ProcessGrid{4}, Indices{4 * huge})); }), "Overflow");
+  EXPECT_EQ(
+      rule_of([&] { (void)relabel(Layout(ProcessGrid{4}, Indices{huge}), Layout(ProcessGrid{4}, Indices{huge})); }),
+      "nothing was thrown");
+  EXPECT_EQ(rule_of([&] {
+              (void)relabel(Layout(ProcessGrid{4}, Indices{4 * huge}), Layout(ProcessGrid{4}, Indices{4 * huge}));
+            }),
+            "Overflow");
 }
 
 }  // namespace

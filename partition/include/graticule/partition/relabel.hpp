@@ -21,8 +21,8 @@ struct RelabelOptions {
 
 /// A layout with its boxes given to other ranks, and what that saves.
 struct Relabelling {
-  std::vector<int> ranks;  ///< the rank that gets the box of each rank of the target; a permutation
-  Layout layout;           ///< the relabelled target: rank `ranks[r]` owns what rank `r` owned in the target
+  std::vector<int> ranks;           ///< the rank that gets the box of each rank of the target; a permutation
+  Layout layout;                    ///< the relabelled target: rank `ranks[r]` owns what rank `r` owned in the target
   Index moved_cells_before = 0;     ///< from rank to rank when the target stays as it is
   Index moved_cells = 0;            ///< the same for `layout`
   Index off_node_cells_before = 0;  ///< those of them that leave their node
