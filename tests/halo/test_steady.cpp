@@ -21,27 +21,55 @@ using test::TestField;
 
 namespace {
 
-/// Runs `step` twice, then some times more, in which it must do nothing but send and receive.
-void expect_only_messages(std::function<void()> const& step, Index max_starts) {
-  step();
-  step();
+/// What some calls of MPI and of the allocator were made for.
+struct Made {
+  MpiCalls mpi;
+  long num_allocations = 0;
+};
+
+Made made_by(std::function<void()> const& action) {
   MpiCalls const before = mpi_calls();
   long const allocations_before = num_allocations();
-  int const num_steps = 5;
+  action();
+  Made made{mpi_calls(), num_allocations() - allocations_before};
+  made.mpi.starts -= before.starts;
+  made.mpi.collectives -= before.collectives;
+  made.mpi.communicators -= before.communicators;
+  made.mpi.windows -= before.windows;
+  made.mpi.types -= before.types;
+  made.mpi.persistent -= before.persistent;
+  made.mpi.sends -= before.sends;
+  made.mpi.receives -= before.receives;
+  return made;
+}
 
-  for (int i = 0; i < num_steps; ++i) step();
+/// After some calls, `step` must do nothing but send and receive. A rank whose peers are late to read makes one more
+/// workspace for them, so the ranks try until none does; one that allocates with every call never passes.
+void expect_only_messages(Comm const& comm, std::function<void()> const& step, Index max_starts) {
+  constexpr int max_tries = 20;
+  constexpr int num_steps = 5;
+  step();
+  step();
+  Made made;
+  for (int tries = 0; tries < max_tries; ++tries) {
+    made = made_by([&] {
+      for (int i = 0; i < num_steps; ++i) step();
+    });
+    std::array<Index, 1> anywhere{made.num_allocations + made.mpi.persistent};
+    comm.max(anywhere);
+    if (anywhere[0] == 0) break;
+  }
 
-  long const num_allocated = num_allocations() - allocations_before;
-  MpiCalls after = mpi_calls();
-  EXPECT_EQ(num_allocated, 0);
-  EXPECT_LE(after.starts - before.starts, num_steps * max_starts);
-  after.starts = before.starts;
-  EXPECT_EQ(after.collectives, before.collectives);
-  EXPECT_EQ(after.communicators, before.communicators);
-  EXPECT_EQ(after.windows, before.windows);
-  EXPECT_EQ(after.types, before.types);
-  EXPECT_EQ(after.persistent, before.persistent);
-  EXPECT_EQ(after, before) << "single sends or receives";
+  EXPECT_EQ(made.num_allocations, 0);
+  EXPECT_EQ(made.mpi.persistent, 0);
+  EXPECT_LE(made.mpi.starts, num_steps * max_starts);
+  made.mpi.starts = 0;
+  made.mpi.persistent = 0;
+  EXPECT_EQ(made.mpi.collectives, 0);
+  EXPECT_EQ(made.mpi.communicators, 0);
+  EXPECT_EQ(made.mpi.windows, 0);
+  EXPECT_EQ(made.mpi.types, 0);
+  EXPECT_EQ(made.mpi, MpiCalls{}) << "single sends or receives";
 }
 
 Layout bands(int num_ranks) { return {ProcessGrid{num_ranks, 1}, Indices{3 * num_ranks, 8}}; }
@@ -69,7 +97,8 @@ TEST(Steady, a_halo_exchange_is_its_messages) {
   std::array<HaloField, 2> const fields{{{scalar.view(), Parity::even}, {vector.view(), Parity::odd}}};
   auto const counts = plan.counts();
 
-  expect_only_messages([&] { plan.exchange(fields); }, counts.num_send_peers + counts.num_receive_peers);
+  expect_only_messages(
+      comm, [&] { plan.exchange(fields); }, counts.num_send_peers + counts.num_receive_peers);
 }
 
 TEST(Steady, an_adjoint_is_its_messages) {
@@ -79,7 +108,8 @@ TEST(Steady, an_adjoint_is_its_messages) {
   auto const view = field.view();
   auto const counts = plan.counts();
 
-  expect_only_messages([&] { plan.exchange_adjoint(view); }, counts.num_send_peers + counts.num_receive_peers);
+  expect_only_messages(
+      comm, [&] { plan.exchange_adjoint(view); }, counts.num_send_peers + counts.num_receive_peers);
 }
 
 TEST(Steady, exchanges_in_flight_together_are_their_messages) {
@@ -92,6 +122,7 @@ TEST(Steady, exchanges_in_flight_together_are_their_messages) {
   auto const counts = plan.counts();
 
   expect_only_messages(
+      comm,
       [&] {
         auto pending_first = plan.start(first_view);
         auto pending_second = plan.start(second_view);
@@ -111,6 +142,7 @@ TEST(Steady, a_repartition_and_its_adjoint_are_their_messages) {
   auto const to_view = to.view();
 
   expect_only_messages(
+      comm,
       [&] {
         plan.apply(from_view, to_view);
         plan.apply_adjoint(from_view, to_view);
