@@ -226,18 +226,15 @@ std::string PullState::text() const {
       paths + "\n],\n";
   Workspace const* last = nullptr;
   for (auto const& workspace : workspaces_)
-    if (!last || workspace->call > last->call) last = workspace.get();
+    if (!workspace->shape.refused && (!last || workspace->call > last->call)) last = workspace.get();
   return text + (last ? "\"call\": " + text_of(*last) + "\n}\n" : without_call);
 }
 
 std::string PullState::dump_where_asked() const {
-  char const* const asked = comm_.rank() == 0 ? std::getenv("GRATICULE_DUMP") : nullptr;
-  auto const folder = comm_.broadcast(std::string(asked ? asked : ""), 0);
-  if (folder.empty()) return {};
   auto const text = this->text();
   std::string path;
   run_agreed(comm_, [&] {
-    if (comm_.rank() == 0) path = write_once(folder, "plan-" + hex(fingerprint_), text);
+    if (comm_.rank() == 0) path = write_once(std::getenv("GRATICULE_DUMP"), "plan-" + hex(fingerprint_), text);
   });
   return path;
 }

@@ -38,18 +38,20 @@ void check_description(Comm const& comm, PullDescription const& d) {
   }
 }
 
-/// What the environment of rank 0 asks for, by name or by a file of measurements. Collective.
-Transport agreed_transport(Comm const& comm, std::uint64_t plan) {
-  auto transport = Transport::automatic;
+/// What the environment of rank 0 asks for: the path by name or by a file of measurements, and a dump. Collective.
+PullState::Asked agreed_environment(Comm const& comm, std::uint64_t plan) {
+  PullState::Asked asked;
   run_agreed(comm, [&] {
-    char const* const file = std::getenv("GRATICULE_TUNING");
     if (comm.rank() != 0) return;
-    transport = transport_from_environment();
-    if (transport != Transport::automatic || !file || !*file) return;
-    if (auto const record = TuningTable::load(file).find(plan)) transport = record->chosen;
+    char const* const folder = std::getenv("GRATICULE_DUMP");
+    asked.dump = folder && *folder;
+    asked.transport = transport_from_environment();
+    char const* const file = std::getenv("GRATICULE_TUNING");
+    if (asked.transport != Transport::automatic || !file || !*file) return;
+    if (auto const record = TuningTable::load(file).find(plan)) asked.transport = record->chosen;
   });
-  comm.broadcast(&transport, Index(sizeof transport), 0);
-  return transport;
+  comm.broadcast(&asked, Index(sizeof asked), 0);
+  return asked;
 }
 
 /// Hash of what must be the same on all ranks. Collective. @throws `PlanDisagreement`
@@ -122,7 +124,8 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       table_(checked_table(comm, d)),
       global_(d.source.global()),
       owned_(d.source.owned(comm.rank())),
-      transport_(agreed_transport(comm, fingerprint_)),
+      asked_(agreed_environment(comm, fingerprint_)),
+      transport_(asked_.transport),
       links_(std::make_unique<NodeLinks>(comm, table_, transport_)),
       mpi_reads_device_(mpi_moves_device_memory(comm)) {
   struct Keyed {
@@ -152,7 +155,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       for (auto const& needed : kinds_[k].targets[t].needed) read.emplace_back(int(k * 1024 + t), needed);
   clears_while_reading_ = after_adjoint_ == AfterAdjoint::zero && all_disjoint(read);
   // Before the cells are verified, so that a plan that fails can be looked at.
-  auto dumped = dump_where_asked();
+  auto dumped = asked_.dump ? dump_where_asked() : std::string();
   if (checks_cells()) {
     verify_cells();
     if (links_->settle()) workspaces_.clear();

@@ -14,6 +14,12 @@ namespace graticule::detail {
 /// The immutable table of a plan and its leased workspaces; shared by the plan and its calls in flight.
 class PullState : public std::enable_shared_from_this<PullState> {
  public:
+  /// What the environment asks of new plans.
+  struct Asked {
+    Transport transport = Transport::automatic;
+    bool dump = false;
+  };
+
   PullState(Comm const& comm, PullDescription const& description);
   PullState(PullState const&) = delete;
   PullState& operator=(PullState const&) = delete;
@@ -128,6 +134,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   bool clears_while_reading_ = false;
   Box global_;
   Box owned_;
+  Asked asked_;
   Transport transport_;
   std::unique_ptr<NodeLinks> links_;
   bool mpi_reads_device_;
