@@ -31,7 +31,8 @@ struct FloatFormat<float> {
 
 /// Exact sum of numbers of type `T`; trivially copyable, `num_words` integers.
 ///
-/// Word w counts units of 2^(48 w) times the smallest positive number. The last word counts what is not finite.
+/// Word w counts units of 2^(48 w) times the smallest positive number. The last word marks what numbers do not tell:
+/// infinities (NaN: both), and whether all terms are -0.
 template <class T>
 class ExactSum {
   using Format = FloatFormat<T>;
@@ -42,9 +43,12 @@ class ExactSum {
   static constexpr Bits fraction_mask = (Bits(1) << (Format::mantissa_bits - 1)) - 1;
   /// Terms after which carries must be moved on: a term adds less than 2^53 to a word.
   static constexpr int terms_between_carries = 512;
-  static constexpr std::int64_t one_nan = 1;
-  static constexpr std::int64_t one_infinity = std::int64_t(1) << 20;
-  static constexpr std::int64_t one_negative_infinity = std::int64_t(1) << 40;
+  // Marked once a sum: the marks of 2^15 ranks add up.
+  static constexpr std::int64_t one_infinity = 1;
+  static constexpr std::int64_t one_negative_infinity = std::int64_t(1) << 16;
+  static constexpr std::int64_t negative_zeros = std::int64_t(1) << 32;
+  static constexpr std::int64_t other_terms = std::int64_t(1) << 48;
+  static constexpr std::int64_t infinities = one_negative_infinity * 0x10000 - 1;
 
  public:
   /// The highest term reaches into the second last of these; the last takes carries.
@@ -61,6 +65,10 @@ class ExactSum {
   }
 
   KOKKOS_INLINE_FUNCTION void add(T const* values, std::int64_t count, std::int64_t stride) {
+    std::int64_t num_zeros = 0;
+    while (num_zeros < count && is_negative_zero(values[num_zeros * stride])) ++num_zeros;
+    if (num_zeros > 0) words_[num_digits] |= negative_zeros;
+    if (num_zeros < count) words_[num_digits] |= other_terms;
     for (std::int64_t done = 0; done < count;) {
       std::int64_t const last = done + terms_between_carries < count ? done + terms_between_carries : count;
       // Neighbors mostly go to the same two words, which stay in registers until another pair is needed.
@@ -93,9 +101,10 @@ class ExactSum {
   }
 
   /// The sum, rounded once to nearest even; beyond the largest number infinity. NaN with a NaN or infinities of both
-  /// signs among the terms.
+  /// signs among the terms; -0 when all terms are -0.
   [[nodiscard]] KOKKOS_INLINE_FUNCTION T rounded() const {
-    if (words_[num_digits] != 0) return special();
+    if ((words_[num_digits] & infinities) != 0) return special();
+    if (all_negative_zeros()) return -T(0);
     bool negative = false;
     Number const number = leading_bits(Format::mantissa_bits, negative);
     Bits const sign = Bits(negative ? 1 : 0) << (sizeof(Bits) * 8 - 1);
@@ -111,7 +120,8 @@ class ExactSum {
     if constexpr (sizeof(T) == sizeof(double)) {
       return rounded();
     } else {
-      if (words_[num_digits] != 0) return double(special());
+      if ((words_[num_digits] & infinities) != 0) return double(special());
+      if (all_negative_zeros()) return -0.0;
       bool negative = false;
       Number const number = leading_bits(FloatFormat<double>::mantissa_bits, negative);
       // One unit is 2^-149; powers of two of this size are normal numbers.
@@ -132,6 +142,17 @@ class ExactSum {
 
   KOKKOS_INLINE_FUNCTION static Bits infinite(bool negative) {
     return (Bits(max_exponent) << (Format::mantissa_bits - 1)) | (Bits(negative ? 1 : 0) << (sizeof(Bits) * 8 - 1));
+  }
+
+  KOKKOS_INLINE_FUNCTION static bool is_negative_zero(T value) {
+    Bits bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits == Bits(1) << (sizeof(Bits) * 8 - 1);
+  }
+
+  [[nodiscard]] KOKKOS_INLINE_FUNCTION bool all_negative_zeros() const {
+    return (words_[num_digits] & negative_zeros * 0xffff) != 0 &&
+           std::uint64_t(words_[num_digits]) < std::uint64_t(other_terms);
   }
 
   static constexpr std::int64_t not_finite = -1;
@@ -160,8 +181,8 @@ class ExactSum {
     int const exponent = int(bits >> (Format::mantissa_bits - 1)) & max_exponent;
     Bits const fraction = bits & fraction_mask;
     if (exponent == max_exponent) {
-      // Marked once a sum: the marks of up to 2^20 ranks add up.
-      words_[num_digits] |= fraction != 0 ? one_nan : negative ? one_negative_infinity : one_infinity;
+      if (fraction != 0 || negative) words_[num_digits] |= one_negative_infinity;
+      if (fraction != 0 || !negative) words_[num_digits] |= one_infinity;
       return {not_finite, 0, 0};
     }
     Bits const hidden = exponent == 0 ? 0 : Bits(1) << (Format::mantissa_bits - 1);
@@ -177,11 +198,10 @@ class ExactSum {
   }
 
   [[nodiscard]] KOKKOS_INLINE_FUNCTION T special() const {
-    std::int64_t const counts = words_[num_digits];
-    bool const infinity = (counts >> 20 & 0xfffff) != 0;
-    bool const negative_infinity = counts >> 40 != 0;
+    bool const negative_infinity = (words_[num_digits] & infinities) >= one_negative_infinity;
+    bool const infinity = (words_[num_digits] & (one_negative_infinity - 1)) != 0;
     Bits const quiet = Bits(1) << (Format::mantissa_bits - 2);
-    if ((counts & 0xfffff) != 0 || (infinity && negative_infinity)) return from_bits(infinite(false) | quiet);
+    if (infinity && negative_infinity) return from_bits(infinite(false) | quiet);
     return from_bits(infinite(negative_infinity));
   }
 

@@ -9,6 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <utility>
 
 namespace graticule {
 
@@ -126,6 +130,9 @@ struct RingPlan::State {
                   fingerprint(layout, axis, with),
                   AfterAdjoint::keep}) {}
 
+  /// Two calls of the plan: to the rank that adds up a ring, and back.
+  enum class Round : std::uint8_t { collect, spread };
+
   /// Memory of one field in a call. `totals` and `values` belong to the rings that this rank adds up.
   struct Buffers {
     Scratch partial;
@@ -140,11 +147,14 @@ struct RingPlan::State {
   void check(FieldView const& view, Box const& box, char const* role) const;
   void check(std::span<RingField const> fields) const;
   void make_buffers(std::span<RingField const> fields) const;
-  /// Sums of the rows of `view`, which covers `cover`, over its cells of `part`, to the owners' totals.
-  void reduce(std::span<FieldView const> views, Box const& cover, Box const& part) const;
-  void round_totals(std::span<RingField const> fields, double divisor) const;
+  /// Sums of the rows of `view`, which covers `cover`, over its cells of `part`: what is to be added to the owners' totals.
+  [[nodiscard]] std::vector<PullField> add_rows(std::span<FieldView const> views, Box const& cover,
+                                                Box const& part) const;
+  void round_totals(std::span<FieldView const> sums) const;
   /// Totals, rounded, to `sums` of all ranks of each ring.
   void spread(std::span<FieldView const> sums) const;
+  /// Runs the action; when it throws, this rank takes no part in the given rounds, and its peers are told.
+  void or_refuse(std::initializer_list<Round> rounds, std::function<void()> const& action) const;
   [[nodiscard]] double divisor() const { return options.scale == RingScale::mean ? double(geometry.ring_extent) : 1.0; }
 
   Comm comm;
@@ -154,6 +164,7 @@ struct RingPlan::State {
   Box owner_box;
   PullPlan plan;
   mutable std::vector<Buffers> buffers;
+  mutable bool busy = false;  ///< from `start()` to `wait()`
 };
 
 namespace {
@@ -234,6 +245,7 @@ void RingPlan::State::check(FieldView const& view, Box const& box, char const* r
 }
 
 void RingPlan::State::check(std::span<RingField const> fields) const {
+  if (busy) throw Error("RingBusy", "a call before wait() has ended the one that was started");
   for (auto const& [cells, sums] : fields) {
     with_float(cells.dtype, [](auto*) {});
     check(cells, geometry.owned, "cells");
@@ -264,7 +276,25 @@ void RingPlan::State::make_buffers(std::span<RingField const> fields) const {
   }
 }
 
-void RingPlan::State::reduce(std::span<FieldView const> views, Box const& cover, Box const& part) const {
+void RingPlan::State::or_refuse(std::initializer_list<Round> rounds, std::function<void()> const& action) const {
+  try {
+    action();
+  } catch (...) {
+    for (Round const round : rounds) {
+      // The plan has no kind -1: it refuses the call, and says so to the peers.
+      PullField const none{{}, {}, Parity::even, -1};
+      try {
+        (round == Round::collect ? plan.start_adjoint(std::span(&none, 1)) : plan.start(std::span(&none, 1))).wait();
+      } catch (Error const&) {
+        // The first reason is thrown.
+      }
+    }
+    throw;
+  }
+}
+
+std::vector<PullField> RingPlan::State::add_rows(std::span<FieldView const> views, Box const& cover,
+                                                 Box const& part) const {
   std::vector<PullField> pulls;
   for (std::size_t f = 0; f < views.size(); ++f) {
     auto& to = buffers[f];
@@ -280,17 +310,17 @@ void RingPlan::State::reduce(std::span<FieldView const> views, Box const& cover,
     zero(to.totals_view);
     pulls.push_back({to.totals_view, std::span(&to.partial_view, 1)});
   }
-  plan.apply_adjoint(pulls);
+  return pulls;
 }
 
-void RingPlan::State::round_totals(std::span<RingField const> fields, double by) const {
-  for (std::size_t f = 0; f < fields.size(); ++f) {
+void RingPlan::State::round_totals(std::span<FieldView const> sums) const {
+  for (std::size_t f = 0; f < sums.size(); ++f) {
     auto& to = buffers[f];
-    Index const rows = owner_box.num_cells() * fields[f].sums.num_batch();
-    with_float(fields[f].sums.dtype, [&]<class T>(T*) {
-      for_each_index(
-          fields[f].sums.space, rows, 64,
-          RoundTotals<T>{to.totals_view.data, static_cast<T*>(to.values_view.data), by, options.how == RingSum::exact});
+    Index const rows = owner_box.num_cells() * sums[f].num_batch();
+    with_float(sums[f].dtype, [&]<class T>(T*) {
+      for_each_index(sums[f].space, rows, 64,
+                     RoundTotals<T>{to.totals_view.data, static_cast<T*>(to.values_view.data), divisor(),
+                                    options.how == RingSum::exact});
     });
   }
 }
@@ -318,43 +348,87 @@ void RingPlan::apply_adjoint(FieldView const& cells, FieldView const& sums, Cota
   apply_adjoint(std::span(&field, 1), cotangents);
 }
 
-void RingPlan::apply(std::span<RingField const> fields) const {
-  state_->check(fields);
-  state_->make_buffers(fields);
-  std::vector<FieldView> cells;
+RingPending RingPlan::start(FieldView const& cells, FieldView const& sums) const {
+  RingField const field{cells, sums};
+  return start(std::span(&field, 1));
+}
+
+void RingPlan::apply(std::span<RingField const> fields) const { start(fields).wait(); }
+
+RingPending RingPlan::start(std::span<RingField const> fields) const {
+  using enum State::Round;
   std::vector<FieldView> sums;
-  for (auto const& field : fields) {
-    cells.push_back(field.cells);
-    sums.push_back(field.sums);
+  std::vector<PullField> pulls;
+  state_->or_refuse({collect, spread}, [&] {
+    state_->check(fields);
+    state_->make_buffers(fields);
+    std::vector<FieldView> cells;
+    for (auto const& field : fields) {
+      cells.push_back(field.cells);
+      sums.push_back(field.sums);
+    }
+    pulls = state_->add_rows(cells, state_->geometry.owned, state_->geometry.part);
+  });
+  Pending pending;
+  state_->or_refuse({spread}, [&] { pending = state_->plan.start_adjoint(pulls); });
+  return {state_, std::move(sums), std::move(pending)};
+}
+
+RingPending::RingPending(std::shared_ptr<RingPlan::State> state, std::vector<FieldView> sums, Pending pending)
+    : state_(std::move(state)), sums_(std::move(sums)), pending_(std::move(pending)) {
+  state_->busy = true;
+}
+
+RingPending::~RingPending() {
+  try {
+    wait();
+  } catch (...) {
+    // As for `Pending`: nobody is left to tell.
   }
-  state_->reduce(cells, state_->geometry.owned, state_->geometry.part);
-  state_->round_totals(fields, state_->divisor());
-  state_->spread(sums);
+}
+
+void RingPending::wait() {
+  if (!state_) return;
+  auto const state = std::move(state_);
+  state->busy = false;
+  state->or_refuse({RingPlan::State::Round::spread}, [&] {
+    pending_.wait();
+    state->round_totals(sums_);
+  });
+  state->spread(sums_);
 }
 
 void RingPlan::apply_adjoint(std::span<RingField const> fields, Cotangents cotangents) const {
+  using enum State::Round;
   auto const& geometry = state_->geometry;
-  state_->check(fields);
-  state_->make_buffers(fields);
-  // The cotangents as they are added to cells, one a ring.
-  std::vector<FieldView> scaled;
+  std::vector<FieldView> scaled;  // the cotangents as they are added to cells, one a ring
   std::vector<FieldView> sums;
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    auto const& view = sums.emplace_back(fields[f].sums);
-    auto const bytes = std::size_t(geometry.sums.num_cells() * view.num_batch() * size_of(view.dtype));
-    auto& memory = state_->buffers[f].cotangents;
-    scaled.push_back(ring_view_like(memory.resize(bytes, view.space), view, geometry.sums));
-    if (cotangents == Cotangents::of_each_rank) continue;
-    auto const rows = rows_of(view, geometry.sums, geometry.sums, state_->ring_axis);
-    with_float(view.dtype, [&]<class T>(T*) {
-      for_each_index(view.space, rows.number, 1,
-                     DivideRows<T>{rows, static_cast<T*>(scaled.back().data), state_->divisor()});
-    });
-  }
+  auto const prepare = [&] {
+    state_->check(fields);
+    state_->make_buffers(fields);
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      auto const& view = sums.emplace_back(fields[f].sums);
+      auto const bytes = std::size_t(geometry.sums.num_cells() * view.num_batch() * size_of(view.dtype));
+      auto& memory = state_->buffers[f].cotangents;
+      scaled.push_back(ring_view_like(memory.resize(bytes, view.space), view, geometry.sums));
+    }
+  };
   if (cotangents == Cotangents::of_each_rank) {
-    state_->reduce(sums, geometry.sums, geometry.sums);
-    state_->round_totals(fields, state_->divisor());
+    state_->or_refuse({collect, spread}, prepare);
+    state_->or_refuse({spread}, [&] {
+      state_->plan.apply_adjoint(state_->add_rows(sums, geometry.sums, geometry.sums));
+      state_->round_totals(sums);
+    });
     state_->spread(scaled);
+  } else {
+    prepare();
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      auto const rows = rows_of(sums[f], geometry.sums, geometry.sums, state_->ring_axis);
+      with_float(sums[f].dtype, [&]<class T>(T*) {
+        for_each_index(sums[f].space, rows.number, 1,
+                       DivideRows<T>{rows, static_cast<T*>(scaled[f].data), state_->divisor()});
+      });
+    }
   }
   std::array<bool, max_ndim> varies{};
   varies.fill(true);
@@ -378,6 +452,25 @@ void copy_bytes(void* to, void const* from, std::size_t bytes, MemorySpace space
     Kokkos::deep_copy(Host(static_cast<std::byte*>(to), bytes), Device(source, bytes));
   else
     Kokkos::deep_copy(Device(static_cast<std::byte*>(to), bytes), Host(source, bytes));
+}
+
+/// Throws on all ranks what `check` throws on any, or where they have other types or batch axes. Cost: one all-reduce.
+void require_agreed(Comm const& comm, FieldView const& cells, std::function<void()> const& check) {
+  std::exception_ptr failure;
+  Hash hash;
+  try {
+    check();
+    hash.add(int(cells.dtype)).add(cells.batch_extents());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  auto const shape = Index(hash.value() >> 1U);
+  std::array<Index, 3> most{failure ? 1 : 0, shape, -shape};
+  comm.max(most);
+  if (most[0] != 0) agree(comm, failure);
+  if (most[1] != -most[2])
+    require_same(comm, "FieldMismatch", hash.value(),
+                 "cells of " + to_string(cells.dtype) + " with batch axes " + to_string(cells.batch_extents()));
 }
 
 double exact_sum(std::vector<double> const& values) {
@@ -411,12 +504,14 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_
 
 std::vector<double> AreaSum::apply(FieldView const& cells) const {
   auto const& state = *rings_.state_;
-  with_float(cells.dtype, [](auto*) {});
-  state.check(cells, state.geometry.owned, "cells");
+  require_agreed(state.comm, cells, [&] {
+    with_float(cells.dtype, [](auto*) {});
+    state.check(cells, state.geometry.owned, "cells");
+  });
   // Only type, batch axes and memory space of the second view matter.
   RingField const field{cells, cells};
   state.make_buffers(std::span(&field, 1));
-  state.reduce(std::span(&cells, 1), state.geometry.owned, state.geometry.part);
+  state.plan.apply_adjoint(state.add_rows(std::span(&cells, 1), state.geometry.owned, state.geometry.part));
   auto& buffer = state.buffers.front();
   Index const batch = cells.num_batch();
   Index const rings = state.owner_box.num_cells();

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 using namespace graticule;
@@ -206,6 +207,8 @@ std::vector<Known<T>> known_sums() {
   return {
       {{}, 0},
       {{T(-0.0), T(-0.0)}, 0},
+      {std::vector<T>(7, T(-0.0)), T(-0.0)},
+      {{-1, T(-0.0), 1, T(-0.0), T(-0.0), T(-0.0), T(-0.0)}, 0},
       {{1, -1}, 0},
       // Partial sums that overflow do no harm; the result may.
       {{max, max, -max}, max},
@@ -270,6 +273,75 @@ TEST(RingPlan, sums_of_many_large_terms_carry) {
   for_each_cell(plan.sums(), [&](Indices const& cell) {
     EXPECT_EQ(sums.at({}, cell), cell[0] == 0 ? exact : -exact) << to_string(cell);
   });
+}
+
+TEST(RingPlan, sums_may_be_fetched_later) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  RingPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{3, 9}), 1);
+  TestField<double> cells(plan.cells(), {2}, MemoryShape::dense(2, 1), 0.0);
+  cells.set(plan.cells(), [](auto const& b, auto const& cell) { return rough<double>(b, cell); });
+  TestField<double> sums(plan.sums(), {2}, MemoryShape::dense(2, 1), -7);
+  auto expected = sums;
+  expected.set(plan.sums(), [&](auto const& b, auto const& cell) {
+    return exact_by_expansion(ring_of<double>(b, cell, Box({0, 0}, {3, 9}), 1, rough<double>));
+  });
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    auto const before = cells;
+    auto pending = plan.start(cells.view(), sums.view());
+    cells.set(plan.cells(), [](auto const&, auto const&) { return 1e300; });
+
+    EXPECT_EQ(rule_of([&] { plan.apply(cells.view(), sums.view()); }), "RingBusy");
+    if (repeat == 1) {
+      auto const ended_by_destructor = std::move(pending);
+    } else {
+      pending.wait();
+    }
+    pending.wait();
+
+    EXPECT_TRUE(sums.holds(expected));
+    cells = before;
+  }
+}
+
+// Who shares a ring with the rank that refuses is told, in whatever round; the next calls are right.
+TEST(RingPlan, a_wrong_view_on_one_rank_ends_the_call_on_all_ranks_of_the_ring) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  if (n == 1) GTEST_SKIP() << "no peer";
+  // Every rank adds up some of the five rings.
+  RingPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{5, 2 * n}), 1);
+  for (int refusing = 0; refusing < comm.num_ranks(); ++refusing) {
+    TestField<float> cells(plan.cells(), {}, MemoryShape::dense(2, 0), 0.5F);
+    TestField<float> sums(plan.sums(), {}, MemoryShape::dense(2, 0), -7);
+    auto view = cells.view();
+    if (comm.rank() == refusing) ++view.extents[0];
+    auto const told = comm.rank() == refusing ? "FieldMismatch" : "PeerRefused";
+
+    EXPECT_EQ(rule_of([&] { plan.apply(view, sums.view()); }), told);
+    EXPECT_EQ(rule_of([&] { plan.apply_adjoint(view, sums.view(), Cotangents::of_each_rank); }), told);
+
+    cells.set(plan.cells(), [](auto const&, auto const&) { return 0.5F; });
+    plan.apply(cells.view(), sums.view());
+    for_each_cell(plan.sums(), [&](Indices const& cell) { EXPECT_EQ(sums.at({}, cell), float(n)); });
+  }
+}
+
+TEST(AreaSum, refuses_on_all_ranks_what_is_wrong_on_one) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  bool const odd = comm.rank() == comm.num_ranks() - 1;
+  AreaSum const sum(comm, Layout(ProcessGrid{n, 1}, Indices{n, 4}), 1, 0, std::vector<double>(std::size_t(n), 1.0));
+  std::vector<double> memory(16, 1.0);
+  auto wrong = field_view(memory.data(), {1, 4}, 2);
+  if (odd) wrong.dtype = DType::i64;
+
+  EXPECT_EQ(rule_of([&] { (void)sum.apply(wrong); }), "RingType");
+  if (n > 1) {
+    Indices const extents{odd ? 3 : 2, 1, 4};
+    EXPECT_EQ(rule_of([&] { (void)sum.apply(field_view(memory.data(), extents, 2)); }), "FieldMismatch");
+  }
+  EXPECT_EQ(sum.apply(field_view(memory.data(), {1, 4}, 2)), std::vector<double>{4.0 * double(n)});
 }
 
 TEST(RingPlan, adds_several_fields_of_different_type_in_one_call) {

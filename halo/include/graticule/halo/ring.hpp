@@ -4,6 +4,7 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/field_view.hpp>
+#include <graticule/repartition/pending.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -39,12 +40,14 @@ struct RingField {
   FieldView sums;
 };
 
+class RingPending;
+
 /// Adds all cells along one axis, "all columns of row j", for every row, and gives each rank the sums of its rows.
 ///
 /// Zonal sums and means, values at the poles, input of polar filters. Fields are f32 or f64, in host or device memory,
 /// with any batch axes. A ring is added by the ranks that own cells of it, in two rounds of messages for all rings and
 /// fields together. NaN and infinities go into the sum as in arithmetic; exact sums overflow only if the result does.
-/// A mean is the rounded sum divided by the number of cells.
+/// A mean is the rounded sum divided by the number of cells. The sum of cells that are all -0 is -0 (exact) or 0 (fast).
 /// Example: 4 x 6 cells on a 2 x 3 grid of ranks, `ring_axis` 1: rank 0 owns [0, 2) x [0, 2) and receives the sums of rows
 /// 0 and 1, each over 6 cells, in a field that covers `sums()`, [0, 2) x [0, 1).
 /// Cost of exact sums: about 2 ns a cell, twice a plain sum; 368 bytes a ring, batch element and rank for f64, 72 for f32.
@@ -58,22 +61,48 @@ class RingPlan {
   /// What fields of sums cover: this rank's owned cells of the region, with [0, 1) along the ring axis.
   [[nodiscard]] Box const& sums() const noexcept;
 
-  /// Writes `sums`; collective. One call at a time. @throws `FieldMismatch`, `RingType` for other types
+  /// Writes `sums`; collective. @throws `FieldMismatch`, `RingType` for other types, `RingBusy` between `start()` and
+  ///         its `wait()`, `PeerRefused` where a rank of a ring has thrown one of these
   void apply(std::span<RingField const> fields) const;
   void apply(FieldView const& cells, FieldView const& sums) const;
+  /// Adds this rank's cells and sends their sums. Cells may be written again; `sums` are there after `wait()`.
+  [[nodiscard]] RingPending start(std::span<RingField const> fields) const;
+  [[nodiscard]] RingPending start(FieldView const& cells, FieldView const& sums) const;
   /// Adds to each cell the cotangent of its ring's sum (divided by the number of cells for means); reads `sums`.
   void apply_adjoint(std::span<RingField const> fields, Cotangents cotangents) const;
   void apply_adjoint(FieldView const& cells, FieldView const& sums, Cotangents cotangents) const;
 
  private:
   friend class AreaSum;
+  friend class RingPending;
   struct State;
   std::shared_ptr<State> state_;
+};
+
+/// Ring sums in flight, from `RingPlan::start()`. Move-only; `wait()` ends them, and so does its destructor.
+class RingPending {
+ public:
+  RingPending(RingPending&& other) noexcept = default;
+  RingPending& operator=(RingPending&&) = delete;
+  ~RingPending();
+
+  /// Blocks until the sums are there: receives the sums of the other ranks, rounds, and sends the results. Does nothing
+  /// the second time.
+  void wait();
+
+ private:
+  friend class RingPlan;
+  RingPending(std::shared_ptr<RingPlan::State> state, std::vector<FieldView> sums, Pending pending);
+
+  std::shared_ptr<RingPlan::State> state_;
+  std::vector<FieldView> sums_;
+  Pending pending_;
 };
 
 /// Sum of all cells times a weight of their row (their area, say), with the same bits for every split.
 ///
 /// Two levels: exact ring sums, rounded; times the weight of their row, rounded; their sum, exact and rounded once.
+/// Errors are agreed on: all ranks throw. Cost: the first round of a `RingPlan`, and two integer all-reduces.
 class AreaSum {
  public:
   /// Collective. @param weights one for each index of `row_axis`
