@@ -11,7 +11,7 @@ std::string to_string(Edge edge) {
   constexpr std::array<char const*, 12> names{"untouched",   "constant",      "periodic",      "reflect",
                                               "symmetric",   "replicate",     "pole_face",     "pole_row",
                                               "antireflect", "antisymmetric", "tripolar_face", "tripolar_row"};
-  return names[std::size_t(edge)];
+  return std::size_t(edge) < names.size() ? names[std::size_t(edge)] : "edge " + std::to_string(int(edge));
 }
 
 Boundary Boundary::uniform(int ndim, Edge edge) {
@@ -82,6 +82,11 @@ void check(Indices const& extents, Boundary const& boundary) {
   int fold_axis = -1;
   for (int a = 0; a < extents.size(); ++a) {
     auto const& axis = boundary.axes[std::size_t(a)];
+    for (Edge const edge : {axis.lower, axis.upper})
+      if (edge > Edge::tripolar_row) throw Error("BadEdge", "axis " + std::to_string(a) + " has " + to_string(edge));
+    if (axis.stagger < Stagger::low_face || axis.stagger > Stagger::high_face)
+      throw Error("BadStagger", "axis " + std::to_string(a) + " has values at offset " +
+                                    std::to_string(int(axis.stagger)) + ", not -1, 0 or 1");
     if ((axis.lower == Edge::periodic) != (axis.upper == Edge::periodic))
       throw Error("PeriodicOnOneSide",
                   "axis " + std::to_string(a) + " has " + to_string(axis.lower) + " and " + to_string(axis.upper));

@@ -154,6 +154,12 @@ void HaloDepth::written() {
 }
 
 std::string HaloDepth::too_shallow(std::span<Width const> reach) const {
+  if (reach.size() != widths_.size())
+    throw Error("AxesMismatch", std::to_string(reach.size()) + " reaches for fields on " + to_string(extents_));
+  for (auto const& width : reach)
+    if (width.lower < 0 || width.upper < 0)
+      throw Error("BadReach", "an operator that reaches " + std::to_string(width.lower) + " and " +
+                                  std::to_string(width.upper) + " cells");
   for (int a = 0; a < extents_.size(); ++a)
     for (bool const upper : {false, true}) {
       auto const k = std::size_t(a);
@@ -172,8 +178,9 @@ std::string HaloDepth::too_shallow(std::span<Width const> reach) const {
 }
 
 Box HaloDepth::apply(HaloDepth const& input, std::span<Width const> reach, AtMirrors at_mirrors) {
-  if (reach.size() != widths_.size() || !(input.extents_ == extents_))
-    throw Error("AxesMismatch", std::to_string(reach.size()) + " reaches for fields on " + to_string(extents_));
+  if (!(input.extents_ == extents_) || !(input.owned_ == owned_))
+    throw Error("AxesMismatch", "an operator from field " + input.name_ + " on " + to_string(input.extents_) +
+                                    " to field " + name_ + " on " + to_string(extents_) + " of another layout");
   if (auto const text = input.too_shallow(reach); !text.empty()) throw Error("HaloTooShallow", text);
   auto const keeps = [&](int a, bool upper) {
     return side(a, upper).edge == Edge::periodic ||

@@ -2,6 +2,7 @@
 #include <graticule/halo/grid_choice.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 
@@ -27,6 +28,11 @@ void check(GridRequest const& request) {
   if (request.element_bytes < 1 || request.num_batch < 1)
     throw Error("BadRequest", std::to_string(request.num_batch) + " values of " +
                                   std::to_string(request.element_bytes) + " bytes per cell");
+  auto const& cost = request.cost;
+  for (double const price :
+       {cost.on_node_message, cost.on_node_byte, cost.off_node_message, cost.off_node_byte, cost.run})
+    if (!(price >= 0) || !std::isfinite(price))
+      throw Error("BadRequest", "a cost of " + std::to_string(price) + " seconds");
   if (request.node_of_rank.empty()) throw Error("BadNodes", "no ranks");
 }
 

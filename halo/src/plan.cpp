@@ -165,7 +165,10 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
   if (int(reach.size()) != owned_.ndim())
     throw Error("AxesMismatch",
                 std::to_string(reach.size()) + " reaches on " + std::to_string(owned_.ndim()) + " axes");
-  auto const& boundary = kinds_[std::size_t(kind)].boundary;
+  for (auto const& width : reach)
+    if (width.lower < 0 || width.upper < 0)
+      throw Error("BadReach", "a stencil that reaches " + text_of(width) + " cells");
+  auto const& boundary = kinds_[checked(kind)].boundary;
   Box result = owned_;
   for (auto const& copies : copied_boxes(layout_.global().extents(), boundary, owned_))
     for (int a = 0; a < owned_.ndim(); ++a) {

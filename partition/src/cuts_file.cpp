@@ -9,23 +9,28 @@ namespace graticule {
 
 namespace {
 
-constexpr std::string_view separators = ", \t\r";
+constexpr std::string_view blanks = " \t\r";
 
 /// Sizes in one line; empty for a line of blanks and comment.
 std::vector<Index> sizes_in(std::string_view line, std::string const& place) {
   std::vector<Index> sizes;
   line = line.substr(0, line.find('#'));
+  if (line.find_first_not_of(blanks) == std::string_view::npos) return sizes;
   while (true) {
-    auto const begin = line.find_first_not_of(separators);
-    if (begin == std::string_view::npos) return sizes;
-    line.remove_prefix(begin);
-    auto const word = line.substr(0, line.find_first_of(separators));
+    auto const begin = line.find_first_not_of(blanks);
+    // Between two commas, and before or after one, stands a number.
+    if (begin == std::string_view::npos) line = {};
+    if (begin != std::string_view::npos) line.remove_prefix(begin);
+    auto const word = line.substr(0, line.find_first_of(", \t\r"));
     Index size = -1;
     auto const [end, status] = std::from_chars(word.data(), word.data() + word.size(), size);
     if (status != std::errc{} || end != word.data() + word.size() || size < 0)
       throw Error(Fault::input, "BadCutsFile", place + ": '" + std::string(word) + "' is not a number of cells");
     sizes.push_back(size);
     line.remove_prefix(word.size());
+    auto const next = line.find_first_not_of(blanks);
+    if (next == std::string_view::npos) return sizes;
+    line.remove_prefix(line[next] == ',' ? next + 1 : next);
   }
 }
 

@@ -28,6 +28,8 @@ std::uint64_t PullPlan::fingerprint() const noexcept { return state_->fingerprin
 
 std::vector<PeerPath> PullPlan::paths() const { return state_->paths(); }
 
+Transport PullPlan::transport() const noexcept { return state_->transport(); }
+
 void PullPlan::set_transport(Transport transport) { state_->set_transport(transport); }
 
 Comm const& PullPlan::comm() const noexcept { return state_->comm(); }

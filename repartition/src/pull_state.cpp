@@ -86,6 +86,27 @@ PullTable checked_table(Comm const& comm, PullDescription const& d) {
 /// What a call does with the memory of a view.
 enum class Access : std::uint8_t { none, read, write };
 
+/// True when each axis steps over all that the axes after it span: the common case, in which no two cells share memory.
+bool is_nested(FieldView const& view) {
+  Index span = 0;
+  for (int m = view.ndim() - 1; m >= 0; --m) {
+    if (view.extents[m] <= 1) continue;
+    Index const stride = std::abs(view.strides[m]);
+    if (stride <= span) return false;
+    span += (view.extents[m] - 1) * stride;
+  }
+  return true;
+}
+
+/// True when cells at different places along two axes share memory. What only three axes together share is not found.
+bool share_memory(FieldView const& view, int a, int b) {
+  Index const step_a = std::abs(view.strides[a]);
+  Index const step_b = std::abs(view.strides[b]);
+  if (step_a == 0 || step_b == 0) return false;
+  Index const common = std::gcd(step_a, step_b);
+  return step_b / common < view.extents[a] && step_a / common < view.extents[b];
+}
+
 void check_view(FieldView const& view, Box const& box, Access access, char const* role) {
   auto const fail = [&](std::string const& what) {
     throw Error("FieldMismatch",
@@ -107,9 +128,15 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
            std::to_string(box.extent(a)));
   if (access == Access::none || view.num_batch() == 0) return;
   if (view.data == nullptr) fail("no memory");
-  for (int m = 0; m < view.ndim(); ++m)
-    if (access == Access::write && view.strides[m] == 0 && view.extents[m] > 1)
+  if (access != Access::write || is_nested(view)) return;
+  for (int m = 0; m < view.ndim(); ++m) {
+    if (view.strides[m] == 0 && view.extents[m] > 1)
       fail("axis " + std::to_string(m) + " has stride 0: its cells share memory and cannot be written");
+    for (int other = 0; other < m; ++other)
+      if (share_memory(view, m, other))
+        fail("axes " + std::to_string(other) + " and " + std::to_string(m) + " with strides " +
+             to_string(view.strides) + ": their cells share memory and cannot be written");
+  }
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] std::vector<PeerPath> paths() const;
   [[nodiscard]] PullStats stats() const;
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+  [[nodiscard]] Transport transport() const noexcept { return transport_; }
   void set_transport(Transport transport);
   /// Moves the number of each cell and compares what arrives with what the maps say. Collective.
   void verify_cells() const;

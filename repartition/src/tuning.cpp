@@ -80,23 +80,58 @@ void TuningTable::save(std::string const& path) const {
   if (std::rename(temporary.c_str(), path.c_str()) != 0) throw Error("TuningFile", "cannot rename to " + path);
 }
 
+namespace {
+
+/// A call; what it throws on any rank is thrown on all.
+void warm_up(PullPlan const& plan, std::span<PullField const> fields) {
+  Pending pending;
+  run_agreed(plan.comm(), [&] { pending = plan.start(fields); });
+  run_agreed(plan.comm(), [&] { pending.wait(); });
+}
+
+/// Seconds of a call on the slowest rank.
+double seconds_of_call(PullPlan const& plan, std::span<PullField const> fields) {
+  std::array<double, 1> slowest{0};
+  plan.comm().barrier();
+  run_agreed(plan.comm(), [&] {
+    double const begin = MPI_Wtime();
+    plan.apply(fields);
+    slowest[0] = MPI_Wtime() - begin;
+  });
+  plan.comm().max(slowest);
+  return slowest[0];
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+}  // namespace
+
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls) {
-  if (num_calls < 1) throw Error("BadCount", std::to_string(num_calls) + " calls to measure");
+  run_agreed(plan.comm(), [&] {
+    if (num_calls < 1) throw Error("BadCount", std::to_string(num_calls) + " calls to measure");
+  });
+  require_same(plan.comm(), "PlanDisagreement", std::uint64_t(num_calls),
+               std::to_string(num_calls) + " calls to measure");
   constexpr int num_warm_ups = 2;
   constexpr std::array candidates{Transport::point_to_point, Transport::node_shared};
   std::array<std::vector<double>, 2> seconds;
-  for (int call = -num_warm_ups; call < num_calls; ++call)
-    for (std::size_t c = 0; c < candidates.size(); ++c) {
-      plan.set_transport(candidates[c]);
-      plan.comm().barrier();
-      double const begin = MPI_Wtime();
-      plan.apply(fields);
-      std::array<double, 1> slowest{MPI_Wtime() - begin};
-      plan.comm().max(slowest);
-      if (call >= 0) seconds[c].push_back(slowest[0]);
-    }
-  for (auto& samples : seconds) std::sort(samples.begin(), samples.end());
-  auto const median = [](std::vector<double> const& samples) { return samples[samples.size() / 2]; };
+  auto const before = plan.transport();
+  try {
+    for (int call = -num_warm_ups; call < num_calls; ++call)
+      for (std::size_t c = 0; c < candidates.size(); ++c) {
+        plan.set_transport(candidates[c]);
+        if (call < 0)
+          warm_up(plan, fields);
+        else
+          seconds[c].push_back(seconds_of_call(plan, fields));
+      }
+  } catch (...) {
+    plan.set_transport(before);
+    throw;
+  }
   TuningRecord record{plan.fingerprint(), Transport::node_shared, median(seconds[0]), median(seconds[1])};
   if (record.point_to_point_seconds < record.node_shared_seconds) record.chosen = Transport::point_to_point;
   plan.set_transport(record.chosen);

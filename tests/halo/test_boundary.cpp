@@ -292,6 +292,8 @@ TEST(BoundaryMap, refuses_rules_that_make_no_sense) {
 
   EXPECT_EQ(rule({4, 6}, {{zero}, -1}), "AxesMismatch");
   EXPECT_EQ(rule({4}, {{zero, zero}, -1}), "AxesMismatch");
+  EXPECT_EQ(rule({4}, {{{Edge::constant, Edge(77), 0}}, -1}), "BadEdge");
+  EXPECT_EQ(rule({4}, {{{Edge::constant, Edge::reflect, 0, Stagger(2)}}, -1}), "BadStagger");
   EXPECT_EQ(rule({4}, {{{Edge::periodic, Edge::constant, 0}}, -1}), "PeriodicOnOneSide");
   EXPECT_EQ(rule({4}, {{{Edge::reflect, Edge::periodic, 0}}, -1}), "PeriodicOnOneSide");
   EXPECT_EQ(rule({4, 6}, {{pole, periodic}, -1}), "PoleNeedsPeriodicLongitude");

@@ -276,6 +276,13 @@ TEST(HaloDepth, names_field_side_have_and_need) {
   EXPECT_EQ(apply_to({{1, 1}, {3, 0}}).given,
             "field humidity has 2 valid ghost layers on the lower side of axis 1; the operator needs 3");
   EXPECT_EQ(apply_to({{1, 1}}).rule, "AxesMismatch");
+  EXPECT_EQ(apply_to({{1, 1}, {0, -1}}).rule, "BadReach");
+  EXPECT_EQ(thrown_by([&] { (void)depth.suffices(std::vector<Width>{{1, 1}}); }).rule, "AxesMismatch");
+  HaloPlan const other(comm, Layout(ProcessGrid{n, 1}, Indices{10, 8}), {{2, 3}, {2, 2}},
+                       Boundary::sphere(Edge::pole_face));
+  HaloDepth elsewhere(other, "elsewhere");
+  elsewhere.exchanged();
+  EXPECT_EQ(thrown_by([&] { (void)result.apply(elsewhere, reach, AtMirrors::commutes); }).rule, "AxesMismatch");
   EXPECT_EQ(apply_to({{1, 2}, {1, 1}}).rule, "nothing was thrown");
   EXPECT_EQ(result.inside(0), (Width{1, 1}));
   EXPECT_EQ(result.beyond(0), (Width{1, 1}));

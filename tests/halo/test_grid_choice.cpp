@@ -237,6 +237,8 @@ TEST(GridCandidates, refuse_the_impossible_by_name) {
   EXPECT_EQ(thrown([](auto& r) { r.ranks = {-8, 8}; }).rule, "BadRequest");
   EXPECT_EQ(thrown([](auto& r) { r.min_extents = {8}; }).rule, "BadRequest");
   EXPECT_EQ(thrown([](auto& r) { r.num_batch = 0; }).rule, "BadRequest");
+  EXPECT_EQ(thrown([](auto& r) { r.cost.run = std::nan(""); }).rule, "BadRequest");
+  EXPECT_EQ(thrown([](auto& r) { r.cost.on_node_byte = -1; }).rule, "BadRequest");
   EXPECT_EQ(thrown([](auto& r) { r.node_of_rank.clear(); }).rule, "BadNodes");
   EXPECT_EQ(thrown([](auto& r) { r.halo.widths = {{1, 1}}; }).rule, "AxesMismatch");
   EXPECT_EQ(thrown([](auto& r) { r.cuts = [](int, int parts) { return balanced_cuts(7, parts); }; }).rule,

@@ -307,6 +307,8 @@ TEST(HaloPlanInterior, of_a_given_reach) {
   EXPECT_EQ(plan.interior(reach), Box({1, 0}, {4, 7}));
   EXPECT_EQ(plan.border(reach).size(), 3U);
   EXPECT_EQ(rule_of([&] { (void)plan.interior(std::vector<Width>{{1, 1}}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([&] { (void)plan.interior(std::vector<Width>{{1, 1}, {-1, 0}}); }), "BadReach");
+  EXPECT_EQ(rule_of([&] { (void)plan.interior(reach, 1); }), "BadKind");
 }
 
 }  // namespace

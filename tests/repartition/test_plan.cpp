@@ -369,6 +369,13 @@ TEST(RepartitionPlan, refuses_views_that_do_not_fit_and_stays_usable) {
   expanded_to.strides[0] = 0;
   EXPECT_EQ(rule_of([&] { plan.apply(good_from, expanded_to); }), "FieldMismatch");
   EXPECT_EQ(rule_of([&] { plan.apply_adjoint(expanded_from, good_to); }), "FieldMismatch");
+  // Batch elements that reach into each other's rows, upwards or downwards.
+  auto overlapping_from = good_from;
+  auto overlapping_to = good_to;
+  overlapping_from.strides[0] = good_from.strides[2];
+  overlapping_to.strides[0] = -good_to.strides[1];
+  EXPECT_EQ(rule_of([&] { plan.apply(good_from, overlapping_to); }), "FieldMismatch");
+  EXPECT_EQ(rule_of([&] { plan.apply_adjoint(overlapping_from, good_to); }), "FieldMismatch");
   EXPECT_TRUE(to.holds(untouched));
 
   plan.apply(good_from, good_to);

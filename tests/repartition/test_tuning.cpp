@@ -69,7 +69,14 @@ TEST(Tune, measures_both_paths_and_takes_the_same_on_all_ranks) {
   require_same(comm, "Tuning", std::uint64_t(record.chosen), to_string(record.chosen));
   EXPECT_EQ(plan.stats().num_calls, 2 * (2 + 5));
   EXPECT_EQ(to.front(), 0);
-  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), 0); }), "BadCount");
+  int const odd = comm.num_ranks() - 1;
+  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), comm.rank() == odd ? 0 : 5); }), "BadCount");
+  auto wrong = field;
+  if (comm.rank() == odd) wrong.source.dtype = DType::i64;
+  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&wrong, 1), 5); }), "FieldMismatch");
+  EXPECT_EQ(plan.transport(), record.chosen);
+  if (comm.num_ranks() == 1) return;
+  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), 3 + comm.rank()); }), "PlanDisagreement");
 }
 
 TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {

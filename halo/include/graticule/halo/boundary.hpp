@@ -51,6 +51,7 @@ struct AxisBoundary {
 };
 
 /// Across a pole, half way round from column i of an odd number n of longitudes lies no column.
+/// A mean of both neighbors is not offered: every cell of a plan has one source.
 enum class OddLongitudes : std::uint8_t {
   refuse,       ///< `OddLongitudeFold`
   shift_floor,  ///< column (i + floor(n/2)) mod n: each column is read once; crossing twice does not lead back to i
@@ -95,9 +96,10 @@ struct Boundary {
 
 /// The index map of `boundary` on the global box `[0, extents)`. Owned cells that a `MirrorLine::copy` makes copies map
 /// to what they copy, all others to themselves.
-/// @throws `AxesMismatch`, `PeriodicOnOneSide`, `PoleNeedsPeriodicLongitude`, `TwoFoldAxes`, `OddLongitudeFold` (poles,
+/// @throws `AxesMismatch`, `BadEdge`, `BadStagger`, `PeriodicOnOneSide`, `PoleNeedsPeriodicLongitude`, `TwoFoldAxes`, `OddLongitudeFold` (poles,
 ///         odd number of longitudes; with `MirrorLine::copy` also for `shift_floor`), `MirrorLineTooNarrow` (copies on
-///         an axis of 1 cell); `HaloTooWide` beyond 1000 folds or wraps, `ReflectTooWide` when called for ghosts that a mirror at the only cell never reaches
+///         an axis of 1 cell); `HaloTooWide` beyond 1000 folds or wraps, `ReflectTooWide` when called for ghosts that a
+///         mirror at the only cell never reaches
 [[nodiscard]] IndexMap boundary_map(Indices const& extents, Boundary const& boundary);
 
 /// The cells of `owned` that are copies of other cells, as disjoint boxes; none with `MirrorLine::keep`.

@@ -43,10 +43,14 @@ class HaloDepth {
   /// Owned cells were written otherwise than by an operator on all valid cells.
   void written();
 
-  /// True where an operator of this reach may be applied; the same on all ranks. @pre one reach per axis
+  /// True where an operator of this reach may be applied; the same on all ranks.
+  /// @throws `AxesMismatch` unless there is one reach per axis, `BadReach` for a negative one
   [[nodiscard]] bool suffices(std::span<Width const> reach) const { return too_shallow(reach).empty(); }
   /// The field becomes the result of an operator on `input`, which may be this field: returns the cells to compute.
-  /// @throws `HaloTooShallow` naming field, side, have and need, on all ranks alike; `AxesMismatch`
+  /// @pre a field of the same layout as this one, whose halo holds what `input` counts: each exchange, write and operator
+  ///      was told, on all ranks in the same order; nothing else can be checked
+  /// @throws `HaloTooShallow` naming field, side, have and need, on all ranks alike; as `suffices`; `AxesMismatch` for
+  ///         fields of other layouts
   [[nodiscard]] Box apply(HaloDepth const& input, std::span<Width const> reach, AtMirrors at_mirrors);
   /// Makes ghosts beyond the edges valid as deep as the rules lead to valid cells of this rank; no messages.
   /// Beyond poles and seams only where every rank owns whole circles of latitude, and no copies (`MirrorLine::copy`).

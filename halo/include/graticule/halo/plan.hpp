@@ -49,7 +49,9 @@ struct HaloField {
 /// cell -1 receives global cell 7 and cell 4 receives global cell 4 from rank 1.
 class HaloPlan {
  public:
-  /// One kind of field. Collective. @param widths halo cells per axis and side, none negative
+  /// One kind of field. Collective.
+  /// @param widths halo cells per axis and side, none negative: a field holds all its owned cells. What is smaller than
+  ///        the owned box (a crop) is the target of a `PullPlan`
   /// @throws `BadWidth`, `AxesMismatch`, what `boundary_map` throws, `PlanDisagreement` when ranks differ
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
            Corners corners = Corners::fill);
@@ -65,7 +67,8 @@ class HaloPlan {
   [[nodiscard]] Box const& local(int kind = 0) const { return local_[checked(kind)]; }
 
   /// Owned cells whose stencil of the given reach reads no cell that an exchange of `kind` fills: compute them between
-  /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty.
+  /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty. @throws `AxesMismatch`, `BadReach`
+  ///         for negative ones
   [[nodiscard]] Box interior(int kind = 0) const { return interior(kinds_[checked(kind)].widths, kind); }
   [[nodiscard]] Box interior(std::span<Width const> reach, int kind = 0) const;
   /// The other owned cells as disjoint boxes: compute them after `wait()`.
@@ -107,7 +110,7 @@ class HaloPlan {
   [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
   void set_transport(Transport transport) { plan_.set_transport(transport); }
   [[nodiscard]] PullStats stats() const { return plan_.stats(); }
-  /// Measures the paths with these fields and takes the fastest; see `graticule::tune`. Collective.
+  /// Measures the paths with these fields and takes the fastest; see `graticule::tune`. Collective; no call in flight.
   TuningRecord tune(std::span<HaloField const> fields, int num_calls = 20);
   [[nodiscard]] int num_workspaces() const noexcept { return plan_.num_workspaces(); }
   /// For `dump_plan`.

@@ -23,8 +23,8 @@ enum class MemorySpace : std::uint8_t { host, device };
 
 /// The caller's memory: nothing is owned, nothing is copied to make it contiguous.
 ///
-/// Memory axis `m` has `extents[m]` elements, `strides[m]` elements apart (0 and negative are allowed where a field is
-/// only read). Grid axis `a` of a layout is memory axis `grid_axes[a]`; all other memory axes are batch axes (channels,
+/// Memory axis `m` has `extents[m]` elements, `strides[m]` elements apart. Negative strides, with `data` at element 0 of
+/// each axis, are allowed everywhere; strides of 0 or that overlap only where a field is read. Grid axis `a` of a layout is memory axis `grid_axes[a]`; all other memory axes are batch axes (channels,
 /// levels, samples), which every plan carries along whole.
 /// Example: a tensor [batch, channel, latitude, longitude] of a 2-axis layout has `grid_axes = {2, 3}`.
 /// Fields that a call only reads are never written through the pointer.

@@ -80,7 +80,8 @@ class PullPlan {
   PullPlan(Comm const& comm, PullDescription const& description);
 
   /// Fills the targets from the sources. Returns once messages are posted; sources may be changed after `wait()` only.
-  /// @throws `FieldMismatch` when views do not fit the plan or each other, or written cells share memory (stride 0)
+  /// @throws `FieldMismatch` when views do not fit the plan or each other, or written cells share memory
+  ///         (strides of 0, or that overlap)
   Pending start(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
   void apply(std::span<PullField const> fields) const { start(fields).wait(); }
 
@@ -101,6 +102,7 @@ class PullPlan {
   [[nodiscard]] std::uint64_t fingerprint() const noexcept;
   /// The path to each peer, by rank, and why it was taken.
   [[nodiscard]] std::vector<PeerPath> paths() const;
+  [[nodiscard]] Transport transport() const noexcept;
   /// Chooses the path of the calls that start from now on; `GRATICULE_TRANSPORT` says it for new plans.
   /// Peers without shared memory stay point-to-point. @pre the same on all ranks, between the same calls
   void set_transport(Transport transport);

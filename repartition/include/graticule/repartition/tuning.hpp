@@ -42,7 +42,10 @@ class TuningTable {
 /// Measures a plan on each path with the caller's fields, alternating, and sets the fastest. Collective.
 ///
 /// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank counts.
-/// @throws `BadCount` for `num_calls < 1`. Cost: `2 * (num_calls + 2)` calls and as many barriers.
+/// @pre no call of the plan is in flight on any rank
+/// @throws on all ranks `BadCount` for `num_calls < 1`, `PlanDisagreement` when ranks name different numbers, and what a
+///         call throws on any; the path is then as before
+/// Cost: `2 * (num_calls + 2)` calls, as many barriers and three all-reduces each.
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);
 
 }  // namespace graticule
