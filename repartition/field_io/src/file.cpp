@@ -2,11 +2,13 @@
 #include <graticule/field_io/file.hpp>
 
 #include "catalogue.hpp"
+#include "elements.hpp"
 #include "hdf5.hpp"
+#include "hyperslab.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
-#include "selection.hpp"
 #include "values.hpp"
+#include "view_part.hpp"
 
 #include <algorithm>
 #include <array>
@@ -103,26 +105,22 @@ struct FieldFile::State {
                                    std::to_string(box.num_cells()) + " cells of " + to_string(box));
   }
 
+  [[nodiscard]] detail::Portion portion(Variable const& variable, Box const& box) const {
+    return {box, variable.chunk, options.piece_bytes / variable.value_bytes};
+  }
+
   [[nodiscard]] Error unreadable(Variable const& variable) const {
     return {Fault::input, "UnreadableVariable",
             "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal};
   }
 
-  /// A piece of this rank's box, or none in a round that only other ranks need.
-  struct Piece {
-    Box const* box = nullptr;
-    std::size_t first = 0;  ///< its first cell among those of the whole box
-    std::size_t count = 0;
-  };
-
-  /// Runs `check`, then `visit(dataset, transfer list, piece)` for each round of pieces of `box`. Collective.
+  /// Runs `prepare()`, which may throw, then `visit(dataset, transfer list, piece)` for each round of pieces of the
+  /// portion that it returns. Collective.
   template <class Visit>
-  void for_each_piece(Variable const& variable, Box const& box, std::function<void()> const& check,
-                      Visit const& visit) {
-    auto const [pieces, num_rounds] =
-        detail::agreed_rounds(comm, check, box, variable.chunk, options.piece_bytes / variable.value_bytes);
+  void for_each_piece(Variable const& variable, std::function<detail::Portion()> const& prepare, Visit const& visit) {
+    auto const rounds = detail::agreed_rounds(comm, prepare);
     h5::Quiet const quiet(options.plugins);
-    if (num_rounds == 0) return;
+    if (rounds.count == 0) return;
     auto const id = dataset(variable);
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
@@ -131,15 +129,16 @@ struct FieldFile::State {
     h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
               "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
-    Piece piece;
-    for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
-      piece.first += piece.count;
-      piece.box = round < pieces.size() ? &pieces[round] : nullptr;
-      piece.count = piece.box != nullptr ? std::size_t(piece.box->num_cells()) : 0;
+    detail::Piece piece;
+    for (Index round = 0; round < rounds.count; ++round) {
+      piece = rounds.piece(round, piece);
       try {
         visit(id, transfer.get(), piece);
       } catch (Error const& error) {
-        if (!failure) failure = std::make_exception_ptr(broken("variable " + variable.name + ": " + error.given()));
+        bool const of_library = error.rule() == "Hdf5Error";
+        if (!failure)
+          failure = of_library ? std::make_exception_ptr(broken("variable " + variable.name + ": " + error.given()))
+                               : std::current_exception();
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
@@ -148,13 +147,13 @@ struct FieldFile::State {
   }
 
   /// In the file's own type and byte order: a conversion inside HDF5 would turn collective calls into single ones.
-  static void read_raw(hid_t dataset, hid_t transfer, Box const* box, void* target) {
-    auto const selection = detail::select(dataset, box);
+  static void read_raw(hid_t dataset, hid_t transfer, std::optional<detail::Slab> const& slab, void* target) {
+    auto const selection = detail::select(dataset, slab);
     h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
     std::byte nothing{};
-    h5::check(H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), transfer,
-                      box != nullptr ? target : &nothing),
-              "H5Dread");
+    h5::check(
+        H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), transfer, slab ? target : &nothing),
+        "H5Dread");
   }
 
   template <class Value>
@@ -164,13 +163,46 @@ struct FieldFile::State {
     auto const unpacking = detail::unpacking_of(contents, variable);
     bool const in_place = detail::reads_in_place<Value>(unpacking);
     for_each_piece(
-        variable, box, [&] { check_box(variable, box, values.size(), 1); },
-        [&](hid_t dataset, hid_t transfer, Piece const& piece) {
+        variable,
+        [&] {
+          check_box(variable, box, values.size(), 1);
+          return portion(variable, box);
+        },
+        [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
           auto const part = values.subspan(piece.first, piece.count);
           std::vector<std::byte> staging(in_place ? 0 : piece.count * std::size_t(variable.value_bytes));
           void* const target = in_place ? static_cast<void*>(part.data()) : staging.data();
-          read_raw(dataset, transfer, piece.box, target);
+          read_raw(dataset, transfer, detail::slab_of(piece.box), target);
           if (piece.box != nullptr) detail::unpack(unpacking, target, part);
+        });
+  }
+
+  void read(std::string_view name, FileSelection const& selection, FieldView const& field) {
+    auto const& variable = contents.variable(name);
+    if (!variable.refusal.empty()) throw unreadable(variable);
+    auto const unpacking = detail::unpacking_of(contents, variable);
+    bool const same = detail::is_same(unpacking, field.dtype);
+    auto const size = std::size_t(size_of(field.dtype));
+    detail::ViewPart part;
+    bool in_place = false;
+    for_each_piece(
+        variable,
+        [&]() -> detail::Portion {
+          part = detail::view_part(to_string(variable), variable.extents, selection, field);
+          in_place = same && part.is_dense();
+          auto const cell_bytes = variable.value_bytes + (same ? 0 : Index(size));
+          return {part.cells, detail::chunk_for(part, variable.chunk), options.piece_bytes / cell_bytes};
+        },
+        [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
+          if (piece.box == nullptr) return read_raw(dataset, transfer, {}, nullptr);
+          auto const slab = part.slab_of(*piece.box);
+          if (in_place) return read_raw(dataset, transfer, slab, part.first + piece.first * size);
+          std::vector<std::byte> staging(piece.count * std::size_t(variable.value_bytes));
+          read_raw(dataset, transfer, slab, staging.data());
+          if (same) return part.scatter(*piece.box, staging.data());
+          std::vector<std::byte> elements(piece.count * size);
+          detail::unpack_elements(unpacking, staging.data(), piece.count, field.dtype, elements.data());
+          part.scatter(*piece.box, elements.data());
         });
   }
 
@@ -179,10 +211,14 @@ struct FieldFile::State {
     auto const size = std::size_t(variable.value_bytes);
     if (size == 0) throw unreadable(variable);
     for_each_piece(
-        variable, box, [&] { check_box(variable, box, bytes.size(), variable.value_bytes); },
-        [&](hid_t dataset, hid_t transfer, Piece const& piece) {
+        variable,
+        [&] {
+          check_box(variable, box, bytes.size(), variable.value_bytes);
+          return portion(variable, box);
+        },
+        [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
           auto const part = bytes.subspan(piece.first * size, piece.count * size);
-          read_raw(dataset, transfer, piece.box, part.data());
+          read_raw(dataset, transfer, detail::slab_of(piece.box), part.data());
           if (detail::swaps_bytes(variable)) detail::swap_bytes(part.data(), variable.value_bytes, piece.count);
         });
   }
@@ -236,6 +272,10 @@ void FieldFile::read(std::string_view name, Box const& box, std::span<float> val
 
 void FieldFile::read(std::string_view name, Box const& box, std::span<double> values) const {
   state_->read(name, box, values);
+}
+
+void FieldFile::read(std::string_view name, FileSelection const& selection, FieldView const& field) const {
+  state_->read(name, selection, field);
 }
 
 void FieldFile::read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) const {

@@ -38,13 +38,21 @@ std::vector<Box> contiguous_pieces(Box const& box, Indices const& chunk, Index m
   return pieces;
 }
 
-Rounds agreed_rounds(Comm const& comm, std::function<void()> const& check, Box const& box, Indices const& chunk,
-                     Index most_cells) {
+Piece Rounds::piece(Index round, Piece const& last) const {
+  Piece result;
+  result.first = last.first + last.count;
+  if (round < Index(pieces.size())) result.box = &pieces[std::size_t(round)];
+  if (result.box != nullptr) result.count = std::size_t(result.box->num_cells());
+  return result;
+}
+
+Rounds agreed_rounds(Comm const& comm, std::function<Portion()> const& prepare) {
   Rounds rounds;
   std::exception_ptr failure;
   try {
-    check();
-    rounds.pieces = contiguous_pieces(box, chunk, most_cells);
+    auto const portion = prepare();
+    rounds.num_cells = portion.box.num_cells();
+    rounds.pieces = contiguous_pieces(portion.box, portion.chunk, portion.most_cells);
   } catch (...) {
     failure = std::current_exception();
   }

@@ -5,6 +5,7 @@
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -16,14 +17,31 @@ namespace graticule::detail {
 /// Example: `[0, 10) x [0, 4)`, chunk (4, 4), 20 cells: rows [0, 4), [4, 8), [8, 10).
 [[nodiscard]] std::vector<Box> contiguous_pieces(Box const& box, Indices const& chunk, Index most_cells);
 
-/// What each rank does in its turn of a collective transfer of several rounds.
-struct Rounds {
-  std::vector<Box> pieces;  ///< of this rank
-  Index count = 0;          ///< the most pieces that any rank has
+/// Cells that a rank moves, and how.
+struct Portion {
+  Box box;
+  Indices chunk;  ///< along the box
+  Index most_cells = 1;
 };
 
-/// Runs `check`, then cuts `box`; throws on all ranks when `check` throws on one. Collective: one all-reduce.
-[[nodiscard]] Rounds agreed_rounds(Comm const& comm, std::function<void()> const& check, Box const& box,
-                                   Indices const& chunk, Index most_cells);
+/// A piece of a rank's box, or none in a round that only other ranks need.
+struct Piece {
+  Box const* box = nullptr;
+  std::size_t first = 0;  ///< its first cell among those of the whole box
+  std::size_t count = 0;
+};
+
+/// What each rank does in its turn of a collective transfer of several rounds.
+struct Rounds {
+  Index num_cells = 0;      ///< of this rank
+  std::vector<Box> pieces;  ///< of this rank
+  Index count = 0;          ///< the most pieces that any rank has
+
+  /// The piece of `round`, after `last`, the one of the round before.
+  [[nodiscard]] Piece piece(Index round, Piece const& last) const;
+};
+
+/// Cuts what `prepare` returns; throws on all ranks when it throws on one. Collective: one all-reduce.
+[[nodiscard]] Rounds agreed_rounds(Comm const& comm, std::function<Portion()> const& prepare);
 
 }  // namespace graticule::detail

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -259,6 +260,59 @@ void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> val
 
 namespace {
 
+/// Nothing unless the integer type holds `number` exactly.
+template <class Integer, class Number>
+std::optional<Integer> exactly(Number number) {
+  if constexpr (std::is_integral_v<Number>) {
+    if (!std::in_range<Integer>(number)) return {};
+  } else {
+    // Both bounds are powers of two, so they are exact as double.
+    double const low = double(std::numeric_limits<Integer>::min());
+    double const high = std::ldexp(1.0, std::numeric_limits<Integer>::digits);
+    if (!(number >= low && number < high) || number != std::trunc(number)) return {};
+  }
+  return Integer(number);
+}
+
+template <class Stored, class Integer>
+std::optional<Integer> exact_value(Unpacking const& unpacking, BitsOf<Stored> bits) {
+  auto const& missing = unpacking.missing;
+  if (std::binary_search(missing.begin(), missing.end(), std::uint64_t(bits))) return {};
+  auto const value = std::bit_cast<Stored>(bits);
+  if constexpr (std::is_integral_v<Stored>)
+    if (!unpacking.scales) return exactly<Integer>(value);
+  double const number = as_double(value);
+  return exactly<Integer>(unpacking.scales ? number * unpacking.scale + unpacking.offset : number);
+}
+
+}  // namespace
+
+template <class Integer>
+std::size_t unpack_exactly(Unpacking const& unpacking, void const* stored, std::span<Integer> values) {
+  auto const* const bytes = static_cast<char const*>(stored);
+  std::size_t i = 0;
+  with_type(unpacking.type, [&](auto sample) {
+    using Stored = decltype(sample);
+    for (; i < values.size(); ++i) {
+      BitsOf<Stored> bits;
+      std::memcpy(&bits, bytes + i * sizeof(bits), sizeof(bits));
+      if (unpacking.swaps_bytes) bits = swapped(bits);
+      auto const value = exact_value<Stored, Integer>(unpacking, bits);
+      if (!value) return;
+      values[i] = *value;
+    }
+  });
+  return i;
+}
+
+template std::size_t unpack_exactly<std::uint8_t>(Unpacking const&, void const*, std::span<std::uint8_t>);
+template std::size_t unpack_exactly<std::int8_t>(Unpacking const&, void const*, std::span<std::int8_t>);
+template std::size_t unpack_exactly<std::int16_t>(Unpacking const&, void const*, std::span<std::int16_t>);
+template std::size_t unpack_exactly<std::int32_t>(Unpacking const&, void const*, std::span<std::int32_t>);
+template std::size_t unpack_exactly<std::int64_t>(Unpacking const&, void const*, std::span<std::int64_t>);
+
+namespace {
+
 template <class Bits>
 void swap_each(void* values, std::size_t count) {
   auto* const bytes = static_cast<char*>(values);
@@ -304,6 +358,22 @@ Stored stored_value(PackingPlan const& plan, double value) {
 
 }  // namespace
 
+namespace {
+
+/// 64-bit integers as they are: not all of them are numbers of double.
+template <class Stored>
+Stored stored_value(PackingPlan const& plan, std::int64_t value) {
+  if constexpr (std::is_integral_v<Stored>)
+    if (!plan.scales) {
+      bool const looks_missing = plan.fill && exactly<std::int64_t>(*plan.fill) == value;
+      if (!std::in_range<Stored>(value) || looks_missing) refuse_value(double(value), plan.type);
+      return Stored(value);
+    }
+  return stored_value<Stored>(plan, double(value));
+}
+
+}  // namespace
+
 template <class Value>
 void pack(PackingPlan const& plan, std::span<Value const> values, void* stored) {
   with_type(plan.type, [&](auto sample) {
@@ -311,7 +381,8 @@ void pack(PackingPlan const& plan, std::span<Value const> values, void* stored) 
     if constexpr (!std::is_same_v<Stored, Half>) {
       auto* bytes = static_cast<char*>(stored);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        auto const value = stored_value<Stored>(plan, double(values[i]));
+        using Number = std::conditional_t<std::is_integral_v<Value>, std::int64_t, double>;
+        auto const value = stored_value<Stored>(plan, Number(values[i]));
         std::memcpy(bytes + i * sizeof(Stored), &value, sizeof(Stored));
       }
     }
@@ -319,6 +390,7 @@ void pack(PackingPlan const& plan, std::span<Value const> values, void* stored) 
 }
 
 template void pack<float>(PackingPlan const&, std::span<float const>, void*);
+template void pack<std::int64_t>(PackingPlan const&, std::span<std::int64_t const>, void*);
 template void pack<double>(PackingPlan const&, std::span<double const>, void*);
 template bool reads_in_place<float>(Unpacking const&);
 template bool reads_in_place<double>(Unpacking const&);

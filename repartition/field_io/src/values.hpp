@@ -36,6 +36,11 @@ template <class Value>
 template <class Value>
 void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values);
 
+/// The same for integers, which must hold the numbers exactly. @return the first value that they do not hold, or that is
+/// missing; `values.size()` when there is none
+template <class Integer>
+[[nodiscard]] std::size_t unpack_exactly(Unpacking const& unpacking, void const* stored, std::span<Integer> values);
+
 /// Reverses the bytes of each of `count` values of `value_bytes` bytes: 1, 2, 4 or 8.
 void swap_bytes(void* values, Index value_bytes, std::size_t count);
 
@@ -49,7 +54,7 @@ struct PackingPlan {
 };
 
 /// Turns numbers into stored values, in this machine's byte order: the nearest one for integers. NaN becomes the fill
-/// value, if there is one. @throws `PackedRange` for a number that the type does not hold
+/// value, if there is one. 64-bit integers do not go through double unless they are scaled. @throws `PackedRange` for a number that the type does not hold
 template <class Value>
 void pack(PackingPlan const& plan, std::span<Value const> values, void* stored);
 

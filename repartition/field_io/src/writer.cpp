@@ -2,14 +2,16 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "elements.hpp"
 #include "hdf5.hpp"
+#include "hyperslab.hpp"
 #include "output_file.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
-#include "selection.hpp"
 #include "storage.hpp"
 #include "types.hpp"
 #include "values.hpp"
+#include "view_part.hpp"
 
 #include <hdf5_hl.h>
 #include <unistd.h>
@@ -249,75 +251,107 @@ struct FieldWriter::State {
     return found->second;
   }
 
-  /// A piece of this rank's box, or none in a round that only other ranks need.
-  struct Piece {
-    Box const* box = nullptr;
-    std::size_t first = 0;  ///< its first cell among those of the whole box
-    std::size_t count = 0;
+  /// What a rank hands to HDF5 in one round.
+  struct Source {
+    std::optional<detail::Slab> slab;
+    void const* data = nullptr;
   };
 
-  /// Runs `check`, then writes what `stored(piece)` points at for each round of pieces of `box`. Collective.
+  /// Runs `prepare()`, then writes what `stored(piece)` returns for each round of pieces of the portion. Collective.
   template <class Stored>
-  void write_pieces(Target& target, Box const& box, std::function<void()> const& check, Stored const& stored) {
-    auto const [pieces, num_rounds] =
-        detail::agreed_rounds(comm, check, box, target.chunk, options.piece_bytes / target.value_bytes);
+  void write_pieces(Target& target, std::function<detail::Portion()> const& prepare, Stored const& stored) {
+    auto const rounds = detail::agreed_rounds(comm, prepare);
     h5::Quiet const quiet;
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
-    Piece piece;
-    for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
-      piece.first += piece.count;
-      piece.box = round < pieces.size() ? &pieces[round] : nullptr;
-      piece.count = piece.box != nullptr ? std::size_t(piece.box->num_cells()) : 0;
+    detail::Piece piece;
+    for (Index round = 0; round < rounds.count; ++round) {
+      piece = rounds.piece(round, piece);
       std::byte const nothing{};
-      void const* source = nullptr;
+      Source source{{}, &nothing};  // a rank that has failed takes part without cells: the others need it here
       try {
         if (piece.box != nullptr) source = stored(piece);
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
       try {
-        // A rank that has failed takes part without cells: the others need it here.
-        auto const selection = detail::select(target.dataset.get(), source != nullptr ? piece.box : nullptr);
+        auto const selection = detail::select(target.dataset.get(), source.slab);
         h5::check(H5Dwrite(target.dataset.get(), target.memory_type.get(), selection.memory.get(), selection.file.get(),
-                           transfer.get(), source != nullptr ? source : &nothing),
+                           transfer.get(), source.data),
                   "H5Dwrite");
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
     }
     agree(comm, failure);
-    target.num_written += box.num_cells();
+    target.num_written += rounds.num_cells;
+  }
+
+  [[nodiscard]] detail::Portion portion(Target const& target, Box const& box) const {
+    return {box, target.chunk, options.piece_bytes / target.value_bytes};
+  }
+
+  static void require_numbers(std::string_view name, Target const& target) {
+    if (target.plan.type == ValueType::text)
+      throw Error("BadType", "variable " + std::string(name) + " holds text, which numbers cannot be");
   }
 
   template <class Value>
   void write(std::string_view name, Box const& box, std::span<Value const> values) {
     auto& target = target_of(name);
-    constexpr auto own_type = std::is_same_v<Value, float> ? ValueType::f32 : ValueType::f64;
-    bool const as_it_is = target.plan.type == own_type && !target.plan.scales && !target.plan.fill;
+    bool const same = detail::is_same(target.plan, dtype_of<Value>());
     std::vector<std::byte> staging;
-    auto const check = [&] {
-      if (target.plan.type == ValueType::text)
-        throw Error("BadType", "variable " + std::string(name) + " holds text, which numbers cannot be");
+    auto const prepare = [&] {
+      require_numbers(name, target);
       check_box(name, target, box, values.size(), 1);
+      return portion(target, box);
     };
-    write_pieces(target, box, check, [&](Piece const& piece) -> void const* {
+    write_pieces(target, prepare, [&](detail::Piece const& piece) -> Source {
       auto const part = values.subspan(piece.first, piece.count);
-      if (as_it_is) return part.data();
+      if (same) return {detail::slab_of(piece.box), part.data()};
       staging.resize(piece.count * std::size_t(target.value_bytes));
       detail::pack(target.plan, part, staging.data());
-      return staging.data();
+      return {detail::slab_of(piece.box), staging.data()};
+    });
+  }
+
+  void write(std::string_view name, FileSelection const& selection, FieldView const& field) {
+    auto& target = target_of(name);
+    bool const same = detail::is_same(target.plan, field.dtype);
+    auto const size = std::size_t(size_of(field.dtype));
+    detail::ViewPart part;
+    bool in_place = false;
+    std::vector<std::byte> elements;
+    std::vector<std::byte> staging;
+    auto const prepare = [&]() -> detail::Portion {
+      require_numbers(name, target);
+      part = detail::view_part(std::string(name) + to_string(target.extents), target.extents, selection, field);
+      in_place = same && part.is_dense();
+      auto const cell_bytes = target.value_bytes + (same ? 0 : Index(size));
+      return {part.cells, detail::chunk_for(part, target.chunk), options.piece_bytes / cell_bytes};
+    };
+    write_pieces(target, prepare, [&](detail::Piece const& piece) -> Source {
+      auto const slab = part.slab_of(*piece.box);
+      if (in_place) return {slab, part.first + piece.first * size};
+      elements.resize(piece.count * size);
+      part.gather(*piece.box, elements.data());
+      if (same) return {slab, elements.data()};
+      staging.resize(piece.count * std::size_t(target.value_bytes));
+      detail::pack_elements(target.plan, field.dtype, elements.data(), piece.count, staging.data());
+      return {slab, staging.data()};
     });
   }
 
   void write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes) {
     auto& target = target_of(name);
-    write_pieces(
-        target, box, [&] { check_box(name, target, box, bytes.size(), target.value_bytes); },
-        [&](Piece const& piece) -> void const* {
-          return bytes.data() + piece.first * std::size_t(target.value_bytes);
-        });
+    auto const prepare = [&] {
+      check_box(name, target, box, bytes.size(), target.value_bytes);
+      return portion(target, box);
+    };
+    write_pieces(target, prepare, [&](detail::Piece const& piece) -> Source {
+      return {detail::slab_of(piece.box), bytes.data() + piece.first * std::size_t(target.value_bytes)};
+    });
   }
 
   void require_all_written() const {
@@ -410,6 +444,10 @@ void FieldWriter::write(std::string_view name, Box const& box, std::span<float c
 
 void FieldWriter::write(std::string_view name, Box const& box, std::span<double const> values) {
   state_->write(name, box, values);
+}
+
+void FieldWriter::write(std::string_view name, FileSelection const& selection, FieldView const& field) {
+  state_->write(name, selection, field);
 }
 
 void FieldWriter::write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/selection.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
 
@@ -58,6 +59,15 @@ class FieldFile {
   /// the stored type is not the memory's.
   void read(std::string_view name, Box const& box, std::span<float> values) const;
   void read(std::string_view name, Box const& box, std::span<double> values) const;
+
+  /// Reads chosen cells of a variable straight into a field of any strides and any real type: sub-sampled, reversed,
+  /// with other axes in another order, inside a halo. Collective and blocking as the other; each rank has its own
+  /// selection and its own field, of its own type. Elements that the selection does not name are left alone.
+  /// Integer elements need numbers that they hold exactly (`NotRepresentable`, on all ranks).
+  /// @throws `BadSelection`, `BoxOutsideVariable`, `WrongSize`, `BadType` (complex), `DeviceMemory`
+  /// Cost: as above; stored values and elements of one piece together take at most `piece_bytes`; none are staged where
+  /// the field is dense, in the order of the file and of the stored type
+  void read(std::string_view name, FileSelection const& selection, FieldView const& field) const;
 
   /// Reads the cells of `box` as they are stored, bit for bit, in this machine's byte order: nothing is unpacked and no
   /// value is missing. For copies of a file. Text of fixed length (netCDF's `char`) can be read, too.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/selection.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
 
@@ -97,6 +98,9 @@ class FieldWriter {
   /// @throws `PackedRange` for a value that the stored type does not hold, on all ranks; `MissingVariable`
   void write(std::string_view name, Box const& box, std::span<float const> values);
   void write(std::string_view name, Box const& box, std::span<double const> values);
+  /// Writes from a field of any strides and any real type, as `FieldFile::read` reads into one.
+  /// @throws as there, and `PackedRange`
+  void write(std::string_view name, FileSelection const& selection, FieldView const& field);
   /// The same for values as they are stored, in this machine's byte order: nothing is packed.
   /// @pre `bytes` holds one value of the variable's type for each cell of `box`
   void write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes);

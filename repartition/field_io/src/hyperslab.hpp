@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/box.hpp>
+
+#include "hdf5.hpp"
+
+#include <optional>
+
+namespace graticule::detail {
+
+/// `counts[a]` cells of a dataset along axis `a`, `steps[a] > 0` cells apart, from `start[a]` on.
+struct Slab {
+  Indices start;
+  Indices steps;
+  Indices counts;
+};
+
+/// Nothing for no box.
+[[nodiscard]] std::optional<Slab> slab_of(Box const* box);
+
+/// Some cells of a dataset and a dense block of as many cells in memory.
+struct Selection {
+  h5::Space file;
+  h5::Space memory;
+};
+
+/// Without a slab, both select nothing: a rank takes part in a collective call so.
+[[nodiscard]] Selection select(hid_t dataset, std::optional<Slab> const& slab);
+
+}  // namespace graticule::detail
