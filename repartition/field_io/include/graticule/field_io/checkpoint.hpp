@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/layout.hpp>
+#include <graticule/repartition/field_view.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace graticule {
+
+/// What all ranks know alike: a step count, a rate, a name, the state of a random generator.
+using CheckpointValue =
+    std::variant<Index, double, std::string, std::vector<std::byte>, std::vector<Index>, std::vector<double>>;
+
+/// A field as it lies in a checkpoint.
+struct CheckpointField {
+  std::string name;
+  DType dtype = DType::f64;
+  Indices extents;    ///< of the whole field, in order of the memory axes it was saved from
+  Indices grid_axes;  ///< those of `extents` that the layout had; none for a replicated field
+  std::vector<Attribute> attributes;
+
+  friend bool operator==(CheckpointField const&, CheckpointField const&) = default;
+};
+
+struct CheckpointFieldOptions {
+  std::optional<Box> local = {};  ///< what the view covers, when that is more than the owned box (halos)
+  Indices chunk = {};             ///< one extent per memory axis; no axes: stored in one piece, or chosen for `deflate`
+  int deflate = 0;                ///< 1 to 9 compresses, with shuffle
+  std::vector<Attribute> attributes = {};
+};
+
+/// Writes one checkpoint; made by `CheckpointStore::begin`.
+///
+/// Nothing of it is visible until `commit`. Without `commit` (an exception, an early return) what was written is removed.
+/// All calls are collective, with the same arguments on all ranks but for the cells. Names may hold slashes, which make
+/// groups in the file: `model/conv.weight`.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(CheckpointWriter&&) noexcept;
+  CheckpointWriter& operator=(CheckpointWriter&&) = delete;
+  ~CheckpointWriter();
+
+  /// Writes the cells that `layout` gives this rank, with all batch axes. Blocks until HDF5 has them.
+  ///
+  /// Example: `z` with memory axes [level=3, latitude, longitude] of a 241 x 480 layout: the file gets a dataset
+  /// `fields/z` of 3 x 241 x 480 whatever the layout.
+  /// @pre `view` covers the owned box of this rank, or `options.local`; batch axes are the same on all ranks, also on
+  ///      those that own nothing (`FieldMismatch`)
+  /// @throws `NameTaken`, `BadName`, `BadChunk`, `BadAttribute`, `TooFewRanks`, `CheckpointDiffers`; `OutputError` when
+  ///         the disk is full
+  /// Cost: 5 small all-reduces and one collective write per `piece_bytes`; a staging buffer of up to `piece_bytes` when
+  /// the cells are not dense in host memory.
+  void add(std::string_view name, Layout const& layout, FieldView const& view,
+           CheckpointFieldOptions const& options = {});
+  /// Writes a field that every rank holds whole. @throws `ReplicaDiffers` unless it has the same bits on all ranks
+  void add(std::string_view name, FieldView const& view, CheckpointFieldOptions const& options = {});
+  /// @throws `NameTaken`, `BadName`, `CheckpointDiffers`
+  void add_value(std::string_view name, CheckpointValue const& value);
+
+  /// Closes the file, makes sure that it is on the disk, gives it its name, and then removes what is older than the last
+  /// `keep` checkpoints (one that cannot be removed stays). @return the file
+  /// @throws `OutputError`, and `CheckpointIncomplete` when an `add` had failed; the older checkpoints then stay
+  std::filesystem::path commit();
+
+ private:
+  friend class CheckpointStore;
+  struct State;
+  explicit CheckpointWriter(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+/// A checkpoint, open for reading by all ranks of a communicator: as many as there are, in any layout.
+///
+/// All calls that read are collective. Damaged cells are an error: every call that reads a whole field compares it with
+/// the checksum that was written with it.
+class Checkpoint {
+ public:
+  /// Opens a file, whatever its name. What the file says of its contents is checked, the cells are not: see `verify`.
+  /// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `ForeignFile`, `BrokenCheckpoint`,
+  ///         `NewerCheckpoint` (input), on all ranks alike
+  Checkpoint(Comm const& comm, std::filesystem::path const& path, Index piece_bytes = Index(64) << 20);
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+  ~Checkpoint();
+
+  [[nodiscard]] std::filesystem::path const& path() const noexcept;
+  /// As given to `CheckpointStore::begin`.
+  [[nodiscard]] Index step() const noexcept;
+  /// Counts the checkpoints of a folder in the order in which they were begun.
+  [[nodiscard]] Index number() const noexcept;
+
+  /// In order of names.
+  [[nodiscard]] std::vector<CheckpointField> const& fields() const noexcept;
+  [[nodiscard]] std::vector<std::string> value_names() const;
+  [[nodiscard]] bool has_field(std::string_view name) const noexcept;
+  [[nodiscard]] bool has_value(std::string_view name) const noexcept;
+  /// @throws `MissingField` (input), which names the fields that are there
+  [[nodiscard]] CheckpointField const& field(std::string_view name) const;
+  /// @throws `MissingValue` (input)
+  [[nodiscard]] CheckpointValue const& value(std::string_view name) const;
+  /// Example: `auto const epoch = checkpoint.value<Index>("epoch");` @throws `MissingValue`, `WrongType` (input)
+  template <class T>
+  [[nodiscard]] T value(std::string_view name) const {
+    auto const* found = std::get_if<T>(&value(name));
+    if (found == nullptr) throw_wrong_type(name);
+    return *found;
+  }
+
+  /// Fills the cells that `layout` gives this rank; other cells of `view` are not touched.
+  ///
+  /// Grid axis `a` of the view is grid axis `a` of the saved field, batch axes follow in order: memory may be ordered
+  /// differently from the memory saved. A field saved with another number of grid axes (whole, and now cut) is read axis
+  /// by axis of memory.
+  /// @param local what `view` covers, when that is more than the owned box
+  /// @throws `MissingField`, `WrongType`, `FieldMismatch`, `TooFewRanks`; `BrokenCheckpoint` (input) for damaged cells
+  void read(std::string_view name, Layout const& layout, FieldView const& view,
+            std::optional<Box> const& local = {}) const;
+  /// Fills `view` with the cells of `box`, whose axes are the view's grid axes; each rank names its own, an empty one
+  /// too. Boxes of different ranks may overlap. @throws `BoxOutsideField`
+  void read(std::string_view name, Box const& box, FieldView const& view) const;
+  /// Reads the whole field on every rank: one rank reads and sends.
+  void read(std::string_view name, FieldView const& view) const;
+
+  /// Reads all cells once, each by one rank, and compares the checksums.
+  /// @throws `BrokenCheckpoint` (input), which names the field
+  void verify() const;
+
+ private:
+  [[noreturn]] void throw_wrong_type(std::string_view name) const;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct CheckpointOptions {
+  int keep = 3;                         ///< checkpoints that `commit` leaves, the new one included
+  std::string name = "checkpoint";      ///< files are `NAME-NUMBER-step-STEP.h5`
+  Index piece_bytes = Index(64) << 20;  ///< most bytes that one rank moves in one call of MPI
+};
+
+/// A checkpoint that was passed over, and why.
+struct SkippedCheckpoint {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+/// The checkpoints of a run in one folder. A program killed at any moment leaves the last committed one whole.
+///
+/// Example: 4 ranks save, 6 ranks go on:
+///     CheckpointStore store(comm, "run/checkpoints", {.keep = 2});
+///     auto writer = store.begin(1000);
+///     writer.add("z", layout, field_view(z.data(), {3, rows, 480}, 2));
+///     writer.add_value("seconds", 3.6e6);
+///     writer.commit();
+/// and later
+///     if (auto const found = store.newest()) found->read("z", layout_of_6, field_view(z.data(), {3, rows, 480}, 2));
+class CheckpointStore {
+ public:
+  /// Touches nothing on the disk. Collective. @throws `BadOption`, `CheckpointDiffers`
+  CheckpointStore(Comm const& comm, std::filesystem::path const& folder, CheckpointOptions const& options = {});
+
+  /// Begins a checkpoint under a temporary name. Makes the folder if it is not there, removes what killed writers left.
+  /// Collective. @throws `OutputError`, `BadStep` for a negative step
+  [[nodiscard]] CheckpointWriter begin(Index step);
+
+  /// The newest checkpoint whose contents and cells verify; none when there is none. Collective.
+  ///
+  /// Newest is the one that was begun last, not the one of the highest step: after a return to an older state the new
+  /// ones count. Truncated, damaged, renamed and foreign files are passed over, see `skipped`.
+  /// Cost: reads the checkpoint once.
+  [[nodiscard]] std::optional<Checkpoint> newest();
+  /// What the last `newest` passed over.
+  [[nodiscard]] std::vector<SkippedCheckpoint> const& skipped() const noexcept { return skipped_; }
+  /// Complete checkpoints by their names, newest first; nothing is opened. Collective.
+  [[nodiscard]] std::vector<std::filesystem::path> files() const;
+
+ private:
+  Comm comm_;
+  std::filesystem::path folder_;
+  CheckpointOptions options_;
+  std::vector<SkippedCheckpoint> skipped_;
+};
+
+}  // namespace graticule
