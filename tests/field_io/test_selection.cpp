@@ -286,34 +286,61 @@ TEST(FileSelection, writes_transposed_fields_with_halos) {
     for (Index r = 0; r < rows; ++r)
       memory[std::size_t((c + 1) * (rows + 2) + r + 1)] = std::int32_t(r * columns + lo + c);
   auto const field = field_view(memory.data(), {width + 2, rows + 2}, 2);
-  FileSelection selection{.box = Box({0, lo}, {rows, lo + width}), .axes = {1, 0}, .offset = {1, 1}};
-  {
-    FieldWriter writer(comm, path, {}, {.piece_bytes = 64});
-    writer.add_dimension("row", rows);
-    writer.add_dimension("column", columns);
-    writer.add_variable({.name = "same", .dimensions = {"row", "column"}, .type = ValueType::i32});
-    writer.add_variable(
-        {.name = "packed", .dimensions = {"row", "column"}, .type = ValueType::i16, .packing = Packing{0.5, 1}});
-    writer.add_variable({.name = "mirrored", .dimensions = {"row", "column"}, .chunk = {2, 4}});
-    writer.write("same", selection, field);
-    writer.write("packed", selection, field);
-    selection.steps = {-1, 1};
-    writer.write("mirrored", selection, field);
-    writer.commit();
+  for (int const writers : {0, 1, 2}) {
+    FileSelection selection{.box = Box({0, lo}, {rows, lo + width}), .axes = {1, 0}, .offset = {1, 1}};
+    {
+      FieldWriter writer(comm, path, {}, {.piece_bytes = 64, .writers_per_node = writers});
+      writer.add_dimension("row", rows);
+      writer.add_dimension("column", columns);
+      writer.add_variable({.name = "same", .dimensions = {"row", "column"}, .type = ValueType::i32});
+      writer.add_variable(
+          {.name = "packed", .dimensions = {"row", "column"}, .type = ValueType::i16, .packing = Packing{0.5, 1}});
+      writer.add_variable({.name = "mirrored", .dimensions = {"row", "column"}, .chunk = {2, 4}});
+      writer.write("same", selection, field);
+      writer.write("packed", selection, field);
+      selection.steps = {-1, 1};
+      writer.write("mirrored", selection, field);
+      writer.commit();
+    }
+    FieldFile const file(comm, path);
+    std::vector<double> same(63);
+    std::vector<double> packed(63);
+    std::vector<double> mirrored(63);
+
+    file.read("same", Box({0, 0}, {rows, columns}), std::span(same));
+    file.read("packed", Box({0, 0}, {rows, columns}), std::span(packed));
+    file.read("mirrored", Box({0, 0}, {rows, columns}), std::span(mirrored));
+
+    for (Index i = 0; i < rows * columns; ++i) {
+      EXPECT_EQ(same[std::size_t(i)], double(i));
+      EXPECT_EQ(packed[std::size_t(i)], double(i));
+      EXPECT_EQ(mirrored[std::size_t(i)], double((rows - 1 - i / columns) * columns + i % columns));
+    }
   }
-  FieldFile const file(comm, path);
-  std::vector<double> same(63);
-  std::vector<double> packed(63);
-  std::vector<double> mirrored(63);
+}
 
-  file.read("same", Box({0, 0}, {rows, columns}), std::span(same));
-  file.read("packed", Box({0, 0}, {rows, columns}), std::span(packed));
-  file.read("mirrored", Box({0, 0}, {rows, columns}), std::span(mirrored));
-
-  for (Index i = 0; i < rows * columns; ++i) {
-    EXPECT_EQ(same[std::size_t(i)], double(i));
-    EXPECT_EQ(packed[std::size_t(i)], double(i));
-    EXPECT_EQ(mirrored[std::size_t(i)], double((rows - 1 - i / columns) * columns + i % columns));
+/// Ranks hold every n-th column: their cells do not make up a box.
+TEST(FileSelection, writes_interleaved_columns) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  Index const n = comm.num_ranks();
+  for (int const writers : {0, 1, 2}) {
+    auto const path = folder / (std::to_string(writers) + ".nc");
+    std::vector<float> values;
+    for (Index i = 0; i < 12; ++i) values.push_back(float(i / 4 * 4 * n + i % 4 * n + comm.rank()));
+    {
+      FieldWriter writer(comm, path, {}, {.piece_bytes = 40, .writers_per_node = writers});
+      writer.add_dimension("row", 3);
+      writer.add_dimension("column", 4 * n);
+      writer.add_variable({.name = "v", .dimensions = {"row", "column"}, .type = ValueType::f64});
+      writer.write("v", {.box = Box({0, comm.rank()}, {3, 4 * n}), .steps = {1, n}},
+                   field_view(values.data(), {3, 4}, 2));
+      writer.commit();
+    }
+    FieldFile const file(comm, path);
+    std::vector<double> read(std::size_t(12 * n));
+    file.read("v", Box({0, 0}, {3, 4 * n}), std::span(read));
+    for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read[i], double(i));
   }
 }
 

@@ -49,8 +49,9 @@ Box own_box(Comm const& comm, ProcessGrid const& grid) {
   return {{0, owned.lo(0), owned.lo(1)}, {owned.empty() ? 0 : num_levels, owned.hi(0), owned.hi(1)}};
 }
 
-void write_sample(Comm const& comm, std::filesystem::path const& path, ProcessGrid const& grid, Index piece_bytes) {
-  FieldWriter writer(comm, path, {Attribute::of_text("title", "a test")}, {.piece_bytes = piece_bytes});
+void write_sample(Comm const& comm, std::filesystem::path const& path, ProcessGrid const& grid,
+                  FieldWriterOptions const& options) {
+  FieldWriter writer(comm, path, {Attribute::of_text("title", "a test")}, options);
   writer.add_dimension("level", num_levels);
   writer.add_coordinate(
       "latitude", latitudes(num_latitudes), ValueType::f64,
@@ -103,7 +104,7 @@ TEST(FieldWriter, writes_what_ncdump_reads) {
   Folder const folder(comm);
   auto const path = folder / "sample.nc";
 
-  write_sample(comm, path, ProcessGrid{comm.num_ranks(), 1}, 100);
+  write_sample(comm, path, ProcessGrid{comm.num_ranks(), 1}, {.piece_bytes = 100});
 
   auto const whole = dumped(folder, path, "whole");
   auto const chunked = dumped(folder, path, "chunked");
@@ -139,16 +140,21 @@ TEST(FieldWriter, gives_the_same_bytes_for_every_number_of_ranks_and_every_parti
   auto const comm = Comm::world();
   Folder const folder(comm);
   auto const alone = comm.split(comm.rank(), 0);
-  if (comm.rank() == 0) write_sample(alone, folder / "alone.nc", ProcessGrid{1, 1}, 1 << 20);
+  if (comm.rank() == 0) write_sample(alone, folder / "alone.nc", ProcessGrid{1, 1}, {});
   comm.barrier();
 
-  write_sample(comm, folder / "rows.nc", ProcessGrid{comm.num_ranks(), 1}, 1 << 20);
-  write_sample(comm, folder / "columns.nc", ProcessGrid{1, comm.num_ranks()}, 150);
+  write_sample(comm, folder / "rows.nc", ProcessGrid{comm.num_ranks(), 1}, {});
+  write_sample(comm, folder / "columns.nc", ProcessGrid{1, comm.num_ranks()}, {.piece_bytes = 150});
+  write_sample(comm, folder / "one_writer.nc", ProcessGrid{1, comm.num_ranks()}, {.writers_per_node = 1});
+  write_sample(comm, folder / "two_writers.nc", ProcessGrid{comm.num_ranks(), 1},
+               {.piece_bytes = 150, .writers_per_node = 2});
 
   auto const expected = test::read_bytes(folder / "alone.nc");
   EXPECT_GT(expected.size(), std::size_t(num_levels * num_latitudes * num_longitudes * 14));
   EXPECT_TRUE(test::read_bytes(folder / "rows.nc") == expected);
   EXPECT_TRUE(test::read_bytes(folder / "columns.nc") == expected);
+  EXPECT_TRUE(test::read_bytes(folder / "one_writer.nc") == expected);
+  EXPECT_TRUE(test::read_bytes(folder / "two_writers.nc") == expected);
 }
 
 TEST(FieldWriter, deflates_to_the_same_values) {
@@ -212,8 +218,8 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   auto const comm = Comm::world();
   Folder const folder(comm);
   bool const last = comm.rank() == comm.num_ranks() - 1;
-  {
-    FieldWriter writer(comm, folder / "refused.nc");
+  for (int const writers : {0, 1}) {
+    FieldWriter writer(comm, folder / "refused.nc", {}, {.writers_per_node = writers});
     writer.add_dimension("x", 4);
     writer.add_variable({.name = "v", .dimensions = {"x"}, .type = ValueType::i8});
     std::vector<double> const values(5, 300.0);
@@ -239,6 +245,8 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   comm.barrier();
   EXPECT_TRUE(names_in(folder / ".").empty());
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "no" / "such.nc"); }), "OutputError");
+  EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "x.nc", {}, {.writers_per_node = -1}); }),
+            "BadWriters");
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "."); }), "OutputError");
 }
 

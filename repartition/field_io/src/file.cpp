@@ -195,7 +195,7 @@ struct FieldFile::State {
         },
         [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
           if (piece.box == nullptr) return read_raw(dataset, transfer, {}, nullptr);
-          auto const slab = part.slab_of(*piece.box);
+          auto const slab = detail::part_of(part.slab, part.cells, *piece.box);
           if (in_place) return read_raw(dataset, transfer, slab, part.first + piece.first * size);
           std::vector<std::byte> staging(piece.count * std::size_t(variable.value_bytes));
           read_raw(dataset, transfer, slab, staging.data());

@@ -10,6 +10,13 @@ std::optional<Slab> slab_of(Box const* box) {
   return Slab{box->lo(), Indices::filled(box->ndim(), 1), box->extents()};
 }
 
+Slab part_of(Slab const& slab, Box const& all, Box const& piece) {
+  Slab result{slab.start, slab.steps, piece.extents()};
+  for (int axis = 0; axis < piece.ndim(); ++axis)
+    result.start[axis] += (piece.lo(axis) - all.lo(axis)) * slab.steps[axis];
+  return result;
+}
+
 Selection select(hid_t dataset, std::optional<Slab> const& slab) {
   Selection result{h5::Space(h5::check(H5Dget_space(dataset), "H5Dget_space")), h5::Space()};
   int const ndim = h5::check(H5Sget_simple_extent_ndims(result.file.get()), "H5Sget_simple_extent_ndims");

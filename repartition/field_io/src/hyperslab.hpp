@@ -18,6 +18,8 @@ struct Slab {
 
 /// Nothing for no box.
 [[nodiscard]] std::optional<Slab> slab_of(Box const* box);
+/// The cells `piece` of the cells `all`, which lie in a dataset as `slab` says.
+[[nodiscard]] Slab part_of(Slab const& slab, Box const& all, Box const& piece);
 
 /// Some cells of a dataset and a dense block of as many cells in memory.
 struct Selection {

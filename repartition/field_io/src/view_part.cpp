@@ -108,13 +108,6 @@ bool ViewPart::is_dense() const {
   return true;
 }
 
-Slab ViewPart::slab_of(Box const& piece) const {
-  Slab result{slab.start, slab.steps, piece.extents()};
-  for (int axis = 0; axis < piece.ndim(); ++axis)
-    result.start[axis] += (piece.lo(axis) - cells.lo(axis)) * slab.steps[axis];
-  return result;
-}
-
 namespace {
 
 std::byte* element_of(ViewPart const& part, Box const& piece) {

@@ -23,7 +23,6 @@ struct ViewPart {
 
   /// Elements lie as the cells do in the file, without gaps.
   [[nodiscard]] bool is_dense() const;
-  [[nodiscard]] Slab slab_of(Box const& piece) const;
   /// Between a dense block of the piece's cells, in the order of the file, and the field.
   void scatter(Box const& piece, void const* dense) const;
   void gather(Box const& piece, void* dense) const;

@@ -2,16 +2,17 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "dense.hpp"
 #include "elements.hpp"
 #include "hdf5.hpp"
 #include "hyperslab.hpp"
 #include "output_file.hpp"
 #include "parallel_file.hpp"
-#include "pieces.hpp"
 #include "storage.hpp"
 #include "types.hpp"
 #include "values.hpp"
 #include "view_part.hpp"
+#include "writer_group.hpp"
 
 #include <hdf5_hl.h>
 #include <unistd.h>
@@ -76,18 +77,20 @@ struct FieldWriter::State {
   std::filesystem::path path;
   FieldWriterOptions options;
   std::filesystem::path temporary;
-  detail::ParallelFile file;
+  std::optional<detail::WriterGroup> group;  ///< nothing when every rank writes
+  std::optional<detail::ParallelFile> file;  ///< on writers
   std::vector<Dimension> dimensions;
   std::map<std::string, Target, std::less<>> targets;
   bool committed = false;
 
   State(Comm const& on, std::filesystem::path const& final_path, std::filesystem::path temporary_path,
         FieldWriterOptions const& chosen)
-      : comm(on),
-        path(final_path),
-        options(chosen),
-        temporary(std::move(temporary_path)),
-        file(detail::ParallelFile::create(on, temporary)) {}
+      : comm(on), path(final_path), options(chosen), temporary(std::move(temporary_path)) {
+    if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
+    if (writes()) file.emplace(detail::ParallelFile::create(group ? group->peers() : on, temporary));
+  }
+
+  [[nodiscard]] bool writes() const noexcept { return !group || group->writes(); }
 
   ~State() {
     int finalized = 0;
@@ -148,7 +151,7 @@ struct FieldWriter::State {
     h5::Space const space(h5::check(
         ndim == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(ndim, sizes.data(), limits.data()), "H5Screate_simple"));
     return h5::Dataset(h5::check(
-        H5Dcreate2(file.id(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+        H5Dcreate2(file->id(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
         "H5Dcreate2"));
   }
 
@@ -170,9 +173,12 @@ struct FieldWriter::State {
     target.value_bytes = Index(H5Tget_size(target.memory_type.get()));
     detail::set_storage(creation, spec, target.chunk);
     detail::set_fill(creation, spec);
-    target.dataset = create(stored_name(spec), detail::file_type(spec.type, spec.text_bytes), shape, creation);
-    reserve(target);
-    detail::write_attributes(target.dataset.get(), spec);
+    auto const type = detail::file_type(spec.type, spec.text_bytes);
+    if (writes()) {
+      target.dataset = create(stored_name(spec), type, shape, creation);
+      reserve(target);
+      detail::write_attributes(target.dataset.get(), spec);
+    }
     targets.emplace(spec.name, std::move(target));
   }
 
@@ -234,7 +240,7 @@ struct FieldWriter::State {
       num_chunks *= std::max<Index>(count, 1);
       bytes *= std::max<Index>(count * chunk, 1);
     }
-    file.reserve(bytes + num_chunks * 256 + (Index(1) << 20));
+    file->reserve(bytes + num_chunks * 256 + (Index(1) << 20));
   }
 
   void check_box(std::string_view name, Target const& target, Box const& box, std::size_t given, Index per_cell) const {
@@ -251,45 +257,73 @@ struct FieldWriter::State {
     return found->second;
   }
 
-  /// What a rank hands to HDF5 in one round.
-  struct Source {
-    std::optional<detail::Slab> slab;
-    void const* data = nullptr;
-  };
+  /// The group's turns, or this rank's own; and how many rounds all ranks take.
+  std::pair<std::vector<detail::Turn>, Index> agreed_turns(std::function<detail::Supply()> const& prepare) {
+    detail::Supply supply;
+    run_agreed(comm, [&] { supply = prepare(); });
+    auto turns = group ? group->turns(supply) : detail::turns_of(supply, -1);
+    std::array<Index, 1> most{Index(turns.size())};
+    comm.max(most);
+    return {std::move(turns), most[0]};
+  }
 
-  /// Runs `prepare()`, then writes what `stored(piece)` returns for each round of pieces of the portion. Collective.
-  template <class Stored>
-  void write_pieces(Target& target, std::function<detail::Portion()> const& prepare, Stored const& stored) {
-    auto const rounds = detail::agreed_rounds(comm, prepare);
+  /// Runs `prepare()`, then writes the supply turn by turn. `fetch(box)` points at the dense stored values of some of its
+  /// cells. Collective.
+  template <class Fetch>
+  void write_turns(Target& target, std::function<detail::Supply()> const& prepare, Fetch const& fetch) {
     h5::Quiet const quiet;
+    auto const [turns, num_rounds] = agreed_turns(prepare);
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
-    detail::Piece piece;
-    for (Index round = 0; round < rounds.count; ++round) {
-      piece = rounds.piece(round, piece);
-      std::byte const nothing{};
-      Source source{{}, &nothing};  // a rank that has failed takes part without cells: the others need it here
+    auto const attempt = [&](auto const& action) {
       try {
-        if (piece.box != nullptr) source = stored(piece);
+        action();
       } catch (...) {
         if (!failure) failure = std::current_exception();
       }
-      try {
-        auto const selection = detail::select(target.dataset.get(), source.slab);
-        h5::check(H5Dwrite(target.dataset.get(), target.memory_type.get(), selection.memory.get(), selection.file.get(),
-                           transfer.get(), source.data),
-                  "H5Dwrite");
-      } catch (...) {
-        if (!failure) failure = std::current_exception();
-      }
+    };
+    Index num_cells = 0;
+    for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
+      auto const* turn = round < turns.size() ? &turns[round] : nullptr;
+      void const* data = nullptr;
+      // A rank that has failed goes on: the others need it in every call.
+      attempt([&] {
+        auto const share = group && turn != nullptr ? group->share(*turn) : turn != nullptr ? turn->cells : Box();
+        if (turn == nullptr || share.empty()) return;
+        num_cells += share.num_cells();
+        data = fetch(share);
+      });
+      attempt([&] {
+        if (group && turn != nullptr) data = group->gather(*turn, target.value_bytes, data);
+        if (writes()) write_turn(target, transfer, data != nullptr ? turn : nullptr, data);
+      });
     }
     agree(comm, failure);
-    target.num_written += rounds.num_cells;
+    target.num_written += num_cells;
   }
 
-  [[nodiscard]] detail::Portion portion(Target const& target, Box const& box) const {
-    return {box, target.chunk, options.piece_bytes / target.value_bytes};
+  static void write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
+                         void const* data) {
+    auto const slab = turn != nullptr ? std::optional(turn->slab) : std::nullopt;
+    auto const selection = detail::select(target.dataset.get(), slab);
+    std::byte const nothing{};
+    h5::check(H5Dwrite(target.dataset.get(), target.memory_type.get(), selection.memory.get(), selection.file.get(),
+                       transfer.get(), turn != nullptr ? data : &nothing),
+              "H5Dwrite");
+  }
+
+  [[nodiscard]] detail::Supply supply(Target const& target, Box const& box) const {
+    return {box, *detail::slab_of(&box), target.chunk, options.piece_bytes / target.value_bytes};
+  }
+
+  /// Dense values of some cells of a dense block, copied only where they are scattered in it.
+  static void const* dense(Box const& box, Box const& cells, Index value_bytes, void const* values,
+                           std::vector<std::byte>& staging) {
+    if (auto const run = detail::run_in(box, cells)) return static_cast<std::byte const*>(values) + *run * value_bytes;
+    staging.resize(std::size_t(cells.num_cells() * value_bytes));
+    detail::copy_out(box, cells, value_bytes, values, staging.data());
+    return staging.data();
   }
 
   static void require_numbers(std::string_view name, Target const& target) {
@@ -300,58 +334,66 @@ struct FieldWriter::State {
   template <class Value>
   void write(std::string_view name, Box const& box, std::span<Value const> values) {
     auto& target = target_of(name);
-    bool const same = detail::is_same(target.plan, dtype_of<Value>());
+    auto const dtype = dtype_of<Value>();
+    bool const same = detail::is_same(target.plan, dtype);
+    std::vector<std::byte> elements;
     std::vector<std::byte> staging;
     auto const prepare = [&] {
       require_numbers(name, target);
       check_box(name, target, box, values.size(), 1);
-      return portion(target, box);
+      return supply(target, box);
     };
-    write_pieces(target, prepare, [&](detail::Piece const& piece) -> Source {
-      auto const part = values.subspan(piece.first, piece.count);
-      if (same) return {detail::slab_of(piece.box), part.data()};
-      staging.resize(piece.count * std::size_t(target.value_bytes));
-      detail::pack(target.plan, part, staging.data());
-      return {detail::slab_of(piece.box), staging.data()};
+    write_turns(target, prepare, [&](Box const& cells) {
+      auto const* const found = dense(box, cells, sizeof(Value), values.data(), elements);
+      return same ? found : packed(target, dtype, found, cells, staging);
     });
+  }
+
+  static void const* packed(Target const& target, DType dtype, void const* elements, Box const& cells,
+                            std::vector<std::byte>& staging) {
+    auto const count = std::size_t(cells.num_cells());
+    staging.resize(count * std::size_t(target.value_bytes));
+    detail::pack_elements(target.plan, dtype, elements, count, staging.data());
+    return staging.data();
   }
 
   void write(std::string_view name, FileSelection const& selection, FieldView const& field) {
     auto& target = target_of(name);
     bool const same = detail::is_same(target.plan, field.dtype);
-    auto const size = std::size_t(size_of(field.dtype));
+    auto const size = size_of(field.dtype);
     detail::ViewPart part;
-    bool in_place = false;
+    bool is_dense = false;
     std::vector<std::byte> elements;
     std::vector<std::byte> staging;
-    auto const prepare = [&]() -> detail::Portion {
+    auto const prepare = [&]() -> detail::Supply {
       require_numbers(name, target);
       part = detail::view_part(std::string(name) + to_string(target.extents), target.extents, selection, field);
-      in_place = same && part.is_dense();
-      auto const cell_bytes = target.value_bytes + (same ? 0 : Index(size));
-      return {part.cells, detail::chunk_for(part, target.chunk), options.piece_bytes / cell_bytes};
+      is_dense = part.is_dense();
+      return {part.cells, part.slab, detail::chunk_for(part, target.chunk),
+              options.piece_bytes / (target.value_bytes + (same ? 0 : size))};
     };
-    write_pieces(target, prepare, [&](detail::Piece const& piece) -> Source {
-      auto const slab = part.slab_of(*piece.box);
-      if (in_place) return {slab, part.first + piece.first * size};
-      elements.resize(piece.count * size);
-      part.gather(*piece.box, elements.data());
-      if (same) return {slab, elements.data()};
-      staging.resize(piece.count * std::size_t(target.value_bytes));
-      detail::pack_elements(target.plan, field.dtype, elements.data(), piece.count, staging.data());
-      return {slab, staging.data()};
+    write_turns(target, prepare, [&](Box const& cells) -> void const* {
+      void const* found = nullptr;
+      if (is_dense) {
+        found = dense(part.cells, cells, size, part.first, elements);
+      } else {
+        elements.resize(std::size_t(cells.num_cells() * size));
+        part.gather(cells, elements.data());
+        found = elements.data();
+      }
+      return same ? found : packed(target, field.dtype, found, cells, staging);
     });
   }
 
   void write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes) {
     auto& target = target_of(name);
+    std::vector<std::byte> staging;
     auto const prepare = [&] {
       check_box(name, target, box, bytes.size(), target.value_bytes);
-      return portion(target, box);
+      return supply(target, box);
     };
-    write_pieces(target, prepare, [&](detail::Piece const& piece) -> Source {
-      return {detail::slab_of(piece.box), bytes.data() + piece.first * std::size_t(target.value_bytes)};
-    });
+    write_turns(target, prepare,
+                [&](Box const& cells) { return dense(box, cells, target.value_bytes, bytes.data(), staging); });
   }
 
   void require_all_written() const {
@@ -373,10 +415,11 @@ struct FieldWriter::State {
     require_all_written();
     h5::Quiet const quiet;
     run_agreed(comm, [&] {
+      if (!writes()) return targets.clear();
       set_scales();
       targets.clear();
-      h5::check(H5Fflush(file.id(), H5F_SCOPE_GLOBAL), "H5Fflush");
-      file.close();
+      h5::check(H5Fflush(file->id(), H5F_SCOPE_GLOBAL), "H5Fflush");
+      file->close();
     });
     detail::publish(comm, temporary, path);
     committed = true;
@@ -385,13 +428,18 @@ struct FieldWriter::State {
 
 FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes,
                          FieldWriterOptions const& options) {
-  require_same(comm, "WriterDiffers", Hash().add(path.string()).add(fingerprint(attributes)).value(), path.string());
+  require_same(comm, "WriterDiffers",
+               Hash().add(path.string()).add(fingerprint(attributes)).add(options.writers_per_node).value(),
+               path.string());
+  if (options.writers_per_node < 0)
+    throw Error("BadWriters", std::to_string(options.writers_per_node) + " writers per node");
   auto const temporary = detail::make_temporary(comm, path);
   h5::Quiet const quiet;
   try {
     run_agreed(comm, [&] {
       state_ = std::make_unique<State>(comm, path, temporary, options);
-      h5::Group const root(h5::check(H5Gopen2(state_->file.id(), "/", H5P_DEFAULT), "H5Gopen2"));
+      if (!state_->writes()) return;
+      h5::Group const root(h5::check(H5Gopen2(state_->file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
       bool const has_conventions =
           std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
       if (!has_conventions) h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));

@@ -54,6 +54,10 @@ struct VariableSpec {
 struct FieldWriterOptions {
   /// Most bytes that one rank moves in one call of MPI: larger boxes are written in several rounds.
   Index piece_bytes = Index(256) << 20;
+  /// Ranks of each node that write; the others send them what they have, in pieces, so that no rank holds more than
+  /// `piece_bytes` of it. 0: all ranks write. Few writers please file systems where many ranks of a node compete for
+  /// one link; a writer is slower than several where values are deflated, because each deflates its own chunks.
+  int writers_per_node = 0;
 };
 
 /// Writes a netCDF-4 file from all ranks of a communicator; ncdump, netCDF and xarray open it with its coordinates.
@@ -73,7 +77,7 @@ struct FieldWriterOptions {
 class FieldWriter {
  public:
   /// @param attributes of the file; `Conventions` is added when it is not among them
-  /// @throws `OutputError` when the folder is missing or not writable
+  /// @throws `OutputError` when the folder is missing or not writable, `BadWriters`
   FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes = {},
               FieldWriterOptions const& options = {});
   FieldWriter(FieldWriter&&) noexcept;
