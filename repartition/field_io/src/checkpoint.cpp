@@ -6,9 +6,9 @@
 #include "checkpoint_contents.hpp"
 #include "checkpoint_files.hpp"
 #include "hdf5.hpp"
+#include "hyperslab.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
-#include "selection.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -76,12 +76,9 @@ struct Checkpoint::State {
   }
 
   [[nodiscard]] h5::Dataset open(std::size_t i) const {
-    h5::Dataset dataset;
-    run_agreed(comm, [&] {
-      auto const name = "fields/" + contents.fields[i].name;
-      dataset = h5::Dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT));
-      if (!dataset) throw broken("field " + contents.fields[i].name + ": " + h5::error_text());
-    });
+    auto const name = "fields/" + contents.fields[i].name;
+    h5::Dataset dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT));
+    if (!dataset) throw broken("field " + contents.fields[i].name + ": " + h5::error_text());
     return dataset;
   }
 
@@ -90,7 +87,7 @@ struct Checkpoint::State {
   void read_piece(h5::Dataset const& dataset, DType dtype, h5::Properties const& transfer, Box const* piece,
                   std::byte* dense) const {
     auto const type = detail::element_type(dtype, detail::Place::memory);
-    auto const selection = detail::select(dataset.get(), piece);
+    auto const selection = detail::select(dataset.get(), detail::slab_of(piece));
     std::byte nothing{};
     h5::check(H5Dread(dataset.get(), type.get(), selection.memory.get(), selection.file.get(), transfer.get(),
                       piece != nullptr ? dense : &nothing),
@@ -100,9 +97,11 @@ struct Checkpoint::State {
   /// Fills the cells of this rank. @return their checksum
   std::uint64_t read_cells(std::size_t i, detail::FieldCells const& cells) const {
     auto const& field = contents.fields[i];
-    auto const dataset = open(i);
-    auto const [pieces, num_rounds] = detail::agreed_rounds(
-        comm, [] {}, cells.box, {}, most_cells(field.dtype));
+    h5::Dataset dataset;
+    auto const rounds = detail::agreed_rounds(comm, [&] {
+      dataset = open(i);
+      return detail::Portion{cells.box, {}, most_cells(field.dtype)};
+    });
     h5::Properties const creation(h5::check(H5Dget_create_plist(dataset.get()), "H5Dget_create_plist"));
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged compressed chunk is found by the ranks that need it alone, and the others must not wait for them.
@@ -112,8 +111,8 @@ struct Checkpoint::State {
     detail::CellStaging staging(cells);
     std::uint64_t checksum = 0;
     std::exception_ptr failure;
-    for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
-      auto const* piece = round < pieces.size() ? &pieces[round] : nullptr;
+    for (std::size_t round = 0; round < std::size_t(rounds.count); ++round) {
+      auto const* piece = round < rounds.pieces.size() ? &rounds.pieces[round] : nullptr;
       try {
         auto* const dense = piece != nullptr ? staging.room(*piece) : nullptr;
         read_piece(dataset, field.dtype, transfer, piece, dense);
@@ -194,7 +193,8 @@ struct Checkpoint::State {
     detail::FieldCells cells;
     run_agreed(comm, [&] { cells = match(field, view, Box(), Box(), Box()); });
     h5::Quiet const quiet;
-    auto const dataset = open(i);
+    h5::Dataset dataset;
+    run_agreed(comm, [&] { dataset = open(i); });
     detail::CellStaging staging(cells);
     h5::Properties const independent(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     std::uint64_t checksum = 0;
@@ -222,7 +222,8 @@ struct Checkpoint::State {
   }
 
   /// This rank's share of a field: pieces as long as the others' together.
-  std::uint64_t share_checksum(std::size_t i, h5::Dataset const& dataset) const {
+  std::uint64_t share_checksum(std::size_t i) const {
+    auto const dataset = open(i);
     auto const& field = contents.fields[i];
     auto const whole = Box::from_extents(field.extents);
     Index const share = (whole.num_cells() + comm.num_ranks() - 1) / comm.num_ranks();
@@ -245,9 +246,8 @@ struct Checkpoint::State {
     std::vector<std::uint64_t> checksums(contents.fields.size(), 0);
     std::exception_ptr failure;
     for (std::size_t i = 0; i < checksums.size(); ++i) {
-      auto const dataset = open(i);
       try {
-        checksums[i] = share_checksum(i, dataset);
+        checksums[i] = share_checksum(i);
       } catch (Error const& error) {
         if (!failure)
           failure = std::make_exception_ptr(broken("field " + contents.fields[i].name + ": " + error.given()));

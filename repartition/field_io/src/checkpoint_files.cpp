@@ -169,9 +169,11 @@ void CheckpointTemporary::reserve(Index num_bytes) {
   int code = 0;
   do code = ::fallocate(descriptor_, 0, off_t(reserved_), off_t(num_bytes)) == 0 ? 0 : errno;
   while (code == EINTR);
-  if (code != 0 && code != EOPNOTSUPP && code != ENOSYS)
-    fail_output(final_.path, std::to_string(num_bytes) + " bytes more: " + reason(code));
+#else
+  int code = EOPNOTSUPP;
 #endif
+  if ((code == EOPNOTSUPP || code == ENOSYS) && ::ftruncate(descriptor_, off_t(reserved_ + num_bytes)) == 0) code = 0;
+  if (code != 0) fail_output(final_.path, std::to_string(num_bytes) + " bytes more: " + reason(code));
   reserved_ += num_bytes;
 }
 

@@ -49,7 +49,9 @@ class CheckpointTemporary {
   [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
   [[nodiscard]] CheckpointFile const& final() const noexcept { return final_; }
 
-  /// Room on the disk for `num_bytes` more. @throws `OutputError` when the disk, a quota or a limit does not have it
+  /// Makes the file longer by `num_bytes`, which read as zeros, with room on the disk where the file system can promise
+  /// it. MPI-IO may write what its buffer happened to hold into gaps behind the end of a file.
+  /// @throws `OutputError` when the disk, a quota or a limit does not have it
   void reserve(Index num_bytes);
   /// Brings the file to the disk and gives it its name. @throws `OutputError`
   void publish();

@@ -6,9 +6,9 @@
 #include "checkpoint_contents.hpp"
 #include "checkpoint_files.hpp"
 #include "hdf5.hpp"
+#include "hyperslab.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
-#include "selection.hpp"
 #include "types.hpp"
 
 #include <unistd.h>
@@ -146,6 +146,15 @@ h5::Properties transfer_list(H5FD_mpio_xfer_t mode) {
   return transfer;
 }
 
+/// The user's attributes and those that tell a reader what the dataset holds.
+std::vector<Attribute> own_attributes(FieldView const& view, std::vector<Attribute> attributes) {
+  attributes.push_back(Attribute::of_text("graticule_dtype", to_string(view.dtype)));
+  if (view.grid_axes.size() > 0)
+    attributes.push_back(
+        {"graticule_grid_axes", ValueType::i64, std::vector<Index>(view.grid_axes.begin(), view.grid_axes.end())});
+  return attributes;
+}
+
 Attribute integer_attribute(std::string const& name, Index value, ValueType type = ValueType::i64) {
   return {name, type, std::vector<Index>{value}};
 }
@@ -199,13 +208,6 @@ struct CheckpointWriter::State {
     }
   }
 
-  void reserve(Index num_bytes) {
-    run_agreed(comm, [&] {
-      if (comm.rank() == 0) temporary.reserve(num_bytes);
-    });
-    run_agreed(comm, [&] { file.reserve(num_bytes); });
-  }
-
   void make_group(std::string const& path) {
     if (!groups.insert(path).second) return;
     auto const creation = untimed(H5P_GROUP_CREATE);
@@ -222,14 +224,29 @@ struct CheckpointWriter::State {
     if (taken) throw Error("NameTaken", "there is already a field, value or group '" + std::string(name) + "'");
   }
 
-  Target& create(std::string const& path, h5::Type const& type, h5::Space const& space, h5::Properties const& creation,
-                 std::vector<Attribute> const& attributes) {
+  struct NewDataset {
+    h5::Type type;
+    h5::Space space;
+    h5::Properties creation;
+    std::vector<Attribute> attributes;
+    Index room = 0;  ///< bytes on the disk
+  };
+
+  Target& create(std::string const& path, NewDataset const& dataset) {
+    // HDF5's calls are collective, so rank 0 makes them also when the disk is full.
+    std::exception_ptr failure;
+    try {
+      if (comm.rank() == 0) temporary.reserve(dataset.room);
+    } catch (...) {
+      failure = std::current_exception();
+    }
     for (auto at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) make_group(path.substr(0, at));
     Target target;
-    target.dataset = h5::Dataset(h5::check(
-        H5Dcreate2(file.id(), path.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
-        "H5Dcreate2"));
-    for (auto const& attribute : attributes) h5::write_attribute(target.dataset.get(), attribute);
+    target.dataset = h5::Dataset(h5::check(H5Dcreate2(file.id(), path.c_str(), dataset.type.get(), dataset.space.get(),
+                                                      H5P_DEFAULT, dataset.creation.get(), H5P_DEFAULT),
+                                           "H5Dcreate2"));
+    for (auto const& attribute : dataset.attributes) h5::write_attribute(target.dataset.get(), attribute);
+    if (failure) std::rethrow_exception(failure);
     return targets.emplace(path, std::move(target)).first->second;
   }
 
@@ -246,21 +263,24 @@ struct CheckpointWriter::State {
     require_good_attributes(field.attributes);
     auto const chunk = chosen_chunk(view.dtype, extents, field);
     guarded([&] {
-      auto attributes = field.attributes;
-      attributes.push_back(Attribute::of_text("graticule_dtype", to_string(view.dtype)));
-      if (view.grid_axes.size() > 0)
-        attributes.push_back(
-            {"graticule_grid_axes", ValueType::i64, std::vector<Index>(view.grid_axes.begin(), view.grid_axes.end())});
-      reserve(room_for(view.dtype, extents, chunk));
       Target* target = nullptr;
-      run_agreed(comm, [&] {
-        target = &create(path, detail::element_type(view.dtype, detail::Place::file), dataspace(extents),
-                         dataset_creation(chunk, field.deflate), attributes);
-      });
-      if (layout != nullptr)
-        write_own(*target, extents, description.cells, chunk);
-      else
+      auto const create_field = [&] {
+        target = &create(path, {.type = detail::element_type(view.dtype, detail::Place::file),
+                                .space = dataspace(extents),
+                                .creation = dataset_creation(chunk, field.deflate),
+                                .attributes = own_attributes(view, field.attributes),
+                                .room = room_for(view.dtype, extents, chunk)});
+      };
+      if (layout == nullptr) {
+        run_agreed(comm, create_field);
         write_replica(*target, name, extents, description.cells, field.deflate);
+        return;
+      }
+      auto const rounds = detail::agreed_rounds(comm, [&] {
+        create_field();
+        return detail::Portion{description.cells.box, chunk, most_cells(view.dtype)};
+      });
+      write_own(*target, extents, description.cells, rounds);
     });
   }
 
@@ -281,7 +301,7 @@ struct CheckpointWriter::State {
   void write_piece(Target const& target, h5::Properties const& transfer, detail::FieldCells const& cells,
                    Box const* piece, std::byte const* dense) const {
     auto const type = detail::element_type(cells.dtype, detail::Place::memory);
-    auto const selection = detail::select(target.dataset.get(), piece);
+    auto const selection = detail::select(target.dataset.get(), detail::slab_of(piece));
     std::byte const nothing{};
     h5::check(H5Dwrite(target.dataset.get(), type.get(), selection.memory.get(), selection.file.get(), transfer.get(),
                        piece != nullptr ? dense : &nothing),
@@ -290,14 +310,13 @@ struct CheckpointWriter::State {
 
   [[nodiscard]] Index most_cells(DType dtype) const { return options.piece_bytes / size_of(dtype); }
 
-  void write_own(Target& target, Indices const& extents, detail::FieldCells const& cells, Indices const& chunk) const {
-    auto const [pieces, num_rounds] = detail::agreed_rounds(
-        comm, [] {}, cells.box, chunk, most_cells(cells.dtype));
+  void write_own(Target& target, Indices const& extents, detail::FieldCells const& cells,
+                 detail::Rounds const& rounds) const {
     auto const transfer = transfer_list(H5FD_MPIO_COLLECTIVE);
     detail::CellStaging staging(cells);
     std::exception_ptr failure;
-    for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
-      auto const* piece = round < pieces.size() ? &pieces[round] : nullptr;
+    for (std::size_t round = 0; round < std::size_t(rounds.count); ++round) {
+      auto const* piece = round < rounds.pieces.size() ? &rounds.pieces[round] : nullptr;
       try {
         std::byte const* dense = nullptr;
         if (piece != nullptr && !failure) {
@@ -343,23 +362,25 @@ struct CheckpointWriter::State {
     auto const path = "values/" + std::string(name);
     require_free(name, path);
     guarded([&] {
-      reserve(Index(raw.bytes.size()) + metadata_bytes);
       bool const writes = comm.rank() == 0;
       run_agreed(comm, [&] {
         bool const is_empty = raw.bytes.empty();
-        auto const type = raw.is_text ? detail::text_type(std::max<std::size_t>(raw.bytes.size(), 1))
-                                      : detail::element_type(raw.dtype, detail::Place::file);
-        auto const space = raw.is_text && is_empty ? h5::Space(h5::check(H5Screate(H5S_NULL), "H5Screate"))
-                                                   : dataspace(raw.ndim == 1 ? Indices{raw.count()} : Indices{});
+        auto const type = [&](detail::Place place) {
+          return raw.is_text ? detail::text_type(std::max<std::size_t>(raw.bytes.size(), 1))
+                             : detail::element_type(raw.dtype, place);
+        };
         auto const kind = raw.is_text ? "text" : to_string(raw.dtype);
-        auto& target =
-            create(path, type, space, dataset_creation({}, 0), {Attribute::of_text("graticule_dtype", kind)});
+        auto& target = create(
+            path, {.type = type(detail::Place::file),
+                   .space = raw.is_text && is_empty ? h5::Space(h5::check(H5Screate(H5S_NULL), "H5Screate"))
+                                                    : dataspace(raw.ndim == 1 ? Indices{raw.count()} : Indices{}),
+                   .creation = dataset_creation({}, 0),
+                   .attributes = {Attribute::of_text("graticule_dtype", kind)},
+                   .room = Index(raw.bytes.size()) + metadata_bytes});
         if (!writes) return;
         target.checksum = checksum;
-        auto const memory = raw.is_text ? detail::text_type(std::max<std::size_t>(raw.bytes.size(), 1))
-                                        : detail::element_type(raw.dtype, detail::Place::memory);
         if (!is_empty)
-          h5::check(H5Dwrite(target.dataset.get(), memory.get(), H5S_ALL, H5S_ALL,
+          h5::check(H5Dwrite(target.dataset.get(), type(detail::Place::memory).get(), H5S_ALL, H5S_ALL,
                              transfer_list(H5FD_MPIO_INDEPENDENT).get(), raw.bytes.data()),
                     "H5Dwrite");
       });
@@ -451,8 +472,8 @@ CheckpointWriter CheckpointStore::begin(Index step) {
                                             .targets = {},
                                             .groups = {}});
   });
-  state->reserve(Index(1) << 20);
   run_agreed(comm_, [&] {
+    if (comm_.rank() == 0) state->temporary.reserve(metadata_bytes);
     h5::Group const root(h5::check(H5Gopen2(state->file.id(), "/", H5P_DEFAULT), "H5Gopen2"));
     h5::write_attribute(root.get(), integer_attribute("graticule_checkpoint", detail::checkpoint_version));
     h5::write_attribute(root.get(), integer_attribute("graticule_step", step));
