@@ -17,7 +17,8 @@ constexpr Index piece = 256;
 using Buffer = std::array<double, std::size_t(2 * piece)>;
 
 using Load = void (*)(double* values, void const* first, Index count, Index stride);
-using Store = void (*)(void* first, Index stride, double const* values, Index count);
+/// May change the values.
+using Store = void (*)(void* first, Index stride, double* values, Index count);
 
 template <class T>
 void load_row(double* values, void const* first, Index count, Index stride) {
@@ -35,9 +36,16 @@ void load_row(double* values, void const* first, Index count, Index stride) {
 }
 
 template <class T>
-void store_row(void* first, Index stride, double const* values, Index count) {
+void store_row(void* first, Index stride, double* values, Index count) {
   auto* to = static_cast<T*>(first);
-  if constexpr (is_complex_element<T>) {
+  if constexpr (is_short_integer<T>) {
+    // Two loops, each over numbers of one size: together they are vectorised badly.
+    for (Index i = 0; i < count; ++i) values[i] = saturated<T>(values[i]);
+    if (stride == 1)
+      for (Index i = 0; i < count; ++i) to[i] = rounded<T>(values[i]);
+    else
+      for (Index i = 0; i < count; ++i) to[i * stride] = rounded<T>(values[i]);
+  } else if constexpr (is_complex_element<T>) {
     using Part = decltype(to->real);
     for (Index i = 0; i < count; ++i) to[i * stride] = {Part(values[2 * i]), Part(values[2 * i + 1])};
   } else if (stride == 1) {

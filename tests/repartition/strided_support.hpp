@@ -17,8 +17,9 @@
 
 namespace graticule::test {
 
-inline constexpr bool device_is_host = Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
-                                                           Kokkos::DefaultExecutionSpace::memory_space>::accessible;
+inline constexpr bool device_is_host =
+    Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
+                               Kokkos::DefaultExecutionSpace::memory_space>::accessible;
 
 using Runner = void (*)(std::span<detail::StridedTask const>);
 

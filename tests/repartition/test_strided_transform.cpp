@@ -170,7 +170,8 @@ void fill_randomly(Random& random, Memory& memory, Packed const& packed) {
     if (packed.has_fill && draw(random, 0, 5) == 0)
       write_stored(memory.dtype, memory.at(i), packed.fill);
     else
-      write_stored(memory.dtype, memory.at(i), {random_number(random, memory.dtype), random_number(random, memory.dtype)});
+      write_stored(memory.dtype, memory.at(i),
+                   {random_number(random, memory.dtype), random_number(random, memory.dtype)});
 }
 
 Packed random_packing(Random& random, DType dtype, bool is_target) {
@@ -220,9 +221,8 @@ void run_reference(Transform const& transform, Indices const& extents, Memory& t
     if (!empty) pack(to.dtype, transform.to, to.at(cell), sum);
   });
   if (clear)
-    for_each_cell(Box::from_extents(extents), [&](Indices const& at) {
-      std::memset(from.at(at), 0, std::size_t(size_of(from.dtype)));
-    });
+    for_each_cell(Box::from_extents(extents),
+                  [&](Indices const& at) { std::memset(from.at(at), 0, std::size_t(size_of(from.dtype))); });
 }
 
 std::string describe(Transform const& t) {
@@ -231,8 +231,8 @@ std::string describe(Transform const& t) {
            (p.has_fill ? " fill " + std::to_string(p.fill) : "");
   };
   return "alpha " + std::to_string(t.alpha[0]) + ", " + std::to_string(t.alpha[1]) + "; beta " +
-         std::to_string(t.beta[0]) + ", " + std::to_string(t.beta[1]) + (t.conjugate ? "; conjugate" : "") +
-         "; from" + packing(t.from) + "; to" + packing(t.to);
+         std::to_string(t.beta[0]) + ", " + std::to_string(t.beta[1]) + (t.conjugate ? "; conjugate" : "") + "; from" +
+         packing(t.from) + "; to" + packing(t.to);
 }
 
 /// What differs from one trial to the next.
@@ -332,7 +332,8 @@ TEST(StridedTransform, is_a_plain_operation_where_it_can_be) {
                                           {1, 2, false, none, none, StridedOp::transform}}) {
     Transform const transform{{row.alpha, 0}, {row.beta, 0}, row.conjugate, row.from, row.to};
     std::array<std::int32_t, 2> cells{};
-    auto const task = detail::make_transform(transform, {2}, {&cells[0], DType::i32, {1}}, {&cells[0], DType::i32, {1}});
+    auto const task =
+        detail::make_transform(transform, {2}, {&cells[0], DType::i32, {1}}, {&cells[0], DType::i32, {1}});
     auto const wider =
         detail::make_transform(transform, {1}, {&cells[0], DType::i64, {1}}, {&cells[0], DType::i32, {1}});
 
@@ -366,8 +367,8 @@ TEST(StridedTransform, refuses_what_has_no_meaning) {
 template <class To, class From>
 void convert(Runner run, Transform const& transform, DType to_type, DType from_type, std::vector<To>& to,
              std::vector<From>& from) {
-  auto const task = detail::make_transform(transform, {Index(to.size())}, {to.data(), to_type, {1}},
-                                           {from.data(), from_type, {1}});
+  auto const task =
+      detail::make_transform(transform, {Index(to.size())}, {to.data(), to_type, {1}}, {from.data(), from_type, {1}});
   run(std::span(&task, 1));
 }
 
@@ -400,7 +401,8 @@ TEST(StridedTransform, rounds_doubles_to_16_bits_once) {
 }
 
 TEST(StridedTransform, rounds_to_even_and_saturates_integers) {
-  std::vector<double> from{0.5, 1.5, -0.5, -2.5, 2147483647.5, -2147483648.5, 1e300, -infinity, nan_value, 0.49999999999999994};
+  std::vector<double> from{0.5,           1.5,   -0.5,      -2.5,      2147483647.5,
+                           -2147483648.5, 1e300, -infinity, nan_value, 0.49999999999999994};
   std::vector<std::int32_t> const as_i32{0, 2, 0, -2, 2147483647, INT32_MIN, 2147483647, INT32_MIN, 0, 0};
   std::vector<std::int64_t> const as_i64{0, 2, 0, -2, 2147483648, -2147483648, INT64_MAX, INT64_MIN, 0, 0};
   std::vector<std::uint8_t> const as_u8{0, 2, 0, 0, 255, 0, 255, 0, 0, 0};
@@ -477,8 +479,8 @@ TEST(StridedTransform, rounds_a_sum_once) {
   for (Runner const run : runners()) {
     std::uint16_t cell = nearest(formats[0], 2048);
     std::vector<float> from(300, 1.0F);
-    auto const task = detail::make_transform(transform, {3, 100}, {&cell, DType::f16, {0, 0}},
-                                             {from.data(), DType::f32, {100, 1}});
+    auto const task =
+        detail::make_transform(transform, {3, 100}, {&cell, DType::f16, {0, 0}}, {from.data(), DType::f32, {100, 1}});
 
     run(std::span(&task, 1));
 
