@@ -69,8 +69,6 @@ void run_rows(StridedTask const& task, Index first, Index last) {
   }
 }
 
-using Rows = void (*)(StridedTask const& task, Index first, Index last);
-
 /// Splits one long row in two axes, so that threads can share it.
 StridedTask split_row(StridedTask const& task) {
   constexpr Index piece = 16384;
@@ -83,6 +81,16 @@ StridedTask split_row(StridedTask const& task) {
   return result;
 }
 
+/// Calls `run(first, last)` for parts of `[0, count)`, in parallel if asked for.
+template <class Run>
+void in_parts(bool parallel, Index count, Run const& run) {
+  if (!parallel || count == 1) return run(0, count);
+  Index const parts = std::min<Index>(count, Index(host_concurrency()) * 4);
+  Kokkos::parallel_for("graticule::strided", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, parts),
+                       [=](Index const part) { run(part * count / parts, (part + 1) * count / parts); });
+  Kokkos::DefaultHostExecutionSpace().fence();
+}
+
 /// Runs all rows of a task, in parallel where that pays.
 void run_task(StridedTask task, Rows rows) {
   if (task.ndim == 0) {
@@ -92,20 +100,15 @@ void run_task(StridedTask task, Rows rows) {
   Index const elements = task.num_elements();
   if (elements == 0) return;
   bool const parallel = elements >= parallel_threshold && Kokkos::is_initialized() && host_concurrency() > 1;
-  if (parallel) task = split_row(task);
-  Index const num_rows = elements / task.extent[std::size_t(task.ndim) - 1];
-  Index const together = rows_of_one_sum(task);
-  if (!parallel || num_rows == together) {
-    rows(task, 0, num_rows);
-    return;
+  if (is_permuted(task)) {
+    Tiles const tiles(task);
+    return in_parts(parallel, tiles.num_patches(),
+                    [tiles, rows](Index first, Index last) { tiles.run(rows, first, last); });
   }
-  Index const groups = num_rows / together;
-  Index const chunks = std::min<Index>(groups, Index(host_concurrency()) * 4);
-  Kokkos::parallel_for("graticule::strided", Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>(0, chunks),
-                       [=](Index const chunk) {
-                         rows(task, chunk * groups / chunks * together, (chunk + 1) * groups / chunks * together);
-                       });
-  Kokkos::DefaultHostExecutionSpace().fence();
+  if (parallel) task = split_row(task);
+  Index const together = rows_of_one_sum(task);
+  Index const groups = elements / task.extent[std::size_t(task.ndim) - 1] / together;
+  in_parts(parallel, groups, [=](Index first, Index last) { rows(task, first * together, last * together); });
 }
 
 Rows copy_rows(Index element_bytes) {
@@ -133,7 +136,10 @@ Rows rows_of(StridedOp op) {
 
 void run_one(StridedTask const& task) {
   Rows rows = nullptr;
-  with_type(task.dtype, [&]<class T>(T*) { rows = rows_of<T>(task.op); });
+  if (can_stream(task))
+    rows = stream_rows;
+  else
+    with_type(task.dtype, [&]<class T>(T*) { rows = rows_of<T>(task.op); });
   run_task(task, rows);
 }
 

@@ -6,11 +6,11 @@
 
 namespace graticule::detail {
 
-/// Offsets of the rows of a task, one after the other.
+/// Offsets of the rows of a task, one after the other; with `num_inner` 2, of its planes.
 class RowWalk {
  public:
-  RowWalk(StridedTask const& task, Index row) : task_(task) {
-    for (int a = task.ndim - 2; a >= 0; --a) {
+  RowWalk(StridedTask const& task, Index row, int num_inner = 1) : task_(task), last_(task.ndim - 1 - num_inner) {
+    for (int a = last_; a >= 0; --a) {
       auto const k = std::size_t(a);
       at_[k] = row % task.extent[k];
       row /= task.extent[k];
@@ -21,7 +21,7 @@ class RowWalk {
   [[nodiscard]] Index to() const noexcept { return to_; }
   [[nodiscard]] Index from() const noexcept { return from_; }
   void next() noexcept {
-    for (int a = task_.ndim - 2; a >= 0; --a) {
+    for (int a = last_; a >= 0; --a) {
       auto const k = std::size_t(a);
       to_ += task_.to_stride[k];
       from_ += task_.from_stride[k];
@@ -34,6 +34,7 @@ class RowWalk {
 
  private:
   StridedTask const& task_;
+  int last_;  ///< the fastest of the axes that are walked
   std::array<Index, max_ndim> at_{};
   Index to_ = 0;
   Index from_ = 0;
@@ -46,7 +47,46 @@ class RowWalk {
   return result;
 }
 
-/// Runs rows `[first, last)` of a transform; of a sum, all rows of a cell.
+/// Runs rows `[first, last)` of a task.
+using Rows = void (*)(StridedTask const& task, Index first, Index last);
+
+/// Of transforms; of a sum, all rows of a cell.
 void run_transform_rows(StridedTask const& task, Index first, Index last);
+
+/// Bytes from which on a copy passes by the caches.
+inline constexpr Index least_streamed_bytes = Index(32) << 20U;
+
+/// True for large copies to long runs.
+[[nodiscard]] bool can_stream(StridedTask const& task);
+void stream_rows(StridedTask const& task, Index first, Index last);
+
+/// True where the fastest axis of `from` is another one than that of `to`, and blocks of both pay.
+[[nodiscard]] bool is_permuted(StridedTask const& task);
+
+/// A permuted task as patches of blocks: columns are cells along the fastest axis of `to`, rows along that of `from`.
+class Tiles {
+ public:
+  /// @pre is_permuted(task)
+  explicit Tiles(StridedTask const& task);
+  [[nodiscard]] Index num_patches() const noexcept { return num_patches_; }
+  /// Runs patches `[first, last)`; `rows` runs the task on rows that are dense in `from`.
+  void run(Rows rows, Index first, Index last) const;
+
+ private:
+  struct Patch {
+    Index row;
+    Index rows_end;
+    Index column;
+    Index columns_end;
+  };
+  void run_patch(Rows rows, RowWalk const& start, Patch const& patch) const;
+
+  StridedTask task_;  ///< the last axes are columns and rows
+  Index rows_ = 1;    ///< of a block
+  Index columns_ = 1;
+  Index patch_rows_ = 1;
+  Index patch_columns_ = 1;
+  Index num_patches_ = 1;
+};
 
 }  // namespace graticule::detail

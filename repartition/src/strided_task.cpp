@@ -2,6 +2,7 @@
 #include <graticule/repartition/detail/strided.hpp>
 
 #include "element.hpp"
+#include "strided_rows.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -127,7 +128,8 @@ StridedTask make_transform(Transform const& transform, Indices const& extents, E
 
 /// Rows so short or so scattered that whole cache lines are moved for single elements.
 bool is_thin(StridedTask const& task) {
-  if (is_ordered(task) || task.ndim == 0 || task.num_sum_axes > 0 || task.num_elements() == 0) return false;
+  if (is_ordered(task) || task.ndim == 0 || task.num_sum_axes > 0 || task.num_elements() == 0 || is_permuted(task))
+    return false;
   constexpr Index short_row = 8;
   auto const inner = std::size_t(task.ndim) - 1;
   bool const scattered = task.to_stride[inner] != 1 || (task.op != StridedOp::fill && task.from_stride[inner] != 1);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies past the caches: memory that is written whole need not be read first, and nothing useful is driven out.
+#include "strided_rows.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace graticule::detail {
+
+namespace {
+
+#ifdef __SSE2__
+constexpr std::size_t line_bytes = 64;
+
+/// Whole cache lines of `to` are streamed, the rest goes through the caches: half a line streamed would be read back.
+void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
+  std::size_t const head = std::min(bytes, (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes);
+  std::memcpy(to, from, head);
+  std::size_t at = head;
+  for (; at + line_bytes <= bytes; at += line_bytes) {
+    auto const* const source = reinterpret_cast<__m128i const*>(from + at);
+    auto* const target = reinterpret_cast<__m128i*>(to + at);
+    __m128i const a = _mm_loadu_si128(source);
+    __m128i const b = _mm_loadu_si128(source + 1);
+    __m128i const c = _mm_loadu_si128(source + 2);
+    __m128i const d = _mm_loadu_si128(source + 3);
+    _mm_stream_si128(target, a);
+    _mm_stream_si128(target + 1, b);
+    _mm_stream_si128(target + 2, c);
+    _mm_stream_si128(target + 3, d);
+  }
+  std::memcpy(to + at, from + at, bytes - at);
+}
+#endif
+
+}  // namespace
+
+bool can_stream(StridedTask const& task) {
+#ifdef __SSE2__
+  auto const inner = std::size_t(task.ndim) - 1;
+  Index const bytes = size_of(task.dtype);
+  return task.op == StridedOp::copy && !task.clear_from && task.ndim > 0 && task.to_stride[inner] == 1 &&
+         (task.from_stride[inner] == 1 || is_permuted(task)) &&
+         task.extent[inner] * bytes >= Index(2 * line_bytes) && task.num_elements() * bytes >= least_streamed_bytes;
+#else
+  (void)task;
+  return false;
+#endif
+}
+
+void stream_rows(StridedTask const& task, Index first, Index last) {
+#ifdef __SSE2__
+  auto const inner = std::size_t(task.ndim) - 1;
+  Index const bytes = size_of(task.dtype);
+  RowWalk walk(task, first);
+  for (Index row = first; row < last; ++row, walk.next())
+    stream(static_cast<std::byte*>(task.to) + walk.to() * bytes,
+           static_cast<std::byte const*>(task.from) + walk.from() * bytes, std::size_t(task.extent[inner] * bytes));
+  // What is stored after this, a flag that others wait for, is seen after the rows.
+  _mm_sfence();
+#else
+  (void)task;
+  (void)first;
+  (void)last;
+#endif
+}
+
+}  // namespace graticule::detail

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Permuted axes on the host: where the fastest axis of `from` is not that of `to`, blocks of both axes are transposed into
+// a buffer that stays in the cache, and leave it as rows of `to`. Both sides move whole cache lines, whatever the strides.
+#include "element.hpp"
+#include "strided_rows.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace graticule::detail {
+
+namespace {
+
+constexpr Index buffer_bytes = 16384;
+/// Bytes that a block takes of a column, at most, where both axes are long.
+constexpr Index row_bytes = 512;
+/// Columns of a patch, unless that leaves too few patches to share among threads.
+constexpr Index most_columns = 512;
+constexpr Index fewest_patches = 16;
+
+Index parts(Index count, Index size) { return (count + size - 1) / size; }
+
+/// The axis other than the last along which `from` moves least; -1 if there is none.
+int fast_axis_of_from(StridedTask const& task) {
+  int result = -1;
+  for (int a = 0; a < task.ndim - 1; ++a) {
+    auto const stride = std::abs(task.from_stride[std::size_t(a)]);
+    if (stride != 0 && (result < 0 || stride < std::abs(task.from_stride[std::size_t(result)]))) result = a;
+  }
+  return result;
+}
+
+#ifdef __SSE2__
+template <int bytes>
+__m128i low_interleaved(__m128i a, __m128i b) {
+  if constexpr (bytes == 1) return _mm_unpacklo_epi8(a, b);
+  if constexpr (bytes == 2) return _mm_unpacklo_epi16(a, b);
+  if constexpr (bytes == 4) return _mm_unpacklo_epi32(a, b);
+  return _mm_unpacklo_epi64(a, b);
+}
+
+template <int bytes>
+__m128i high_interleaved(__m128i a, __m128i b) {
+  if constexpr (bytes == 1) return _mm_unpackhi_epi8(a, b);
+  if constexpr (bytes == 2) return _mm_unpackhi_epi16(a, b);
+  if constexpr (bytes == 4) return _mm_unpackhi_epi32(a, b);
+  return _mm_unpackhi_epi64(a, b);
+}
+
+/// Transposes a square whose rows fill a register: as many rounds of interleaving both halves as it takes bits to count
+/// the rows.
+template <class T>
+void transpose_square(T* to, Index to_pitch, T const* from, Index from_pitch) {
+  constexpr int side = 16 / int(sizeof(T));
+  __m128i rows[side];
+  for (int i = 0; i < side; ++i) rows[i] = _mm_loadu_si128(reinterpret_cast<__m128i const*>(from + i * from_pitch));
+#pragma GCC unroll 4
+  for (int round = 1; round < side; round *= 2) {
+    __m128i next[side];
+#pragma GCC unroll 8
+    for (int i = 0; i < side / 2; ++i) {
+      next[2 * i] = low_interleaved<sizeof(T)>(rows[i], rows[i + side / 2]);
+      next[2 * i + 1] = high_interleaved<sizeof(T)>(rows[i], rows[i + side / 2]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < side; ++i) rows[i] = next[i];
+  }
+  for (int i = 0; i < side; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * to_pitch), rows[i]);
+}
+#endif
+
+/// A block with `rows` rows of `columns` cells; in `from`, cells of a column are `stride` apart and columns `pitch`.
+struct Block {
+  Index rows;
+  Index columns;
+  Index stride;
+  Index pitch;
+  Index columns_left;  ///< from the first of this block on, where more blocks follow
+};
+
+/// Fetches `rows` elements into the cache. Columns are far apart, so that no hardware sees them come.
+template <class T>
+void prefetch(T const* from, Index rows, Index stride) {
+  constexpr Index line_bytes = 64;
+  Index const step = std::max<Index>(1, line_bytes / (Index(sizeof(T)) * std::abs(stride)));
+  for (Index i = 0; i < rows; i += step) __builtin_prefetch(from + i * stride);
+}
+
+/// Gathers a block as dense rows.
+template <class T>
+void transpose(void* buffer, void const* first, Block const& block) {
+  // In columns; about what arrives while a miss lasts.
+  Index const ahead = std::max<Index>(8, 4096 / (block.rows * Index(sizeof(T))));
+  constexpr Index side = 16 / Index(sizeof(T));
+  auto* const to = static_cast<T*>(buffer);
+  auto const* const from = static_cast<T const*>(first);
+  for (Index column = 0; column < block.columns; column += side) {
+    Index const count = std::min(side, block.columns - column);
+    for (Index j = column + ahead; j < std::min(column + ahead + count, block.columns_left); ++j)
+      prefetch(from + j * block.pitch, block.rows, block.stride);
+    Index i = 0;
+#ifdef __SSE2__
+    if constexpr (side > 1)
+      if (block.stride == 1 && count == side)
+        for (; i + side <= block.rows; i += side)
+          transpose_square(to + i * block.columns + column, block.columns, from + column * block.pitch + i,
+                           block.pitch);
+#endif
+    for (; i < block.rows; ++i)
+      for (Index j = column; j < column + count; ++j)
+        to[i * block.columns + j] = from[j * block.pitch + i * block.stride];
+  }
+}
+
+using Transpose = void (*)(void* buffer, void const* first, Block const& block);
+
+Transpose transpose_of(Index element_bytes) {
+  switch (element_bytes) {
+    case 1: return transpose<std::uint8_t>;
+    case 2: return transpose<std::uint16_t>;
+    case 4: return transpose<std::uint32_t>;
+    case 8: return transpose<std::uint64_t>;
+    default: return transpose<Complex<double>>;
+  }
+}
+
+void clear_block(void* first, Block const& block, Index element_bytes) {
+  auto* const cells = static_cast<std::byte*>(first);
+  for (Index j = 0; j < block.columns; ++j)
+    for (Index i = 0; i < block.rows; ++i)
+      std::memset(cells + (j * block.pitch + i * block.stride) * element_bytes, 0, std::size_t(element_bytes));
+}
+
+}  // namespace
+
+bool is_permuted(StridedTask const& task) {
+  constexpr Index fewest = 256;
+  if (task.op == StridedOp::fill || task.num_sum_axes > 0 || task.num_elements() < fewest) return false;
+  int const axis = fast_axis_of_from(task);
+  if (axis < 0) return false;
+  auto const fast = std::size_t(axis);
+  auto const inner = std::size_t(task.ndim) - 1;
+  constexpr Index shortest = 4;
+  return std::abs(task.from_stride[fast]) < std::abs(task.from_stride[inner]) && task.extent[fast] >= shortest &&
+         task.extent[inner] >= shortest;
+}
+
+Tiles::Tiles(StridedTask const& task) : task_(task) {
+  auto const fast = std::ptrdiff_t(fast_axis_of_from(task));
+  auto const to_last = [&](std::array<Index, max_ndim>& values) {
+    std::rotate(values.begin() + fast, values.begin() + fast + 1, values.begin() + task.ndim);
+  };
+  to_last(task_.extent);
+  to_last(task_.to_stride);
+  to_last(task_.from_stride);
+  Index const bytes = size_of(task.from_dtype);
+  Index const cells = buffer_bytes / bytes;
+  Index const num_rows = task_.extent[std::size_t(task.ndim) - 1];
+  Index const num_columns = task_.extent[std::size_t(task.ndim) - 2];
+  rows_ = std::min(num_rows, row_bytes / bytes);
+  columns_ = std::min(num_columns, cells / rows_);
+  rows_ = std::min(num_rows, cells / columns_);
+  Index const outer = task.num_elements() / num_rows / num_columns;
+  patch_rows_ = 2 * rows_;
+  patch_columns_ = std::max(columns_, most_columns / columns_ * columns_);
+  auto const count = [&] { return outer * parts(num_rows, patch_rows_) * parts(num_columns, patch_columns_); };
+  while (count() < fewest_patches && patch_columns_ > columns_) patch_columns_ = parts(patch_columns_ / columns_, 2) * columns_;
+  num_patches_ = count();
+}
+
+void Tiles::run(Rows run_rows, Index first, Index last) const {
+  Index const num_rows = task_.extent[std::size_t(task_.ndim) - 1];
+  Index const num_columns = task_.extent[std::size_t(task_.ndim) - 2];
+  Index const across = parts(num_columns, patch_columns_);
+  Index const each = parts(num_rows, patch_rows_) * across;
+  RowWalk walk(task_, first / each, 2);
+  for (Index patch = first; patch < last; ++patch) {
+    Index const row = patch % each / across * patch_rows_;
+    Index const column = patch % across * patch_columns_;
+    run_patch(run_rows, walk,
+              {row, std::min(row + patch_rows_, num_rows), column, std::min(column + patch_columns_, num_columns)});
+    if ((patch + 1) % each == 0) walk.next();
+  }
+}
+
+void Tiles::run_patch(Rows run_rows, RowWalk const& start, Patch const& patch) const {
+  alignas(64) std::array<std::byte, std::size_t(buffer_bytes)> buffer;
+  auto const along = std::size_t(task_.ndim) - 1;
+  auto const across = along - 1;
+  Index const to_bytes = size_of(task_.dtype);
+  Index const from_bytes = size_of(task_.from_dtype);
+  Transpose const transpose_block = transpose_of(from_bytes);
+  StridedTask rows = task_;
+  rows.from = buffer.data();
+  rows.ndim = 2;
+  rows.to_stride = {task_.to_stride[along], task_.to_stride[across]};
+  rows.clear_from = false;
+  Block block{0, 0, task_.from_stride[along], task_.from_stride[across], 0};
+  for (Index row = patch.row; row < patch.rows_end; row += rows_)
+    for (Index column = patch.column; column < patch.columns_end; column += columns_) {
+      block.rows = std::min(rows_, patch.rows_end - row);
+      block.columns = std::min(columns_, patch.columns_end - column);
+      block.columns_left = patch.columns_end - column;
+      auto const* from = static_cast<std::byte const*>(task_.from) +
+                         (start.from() + row * block.stride + column * block.pitch) * from_bytes;
+      transpose_block(buffer.data(), from, block);
+      if (task_.clear_from) clear_block(const_cast<std::byte*>(from), block, from_bytes);
+      rows.to = static_cast<std::byte*>(task_.to) +
+                (start.to() + row * task_.to_stride[along] + column * task_.to_stride[across]) * to_bytes;
+      rows.extent = {block.rows, block.columns};
+      rows.from_stride = {block.columns, 1};
+      run_rows(rows, 0, block.rows);
+    }
+}
+
+}  // namespace graticule::detail
