@@ -8,9 +8,7 @@
 #include "text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iostream>
-#include <utility>
 
 namespace graticule::info {
 
@@ -62,13 +60,6 @@ GridRequest make_request(Options const& options, Indices const& extents, CutChoi
   int const num_ranks = total_ranks(request.ranks, options.num_ranks, options.partition);
   if (num_ranks == 0) throw Error(Fault::usage, "CommandLine", "--grid needs --ranks, or a --partition such as 8x4");
   int const per_node = options.ranks_per_node != 0 ? options.ranks_per_node : num_ranks;
-  // Every rank of a node is planned.
-  constexpr int most_per_node = 512;
-  constexpr int all_planned = 4096;
-  if (per_node > most_per_node && num_ranks > all_planned)
-    throw Error(Fault::usage, "BadOption",
-                std::to_string(std::min(per_node, num_ranks)) + " ranks on one node; give --ranks-per-node, at most " +
-                    std::to_string(most_per_node));
   request.node_of_rank = consecutive_nodes(num_ranks, per_node);
   request.halo.widths = parse_widths(options.halo);
   request.halo.boundary = parse_boundary(options.boundary, extents);
@@ -80,48 +71,14 @@ GridRequest make_request(Options const& options, Indices const& extents, CutChoi
   for (int a = 0; a < 2; ++a)
     if (cuts.given[std::size_t(a)]) request.min_extents[a] = 0;
   if (!options.min_extents.empty()) request.min_extents = parse_extents("--min-extents", options.min_extents, 0);
-  std::vector<double> areas;
-  if (cuts.by_area) {
-    constexpr Index most_rows = Index(1) << 22;
-    if (extents[0] > most_rows)
-      throw Error(Fault::usage, "BadCuts",
-                  "--cuts area weighs every row, at most " + std::to_string(most_rows) + "; the grid has " +
-                      std::to_string(extents[0]));
-    areas = area_weights(extents[0], pole_rows(request.halo.boundary, extents[0]));
-  }
-  request.cuts = [cuts, extents, areas = std::move(areas)](int axis, int num_parts) {
+  request.cuts = [cuts, extents, poles = pole_rows(request.halo.boundary, extents[0])](int axis, int num_parts) {
     if (auto const& given = cuts.given[std::size_t(axis)]) return *given;
-    if (axis == 0 && cuts.by_area) return weighted_cuts(areas, num_parts);
+    if (axis == 0 && cuts.by_area) return weighted_cuts(area_weights(extents[0], poles), num_parts);
     return balanced_cuts(extents[axis], num_parts);
   };
   request.axis_names = {"latitude", "longitude"};
   request.num_candidates = options.num_candidates;
   return request;
-}
-
-/// What the engine found, and which options change it.
-std::string with_advice(Error const& error) {
-  struct Advice {
-    char const* rule;
-    char const* text;
-  };
-  constexpr std::array advices{
-      Advice{
-          "OddLongitudeFold",
-          "give --grid an even number of columns, or --boundary another rule at the poles, such as symmetric,periodic"},
-      Advice{"ReflectTooWide",
-             "give --grid more cells along this axis, --halo none, or --boundary another rule, such as pole_face, "
-             "symmetric or replicate"},
-      Advice{"PoleNeedsPeriodicLongitude", "--boundary needs periodic longitudes beside a pole or a seam"},
-      Advice{"PeriodicOnOneSide", "--boundary periodic holds for both sides of an axis"},
-      Advice{"HaloTooWide", "give a smaller --halo"},
-      Advice{"NoProcessGrid", "change --ranks, --partition, --cuts or --min-extents (0x0: ranks may own nothing)"}};
-  for (auto const& advice : advices) {
-    if (error.rule() != advice.rule) continue;
-    // Beyond the semicolon the engine speaks to programmers.
-    return error.given().substr(0, error.given().find(';')) + "; " + advice.text;
-  }
-  return error.given();
 }
 
 /// All that can be wrong here was asked for on the command line.
@@ -130,7 +87,7 @@ auto as_usage(Action&& action) {
   try {
     return action();
   } catch (Error const& error) {
-    throw Error(error.fault() == Fault::program ? Fault::usage : error.fault(), error.rule(), with_advice(error));
+    throw Error(error.fault() == Fault::program ? Fault::usage : error.fault(), error.rule(), error.given());
   }
 }
 

@@ -96,9 +96,7 @@ std::vector<Layout> possible_layouts(GridRequest const& request) {
   throw Error("NoProcessGrid",
               std::to_string(num_ranks) + " ranks cannot be arranged over " + times(request.extents) + " cells with " +
                   times(cells) + " cells or more a rank" +
-                  (std::any_of(request.ranks.begin(), request.ranks.end(), [](Index ranks) { return ranks > 0; })
-                       ? " on " + times(request.ranks) + " ranks (0: any number)"
-                       : ""));
+                  (request.ranks.size() > 0 ? " on " + times(request.ranks) + " ranks (0: any number)" : ""));
 }
 
 /// The plans of one layout, made when asked for.

@@ -153,8 +153,7 @@ Layout on_ranks(Layout const& layout, std::span<int const> ranks) {
   auto const* grid = layout.grid();
   if (!grid) return boxes_on_ranks(layout, ranks);
   std::vector<int> by_place;
-  for (int place = 0; place < grid->num_ranks(); ++place)
-    by_place.push_back(ranks[std::size_t(grid->rank_at(place))]);
+  for (int place = 0; place < grid->num_ranks(); ++place) by_place.push_back(ranks[std::size_t(grid->rank_at(place))]);
   return {ProcessGrid::on_ranks(grid->extents(), std::move(by_place)), all_cuts(layout)};
 }
 
@@ -178,8 +177,8 @@ Layout shared_layout(Comm const& parent, std::optional<PartLayout> const& mine) 
   run_agreed(parent, [&] {
     result = layout_of(shared);
     if (mine && shared != words)
-      throw Error("LayoutDisagreement", to_string(layout_of(words)) + ", rank " + std::to_string(root) + " gives " +
-                                            to_string(*result));
+      throw Error("LayoutDisagreement",
+                  to_string(layout_of(words)) + ", rank " + std::to_string(root) + " gives " + to_string(*result));
   });
   return *result;
 }

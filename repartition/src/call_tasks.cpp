@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a call copies, adds and fills: transfers and fields turned into strided tasks, which are kept for the next call.
+#include "cells.hpp"
 #include "pull_state.hpp"
 
 #include <algorithm>
@@ -10,58 +11,6 @@ namespace graticule::detail {
 
 namespace {
 
-/// Strides of the batch axes of `view`, in order of memory axes.
-void add_batch(FieldView const& view, Indices& strides) {
-  for (int m = 0; m < view.ndim(); ++m)
-    if (std::find(view.grid_axes.begin(), view.grid_axes.end(), Index(m)) == view.grid_axes.end())
-      strides.push_back(view.strides[m]);
-}
-
-Index grid_stride(FieldView const& view, int axis) { return view.strides[int(view.grid_axes[axis])]; }
-
-void* element(void* first, DType dtype, Index offset) {
-  return static_cast<std::byte*>(first) + offset * size_of(dtype);
-}
-
-/// Start and strides of the cells of `box` in a view that covers `cover`.
-struct Cells {
-  void* first;
-  Indices strides;
-};
-
-Cells target_cells(FieldView const& view, DType dtype, Indices const& cover_lo, Box const& box) {
-  Cells cells{nullptr, {}};
-  add_batch(view, cells.strides);
-  Index offset = 0;
-  for (int a = 0; a < box.ndim(); ++a) {
-    offset += (box.lo(a) - cover_lo[a]) * grid_stride(view, a);
-    cells.strides.push_back(grid_stride(view, a));
-  }
-  cells.first = element(view.data, dtype, offset);
-  return cells;
-}
-
-/// The images of the cells of `transfer.to`, axis by axis of the target.
-Cells source_cells(FieldView const& view, DType dtype, Indices const& cover_lo, Transfer const& transfer) {
-  Cells cells{nullptr, {}};
-  add_batch(view, cells.strides);
-  Index offset = 0;
-  for (int a = 0; a < transfer.to.ndim(); ++a) {
-    auto const& map = transfer.maps[std::size_t(a)];
-    Index const first = map.slope * transfer.to.lo(a) + map.offset;
-    offset += (first - cover_lo[map.source_axis]) * grid_stride(view, map.source_axis);
-    cells.strides.push_back(map.slope * grid_stride(view, map.source_axis));
-  }
-  cells.first = element(view.data, dtype, offset);
-  return cells;
-}
-
-Indices extents_of(FieldView const& view, Box const& box) {
-  Indices extents = view.batch_extents();
-  for (int a = 0; a < box.ndim(); ++a) extents.push_back(box.extent(a));
-  return extents;
-}
-
 /// Indices of the transfers with `peer` that field `f` takes part in.
 auto transfers_of(CallShape const& shape, PeerTransfers const& peer, int f) {
   auto const kind = std::size_t(shape.kinds[std::size_t(f)]);
@@ -70,21 +19,6 @@ auto transfers_of(CallShape const& shape, PeerTransfers const& peer, int f) {
 
 bool negated(Transfer const& transfer, Parity parity) {
   return transfer.negated != (transfer.odd_folds && parity == Parity::odd);
-}
-
-/// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory.
-std::optional<NodeAddress> shared_address(FieldView const& view) {
-  Index lowest = 0;
-  Index highest = 0;
-  for (int m = 0; m < view.ndim(); ++m) {
-    if (view.extents[m] <= 0) return NodeAddress{};
-    (view.strides[m] < 0 ? lowest : highest) += (view.extents[m] - 1) * view.strides[m];
-  }
-  Index const bytes = size_of(view.dtype);
-  auto address = find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
-                                   std::size_t((highest - lowest + 1) * bytes));
-  if (address) address->offset += std::uint64_t(-lowest * bytes);
-  return address;
 }
 
 /// Moves the side of kept tasks that lies in a message to where the message lies now.
@@ -105,9 +39,8 @@ void move_with_message(KeptTasks& kept, std::byte* packed, bool packs) {
 StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
-  auto const cells = forward
-                         ? source_cells(view, view.dtype, source_box(transfer.kind).lo(), transfer)
-                         : target_cells(view, view.dtype, target_box(transfer.kind, transfer.target).lo(), transfer.to);
+  auto const cells = forward ? source_cells(view, source_box(transfer.kind).lo(), transfer)
+                             : target_cells(view, target_box(transfer.kind, transfer.target).lo(), transfer.to);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
   auto task = make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire,
@@ -119,9 +52,8 @@ StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& tran
 StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
   bool const forward = w.shape.direction == Direction::forward;
   auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
-  auto const cells = forward
-                         ? target_cells(view, view.dtype, target_box(transfer.kind, transfer.target).lo(), transfer.to)
-                         : source_cells(view, view.dtype, source_box(transfer.kind).lo(), transfer);
+  auto const cells = forward ? target_cells(view, target_box(transfer.kind, transfer.target).lo(), transfer.to)
+                             : source_cells(view, source_box(transfer.kind).lo(), transfer);
   auto const extents = extents_of(view, transfer.to);
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
   auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
@@ -133,8 +65,8 @@ StridedTask PullState::move_task(Workspace const& w, int f, Transfer const& tran
   bool const sign = negated(transfer, w.parities[std::size_t(f)]);
   bool const forward = w.shape.direction == Direction::forward;
   auto const& own = forward ? target.view : source.view;
-  auto const source_side = source_cells(source.view, own.dtype, source.cover_lo, transfer);
-  auto const target_side = target_cells(target.view, own.dtype, target.cover_lo, transfer.to);
+  auto const source_side = source_cells(source.view, source.cover_lo, transfer);
+  auto const target_side = target_cells(target.view, target.cover_lo, transfer.to);
   auto const extents = extents_of(own, transfer.to);
   if (forward)
     return make_strided(sign ? StridedOp::negate : StridedOp::copy, own.dtype, extents, target_side.first,
@@ -161,7 +93,7 @@ StridedTask PullState::arrival_task(Workspace const& w, int f, Message const& me
 
 StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
   auto const& view = target_view(w, f, filling.target);
-  auto const cells = target_cells(view, view.dtype, target_box(filling.kind, filling.target).lo(), filling.to);
+  auto const cells = target_cells(view, target_box(filling.kind, filling.target).lo(), filling.to);
   return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
                       {}, filling.value);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
+#include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/transport.hpp>
 
 #include "node_arena.hpp"
@@ -27,6 +28,7 @@ struct alignas(64) Post {
   std::uint32_t num_views = 0;          ///< 0: packed; else the fields themselves are read in place
   std::uint32_t fields = 0;             ///< equal on both sides when their fields agree
   std::uint32_t call = 0;               ///< of the plan; equal when neither side has left out a call
+  std::uint32_t segments_after = 0;     ///< of a long message, in posts to come
 };
 
 /// Posts of one direction between two ranks, by sequence number.
@@ -38,6 +40,7 @@ struct PostRing {
 /// A field in the sender's memory that a peer reads in place.
 struct PostedView {
   NodeAddress data;
+  DType dtype = DType::f64;
   std::int32_t ndim = 0;
   std::int32_t num_grid_axes = 0;
   std::array<std::int64_t, max_ndim> strides{};
@@ -56,6 +59,7 @@ class NodeLink {
   /// Numbers of the next message each way.
   [[nodiscard]] std::uint64_t next_send() noexcept { return ++last_sent_; }
   [[nodiscard]] std::uint64_t next_receive() noexcept { return ++last_received_; }
+  [[nodiscard]] std::uint64_t last_sent() const noexcept { return last_sent_; }
 
   /// True when post `number` may be written: its place in the ring is free.
   [[nodiscard]] bool has_room(std::uint64_t number) const noexcept {

@@ -18,6 +18,22 @@ Pending PullPlan::start_adjoint(std::span<PullField const> fields, DeviceQueue c
   return {state_, state_->start(fields, detail::Direction::adjoint, queue)};
 }
 
+Pending PullPlan::start_inverse(std::span<PullField const> fields, DeviceQueue const& queue) const {
+  return {state_, state_->start(fields, detail::Direction::inverse, queue)};
+}
+
+void PullPlan::apply(std::span<PullField const> fields, DeviceQueue const& queue) const {
+  Pending(state_, state_->start(fields, detail::Direction::forward, queue, detail::Posting::window)).wait();
+}
+
+void PullPlan::apply_adjoint(std::span<PullField const> fields, DeviceQueue const& queue) const {
+  Pending(state_, state_->start(fields, detail::Direction::adjoint, queue, detail::Posting::window)).wait();
+}
+
+void PullPlan::apply_inverse(std::span<PullField const> fields, DeviceQueue const& queue) const {
+  Pending(state_, state_->start(fields, detail::Direction::inverse, queue, detail::Posting::window)).wait();
+}
+
 PullCounts PullPlan::counts() const noexcept { return state_->counts(); }
 
 int PullPlan::num_workspaces() const noexcept { return state_->num_workspaces(); }
@@ -71,6 +87,6 @@ void Pending::wait_into(std::span<FieldView const> sources) {
   wait();
 }
 
-bool Pending::test() { return workspace_ == nullptr || workspace_->test(); }
+bool Pending::test() { return workspace_ == nullptr || state_->test(*workspace_); }
 
 }  // namespace graticule

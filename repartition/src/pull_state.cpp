@@ -9,10 +9,12 @@
 #include "kokkos_compat.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -68,13 +70,41 @@ std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
   return hash.add(comm.num_ranks()).value();
 }
 
-/// True when no two boxes of the same label share a cell. Long lists count as if they did, to bound the cost.
-bool all_disjoint(std::vector<std::pair<int, Box>> const& boxes) {
-  constexpr std::size_t long_list = 512;
-  if (boxes.size() > long_list) return false;
-  for (std::size_t i = 0; i < boxes.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (boxes[i].first == boxes[j].first && !intersection(boxes[i].second, boxes[j].second).empty()) return false;
+/// A box and its label.
+using Labelled = std::pair<int, Box>;
+
+/// The axis along which the boxes begin at the most different places.
+int most_cut_axis(std::vector<Labelled> const& boxes) {
+  int best = 0;
+  std::size_t most = 0;
+  for (int a = 0; a < boxes.front().second.ndim(); ++a) {
+    std::set<Index> begins;
+    for (auto const& [label, box] : boxes) begins.insert(box.lo(a));
+    if (begins.size() > most) {
+      most = begins.size();
+      best = a;
+    }
+  }
+  return best;
+}
+
+/// True when no two boxes of the same label share a cell. Long lists that are hard to tell count as if some did, to bound
+/// the cost.
+bool all_disjoint(std::vector<Labelled> boxes) {
+  constexpr int most_comparisons = 1 << 18;
+  if (boxes.empty()) return true;
+  int const axis = most_cut_axis(boxes);
+  std::sort(boxes.begin(), boxes.end(), [&](Labelled const& a, Labelled const& b) {
+    return std::pair(a.first, a.second.lo(axis)) < std::pair(b.first, b.second.lo(axis));
+  });
+  int comparisons = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    auto const& [label, box] = boxes[i];
+    for (std::size_t j = i + 1; j < boxes.size(); ++j) {
+      if (boxes[j].first != label || boxes[j].second.lo(axis) >= box.hi(axis)) break;
+      if (++comparisons > most_comparisons || !intersection(box, boxes[j].second).empty()) return false;
+    }
+  }
   return true;
 }
 
@@ -176,6 +206,13 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
   std::vector<std::pair<int, Box>> added;
   for (auto const& entry : keyed) added.emplace_back(entry.transfer->kind, entry.transfer->from);
   additions_are_independent_ = all_disjoint(added);
+  Index num_added = 0;
+  for (auto const& [kind, box] : added) num_added += box.num_cells();
+  additions_cover_owned_ = additions_are_independent_ && num_added == owned_.num_cells() * Index(kinds_.size()) &&
+                           std::all_of(keyed.begin(), keyed.end(), [](Keyed const& entry) {
+                             return entry.transfer->to.num_cells() == entry.transfer->from.num_cells();
+                           });
+  if (d.messages == Messages::segments) stream_plan_.emplace(make_stream_plan(d));
   std::vector<std::pair<int, Box>> read;
   for (std::size_t k = 0; k < kinds_.size(); ++k)
     for (std::size_t t = 0; t < kinds_[k].targets.size(); ++t)
@@ -203,10 +240,14 @@ PullState::~PullState() {
 
 bool PullState::end_calls_in_time() noexcept {
   int finalized = 0;
-  if (ending_.empty() || (MPI_Finalized(&finalized), finalized)) return true;
+  if ((ending_.empty() && !stream_plan_) || (MPI_Finalized(&finalized), finalized)) return true;
   try {
     double const begin = MPI_Wtime();
-    while (!end_calls()) {
+    auto const sends = [](auto const& workspace) {
+      return workspace->stream && !workspace->stream->has_free_buffers();
+    };
+    while (advance_streams() || !end_calls() || !streams_.empty() ||
+           std::any_of(workspaces_.begin(), workspaces_.end(), sends)) {
       if (MPI_Wtime() - begin > seconds_to_end()) {
         for (auto* workspace : ending_) workspace->cancel_receives();
         return false;
@@ -259,6 +300,12 @@ PullStats PullState::stats() const {
   return result;
 }
 
+bool PullState::test(Workspace& w) const {
+  if (!w.stream) return w.test();
+  (void)advance_streams();
+  return !is_under_way(w);
+}
+
 void PullState::set_transport(Transport transport) { transport_ = transport; }
 
 PullCounts PullState::counts() const noexcept {
@@ -278,11 +325,17 @@ PullCounts PullState::counts() const noexcept {
 void PullState::check_field(PullField const& field, Direction direction) const {
   bool const forward = direction == Direction::forward;
   auto const target_access = forward || after_adjoint_ == AfterAdjoint::zero ? Access::write : Access::read;
-  auto const source_access = forward ? Access::read : (field.source.data ? Access::write : Access::none);
+  auto const source_access =
+      forward ? Access::read : (field.source.data || stream_plan_ ? Access::write : Access::none);
   if (field.kind < 0 || field.kind >= int(kinds_.size()))
     throw Error("FieldMismatch", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
                                      std::to_string(kinds_.size()) + " kinds");
   auto const& targets = kinds_[std::size_t(field.kind)].targets;
+  std::complex<double> before;
+  if (stream_plan_)
+    (void)conversion_of(field, direction, before);
+  else if (field.update != Update{} || field.source_packing || field.target_packing || direction == Direction::inverse)
+    throw Error("FieldMismatch", "factors, packings and inverses are for plans whose messages travel in segments");
   check_view(field.source, source_box(field.kind), source_access, "source");
   if (field.targets.size() != targets.size())
     throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
@@ -290,7 +343,8 @@ void PullState::check_field(PullField const& field, Direction direction) const {
   for (std::size_t t = 0; t < targets.size(); ++t) {
     auto const& view = field.targets[t];
     check_view(view, targets[t].box, target_access, "target");
-    if (view.dtype != field.source.dtype || !(view.batch_extents() == field.source.batch_extents()))
+    if ((!stream_plan_ && view.dtype != field.source.dtype) || view.dtype != field.targets[0].dtype ||
+        !(view.batch_extents() == field.source.batch_extents()))
       throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " +
                                        to_string(field.source.extents) + ", target of " + to_string(view.dtype) + " " +
                                        to_string(view.extents) + ": types and batch axes must be equal");
@@ -309,12 +363,31 @@ void PullState::check_fields(std::span<PullField const> fields, Direction direct
 
 namespace {
 
+void add(Hash& hash, Update const& update) {
+  auto const beta = update.beta.value_or(std::nan(""));
+  for (double const part : {update.alpha.real(), update.alpha.imag(), beta.real(), beta.imag()})
+    hash.add(std::bit_cast<std::uint64_t>(part));
+  hash.add(int(update.operation));
+}
+
+void add(Hash& hash, std::optional<IntegerPacking> const& packing) {
+  hash.add(packing.has_value());
+  if (packing)
+    hash.add(std::bit_cast<std::uint64_t>(packing->scale))
+        .add(std::bit_cast<std::uint64_t>(packing->offset))
+        .add(packing->missing.has_value())
+        .add(packing->missing.value_or(0));
+}
+
 /// What all ranks must agree on in a call.
 std::uint32_t hash_of(std::span<PullField const> fields, Direction direction) {
   Hash hash;
   hash.add(int(direction));
   for (auto const& field : fields) {
     hash.add(field.kind).add(int(field.parity)).add(int(field.source.dtype));
+    if (!field.targets.empty()) hash.add(int(field.targets[0].dtype));
+    add(hash, field.update);
+    for (auto const* packing : {&field.source_packing, &field.target_packing}) add(hash, *packing);
     for (int m = 0; m < field.source.ndim(); ++m)
       if (std::find(field.source.grid_axes.begin(), field.source.grid_axes.end(), Index(m)) ==
           field.source.grid_axes.end())
@@ -363,12 +436,13 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     for (auto const& candidate : workspaces_) {
       if (!matches(*candidate)) continue;
       has_match = true;
-      if (candidate->has_free_places()) workspace = candidate.get();
+      if (candidate->has_free_places() && (!candidate->stream || candidate->stream->has_free_buffers()))
+        workspace = candidate.get();
     }
     if (workspace == nullptr && has_match) std::this_thread::yield();
   }
   if (workspace == nullptr) {
-    CallShape shape{.direction = direction, .node_shared = node_shared};
+    CallShape shape{.direction = direction, .node_shared = node_shared, .streamed = stream_plan_.has_value()};
     if (!fields.empty()) shape.space = fields.front().source.space;
     for (auto const& field : fields) {
       shape.kinds.push_back(field.kind);
@@ -390,7 +464,11 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
 
 Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
   WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, num_views};
-  return *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
+  auto& workspace = *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
+  if (stream_plan_)
+    workspace.stream = std::make_unique<Stream>(*stream_plan_, workspace.shape.direction, workspace.shape.space,
+                                                workspace.shape.node_shared);
+  return workspace;
 }
 
 Workspace& PullState::accept(std::span<PullField const> fields, Direction direction) const {
@@ -420,12 +498,22 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
     }
     return;
   }
-  CallShape shape{.direction = direction, .node_shared = transport_ != Transport::point_to_point, .refused = true};
-  auto const at = std::find_if(workspaces_.begin(), workspaces_.end(),
-                               [&](auto const& known) { return !known->busy && known->shape == shape; });
+  CallShape shape{.direction = direction,
+                  .node_shared = transport_ != Transport::point_to_point,
+                  .streamed = stream_plan_.has_value(),
+                  .refused = true};
+  auto const at = std::find_if(workspaces_.begin(), workspaces_.end(), [&](auto const& known) {
+    return !known->busy && known->shape == shape && (!known->stream || known->stream->has_free_buffers());
+  });
   auto& workspace = at != workspaces_.end() ? **at : make_workspace(std::move(shape), 0);
   workspace.busy = true;
   workspace.call = num_calls_;
+  if (workspace.stream) {
+    workspace.stream->begin_refusal(num_calls_);
+    streams_.push_back(&workspace);
+    (void)advance_streams();
+    return;
+  }
   ending_.push_back(&workspace);
   workspace.start_refusal();
 }
@@ -455,7 +543,8 @@ class Stopwatch {
 
 }  // namespace
 
-Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue) const {
+Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue,
+                            Posting posting) const {
   Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
   if (!ending_.empty()) end_calls();
   auto& workspace = accept(fields, direction);
@@ -466,8 +555,15 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
     throw;
   }
   try {
-    if (checks_cells() && direction == Direction::forward) poison(workspace);
+    auto const overwrites = [](PullField const& field) { return field.update.beta.value_or(0) == 0.0; };
+    if (checks_cells() && direction == Direction::forward && std::all_of(fields.begin(), fields.end(), overwrites))
+      poison(workspace);
     Stopwatch watch;
+    if (workspace.stream) {
+      start_stream(workspace, fields, queue, posting);
+      stats_.pack_seconds += watch.lap();
+      return &workspace;
+    }
     if (workspace.shape.space == MemorySpace::device) {
       // What an earlier call copies from the buffers must have been copied before messages arrive in them.
       workspace.fence();
@@ -563,6 +659,7 @@ void PullState::move_local(Workspace& w) const {
 
 void PullState::finish(Workspace& w) const {
   Region const region("graticule::wait");
+  if (w.stream) return finish_stream(w);
   Stopwatch watch;
   try {
     if (w.shape.direction == Direction::forward)
@@ -584,6 +681,7 @@ void PullState::finish(Workspace& w) const {
 }
 
 void PullState::drain(Workspace& w) const {
+  if (w.stream) return finish_stream(w);
   while (w.num_messages_open > 0)
     for (int const m : w.wait_some()) w.release(w.incoming.messages[std::size_t(m)]);
   settle_in_place(w);

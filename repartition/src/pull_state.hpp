@@ -2,9 +2,11 @@
 #pragma once
 
 #include "pull_table.hpp"
+#include "stream.hpp"
 #include "workspace.hpp"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,11 +27,13 @@ class PullState : public std::enable_shared_from_this<PullState> {
   PullState& operator=(PullState const&) = delete;
   ~PullState();
 
-  [[nodiscard]] Workspace* start(std::span<PullField const> fields, Direction direction,
-                                 DeviceQueue const& queue) const;
+  [[nodiscard]] Workspace* start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue,
+                                 Posting posting = Posting::all) const;
   void finish(Workspace& workspace) const;
   /// Waits for the messages of a call whose result nobody wants any more.
   void drain(Workspace& workspace) const;
+  /// Without blocking: true when `finish` would not block.
+  [[nodiscard]] bool test(Workspace& workspace) const;
   /// True when an adjoint still needs to be told where it adds to.
   [[nodiscard]] bool lacks_memory(Workspace const& workspace) const noexcept;
   void set_sources(Workspace& workspace, std::span<FieldView const> sources) const;
@@ -112,6 +116,17 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] KeptTasks& addition_tasks(Workspace& workspace) const;
   /// What an adjoint zeroes in the targets, apart from what is zeroed while it is read.
   [[nodiscard]] KeptTasks& zero_tasks(Workspace& workspace) const;
+  [[nodiscard]] StreamPlan make_stream_plan(PullDescription const& description) const;
+  void start_stream(Workspace& workspace, std::span<PullField const> fields, DeviceQueue const& queue,
+                    Posting posting) const;
+  /// @param before becomes the factor of what owned cells hold before anything is added
+  [[nodiscard]] Conversion conversion_of(PullField const& field, Direction direction,
+                                         std::complex<double>& before) const;
+  void set_stream_field(StreamField& result, PullField const& field, Direction direction) const;
+  /// Moves the oldest streamed call on; false when there was nothing to do.
+  bool advance_streams() const;
+  void finish_stream(Workspace& workspace) const;
+  [[nodiscard]] bool is_under_way(Workspace const& workspace) const noexcept;
   void pack_and_send(Workspace& workspace) const;
   /// Waits until the peers have read what they read in place, or packs it for those that take long.
   void settle_in_place(Workspace& workspace) const;
@@ -139,6 +154,10 @@ class PullState : public std::enable_shared_from_this<PullState> {
   Transport transport_;
   std::unique_ptr<NodeLinks> links_;
   bool mpi_reads_device_;
+  std::optional<StreamPlan> stream_plan_;  ///< of a plan whose messages travel in segments
+  bool additions_cover_owned_ = false;     ///< every owned cell has one image
+  /// Streamed calls under way, in order: messages of the oldest are read, those of the others are only sent.
+  mutable std::vector<Workspace*> streams_;
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
   /// Of calls that were refused or have failed: messages of theirs are still under way.
   mutable std::vector<Workspace*> ending_;

@@ -21,6 +21,12 @@ Box source_box(Piece const& piece) {
   return result;
 }
 
+namespace {
+
+Index divided_down(Index value, Index by) { return value / by - (value % by != 0 && (value < 0) != (by < 0) ? 1 : 0); }
+
+}  // namespace
+
 Piece restricted(Piece const& piece, Box const& source) {
   Piece result = piece;
   for (int a = 0; a < piece.box.ndim(); ++a) {
@@ -32,10 +38,11 @@ Piece restricted(Piece const& piece, Box const& source) {
       continue;
     }
     if (map.slope == 0) continue;
-    Index const one = (lo - map.offset) * map.slope;
-    Index const other = (hi - 1 - map.offset) * map.slope;
-    result.box.set(a, std::max(piece.box.lo(a), std::min(one, other)),
-                   std::min(piece.box.hi(a), std::max(one, other) + 1));
+    // Needed coordinates whose images lie in [lo, hi): from the end that comes first, rounded inwards.
+    Index const near = (map.slope > 0 ? lo : hi - 1) - map.offset;
+    Index const far = (map.slope > 0 ? hi - 1 : lo) - map.offset;
+    result.box.set(a, std::max(piece.box.lo(a), -divided_down(-near, map.slope)),
+                   std::min(piece.box.hi(a), divided_down(far, map.slope) + 1));
   }
   return result;
 }
@@ -88,8 +95,11 @@ void find_owners(Layout const& source, Piece const& piece, int kind, int target,
     throw Error("MapOutside", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
                                   " outside the global box " + to_string(source.global()));
   source.for_each_owner(read, [&](int owner, Box const& part) {
-    needs.by_owner[owner].push_back(
-        {kind, target, piece.odd_folds, piece.negated, piece.maps, restricted(piece, part).box, part});
+    auto const owned = restricted(piece, part);
+    // Slopes beyond 1 may step over a whole owned box.
+    if (!owned.box.empty())
+      needs.by_owner[owner].push_back(
+          {kind, target, piece.odd_folds, piece.negated, piece.maps, owned.box, source_box(owned)});
   });
 }
 

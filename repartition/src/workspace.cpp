@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "workspace.hpp"
 
+#include "device_copies.hpp"
 #include "kokkos_compat.hpp"
+#include "stream.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -24,19 +26,6 @@ constexpr std::uint64_t refused_post = ~std::uint64_t(0);
 
 std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
-}
-
-using DeviceMemory = Kokkos::DefaultExecutionSpace::memory_space;
-
-/// Copies between host and device memory, in order of `space`.
-void copy_to_host(DeviceSpace const& space, std::byte* to, std::byte const* from, std::size_t bytes) {
-  Kokkos::deep_copy(space, Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(to, bytes),
-                    Kokkos::View<std::byte const*, DeviceMemory, Kokkos::MemoryUnmanaged>(from, bytes));
-}
-
-void copy_to_device(DeviceSpace const& space, std::byte* to, std::byte const* from, std::size_t bytes) {
-  Kokkos::deep_copy(space, Kokkos::View<std::byte*, DeviceMemory, Kokkos::MemoryUnmanaged>(to, bytes),
-                    Kokkos::View<std::byte const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(from, bytes));
 }
 
 }  // namespace
@@ -195,8 +184,10 @@ Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
       oversubscribed(needs.comm.oversubscribed()),
       rank_(needs.comm.rank()),
       describe_([this] { return describe(); }) {
-  make_messages(outgoing, needs, shape, Way::out);
-  make_messages(incoming, needs, shape, Way::in);
+  if (!shape.streamed) {
+    make_messages(outgoing, needs, shape, Way::out);
+    make_messages(incoming, needs, shape, Way::in);
+  }
   open_.assign(incoming.requests.size(), 0);
   ended_.reserve(incoming.messages.size());
   handed_.reserve(incoming.messages.size());
@@ -324,14 +315,7 @@ void Workspace::send(Message& message) {
 }
 
 void Workspace::send_in_place(Message& message) {
-  auto* const views = reinterpret_cast<PostedView*>(message.wire);
-  for (std::size_t i = 0; i < images.size(); ++i) {
-    auto& posted =
-        *new (views + i) PostedView{addresses[i], images[i].view.ndim(), images[i].cover_lo.size(), {}, {}, {}};
-    std::copy(images[i].view.strides.begin(), images[i].view.strides.end(), posted.strides.begin());
-    std::copy(images[i].view.grid_axes.begin(), images[i].view.grid_axes.end(), posted.grid_axes.begin());
-    std::copy(images[i].cover_lo.begin(), images[i].cover_lo.end(), posted.cover_lo.begin());
-  }
+  write_views(message.wire, images, addresses);
   auto& post = message.link->outgoing(message.number);
   post.content = message.places[std::size_t(message.place)].address;
   post.bytes = message.bytes;
@@ -423,13 +407,7 @@ void Workspace::note_post(Message& message) {
     auto const& posted = reinterpret_cast<PostedView const*>(message.wire)[i];
     auto& image = message.images[i];
     auto const before = image;
-    image.view.extents = Indices::filled(posted.ndim, 0);
-    image.view.strides = Indices(std::span(posted.strides.data(), std::size_t(posted.ndim)));
-    image.view.grid_axes = Indices(std::span(posted.grid_axes.data(), std::size_t(posted.num_grid_axes)));
-    image.cover_lo = Indices(std::span(posted.cover_lo.data(), std::size_t(posted.num_grid_axes)));
-    bool const empty = posted.data.segment.file < 0;
-    image.view.data = empty ? nullptr : map_node_address(posted.data);
-    mapped = mapped && (empty || image.view.data != nullptr);
+    mapped = read_view(posted, image);
     if (image == before) continue;
     message.kept.valid = false;
     additions.valid = false;
@@ -545,7 +523,7 @@ void Workspace::abandon() noexcept {
 }
 
 Index Workspace::buffer_bytes() const noexcept {
-  Index result = Index(outgoing.shared.bytes);
+  Index result = Index(outgoing.shared.bytes) + (stream ? stream->buffer_bytes() : 0);
   for (auto const* set : {&outgoing, &incoming})
     for (auto const& message : set->messages) {
       if (!message.link) result += Index(message.bytes);

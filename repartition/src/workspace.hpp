@@ -7,6 +7,7 @@
 #include "device_tasks.hpp"
 #include "node_link.hpp"
 #include "patience.hpp"
+#include "posted_views.hpp"
 #include "pull_table.hpp"
 
 #include <mpi.h>
@@ -14,13 +15,17 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace graticule::detail {
 
-enum class Direction : std::uint8_t { forward, adjoint };
+/// Forward fills targets from sources; adjoint adds targets to sources, and inverse puts them back.
+enum class Direction : std::uint8_t { forward, adjoint, inverse };
+
+class Stream;
 
 /// Memory that is freed with the object: of the host, for MPI, pinned where it is staged from or to a device, or of the
 /// default execution space, for packing kernels.
@@ -38,13 +43,6 @@ class Buffer {
  private:
   std::byte* data_ = nullptr;
   Kind kind_ = Kind::host;
-};
-
-/// A field that is read: the caller's own, or one in the memory of a peer. It covers the cells from `cover_lo` on.
-struct Image {
-  FieldView view;
-  Indices cover_lo;
-  friend bool operator==(Image const&, Image const&) = default;
 };
 
 /// Tasks of a call, kept for the next one with the same fields.
@@ -95,6 +93,7 @@ struct CallShape {
   Direction direction = Direction::forward;
   MemorySpace space = MemorySpace::host;
   bool node_shared = false;
+  bool streamed = false;        ///< long messages in segments: see `Stream`
   bool refused = false;         ///< a call that this rank refuses: it has no fields, and messages of another length
   std::vector<int> kinds = {};  ///< per field
   std::vector<Index> cell_bytes = {};  ///< per field: element size times batch elements
@@ -133,6 +132,7 @@ struct Workspace {
   ~Workspace();
 
   CallShape shape;
+  std::unique_ptr<Stream> stream;  ///< of a streamed call, which has no messages here
   bool busy = false;
   MessageSet outgoing;
   MessageSet incoming;

@@ -52,7 +52,7 @@ void exchange(Comm const& comm, Boundary const& rules, Indices const& extents) {
 void repartition(Comm const& comm) {
   Layout const rows(ProcessGrid{comm.num_ranks(), 1, 1}, {7, 12, 2});
   Layout const columns(ProcessGrid{comm.num_ranks(), 1, 1}, {12, 2, 7});
-  RepartitionPlan const plan(comm, rows, columns, {1, 2, 0});
+  RepartitionPlan const plan(comm, rows, columns, {.permutation = {1, 2, 0}});
   Field<double> from(plan.source_box(), 1);
   Field<double> to(plan.target_box(), 1);
   plan.apply(from.view(), to.view());

@@ -50,8 +50,7 @@ TEST(SharedLayout, is_known_to_all_ranks_when_those_of_a_part_know_it) {
     bool const is_member = place_in(members, comm.rank()) >= 0;
     SCOPED_TRACE(to_string(layout));
 
-    auto const shared =
-        shared_layout(comm, is_member ? std::optional(PartLayout{layout, part}) : std::nullopt);
+    auto const shared = shared_layout(comm, is_member ? std::optional(PartLayout{layout, part}) : std::nullopt);
 
     ASSERT_EQ(shared.global(), layout.global());
     EXPECT_EQ(shared.grid() == nullptr, layout.grid() == nullptr);
@@ -76,8 +75,7 @@ TEST(SharedLayout, may_come_from_one_rank_for_all) {
   int const last = comm.num_ranks() - 1;
   Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{10, 2});
 
-  auto const shared =
-      shared_layout(comm, comm.rank() == last ? std::optional(PartLayout{layout, comm}) : std::nullopt);
+  auto const shared = shared_layout(comm, comm.rank() == last ? std::optional(PartLayout{layout, comm}) : std::nullopt);
 
   EXPECT_EQ(shared.fingerprint(), layout.fingerprint());
 }

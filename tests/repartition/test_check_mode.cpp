@@ -58,12 +58,12 @@ TEST(CheckMode, tells_all_ranks_of_a_refused_call) {
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
   Transposition t(comm);
   auto source = t.source();
-  if (comm.rank() == 1) source.dtype = DType::f32;
+  if (comm.rank() == 1) ++source.extents[1];
 
   auto const thrown = test::thrown_by([&] { t.plan.apply(source, t.target()); });
 
   EXPECT_EQ(thrown.rule, comm.rank() == 1 ? "FieldMismatch" : "CallDisagreement");
-  EXPECT_NE(thrown.given.find("types and batch axes must be equal"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("the plan's box"), std::string::npos) << thrown.given;
   t.plan.apply(t.source(), t.target());
   for (double const value : t.to) EXPECT_EQ(value, 3.0);
 }
@@ -74,13 +74,7 @@ TEST(CheckMode, poisons_what_a_call_fills) {
 
   auto pending = t.plan.start(t.source(), t.target());
 
-  // Cells from other ranks are poisoned until they have come; those of this rank are copied at once.
-  Box const own = intersection(t.plan.source_box(), t.plan.target_box());
-  for (Index i = 0; i < 8; ++i) {
-    double const value = t.to[std::size_t(i * t.plan.target_box().extent(1))];
-    bool const is_own = own.contains(Indices{i, t.plan.target_box().lo(1)});
-    EXPECT_EQ(std::isnan(value), !is_own) << "row " << i;
-  }
+  for (double const value : t.to) EXPECT_TRUE(std::isnan(value));
   pending.wait();
   for (double const value : t.to) EXPECT_EQ(value, 3.0);
 }

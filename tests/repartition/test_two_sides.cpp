@@ -66,7 +66,8 @@ std::vector<Sets> rank_sets(Random& random, int n) {
     sets.push_back({"disjoint, every other rank", every(2, 1, n), every(2, 0, n)});
   }
   if (n > 2) {
-    sets.push_back({"overlapping", Members(all.begin(), all.end() - 1), Members(backwards.begin(), backwards.end() - 1)});
+    sets.push_back(
+        {"overlapping", Members(all.begin(), all.end() - 1), Members(backwards.begin(), backwards.end() - 1)});
     sets.push_back({"rank 0 in neither", every(1, 1, n - 1), {n - 1}});
   }
   auto any = all;

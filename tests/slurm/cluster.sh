@@ -111,6 +111,8 @@ start() {
     head -c 128 /dev/urandom >"$base/munge/key"
     chmod 400 "$base/munge/key"
     write_configuration
+    # What is chosen without this line, SLURM 22.05, needs /sys/fs/cgroup, which containers may lack; nothing uses it.
+    printf 'CgroupPlugin=cgroup/v1\n' >"$base/cgroup.conf"
     launch munged munged --foreground --force --key-file="$base/munge/key" --socket="$socket" \
         --pid-file="$base/munged.own.pid" --seed-file="$base/munge/seed"
     for _ in {1..50}; do
@@ -126,7 +128,7 @@ start() {
         sleep 0.3
     done
     [ "$(timeout 10 sinfo --noheader --Node --format=%T 2>/dev/null | sort -u)" = idle ] ||
-        give_up "the nodes do not start: $(tail -qn 1 "$base/slurmctld.log" "$base/n1.log" | xargs -d '\n')"
+        give_up "the nodes do not start: $(grep -h error: "$base/slurmctld.log" "$base/n1.log" | grep -v pmix | tail -n 3 | xargs -d '\n')"
     launch watchdog "$here/cluster.sh" watch "$base/" "$caller"
 }
 

@@ -9,7 +9,9 @@
 
 namespace graticule {
 
-/// How one axis of a needed box reads the source: source coordinate = `slope * e + offset`, slope -1, 0 or 1.
+/// How one axis of a needed box reads the source: source coordinate = `slope * e + offset`.
+///
+/// Slope 0 reads one cell again and again, slopes beyond 1 and -1 leave cells out.
 struct AxisMap {
   int source_axis = 0;
   int slope = 1;

@@ -9,9 +9,11 @@
 #include <graticule/repartition/pending.hpp>
 #include <graticule/repartition/stats.hpp>
 #include <graticule/repartition/transport.hpp>
+#include <graticule/repartition/update.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,12 +39,18 @@ struct PullKind {
   IndexMap map;                 ///< needed coordinates to source coordinates; the same on all ranks
 };
 
+/// How messages travel: each in one piece, for the least latency; or in segments of a size that stays in caches, so that
+/// packing, moving and unpacking overlap and buffers are small, for much data.
+enum class Messages : std::uint8_t { whole, segments };
+
 /// All that a plan is made of; see `PullPlan`.
 struct PullDescription {
   Layout source;                  ///< who owns which cell; the same on all ranks
   std::vector<PullKind> kinds;    ///< the same number on all ranks
   std::uint64_t fingerprint = 0;  ///< of what else is the same on all ranks (widths, rules)
   AfterAdjoint after_adjoint = AfterAdjoint::keep;
+  Messages messages = Messages::whole;  ///< the same on all ranks
+  Index workspace_bytes = 0;            ///< with segments: most bytes of buffers of this rank; 0: as many as it takes
 };
 
 /// One field of a call: its owned memory, and one view for each target of its kind.
@@ -51,6 +59,11 @@ struct PullField {
   std::span<FieldView const> targets;
   Parity parity = Parity::even;
   int kind = 0;  ///< the same on all ranks
+  /// With messages in segments, source and target may have different types, and values may change on their way. All
+  /// targets of a field have one type.
+  Update update = {};
+  std::optional<IntegerPacking> source_packing = {};
+  std::optional<IntegerPacking> target_packing = {};
 };
 
 /// What one call with a field of each kind moves on this rank; bytes are cells times the bytes of one cell of the field.
@@ -76,20 +89,25 @@ class PullPlan {
  public:
   /// Collective; all checks are made here and throw on all ranks alike. Cost: messages to the peers only.
   /// @throws `PlanDisagreement` when the replicated parts differ among ranks, `SourceTooSmall`, `TargetTooSmall`,
-  ///         `MapOutside` when the map leaves the global box
+  ///         `MapOutside` when the map leaves the global box, `BudgetTooSmall`, which names the least `workspace_bytes`
   PullPlan(Comm const& comm, PullDescription const& description);
 
   /// Fills the targets from the sources. Returns once messages are posted; sources may be changed after `wait()` only.
   /// @throws `FieldMismatch` when views do not fit the plan or each other, or written cells share memory
-  ///         (strides of 0, or that overlap)
+  ///         (strides of 0, or that overlap); `Conversion` when values cannot become the target's
   Pending start(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
-  void apply(std::span<PullField const> fields) const { start(fields).wait(); }
+  void apply(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
 
   /// Adds to the sources what their images in the targets hold, target by target in a fixed order; then the target cells
   /// are zeroed or kept as the description says. A source without memory (`data == nullptr`) is given to
   /// `Pending::wait_into` instead. The sum per cell is the same for every arrival order.
   Pending start_adjoint(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
-  void apply_adjoint(std::span<PullField const> fields) const { start_adjoint(fields).wait(); }
+  void apply_adjoint(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
+
+  /// Puts target cells back where they came from; of several images of one cell, that on the highest rank counts. Cells
+  /// without image are left alone. @pre messages in segments
+  Pending start_inverse(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
+  void apply_inverse(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
 
   [[nodiscard]] PullCounts counts() const noexcept;
   /// Number of workspaces (buffers and persistent requests) made so far; constant once every pattern of calls was seen.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/box.hpp>
+
+#include <string>
+
+namespace graticule {
+
+/// Some cells of a global box: cell `k` of axis `a` is `first[a] + k * step[a]`, for `0 <= k < extents[a]`.
+///
+/// A step may be negative: the axis is then read from its far end. No step is 0.
+/// Example: every second row of 721, from south to north, and all 1440 columns: first {720, 0}, step {-2, 1},
+/// extents {361, 1440}.
+struct Selection {
+  Indices first;
+  Indices step;
+  Indices extents;
+
+  [[nodiscard]] int ndim() const noexcept { return first.size(); }
+  friend bool operator==(Selection const&, Selection const&) = default;
+};
+
+/// All cells of `box`.
+[[nodiscard]] Selection all_of(Box const& box);
+/// Every `step`-th cell of `box` along each axis, from its low end, or from its high end where the step is negative.
+/// @throws `BadSelection` for a step of 0
+[[nodiscard]] Selection every(Box const& box, Indices const& step);
+
+/// The cells of `selection`, by their numbers `k`, that lie in `box`.
+[[nodiscard]] Box numbers_in(Selection const& selection, Box const& box);
+
+[[nodiscard]] std::string to_string(Selection const& selection);
+
+}  // namespace graticule

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conversion.hpp"
+
+#include <cmath>
+#include <string>
+
+namespace graticule::detail {
+
+bool is_integer(DType dtype) noexcept { return dtype <= DType::i64; }
+bool is_complex(DType dtype) noexcept { return dtype == DType::c64 || dtype == DType::c128; }
+
+namespace {
+
+/// Every value of `from` is a value of `to`.
+bool widens(DType from, DType to) {
+  if (from == DType::u8) return size_of(to) > 1;
+  return size_of(from) < size_of(to) && to != DType::u8;
+}
+
+Packed packed(StoredAs const& stored) {
+  Packed result;
+  if (!stored.packing) return result;
+  result.scale = stored.packing->scale;
+  result.offset = stored.packing->offset;
+  result.has_fill = stored.packing->missing.has_value();
+  result.fill = double(stored.packing->missing.value_or(0));
+  return result;
+}
+
+void check(StoredAs const& from, StoredAs const& to, std::complex<double> alpha, std::complex<double> beta) {
+  auto const fail = [&](std::string const& why) {
+    throw Error("Conversion", "from " + to_string(from.dtype) + " to " + to_string(to.dtype) + ": " + why);
+  };
+  for (auto const* side : {&from, &to}) {
+    if (!side->packing) continue;
+    if (!is_integer(side->dtype)) fail("a packing of " + to_string(side->dtype) + ", which is no integer type");
+    if (!std::isfinite(side->packing->scale) || side->packing->scale == 0 || !std::isfinite(side->packing->offset))
+      fail("a packing with scale " + std::to_string(side->packing->scale) + " and offset " +
+           std::to_string(side->packing->offset));
+  }
+  if (is_complex(from.dtype) != is_complex(to.dtype)) fail("real and complex fields are not converted");
+  if (!is_complex(to.dtype) && (alpha.imag() != 0 || beta.imag() != 0)) fail("complex factors of a real field");
+  for (auto const factor : {alpha, beta})
+    if (!std::isfinite(factor.real()) || !std::isfinite(factor.imag())) fail("a factor that is not finite");
+  if (from.packing || to.packing || from.dtype == to.dtype) return;
+  if (is_integer(from.dtype) != is_integer(to.dtype)) fail("say how integers stand for numbers (IntegerPacking)");
+  if (is_integer(from.dtype) && !widens(from.dtype, to.dtype)) fail("say what large integers become (IntegerPacking)");
+}
+
+}  // namespace
+
+Conversion conversion(StoredAs const& from, StoredAs const& to, Update const& update) {
+  auto const beta = update.beta.value_or(0);
+  check(from, to, update.alpha, beta);
+  Conversion result;
+  result.direct.alpha[0] = update.alpha.real();
+  result.direct.alpha[1] = update.alpha.imag();
+  result.direct.beta[0] = beta.real();
+  result.direct.beta[1] = beta.imag();
+  result.direct.conjugate = update.operation == Operation::conjugate;
+  result.direct.from = packed(from);
+  result.direct.to = packed(to);
+  bool const plain = update.alpha == 1.0 && beta == 0.0 && update.operation == Operation::identity;
+  if (plain && size_of(to.dtype) < size_of(from.dtype)) {
+    result.wire = to.dtype;
+    result.pack = result.direct;
+  } else {
+    result.wire = from.dtype;
+    result.arrive = result.direct;
+  }
+  return result;
+}
+
+Update adjoint_of(Update const& update) {
+  // For y = a conj(x), Re<y, g> = Re<x, a conj(g)>; for y = a x, Re<y, g> = Re<x, conj(a) g>.
+  auto result = update;
+  if (update.operation == Operation::identity) result.alpha = std::conj(update.alpha);
+  result.beta = update.beta.value_or(1);
+  return result;
+}
+
+}  // namespace graticule::detail

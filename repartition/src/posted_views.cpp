@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "posted_views.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace graticule::detail {
+
+std::optional<NodeAddress> shared_address(FieldView const& view) {
+  Index lowest = 0;
+  Index highest = 0;
+  for (int m = 0; m < view.ndim(); ++m) {
+    if (view.extents[m] <= 0) return NodeAddress{};
+    (view.strides[m] < 0 ? lowest : highest) += (view.extents[m] - 1) * view.strides[m];
+  }
+  Index const bytes = size_of(view.dtype);
+  auto address = find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
+                                   std::size_t((highest - lowest + 1) * bytes));
+  if (address) address->offset += std::uint64_t(-lowest * bytes);
+  return address;
+}
+
+void write_views(std::byte* where, std::span<Image const> images, std::span<NodeAddress const> addresses) {
+  auto* const views = reinterpret_cast<PostedView*>(where);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    auto const& image = images[i];
+    auto& posted = *new (views + i)
+                       PostedView{addresses[i], image.view.dtype, image.view.ndim(), image.cover_lo.size(), {}, {}, {}};
+    std::copy(image.view.strides.begin(), image.view.strides.end(), posted.strides.begin());
+    std::copy(image.view.grid_axes.begin(), image.view.grid_axes.end(), posted.grid_axes.begin());
+    std::copy(image.cover_lo.begin(), image.cover_lo.end(), posted.cover_lo.begin());
+  }
+}
+
+bool read_view(PostedView const& posted, Image& image) {
+  image.view.dtype = posted.dtype;
+  image.view.extents = Indices::filled(posted.ndim, 0);
+  image.view.strides = Indices(std::span(posted.strides.data(), std::size_t(posted.ndim)));
+  image.view.grid_axes = Indices(std::span(posted.grid_axes.data(), std::size_t(posted.num_grid_axes)));
+  image.cover_lo = Indices(std::span(posted.cover_lo.data(), std::size_t(posted.num_grid_axes)));
+  bool const empty = posted.data.segment.file < 0;
+  image.view.data = empty ? nullptr : map_node_address(posted.data);
+  return empty || image.view.data != nullptr;
+}
+
+}  // namespace graticule::detail

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fields that peers on the node read in place: where their memory lies, in words that both sides understand.
+#pragma once
+
+#include <graticule/repartition/field_view.hpp>
+
+#include "node_link.hpp"
+
+#include <optional>
+#include <span>
+
+namespace graticule::detail {
+
+/// A field that is read: the caller's own, or one in the memory of a peer. It covers the cells from `cover_lo` on.
+struct Image {
+  FieldView view;
+  Indices cover_lo;
+  friend bool operator==(Image const&, Image const&) = default;
+};
+
+/// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory. For a view
+/// without elements, an address of no segment.
+[[nodiscard]] std::optional<NodeAddress> shared_address(FieldView const& view);
+
+/// Writes one `PostedView` for each image. @pre `where` has room for them, aligned to 8 bytes
+void write_views(std::byte* where, std::span<Image const> images, std::span<NodeAddress const> addresses);
+
+/// The view in this process: all but its extents. False when it cannot be mapped.
+[[nodiscard]] bool read_view(PostedView const& posted, Image& image);
+
+}  // namespace graticule::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/selection.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace graticule {
+
+Selection all_of(Box const& box) { return every(box, Indices::filled(box.ndim(), 1)); }
+
+Selection every(Box const& box, Indices const& step) {
+  if (step.size() != box.ndim())
+    throw Error("BadSelection", std::to_string(step.size()) + " steps for " + to_string(box));
+  Selection result{box.lo(), step, box.extents()};
+  for (int a = 0; a < box.ndim(); ++a) {
+    if (step[a] == 0) throw Error("BadSelection", "step 0 on axis " + std::to_string(a));
+    Index const stride = std::abs(step[a]);
+    result.extents[a] = box.extent(a) / stride + (box.extent(a) % stride != 0 ? 1 : 0);
+    if (step[a] < 0) result.first[a] = box.hi(a) - 1;
+  }
+  return result;
+}
+
+namespace {
+
+Index divided_down(Index value, Index by) { return value / by - (value % by != 0 && value < 0 ? 1 : 0); }
+Index divided_up(Index value, Index by) { return -divided_down(-value, by); }
+
+}  // namespace
+
+Box numbers_in(Selection const& selection, Box const& box) {
+  Box result = Box::from_extents(selection.extents);
+  for (int a = 0; a < box.ndim(); ++a) {
+    Index const step = std::abs(selection.step[a]);
+    bool const backwards = selection.step[a] < 0;
+    // Distances from the first cell, in the direction of the step, of the box's nearest and farthest cell.
+    Index const nearest = backwards ? selection.first[a] - (box.hi(a) - 1) : box.lo(a) - selection.first[a];
+    Index const farthest = backwards ? selection.first[a] - box.lo(a) : box.hi(a) - 1 - selection.first[a];
+    Index const lo = std::max<Index>(0, divided_up(nearest, step));
+    Index const hi = std::min(selection.extents[a], divided_down(farthest, step) + 1);
+    result.set(a, lo, box.extent(a) == 0 ? lo : std::max(lo, hi));
+  }
+  return result;
+}
+
+std::string to_string(Selection const& selection) {
+  return "first " + to_string(selection.first) + ", step " + to_string(selection.step) + ", extents " +
+         to_string(selection.extents);
+}
+
+}  // namespace graticule
