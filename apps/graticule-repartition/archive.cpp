@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "archive.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace graticule::archive {
+
+namespace {
+
+/// Larger than any single call here: pieces are cut by the tiling.
+constexpr Index piece_bytes = Index(1) << 30;
+
+void add(Totals& totals, Totals const& more) {
+  totals.read_seconds += more.read_seconds;
+  totals.move_seconds += more.move_seconds;
+  totals.write_seconds += more.write_seconds;
+  totals.peak_bytes = std::max(totals.peak_bytes, more.peak_bytes);
+  totals.read_bytes += more.read_bytes;
+  totals.written_bytes += more.written_bytes;
+  totals.sent_bytes += more.sent_bytes;
+  totals.num_messages += more.num_messages;
+}
+
+/// Values that need no rounds: a single one, or none at all.
+bool is_trivial(Rewrite const& rewrite) {
+  return rewrite.source.ndim() == 0 || Box::from_extents(rewrite.source.extents).empty();
+}
+
+void copy_single(Rewrite const& rewrite, FieldFile const& input, FieldWriter& output) {
+  if (rewrite.source.ndim() > 0) return;
+  std::vector<std::byte> value(std::size_t(rewrite.source.value_bytes));
+  input.read_stored(rewrite.source.name, Box(), value);
+  output.write_stored(rewrite.target.name, Box(), value);
+}
+
+void define(FieldWriter& output, Plan const& plan) {
+  for (auto const& dimension : plan.dimensions)
+    output.add_dimension(dimension.name, dimension.extent,
+                         dimension.is_unlimited ? DimensionKind::unlimited : DimensionKind::fixed);
+  for (auto const& variable : plan.variables) output.add_variable(variable.target);
+}
+
+class Run {
+ public:
+  Run(Comm const& comm, Options const& options, Watch const& watch)
+      : watch_(watch),
+        setting_(make_setting(comm, parse_bytes(options.memory), options.writers_per_node)),
+        input_(comm, options.input, {.piece_bytes = piece_bytes}),
+        plan_(plan_rewrite(input_.contents(), options)) {}
+
+  Result rewrite(std::string const& path) {
+    for (auto const& variable : plan_.variables) make_tilings(variable);
+    for (std::size_t i = 0; i < plan_.variables.size(); ++i)
+      if (plan_.variables[i].packs && scans_[i]) find_range(plan_.variables[i], *scans_[i]);
+    FieldWriter output(setting_.comm, path, input_.contents().attributes, {.piece_bytes = piece_bytes});
+    define(output, plan_);
+    for (std::size_t i = 0; i < plan_.variables.size(); ++i) copy(plan_.variables[i], tilings_[i], output);
+    watch_(num_done_, num_rounds_, "");
+    output.commit();
+    return std::move(result_);
+  }
+
+ private:
+  void make_tilings(Rewrite const& variable) {
+    scans_.emplace_back();
+    tilings_.emplace_back();
+    if (is_trivial(variable)) return;
+    tilings_.back() = tiling_of(variable, setting_);
+    num_rounds_ += tilings_.back()->num_rounds();
+    if (!variable.packs) return;
+    scans_.back() = scan_of(variable, setting_);
+    num_rounds_ += scans_.back()->num_rounds();
+  }
+
+  [[nodiscard]] BeforeRound step(Rewrite const& variable) {
+    return [this, &variable] { watch_(num_done_++, num_rounds_, variable.source.name); };
+  }
+
+  void find_range(Rewrite& variable, Tiling const& scan) {
+    RoundBuffers buffers(variable, scan, setting_);
+    variable.target.packing = find_packing(buffers, scan, input_, step(variable));
+    add(result_.totals, buffers.totals());
+  }
+
+  void copy(Rewrite& variable, std::optional<Tiling> const& tiling, FieldWriter& output) {
+    if (!tiling) return copy_single(variable, input_, output);
+    RoundBuffers buffers(variable, *tiling, setting_);
+    copy_values(buffers, *tiling, input_, output, step(variable));
+    add(result_.totals, buffers.totals());
+    result_.variables.push_back({variable, *tiling});
+  }
+
+  Watch const& watch_;
+  Setting setting_;
+  FieldFile input_;
+  Plan plan_;
+  std::vector<std::optional<Tiling>> tilings_;
+  std::vector<std::optional<Tiling>> scans_;
+  Index num_rounds_ = 0;
+  Index num_done_ = 0;
+  Result result_;
+};
+
+}  // namespace
+
+Result rewrite_file(Comm const& comm, Options const& options, Watch const& watch) {
+  return Run(comm, options, watch).rewrite(options.output);
+}
+
+}  // namespace graticule::archive

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The whole rewrite of a file.
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+
+#include "options.hpp"
+#include "rounds.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace graticule::archive {
+
+/// What was done with a variable, for reports.
+struct VariableResult {
+  Rewrite rewrite;
+  Tiling tiling;
+};
+
+struct Result {
+  Totals totals;  ///< of this rank
+  std::vector<VariableResult> variables;
+};
+
+/// Told before each round and after the last one how many rounds there are and how many are done; throws on all ranks
+/// alike to stop.
+using Watch = std::function<void(Index done, Index all, std::string const& variable)>;
+
+/// Rewrites `options.input` to `options.output`. Collective, with the same options on all ranks.
+///
+/// The output gets its name when it is complete; when anything fails, an older file of that name stays.
+/// @throws as `FieldFile`, `plan_rewrite`, `make_tiling`, `FieldWriter`, `find_packing`
+[[nodiscard]] Result rewrite_file(Comm const& comm, Options const& options, Watch const& watch);
+
+}  // namespace graticule::archive

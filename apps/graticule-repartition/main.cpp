@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rewrites an archive of fields in another axis order, chunking, packing and type, within a memory budget.
+#include <graticule/app/driver.hpp>
+
+#include "archive.hpp"
+#include "signals.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace {
+
+using namespace graticule;
+
+void declare(CLI::App& app, archive::Options& options) {
+  app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file to read")->required();
+  app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
+  app.add_option("--variables", options.variables,
+                 "Variables to rewrite; the others come along as they are. Default: all fields of two and more axes")
+      ->delimiter(',');
+  app.add_option("--exclude", options.exclude, "Variables to leave out")->delimiter(',');
+  app.add_option("--order", options.order, "Dimensions from the slowest to the fastest. Default: as in IN")
+      ->delimiter(',');
+  app.add_option("--chunk", options.chunk,
+                 "Chunks, such as latitude=32,month=all; other dimensions keep theirs. Or none, or same (as in IN)")
+      ->delimiter(',');
+  app.add_option("--dtype", options.dtype,
+                 "Type in OUT: same (every bit is kept), f32, f64, or i16-packed (16-bit integers with scale and offset)")
+      ->check(CLI::IsMember({"same", "f32", "f64", "i16-packed"}));
+  app.add_option("--deflate", options.deflate, "Compression from 0 (none) to 9 (slow), or same");
+  app.add_flag("--shuffle", options.shuffle, "Sort bytes by significance; on where --deflate asks for compression");
+  app.add_flag("--no-shuffle", options.no_shuffle, "Do not");
+  app.add_option("--memory", options.memory, "Budget of one rank for buffers and messages, such as 2GiB or 500MB");
+  app.add_option("--writers-per-node", options.writers_per_node, "Ranks of a node that write; 0: all")
+      ->check(CLI::Range(0, 1 << 20));
+}
+
+using Json = app::Report::Json;
+
+Json numbers(Indices const& values) { return std::vector<Index>(values.begin(), values.end()); }
+
+Json describe(archive::VariableResult const& result) {
+  auto const& [rewrite, tiling] = result;
+  constexpr std::array moves{"none", "within ranks", "between ranks"};
+  Json json;
+  json["name"] = rewrite.target.name;
+  json["order"] = rewrite.target.dimensions;
+  json["type"] = std::string(to_string(rewrite.target.type));
+  json["chunk"] = numbers(rewrite.target.chunk);
+  json["deflate"] = rewrite.target.deflate;
+  if (rewrite.target.packing) {
+    json["scale_factor"] = rewrite.target.packing->scale;
+    json["add_offset"] = rewrite.target.packing->offset;
+  }
+  json["rounds"] = tiling.num_rounds();
+  json["cells_per_round"] = numbers(tiling.tile);  // in the input's order of axes
+  json["readers"] = numbers(tiling.reader_grid);
+  json["writers"] = numbers(tiling.writer_grid);
+  json["move"] = moves[std::size_t(tiling.move)];
+  json["chunk_reads"] = tiling.read_factor;
+  return json;
+}
+
+/// Minimum, mean and maximum over ranks.
+Json spread(std::vector<Index> const& values) {
+  double sum = 0;
+  for (Index const value : values) sum += double(value);
+  auto const [least, most] = std::minmax_element(values.begin(), values.end());
+  return {{"minimum", *least}, {"mean", sum / double(values.size())}, {"maximum", *most}};
+}
+
+void fill_report(app::Context& context, archive::Options const& options, archive::Result const& result) {
+  auto const& comm = context.comm;
+  auto const& totals = result.totals;
+  auto& report = context.report;
+  report.add_seconds("read", totals.read_seconds);
+  report.add_seconds("move", totals.move_seconds);
+  report.add_seconds("write", totals.write_seconds);
+  auto const total = [&](Index value) {
+    std::array<Index, 1> sum{value};
+    comm.sum(std::span<Index>(sum));
+    return sum[0];
+  };
+  auto& data = report.data();
+  data["output"] = options.output;
+  data["memory_bytes"] = archive::parse_bytes(options.memory);
+  data["peak_workspace_bytes"] = comm.gather_to_all(totals.peak_bytes);
+  data["bytes"] = {{"read", total(totals.read_bytes)},
+                   {"moved_between_ranks", total(totals.sent_bytes)},
+                   {"written", total(totals.written_bytes)}};
+  auto& transport = data["transport"];
+  transport["path"] = comm.num_nodes() == 1 ? Json{{"node", "node-shared"}}
+                                            : Json{{"node", "node-shared"}, {"network", "point-to-point"}};
+  transport["messages"] = spread(comm.gather_to_all(totals.num_messages));
+  transport["bytes"] = spread(comm.gather_to_all(totals.sent_bytes));
+  data["variables"] = Json::array();
+  for (auto const& variable : result.variables) data["variables"].push_back(describe(variable));
+  for (auto const& [rewrite, tiling] : result.variables) {
+    if (rewrite.source.ndim() < 2) continue;
+    report.set_partition(tiling.writers(tiling.round(0)), rewrite.target.dimensions);
+    break;
+  }
+}
+
+int run(app::Context& context, archive::Options const& options) {
+  archive::StopSignals const signals;
+  std::optional<app::Progress> progress;
+  auto const result = archive::rewrite_file(
+      context.comm, options, [&](Index done, Index all, std::string const& variable) {
+        signals.check(context.comm);
+        if (!progress) progress.emplace(context.progress("rounds", all));
+        progress->update(done, variable);
+      });
+  progress.reset();
+  fill_report(context, options, result);
+  return app::good;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  archive::Options options;
+  return graticule::app::run_driver(
+      argc, argv,
+      {.name = "graticule-repartition",
+       .description = "Rewrites variables of a netCDF-4 or HDF5 file in another axis order, chunking, packing and type, "
+                      "in parallel and within a memory budget.",
+       .declare = [&](CLI::App& app) { declare(app, options); },
+       .run = [&](graticule::app::Context& context) { return run(context, options); }});
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "options.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace graticule::archive {
+
+namespace {
+
+[[noreturn]] void refuse(std::string const& option, std::string const& text, std::string const& expected) {
+  throw Error(Fault::usage, "BadOption", option + " " + text + " is not " + expected);
+}
+
+std::optional<Index> whole_number(std::string_view text) {
+  Index value = 0;
+  auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || end != text.data() + text.size()) return {};
+  return value;
+}
+
+}  // namespace
+
+TypeWish parse_type(std::string const& text) {
+  if (text == "same") return TypeWish::same;
+  if (text == "f32") return TypeWish::f32;
+  if (text == "f64") return TypeWish::f64;
+  if (text == "i16-packed") return TypeWish::i16_packed;
+  refuse("--dtype", text, "same, f32, f64 or i16-packed");
+}
+
+ChunkWish parse_chunk(std::vector<std::string> const& parts) {
+  ChunkWish wish;
+  if (parts.empty() || (parts.size() == 1 && parts.front() == "same")) return wish;
+  if (parts.size() == 1 && parts.front() == "none") {
+    wish.kind = ChunkWish::Kind::none;
+    return wish;
+  }
+  wish.kind = ChunkWish::Kind::given;
+  for (auto const& part : parts) {
+    auto const sign = part.find('=');
+    auto const name = part.substr(0, sign);
+    auto const value = sign == std::string::npos ? std::string() : part.substr(sign + 1);
+    auto const number = value == "all" ? std::optional<Index>(ChunkWish::whole) : whole_number(value);
+    if (name.empty() || !number || (value != "all" && *number < 1))
+      refuse("--chunk", part, "DIMENSION=CELLS or DIMENSION=all, such as latitude=32,month=all; nor none or same");
+    if (!wish.extents.emplace(name, *number).second) refuse("--chunk", part, "the only chunk of " + name);
+  }
+  return wish;
+}
+
+std::optional<int> parse_deflate(std::string const& text) {
+  if (text == "same") return {};
+  auto const level = whole_number(text);
+  if (!level || *level < 0 || *level > 9) refuse("--deflate", text, "0 to 9 or same");
+  return int(*level);
+}
+
+Index parse_bytes(std::string const& text) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  constexpr std::array units{Unit{"", 1},     Unit{"B", 1},         Unit{"kB", 1e3},       Unit{"MB", 1e6},
+                             Unit{"GB", 1e9}, Unit{"KiB", 1024},    Unit{"MiB", 1 << 20},  Unit{"GiB", 1 << 30},
+                             Unit{"K", 1024}, Unit{"M", 1 << 20},   Unit{"G", 1 << 30},    Unit{"TB", 1e12},
+                             Unit{"T", std::ldexp(1.0, 40)}, Unit{"TiB", std::ldexp(1.0, 40)}};
+  double value = 0;
+  auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string_view const rest(end, std::size_t(text.data() + text.size() - end));
+  for (auto const& unit : units)
+    if (status == std::errc{} && rest == unit.name && value > 0 && value * unit.bytes >= 1 && value * unit.bytes < 9e18)
+      return Index(value * unit.bytes);
+  refuse("--memory", text, "a number of bytes such as 2GiB or 500MB");
+}
+
+}  // namespace graticule::archive

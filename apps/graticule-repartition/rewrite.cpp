@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rewrite.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+namespace graticule::archive {
+
+namespace {
+
+/// netCDF's own fill value of f32 and f64.
+constexpr double default_fill = 9.969209968386869e+36;
+constexpr double packed_fill = -32768;
+/// HDF5 counts the bytes of a chunk in 32 bits.
+constexpr Index most_chunk_bytes = (Index(1) << 32) - 1;
+/// Of chunks that nobody asked for, where filters or unlimited dimensions need some.
+constexpr Index usual_chunk_bytes = Index(4) << 20;
+
+[[noreturn]] void refuse(std::string const& rule, std::string const& what) { throw Error(Fault::usage, rule, what); }
+
+std::string joined(std::vector<std::string> const& names) {
+  std::string text;
+  for (auto const& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+bool holds(std::vector<std::string> const& names, std::string const& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Gives axes without a dimension netCDF's names for them: `phony_dim_0`, ..., one for each extent.
+std::vector<Variable> with_names(FileContents const& contents, std::vector<Dimension>& dimensions) {
+  auto variables = contents.variables;
+  std::map<Index, std::string> phony;
+  for (auto& variable : variables) {
+    variable.dimensions.resize(std::size_t(variable.ndim()));
+    for (int axis = 0; axis < variable.ndim(); ++axis) {
+      auto& name = variable.dimensions[std::size_t(axis)];
+      if (!name.empty()) continue;
+      auto const [found, is_new] = phony.try_emplace(variable.extents[axis]);
+      if (is_new) {
+        found->second = "phony_dim_" + std::to_string(phony.size() - 1);
+        dimensions.push_back({found->second, variable.extents[axis], false});
+      }
+      name = found->second;
+    }
+  }
+  return variables;
+}
+
+void require_known(std::vector<std::string> const& names, std::vector<std::string> const& known,
+                   std::string const& option, std::string const& kind) {
+  std::set<std::string> seen;
+  for (auto const& name : names) {
+    if (!holds(known, name))
+      refuse("UnknownName", option + ": there is no " + kind + " '" + name + "'; the file has " + joined(known));
+    if (!seen.insert(name).second) refuse("BadOption", option + " names " + name + " twice");
+  }
+}
+
+/// Variables that others name as their coordinates, bounds and the like, and coordinates.
+std::set<std::string> helpers(std::vector<Variable> const& variables) {
+  std::set<std::string> names;
+  for (auto const& variable : variables) {
+    for (auto const* attribute : {"coordinates", "bounds", "climatology", "grid_mapping", "ancillary_variables",
+                                  "cell_measures", "formula_terms"}) {
+      std::istringstream words(variable.text(attribute));
+      for (std::string word; words >> word;) names.insert(word);
+    }
+    if (!variable.dimensions.empty() && variable.dimensions.front() == variable.name) names.insert(variable.name);
+  }
+  return names;
+}
+
+bool is_number(Variable const& variable) { return variable.refusal.empty() && size_in_bytes(variable.type) > 0; }
+
+std::vector<std::string> chosen(std::vector<Variable> const& variables, Options const& options) {
+  std::vector<std::string> names;
+  std::vector<std::string> all;
+  auto const known_helpers = helpers(variables);
+  for (auto const& variable : variables) {
+    all.push_back(variable.name);
+    bool const is_field = variable.ndim() > 1 && is_number(variable) && !known_helpers.contains(variable.name);
+    if (is_field && !holds(options.exclude, variable.name)) names.push_back(variable.name);
+  }
+  require_known(options.variables, all, "--variables", "variable");
+  require_known(options.exclude, all, "--exclude", "variable");
+  for (auto const& name : options.variables)
+    if (holds(options.exclude, name)) refuse("BadOption", "--exclude and --variables both name " + name);
+  return options.variables.empty() ? names : options.variables;
+}
+
+Indices permutation_of(Variable const& variable, std::vector<std::string> const& order) {
+  Indices permutation;
+  for (auto const& name : order)
+    if (int const axis = variable.axis(name); axis >= 0) permutation.push_back(axis);
+  if (order.empty())
+    for (int axis = 0; axis < variable.ndim(); ++axis) permutation.push_back(axis);
+  for (int axis = 0; axis < variable.ndim(); ++axis)
+    if (std::find(permutation.begin(), permutation.end(), axis) == permutation.end())
+      refuse("BadOption", "--order lacks '" + variable.dimensions[std::size_t(axis)] + "' of " + to_string(variable));
+  std::set<std::string> const different(variable.dimensions.begin(), variable.dimensions.end());
+  if (different.size() != variable.dimensions.size() &&
+      !std::is_sorted(permutation.begin(), permutation.end()))
+    refuse("BadOption", "--order cannot tell the axes of " + to_string(variable) + " apart");
+  return permutation;
+}
+
+bool is_packed(Variable const& variable) {
+  return variable.attribute("scale_factor") != nullptr || variable.attribute("add_offset") != nullptr;
+}
+
+/// The first of the values that mean "missing", by the CF conventions.
+std::optional<double> missing_value(Variable const& variable) {
+  for (auto const* name : {"_FillValue", "missing_value"})
+    if (auto const* attribute = variable.attribute(name))
+      if (auto const numbers = attribute->numbers(); !numbers.empty()) return numbers.front();
+  return {};
+}
+
+std::vector<Attribute> without(std::vector<Attribute> attributes, std::set<std::string> const& names) {
+  std::erase_if(attributes, [&](auto const& attribute) { return names.contains(attribute.name); });
+  return attributes;
+}
+
+void set_type(Rewrite& rewrite, TypeWish wish) {
+  auto const& source = rewrite.source;
+  auto const type = wish == TypeWish::f32 ? ValueType::f32 : ValueType::f64;
+  bool const packed = is_packed(source) || !source.text("_Unsigned").empty();
+  if (wish == TypeWish::same || (wish != TypeWish::i16_packed && source.type == type && !packed)) return;
+  if (!is_number(source))
+    throw Error(Fault::input, "UnreadableVariable", "variable " + source.name + " cannot be converted: " +
+                                                        (source.refusal.empty() ? "it holds text" : source.refusal));
+  // What speaks of stored values is not true any more.
+  std::set<std::string> dropped{"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"};
+  if (packed || wish == TypeWish::i16_packed) dropped.insert({"valid_min", "valid_max", "valid_range"});
+  rewrite.target.attributes = without(std::move(rewrite.target.attributes), dropped);
+  auto const missing = missing_value(source);
+  if (wish == TypeWish::i16_packed) {
+    rewrite.packs = true;
+    rewrite.target.type = ValueType::i16;
+    rewrite.target.fill = packed_fill;
+    rewrite.form = size_in_bytes(source.type) <= (source.type == ValueType::f32 ? 4 : 2) && !packed ? Form::f32 : Form::f64;
+    return;
+  }
+  rewrite.target.type = type;
+  rewrite.form = wish == TypeWish::f32 ? Form::f32 : Form::f64;
+  if (missing) {
+    bool const fits = !packed && (std::isnan(*missing) || std::abs(*missing) <= std::numeric_limits<float>::max());
+    rewrite.target.fill = fits ? *missing : default_fill;
+    if (wish == TypeWish::f32) rewrite.target.fill = double(float(*rewrite.target.fill));
+  }
+  if (source.attribute("missing_value") != nullptr)
+    rewrite.target.attributes.push_back(Attribute::of_number("missing_value", *rewrite.target.fill, type));
+}
+
+/// Whole fast axes, as many cells of the slower ones as fit.
+Indices usual_chunk(Indices const& extents, Index value_bytes) {
+  Indices chunk = Indices::filled(extents.size(), 1);
+  Index cells = std::max<Index>(usual_chunk_bytes / value_bytes, 1);
+  for (int axis = extents.size() - 1; axis >= 0; --axis) {
+    chunk[axis] = std::clamp<Index>(cells, 1, std::max<Index>(extents[axis], 1));
+    cells /= chunk[axis];
+  }
+  return chunk;
+}
+
+void set_chunk(Rewrite& rewrite, ChunkWish const& wish, bool needs_chunk) {
+  auto const& source = rewrite.source;
+  Indices chunk;
+  Indices extents;
+  for (Index const axis : rewrite.permutation) {
+    Index const extent = source.extents[int(axis)];
+    extents.push_back(extent);
+    auto const found = wish.extents.find(source.dimensions[std::size_t(axis)]);
+    Index value = source.chunk.size() == source.ndim() ? source.chunk[int(axis)] : extent;
+    if (found != wish.extents.end()) value = found->second == ChunkWish::whole ? extent : found->second;
+    chunk.push_back(std::clamp<Index>(value, 1, std::max<Index>(extent, 1)));
+  }
+  bool const names_axis = std::any_of(source.dimensions.begin(), source.dimensions.end(),
+                                      [&](auto const& name) { return wish.extents.contains(name); });
+  Index const value_bytes = rewrite.target.type == ValueType::text ? rewrite.target.text_bytes
+                                                                   : size_in_bytes(rewrite.target.type);
+  bool const keeps = wish.kind != ChunkWish::Kind::none && (names_axis || source.chunk.size() > 0);
+  rewrite.target.chunk = keeps ? chunk : needs_chunk ? usual_chunk(extents, value_bytes) : Indices();
+  Index bytes = value_bytes;
+  for (Index const extent : rewrite.target.chunk)
+    if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > most_chunk_bytes)
+      refuse("BadChunk", "--chunk: chunks of " + to_string(rewrite.target.chunk) + " cells of " + source.name +
+                             " would be larger than HDF5's 4 GiB");
+}
+
+/// Wishes that are the same for all chosen variables.
+struct Wishes {
+  TypeWish type;
+  ChunkWish chunk;
+  std::optional<int> deflate;
+};
+
+Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const& wishes,
+                   std::vector<Dimension> const& dimensions) {
+  Rewrite rewrite{.source = source, .permutation = permutation_of(source, options.order), .target = spec_of(source)};
+  set_type(rewrite, wishes.type);
+  rewrite.target.dimensions.clear();
+  bool is_unlimited = false;
+  for (Index const axis : rewrite.permutation) {
+    auto const& name = source.dimensions[std::size_t(axis)];
+    rewrite.target.dimensions.push_back(name);
+    for (auto const& dimension : dimensions)
+      is_unlimited = is_unlimited || (dimension.name == name && dimension.is_unlimited);
+  }
+  if (wishes.deflate) rewrite.target.deflate = *wishes.deflate;
+  if (options.shuffle) rewrite.target.shuffle = Shuffle::always;
+  if (options.no_shuffle) rewrite.target.shuffle = Shuffle::never;
+  if (wishes.deflate && !options.shuffle && !options.no_shuffle) rewrite.target.shuffle = Shuffle::with_deflate;
+  bool const has_filters = rewrite.target.deflate > 0 || rewrite.target.shuffle == Shuffle::always;
+  if (wishes.chunk.kind == ChunkWish::Kind::none && (has_filters || is_unlimited))
+    refuse("BadChunk", "--chunk none: " + source.name + " needs chunks because " +
+                           (is_unlimited ? "a dimension is unlimited" : "it is compressed (--deflate 0 --no-shuffle)"));
+  set_chunk(rewrite, wishes.chunk, has_filters || is_unlimited);
+  return rewrite;
+}
+
+Rewrite copy_of(Variable const& source) {
+  Rewrite rewrite{.source = source, .permutation = permutation_of(source, {}), .target = spec_of(source)};
+  rewrite.target.dimensions = source.dimensions;
+  return rewrite;
+}
+
+void require_flat(FileContents const& contents) {
+  for (auto const& variable : contents.variables)
+    if (variable.name.find('/') != std::string::npos)
+      throw Error(Fault::input, "GroupsNotSupported",
+                  contents.path.string() + " holds variable " + variable.name +
+                      " in a group; extract it first, for example with `ncks -g`, or leave it out with --exclude");
+}
+
+}  // namespace
+
+Storage Rewrite::source_storage() const {
+  bool const kept = form == Form::stored || (!is_packed(source) && source.attribute("_FillValue") == nullptr &&
+                                             source.attribute("missing_value") == nullptr &&
+                                             source.type == (form == Form::f32 ? ValueType::f32 : ValueType::f64));
+  return {source.chunk, !source.filters.empty(), source.value_bytes, !kept};
+}
+
+Storage Rewrite::target_storage() const {
+  bool const kept = form == Form::stored || (!target.packing && !packs && !target.fill);
+  Index const bytes = target.type == ValueType::text ? target.text_bytes : size_in_bytes(target.type);
+  return {target.chunk, target.deflate > 0 || target.shuffle == Shuffle::always, bytes, !kept};
+}
+
+Plan plan_rewrite(FileContents const& given, Options const& options) {
+  FileContents contents = given;
+  std::erase_if(contents.variables, [&](auto const& v) { return holds(options.exclude, v.name); });
+  require_flat(contents);
+  Plan plan{contents.dimensions, {}};
+  Wishes const wishes{parse_type(options.dtype), parse_chunk(options.chunk), parse_deflate(options.deflate)};
+  if (options.shuffle && options.no_shuffle) refuse("BadOption", "--shuffle and --no-shuffle exclude each other");
+  auto const named = chosen(with_names(given, plan.dimensions), options);
+  plan.dimensions = contents.dimensions;
+  auto const variables = with_names(contents, plan.dimensions);
+  std::vector<std::string> dimension_names;
+  for (auto const& dimension : plan.dimensions) dimension_names.push_back(dimension.name);
+  require_known(options.order, dimension_names, "--order", "dimension");
+  std::vector<std::string> chunked;
+  for (auto const& [name, extent] : wishes.chunk.extents) chunked.push_back(name);
+  require_known(chunked, dimension_names, "--chunk", "dimension");
+  for (auto const& variable : variables) {
+    if (variable.value_bytes == 0)
+      throw Error(Fault::input, "UnreadableVariable",
+                  "variable " + variable.name + " of " + contents.path.string() + " cannot be copied (" +
+                      variable.refusal + "); --exclude " + variable.name + " leaves it out");
+    bool const is_coordinate = !variable.dimensions.empty() && variable.dimensions.front() == variable.name;
+    if (is_coordinate && holds(named, variable.name))
+      refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
+    plan.variables.push_back(holds(named, variable.name)
+                                 ? rewrite_of(variable, options, wishes, plan.dimensions)
+                                 : copy_of(variable));
+  }
+  return plan;
+}
+
+}  // namespace graticule::archive

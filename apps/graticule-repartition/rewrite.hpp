@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What becomes of each variable of the input.
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+#include <graticule/field_io/writer.hpp>
+
+#include "options.hpp"
+#include "tiling.hpp"
+
+#include <string>
+#include <vector>
+
+namespace graticule::archive {
+
+/// Values in memory between reading and writing.
+enum class Form {
+  stored,  ///< bit by bit as in the file
+  f32,     ///< numbers by the CF conventions, NaN where missing
+  f64,
+};
+
+/// A variable on its way from the input to the output.
+struct Rewrite {
+  Variable source;      ///< its axes all have names
+  Indices permutation;  ///< target axis `a` is source axis `permutation[a]`
+  VariableSpec target;
+  Form form = Form::stored;
+  bool packs = false;  ///< `target.packing` is to be found from the values
+
+  [[nodiscard]] Index value_bytes() const noexcept {
+    return form == Form::stored ? source.value_bytes : form == Form::f32 ? 4 : 8;
+  }
+  /// How it lies in the two files.
+  [[nodiscard]] Storage source_storage() const;
+  [[nodiscard]] Storage target_storage() const;
+};
+
+/// The output, in the order in which it is made.
+struct Plan {
+  std::vector<Dimension> dimensions;
+  std::vector<Rewrite> variables;  ///< coordinates too
+};
+
+/// Decides what becomes of every variable. Variables that were not asked for come along as they are.
+/// @throws `BadOption`, `UnknownName`, `BadChunk` (usage); `UnreadableVariable`, `GroupsNotSupported` (input)
+[[nodiscard]] Plan plan_rewrite(FileContents const& contents, Options const& options);
+
+}  // namespace graticule::archive

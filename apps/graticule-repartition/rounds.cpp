@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rounds.hpp"
+
+#include <graticule/partition/hash.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace graticule::archive {
+
+namespace {
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  Stopwatch(Stopwatch const&) = delete;
+  Stopwatch& operator=(Stopwatch const&) = delete;
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+TilingTask task_of(Rewrite const& rewrite, Setting const& setting) {
+  return {.extents = rewrite.source.extents,
+          .permutation = rewrite.permutation,
+          .source = rewrite.source_storage(),
+          .target = rewrite.target_storage(),
+          .value_bytes = rewrite.value_bytes(),
+          .num_ranks = setting.comm.num_ranks(),
+          .writers = setting.writers,
+          .shared_memory = setting.shared_memory,
+          .budget = setting.budget};
+}
+
+Tiling named_tiling(TilingTask const& task, Rewrite const& rewrite) {
+  try {
+    return make_tiling(task);
+  } catch (Error const& error) {
+    if (error.rule() != "BudgetTooSmall") throw;
+    throw Error(error.fault(), error.rule(), "variable " + rewrite.source.name + ": " + error.given());
+  }
+}
+
+/// Whole values as bytes where no type of the engine has their size.
+DType dtype_of_size(Index bytes) {
+  switch (bytes) {
+    case 2: return DType::i16;
+    case 4: return DType::i32;
+    case 8: return DType::i64;
+    default: return DType::u8;
+  }
+}
+
+Box moved(Box const& box, Indices const& by) {
+  Box result = box;
+  for (int a = 0; a < box.ndim(); ++a) result.set(a, box.lo(a) + by[a], box.hi(a) + by[a]);
+  return result;
+}
+
+/// An empty box where the layout gives a rank nothing, with the right number of axes.
+Box owned(Layout const& layout, int rank) {
+  auto const box = layout.owned(rank);
+  return box.empty() ? Box::from_extents(Indices::filled(layout.ndim(), 0)) : box;
+}
+
+struct Range {
+  double least = std::numeric_limits<double>::infinity();
+  double greatest = -std::numeric_limits<double>::infinity();
+
+  template <class Value>
+  void add(std::span<Value const> values) {
+    // NaN compares false, so it leaves both alone.
+    Value lo = std::numeric_limits<Value>::infinity();
+    Value hi = -lo;
+    for (Value const value : values) {
+      lo = value < lo ? value : lo;
+      hi = value > hi ? value : hi;
+    }
+    least = std::min(least, double(lo));
+    greatest = std::max(greatest, double(hi));
+  }
+};
+
+}  // namespace
+
+Setting make_setting(Comm const& comm, Index budget, int writers_per_node) {
+  Setting setting{.comm = comm, .budget = budget};
+  auto const places = comm.gather_to_all(comm.node_rank());
+  for (int rank = 0; rank < comm.num_ranks(); ++rank)
+    if (writers_per_node == 0 || places[std::size_t(rank)] < writers_per_node) setting.writers.push_back(rank);
+  std::array<Index, 1> lacks{NodeMemory(1).shared() ? 0 : 1};
+  comm.max(lacks);
+  setting.shared_memory = comm.num_nodes() == 1 && lacks[0] == 0 && transport_from_environment() != Transport::point_to_point;
+  return setting;
+}
+
+Tiling tiling_of(Rewrite const& rewrite, Setting const& setting) {
+  return named_tiling(task_of(rewrite, setting), rewrite);
+}
+
+Tiling scan_of(Rewrite const& rewrite, Setting const& setting) {
+  auto task = task_of(rewrite, setting);
+  for (int a = 0; a < task.permutation.size(); ++a) task.permutation[a] = a;
+  task.target = {.chunk = task.source.chunk, .value_bytes = task.value_bytes};
+  task.writers.resize(std::size_t(task.num_ranks));
+  std::iota(task.writers.begin(), task.writers.end(), 0);
+  return named_tiling(task, rewrite);
+}
+
+RoundBuffers::RoundBuffers(Rewrite const& rewrite, Tiling const& tiling, Setting const& setting)
+    : rewrite_(rewrite), tiling_(tiling), setting_(setting) {
+  auto const source_bytes = std::size_t(tiling.read_cells * rewrite.value_bytes());
+  auto const target_bytes = std::size_t(tiling.written_cells * rewrite.value_bytes());
+  run_agreed(setting.comm, [&] {
+    if (tiling.move == Move::between) {
+      shared_ = NodeMemory(source_bytes);
+      source_ = shared_.data();
+    } else {
+      own_source_ = std::make_unique_for_overwrite<std::byte[]>(source_bytes);
+      source_ = own_source_.get();
+    }
+    buffer_bytes_ = Index(source_bytes);
+    target_ = source_;
+    if (tiling.move == Move::none) return;
+    own_target_ = std::make_unique_for_overwrite<std::byte[]>(target_bytes);
+    target_ = own_target_.get();
+    buffer_bytes_ += Index(target_bytes);
+  });
+}
+
+void RoundBuffers::count(Index scratch) {
+  Index const messages = plan_ ? plan_->pull_plan().stats().buffer_bytes : 0;
+  totals_.peak_bytes = std::max(totals_.peak_bytes, buffer_bytes_ + messages + scratch);
+}
+
+void RoundBuffers::for_each_slab(Storage const& storage, Layout const& layout, Box const& own, Indices const& first,
+                                 std::byte* data,
+                                 std::function<void(Box const&, std::span<std::byte>)> const& visit) {
+  Index const chunk = storage.chunk.size() > 0 ? storage.chunk[0] : 1;
+  Index num_slabs = 0;
+  for (int rank = 0; rank < layout.num_ranks(); ++rank) {
+    auto const box = owned(layout, rank);
+    if (box.empty()) continue;
+    Index const begin = (first[0] + box.lo(0)) % chunk;
+    num_slabs = std::max(num_slabs, (begin + box.extent(0) - 1) / rows_at_once(storage, box) + 1);
+  }
+  Index const rows = rows_at_once(storage, own);
+  Index const row_bytes = own.empty() ? 0 : own.num_cells() / own.extent(0) * rewrite_.value_bytes();
+  Index lo = own.lo(0);
+  for (Index slab = 0; slab < num_slabs; ++slab) {
+    // Slabs end at chunks, so the first may be shorter.
+    Index const hi = std::min((first[0] + lo) / chunk * chunk + rows - first[0], own.hi(0));
+    Box part = own;
+    part.set(0, lo, std::max(lo, hi));
+    Index const bytes = part.empty() ? 0 : part.extent(0) * row_bytes;
+    visit(moved(part, first), {data, std::size_t(bytes)});
+    data += bytes;
+    lo = std::max(lo, hi);
+  }
+}
+
+void RoundBuffers::read(FieldFile const& input, Box const& round) {
+  Stopwatch const watch(totals_.read_seconds);
+  auto const layout = tiling_.readers(round);
+  auto const storage = rewrite_.source_storage();
+  source_box_ = owned(layout, setting_.comm.rank());
+  for_each_slab(storage, layout, source_box_, round.lo(), source_, [&](Box const& box, std::span<std::byte> bytes) {
+    auto const& name = rewrite_.source.name;
+    if (rewrite_.form == Form::stored)
+      input.read_stored(name, box, bytes);
+    else if (rewrite_.form == Form::f32)
+      input.read(name, box, std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)));
+    else
+      input.read(name, box, std::span(reinterpret_cast<double*>(bytes.data()), bytes.size() / sizeof(double)));
+  });
+  totals_.read_bytes += source_box_.num_cells() * rewrite_.source.value_bytes;
+  count(tiling_.scratch_bytes);
+}
+
+FieldView RoundBuffers::view(std::byte* data, Indices const& extents) const {
+  auto const dtype = dtype_of_size(rewrite_.value_bytes());
+  Indices all = extents;
+  // Values of other sizes are a batch of bytes each.
+  if (Index const num_parts = rewrite_.value_bytes() / size_of(dtype); num_parts != 1) all.push_back(num_parts);
+  FieldView result{data, dtype, all, row_major_strides(all), {}, MemorySpace::host};
+  for (int a = 0; a < extents.size(); ++a) result.grid_axes.push_back(a);
+  return result;
+}
+
+void RoundBuffers::move(Box const& round) {
+  auto const writers = tiling_.writers(round);
+  target_box_ = owned(writers, setting_.comm.rank());
+  if (tiling_.move == Move::none) return;
+  Stopwatch const watch(totals_.move_seconds);
+  auto const readers = tiling_.readers(round);
+  auto const key = Hash().add(readers.fingerprint()).add(writers.fingerprint()).value();
+  if (!plan_ || key != plan_key_) {
+    plan_.reset();  // its messages make room first
+    plan_.emplace(setting_.comm, readers, writers, rewrite_.permutation);
+    plan_key_ = key;
+    before_ = {};
+  }
+  plan_->apply(view(source_, source_box_.extents()), view(target_, target_box_.extents()));
+  auto const stats = plan_->pull_plan().stats();
+  auto const sent = [](PullStats const& s) { return s.point_to_point.bytes + s.node_packed.bytes + s.node_in_place.bytes; };
+  auto const messages = [](PullStats const& s) {
+    return s.point_to_point.num_messages + s.node_packed.num_messages + s.node_in_place.num_messages;
+  };
+  totals_.sent_bytes += sent(stats) - sent(before_);
+  totals_.num_messages += messages(stats) - messages(before_);
+  before_ = stats;
+  count(0);
+}
+
+void RoundBuffers::write(FieldWriter& output, Box const& round) {
+  Stopwatch const watch(totals_.write_seconds);
+  auto const storage = rewrite_.target_storage();
+  Indices first;
+  for (Index const axis : rewrite_.permutation) first.push_back(round.lo(int(axis)));
+  for_each_slab(storage, tiling_.writers(round), target_box_, first, target_,
+                [&](Box const& box, std::span<std::byte> bytes) {
+                  auto const& name = rewrite_.target.name;
+                  std::span<std::byte const> const values = bytes;
+                  if (rewrite_.form == Form::stored)
+                    output.write_stored(name, box, values);
+                  else if (rewrite_.form == Form::f32)
+                    output.write(name, box, std::span(reinterpret_cast<float const*>(values.data()), values.size() / sizeof(float)));
+                  else
+                    output.write(name, box, std::span(reinterpret_cast<double const*>(values.data()), values.size() / sizeof(double)));
+                });
+  totals_.written_bytes += target_box_.num_cells() * storage.value_bytes;
+  count(tiling_.scratch_bytes);
+}
+
+void copy_values(RoundBuffers& buffers, Tiling const& tiling, FieldFile const& input, FieldWriter& output,
+                 BeforeRound const& before_round) {
+  for (Index number = 0; number < tiling.num_rounds(); ++number) {
+    before_round();
+    auto const round = tiling.round(number);
+    buffers.read(input, round);
+    buffers.move(round);
+    buffers.write(output, round);
+  }
+}
+
+Packing find_packing(RoundBuffers& buffers, Tiling const& scan, FieldFile const& input,
+                     BeforeRound const& before_round) {
+  auto const& rewrite = buffers.rewrite();
+  Range range;
+  for (Index number = 0; number < scan.num_rounds(); ++number) {
+    before_round();
+    buffers.read(input, scan.round(number));
+    if (rewrite.form == Form::f32)
+      range.add(buffers.values<float>());
+    else
+      range.add(buffers.values<double>());
+  }
+  std::array<double, 2> ends{-range.least, range.greatest};
+  buffers.comm().max(ends);
+  double const least = -ends[0];
+  double const greatest = ends[1];
+  if (least > greatest) return {};  // nothing but missing values
+  if (!std::isfinite(least) || !std::isfinite(greatest))
+    throw Error(Fault::input, "NotPackable", "variable " + rewrite.source.name + " holds infinite values");
+  Packing packing{.scale = 1, .offset = least / 2 + greatest / 2};
+  if (greatest > least) packing.scale = greatest / 65534 - least / 65534;
+  return packing;
+}
+
+}  // namespace graticule::archive

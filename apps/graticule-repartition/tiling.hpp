@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cuts the rewrite of a variable into rounds that fit a memory budget.
+#pragma once
+
+#include <graticule/partition/box.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace graticule::archive {
+
+/// How a variable lies in a file.
+struct Storage {
+  Indices chunk;           ///< in the file's own order of axes; no axes when stored in one piece
+  bool filtered = false;   ///< chunks are read and written whole
+  Index value_bytes = 4;   ///< of one value in the file
+  bool converted = false;  ///< values have another form in memory, so that they pass through a staging buffer
+};
+
+/// A rewrite that is to be cut into rounds; the same on all ranks.
+struct TilingTask {
+  Indices extents;      ///< in the source's order of axes
+  Indices permutation;  ///< target axis `a` is source axis `permutation[a]`
+  Storage source;
+  Storage target;
+  Index value_bytes = 4;      ///< of one value in memory
+  int num_ranks = 1;          ///< that read
+  std::vector<int> writers;   ///< ranks that write, in increasing order
+  bool shared_memory = true;  ///< all ranks read each other's buffers in place, so that messages need no memory
+  Index budget = 0;           ///< bytes of one rank
+};
+
+/// Whether a rank's part of a round stays where it was read.
+enum class Move : std::uint8_t {
+  none,     ///< the same cells in the same order: one buffer
+  local,    ///< the same cells in another order: no messages
+  between,  ///< ranks exchange cells
+};
+
+/// The rounds of a rewrite: tiles of the variable, each read, moved and written by all ranks together.
+///
+/// Tiles start at multiples of `tile` and hold whole target chunks. In a tile each rank reads a box that ends at source
+/// chunks where that is possible, and writes a box of whole target chunks.
+/// Example: 100 x 60 cells in tiles of 50 x 60: two rounds; 2 ranks read 25 rows each and write 30 columns each.
+class Tiling {
+ public:
+  [[nodiscard]] Index num_rounds() const;
+  /// The cells of a round, in source axes.
+  [[nodiscard]] Box round(Index number) const;
+  /// Who reads what of a round: coordinates count from the round's first cell, axes are the source's.
+  [[nodiscard]] Layout readers(Box const& round) const;
+  /// Who writes what: the same for the target's axes.
+  [[nodiscard]] Layout writers(Box const& round) const;
+
+  TilingTask task;
+  Indices tile;         ///< cells of a round along each source axis
+  Indices reader_grid;  ///< ranks along each source axis
+  Indices writer_grid;  ///< ranks along each target axis
+  Move move = Move::none;
+  Index read_cells = 0;       ///< the most that a rank reads in a round
+  Index written_cells = 0;    ///< the most that a rank writes in a round
+  Index scratch_bytes = 0;    ///< the most that one read or write needs beside the buffers
+  Index workspace_bytes = 0;  ///< of one rank: buffers, scratch and messages
+  double read_factor = 1;     ///< source chunks read, all ranks and rounds together, per source chunk
+  double cost = 0;            ///< estimated seconds
+};
+
+/// The rounds of least estimated time within the budget.
+/// @throws `BudgetTooSmall` (usage), which states the least budget that suffices
+[[nodiscard]] Tiling make_tiling(TilingTask const& task);
+
+/// Most rows along the first axis of `box` that are moved in one call, a multiple of the chunk: about 8 MiB where a call
+/// needs scratch memory of that size, else all.
+[[nodiscard]] Index rows_at_once(Storage const& storage, Box const& box);
+
+/// `sizes` of `num_parts` parts of `[lo, hi)` that end at multiples of `chunk`, as even as possible; some may be empty.
+/// Example: [0, 10) in chunks of 4, 2 parts: 8 and 2.
+[[nodiscard]] std::vector<Index> aligned_parts(Index lo, Index hi, Index chunk, Index num_parts);
+
+}  // namespace graticule::archive
