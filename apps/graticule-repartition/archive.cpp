@@ -46,10 +46,11 @@ class Run {
   Run(Comm const& comm, Options const& options, Watch const& watch)
       : watch_(watch),
         setting_(make_setting(comm, parse_bytes(options.memory), options.writers_per_node)),
-        input_(comm, options.input, {.piece_bytes = piece_bytes}),
+        input_(comm, options.input, {.piece_bytes = piece_bytes, .calls = ReadCalls::independent}),
         plan_(plan_rewrite(input_.contents(), options)) {}
 
   Result rewrite(std::string const& path) {
+    require_budget();
     for (auto const& variable : plan_.variables) make_tilings(variable);
     for (std::size_t i = 0; i < plan_.variables.size(); ++i)
       if (plan_.variables[i].packs && scans_[i]) find_range(plan_.variables[i], *scans_[i]);
@@ -62,14 +63,31 @@ class Run {
   }
 
  private:
+  /// Says at once what the most demanding variable needs.
+  void require_budget() const {
+    Index least = 0;
+    std::string name;
+    for (auto const& variable : plan_.variables) {
+      if (is_trivial(variable)) continue;
+      Index const scan = variable.packs ? least_budget(scan_task_of(variable, setting_)) : 0;
+      Index const bytes = std::max(scan, least_budget(task_of(variable, setting_)));
+      if (bytes > least) name = variable.source.name;
+      least = std::max(least, bytes);
+    }
+    if (least > setting_.budget)
+      throw Error(Fault::usage, "BudgetTooSmall",
+                  "--memory of " + std::to_string(setting_.budget) + " bytes a rank: variable " + name +
+                      " needs at least " + std::to_string(least) + " bytes, or smaller chunks");
+  }
+
   void make_tilings(Rewrite const& variable) {
     scans_.emplace_back();
     tilings_.emplace_back();
     if (is_trivial(variable)) return;
-    tilings_.back() = tiling_of(variable, setting_);
+    tilings_.back() = make_tiling(task_of(variable, setting_));
     num_rounds_ += tilings_.back()->num_rounds();
     if (!variable.packs) return;
-    scans_.back() = scan_of(variable, setting_);
+    scans_.back() = make_tiling(scan_task_of(variable, setting_));
     num_rounds_ += scans_.back()->num_rounds();
   }
 

@@ -25,8 +25,9 @@ void declare(CLI::App& app, archive::Options& options) {
   app.add_option("--chunk", options.chunk,
                  "Chunks, such as latitude=32,month=all; other dimensions keep theirs. Or none, or same (as in IN)")
       ->delimiter(',');
-  app.add_option("--dtype", options.dtype,
-                 "Type in OUT: same (every bit is kept), f32, f64, or i16-packed (16-bit integers with scale and offset)")
+  app.add_option(
+         "--dtype", options.dtype,
+         "Type in OUT: same (every bit is kept), f32, f64, or i16-packed (16-bit integers with scale and offset)")
       ->check(CLI::IsMember({"same", "f32", "f64", "i16-packed"}));
   app.add_option("--deflate", options.deflate, "Compression from 0 (none) to 9 (slow), or same");
   app.add_flag("--shuffle", options.shuffle, "Sort bytes by significance; on where --deflate asks for compression");
@@ -106,8 +107,8 @@ void fill_report(app::Context& context, archive::Options const& options, archive
 int run(app::Context& context, archive::Options const& options) {
   archive::StopSignals const signals;
   std::optional<app::Progress> progress;
-  auto const result = archive::rewrite_file(
-      context.comm, options, [&](Index done, Index all, std::string const& variable) {
+  auto const result =
+      archive::rewrite_file(context.comm, options, [&](Index done, Index all, std::string const& variable) {
         signals.check(context.comm);
         if (!progress) progress.emplace(context.progress("rounds", all));
         progress->update(done, variable);
@@ -124,8 +125,9 @@ int main(int argc, char** argv) {
   return graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-repartition",
-       .description = "Rewrites variables of a netCDF-4 or HDF5 file in another axis order, chunking, packing and type, "
-                      "in parallel and within a memory budget.",
+       .description =
+           "Rewrites variables of a netCDF-4 or HDF5 file in another axis order, chunking, packing and type, "
+           "in parallel and within a memory budget.",
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](graticule::app::Context& context) { return run(context, options); }});
 }

@@ -13,12 +13,12 @@ namespace graticule::archive {
 
 /// As given; texts are checked by the functions below.
 struct Options {
-  std::string input;
-  std::string output;
-  std::vector<std::string> variables;  ///< empty: all fields
-  std::vector<std::string> exclude;    ///< left out of the output
-  std::vector<std::string> order;      ///< empty: as in the input
-  std::vector<std::string> chunk;      ///< empty: as in the input
+  std::string input = {};
+  std::string output = {};
+  std::vector<std::string> variables = {};  ///< empty: all fields
+  std::vector<std::string> exclude = {};    ///< left out of the output
+  std::vector<std::string> order = {};      ///< empty: as in the input
+  std::vector<std::string> chunk = {};      ///< empty: as in the input
   std::string dtype = "same";
   std::string deflate = "same";
   bool shuffle = false;

@@ -104,8 +104,7 @@ Indices permutation_of(Variable const& variable, std::vector<std::string> const&
     if (std::find(permutation.begin(), permutation.end(), axis) == permutation.end())
       refuse("BadOption", "--order lacks '" + variable.dimensions[std::size_t(axis)] + "' of " + to_string(variable));
   std::set<std::string> const different(variable.dimensions.begin(), variable.dimensions.end());
-  if (different.size() != variable.dimensions.size() &&
-      !std::is_sorted(permutation.begin(), permutation.end()))
+  if (different.size() != variable.dimensions.size() && !std::is_sorted(permutation.begin(), permutation.end()))
     refuse("BadOption", "--order cannot tell the axes of " + to_string(variable) + " apart");
   return permutation;
 }
@@ -133,8 +132,9 @@ void set_type(Rewrite& rewrite, TypeWish wish) {
   bool const packed = is_packed(source) || !source.text("_Unsigned").empty();
   if (wish == TypeWish::same || (wish != TypeWish::i16_packed && source.type == type && !packed)) return;
   if (!is_number(source))
-    throw Error(Fault::input, "UnreadableVariable", "variable " + source.name + " cannot be converted: " +
-                                                        (source.refusal.empty() ? "it holds text" : source.refusal));
+    throw Error(Fault::input, "UnreadableVariable",
+                "variable " + source.name +
+                    " cannot be converted: " + (source.refusal.empty() ? "it holds text" : source.refusal));
   // What speaks of stored values is not true any more.
   std::set<std::string> dropped{"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"};
   if (packed || wish == TypeWish::i16_packed) dropped.insert({"valid_min", "valid_max", "valid_range"});
@@ -144,7 +144,8 @@ void set_type(Rewrite& rewrite, TypeWish wish) {
     rewrite.packs = true;
     rewrite.target.type = ValueType::i16;
     rewrite.target.fill = packed_fill;
-    rewrite.form = size_in_bytes(source.type) <= (source.type == ValueType::f32 ? 4 : 2) && !packed ? Form::f32 : Form::f64;
+    rewrite.form =
+        size_in_bytes(source.type) <= (source.type == ValueType::f32 ? 4 : 2) && !packed ? Form::f32 : Form::f64;
     return;
   }
   rewrite.target.type = type;
@@ -183,8 +184,8 @@ void set_chunk(Rewrite& rewrite, ChunkWish const& wish, bool needs_chunk) {
   }
   bool const names_axis = std::any_of(source.dimensions.begin(), source.dimensions.end(),
                                       [&](auto const& name) { return wish.extents.contains(name); });
-  Index const value_bytes = rewrite.target.type == ValueType::text ? rewrite.target.text_bytes
-                                                                   : size_in_bytes(rewrite.target.type);
+  Index const value_bytes =
+      rewrite.target.type == ValueType::text ? rewrite.target.text_bytes : size_in_bytes(rewrite.target.type);
   bool const keeps = wish.kind != ChunkWish::Kind::none && (names_axis || source.chunk.size() > 0);
   rewrite.target.chunk = keeps ? chunk : needs_chunk ? usual_chunk(extents, value_bytes) : Indices();
   Index bytes = value_bytes;
@@ -278,9 +279,8 @@ Plan plan_rewrite(FileContents const& given, Options const& options) {
     bool const is_coordinate = !variable.dimensions.empty() && variable.dimensions.front() == variable.name;
     if (is_coordinate && holds(named, variable.name))
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
-    plan.variables.push_back(holds(named, variable.name)
-                                 ? rewrite_of(variable, options, wishes, plan.dimensions)
-                                 : copy_of(variable));
+    plan.variables.push_back(holds(named, variable.name) ? rewrite_of(variable, options, wishes, plan.dimensions)
+                                                         : copy_of(variable));
   }
   return plan;
 }

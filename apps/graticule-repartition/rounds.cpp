@@ -25,27 +25,6 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-TilingTask task_of(Rewrite const& rewrite, Setting const& setting) {
-  return {.extents = rewrite.source.extents,
-          .permutation = rewrite.permutation,
-          .source = rewrite.source_storage(),
-          .target = rewrite.target_storage(),
-          .value_bytes = rewrite.value_bytes(),
-          .num_ranks = setting.comm.num_ranks(),
-          .writers = setting.writers,
-          .shared_memory = setting.shared_memory,
-          .budget = setting.budget};
-}
-
-Tiling named_tiling(TilingTask const& task, Rewrite const& rewrite) {
-  try {
-    return make_tiling(task);
-  } catch (Error const& error) {
-    if (error.rule() != "BudgetTooSmall") throw;
-    throw Error(error.fault(), error.rule(), "variable " + rewrite.source.name + ": " + error.given());
-  }
-}
-
 /// Whole values as bytes where no type of the engine has their size.
 DType dtype_of_size(Index bytes) {
   switch (bytes) {
@@ -95,21 +74,30 @@ Setting make_setting(Comm const& comm, Index budget, int writers_per_node) {
     if (writers_per_node == 0 || places[std::size_t(rank)] < writers_per_node) setting.writers.push_back(rank);
   std::array<Index, 1> lacks{NodeMemory(1).shared() ? 0 : 1};
   comm.max(lacks);
-  setting.shared_memory = comm.num_nodes() == 1 && lacks[0] == 0 && transport_from_environment() != Transport::point_to_point;
+  setting.shared_memory =
+      comm.num_nodes() == 1 && lacks[0] == 0 && transport_from_environment() != Transport::point_to_point;
   return setting;
 }
 
-Tiling tiling_of(Rewrite const& rewrite, Setting const& setting) {
-  return named_tiling(task_of(rewrite, setting), rewrite);
+TilingTask task_of(Rewrite const& rewrite, Setting const& setting) {
+  return {.extents = rewrite.source.extents,
+          .permutation = rewrite.permutation,
+          .source = rewrite.source_storage(),
+          .target = rewrite.target_storage(),
+          .value_bytes = rewrite.value_bytes(),
+          .num_ranks = setting.comm.num_ranks(),
+          .writers = setting.writers,
+          .shared_memory = setting.shared_memory,
+          .budget = setting.budget};
 }
 
-Tiling scan_of(Rewrite const& rewrite, Setting const& setting) {
+TilingTask scan_task_of(Rewrite const& rewrite, Setting const& setting) {
   auto task = task_of(rewrite, setting);
   for (int a = 0; a < task.permutation.size(); ++a) task.permutation[a] = a;
   task.target = {.chunk = task.source.chunk, .value_bytes = task.value_bytes};
   task.writers.resize(std::size_t(task.num_ranks));
   std::iota(task.writers.begin(), task.writers.end(), 0);
-  return named_tiling(task, rewrite);
+  return task;
 }
 
 RoundBuffers::RoundBuffers(Rewrite const& rewrite, Tiling const& tiling, Setting const& setting)
@@ -139,8 +127,7 @@ void RoundBuffers::count(Index scratch) {
 }
 
 void RoundBuffers::for_each_slab(Storage const& storage, Layout const& layout, Box const& own, Indices const& first,
-                                 std::byte* data,
-                                 std::function<void(Box const&, std::span<std::byte>)> const& visit) {
+                                 std::byte* data, std::function<void(Box const&, std::span<std::byte>)> const& visit) {
   Index const chunk = storage.chunk.size() > 0 ? storage.chunk[0] : 1;
   Index num_slabs = 0;
   for (int rank = 0; rank < layout.num_ranks(); ++rank) {
@@ -207,7 +194,9 @@ void RoundBuffers::move(Box const& round) {
   }
   plan_->apply(view(source_, source_box_.extents()), view(target_, target_box_.extents()));
   auto const stats = plan_->pull_plan().stats();
-  auto const sent = [](PullStats const& s) { return s.point_to_point.bytes + s.node_packed.bytes + s.node_in_place.bytes; };
+  auto const sent = [](PullStats const& s) {
+    return s.point_to_point.bytes + s.node_packed.bytes + s.node_in_place.bytes;
+  };
   auto const messages = [](PullStats const& s) {
     return s.point_to_point.num_messages + s.node_packed.num_messages + s.node_in_place.num_messages;
   };
@@ -222,17 +211,19 @@ void RoundBuffers::write(FieldWriter& output, Box const& round) {
   auto const storage = rewrite_.target_storage();
   Indices first;
   for (Index const axis : rewrite_.permutation) first.push_back(round.lo(int(axis)));
-  for_each_slab(storage, tiling_.writers(round), target_box_, first, target_,
-                [&](Box const& box, std::span<std::byte> bytes) {
-                  auto const& name = rewrite_.target.name;
-                  std::span<std::byte const> const values = bytes;
-                  if (rewrite_.form == Form::stored)
-                    output.write_stored(name, box, values);
-                  else if (rewrite_.form == Form::f32)
-                    output.write(name, box, std::span(reinterpret_cast<float const*>(values.data()), values.size() / sizeof(float)));
-                  else
-                    output.write(name, box, std::span(reinterpret_cast<double const*>(values.data()), values.size() / sizeof(double)));
-                });
+  for_each_slab(
+      storage, tiling_.writers(round), target_box_, first, target_, [&](Box const& box, std::span<std::byte> bytes) {
+        auto const& name = rewrite_.target.name;
+        std::span<std::byte const> const values = bytes;
+        if (rewrite_.form == Form::stored)
+          output.write_stored(name, box, values);
+        else if (rewrite_.form == Form::f32)
+          output.write(name, box,
+                       std::span(reinterpret_cast<float const*>(values.data()), values.size() / sizeof(float)));
+        else
+          output.write(name, box,
+                       std::span(reinterpret_cast<double const*>(values.data()), values.size() / sizeof(double)));
+      });
   totals_.written_bytes += target_box_.num_cells() * storage.value_bytes;
   count(tiling_.scratch_bytes);
 }

@@ -25,7 +25,7 @@ struct Setting {
   Comm const& comm;
   Index budget = 0;
   std::vector<int> writers = {};  ///< ranks that write, in increasing order
-  bool shared_memory = false;  ///< see `TilingTask`
+  bool shared_memory = false;     ///< see `TilingTask`
 };
 
 /// `writers_per_node` ranks of each node write, or all (0). Collective.
@@ -36,17 +36,16 @@ struct Totals {
   double read_seconds = 0;
   double move_seconds = 0;
   double write_seconds = 0;
-  Index peak_bytes = 0;      ///< of buffers, scratch and messages at any time
-  Index read_bytes = 0;      ///< of values handed over by the input
-  Index written_bytes = 0;   ///< of values handed to the output
-  Index sent_bytes = 0;      ///< to other ranks
+  Index peak_bytes = 0;     ///< of buffers, scratch and messages at any time
+  Index read_bytes = 0;     ///< of values handed over by the input
+  Index written_bytes = 0;  ///< of values handed to the output
+  Index sent_bytes = 0;     ///< to other ranks
   Index num_messages = 0;
 };
 
-/// Rounds of a rewrite, or of a pass over its source alone.
-/// @throws `BudgetTooSmall` (usage)
-[[nodiscard]] Tiling tiling_of(Rewrite const& rewrite, Setting const& setting);
-[[nodiscard]] Tiling scan_of(Rewrite const& rewrite, Setting const& setting);
+/// What is to be cut into rounds: a rewrite, and a pass over its source alone.
+[[nodiscard]] TilingTask task_of(Rewrite const& rewrite, Setting const& setting);
+[[nodiscard]] TilingTask scan_task_of(Rewrite const& rewrite, Setting const& setting);
 
 /// Called before each round; throws on all ranks alike to stop.
 using BeforeRound = std::function<void()>;

@@ -28,6 +28,8 @@ constexpr Index call_bytes = Index(8) << 20;
 /// Cells of a run of a target without chunks that no round cuts.
 constexpr Index shortest_run = 4096;
 constexpr Index most_candidates = 20000;
+/// What a plan adds to the cells of a message.
+constexpr Index message_overhead = 512;
 
 Index divide_up(Index a, Index b) { return (a + b - 1) / b; }
 
@@ -181,6 +183,11 @@ class Search {
     return *best_;
   }
 
+  Index least() {
+    consider(smallest());
+    return least_;
+  }
+
  private:
   /// Tile extents worth a look along an axis: from one target chunk in doubling steps to the whole, and the same in
   /// steps that hold whole chunks on both sides.
@@ -194,6 +201,12 @@ class Search {
     std::sort(values.begin(), values.end());
     values.erase(std::unique(values.begin(), values.end()), values.end());
     return values;
+  }
+
+  [[nodiscard]] Indices smallest() const {
+    Indices tile;
+    for (int axis = 0; axis < task_.extents.size(); ++axis) tile.push_back(candidates(axis).front());
+    return tile;
   }
 
   void consider_all() {
@@ -241,7 +254,8 @@ class Search {
     if (!best_) return;
     for (int axis = 0; axis < task_.extents.size(); ++axis) {
       Indices const start = best_->tile;
-      Index const step = start[axis] % source_chunk_[axis] == 0 ? std::lcm(step_[axis], source_chunk_[axis]) : step_[axis];
+      Index const step =
+          start[axis] % source_chunk_[axis] == 0 ? std::lcm(step_[axis], source_chunk_[axis]) : step_[axis];
       for (Index part = 7; part > 4; --part) {
         Indices tile = start;
         tile[axis] = std::min(start[axis] * part / 4 / step * step, task_.extents[axis]);
@@ -279,7 +293,8 @@ class Search {
     double rounds = 1;
     for (int axis = 0; axis < tile.size(); ++axis) rounds *= double(divide_up(task_.extents[axis], tile[axis]));
     result.cost = seconds(task_.source, task_.extents, read, read_rate, inflate_rate) +
-                  seconds(task_.target, target_extents_, written, write_rate, deflate_rate) + rounds * seconds_per_round;
+                  seconds(task_.target, target_extents_, written, write_rate, deflate_rate) +
+                  rounds * seconds_per_round;
     if (result.move != Move::none) result.cost += written.cells * double(task_.value_bytes) / move_rate;
     // Packing and unpacking, or waiting for each other.
     if (result.move == Move::between)
@@ -288,9 +303,13 @@ class Search {
   }
 
   void count_bytes(Tiling& tiling) const {
-    Index const buffers = (tiling.read_cells + (tiling.move == Move::none ? 0 : tiling.written_cells)) * task_.value_bytes;
-    bool const has_messages = tiling.move == Move::between && !task_.shared_memory;
-    tiling.workspace_bytes = buffers * (has_messages ? 2 : 1) + tiling.scratch_bytes;
+    Index const buffers =
+        (tiling.read_cells + (tiling.move == Move::none ? 0 : tiling.written_cells)) * task_.value_bytes;
+    // Plans keep room for two messages under way to each peer on the node, for one each way to the others.
+    Index const messages =
+        (tiling.read_cells + (task_.shared_memory ? tiling.read_cells : tiling.written_cells)) * task_.value_bytes +
+        message_overhead * task_.num_ranks;
+    tiling.workspace_bytes = buffers + tiling.scratch_bytes + (tiling.move == Move::between ? messages : 0);
   }
 
   /// As `axis_figures`, kept for the next candidate.
@@ -415,5 +434,7 @@ Layout Tiling::writers(Box const& round) const {
 }
 
 Tiling make_tiling(TilingTask const& task) { return Search(task).best(); }
+
+Index least_budget(TilingTask const& task) { return Search(task).least(); }
 
 }  // namespace graticule::archive

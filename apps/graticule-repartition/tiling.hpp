@@ -12,7 +12,7 @@ namespace graticule::archive {
 
 /// How a variable lies in a file.
 struct Storage {
-  Indices chunk;           ///< in the file's own order of axes; no axes when stored in one piece
+  Indices chunk = {};      ///< in the file's own order of axes; no axes when stored in one piece
   bool filtered = false;   ///< chunks are read and written whole
   Index value_bytes = 4;   ///< of one value in the file
   bool converted = false;  ///< values have another form in memory, so that they pass through a staging buffer
@@ -27,7 +27,7 @@ struct TilingTask {
   Index value_bytes = 4;      ///< of one value in memory
   int num_ranks = 1;          ///< that read
   std::vector<int> writers;   ///< ranks that write, in increasing order
-  bool shared_memory = true;  ///< all ranks read each other's buffers in place, so that messages need no memory
+  bool shared_memory = true;  ///< all ranks are on one node, with memory that they share
   Index budget = 0;           ///< bytes of one rank
 };
 
@@ -69,6 +69,8 @@ class Tiling {
 /// The rounds of least estimated time within the budget.
 /// @throws `BudgetTooSmall` (usage), which states the least budget that suffices
 [[nodiscard]] Tiling make_tiling(TilingTask const& task);
+/// Bytes of one rank without which there are no rounds.
+[[nodiscard]] Index least_budget(TilingTask const& task);
 
 /// Most rows along the first axis of `box` that are moved in one call, a multiple of the chunk: about 8 MiB where a call
 /// needs scratch memory of that size, else all.

@@ -125,7 +125,7 @@ struct FieldFile::State {
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
-    bool const collective = variable.filters.empty();
+    bool const collective = variable.filters.empty() && options.calls == ReadCalls::collective;
     h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
               "H5Pset_dxpl_mpio");
     std::exception_ptr failure;

@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of graticule-repartition from outside: check.sh CASE. The environment names the folder of the programs (BIN), the
+# launcher (MPIEXEC) and the folder of sample files (DATA, may be empty). Ends with 77 when the case is skipped.
+# Words of $MPIEXEC are split on purpose; `A && B || fail` fails when either does.
+# shellcheck disable=SC2086,SC2015
+set -uo pipefail
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    [ -s out ] && sed 's/^/  stdout: /' out
+    [ -s err ] && sed 's/^/  stderr: /' err
+    exit 1
+}
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+need() { command -v "$1" >/dev/null || skip "$1 is not installed ($2)"; }
+
+# run NUM_RANKS ARGUMENT...: output in the files out and err, exit status in $code
+run() {
+    local ranks=$1
+    shift
+    timeout 120 $MPIEXEC "$ranks" "$BIN/graticule-repartition" "$@" >out 2>err
+    code=$?
+    [ $code -ne 124 ] || fail "hangs: $*"
+}
+# fails_with STATUS TEXT: one line on stderr, which holds TEXT, and no output
+fails_with() {
+    [ $code -eq "$1" ] || fail "exit $code, expected $1"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$(wc -l <err) lines on stderr, expected 1"
+    grep -qF -- "$2" err || fail "stderr lacks '$2'"
+    [ -z "$(find . -name 'out.nc' -o -name '*.part')" ] || fail "something was left behind"
+}
+succeeds() { [ $code -eq 0 ] || fail "exit $code"; }
+# dump FILE: everything that ncdump shows but the name
+dump() { ncdump "$1" | tail -n +2; }
+make_fields() {
+    "$BIN/graticule-make-fields" in.nc --nlat 19 --nlon 36 --levels 3 --samples 4 --progress none || fail "make-fields"
+}
+
+case_round_trip() {
+    need ncdump netcdf-bin
+    make_fields
+    run 2 in.nc series.nc --variables u,v --order latitude,longitude,level,sample --chunk latitude=5,longitude=9 \
+        --deflate 2 --memory 100kB --progress lines --report report.json
+    succeeds
+    grep -qF '100% rounds' err || fail "no progress line"
+    ncdump -hs series.nc >out || fail "ncdump"
+    local text
+    for text in 'float u(latitude, longitude, level, sample) ;' 'float z(sample, level, latitude, longitude) ;' \
+        'v:_ChunkSizes = 5, 9, 3, 4 ;' 'u:_DeflateLevel = 2 ;' 'u:_Shuffle = "true" ;' 'u:units = "m s-1" ;'; do
+        grep -qF -- "$text" out || fail "the header lacks '$text'"
+    done
+    for text in '"driver": "graticule-repartition"' '"read":' '"move":' '"write":' '"peak_workspace_bytes": [' \
+        '"moved_between_ranks"' '"process_grid"'; do
+        grep -qF -- "$text" report.json || fail "the report lacks '$text'"
+    done
+    run 1 series.nc back.nc --order sample,level,latitude,longitude --chunk none --deflate 0 --no-shuffle --progress none
+    succeeds
+    [ ! -s err ] || fail "something on stderr"
+    dump in.nc >a && dump back.nc >b && cmp a b || fail "the reverse call does not give the original"
+    # Without compression the file is the same for every number of ranks.
+    run 2 series.nc again.nc --order sample,level,latitude,longitude --chunk none --deflate 0 --no-shuffle --progress none
+    succeeds
+    cmp back.nc again.nc || fail "2 ranks give another file than 1"
+    # Over itself.
+    run 2 again.nc again.nc --order level,sample,latitude,longitude --progress none
+    succeeds
+    ncdump -h again.nc >out
+    grep -qF 'float u(level, sample, latitude, longitude) ;' out || fail "over itself"
+}
+
+case_files() {
+    need ncgen netcdf-bin
+    # Unlimited time, text, a scalar, a variable-length string that cannot be copied.
+    printf '%s' 'netcdf x { dimensions: time = UNLIMITED; station = 3; letters = 4; variables:
+        double time(time); time:units = "hours since 2000-01-01"; char name(station, letters); int crs;
+        crs:grid_mapping_name = "latitude_longitude"; short t(time, station); t:scale_factor = 0.5; t:_FillValue = -1s;
+        data: time = 0, 6; name = "oneA", "twoB", "sixC"; crs = 7; t = 1, 2, -1, 4, 5, 6; }' >x.cdl
+    ncgen -k nc4 -o in.nc x.cdl || fail "ncgen"
+    run 2 in.nc out.nc --order station,time --progress none
+    succeeds
+    ncdump out.nc >out
+    local text
+    for text in 'time = UNLIMITED ; // (2 currently)' 'short t(station, time) ;' '"oneA"' 'crs = 7 ;' 't:scale_factor = 0.5 ;' \
+        'grid_mapping_name' '_FillValue = -1s' '{1, 4}' '{2, 5}' '{_, 6}'; do
+        grep -qF -- "$text" out || fail "the output lacks '$text'"
+    done
+    rm out.nc
+
+    printf '%s' 'netcdf x { dimensions: a = 2; b = 3; variables: float v(a, b); string s(a); data: s = "x", "y"; }' >s.cdl
+    ncgen -k nc4 -o s.nc s.cdl || fail "ncgen"
+    run 2 s.nc out.nc
+    fails_with 3 "--exclude s"
+    run 1 s.nc out.nc --exclude s --progress none
+    succeeds
+    rm out.nc
+    printf '%s' 'netcdf x { dimensions: a = 2; group: g { variables: float v(a); } }' >g.cdl
+    ncgen -k nc4 -o g.nc g.cdl || fail "ncgen"
+    run 2 g.nc out.nc
+    fails_with 3 "g/v in a group"
+    sed 's/UNLIMITED/2/' x.cdl >c.cdl && ncgen -k classic -o classic.nc c.cdl || fail "ncgen"
+    run 2 classic.nc out.nc
+    fails_with 3 "nccopy -k nc4"
+}
+
+case_refusals() {
+    make_fields
+    run 1
+    fails_with 2 "--in is required"
+    run 1 in.nc
+    fails_with 2 "--out is required"
+    run 2 nowhere.nc out.nc
+    fails_with 3 "does not exist"
+    run 2 in.nc out.nc --variables w
+    fails_with 2 "no variable 'w'; the file has sample, level, latitude, longitude, z, u, v"
+    run 2 in.nc out.nc --order latitude,longitude
+    fails_with 2 "--order lacks 'sample'"
+    run 1 in.nc out.nc --order time,level,latitude,longitude
+    fails_with 2 "no dimension 'time'"
+    run 1 in.nc out.nc --chunk latitude=0
+    fails_with 2 "--chunk latitude=0"
+    run 1 in.nc out.nc --dtype i8
+    fails_with 2 "--dtype"
+    run 1 in.nc out.nc --deflate 12
+    fails_with 2 "--deflate 12"
+    run 1 in.nc out.nc --memory lots
+    fails_with 2 "--memory lots"
+    run 1 in.nc out.nc --memry 1GiB
+    fails_with 2 "the nearest known one is --memory"
+    run 2 in.nc out.nc --memory 1kB --chunk latitude=all
+    fails_with 2 "needs at least"
+    run 2 in.nc no/such/folder/out.nc --progress none
+    fails_with 1 "does not exist"
+    printf 'deflate: 3\nordr: [latitude]\n' >c.yaml
+    run 1 in.nc out.nc --config c.yaml
+    fails_with 2 "'ordr'; the nearest known one is 'order'"
+    run 1 in.nc out.nc --deflate 4 --dump-config
+    succeeds
+    grep -qF 'deflate: 4' out && grep -qF 'memory: 1GiB' out || fail "--dump-config"
+}
+
+# A process that is stopped leaves no output: asked to (SIGTERM), and killed.
+case_endings() {
+    "$BIN/graticule-make-fields" in.nc --nlat 61 --nlon 120 --levels 3 --samples 20 --progress none || fail "make-fields"
+    local signal pid
+    for signal in TERM KILL; do
+        # Tens of thousands of rounds of a few cells.
+        "$BIN/graticule-repartition" in.nc out.nc --order longitude,sample,latitude,level --memory 2kB --progress lines \
+            >out 2>err &
+        pid=$!
+        for _ in $(seq 1000); do
+            [ -n "$(find . -name '*.part')" ] && break
+            sleep 0.02
+        done
+        [ -n "$(find . -name '*.part')" ] || fail "it never starts to write"
+        kill -s $signal $pid
+        wait $pid
+        code=$?
+        [ ! -e out.nc ] || fail "an output after SIG$signal"
+        if [ $signal = TERM ]; then
+            [ $code -eq 1 ] || fail "exit $code, expected 1"
+            grep -qF "stopped by signal 15" err || fail "no message"
+            [ -z "$(find . -name '*.part')" ] || fail "a temporary file is left"
+        fi
+    done
+}
+
+"case_$1"

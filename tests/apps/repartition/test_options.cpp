@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "expect_error.hpp"
+#include "options.hpp"
+
+#include <gtest/gtest.h>
+
+namespace graticule::archive {
+namespace {
+
+using test::rule_of;
+
+TEST(Options, read_bytes_with_units) {
+  EXPECT_EQ(parse_bytes("65536"), 65536);
+  EXPECT_EQ(parse_bytes("2GiB"), Index(2) << 30);
+  EXPECT_EQ(parse_bytes("1.5kB"), 1500);
+  EXPECT_EQ(parse_bytes("500MB"), 500000000);
+  EXPECT_EQ(parse_bytes("3MiB"), 3 << 20);
+  EXPECT_EQ(parse_bytes("1TiB"), Index(1) << 40);
+  for (auto const* text : {"", "GiB", "-1GiB", "0", "0.1", "2 GiB", "2GiBB", "nan", "inf", "1e30GiB"})
+    EXPECT_EQ(rule_of([&] { return parse_bytes(text); }), "BadOption") << text;
+}
+
+TEST(Options, read_chunks_by_dimension) {
+  EXPECT_EQ(parse_chunk({}).kind, ChunkWish::Kind::as_input);
+  EXPECT_EQ(parse_chunk({"same"}).kind, ChunkWish::Kind::as_input);
+  EXPECT_EQ(parse_chunk({"none"}).kind, ChunkWish::Kind::none);
+
+  auto const wish = parse_chunk({"latitude=32", "month=all"});
+  EXPECT_EQ(wish.kind, ChunkWish::Kind::given);
+  EXPECT_EQ(wish.extents.at("latitude"), 32);
+  EXPECT_EQ(wish.extents.at("month"), ChunkWish::whole);
+
+  for (auto const* text : {"latitude", "latitude=", "latitude=0", "latitude=-3", "latitude=3x", "=3", "latitude=1.5"})
+    EXPECT_EQ(rule_of([&] { return parse_chunk({text}); }), "BadOption") << text;
+  EXPECT_EQ(rule_of([] { return parse_chunk({"none", "latitude=3"}); }), "BadOption");
+  EXPECT_EQ(rule_of([] { return parse_chunk({"latitude=2", "latitude=3"}); }), "BadOption");
+}
+
+TEST(Options, read_types_and_compression) {
+  EXPECT_EQ(parse_type("i16-packed"), TypeWish::i16_packed);
+  EXPECT_EQ(rule_of([] { return parse_type("i16"); }), "BadOption");
+  EXPECT_FALSE(parse_deflate("same").has_value());
+  EXPECT_EQ(parse_deflate("9"), 9);
+  for (auto const* text : {"10", "-1", "fast", ""})
+    EXPECT_EQ(rule_of([&] { return parse_deflate(text); }), "BadOption") << text;
+}
+
+}  // namespace
+}  // namespace graticule::archive

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/file.hpp>
+#include <graticule/field_io/writer.hpp>
+
+#include "../../field_io/sample_files.hpp"
+#include "archive.hpp"
+#include "expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace graticule::archive {
+namespace {
+
+using test::Folder;
+
+std::filesystem::path const data = GRATICULE_TEST_DATA;
+
+Result rewrite(Comm const& comm, Options const& options) {
+  return rewrite_file(comm, options, [](Index, Index, std::string const&) {});
+}
+
+/// All stored bytes of a variable, on every rank.
+std::vector<std::byte> stored(FieldFile const& file, std::string const& name) {
+  auto const& variable = file.variable(name);
+  std::vector<std::byte> bytes(std::size_t(Box::from_extents(variable.extents).num_cells() * variable.value_bytes));
+  file.read_stored(name, Box::from_extents(variable.extents), bytes);
+  return bytes;
+}
+
+std::vector<double> numbers(FieldFile const& file, std::string const& name) {
+  auto const box = Box::from_extents(file.variable(name).extents);
+  std::vector<double> values(std::size_t(box.num_cells()));
+  file.read(name, box, std::span(values));
+  return values;
+}
+
+/// `values`, of `size` elements each, with the axes in another order: what the rewrite has to give.
+template <class Value>
+std::vector<Value> permuted(std::vector<Value> const& values, Indices const& extents, Indices const& permutation,
+                            std::size_t size = 1) {
+  std::vector<Value> result;
+  result.reserve(values.size());
+  Indices target;
+  for (Index const axis : permutation) target.push_back(extents[int(axis)]);
+  for (Index number = 0; number < Box::from_extents(target).num_cells(); ++number) {
+    auto const coords = coords_of(number, target);
+    auto from = coords;
+    for (int a = 0; a < target.size(); ++a) from[int(permutation[a])] = coords[a];
+    auto const at = std::size_t(number_of(from, extents)) * size;
+    result.insert(result.end(), values.begin() + std::ptrdiff_t(at), values.begin() + std::ptrdiff_t(at + size));
+  }
+  return result;
+}
+
+/// Attributes as text, in which NaN equals NaN.
+std::string described(std::vector<Attribute> const& attributes) {
+  std::string text;
+  for (auto const& attribute : attributes) {
+    text += attribute.name + " " + std::string(to_string(attribute.type)) + " " + attribute.text();
+    for (double const number : attribute.numbers()) text += " " + std::to_string(number);
+    text += "\n";
+  }
+  return text;
+}
+
+/// Same dimensions, attributes, types and stored values, whatever the storage.
+void expect_same_contents(Comm const& comm, std::filesystem::path const& a, std::filesystem::path const& b) {
+  FieldFile const left(comm, a);
+  FieldFile const right(comm, b);
+  EXPECT_EQ(left.contents().dimensions, right.contents().dimensions);
+  EXPECT_EQ(described(left.contents().attributes), described(right.contents().attributes));
+  ASSERT_EQ(left.contents().variables.size(), right.contents().variables.size());
+  for (auto const& variable : left.contents().variables) {
+    auto const& other = right.variable(variable.name);
+    EXPECT_EQ(to_string(variable), to_string(other));
+    EXPECT_EQ(variable.type, other.type) << variable.name;
+    EXPECT_EQ(described(variable.attributes), described(other.attributes)) << variable.name;
+    EXPECT_TRUE(stored(left, variable.name) == stored(right, variable.name)) << variable.name;
+  }
+}
+
+constexpr Index num_times = 5;
+constexpr Index num_levels = 3;
+constexpr Index num_latitudes = 14;
+constexpr Index num_longitudes = 9;
+
+/// Different for every cell, with a few missing ones; -0.0 and a NaN of unusual bits among them.
+float formula(Index i) {
+  if (i % 97 == 13) return -999;
+  if (i == 20) return -0.0F;
+  if (i == 40) return std::bit_cast<float>(0x7fc12345U);
+  return 0.5F * float(i) - 300;
+}
+
+/// A file with what archives have: an unlimited dimension, text, a single value, packed and missing values, axes of
+/// extent 1 and 0.
+void write_archive(Comm const& comm, std::filesystem::path const& path, Indices const& chunk = {}, int deflate = 0) {
+  FieldWriter writer(comm, path, {Attribute::of_text("title", "maps")});
+  writer.add_dimension("time", num_times, DimensionKind::unlimited);
+  writer.add_dimension("level", num_levels);
+  writer.add_dimension("latitude", num_latitudes);
+  writer.add_dimension("longitude", num_longitudes);
+  writer.add_dimension("one", 1);
+  writer.add_dimension("none", 0);
+  writer.add_dimension("letters", 4);
+  writer.add_variable({.name = "latitude", .dimensions = {"latitude"}, .type = ValueType::f64,
+                       .attributes = {Attribute::of_text("units", "degrees_north")}});
+  writer.add_variable({.name = "u", .dimensions = {"time", "level", "latitude", "longitude"}, .chunk = chunk,
+                       .deflate = deflate, .fill = -999, .attributes = {Attribute::of_text("units", "m s-1")}});
+  writer.add_variable({.name = "crs", .type = ValueType::i32});
+  writer.add_variable({.name = "names", .dimensions = {"level", "letters"}, .type = ValueType::text});
+  writer.add_variable({.name = "flag", .dimensions = {"latitude", "one"}, .type = ValueType::i8});
+  writer.add_variable({.name = "void", .dimensions = {"none", "latitude"}, .type = ValueType::f64});
+  auto const part = [&](Indices const& extents) {
+    return Box::from_extents(comm.rank() == 0 ? extents : Indices::filled(extents.size(), 0));
+  };
+  auto const write = [&](char const* name, Indices const& extents, auto const& values) {
+    auto const bytes = std::as_bytes(std::span(values));
+    writer.write_stored(name, part(extents), bytes.first(comm.rank() == 0 ? bytes.size() : 0));
+  };
+  std::vector<double> latitudes;
+  std::vector<std::int8_t> flags;
+  for (Index i = 0; i < num_latitudes; ++i) latitudes.push_back(90 - 10 * double(i));
+  for (Index i = 0; i < num_latitudes; ++i) flags.push_back(std::int8_t(i - 3));
+  std::vector<float> u;
+  for (Index i = 0; i < num_times * num_levels * num_latitudes * num_longitudes; ++i) u.push_back(formula(i));
+  write("latitude", {num_latitudes}, latitudes);
+  write("flag", {num_latitudes, 1}, flags);
+  write("names", {num_levels, 4}, std::string("low mid high"));
+  write("u", {num_times, num_levels, num_latitudes, num_longitudes}, u);
+  std::int32_t const crs = 42;
+  writer.write_stored("crs", Box(), std::as_bytes(std::span(&crs, 1)));
+  writer.commit();
+}
+
+TEST(Rewrite, real_files_come_back_bit_by_bit) {
+  if (data.empty()) GTEST_SKIP() << "GRATICULE_TEST_DATA names no folder of sample files";
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  for (auto const* name : {"eraint_uvz_deflate.nc", "eraint_uvz.nc"}) {
+    if (comm.num_ranks() > 1 && std::string(name) == "eraint_uvz.nc") continue;
+    auto const series = folder / ("series_" + std::string(name));
+    auto const maps = folder / ("maps_" + std::string(name));
+    Options options{.input = data / name, .output = series, .order = {"latitude", "longitude", "month", "level"},
+                    .chunk = {"latitude=32", "longitude=100", "month=all"}, .deflate = "1", .memory = "3MB"};
+    auto const result = rewrite(comm, options);
+    EXPECT_LE(result.totals.peak_bytes, 3000000);
+    {
+      FieldFile const before(comm, data / name);
+      FieldFile const after(comm, series);
+      EXPECT_EQ(after.variable("u").dimensions, options.order);
+      EXPECT_EQ(after.variable("u").chunk, (Indices{32, 100, 2, before.variable("u").chunk.size() > 0 ? 1 : 3}));
+      EXPECT_TRUE(stored(after, "u") == permuted(stored(before, "u"), before.variable("u").extents, {2, 3, 0, 1}, 2));
+    }
+    options.input = series;
+    options.output = maps;
+    options.order = {"month", "level", "latitude", "longitude"};
+    options.chunk = {"none"};
+    options.deflate = "0";
+    options.no_shuffle = true;
+    static_cast<void>(rewrite(comm, options));
+    expect_same_contents(comm, data / name, maps);
+  }
+}
+
+TEST(Rewrite, every_kind_of_variable_comes_along_in_any_storage_and_budget) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  struct Case {
+    Indices chunk;
+    int deflate;
+    std::vector<std::string> order;
+    Indices permutation;
+    std::vector<std::string> new_chunk;
+    std::string new_deflate;
+  };
+  std::vector<Case> const cases{
+      {{1, 3, 14, 9}, 0, {"latitude", "longitude", "level", "time"}, {2, 3, 1, 0}, {"time=all", "latitude=4"}, "0"},
+      {{1, 1, 14, 9}, 3, {"latitude", "longitude", "level", "time"}, {2, 3, 1, 0}, {"latitude=5", "longitude=2"}, "1"},
+      {{2, 2, 5, 4}, 1, {"longitude", "time", "latitude", "level"}, {3, 0, 2, 1}, {"same"}, "same"},
+      {{2, 2, 5, 4}, 1, {}, {0, 1, 2, 3}, {"latitude=3", "time=3"}, "0"}};
+  int number = 0;
+  for (auto const& one : cases) {
+    SCOPED_TRACE("case " + std::to_string(number));
+    auto const in = folder / ("in" + std::to_string(number) + ".nc");
+    auto const there = folder / ("there" + std::to_string(number) + ".nc");
+    auto const back = folder / ("back" + std::to_string(number++) + ".nc");
+    write_archive(comm, in, one.chunk, one.deflate);
+    Options options{.input = in, .output = there, .variables = {"u"}, .order = one.order, .chunk = one.new_chunk,
+                    .deflate = one.new_deflate, .memory = "1"};
+    auto const refusal = test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); });
+    ASSERT_EQ(refusal.rule, "BudgetTooSmall");
+    EXPECT_FALSE(std::filesystem::exists(there));
+    Index const least = std::stoll(refusal.given.substr(refusal.given.find("at least ") + 9));
+    ASSERT_GT(least, 1);
+
+    // HDF5's collective calls are slow where ranks share cores.
+    bool const is_short = comm.num_ranks() > 1;
+    if (is_short && number != comm.num_ranks()) continue;
+    for (Index const budget : is_short ? std::vector<Index>{least} : std::vector<Index>{least, 3 * least, Index(1) << 30}) {
+      options.memory = std::to_string(budget);
+      auto const result = rewrite(comm, options);
+      EXPECT_LE(result.totals.peak_bytes, budget);
+      EXPECT_GT(result.totals.peak_bytes, 0);
+      FieldFile const before(comm, in);
+      FieldFile const after(comm, there);
+      EXPECT_TRUE(stored(after, "u") == permuted(stored(before, "u"), before.variable("u").extents, one.permutation, 4));
+      EXPECT_TRUE(after.contents().dimensions.front().is_unlimited);
+    }
+    Options const reverse{.input = there, .output = back, .variables = {"u"},
+                          .order = {"time", "level", "latitude", "longitude"}, .memory = "100kB"};
+    static_cast<void>(rewrite(comm, reverse));
+    expect_same_contents(comm, in, back);
+  }
+}
+
+TEST(Rewrite, few_ranks_write_when_asked) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_archive(comm, folder / "in.nc", {1, 1, 14, 9}, 1);
+  Options const options{.input = folder / "in.nc", .output = folder / "out.nc", .variables = {"u"},
+                        .order = {"latitude", "longitude", "time", "level"}, .chunk = {"latitude=4"},
+                        .writers_per_node = 1};
+
+  auto const result = rewrite(comm, options);
+
+  FieldFile const before(comm, folder / "in.nc");
+  FieldFile const after(comm, folder / "out.nc");
+  EXPECT_TRUE(stored(after, "u") == permuted(stored(before, "u"), before.variable("u").extents, {2, 3, 0, 1}, 4));
+  EXPECT_EQ(result.totals.written_bytes > 100, comm.node_rank() == 0);
+}
+
+TEST(Rewrite, numbers_become_f64_f32_and_packed_integers) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const in = folder / "in.nc";
+  write_archive(comm, in, {1, 1, 14, 9}, 1);
+  FieldFile const before(comm, in);
+  auto const expected = numbers(before, "u");
+  ASSERT_GT(std::count_if(expected.begin(), expected.end(), [](double x) { return std::isnan(x); }), 10);
+  for (std::string const type : {"f64", "f32", "i16-packed"}) {
+    SCOPED_TRACE(type);
+    auto const out = folder / (type + ".nc");
+    auto const result = rewrite(comm, {.input = in, .output = out, .variables = {"u"}, .dtype = type, .memory = "40kB"});
+    EXPECT_LE(result.totals.peak_bytes, 40000);
+    FieldFile const after(comm, out);
+    auto const& variable = after.variable("u");
+    EXPECT_EQ(variable.type, type == "f64" ? ValueType::f64 : type == "f32" ? ValueType::f32 : ValueType::i16);
+    EXPECT_EQ(variable.text("units"), "m s-1");
+    EXPECT_EQ(variable.attribute("_FillValue")->numbers().front(), type == "i16-packed" ? -32768 : -999);
+    bool const packs = type == "i16-packed";
+    double const scale = packs ? variable.attribute("scale_factor")->numbers().front() : 0;
+    EXPECT_EQ(packs, scale > 0);
+    auto const values = numbers(after, "u");
+    ASSERT_EQ(values.size(), expected.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(std::isnan(values[i]), std::isnan(expected[i])) << i;
+      if (std::isnan(expected[i])) continue;
+      EXPECT_LE(std::abs(values[i] - expected[i]), scale / 2 * (1 + 1e-9)) << i;
+    }
+  }
+}
+
+TEST(Rewrite, packed_files_unpack_to_what_they_mean) {
+  if (data.empty()) GTEST_SKIP() << "GRATICULE_TEST_DATA names no folder of sample files";
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  static_cast<void>(rewrite(comm, {.input = data / "eraint_uvz.nc", .output = folder / "f64.nc", .dtype = "f64"}));
+  static_cast<void>(
+      rewrite(comm, {.input = folder / "f64.nc", .output = folder / "packed.nc", .dtype = "i16-packed"}));
+
+  FieldFile const before(comm, data / "eraint_uvz.nc");
+  FieldFile const f64(comm, folder / "f64.nc");
+  FieldFile const packed(comm, folder / "packed.nc");
+  EXPECT_EQ(f64.variable("z").attribute("scale_factor"), nullptr);
+  for (auto const* name : {"u", "v", "z"}) {
+    auto const expected = numbers(before, name);
+    EXPECT_EQ(numbers(f64, name), expected);
+    double const scale = packed.variable(name).attribute("scale_factor")->numbers().front();
+    auto const values = numbers(packed, name);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_LE(std::abs(values[i] - expected[i]), scale / 2 * (1 + 1e-9)) << name << i;
+  }
+}
+
+TEST(Rewrite, constant_and_missing_fields_can_be_packed_infinite_ones_not) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  double const inf = std::numeric_limits<double>::infinity();
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  auto const make = [&](std::string const& name, std::vector<double> const& values) {
+    FieldWriter writer(comm, folder / name);
+    writer.add_dimension("a", 2);
+    writer.add_dimension("b", 2);
+    writer.add_variable({.name = "x", .dimensions = {"a", "b"}, .type = ValueType::f64});
+    bool const writes = comm.rank() == 0;
+    writer.write("x", Box::from_extents(writes ? Indices{2, 2} : Indices{0, 0}),
+                 std::span<double const>(values).first(writes ? 4 : 0));
+    writer.commit();
+  };
+  auto const pack = [&](std::string const& name) {
+    static_cast<void>(
+        rewrite(comm, {.input = folder / name, .output = folder / ("packed_" + name), .dtype = "i16-packed"}));
+    return numbers(FieldFile(comm, folder / ("packed_" + name)), "x");
+  };
+  make("constant.nc", {7, 7, nan, 7});
+  make("missing.nc", {nan, nan, nan, nan});
+  make("infinite.nc", {1, 2, inf, 3});
+  make("huge.nc", {-1.7e308, 1.7e308, 0, nan});
+
+  auto const constant = pack("constant.nc");
+  EXPECT_EQ(constant[0], 7);
+  EXPECT_TRUE(std::isnan(constant[2]));
+  EXPECT_TRUE(std::isnan(pack("missing.nc")[3]));
+  EXPECT_NEAR(pack("huge.nc")[1] / 1.7e308, 1, 1e-4);
+  auto const refusal = test::thrown_by([&] { pack("infinite.nc"); });
+  EXPECT_EQ(refusal.rule, "NotPackable");
+  EXPECT_EQ(refusal.fault, Fault::input);
+}
+
+TEST(Rewrite, files_without_dimensions_get_netcdfs_names_for_them) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::vector<float> values(12);
+  for (std::size_t i = 0; i < 12; ++i) values[i] = float(i);
+  auto const in = folder.make("plain.h5", [&](auto const& path) {
+    test::NewFile const file(path);
+    test::write_dataset(file, {"x", H5T_IEEE_F32BE, {3, 4}}, H5T_NATIVE_FLOAT, values.data());
+  });
+
+  static_cast<void>(
+      rewrite(comm, {.input = in, .output = folder / "out.nc", .order = {"phony_dim_1", "phony_dim_0"}}));
+
+  FieldFile const after(comm, folder / "out.nc");
+  EXPECT_EQ(after.variable("x").dimensions, (std::vector<std::string>{"phony_dim_1", "phony_dim_0"}));
+  EXPECT_EQ(numbers(after, "x"), (std::vector<double>{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
+}
+
+TEST(Rewrite, wrong_wishes_are_named) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_archive(comm, folder / "in.nc", {1, 1, 14, 9}, 1);
+  Options const good{.input = folder / "in.nc", .output = folder / "out.nc", .variables = {"u"}};
+  auto const rule = [&](auto const& change) {
+    auto options = good;
+    change(options);
+    auto const thrown = test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); });
+    EXPECT_EQ(thrown.fault, Fault::usage) << thrown.given;
+    EXPECT_FALSE(std::filesystem::exists(folder / "out.nc"));
+    return thrown.rule;
+  };
+  EXPECT_EQ(rule([](Options& o) { o.variables = {"w"}; }), "UnknownName");
+  EXPECT_EQ(rule([](Options& o) { o.variables = {"latitude"}; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.variables = {"u", "u"}; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.exclude = {"u"}; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.exclude = {"w"}; }), "UnknownName");
+  EXPECT_EQ(rule([](Options& o) { o.order = {"latitude", "longitude"}; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.order = {"time", "level", "lat", "longitude"}; }), "UnknownName");
+  EXPECT_EQ(rule([](Options& o) { o.chunk = {"lat=3"}; }), "UnknownName");
+  EXPECT_EQ(rule([](Options& o) { o.chunk = {"none"}; }), "BadChunk");
+  EXPECT_EQ(rule([](Options& o) { o.dtype = "f16"; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.deflate = "11"; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.memory = "much"; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.shuffle = o.no_shuffle = true; }), "BadOption");
+}
+
+TEST(Rewrite, what_is_excluded_stays_behind) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_archive(comm, folder / "in.nc");
+
+  static_cast<void>(
+      rewrite(comm, {.input = folder / "in.nc", .output = folder / "out.nc", .exclude = {"names", "crs"}}));
+
+  FieldFile const after(comm, folder / "out.nc");
+  EXPECT_EQ(after.contents().find("names"), nullptr);
+  EXPECT_EQ(after.contents().find("crs"), nullptr);
+  EXPECT_NE(after.contents().find("flag"), nullptr);
+}
+
+TEST(Rewrite, an_error_in_the_middle_leaves_an_older_output_alone) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_archive(comm, folder / "in.nc");
+  folder.make("out.nc", [](auto const& path) { test::write_bytes(path, "older"); });
+
+  auto const rule = test::rule_of([&] {
+    static_cast<void>(rewrite_file(comm, {.input = folder / "in.nc", .output = folder / "out.nc", .memory = "70kB"},
+                                   [](Index done, Index, std::string const&) {
+                                     if (done == 3) throw Error("Interrupted", "here");
+                                   }));
+  });
+
+  EXPECT_EQ(rule, "Interrupted");
+  comm.barrier();
+  EXPECT_EQ(test::read_bytes(folder / "out.nc"), "older");
+  Index num_files = 0;
+  for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator(folder / "")) ++num_files;
+  EXPECT_EQ(num_files, 2);
+}
+
+/// The most memory that this process has used so far, in bytes, since the last call of `forget_peak`.
+Index peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  return 0;
+}
+bool forget_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << 5 << std::flush;
+  return file.good();
+}
+
+TEST(Rewrite, the_process_grows_by_the_budget_and_little_more) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  Indices const extents{32, 512, 1024};
+  {
+    FieldWriter writer(comm, folder / "in.nc");
+    for (int a = 0; a < 3; ++a) writer.add_dimension(std::string(1, char('a' + a)), extents[a]);
+    writer.add_variable({.name = "x", .dimensions = {"a", "b", "c"}});
+    std::vector<float> const map(512 * 1024, 1.5F);
+    for (Index i = 0; i < 32; ++i) {
+      bool const writes = comm.rank() == 0;
+      writer.write("x", Box({i, 0, 0}, {i + 1, writes ? 512 : 0, 1024}),
+                   std::span<float const>(map).first(writes ? map.size() : 0));
+    }
+    writer.commit();
+  }
+  if (!forget_peak()) GTEST_SKIP() << "this system cannot reset the peak of a process";
+  Index const before = peak_memory();
+
+  Options options{.input = folder / "in.nc", .output = folder / "out.nc", .order = {"c", "b", "a"}, .memory = "8MiB"};
+  auto const result = rewrite(comm, options);
+
+  EXPECT_LE(result.totals.peak_bytes, 8 << 20);
+  // Buffers of MPI-IO and HDF5 come on top; the variable has 64 MiB.
+  EXPECT_LE(peak_memory() - before, (8 << 20) + (24 << 20));
+}
+
+}  // namespace
+}  // namespace graticule::archive
