@@ -27,7 +27,7 @@ constexpr double seconds_per_round = 1e-3;
 constexpr Index call_bytes = Index(8) << 20;
 /// Cells of a run of a target without chunks that no round cuts.
 constexpr Index shortest_run = 4096;
-constexpr Index most_candidates = 20000;
+constexpr Index most_candidates = 6000;
 /// What a plan adds to the cells of a message.
 constexpr Index message_overhead = 512;
 
