@@ -122,7 +122,7 @@ RoundBuffers::RoundBuffers(Rewrite const& rewrite, Tiling const& tiling, Setting
 }
 
 void RoundBuffers::count(Index scratch) {
-  Index const messages = plan_ ? plan_->pull_plan().stats().buffer_bytes : 0;
+  Index const messages = plan_ ? plan_->stats().buffer_bytes : 0;
   totals_.peak_bytes = std::max(totals_.peak_bytes, buffer_bytes_ + messages + scratch);
 }
 
@@ -188,12 +188,13 @@ void RoundBuffers::move(Box const& round) {
   auto const key = Hash().add(readers.fingerprint()).add(writers.fingerprint()).value();
   if (!plan_ || key != plan_key_) {
     plan_.reset();  // its messages make room first
-    plan_.emplace(setting_.comm, readers, writers, rewrite_.permutation);
+    plan_.emplace(setting_.comm, readers, writers,
+                  RepartitionOptions{.permutation = rewrite_.permutation, .workspace_bytes = tiling_.message_bytes});
     plan_key_ = key;
     before_ = {};
   }
   plan_->apply(view(source_, source_box_.extents()), view(target_, target_box_.extents()));
-  auto const stats = plan_->pull_plan().stats();
+  auto const stats = plan_->stats();
   auto const sent = [](PullStats const& s) {
     return s.point_to_point.bytes + s.node_packed.bytes + s.node_in_place.bytes;
   };

@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 namespace graticule::archive {
 
@@ -28,8 +29,9 @@ constexpr Index call_bytes = Index(8) << 20;
 /// Cells of a run of a target without chunks that no round cuts.
 constexpr Index shortest_run = 4096;
 constexpr Index most_candidates = 6000;
-/// What a plan adds to the cells of a message.
-constexpr Index message_overhead = 512;
+/// Buffers of messages to and from one peer: the least that a plan does with, and as much as makes it fast.
+constexpr Index least_peer_bytes = 1536;
+constexpr Index good_peer_bytes = Index(1) << 20;
 
 Index divide_up(Index a, Index b) { return (a + b - 1) / b; }
 
@@ -175,15 +177,29 @@ class Search {
   }
 
   Tiling best() {
+    Index const good = good_peer_bytes * task_.num_ranks;
+    Index const least = least_peer_bytes * task_.num_ranks;
+    message_bytes_ = std::clamp(task_.budget / 16, least, good);
     consider_all();
+    if (!best_) {
+      message_bytes_ = least;
+      consider_all();
+    }
     if (!best_)
       throw Error(Fault::usage, "BudgetTooSmall",
                   "--memory of " + std::to_string(task_.budget) + " bytes a rank; at least " + std::to_string(least_) +
                       " are needed, or smaller chunks");
+    // Messages take what is left.
+    if (best_->move == Move::between) {
+      Index const rest = task_.budget - best_->workspace_bytes + best_->message_bytes;
+      Index const before = std::exchange(best_->message_bytes, std::clamp(rest, message_bytes_, good));
+      best_->workspace_bytes += best_->message_bytes - before;
+    }
     return *best_;
   }
 
   Index least() {
+    message_bytes_ = least_peer_bytes * task_.num_ranks;
     consider(smallest());
     return least_;
   }
@@ -305,11 +321,8 @@ class Search {
   void count_bytes(Tiling& tiling) const {
     Index const buffers =
         (tiling.read_cells + (tiling.move == Move::none ? 0 : tiling.written_cells)) * task_.value_bytes;
-    // Plans keep room for two messages under way to each peer on the node, for one each way to the others.
-    Index const messages =
-        (tiling.read_cells + (task_.shared_memory ? tiling.read_cells : tiling.written_cells)) * task_.value_bytes +
-        message_overhead * task_.num_ranks;
-    tiling.workspace_bytes = buffers + tiling.scratch_bytes + (tiling.move == Move::between ? messages : 0);
+    tiling.message_bytes = tiling.move == Move::between ? message_bytes_ : 0;
+    tiling.workspace_bytes = buffers + tiling.scratch_bytes + tiling.message_bytes;
   }
 
   /// As `axis_figures`, kept for the next candidate.
@@ -353,6 +366,7 @@ class Search {
   Indices target_chunk_;
   Indices step_;  ///< rounds start at multiples, in source axes
   mutable std::map<std::array<Index, 5>, AxisFigures> figures_;
+  Index message_bytes_ = 0;  ///< of a rank, where ranks exchange cells
   std::optional<Tiling> best_;
   Index least_ = std::numeric_limits<Index>::max();
 };

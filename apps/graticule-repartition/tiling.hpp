@@ -61,6 +61,7 @@ class Tiling {
   Index read_cells = 0;       ///< the most that a rank reads in a round
   Index written_cells = 0;    ///< the most that a rank writes in a round
   Index scratch_bytes = 0;    ///< the most that one read or write needs beside the buffers
+  Index message_bytes = 0;    ///< for messages between ranks
   Index workspace_bytes = 0;  ///< of one rank: buffers, scratch and messages
   double read_factor = 1;     ///< source chunks read, all ranks and rounds together, per source chunk
   double cost = 0;            ///< estimated seconds

@@ -108,10 +108,16 @@ void write_archive(Comm const& comm, std::filesystem::path const& path, Indices 
   writer.add_dimension("one", 1);
   writer.add_dimension("none", 0);
   writer.add_dimension("letters", 4);
-  writer.add_variable({.name = "latitude", .dimensions = {"latitude"}, .type = ValueType::f64,
+  writer.add_variable({.name = "latitude",
+                       .dimensions = {"latitude"},
+                       .type = ValueType::f64,
                        .attributes = {Attribute::of_text("units", "degrees_north")}});
-  writer.add_variable({.name = "u", .dimensions = {"time", "level", "latitude", "longitude"}, .chunk = chunk,
-                       .deflate = deflate, .fill = -999, .attributes = {Attribute::of_text("units", "m s-1")}});
+  writer.add_variable({.name = "u",
+                       .dimensions = {"time", "level", "latitude", "longitude"},
+                       .chunk = chunk,
+                       .deflate = deflate,
+                       .fill = -999,
+                       .attributes = {Attribute::of_text("units", "m s-1")}});
   writer.add_variable({.name = "crs", .type = ValueType::i32});
   writer.add_variable({.name = "names", .dimensions = {"level", "letters"}, .type = ValueType::text});
   writer.add_variable({.name = "flag", .dimensions = {"latitude", "one"}, .type = ValueType::i8});
@@ -146,8 +152,12 @@ TEST(Rewrite, real_files_come_back_bit_by_bit) {
     if (comm.num_ranks() > 1 && std::string(name) == "eraint_uvz.nc") continue;
     auto const series = folder / ("series_" + std::string(name));
     auto const maps = folder / ("maps_" + std::string(name));
-    Options options{.input = data / name, .output = series, .order = {"latitude", "longitude", "month", "level"},
-                    .chunk = {"latitude=32", "longitude=100", "month=all"}, .deflate = "1", .memory = "3MB"};
+    Options options{.input = data / name,
+                    .output = series,
+                    .order = {"latitude", "longitude", "month", "level"},
+                    .chunk = {"latitude=32", "longitude=100", "month=all"},
+                    .deflate = "1",
+                    .memory = "3MB"};
     auto const result = rewrite(comm, options);
     EXPECT_LE(result.totals.peak_bytes, 3000000);
     {
@@ -191,8 +201,13 @@ TEST(Rewrite, every_kind_of_variable_comes_along_in_any_storage_and_budget) {
     auto const there = folder / ("there" + std::to_string(number) + ".nc");
     auto const back = folder / ("back" + std::to_string(number++) + ".nc");
     write_archive(comm, in, one.chunk, one.deflate);
-    Options options{.input = in, .output = there, .variables = {"u"}, .order = one.order, .chunk = one.new_chunk,
-                    .deflate = one.new_deflate, .memory = "1"};
+    Options options{.input = in,
+                    .output = there,
+                    .variables = {"u"},
+                    .order = one.order,
+                    .chunk = one.new_chunk,
+                    .deflate = one.new_deflate,
+                    .memory = "1"};
     auto const refusal = test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); });
     ASSERT_EQ(refusal.rule, "BudgetTooSmall");
     EXPECT_FALSE(std::filesystem::exists(there));
@@ -202,18 +217,23 @@ TEST(Rewrite, every_kind_of_variable_comes_along_in_any_storage_and_budget) {
     // HDF5's collective calls are slow where ranks share cores.
     bool const is_short = comm.num_ranks() > 1;
     if (is_short && number != comm.num_ranks()) continue;
-    for (Index const budget : is_short ? std::vector<Index>{least} : std::vector<Index>{least, 3 * least, Index(1) << 30}) {
+    for (Index const budget :
+         is_short ? std::vector<Index>{least} : std::vector<Index>{least, 3 * least, Index(1) << 30}) {
       options.memory = std::to_string(budget);
       auto const result = rewrite(comm, options);
       EXPECT_LE(result.totals.peak_bytes, budget);
       EXPECT_GT(result.totals.peak_bytes, 0);
       FieldFile const before(comm, in);
       FieldFile const after(comm, there);
-      EXPECT_TRUE(stored(after, "u") == permuted(stored(before, "u"), before.variable("u").extents, one.permutation, 4));
+      EXPECT_TRUE(stored(after, "u") ==
+                  permuted(stored(before, "u"), before.variable("u").extents, one.permutation, 4));
       EXPECT_TRUE(after.contents().dimensions.front().is_unlimited);
     }
-    Options const reverse{.input = there, .output = back, .variables = {"u"},
-                          .order = {"time", "level", "latitude", "longitude"}, .memory = "100kB"};
+    Options const reverse{.input = there,
+                          .output = back,
+                          .variables = {"u"},
+                          .order = {"time", "level", "latitude", "longitude"},
+                          .memory = "100kB"};
     static_cast<void>(rewrite(comm, reverse));
     expect_same_contents(comm, in, back);
   }
@@ -223,8 +243,11 @@ TEST(Rewrite, few_ranks_write_when_asked) {
   auto const comm = Comm::world();
   Folder const folder(comm);
   write_archive(comm, folder / "in.nc", {1, 1, 14, 9}, 1);
-  Options const options{.input = folder / "in.nc", .output = folder / "out.nc", .variables = {"u"},
-                        .order = {"latitude", "longitude", "time", "level"}, .chunk = {"latitude=4"},
+  Options const options{.input = folder / "in.nc",
+                        .output = folder / "out.nc",
+                        .variables = {"u"},
+                        .order = {"latitude", "longitude", "time", "level"},
+                        .chunk = {"latitude=4"},
                         .writers_per_node = 1};
 
   auto const result = rewrite(comm, options);
@@ -246,7 +269,8 @@ TEST(Rewrite, numbers_become_f64_f32_and_packed_integers) {
   for (std::string const type : {"f64", "f32", "i16-packed"}) {
     SCOPED_TRACE(type);
     auto const out = folder / (type + ".nc");
-    auto const result = rewrite(comm, {.input = in, .output = out, .variables = {"u"}, .dtype = type, .memory = "40kB"});
+    auto const result =
+        rewrite(comm, {.input = in, .output = out, .variables = {"u"}, .dtype = type, .memory = "40kB"});
     EXPECT_LE(result.totals.peak_bytes, 40000);
     FieldFile const after(comm, out);
     auto const& variable = after.variable("u");
@@ -271,8 +295,7 @@ TEST(Rewrite, packed_files_unpack_to_what_they_mean) {
   auto const comm = Comm::world();
   Folder const folder(comm);
   static_cast<void>(rewrite(comm, {.input = data / "eraint_uvz.nc", .output = folder / "f64.nc", .dtype = "f64"}));
-  static_cast<void>(
-      rewrite(comm, {.input = folder / "f64.nc", .output = folder / "packed.nc", .dtype = "i16-packed"}));
+  static_cast<void>(rewrite(comm, {.input = folder / "f64.nc", .output = folder / "packed.nc", .dtype = "i16-packed"}));
 
   FieldFile const before(comm, data / "eraint_uvz.nc");
   FieldFile const f64(comm, folder / "f64.nc");
@@ -333,8 +356,7 @@ TEST(Rewrite, files_without_dimensions_get_netcdfs_names_for_them) {
     test::write_dataset(file, {"x", H5T_IEEE_F32BE, {3, 4}}, H5T_NATIVE_FLOAT, values.data());
   });
 
-  static_cast<void>(
-      rewrite(comm, {.input = in, .output = folder / "out.nc", .order = {"phony_dim_1", "phony_dim_0"}}));
+  static_cast<void>(rewrite(comm, {.input = in, .output = folder / "out.nc", .order = {"phony_dim_1", "phony_dim_0"}}));
 
   FieldFile const after(comm, folder / "out.nc");
   EXPECT_EQ(after.variable("x").dimensions, (std::vector<std::string>{"phony_dim_1", "phony_dim_0"}));
