@@ -19,7 +19,8 @@ constexpr std::size_t line_bytes = 64;
 
 /// Whole cache lines of `to` are streamed, the rest goes through the caches: half a line streamed would be read back.
 void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
-  std::size_t const head = std::min(bytes, (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes);
+  std::size_t const head =
+      std::min(bytes, (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes);
   std::memcpy(to, from, head);
   std::size_t at = head;
   for (; at + line_bytes <= bytes; at += line_bytes) {
@@ -45,8 +46,8 @@ bool can_stream(StridedTask const& task) {
   auto const inner = std::size_t(task.ndim) - 1;
   Index const bytes = size_of(task.dtype);
   return task.op == StridedOp::copy && !task.clear_from && task.ndim > 0 && task.to_stride[inner] == 1 &&
-         (task.from_stride[inner] == 1 || is_permuted(task)) &&
-         task.extent[inner] * bytes >= Index(2 * line_bytes) && task.num_elements() * bytes >= least_streamed_bytes;
+         (task.from_stride[inner] == 1 || is_permuted(task)) && task.extent[inner] * bytes >= Index(2 * line_bytes) &&
+         task.num_elements() * bytes >= least_streamed_bytes;
 #else
   (void)task;
   return false;

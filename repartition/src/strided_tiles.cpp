@@ -169,7 +169,8 @@ Tiles::Tiles(StridedTask const& task) : task_(task) {
   patch_rows_ = 2 * rows_;
   patch_columns_ = std::max(columns_, most_columns / columns_ * columns_);
   auto const count = [&] { return outer * parts(num_rows, patch_rows_) * parts(num_columns, patch_columns_); };
-  while (count() < fewest_patches && patch_columns_ > columns_) patch_columns_ = parts(patch_columns_ / columns_, 2) * columns_;
+  while (count() < fewest_patches && patch_columns_ > columns_)
+    patch_columns_ = parts(patch_columns_ / columns_, 2) * columns_;
   num_patches_ = count();
 }
 

@@ -33,8 +33,7 @@ std::vector<std::vector<int>> orders(int ndim) {
   std::vector<int> order(std::size_t(ndim), 0);
   std::iota(order.begin(), order.end(), 0);
   std::vector<std::vector<int>> result;
-  do
-    result.push_back(order);
+  do result.push_back(order);
   while (std::next_permutation(order.begin(), order.end()));
   return result;
 }
@@ -53,7 +52,8 @@ std::complex<double> numbered(Index i) {
 template <class T>
 class Permuted : public testing::Test {
  public:
-  static void expect_moved(StridedOp op, Indices const& extents, Side const& to_side, Side const& from_side, bool clear) {
+  static void expect_moved(StridedOp op, Indices const& extents, Side const& to_side, Side const& from_side,
+                           bool clear) {
     constexpr Index shift = 3;
     std::vector<T> to(std::size_t(to_side.size + 2 * shift), T(77));
     std::vector<T> from(std::size_t(from_side.size));
