@@ -52,20 +52,86 @@ void run_clearing_row(T* to, T* from, Index count, std::pair<Index, Index> strid
   for (Index i = 0; i < count; ++i) move(to[i * strides.first], from[i * strides.second]);
 }
 
-/// Rows `[first, last)` of a task.
+/// One side of the rows of a plane: the first row, and the distance to the next.
+template <class T>
+struct PlaneSide {
+  T* first;
+  Index step;
+};
+
+/// Rows of `length` neighbors: each is loaded whole before it is stored, in a few instructions.
+template <class T, StridedOp op, int length>
+void run_short_rows(PlaneSide<T> to, PlaneSide<T> from, Index count, bool clear) {
+  for (Index row = 0; row < count; ++row) {
+    auto* const write = to.first + row * to.step;
+    auto* const read = from.first + row * from.step;
+    std::array<T, std::size_t(length)> values;
+    for (int i = 0; i < length; ++i) values[std::size_t(i)] = read[i];
+    if constexpr (op != StridedOp::copy)
+      for (int i = 0; i < length; ++i) {
+        T result = write[i];
+        combine<op>(result, values[std::size_t(i)]);
+        values[std::size_t(i)] = result;
+      }
+    if (clear)
+      for (int i = 0; i < length; ++i) read[i] = T{};
+    for (int i = 0; i < length; ++i) write[i] = values[std::size_t(i)];
+  }
+}
+
+/// Runs rows of 1 to 8 elements, known to the compiler; false where rows are longer or scattered.
 template <class T, StridedOp op>
-void run_rows(StridedTask const& task, Index first, Index last) {
+bool run_if_short(StridedTask const& task, PlaneSide<T> to, PlaneSide<T> from, Index count) {
+  auto const inner = std::size_t(task.ndim) - 1;
+  if constexpr (op == StridedOp::fill) return false;
+  if (task.to_stride[inner] != 1 || task.from_stride[inner] != 1) return false;
+  switch (task.extent[inner]) {
+    case 1: return run_short_rows<T, op, 1>(to, from, count, task.clear_from), true;
+    case 2: return run_short_rows<T, op, 2>(to, from, count, task.clear_from), true;
+    case 3: return run_short_rows<T, op, 3>(to, from, count, task.clear_from), true;
+    case 4: return run_short_rows<T, op, 4>(to, from, count, task.clear_from), true;
+    case 5: return run_short_rows<T, op, 5>(to, from, count, task.clear_from), true;
+    case 6: return run_short_rows<T, op, 6>(to, from, count, task.clear_from), true;
+    case 7: return run_short_rows<T, op, 7>(to, from, count, task.clear_from), true;
+    case 8: return run_short_rows<T, op, 8>(to, from, count, task.clear_from), true;
+    default: return false;
+  }
+}
+
+/// Rows of a plane, `step` apart.
+template <class T, StridedOp op>
+void run_plane(StridedTask const& task, PlaneSide<T> to, PlaneSide<T> from, Index count) {
+  if (run_if_short<T, op>(task, to, from, count)) return;
   auto const inner = std::size_t(task.ndim) - 1;
   auto const strides = std::pair(task.to_stride[inner], task.from_stride[inner]);
   T const value = op == StridedOp::fill ? from_double<T>(task.value) : T{};
-  RowWalk walk(task, first);
-  for (Index row = first; row < last; ++row, walk.next()) {
-    auto* const write = static_cast<T*>(task.to) + walk.to();
-    auto const* const read = static_cast<T const*>(task.from) + walk.from();
+  for (Index row = 0; row < count; ++row) {
+    auto* const write = to.first + row * to.step;
+    auto* const read = from.first + row * from.step;
     if (task.clear_from)
-      run_clearing_row<T, op>(write, const_cast<T*>(read), task.extent[inner], strides);
+      run_clearing_row<T, op>(write, read, task.extent[inner], strides);
     else
       run_row<T, op>(write, read, task.extent[inner], strides.first, strides.second, value);
+  }
+}
+
+/// Rows `[first, last)` of a task, plane by plane.
+template <class T, StridedOp op>
+void run_rows(StridedTask const& task, Index first, Index last) {
+  auto* const to = static_cast<T*>(task.to);
+  auto* const from = const_cast<T*>(static_cast<T const*>(task.from));
+  if (task.ndim == 1) return run_plane<T, op>(task, {to, 0}, {from, 0}, last - first);
+  auto const across = std::size_t(task.ndim) - 2;
+  Index const extent = task.extent[across];
+  Index const to_step = task.to_stride[across];
+  Index const from_step = task.from_stride[across];
+  RowWalk walk(task, first / extent, 2);
+  for (Index row = first; row < last; walk.next()) {
+    Index const at = row % extent;
+    Index const count = std::min(extent - at, last - row);
+    run_plane<T, op>(task, {to + walk.to() + at * to_step, to_step}, {from + walk.from() + at * from_step, from_step},
+                     count);
+    row += count;
   }
 }
 
