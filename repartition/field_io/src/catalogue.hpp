@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/field_io/contents.hpp>
+#include <graticule/partition/comm.hpp>
 
 #include <cstdint>
 #include <string>
@@ -17,6 +18,9 @@ struct Catalogue {
 
 /// As the public `read_contents`. Serial.
 [[nodiscard]] Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins);
+
+/// The same, listed by rank 0, which sends the list, or the error, to all. Collective.
+[[nodiscard]] Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins);
 
 [[nodiscard]] std::string to_bytes(Catalogue const& catalogue);
 /// @pre `bytes` come from `to_bytes` of the same program

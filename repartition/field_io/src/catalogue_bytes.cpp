@@ -6,6 +6,7 @@
 #include <bit>
 #include <concepts>
 #include <cstring>
+#include <exception>
 #include <string_view>
 #include <type_traits>
 
@@ -138,6 +139,28 @@ Catalogue catalogue_from_bytes(std::string const& bytes) {
   Reader reader(bytes);
   Catalogue catalogue;
   visit_catalogue(reader, catalogue);
+  return catalogue;
+}
+
+Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins) {
+  // The first byte tells what follows: a list, or the rule and the sentence of an error.
+  std::string message;
+  std::string rule;
+  if (comm.rank() == 0) {
+    try {
+      message = "L" + to_bytes(read_catalogue(path, plugins));
+    } catch (Error const& error) {
+      rule = error.rule();
+      message = "E" + error.given();
+    } catch (std::exception const& error) {
+      rule = "BrokenFile";
+      message = "E" + path.string() + " cannot be listed: " + error.what();
+    }
+  }
+  message = comm.broadcast(message, 0);
+  if (message.front() == 'E') throw Error(Fault::input, comm.broadcast(rule, 0), message.substr(1));
+  auto catalogue = catalogue_from_bytes(message.substr(1));
+  catalogue.contents.path = path;
   return catalogue;
 }
 

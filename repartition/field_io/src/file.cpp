@@ -23,29 +23,6 @@ namespace {
 
 namespace h5 = detail::h5;
 
-/// Lists the file on rank 0 and sends the list, or the error, to all ranks.
-detail::Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, FilterPlugins plugins) {
-  // The first byte tells what follows: a list, or the rule and the sentence of an error.
-  std::string message;
-  std::string rule;
-  if (comm.rank() == 0) {
-    try {
-      message = "L" + detail::to_bytes(detail::read_catalogue(path, plugins));
-    } catch (Error const& error) {
-      rule = error.rule();
-      message = "E" + error.given();
-    } catch (std::exception const& error) {
-      rule = "BrokenFile";
-      message = "E" + path.string() + " cannot be listed: " + error.what();
-    }
-  }
-  message = comm.broadcast(message, 0);
-  if (message.front() == 'E') throw Error(Fault::input, comm.broadcast(rule, 0), message.substr(1));
-  auto catalogue = detail::catalogue_from_bytes(message.substr(1));
-  catalogue.contents.path = path;
-  return catalogue;
-}
-
 }  // namespace
 
 struct FieldFile::State {
@@ -225,7 +202,7 @@ struct FieldFile::State {
 };
 
 FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options) {
-  auto catalogue = shared_catalogue(comm, path, options.plugins);
+  auto catalogue = detail::shared_catalogue(comm, path, options.plugins);
   h5::Quiet const quiet(options.plugins);
   run_agreed(comm, [&] {
     try {

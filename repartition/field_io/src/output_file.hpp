@@ -16,6 +16,13 @@ namespace graticule::detail {
 /// Collective. @throws `OutputError` when the folder is missing or not writable
 [[nodiscard]] std::filesystem::path make_temporary(Comm const& comm, std::filesystem::path const& path);
 
+/// Copies the bytes of a file over another, by the file system alone where it can share them (btrfs, xfs, NFS 4.2);
+/// rank 0 does it. Collective. @throws `OutputError`
+void copy_bytes(Comm const& comm, std::filesystem::path const& from, std::filesystem::path const& to);
+
+/// Makes sure that what was written to a file is on the disk; rank 0 does it. Collective. @throws `OutputError`
+void sync(Comm const& comm, std::filesystem::path const& path);
+
 /// Makes sure that `temporary` is on the disk and gives it the name `path`. Collective. @throws `OutputError`
 void publish(Comm const& comm, std::filesystem::path const& temporary, std::filesystem::path const& path);
 

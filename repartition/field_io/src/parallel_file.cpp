@@ -45,6 +45,16 @@ ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& p
   return result;
 }
 
+ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path const& path) {
+  ParallelFile result(comm);
+  auto const access = access_list(comm);
+  h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
+  write_metadata_once(access);
+  result.file_ = h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.get()), "H5Fopen"));
+  check_mpi(MPI_File_get_size(result.handle(), &result.reserved_), "MPI_File_get_size");
+  return result;
+}
+
 ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm);
   auto const access = access_list(comm);
@@ -72,11 +82,20 @@ bool ParallelFile::meets_others() const noexcept {
   return false;
 }
 
-void ParallelFile::reserve(Index num_bytes) {
+MPI_File ParallelFile::handle() const {
   void* handle = nullptr;
   h5::check(H5Fget_vfd_handle(file_.get(), H5P_DEFAULT, &handle), "H5Fget_vfd_handle");
+  return *static_cast<MPI_File*>(handle);
+}
+
+void ParallelFile::reserve(Index num_bytes) {
   reserved_ += num_bytes;
-  check_mpi(MPI_File_set_size(*static_cast<MPI_File*>(handle), reserved_), "MPI_File_set_size");
+  check_mpi(MPI_File_set_size(handle(), reserved_), "MPI_File_set_size");
+}
+
+void ParallelFile::flush() {
+  h5::check(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "H5Fflush");
+  check_mpi(MPI_File_sync(handle()), "MPI_File_sync");
 }
 
 void ParallelFile::close() { h5::check(file_.close(), "H5Fclose"); }

@@ -17,6 +17,8 @@ class ParallelFile {
  public:
   /// Opens for reading. Collective. @throws `Error` of HDF5, on this rank
   [[nodiscard]] static ParallelFile open(Comm const& comm, std::filesystem::path const& path);
+  /// Opens for writing to what is there. Collective.
+  [[nodiscard]] static ParallelFile open_to_write(Comm const& comm, std::filesystem::path const& path);
   /// Makes a new file, or empties an old one, ready for netCDF-4. Collective.
   [[nodiscard]] static ParallelFile create(Comm const& comm, std::filesystem::path const& path);
 
@@ -32,10 +34,14 @@ class ParallelFile {
   void reserve(Index num_bytes);
   /// Closes now, checked. Collective.
   void close();
+  /// Brings everything that was written to the disk. Collective.
+  void flush();
+  /// Every rank calls this within a few seconds: none has gone elsewhere by an exception.
+  [[nodiscard]] bool meets_others() const noexcept;
 
  private:
   explicit ParallelFile(Comm const& comm);
-  [[nodiscard]] bool meets_others() const noexcept;
+  [[nodiscard]] MPI_File handle() const;
 
   h5::File file_;
   /// A communicator of its own, so that the last meeting never mixes with other calls.

@@ -2,6 +2,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "catalogue.hpp"
 #include "dense.hpp"
 #include "elements.hpp"
 #include "hdf5.hpp"
@@ -61,6 +62,7 @@ struct FieldWriter::State {
     std::string name;
     Index extent = 0;
     bool is_unlimited = false;
+    bool grew = false;
   };
   struct Target {
     h5::Dataset dataset;
@@ -71,6 +73,8 @@ struct FieldWriter::State {
     h5::Type memory_type;
     Index value_bytes = 0;
     Index num_written = 0;
+    Indices old_extents = {};  ///< of what was there before; no axes: nothing
+    bool grows_later = false;  ///< its data set is still short
   };
 
   Comm comm;
@@ -81,7 +85,42 @@ struct FieldWriter::State {
   std::optional<detail::ParallelFile> file;  ///< on writers
   std::vector<Dimension> dimensions;
   std::map<std::string, Target, std::less<>> targets;
+  std::vector<Variable> unwritable;  ///< of a file that is appended to
+  bool appends = false;
+  bool in_place = false;
   bool committed = false;
+
+  /// Opens the file `opened`, which is `path` itself or a copy of it.
+  State(Comm const& on, detail::Catalogue const& catalogue, std::filesystem::path opened,
+        FieldWriterOptions const& chosen)
+      : comm(on),
+        path(catalogue.contents.path),
+        options(chosen),
+        temporary(std::move(opened)),
+        appends(true),
+        in_place(temporary == path) {
+    if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
+    if (writes()) file.emplace(detail::ParallelFile::open_to_write(group ? group->peers() : on, temporary));
+    for (auto const& one : catalogue.contents.dimensions)
+      dimensions.push_back({one.name, one.extent, one.is_unlimited});
+    for (std::size_t i = 0; i < catalogue.addresses.size(); ++i)
+      take_over(catalogue.contents.variables[i], catalogue.addresses[i]);
+  }
+
+  void take_over(Variable const& variable, std::uint64_t address) {
+    if (variable.value_bytes == 0 || variable.type == ValueType::f16) return unwritable.push_back(variable);
+    auto const spec = spec_of(variable);
+    Target target;
+    target.dimensions = variable.dimensions;
+    target.extents = target.old_extents = variable.extents;
+    target.chunk = variable.chunk;
+    target.plan = detail::packing_plan_of(spec);
+    target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
+    target.value_bytes = variable.value_bytes;
+    if (writes())
+      target.dataset = h5::Dataset(h5::check(H5Oopen_by_addr(file->id(), haddr_t(address)), "H5Oopen_by_addr"));
+    targets.emplace(variable.name, std::move(target));
+  }
 
   State(Comm const& on, std::filesystem::path const& final_path, std::filesystem::path temporary_path,
         FieldWriterOptions const& chosen)
@@ -100,18 +139,33 @@ struct FieldWriter::State {
       return;
     }
     h5::Quiet const quiet;
+    if (in_place && !committed && file && file->meets_others()) shrink_back();
     targets.clear();
     // Any rank may have to do it: the others may never come here.
-    if (!committed) ::unlink(temporary.c_str());
+    if (!committed && !in_place) ::unlink(temporary.c_str());
   }
 
-  [[nodiscard]] Dimension const& dimension(std::string_view name) const {
+  /// What was not committed goes away again.
+  void shrink_back() noexcept {
+    for (auto& [name, target] : targets)
+      if (!(target.extents == target.old_extents))
+        (void)H5Dset_extent(target.dataset.get(), sizes(target.old_extents).data());
+  }
+
+  static std::array<hsize_t, max_ndim> sizes(Indices const& extents) noexcept {
+    std::array<hsize_t, max_ndim> result{};
+    std::copy(extents.begin(), extents.end(), result.begin());
+    return result;
+  }
+
+  [[nodiscard]] std::size_t place_of(std::string_view name) const {
     auto const found =
         std::find_if(dimensions.begin(), dimensions.end(), [&](auto const& d) { return d.name == name; });
-    if (found == dimensions.end())
-      throw Error("MissingDimension", "no dimension '" + std::string(name) + "' was added");
-    return *found;
+    if (found == dimensions.end()) throw Error("MissingDimension", "there is no dimension '" + std::string(name) + "'");
+    return std::size_t(found - dimensions.begin());
   }
+
+  [[nodiscard]] Dimension const& dimension(std::string_view name) const { return dimensions[place_of(name)]; }
 
   [[nodiscard]] bool has_dimension(std::string_view name) const {
     return std::any_of(dimensions.begin(), dimensions.end(), [&](auto const& d) { return d.name == name; });
@@ -176,7 +230,7 @@ struct FieldWriter::State {
     auto const type = detail::file_type(spec.type, spec.text_bytes);
     if (writes()) {
       target.dataset = create(stored_name(spec), type, shape, creation);
-      reserve(target);
+      reserve(target, target.extents);
       detail::write_attributes(target.dataset.get(), spec);
     }
     targets.emplace(spec.name, std::move(target));
@@ -218,8 +272,7 @@ struct FieldWriter::State {
     }
     for (auto const& [name, target] : targets) {
       std::vector<Index> ids;
-      for (auto const& dimension_name : target.dimensions)
-        ids.push_back(Index(&dimension(dimension_name) - dimensions.data()));
+      for (auto const& dimension_name : target.dimensions) ids.push_back(Index(place_of(dimension_name)));
       if (!is_coordinate(name, target))
         for (std::size_t axis = 0; axis < ids.size(); ++axis)
           h5::check(H5DSattach_scale(target.dataset.get(), scales[std::size_t(ids[axis])], unsigned(axis)),
@@ -230,13 +283,100 @@ struct FieldWriter::State {
     }
   }
 
-  /// Room for the variable, with whole chunks and what HDF5 notes down for each of them.
-  void reserve(Target const& target) {
+  void extend(std::string_view name, Index count) {
+    auto& grown = dimensions[place_of(name)];
+    if (!grown.is_unlimited || count < 1)
+      throw Error("BadExtent", std::to_string(count) + " cells more of the " +
+                                   (grown.is_unlimited ? "unlimited" : "fixed") + " dimension " + grown.name);
+    for (auto const& variable : unwritable)
+      if (variable.axis(name) >= 0)
+        throw Error(Fault::input, "UnreadableVariable",
+                    "variable " + to_string(variable) + " of " + path.string() + " cannot be appended to: " +
+                        (variable.refusal.empty() ? "netCDF has no such type" : variable.refusal));
+    grown.extent += count;
+    grown.grew = true;
+    for (auto& [target_name, target] : targets)
+      if (std::find(target.dimensions.begin(), target.dimensions.end(), name) != target.dimensions.end())
+        extend(target_name, target, name, count);
+  }
+
+  /// Dimensions without a coordinate have a data set of their own.
+  void extend_bare_scales() const {
+    for (auto const& grown : dimensions) {
+      auto const found = targets.find(grown.name);
+      if (!grown.grew || (found != targets.end() && is_coordinate(grown.name, found->second))) continue;
+      h5::Dataset const bare(h5::check(H5Dopen2(file->id(), grown.name.c_str(), H5P_DEFAULT), "H5Dopen2"));
+      h5::check(H5Dset_extent(bare.get(), sizes(Indices{grown.extent}).data()), "H5Dset_extent");
+    }
+  }
+
+  void extend(std::string const& target_name, Target& target, std::string_view dimension_name, Index count) {
+    auto more = target.extents;
+    for (int axis = 0; axis < more.size(); ++axis) {
+      if (target.dimensions[std::size_t(axis)] != dimension_name) continue;
+      target.extents[axis] += count;
+      more[axis] = count + target.chunk[axis];
+    }
+    target.grows_later = in_place && is_coordinate(target_name, target);
+    if (!writes()) return;
+    reserve(target, more);
+    if (!target.grows_later) set_extent(target);
+  }
+
+  static void set_extent(Target const& target) {
+    h5::Space const space(h5::check(H5Dget_space(target.dataset.get()), "H5Dget_space"));
+    std::array<hsize_t, max_ndim> before{};
+    h5::check(H5Sget_simple_extent_dims(space.get(), before.data(), nullptr), "H5Sget_simple_extent_dims");
+    h5::check(H5Dset_extent(target.dataset.get(), sizes(target.extents).data()), "H5Dset_extent");
+    h5::Properties const creation(h5::check(H5Dget_create_plist(target.dataset.get()), "H5Dget_create_plist"));
+    H5D_alloc_time_t time = H5D_ALLOC_TIME_EARLY;
+    h5::check(H5Pget_alloc_time(creation.get(), &time), "H5Pget_alloc_time");
+    if (time == H5D_ALLOC_TIME_INCR && H5Pget_nfilters(creation.get()) == 0) allocate_chunks(target, before);
+  }
+
+  /// HDF5 1.10 allocates chunks for parallel writes when a data set is made to do so from the start, as netCDF's are not:
+  /// then they are made here, by one call of all writers for each.
+  static void allocate_chunks(Target const& target, std::array<hsize_t, max_ndim> const& before) {
+    Indices counts = target.extents;
+    Indices old_counts = target.extents;
+    Index bytes = target.value_bytes;
+    for (int axis = 0; axis < counts.size(); ++axis) {
+      counts[axis] = (target.extents[axis] + target.chunk[axis] - 1) / target.chunk[axis];
+      old_counts[axis] = (Index(before[std::size_t(axis)]) + target.chunk[axis] - 1) / target.chunk[axis];
+      bytes *= target.chunk[axis];
+    }
+    std::vector<std::byte> const zeros(std::size_t(bytes), std::byte{});
+    auto const all = Box::from_extents(counts);
+    auto const old = Box::from_extents(old_counts);
+    if (all.empty()) return;
+    for (Indices chunk = all.lo();;) {
+      auto first = chunk;
+      for (int axis = 0; axis < first.size(); ++axis) first[axis] *= target.chunk[axis];
+      if (!old.contains(chunk))
+        h5::check(H5Dwrite_chunk(target.dataset.get(), H5P_DEFAULT, 0, sizes(first).data(), zeros.size(), zeros.data()),
+                  "H5Dwrite_chunk");
+      int axis = chunk.size() - 1;
+      while (axis >= 0 && ++chunk[axis] == all.hi(axis)) chunk[axis--] = 0;
+      if (axis < 0) return;
+    }
+  }
+
+  /// The coordinate comes last: first all else goes to the disk.
+  void grow_now(Target& target) {
+    if (writes()) {
+      file->flush();
+      set_extent(target);
+    }
+    target.grows_later = false;
+  }
+
+  /// Room for so many cells of a variable, with whole chunks and what HDF5 notes down for each of them.
+  void reserve(Target const& target, Indices const& extents) {
     Index bytes = target.value_bytes;
     Index num_chunks = 1;
-    for (int axis = 0; axis < target.extents.size(); ++axis) {
-      Index const chunk = axis < target.chunk.size() ? target.chunk[axis] : std::max<Index>(target.extents[axis], 1);
-      Index const count = (target.extents[axis] + chunk - 1) / chunk;
+    for (int axis = 0; axis < extents.size(); ++axis) {
+      Index const chunk = axis < target.chunk.size() ? target.chunk[axis] : std::max<Index>(extents[axis], 1);
+      Index const count = (extents[axis] + chunk - 1) / chunk;
       num_chunks *= std::max<Index>(count, 1);
       bytes *= std::max<Index>(count * chunk, 1);
     }
@@ -249,6 +389,13 @@ struct FieldWriter::State {
     if (Index(given) != box.num_cells() * per_cell)
       throw Error("WrongSize", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
                                    std::to_string(box.num_cells()) + " cells of " + to_string(box));
+  }
+
+  static void require_new(std::string_view name, Target const& target, Box const& box) {
+    if (box.empty() || target.old_extents.size() == 0) return;
+    if (!intersection(box, Box::from_extents(target.old_extents)).empty())
+      throw Error("OldRecords", to_string(box) + " of " + std::string(name) + to_string(target.extents) +
+                                    " holds cells that were there before: " + to_string(target.old_extents));
   }
 
   [[nodiscard]] Target& target_of(std::string_view name) {
@@ -273,6 +420,7 @@ struct FieldWriter::State {
   void write_turns(Target& target, std::function<detail::Supply()> const& prepare, Fetch const& fetch) {
     h5::Quiet const quiet;
     auto const [turns, num_rounds] = agreed_turns(prepare);
+    if (target.grows_later) run_agreed(comm, [&] { grow_now(target); });
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
     std::exception_ptr failure;
@@ -341,6 +489,7 @@ struct FieldWriter::State {
     auto const prepare = [&] {
       require_numbers(name, target);
       check_box(name, target, box, values.size(), 1);
+      require_new(name, target, box);
       return supply(target, box);
     };
     write_turns(target, prepare, [&](Box const& cells) {
@@ -368,6 +517,7 @@ struct FieldWriter::State {
     auto const prepare = [&]() -> detail::Supply {
       require_numbers(name, target);
       part = detail::view_part(std::string(name) + to_string(target.extents), target.extents, selection, field);
+      require_new(name, target, selection.box);
       is_dense = part.is_dense();
       return {part.cells, part.slab, detail::chunk_for(part, target.chunk),
               options.piece_bytes / (target.value_bytes + (same ? 0 : size))};
@@ -390,10 +540,17 @@ struct FieldWriter::State {
     std::vector<std::byte> staging;
     auto const prepare = [&] {
       check_box(name, target, box, bytes.size(), target.value_bytes);
+      require_new(name, target, box);
       return supply(target, box);
     };
     write_turns(target, prepare,
                 [&](Box const& cells) { return dense(box, cells, target.value_bytes, bytes.data(), staging); });
+  }
+
+  static Index num_new_cells(Target const& target) {
+    Index const all = Box::from_extents(target.extents).num_cells();
+    if (target.extents == target.old_extents) return 0;
+    return all - (target.old_extents.size() > 0 ? Box::from_extents(target.old_extents).num_cells() : 0);
   }
 
   void require_all_written() const {
@@ -402,7 +559,7 @@ struct FieldWriter::State {
     comm.sum(std::span<Index>(counts));
     std::size_t i = 0;
     for (auto const& [name, target] : targets) {
-      Index const expected = Box::from_extents(target.extents).num_cells();
+      Index const expected = num_new_cells(target);
       if (counts[i] < expected)
         throw Error("UnwrittenCells", std::to_string(counts[i]) + " of the " + std::to_string(expected) +
                                           " cells of variable " + name + " were written");
@@ -416,12 +573,18 @@ struct FieldWriter::State {
     h5::Quiet const quiet;
     run_agreed(comm, [&] {
       if (!writes()) return targets.clear();
-      set_scales();
+      if (appends)
+        extend_bare_scales();
+      else
+        set_scales();
       targets.clear();
       h5::check(H5Fflush(file->id(), H5F_SCOPE_GLOBAL), "H5Fflush");
       file->close();
     });
-    detail::publish(comm, temporary, path);
+    if (in_place)
+      detail::sync(comm, path);
+    else
+      detail::publish(comm, temporary, path);
     committed = true;
   }
 };
@@ -449,6 +612,28 @@ FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, st
     ::unlink(temporary.c_str());
     throw;
   }
+}
+
+FieldWriter::FieldWriter(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+
+FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& path, AppendTo to,
+                                FieldWriterOptions const& options) {
+  require_same(comm, "WriterDiffers", Hash().add(path.string()).add(int(to)).add(options.writers_per_node).value(),
+               path.string());
+  if (options.writers_per_node < 0)
+    throw Error("BadWriters", std::to_string(options.writers_per_node) + " writers per node");
+  auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused);
+  auto const opened = to == AppendTo::copy ? detail::make_temporary(comm, path) : path;
+  h5::Quiet const quiet;
+  std::unique_ptr<State> state;
+  try {
+    if (to == AppendTo::copy) detail::copy_bytes(comm, path, opened);
+    run_agreed(comm, [&] { state = std::make_unique<State>(comm, catalogue, opened, options); });
+  } catch (...) {
+    if (to == AppendTo::copy) ::unlink(opened.c_str());
+    throw;
+  }
+  return FieldWriter(std::move(state));
 }
 
 FieldWriter::FieldWriter(FieldWriter&&) noexcept = default;
@@ -484,6 +669,12 @@ void FieldWriter::add_variable(VariableSpec const& spec) {
   if (state_->targets.contains(spec.name)) throw Error("NameTaken", "there is already a variable '" + spec.name + "'");
   h5::Quiet const quiet;
   run_agreed(state_->comm, [&] { state_->add_variable(spec); });
+}
+
+void FieldWriter::extend(std::string_view dimension, Index count) {
+  require_same(state_->comm, "WriterDiffers", Hash().add(dimension).add(count).value(), std::string(dimension));
+  h5::Quiet const quiet;
+  run_agreed(state_->comm, [&] { state_->extend(dimension, count); });
 }
 
 void FieldWriter::write(std::string_view name, Box const& box, std::span<float const> values) {

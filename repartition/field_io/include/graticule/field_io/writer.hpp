@@ -60,6 +60,16 @@ struct FieldWriterOptions {
   int writers_per_node = 0;
 };
 
+/// Where records are appended to.
+///
+/// `copy`: to a copy in the same folder, which takes the file's name on `commit`. A program killed at any moment leaves
+/// the old file as it was. Costs a copy of the file, which file systems that share blocks make at once (btrfs, xfs).
+/// `in_place`: to the file itself. Costs the new records only. Until `commit` or until its coordinate is written, the
+/// old file is not changed but made longer; then HDF5 rewrites its metadata within some milliseconds, and a program
+/// killed in there may leave a file that nothing reads. The coordinate is written after all else is on the disk, so a
+/// record without coordinate is not complete.
+enum class AppendTo : std::uint8_t { copy, in_place };
+
 /// Writes a netCDF-4 file from all ranks of a communicator; ncdump, netCDF and xarray open it with its coordinates.
 ///
 /// Everything goes to a temporary name in the same folder until `commit` gives the file its name; without `commit`
@@ -80,6 +90,17 @@ class FieldWriter {
   /// @throws `OutputError` when the folder is missing or not writable, `BadWriters`
   FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes = {},
               FieldWriterOptions const& options = {});
+  /// Opens a netCDF-4 file to append records: `extend` its unlimited dimension, write every variable along it, the
+  /// coordinate last, and `commit`. Cells that were there before cannot be written.
+  /// Example: a day more of `u(time, latitude, longitude)`, of 30 times up to now:
+  ///     auto writer = FieldWriter::append(comm, "out.nc");
+  ///     writer.extend("time", 1);
+  ///     writer.write("u", Box({30, rows.lo, 0}, {31, rows.hi, 480}), own_values);
+  ///     writer.write("time", Box({30}, {comm.rank() == 0 ? 31 : 30}), own_times);
+  ///     writer.commit();
+  /// @throws as `FieldFile`, `OutputError`
+  [[nodiscard]] static FieldWriter append(Comm const& comm, std::filesystem::path const& path,
+                                          AppendTo to = AppendTo::copy, FieldWriterOptions const& options = {});
   FieldWriter(FieldWriter&&) noexcept;
   FieldWriter& operator=(FieldWriter&&) = delete;
   /// Removes what was not committed.
@@ -96,10 +117,16 @@ class FieldWriter {
   /// @throws `NameTaken`, `MissingDimension`, `BadChunk`, `BadType`, `BadPacking`
   void add_variable(VariableSpec const& spec);
 
+  /// Makes an unlimited dimension, and all variables along it, longer by `count` cells, which are then to be written.
+  /// @throws `MissingDimension`, `BadExtent` for a count below 1 or a dimension that is not unlimited,
+  /// `UnreadableVariable` (input) when a variable along it cannot be written
+  void extend(std::string_view dimension, Index count);
+
   /// Writes the cells of `box`, the last axis fastest. Each rank names its own box, an empty one too; every cell is
   /// written once, by one rank. Blocks until the values are handed to HDF5.
   /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
-  /// @throws `PackedRange` for a value that the stored type does not hold, on all ranks; `MissingVariable`
+  /// @throws `PackedRange` for a value that the stored type does not hold, on all ranks; `MissingVariable`;
+  /// `OldRecords` for cells that were there before `append`
   void write(std::string_view name, Box const& box, std::span<float const> values);
   void write(std::string_view name, Box const& box, std::span<double const> values);
   /// Writes from a field of any strides and any real type, as `FieldFile::read` reads into one.
@@ -115,6 +142,7 @@ class FieldWriter {
 
  private:
   struct State;
+  explicit FieldWriter(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/file.hpp>
+#include <graticule/field_io/writer.hpp>
+#include <graticule/partition/cuts.hpp>
+
+#include "sample_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace graticule {
+namespace {
+
+using test::Folder;
+
+constexpr Index num_rows = 5;
+constexpr Index num_columns = 4;
+
+float formula(Index record, Index cell) { return float(record * 100 + cell); }
+
+Box own_rows(Comm const& comm, Index lo, Index hi) {
+  auto const cuts = balanced_cuts(num_rows, comm.num_ranks());
+  return {{lo, cuts.lo(comm.rank()), 0}, {hi, cuts.hi(comm.rank()), num_columns}};
+}
+
+/// Writes the records [lo, hi) of all variables, the coordinate last.
+void write_records(Comm const& comm, FieldWriter& writer, Index lo, Index hi) {
+  auto const box = own_rows(comm, lo, hi);
+  std::vector<float> values;
+  for (Index t = lo; t < hi; ++t)
+    for (Index j = box.lo(1); j < box.hi(1); ++j)
+      for (Index i = 0; i < num_columns; ++i) values.push_back(formula(t, j * num_columns + i));
+  for (auto const* name : {"plain", "deflated", "packed"}) writer.write(name, box, std::span<float const>(values));
+  bool const writes = comm.rank() == 0;
+  std::vector<double> times;
+  for (Index t = lo; t < hi; ++t) times.push_back(double(t) * 6);
+  writer.write("time", Box({lo}, {writes ? hi : lo}), std::span<double const>(times).first(writes ? times.size() : 0));
+}
+
+void write_first(Comm const& comm, std::filesystem::path const& path, Index num_records, int writers) {
+  FieldWriter writer(comm, path, {Attribute::of_text("title", "records")}, {.writers_per_node = writers});
+  writer.add_dimension("time", num_records, DimensionKind::unlimited);
+  writer.add_dimension("row", num_rows);
+  writer.add_dimension("column", num_columns);
+  std::vector<std::string> const dimensions{"time", "row", "column"};
+  writer.add_variable({.name = "time",
+                       .dimensions = {"time"},
+                       .type = ValueType::f64,
+                       .attributes = {Attribute::of_text("units", "hours since 2000-01-01")}});
+  writer.add_variable({.name = "plain", .dimensions = dimensions});
+  writer.add_variable({.name = "deflated", .dimensions = dimensions, .chunk = {2, 3, 4}, .deflate = 2});
+  writer.add_variable({.name = "packed", .dimensions = dimensions, .type = ValueType::i16, .packing = Packing{0.5, 1}});
+  writer.add_variable({.name = "area", .dimensions = {"row"}});
+  write_records(comm, writer, 0, num_records);
+  std::vector<float> const area(num_rows, 2.5F);
+  bool const writes = comm.rank() == 0;
+  writer.write("area", Box({0}, {writes ? num_rows : 0}), std::span<float const>(area).first(writes ? num_rows : 0));
+  writer.commit();
+}
+
+void expect_records(Comm const& comm, std::filesystem::path const& path, Index num_records) {
+  FieldFile const file(comm, path);
+  ASSERT_EQ(file.contents().dimensions[0], (Dimension{"time", num_records, true}));
+  auto const times = file.coordinate("time");
+  for (auto const* name : {"plain", "deflated", "packed"}) {
+    std::vector<float> values(std::size_t(num_records * num_rows * num_columns));
+    file.read(name, Box({0, 0, 0}, {num_records, num_rows, num_columns}), std::span(values));
+    std::size_t i = 0;
+    for (Index t = 0; t < num_records; ++t) {
+      EXPECT_EQ(times[std::size_t(t)], double(t) * 6);
+      for (Index cell = 0; cell < num_rows * num_columns; ++cell, ++i) ASSERT_EQ(values[i], formula(t, cell)) << name;
+    }
+  }
+  EXPECT_EQ(file.variable("time").text("units"), "hours since 2000-01-01");
+}
+
+std::string header_of(Folder const& folder, std::filesystem::path const& file) {
+  static int number = 0;
+  auto const text = folder.make("header" + std::to_string(number++), [&](auto const& p) {
+    test::run_tool("ncdump '" + file.string() + "' > '" + p.string() + "'");
+  });
+  return test::read_bytes(text);
+}
+
+struct AppendCase {
+  Index first;
+  AppendTo to;
+  int writers;
+};
+
+TEST(FieldWriter, appends_records_to_what_is_there) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "records.nc";
+  for (auto const& one :
+       std::vector<AppendCase>{{3, AppendTo::copy, 0}, {0, AppendTo::in_place, 0}, {2, AppendTo::in_place, 1}}) {
+    // Collective calls are slow where ranks outnumber cores.
+    if (comm.num_ranks() > 2 && one.to == AppendTo::in_place && one.writers == 0) continue;
+    FieldWriterOptions const options{.writers_per_node = one.writers};
+    write_first(comm, path, one.first, one.writers);
+    expect_records(comm, path, one.first);
+    for (Index more = 1; more < 3; ++more) {
+      auto const lo = one.first + (more == 2 ? 1 : 0);
+      auto writer = FieldWriter::append(comm, path, one.to, options);
+      writer.extend("time", more);
+      write_records(comm, writer, lo, lo + more);
+      writer.commit();
+      expect_records(comm, path, lo + more);
+    }
+    if (!test::has_tool("ncdump")) continue;
+    auto const text = header_of(folder, path);
+    auto const count = std::to_string(one.first + 3);
+    EXPECT_NE(text.find("time = UNLIMITED ; // (" + count + " currently)"), std::string::npos) << text;
+    EXPECT_EQ(text.find('_', text.find("data:")), std::string::npos) << text;
+  }
+}
+
+TEST(FieldWriter, writes_a_new_file_record_by_record) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "growing.nc";
+  {
+    FieldWriter writer(comm, path);
+    writer.add_dimension("time", 0, DimensionKind::unlimited);
+    writer.add_dimension("x", 3);
+    writer.add_variable({.name = "v", .dimensions = {"time", "x"}});
+    std::vector<float> const values{1, 2, 3};
+    bool const writes = comm.rank() == 0;
+    for (Index t = 0; t < 4; ++t) {
+      writer.extend("time", 1);
+      writer.write("v", Box({t, 0}, {t + 1, writes ? 3 : 0}), std::span<float const>(values).first(writes ? 3 : 0));
+    }
+    writer.commit();
+  }
+  {
+    // A dimension without coordinate grows as well.
+    auto writer = FieldWriter::append(comm, path);
+    writer.extend("time", 1);
+    std::vector<float> const values{4, 5, 6};
+    bool const writes = comm.rank() == 0;
+    writer.write("v", Box({4, 0}, {5, writes ? 3 : 0}), std::span<float const>(values).first(writes ? 3 : 0));
+    writer.commit();
+  }
+  FieldFile const file(comm, path);
+  std::vector<float> values(15);
+
+  file.read("v", Box({0, 0}, {5, 3}), std::span(values));
+
+  EXPECT_EQ(values, (std::vector<float>{1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(file.contents().dimensions[0], (Dimension{"time", 5, true}));
+}
+
+TEST(FieldWriter, appends_to_what_netcdf_wrote) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen") || !test::has_tool("ncdump")) GTEST_SKIP() << "netcdf-bin is not installed";
+  Folder const folder(comm);
+  auto const path = folder.make("foreign.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf foreign { dimensions: time = UNLIMITED; x = 2; variables: int time(time);
+      double v(time, x); v:_FillValue = -1.; short big(time, x); big:_Endianness = "big"; char name(x);
+      data: time = 1, 2; v = 1, 2, 3, 4; big = 1, 2, 3, 4; name = "ab"; })");
+  });
+  for (auto const to : {AppendTo::copy, AppendTo::in_place}) {
+    auto writer = FieldWriter::append(comm, path, to);
+    Index const lo = to == AppendTo::copy ? 2 : 4;
+    bool const writes = comm.rank() == 0;
+    std::vector<double> const values{5, std::nan("")};
+    std::vector<double> const whole{5, 6};
+    for (Index t = lo; t < lo + 2; ++t) {
+      writer.extend("time", 1);
+      Box const box({t, 0}, {t + 1, writes ? 2 : 0});
+      writer.write("v", box, std::span<double const>(values).first(writes ? 2 : 0));
+      writer.write("big", box, std::span<double const>(whole).first(writes ? 2 : 0));
+      writer.write("time", Box({t}, {writes ? t + 1 : t}), std::span<double const>(whole).first(writes ? 1 : 0));
+    }
+    writer.commit();
+  }
+
+  auto const text = header_of(folder, path);
+
+  for (auto const* line : {"time = 1, 2, 5, 5, 5, 5 ;", "3, 4,\n  5, _,\n  5, _,\n  5, _,\n  5, _ ;",
+                           "5, 6,\n  5, 6,\n  5, 6,\n  5, 6 ;", "name = \"ab\" ;"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
+std::string rule_of(std::function<void()> const& action) {
+  try {
+    action();
+  } catch (Error const& error) {
+    return error.rule();
+  }
+  return {};
+}
+
+TEST(FieldWriter, leaves_old_records_alone_when_an_append_is_not_committed) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "records.nc";
+  for (auto const to : {AppendTo::copy, AppendTo::in_place}) {
+    write_first(comm, path, 2, 0);
+    {
+      auto writer = FieldWriter::append(comm, path, to);
+      std::vector<double> const values(20, 1);
+      std::span<double const> const all(values);
+      EXPECT_EQ(rule_of([&] { writer.extend("row", 1); }), "BadExtent");
+      EXPECT_EQ(rule_of([&] { writer.extend("time", 0); }), "BadExtent");
+      EXPECT_EQ(rule_of([&] { writer.extend("month", 1); }), "MissingDimension");
+      writer.extend("time", 1);
+      EXPECT_EQ(rule_of([&] { writer.write("plain", Box({1, 0, 0}, {2, 5, 4}), all); }), "OldRecords");
+      EXPECT_EQ(rule_of([&] { writer.write("area", Box({0}, {5}), all.first(5)); }), "OldRecords");
+      EXPECT_EQ(rule_of([&] { writer.write("time", Box({3}, {4}), all.first(1)); }), "BoxOutsideVariable");
+      EXPECT_EQ(rule_of([&] { writer.commit(); }), "UnwrittenCells");
+      auto const box = own_rows(comm, 2, 3);
+      writer.write("plain", box, all.first(std::size_t(box.num_cells())));
+    }
+    comm.barrier();
+    expect_records(comm, path, 2);
+  }
+  Index num_files = 0;
+  for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator(folder / ".")) ++num_files;
+  EXPECT_EQ(num_files, 1);
+  EXPECT_EQ(rule_of([&] { (void)FieldWriter::append(comm, folder / "none.nc"); }), "NoSuchFile");
+}
+
+}  // namespace
+}  // namespace graticule
