@@ -8,12 +8,16 @@ int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option("KIND,--kind", options.kind, "What to measure: halo or layer, or a plan to replay")
+    app.add_option("KIND,--kind", options.kind, "What to measure: halo, repartition or layer, or a plan to replay")
         ->required()
-        ->check(CLI::IsMember({"halo", "layer", "replay"}));
+        ->check(CLI::IsMember({"halo", "repartition", "layer", "replay"}));
     app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
-    app.add_option("--nlat", options.num_rows, "Latitudes")->check(CLI::Range(Index(2), Index(1) << 20));
-    app.add_option("--nlon", options.num_columns, "Longitudes, even")->check(CLI::Range(Index(2), Index(1) << 20));
+    app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512")
+        ->check(CLI::Range(Index(2), Index(1) << 20));
+    app.add_option("--nlon", options.num_columns, "Longitudes, even; without: 1440, for repartition 512")
+        ->check(CLI::Range(Index(2), Index(1) << 20));
+    app.add_option("--levels", options.num_levels, "Cells of the third axis (repartition)")
+        ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo, 8 for layer")
         ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--width", options.width, "Halo rows on each side (halo)")->check(CLI::Range(Index(1), Index(64)));
@@ -26,6 +30,10 @@ int main(int argc, char** argv) {
   auto const run = [&](app::Context& context) -> int {
     if ((options.kind == "replay") == options.plan.empty())
       throw Error(Fault::usage, "PlanArgument", "the kind replay takes the file of a plan, and no other kind does");
+    bool const moves = options.kind == "repartition";
+    if (options.num_rows == 0) options.num_rows = moves ? 512 : 721;
+    if (options.num_columns == 0) options.num_columns = moves ? 512 : 1440;
+    if (moves) bench::run_repartition(context, options);
     if (options.kind == "halo") bench::run_halo(context, options);
     if (options.kind == "replay") bench::run_replay(context, options);
 #ifdef GRATICULE_BENCH_LAYER

@@ -13,8 +13,9 @@ namespace graticule::bench {
 struct Options {
   std::string kind;
   std::string plan;  ///< file of a plan to replay
-  Index num_rows = 721;
-  Index num_columns = 1440;
+  Index num_rows = 0;     ///< 0: 721, for repartition 512
+  Index num_columns = 0;  ///< 0: 1440, for repartition 512
+  Index num_levels = 64;  ///< third axis of a repartition
   Index num_channels = 0;  ///< 0: 64 for halo, 8 for layer
   Index width = 1;
   Timing timing;
@@ -25,6 +26,8 @@ struct Options {
 
 /// Halo exchange against memcpy, raw messages and a hand-written exchange of the same bytes.
 void run_halo(app::Context& context, Options const& options);
+/// Transposes, permutations and relabelling against memcpy and MPI's collectives.
+void run_repartition(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);
 /// A plan of a file on the same number of ranks: verified cell by cell, then timed on each path.
