@@ -78,8 +78,8 @@ void AllToAll::copy_boxes(std::vector<Box> const& boxes, Box const& owned, doubl
     Index const run = whole_rows ? box.extent(1) * box.extent(2) : box.extent(2);
     for (Index i = box.lo(0); i < box.hi(0); ++i)
       for (Index j = box.lo(1); j < box.hi(1); j += whole_rows ? box.extent(1) : 1) {
-        auto* const cells = field + ((i - owned.lo(0)) * owned.extent(1) + j - owned.lo(1)) * owned.extent(2) +
-                            box.lo(2) - owned.lo(2);
+        auto* const cells =
+            field + ((i - owned.lo(0)) * owned.extent(1) + j - owned.lo(1)) * owned.extent(2) + box.lo(2) - owned.lo(2);
         std::memcpy(packs ? buffer : cells, packs ? cells : buffer, std::size_t(run) * sizeof(double));
         buffer += run;
       }
@@ -88,18 +88,18 @@ void AllToAll::copy_boxes(std::vector<Box> const& boxes, Box const& owned, doubl
 
 void AllToAll::packed() {
   copy_boxes(sent_, from_, const_cast<double*>(source_), send_buffer_.data(), true);
-  check_mpi(MPI_Alltoallv(send_buffer_.data(), send_counts_.data(), send_offsets_.data(), MPI_DOUBLE,
-                          receive_buffer_.data(), receive_counts_.data(), receive_offsets_.data(), MPI_DOUBLE,
-                          comm_.handle()),
-            "MPI_Alltoallv");
+  check_mpi(
+      MPI_Alltoallv(send_buffer_.data(), send_counts_.data(), send_offsets_.data(), MPI_DOUBLE, receive_buffer_.data(),
+                    receive_counts_.data(), receive_offsets_.data(), MPI_DOUBLE, comm_.handle()),
+      "MPI_Alltoallv");
   copy_boxes(received_, to_, target_, receive_buffer_.data(), false);
 }
 
 void AllToAll::bare() {
   int const count = int(send_buffer_.size()) / comm_.num_ranks();
-  check_mpi(MPI_Alltoall(send_buffer_.data(), count, MPI_DOUBLE, receive_buffer_.data(), count, MPI_DOUBLE,
-                         comm_.handle()),
-            "MPI_Alltoall");
+  check_mpi(
+      MPI_Alltoall(send_buffer_.data(), count, MPI_DOUBLE, receive_buffer_.data(), count, MPI_DOUBLE, comm_.handle()),
+      "MPI_Alltoall");
 }
 
 }  // namespace graticule::bench

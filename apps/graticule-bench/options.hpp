@@ -12,10 +12,10 @@ namespace graticule::bench {
 
 struct Options {
   std::string kind;
-  std::string plan;  ///< file of a plan to replay
-  Index num_rows = 0;     ///< 0: 721, for repartition 512
-  Index num_columns = 0;  ///< 0: 1440, for repartition 512
-  Index num_levels = 64;  ///< third axis of a repartition
+  std::string plan;        ///< file of a plan to replay
+  Index num_rows = 0;      ///< 0: 721, for repartition 512
+  Index num_columns = 0;   ///< 0: 1440, for repartition 512
+  Index num_levels = 64;   ///< third axis of a repartition
   Index num_channels = 0;  ///< 0: 64 for halo, 8 for layer
   Index width = 1;
   Timing timing;

@@ -70,8 +70,7 @@ RepartitionPlan with(RepartitionPlan plan, Transport transport) {
 
 /// Copies rows of `row` elements between arrays whose rows lie `pitch` elements apart.
 void copy_rows(double* to, double const* from, Index num_rows, Index row, Index pitch) {
-  for (Index r = 0; r < num_rows; ++r)
-    std::memcpy(to + r * pitch, from + r * pitch, std::size_t(row) * sizeof(double));
+  for (Index r = 0; r < num_rows; ++r) std::memcpy(to + r * pitch, from + r * pitch, std::size_t(row) * sizeof(double));
 }
 
 std::string size_text(Indices const& extents, Comm const& comm) {
@@ -147,11 +146,12 @@ void compare_permutations(app::Context& context, Options const& options, Indices
   Index const num_rows = Index(from.bytes() / sizeof(double)) / row;
   std::vector<double> padded(std::size_t(num_rows * pitch));
   std::vector<double> copied(padded.size());
-  candidates.push_back(
-      {"rows of " + std::to_string(row) + " elements", [&] { copy_rows(copied.data(), padded.data(), num_rows, row, pitch); }});
+  candidates.push_back({"rows of " + std::to_string(row) + " elements",
+                        [&] { copy_rows(copied.data(), padded.data(), num_rows, row, pitch); }});
   std::vector<std::unique_ptr<RepartitionPlan>> plans;
   std::vector<std::unique_ptr<Field>> targets;
-  for (Indices const& axes : {Indices{0, 2, 1}, Indices{1, 0, 2}, Indices{1, 2, 0}, Indices{2, 0, 1}, Indices{2, 1, 0}}) {
+  for (Indices const& axes :
+       {Indices{0, 2, 1}, Indices{1, 0, 2}, Indices{1, 2, 0}, Indices{2, 0, 1}, Indices{2, 1, 0}}) {
     Indices permuted = axes;
     Indices grid = axes;
     for (int a = 0; a < 3; ++a) {
@@ -185,7 +185,7 @@ void count_relabelled(app::Context& context, Indices const& extents) {
   std::array<Index, 2> peers{before.counts().num_send_peers, after.counts().num_send_peers};
   comm.max(peers);
   context.report.data()["results"]["ranks in reverse order"] = {{"messages", peers[0]},
-                                                                 {"messages_relabelled", peers[1]}};
+                                                                {"messages_relabelled", peers[1]}};
   if (comm.rank() == 0)
     std::printf("ranks in reverse order: %lld messages a rank, %lld relabelled\n", static_cast<long long>(peers[0]),
                 static_cast<long long>(peers[1]));

@@ -32,13 +32,6 @@ constexpr std::size_t slot_alignment = 64;
 /// A processor's cache holds a block of this size several times over.
 constexpr std::size_t local_block_bytes = std::size_t(256) << 10U;
 
-/// True when some axis is not where it was.
-bool permutes(Transfer const& transfer) {
-  for (int a = 0; a < transfer.to.ndim(); ++a)
-    if (transfer.maps[std::size_t(a)].source_axis != a) return true;
-  return false;
-}
-
 }  // namespace
 
 StreamSlots::~StreamSlots() {
@@ -127,11 +120,13 @@ void Stream::open() {
     local_fields_.push_back({field.kind, view.batch_extents(), size_of(view.dtype)});
   }
   bool const alone = outgoing_.empty() && incoming_.empty();
-  bool const whole = alone && std::none_of(plan_.table.local.begin(), plan_.table.local.end(), permutes);
-  local_.reset(plan_.table.local, local_fields_, whole ? std::numeric_limits<Index>::max() : local_block_bytes);
+  local_.reset(plan_.table.local, local_fields_, alone ? std::numeric_limits<Index>::max() : local_block_bytes);
   if (refused_) return make_room_for_refusal();
+  std::size_t written = count_segments(local_, local_block_bytes).bytes;
   find_images();
   make_room();
+  for (auto const& in : incoming_) written += in.bytes;
+  large_ = Index(written) >= least_streamed_bytes;
 }
 
 void Stream::make_room() {
@@ -151,6 +146,7 @@ void Stream::make_room() {
   for (auto& in : incoming_) {
     in.cursor.reset(in.peer->transfers, block_fields_, plan_.segment_bytes);
     auto const count = count_segments(in.cursor, plan_.segment_bytes);
+    in.bytes = count.bytes;
     in.segments_left = std::max<std::size_t>(1, count.segments);
     in.segments_unmatched = in.segments_left;
     in.known = in.failed = in.reading = in.in_place = false;
@@ -672,6 +668,7 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
     negated.alpha[1] = -negated.alpha[1];
     return make_transform(negated, block.extents, to, from);
   }();
+  result.streams = large_ && &transform != &field.conversion.pack;
   result.independent = forward() || !plan_.ordered_sums;
   return result;
 }

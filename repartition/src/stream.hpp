@@ -116,8 +116,9 @@ class Stream {
     NodeLink* link = nullptr;
     BlockCursor cursor;
     std::size_t segments_left = 0;
-    bool known = false;   ///< its first segment has come: the peer makes the same call, or has failed
-    bool failed = false;  ///< the peer makes another call: what it sends is thrown away
+    std::size_t bytes = 0;  ///< of the message
+    bool known = false;     ///< its first segment has come: the peer makes the same call, or has failed
+    bool failed = false;    ///< the peer makes another call: what it sends is thrown away
 
     std::uint64_t number = 0;  ///< of the post that is read or awaited; 0: none
     bool reading = false;
@@ -185,6 +186,7 @@ class Stream {
   BlockCursor local_;
   Posting posting_ = Posting::window;
   bool opened_ = false;
+  bool large_ = false;  ///< what the call writes on this rank goes past the caches
   bool scaled_ = false;
   double idle_since_ = -1;  ///< nothing is left to do but to let peers read
   bool gate_open_ = false;  ///< memory may be written

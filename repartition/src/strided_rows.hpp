@@ -54,7 +54,6 @@ using Rows = void (*)(StridedTask const& task, Index first, Index last);
 void run_transform_rows(StridedTask const& task, Index first, Index last);
 
 /// Bytes from which on a copy passes by the caches.
-inline constexpr Index least_streamed_bytes = Index(32) << 20U;
 
 /// True for large copies to long runs.
 [[nodiscard]] bool can_stream(StridedTask const& task);

@@ -47,7 +47,7 @@ bool can_stream(StridedTask const& task) {
   Index const bytes = size_of(task.dtype);
   return task.op == StridedOp::copy && !task.clear_from && task.ndim > 0 && task.to_stride[inner] == 1 &&
          (task.from_stride[inner] == 1 || is_permuted(task)) && task.extent[inner] * bytes >= Index(2 * line_bytes) &&
-         task.num_elements() * bytes >= least_streamed_bytes;
+         (task.streams || task.num_elements() * bytes >= least_streamed_bytes);
 #else
   (void)task;
   return false;

@@ -63,6 +63,7 @@ struct StridedTask {
   StridedOp op = StridedOp::copy;
   double value = 0;          ///< of `fill`
   bool clear_from = false;   ///< zeroes the elements of `from` after they are read
+  bool streams = false;      ///< part of more than caches hold: what is written goes past them where that pays
   bool independent = false;  ///< adds to cells that no other task adds to, so that the order does not matter
   Transform transform;
 
@@ -88,6 +89,9 @@ struct StridedTask {
   return task.op == StridedOp::add || task.op == StridedOp::subtract ||
          (task.op == StridedOp::transform && (beta[0] != 0 || beta[1] != 0));
 }
+
+/// Bytes from which a copy goes past the caches: more than a core has to itself, several times over.
+inline constexpr Index least_streamed_bytes = Index(32) << 20U;
 
 /// Its place among the other tasks matters: it adds to cells that others may add to.
 [[nodiscard]] inline bool is_ordered(StridedTask const& task) noexcept {
