@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/series.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include <glob.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <limits>
+#include <list>
+#include <map>
+#include <utility>
+
+namespace graticule {
+
+namespace {
+
+/// Numbers in names count by their value.
+bool natural_less(std::string const& a, std::string const& b) {
+  auto const is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  auto const run = [&](std::string const& text, std::size_t& at) {
+    std::size_t end = at;
+    while (end < text.size() && is_digit(text[end])) ++end;
+    auto const zeros = std::min(text.find_first_not_of('0', at), end);
+    auto digits = text.substr(zeros, end - zeros);
+    at = end;
+    return std::pair(digits.size(), std::move(digits));
+  };
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (is_digit(a[i]) && is_digit(b[j])) {
+      auto const x = run(a, i);
+      auto const y = run(b, j);
+      if (x != y) return x < y;
+    } else {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+    }
+  }
+  if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+  return a < b;
+}
+
+std::vector<std::string> matches(std::string const& pattern) {
+  if (pattern.find_first_of("*?[") == std::string::npos) return {pattern};
+  glob_t found{};
+  int const code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  std::vector<std::string> names;
+  if (code == 0) names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  std::sort(names.begin(), names.end(), natural_less);
+  return names;
+}
+
+[[noreturn]] void refuse(std::filesystem::path const& file, std::filesystem::path const& first,
+                         std::string const& what) {
+  throw Error(Fault::input, "SeriesMismatch", file.string() + " does not continue " + first.string() + ": " + what);
+}
+
+bool has_axis(Variable const& variable, std::string const& dimension) {
+  return !dimension.empty() && variable.axis(dimension) >= 0;
+}
+
+/// The dimension to join along when the user names none.
+std::string find_dimension(FileContents const& contents) {
+  std::vector<std::string> unlimited;
+  for (auto const& dimension : contents.dimensions)
+    if (dimension.is_unlimited) unlimited.push_back(dimension.name);
+  if (unlimited.size() == 1) return unlimited.front();
+  Variable const* widest = nullptr;
+  for (auto const& variable : contents.variables)
+    if (variable.ndim() > 0 && (widest == nullptr || variable.ndim() > widest->ndim())) widest = &variable;
+  return widest != nullptr ? widest->dimensions.front() : std::string();
+}
+
+/// A variable of a file must be the first file's, but for its length.
+void require_like(FileContents const& contents, Variable const& expected, std::string const& dimension,
+                  std::filesystem::path const& first) {
+  auto const* found = contents.find(expected.name);
+  if (found == nullptr) refuse(contents.path, first, "it has no variable " + expected.name);
+  if (found->dimensions != expected.dimensions)
+    refuse(contents.path, first, "it has " + to_string(*found) + " instead of " + to_string(expected));
+  for (int axis = 0; axis < expected.ndim(); ++axis)
+    if (found->extents[axis] != expected.extents[axis] && expected.dimensions[std::size_t(axis)] != dimension)
+      refuse(contents.path, first, "it has " + to_string(*found) + " instead of " + to_string(expected));
+  for (auto const* name : {"units", "calendar"})
+    if (found->text(name) != expected.text(name))
+      refuse(contents.path, first,
+             std::string(name) + " of " + expected.name + " are '" + found->text(name) + "' instead of '" +
+                 expected.text(name) + "'");
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> find_files(Comm const& comm, std::string const& pattern) {
+  std::string joined;
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    auto const names = matches(pattern);
+    if (names.empty()) throw Error(Fault::input, "NoSuchFile", "no file matches " + pattern);
+    for (auto const& name : names) joined += name + '\0';
+  });
+  joined = comm.broadcast(joined, 0);
+  std::vector<std::filesystem::path> files;
+  for (std::size_t at = 0; at < joined.size(); at = joined.find('\0', at) + 1) files.emplace_back(joined.c_str() + at);
+  return files;
+}
+
+struct FieldSeries::State {
+  Comm comm;
+  std::vector<std::filesystem::path> paths;
+  FieldSeriesOptions options;
+  FileContents contents;
+  std::string dimension;
+  std::vector<Index> ends = {0};  ///< file `i` holds the cells [ends[i], ends[i + 1]) along the joined dimension
+  std::map<std::string, std::vector<double>, std::less<>> coordinates;
+  struct Open {
+    std::size_t place;
+    FieldFile file;
+  };
+  std::list<Open> open;  ///< the last used first
+
+  State(Comm const& on, std::vector<std::filesystem::path> files, FieldSeriesOptions const& chosen)
+      : comm(on), paths(std::move(files)), options(chosen) {
+    Hash hash;
+    for (auto const& path : paths) hash.add(path.string());
+    require_same(comm, "SeriesDiffers", hash.add(options.dimension).add(options.most_open).value(),
+                 std::to_string(paths.size()) + " files");
+    if (paths.empty()) throw Error(Fault::input, "NoSuchFile", "a series of no files");
+    contents = file(0).contents();
+    dimension = options.dimension.empty() ? find_dimension(contents) : options.dimension;
+    for (std::size_t i = 0; i < paths.size(); ++i) add(i);
+    for (auto& one : contents.dimensions)
+      if (one.name == dimension) one.extent = ends.back();
+    for (auto& variable : contents.variables)
+      if (has_axis(variable, dimension)) variable.extents[variable.axis(dimension)] = ends.back();
+  }
+
+  /// Opens the file unless it is open, and closes the one that was not used for longest. Collective.
+  FieldFile const& file(std::size_t place) {
+    auto const found = std::find_if(open.begin(), open.end(), [&](auto const& one) { return one.place == place; });
+    if (found != open.end()) {
+      open.splice(open.begin(), open, found);
+      return open.front().file;
+    }
+    if (open.size() >= std::size_t(std::max(options.most_open, 1))) open.pop_back();
+    open.push_front({place, FieldFile(comm, paths[place], options.file)});
+    return open.front().file;
+  }
+
+  /// Compares a file with the first one and notes down its length. Collective.
+  void add(std::size_t place) {
+    auto const& next = file(place);
+    auto const& own = next.contents();
+    auto const found = std::find_if(own.dimensions.begin(), own.dimensions.end(),
+                                    [&](auto const& one) { return one.name == dimension; });
+    if (found == own.dimensions.end() && paths.size() > 1)
+      refuse(paths[place], paths[0], "it has no dimension '" + dimension + "'");
+    ends.push_back(ends.back() + (found != own.dimensions.end() ? found->extent : 0));
+    if (place > 0) {
+      for (auto const& variable : contents.variables)
+        if (has_axis(variable, dimension)) require_like(own, variable, dimension, paths[0]);
+      for (auto const& variable : own.variables)
+        if (has_axis(variable, dimension) && contents.find(variable.name) == nullptr)
+          refuse(paths[place], paths[0], "it has the variable " + variable.name + ", which the first one lacks");
+    }
+    for (auto const& one : contents.dimensions)
+      if (auto const* coordinate = contents.coordinate(one.name); coordinate != nullptr && coordinate->refusal.empty())
+        add_coordinate(place, next, one.name);
+  }
+
+  void add_coordinate(std::size_t place, FieldFile const& next, std::string const& name) {
+    auto& all = coordinates[name];
+    if (place == 0) {
+      all = next.coordinate(name);
+      if (name == dimension) require_sorted(0, all, 0);
+      return;
+    }
+    if (next.contents().coordinate(name) == nullptr) refuse(paths[place], paths[0], "it has no coordinate " + name);
+    auto const values = next.coordinate(name);
+    if (name == dimension) {
+      auto const first = all.size();
+      all.insert(all.end(), values.begin(), values.end());
+      require_sorted(place, all, first);
+    } else if (values != all) {
+      refuse(paths[place], paths[0], "its values of " + name + " are others");
+    }
+  }
+
+  /// The values from `first` on go on as those before.
+  void require_sorted(std::size_t place, std::vector<double> const& values, std::size_t first) const {
+    if (values.size() < 2) return;
+    bool const rises = values[1] > values[0];
+    for (std::size_t i = std::max<std::size_t>(first, 1); i < values.size(); ++i) {
+      if (values[i] != values[i - 1] && (values[i] > values[i - 1]) == rises) continue;
+      auto const where = i == first ? "where " + paths[place].string() + " follows " + paths[place - 1].string()
+                                    : "within " + paths[place].string();
+      throw Error(Fault::input, "UnsortedSeries",
+                  dimension + " goes from " + std::to_string(values[i - 1]) + " to " + std::to_string(values[i]) + " " +
+                      where + "; give the files in order, and without records that two of them hold");
+    }
+  }
+
+  /// The part of a selection that lies in one file.
+  [[nodiscard]] FileSelection part_of(FileSelection const& selection, int axis, std::size_t place, int ndim) const {
+    FileSelection part = selection;
+    auto& box = part.box;
+    Index const count = box.empty() ? 0 : selection.counts()[axis];
+    Index const step = selection.steps.size() > 0 ? selection.steps[axis] : 1;
+    Index const first = step > 0 ? box.lo(axis) : box.hi(axis) - 1;
+    auto const cell = [&](Index k) { return first + k * step; };
+    // Chosen cells [from, to) lie in the file: their places rise or fall along the axis.
+    Index from = 0;
+    while (from < count && (cell(from) < ends[place] || cell(from) >= ends[place + 1])) ++from;
+    Index to = from;
+    while (to < count && cell(to) >= ends[place] && cell(to) < ends[place + 1]) ++to;
+    if (from == to) {
+      part.box = Box(Indices::filled(box.ndim(), 0), Indices::filled(box.ndim(), 0));
+      return part;
+    }
+    box.set(axis, std::min(cell(from), cell(to - 1)) - ends[place],
+            std::max(cell(from), cell(to - 1)) + 1 - ends[place]);
+    if (part.offset.size() == 0) part.offset = Indices::filled(ndim, 0);
+    for (int m = 0; m < ndim; ++m)
+      if ((part.axes.size() > 0 ? part.axes[m] : Index(m)) == axis) part.offset[m] += from;
+    return part;
+  }
+
+  void check(Variable const& variable, FileSelection const& selection, FieldView const& field) const {
+    auto const& box = selection.box;
+    if (box.ndim() != variable.ndim() || !Box::from_extents(variable.extents).contains(box))
+      throw Error("BoxOutsideVariable", to_string(box) + " of " + to_string(variable));
+    (void)selection.counts();
+    auto const ndim = field.ndim();
+    bool const fits = (selection.axes.size() == 0 && ndim == box.ndim()) || selection.axes.size() == ndim;
+    if (!box.empty() && (!fits || (selection.offset.size() != 0 && selection.offset.size() != ndim)))
+      throw Error("BadSelection", "axes and offset of the selection and of a field of " + to_string(field.extents) +
+                                      " differ in number, for " + to_string(variable));
+  }
+
+  void read(std::string_view name, FileSelection const& selection, FieldView const& field) {
+    auto const& variable = contents.variable(name);
+    if (!has_axis(variable, dimension)) return file(0).read(name, selection, field);
+    auto const axis = variable.axis(dimension);
+    run_agreed(comm, [&] { check(variable, selection, field); });
+    // The cells that any rank needs.
+    bool const needs = !selection.box.empty();
+    constexpr Index none = std::numeric_limits<Index>::min();
+    std::array<Index, 2> range{needs ? -selection.box.lo(axis) : none, needs ? selection.box.hi(axis) : none};
+    comm.max(range);
+    for (std::size_t place = 0; place < paths.size(); ++place)
+      if (range[1] != none && ends[place] < range[1] && ends[place + 1] > -range[0] && ends[place] < ends[place + 1])
+        file(place).read(name, part_of(selection, axis, place, field.ndim()), field);
+  }
+
+  template <class Value>
+  void read(std::string_view name, Box const& box, std::span<Value> values) {
+    auto const& variable = contents.variable(name);
+    run_agreed(comm, [&] {
+      if (Index(values.size()) != box.num_cells())
+        throw Error("WrongSize", std::to_string(values.size()) + " values for the " + std::to_string(box.num_cells()) +
+                                     " cells of " + to_string(box));
+    });
+    read(variable.name, FileSelection{.box = box}, field_view(values.data(), box.extents(), 0));
+  }
+};
+
+FieldSeries::FieldSeries(Comm const& comm, std::vector<std::filesystem::path> files, FieldSeriesOptions const& options)
+    : state_(std::make_unique<State>(comm, std::move(files), options)) {}
+FieldSeries::FieldSeries(FieldSeries&&) noexcept = default;
+FieldSeries& FieldSeries::operator=(FieldSeries&&) noexcept = default;
+FieldSeries::~FieldSeries() = default;
+
+FileContents const& FieldSeries::contents() const noexcept { return state_->contents; }
+std::vector<std::filesystem::path> const& FieldSeries::files() const noexcept { return state_->paths; }
+std::string const& FieldSeries::dimension() const noexcept { return state_->dimension; }
+
+HorizontalAxes FieldSeries::horizontal_axes(std::string_view name) const {
+  return graticule::horizontal_axes(contents(), variable(name));
+}
+
+std::vector<double> FieldSeries::coordinate(std::string_view dimension) const {
+  auto const found = state_->coordinates.find(dimension);
+  if (found == state_->coordinates.end()) return state_->file(0).coordinate(dimension);
+  return found->second;
+}
+
+void FieldSeries::read(std::string_view name, Box const& box, std::span<float> values) const {
+  state_->read(name, box, values);
+}
+
+void FieldSeries::read(std::string_view name, Box const& box, std::span<double> values) const {
+  state_->read(name, box, values);
+}
+
+void FieldSeries::read(std::string_view name, FileSelection const& selection, FieldView const& field) const {
+  state_->read(name, selection, field);
+}
+
+}  // namespace graticule
