@@ -80,7 +80,6 @@ struct Trip {
   MemoryShape to_shape;
   std::vector<Width> from_halo;
   std::vector<Width> to_halo;
-  CheckpointFieldOptions options;
 };
 
 Trip random_trip(Random& random, int num_from, int num_to) {
@@ -101,10 +100,7 @@ Trip random_trip(Random& random, int num_from, int num_to) {
             shape(),
             shape(),
             halo(),
-            halo(),
-            {}};
-  if (test::draw(random, 0, 3) == 0) trip.options.deflate = 1;
-  if (test::draw(random, 0, 3) == 0) trip.options.chunk = test::random_extents(random, num_grid + num_batch, 4);
+            halo()};
   return trip;
 }
 
@@ -117,11 +113,9 @@ void make_trip(Comm const& comm, Comm const& some, bool saves, Trip const& trip,
     auto const local = grown(owned, trip.from_halo);
     TestField<T> field(local, trip.batch, trip.from_shape, test::bits_of<T>({7}, {7}));
     field.set(owned, [](Indices const& b, Indices const& cell) { return test::bits_of<T>(b, cell); });
-    auto options = trip.options;
-    options.local = local;
     CheckpointStore store(some, folder, {.piece_bytes = 200});
     auto writer = store.begin(1);
-    writer.add("x", trip.from, field.view(dtype), options);
+    writer.add("x", trip.from, field.view(dtype), {.local = local});
     writer.commit();
   }
   comm.barrier();
@@ -553,9 +547,6 @@ TEST(CheckpointWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   EXPECT_EQ(rule("w", view), "FieldMismatch");
   EXPECT_EQ(rule("w", layout, view, Options{.local = Box({0, 0}, {1, 3})}), "FieldMismatch");
   EXPECT_EQ(rule("w", Layout({comm.num_ranks() + 1, 1}, {20, 3}), view), "TooFewRanks");
-  EXPECT_EQ(rule("w", layout, view, Options{.chunk = {0, 3}}), "BadChunk");
-  EXPECT_EQ(rule("w", layout, view, Options{.chunk = {3}}), "BadChunk");
-  EXPECT_EQ(rule("w", layout, view, Options{.deflate = 10}), "BadChunk");
   EXPECT_EQ(rule("w", layout, view, Options{.attributes = {Attribute::of_text("graticule_x", "")}}), "BadAttribute");
   EXPECT_EQ(test::rule_of([&] { writer.add_value("", Index(1)); }), "BadName");
   if (comm.num_ranks() > 1) {

@@ -5,9 +5,6 @@
 #include "checkpoint_cells.hpp"
 #include "checkpoint_contents.hpp"
 #include "checkpoint_files.hpp"
-#include "hdf5.hpp"
-#include "hyperslab.hpp"
-#include "parallel_file.hpp"
 #include "pieces.hpp"
 
 #include <algorithm>
@@ -19,8 +16,6 @@
 namespace graticule {
 
 namespace {
-
-namespace h5 = detail::h5;
 
 /// Reads the contents on rank 0 and sends them, or the error, to all ranks.
 detail::CheckpointContents shared_contents(Comm const& comm, std::filesystem::path const& path) {
@@ -56,7 +51,7 @@ struct Checkpoint::State {
   Comm comm;
   std::filesystem::path path;
   detail::CheckpointContents contents;
-  detail::ParallelFile file;
+  detail::Descriptor file;
   Index piece_bytes;
 
   [[nodiscard]] Error broken(std::string const& what) const {
@@ -75,57 +70,31 @@ struct Checkpoint::State {
         path.string() + " has no field '" + std::string(name) + "'; it has " + (names.empty() ? "none" : names));
   }
 
-  [[nodiscard]] h5::Dataset open(std::size_t i) const {
-    auto const name = "fields/" + contents.fields[i].name;
-    h5::Dataset dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT));
-    if (!dataset) throw broken("field " + contents.fields[i].name + ": " + h5::error_text());
-    return dataset;
-  }
-
   [[nodiscard]] Index most_cells(DType dtype) const { return piece_bytes / size_of(dtype); }
 
-  void read_piece(h5::Dataset const& dataset, DType dtype, h5::Properties const& transfer, Box const* piece,
-                  std::byte* dense) const {
-    auto const type = detail::element_type(dtype, detail::Place::memory);
-    auto const selection = detail::select(dataset.get(), detail::slab_of(piece));
-    std::byte nothing{};
-    h5::check(H5Dread(dataset.get(), type.get(), selection.memory.get(), selection.file.get(), transfer.get(),
-                      piece != nullptr ? dense : &nothing),
-              "H5Dread");
+  /// @return the checksum of the cells
+  std::uint64_t read_piece(std::size_t i, Box const& piece, std::byte* dense) const {
+    auto const& field = contents.fields[i];
+    Index const bytes = size_of(field.dtype);
+    auto* to = dense;
+    detail::for_each_run(field.extents, piece, [&](Index first, Index count) {
+      auto const failure = file.read(to, count * bytes, contents.offsets[i] + first * bytes);
+      if (!failure.empty()) throw broken("field " + field.name + ": " + failure);
+      to += count * bytes;
+    });
+    return detail::cell_checksum(field.dtype, field.extents, piece, dense);
   }
 
   /// Fills the cells of this rank. @return their checksum
   std::uint64_t read_cells(std::size_t i, detail::FieldCells const& cells) const {
-    auto const& field = contents.fields[i];
-    h5::Dataset dataset;
-    auto const rounds = detail::agreed_rounds(comm, [&] {
-      dataset = open(i);
-      return detail::Portion{cells.box, {}, most_cells(field.dtype)};
-    });
-    h5::Properties const creation(h5::check(H5Dget_create_plist(dataset.get()), "H5Dget_create_plist"));
-    h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
-    // A damaged compressed chunk is found by the ranks that need it alone, and the others must not wait for them.
-    bool const collective = H5Pget_nfilters(creation.get()) == 0;
-    h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
-              "H5Pset_dxpl_mpio");
     detail::CellStaging staging(cells);
     std::uint64_t checksum = 0;
-    std::exception_ptr failure;
-    for (std::size_t round = 0; round < std::size_t(rounds.count); ++round) {
-      auto const* piece = round < rounds.pieces.size() ? &rounds.pieces[round] : nullptr;
-      try {
-        auto* const dense = piece != nullptr ? staging.room(*piece) : nullptr;
-        read_piece(dataset, field.dtype, transfer, piece, dense);
-        if (piece == nullptr) continue;
-        checksum += detail::cell_checksum(field.dtype, field.extents, *piece, dense);
-        staging.unpack(*piece);
-      } catch (Error const& error) {
-        if (!failure) failure = std::make_exception_ptr(broken("field " + field.name + ": " + error.given()));
-      } catch (...) {
-        if (!failure) failure = std::current_exception();
+    run_agreed(comm, [&] {
+      for (auto const& piece : detail::contiguous_pieces(cells.box, {}, most_cells(cells.dtype))) {
+        checksum += read_piece(i, piece, staging.room(piece));
+        staging.unpack(piece);
       }
-    }
-    agree(comm, failure);
+    });
     return checksum;
   }
 
@@ -169,7 +138,6 @@ struct Checkpoint::State {
       auto const owned = layout.owned(comm.rank());
       cells = match(contents.fields[i], view, owned, local.value_or(owned), layout.global());
     });
-    h5::Quiet const quiet;
     auto checksum = read_cells(i, cells);
     comm.reduce(&checksum, 1, MPI_UINT64_T, MPI_SUM);
     require_checksum(i, checksum);
@@ -180,7 +148,6 @@ struct Checkpoint::State {
     auto const& field = contents.fields[i];
     detail::FieldCells cells;
     run_agreed(comm, [&] { cells = match(field, view, box, box, Box()); });
-    h5::Quiet const quiet;
     auto const checksum = read_cells(i, cells);
     run_agreed(comm, [&] {
       if (cells.box == Box::from_extents(field.extents)) require_checksum(i, checksum);
@@ -192,22 +159,17 @@ struct Checkpoint::State {
     auto const& field = contents.fields[i];
     detail::FieldCells cells;
     run_agreed(comm, [&] { cells = match(field, view, Box(), Box(), Box()); });
-    h5::Quiet const quiet;
-    h5::Dataset dataset;
-    run_agreed(comm, [&] { dataset = open(i); });
     detail::CellStaging staging(cells);
-    h5::Properties const independent(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     std::uint64_t checksum = 0;
     std::exception_ptr failure;
     for (auto const& piece : detail::contiguous_pieces(cells.box, {}, most_cells(field.dtype))) {
       auto* const dense = staging.room(piece);
       try {
-        if (comm.rank() == 0) read_piece(dataset, field.dtype, independent, &piece, dense);
-      } catch (Error const& error) {
-        if (!failure) failure = std::make_exception_ptr(broken("field " + field.name + ": " + error.given()));
+        if (comm.rank() == 0 && !failure) checksum += read_piece(i, piece, dense);
+      } catch (...) {
+        failure = std::current_exception();
       }
       comm.broadcast(dense, piece.num_cells() * size_of(field.dtype), 0);
-      if (comm.rank() == 0) checksum += detail::cell_checksum(field.dtype, field.extents, piece, dense);
       staging.unpack(piece);
     }
     if (comm.rank() == 0 && !failure && checksum != contents.checksums[i])
@@ -223,39 +185,26 @@ struct Checkpoint::State {
 
   /// This rank's share of a field: pieces as long as the others' together.
   std::uint64_t share_checksum(std::size_t i) const {
-    auto const dataset = open(i);
     auto const& field = contents.fields[i];
     auto const whole = Box::from_extents(field.extents);
     Index const share = (whole.num_cells() + comm.num_ranks() - 1) / comm.num_ranks();
     auto const pieces = detail::contiguous_pieces(whole, {}, std::min(share, most_cells(field.dtype)));
     auto const first = pieces.size() * std::size_t(comm.rank()) / std::size_t(comm.num_ranks());
     auto const last = pieces.size() * std::size_t(comm.rank() + 1) / std::size_t(comm.num_ranks());
-    h5::Properties const independent(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     std::vector<std::byte> cells;
     std::uint64_t checksum = 0;
     for (auto p = first; p < last; ++p) {
       cells.resize(std::size_t(pieces[p].num_cells() * size_of(field.dtype)));
-      read_piece(dataset, field.dtype, independent, &pieces[p], cells.data());
-      checksum += detail::cell_checksum(field.dtype, field.extents, pieces[p], cells.data());
+      checksum += read_piece(i, pieces[p], cells.data());
     }
     return checksum;
   }
 
   void verify() const {
-    h5::Quiet const quiet;
     std::vector<std::uint64_t> checksums(contents.fields.size(), 0);
-    std::exception_ptr failure;
-    for (std::size_t i = 0; i < checksums.size(); ++i) {
-      try {
-        checksums[i] = share_checksum(i);
-      } catch (Error const& error) {
-        if (!failure)
-          failure = std::make_exception_ptr(broken("field " + contents.fields[i].name + ": " + error.given()));
-      } catch (...) {
-        if (!failure) failure = std::current_exception();
-      }
-    }
-    agree(comm, failure);
+    run_agreed(comm, [&] {
+      for (std::size_t i = 0; i < checksums.size(); ++i) checksums[i] = share_checksum(i);
+    });
     comm.reduce(checksums.data(), Index(checksums.size()), MPI_UINT64_T, MPI_SUM);
     for (std::size_t i = 0; i < checksums.size(); ++i) require_checksum(i, checksums[i]);
   }
@@ -263,15 +212,8 @@ struct Checkpoint::State {
 
 Checkpoint::Checkpoint(Comm const& comm, std::filesystem::path const& path, Index piece_bytes) {
   auto contents = shared_contents(comm, path);
-  h5::Quiet const quiet;
   run_agreed(comm, [&] {
-    try {
-      state_.reset(new State{comm, path, std::move(contents), detail::ParallelFile::open(comm, path), piece_bytes});
-    } catch (MpiError const&) {
-      throw;
-    } catch (Error const& error) {
-      throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened in parallel: " + error.given());
-    }
+    state_.reset(new State{comm, path, std::move(contents), detail::open_to_read(path), piece_bytes});
   });
 }
 

@@ -115,6 +115,7 @@ void visit(auto& io, auto& contents) {
     });
   });
   io.bytes(contents.checksums);
+  io.bytes(contents.offsets);
   io.list(contents.values, [&](auto& value) {
     io.bytes(value.first);
     io.variant(value.second);

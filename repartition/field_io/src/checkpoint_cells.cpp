@@ -182,28 +182,13 @@ void CellStaging::unpack(Box const& piece) {
 }
 
 std::uint64_t cell_checksum(DType dtype, Indices const& extents, Box const& box, std::byte const* dense) {
-  if (box.empty()) return 0;
   auto const words = words_of(dtype);
-  // Trailing axes that the box holds whole lie in one run in the dataset as well.
-  int inner = box.ndim();
-  Index run = 1;
-  while (inner > 0 && box.extent(inner - 1) == extents[inner - 1]) run *= box.extent(--inner);
-  if (inner > 0) run *= box.extent(--inner);
-  auto const strides = row_major_strides(extents);
-  auto cell = box.lo();
   std::uint64_t sum = 0;
-  while (true) {
-    Index first = 0;
-    for (int axis = 0; axis < box.ndim(); ++axis) first += cell[axis] * strides[axis];
-    sum += run_checksum(words, dense, run, first);
-    dense += run * size_of(dtype);
-    int axis = inner - 1;
-    while (axis >= 0 && ++cell[axis] == box.hi(axis)) {
-      cell[axis] = box.lo(axis);
-      --axis;
-    }
-    if (axis < 0) return sum;
-  }
+  for_each_run(extents, box, [&](Index first, Index count) {
+    sum += run_checksum(words, dense, count, first);
+    dense += count * size_of(dtype);
+  });
+  return sum;
 }
 
 }  // namespace graticule::detail

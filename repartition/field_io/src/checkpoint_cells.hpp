@@ -56,6 +56,31 @@ class CellStaging {
   DeviceBytes device_;
 };
 
+/// Calls `visit(first, count)` for the runs of `box` in a row-major dataset of `extents`, in order: `count` cells from the
+/// cell of index `first` on.
+template <class Visit>
+void for_each_run(Indices const& extents, Box const& box, Visit&& visit) {
+  if (box.empty()) return;
+  // Trailing axes that the box holds whole lie in one run.
+  int inner = box.ndim();
+  Index count = 1;
+  while (inner > 0 && box.extent(inner - 1) == extents[inner - 1]) count *= box.extent(--inner);
+  if (inner > 0) count *= box.extent(--inner);
+  auto const strides = row_major_strides(extents);
+  auto cell = box.lo();
+  while (true) {
+    Index first = 0;
+    for (int axis = 0; axis < box.ndim(); ++axis) first += cell[axis] * strides[axis];
+    visit(first, count);
+    int axis = inner - 1;
+    while (axis >= 0 && ++cell[axis] == box.hi(axis)) {
+      cell[axis] = box.lo(axis);
+      --axis;
+    }
+    if (axis < 0) return;
+  }
+}
+
 /// Sum over the cells of `box` of a 64-bit mix of a cell's place in a dataset of `extents` and its bits, modulo 2^64.
 ///
 /// The sums of disjoint boxes add up to the sum of the whole, so it does not depend on who holds which cells. A change

@@ -29,6 +29,7 @@ struct Described {
   Index size = 0;  ///< bytes of a text
   Indices grid_axes;
   std::uint64_t checksum = 0;
+  haddr_t address = HADDR_UNDEF;
   std::vector<Attribute> attributes;  ///< the user's
 };
 
@@ -64,7 +65,7 @@ Indices extents_of(hid_t dataset, std::string const& name) {
 void require_own_storage(hid_t dataset, std::string const& name) {
   h5::Properties const properties(h5::check(H5Dget_create_plist(dataset), "H5Dget_create_plist"));
   auto const layout = h5::check(H5Pget_layout(properties.get()), "H5Pget_layout");
-  if ((layout != H5D_CONTIGUOUS && layout != H5D_CHUNKED) || H5Pget_external_count(properties.get()) != 0)
+  if (layout != H5D_CONTIGUOUS || H5Pget_external_count(properties.get()) != 0)
     broken(name + " is stored in a way that checkpoints are not");
 }
 
@@ -90,6 +91,7 @@ Described describe(hid_t file, std::string const& path, std::string name) {
   if (auto const axes = h5::read_attribute(dataset.get(), "graticule_grid_axes"))
     if (auto const* numbers = std::get_if<std::vector<Index>>(&axes->value)) result.grid_axes = Indices(*numbers);
   result.checksum = std::uint64_t(required_integer(dataset.get(), "graticule_checksum", path));
+  result.address = H5Dget_offset(dataset.get());
   result.attributes = h5::read_attributes(dataset.get());
   std::erase_if(result.attributes, [](auto const& attribute) { return attribute.name.starts_with(own_prefix); });
   return result;
@@ -204,12 +206,17 @@ CheckpointContents read_contents_of(hid_t file, std::uintmax_t file_bytes) {
   DescribedFile const described(file);
   if (std::uint64_t(required_integer(file, "graticule_contents", "the file")) != described.hash())
     broken("what it says of its contents does not have its checksum");
-  CheckpointContents contents{
-      .step = described.step, .number = described.number, .fields = {}, .checksums = {}, .values = {}};
+  CheckpointContents contents;
+  contents.step = described.step;
+  contents.number = described.number;
   for (auto const& field : described.fields) {
     if (!field.dtype) broken("field " + field.name + " is a text");
+    auto const bytes = std::uintmax_t(Box::from_extents(field.extents).num_cells() * size_of(*field.dtype));
+    if (bytes > 0 && (field.address > file_bytes || bytes > file_bytes - field.address))
+      broken("the cells of field " + field.name + " lie outside the file");
     contents.fields.push_back({field.name, *field.dtype, field.extents, field.grid_axes, field.attributes});
     contents.checksums.push_back(field.checksum);
+    contents.offsets.push_back(bytes > 0 ? Index(field.address) : 0);
   }
   for (auto const& value : described.values)
     contents.values.emplace_back(value.name, read_value(file, value, file_bytes));

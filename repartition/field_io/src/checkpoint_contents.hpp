@@ -27,6 +27,7 @@ struct CheckpointContents {
   Index number = 0;
   std::vector<CheckpointField> fields;
   std::vector<std::uint64_t> checksums;                         ///< of each field
+  std::vector<Index> offsets;                                   ///< of each field's first cell, in bytes
   std::vector<std::pair<std::string, CheckpointValue>> values;  ///< in order of names
 };
 

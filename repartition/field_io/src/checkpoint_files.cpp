@@ -4,7 +4,8 @@
 #include <graticule/partition/error.hpp>
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,21 +54,24 @@ std::string file_name(std::string const& name, Index number, Index step) {
   return name + numbers.data() + std::string(extension);
 }
 
+/// Of this open file, not of the process: it goes when the file is closed or its process is killed, and a second writer
+/// in the same program meets it as well. HDF5 locks files in another way.
+bool lock(int file) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+#ifdef F_OFD_SETLK
+  return ::fcntl(file, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+#else
+  return ::fcntl(file, F_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+#endif
+}
+
 template <class Visit>
 void for_each_name(std::filesystem::path const& folder, Visit&& visit) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     visit(entry->path().filename().string());
-}
-
-void sync_to_disk(std::filesystem::path const& path, int flags) {
-  int const file = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (file < 0) fail_output(path, reason(errno));
-  // Some file systems do not sync folders; EINVAL says so.
-  bool const synced = ::fsync(file) == 0 || errno == EINVAL;
-  int const code = errno;
-  ::close(file);
-  if (!synced) fail_output(path, reason(code));
 }
 
 }  // namespace
@@ -103,11 +107,8 @@ void remove_leftovers(std::filesystem::path const& folder, std::string const& na
     if (!file.starts_with('.') || !file.ends_with(temporary_extension)) return;
     if (!parse_checkpoint_name(file.substr(1, file.size() - 1 - temporary_extension.size()), name)) return;
     auto const path = folder / file;
-    int const descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (descriptor < 0) return;
-    bool const is_held = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!is_held) ::unlink(path.c_str());
-    ::close(descriptor);
+    Descriptor const leftover(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (leftover.get() >= 0 && lock(leftover.get())) ::unlink(path.c_str());
   });
 }
 
@@ -129,59 +130,98 @@ CheckpointTemporary::CheckpointTemporary(std::filesystem::path const& folder, st
   remove_leftovers(folder, name);
   auto const files = list_checkpoints(folder, name);
   final_ = {.number = files.empty() ? 1 : files.front().number + 1, .step = step, .path = {}};
-  for (constexpr int most_attempts = 100; descriptor_ < 0;) {
+  for (constexpr int most_attempts = 100; descriptor_.get() < 0;) {
     final_.path = folder / file_name(name, final_.number, step);
     path_ = folder / ("." + final_.path.filename().string() + std::string(temporary_extension));
-    descriptor_ = ::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) break;
+    descriptor_ = Descriptor(::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666));
+    if (descriptor_.get() >= 0) break;
     // Another living writer has that number.
     if (errno != EEXIST || final_.number > most_attempts + (files.empty() ? 0 : files.front().number))
       fail_output(path_, reason(errno));
     ++final_.number;
   }
   // Where locks are not to be had, everything counts as left over.
-  (void)::flock(descriptor_, LOCK_EX | LOCK_NB);
-}
-
-CheckpointTemporary::CheckpointTemporary(CheckpointTemporary&& other) noexcept
-    : path_(std::exchange(other.path_, {})),
-      final_(std::move(other.final_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      reserved_(other.reserved_) {}
-
-CheckpointTemporary& CheckpointTemporary::operator=(CheckpointTemporary&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(final_, other.final_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(reserved_, other.reserved_);
-  return *this;
-}
-
-CheckpointTemporary::~CheckpointTemporary() {
-  if (descriptor_ < 0) return;
-  ::unlink(path_.c_str());
-  ::close(descriptor_);
+  (void)lock(descriptor_.get());
 }
 
 void CheckpointTemporary::reserve(Index num_bytes) {
+  reserved_ += num_bytes;
+  auto const fail = [&](int code) { fail_output(final_.path, std::to_string(reserved_) + " bytes: " + reason(code)); };
+  // A write beyond this limit would be answered by a signal that ends the program.
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && rlim_t(reserved_) > limit.rlim_cur)
+    fail(EFBIG);
 #ifdef __linux__
   // Not posix_fallocate: where the file system cannot reserve, it writes zeros instead.
   int code = 0;
-  do code = ::fallocate(descriptor_, 0, off_t(reserved_), off_t(num_bytes)) == 0 ? 0 : errno;
+  do code = ::fallocate(descriptor_.get(), FALLOC_FL_KEEP_SIZE, 0, off_t(reserved_)) == 0 ? 0 : errno;
   while (code == EINTR);
-#else
-  int code = EOPNOTSUPP;
+  if (code != 0 && code != EOPNOTSUPP && code != ENOSYS) fail(code);
 #endif
-  if ((code == EOPNOTSUPP || code == ENOSYS) && ::ftruncate(descriptor_, off_t(reserved_ + num_bytes)) == 0) code = 0;
-  if (code != 0) fail_output(final_.path, std::to_string(num_bytes) + " bytes more: " + reason(code));
-  reserved_ += num_bytes;
 }
 
 void CheckpointTemporary::publish() {
-  sync_to_disk(path_, O_RDONLY);
+  struct stat status {};
+  // Gives back what was reserved and not needed.
+  if (::fstat(descriptor_.get(), &status) != 0 || ::ftruncate(descriptor_.get(), status.st_size) != 0)
+    fail_output(path_, reason(errno));
+  sync_to_disk(descriptor_, path_);
   if (::rename(path_.c_str(), final_.path.c_str()) != 0) fail_output(final_.path, reason(errno));
-  ::close(std::exchange(descriptor_, -1));
-  sync_to_disk(final_.path.parent_path(), O_RDONLY | O_DIRECTORY);
+  descriptor_ = {};
+  auto const folder = final_.path.parent_path();
+  Descriptor const entries(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (entries.get() < 0) fail_output(folder, reason(errno));
+  sync_to_disk(entries, folder);
+}
+
+Descriptor::~Descriptor() {
+  if (id_ >= 0) ::close(id_);
+}
+
+namespace {
+
+/// `move(data, bytes, offset)` moves some of the bytes: the number, 0 at the end of the file, or -1.
+template <class Byte, class Move>
+std::string move_all(Byte* data, Index bytes, Index offset, Move&& move) {
+  while (bytes > 0) {
+    // Linux moves at most 2 GiB at a time.
+    auto const moved = move(data, std::size_t(std::min(bytes, Index(1) << 30U)), off_t(offset));
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved < 0) return reason(errno);
+    if (moved == 0) return "the file ends early";
+    data += moved;
+    bytes -= Index(moved);
+    offset += Index(moved);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string Descriptor::write(std::byte const* data, Index bytes, Index offset) const {
+  return move_all(data, bytes, offset, [&](auto* at, auto count, off_t to) { return ::pwrite(id_, at, count, to); });
+}
+
+std::string Descriptor::read(std::byte* data, Index bytes, Index offset) const {
+  return move_all(data, bytes, offset, [&](auto* at, auto count, off_t from) { return ::pread(id_, at, count, from); });
+}
+
+Descriptor open_to_write(std::filesystem::path const& path) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.get() < 0) fail_output(path, reason(errno));
+  return file;
+}
+
+Descriptor open_to_read(std::filesystem::path const& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0)
+    throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened for reading: " + reason(errno));
+  return file;
+}
+
+void sync_to_disk(Descriptor const& file, std::filesystem::path const& path) {
+  // Some file systems do not sync folders; EINVAL says so.
+  if (::fsync(file.get()) != 0 && errno != EINVAL) fail_output(path, reason(errno));
 }
 
 }  // namespace graticule::detail

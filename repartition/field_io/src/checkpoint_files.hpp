@@ -4,10 +4,12 @@
 
 #include <graticule/partition/indices.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace graticule::detail {
@@ -33,24 +35,47 @@ void remove_leftovers(std::filesystem::path const& folder, std::string const& na
 void prune_checkpoints(std::filesystem::path const& folder, std::string const& name, int keep,
                        std::vector<std::filesystem::path> const& broken);
 
+/// An open file that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int id) noexcept : id_(id) {}
+  Descriptor(Descriptor&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~Descriptor();
+
+  [[nodiscard]] int get() const noexcept { return id_; }
+
+  /// All bytes or an error. @return the reason of the error, empty when there is none
+  [[nodiscard]] std::string write(std::byte const* data, Index bytes, Index offset) const;
+  [[nodiscard]] std::string read(std::byte* data, Index bytes, Index offset) const;
+
+ private:
+  int id_ = -1;
+};
+
+/// @throws `OutputError`
+[[nodiscard]] Descriptor open_to_write(std::filesystem::path const& path);
+/// @throws `UnreadableFile` (input)
+[[nodiscard]] Descriptor open_to_read(std::filesystem::path const& path);
+/// @throws `OutputError`
+void sync_to_disk(Descriptor const& file, std::filesystem::path const& path);
+
 /// The file that is written before it gets its name. Held by a lock for as long as this object lives, so that others can
-/// tell it from what a killed writer left; removed at the end unless it got its name.
+/// tell it from what a killed writer left.
 class CheckpointTemporary {
  public:
   CheckpointTemporary() = default;
   /// Makes the folder, and the file for the checkpoint after the newest. @throws `OutputError`
   CheckpointTemporary(std::filesystem::path const& folder, std::string const& name, Index step);
-  CheckpointTemporary(CheckpointTemporary const&) = delete;
-  CheckpointTemporary& operator=(CheckpointTemporary const&) = delete;
-  CheckpointTemporary(CheckpointTemporary&& other) noexcept;
-  CheckpointTemporary& operator=(CheckpointTemporary&& other) noexcept;
-  ~CheckpointTemporary();
 
   [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
   [[nodiscard]] CheckpointFile const& final() const noexcept { return final_; }
 
-  /// Makes the file longer by `num_bytes`, which read as zeros, with room on the disk where the file system can promise
-  /// it. MPI-IO may write what its buffer happened to hold into gaps behind the end of a file.
+  /// Has room on the disk for `num_bytes` more, where the file system can promise it.
   /// @throws `OutputError` when the disk, a quota or a limit does not have it
   void reserve(Index num_bytes);
   /// Brings the file to the disk and gives it its name. @throws `OutputError`
@@ -59,7 +84,7 @@ class CheckpointTemporary {
  private:
   std::filesystem::path path_;
   CheckpointFile final_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   Index reserved_ = 0;
 };
 

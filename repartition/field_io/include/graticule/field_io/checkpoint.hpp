@@ -34,15 +34,14 @@ struct CheckpointField {
 
 struct CheckpointFieldOptions {
   std::optional<Box> local = {};  ///< what the view covers, when that is more than the owned box (halos)
-  Indices chunk = {};             ///< one extent per memory axis; no axes: stored in one piece, or chosen for `deflate`
-  int deflate = 0;                ///< 1 to 9 compresses, with shuffle
   std::vector<Attribute> attributes = {};
 };
 
 /// Writes one checkpoint; made by `CheckpointStore::begin`.
 ///
 /// Nothing of it is visible until `commit`. Without `commit` (an exception, an early return) what was written is removed.
-/// All calls are collective, with the same arguments on all ranks but for the cells. Names may hold slashes, which make
+/// All calls are collective, with the same arguments on all ranks but for the cells. One rank writes what HDF5 notes down,
+/// every rank its own cells; nothing that fails on one rank holds up another. Names may hold slashes, which make
 /// groups in the file: `model/conv.weight`.
 class CheckpointWriter {
  public:
@@ -50,16 +49,17 @@ class CheckpointWriter {
   CheckpointWriter& operator=(CheckpointWriter&&) = delete;
   ~CheckpointWriter();
 
-  /// Writes the cells that `layout` gives this rank, with all batch axes. Blocks until HDF5 has them.
+  /// Writes the cells that `layout` gives this rank, with all batch axes. Blocks until they are written.
   ///
   /// Example: `z` with memory axes [level=3, latitude, longitude] of a 241 x 480 layout: the file gets a dataset
   /// `fields/z` of 3 x 241 x 480 whatever the layout.
   /// @pre `view` covers the owned box of this rank, or `options.local`; batch axes are the same on all ranks, also on
   ///      those that own nothing (`FieldMismatch`)
-  /// @throws `NameTaken`, `BadName`, `BadChunk`, `BadAttribute`, `TooFewRanks`, `CheckpointDiffers`; `OutputError` when
+  /// @throws `NameTaken`, `BadName`, `BadAttribute`, `TooFewRanks`, `CheckpointDiffers`; `OutputError` when
   ///         the disk is full
-  /// Cost: 5 small all-reduces and one collective write per `piece_bytes`; a staging buffer of up to `piece_bytes` when
-  /// the cells are not dense in host memory.
+  /// Cost: 4 small all-reduces, 1 small broadcast; each rank writes the runs of cells that lie together in the file: one
+  /// for rows of a field without batch axes, many short ones where the last axis is cut. A staging buffer of up to
+  /// `piece_bytes` when the cells are not dense in host memory.
   void add(std::string_view name, Layout const& layout, FieldView const& view,
            CheckpointFieldOptions const& options = {});
   /// Writes a field that every rank holds whole. @throws `ReplicaDiffers` unless it has the same bits on all ranks
@@ -144,7 +144,7 @@ class Checkpoint {
 struct CheckpointOptions {
   int keep = 3;                         ///< checkpoints that `commit` leaves, the new one included
   std::string name = "checkpoint";      ///< files are `NAME-NUMBER-step-STEP.h5`
-  Index piece_bytes = Index(64) << 20;  ///< most bytes that one rank moves in one call of MPI
+  Index piece_bytes = Index(64) << 20;  ///< most bytes that one rank packs, moves or checks at a time
 };
 
 /// A checkpoint that was passed over, and why.
