@@ -213,6 +213,10 @@ void RepartitionPlan::apply_inverse(std::span<RepartitionField const> fields) co
   with_fields(fields, [&](auto pulled) { plan_.apply_inverse(pulled); });
 }
 
+TuningRecord RepartitionPlan::tune(std::span<RepartitionField const> fields, int num_calls) {
+  return with_fields(fields, [&](auto pulled) { return graticule::tune(plan_, pulled, num_calls); });
+}
+
 Pending RepartitionPlan::start(FieldView const& from, FieldView const& to, Update const& update) const {
   RepartitionField const field{from, to, update};
   return start(std::span(&field, 1));

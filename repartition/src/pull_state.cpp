@@ -586,10 +586,10 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
 
 namespace {
 
-/// True when neighbors in a message are no neighbors in the field.
+/// True when neighbors in a message are no neighbors in the field, or only few in a row are.
 bool is_scattered(std::span<StridedTask const> tasks) {
   if (tasks.empty() || tasks.front().ndim == 0) return false;
-  return tasks.front().from_stride[std::size_t(tasks.front().ndim) - 1] != 1;
+  return is_thin(tasks.front()) || tasks.front().from_stride[std::size_t(tasks.front().ndim) - 1] != 1;
 }
 
 void append(std::vector<StridedTask>& tasks, std::span<StridedTask const> more) {

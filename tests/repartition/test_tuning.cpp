@@ -79,6 +79,24 @@ TEST(Tune, measures_both_paths_and_takes_the_same_on_all_ranks) {
   EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), 3 + comm.rank()); }), "PlanDisagreement");
 }
 
+TEST(Tune, measures_repartitions) {
+  auto const comm = Comm::world();
+  Index const n = comm.num_ranks();
+  RepartitionPlan plan(comm, Layout(ProcessGrid{n, 1}, Indices{12, 10}), Layout(ProcessGrid{1, n}, Indices{12, 10}));
+  std::vector<float> from(std::size_t(plan.source_box().num_cells()), 3.0F);
+  std::vector<double> to(std::size_t(plan.target_box().num_cells()), 0.0);
+  RepartitionField const field{field_view(from.data(), plan.source_box().extents(), 2),
+                               field_view(to.data(), plan.target_box().extents(), 2)};
+
+  auto const record = plan.tune(std::span(&field, 1), 3);
+
+  EXPECT_EQ(record.plan, plan.pull_plan().fingerprint());
+  EXPECT_GT(record.point_to_point_seconds, 0);
+  EXPECT_GT(record.node_shared_seconds, 0);
+  for (auto const& path : plan.paths()) EXPECT_EQ(path.path, record.chosen);
+  for (double const value : to) EXPECT_EQ(value, 3.0);
+}
+
 TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1 || comm.num_nodes() > 1) GTEST_SKIP() << "for several ranks of one node";

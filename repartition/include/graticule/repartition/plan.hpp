@@ -3,6 +3,7 @@
 
 #include <graticule/repartition/pull.hpp>
 #include <graticule/repartition/selection.hpp>
+#include <graticule/repartition/tuning.hpp>
 
 #include <optional>
 #include <span>
@@ -76,6 +77,8 @@ class RepartitionPlan {
   [[nodiscard]] PullStats stats() const { return plan_.stats(); }
   [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
   void set_transport(Transport transport) { plan_.set_transport(transport); }
+  /// Measures the paths with these fields and takes the fastest; see `graticule::tune`. Collective; no call in flight.
+  TuningRecord tune(std::span<RepartitionField const> fields, int num_calls = 20);
   /// For `dump_plan`, and for `tune`.
   [[nodiscard]] PullPlan const& pull_plan() const noexcept { return plan_; }
 
