@@ -78,9 +78,14 @@ Stream::Stream(StreamPlan const& plan, Direction direction, MemorySpace space, b
   auto const& receives = forward() ? plan.table.receives : plan.table.sends;
   outgoing_ = std::vector<Outgoing>(sends.size());
   incoming_ = std::vector<Incoming>(receives.size());
+  // Each rank begins with the peers after itself, so that not all of them send to the same one first.
+  auto const after = std::size_t(std::count_if(sends.begin(), sends.end(), [&](PeerTransfers const& transfers) {
+    return transfers.peer < plan.comm.rank();
+  }));
   for (std::size_t i = 0; i < sends.size(); ++i) {
-    outgoing_[i].peer = &sends[i];
-    outgoing_[i].link = node_shared ? plan.links.find(sends[i].peer) : nullptr;
+    auto const& peer = sends[(after + i) % sends.size()];
+    outgoing_[i].peer = &peer;
+    outgoing_[i].link = node_shared ? plan.links.find(peer.peer) : nullptr;
   }
   for (std::size_t i = 0; i < receives.size(); ++i) {
     incoming_[i].peer = &receives[i];
