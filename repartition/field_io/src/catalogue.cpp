@@ -3,10 +3,12 @@
 #include "catalogue.hpp"
 
 #include <graticule/field_io/contents.hpp>
+#include <graticule/partition/box.hpp>
 
 #include "hdf5.hpp"
 #include "signature.hpp"
 #include "types.hpp"
+#include "virtual_sources.hpp"
 
 #include <hdf5_hl.h>
 
@@ -46,7 +48,7 @@ std::string shown_name(std::string const& path) {
 
 class Listing {
  public:
-  explicit Listing(hid_t file) : file_(file) {}
+  Listing(hid_t file, std::filesystem::path const& path) : file_(file), path_(path) {}
 
   void walk() {
     h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
@@ -56,10 +58,10 @@ class Listing {
     walk(root.get(), "", 0);
   }
 
-  detail::Catalogue catalogue(std::filesystem::path const& path) {
+  detail::Catalogue catalogue() {
     detail::Catalogue catalogue;
     auto& result = catalogue.contents;
-    result.path = path;
+    result.path = path_;
     h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
     result.attributes = h5::read_attributes(root.get());
     for (auto const& met : met_) find_dimension(met);
@@ -228,13 +230,18 @@ class Listing {
     if (overflows) variable.refusal = "its extents multiply to more than 2^63 bytes";
   }
 
-  static void describe_storage(hid_t dataset, Variable& variable) {
+  void describe_storage(hid_t dataset, Variable& variable) const {
     h5::Properties const properties(h5::check(H5Dget_create_plist(dataset), "H5Dget_create_plist"));
     auto const layout = h5::check(H5Pget_layout(properties.get()), "H5Pget_layout");
-    if (layout == H5D_VIRTUAL)
-      variable.refusal =
-          "it is a virtual dataset, put together from other files; read those, or copy it into one file "
-          "(for example with h5py: out[name] = file[name][...])";
+    if (layout == H5D_VIRTUAL && variable.refusal.empty()) {
+      variable.is_virtual = true;
+      auto const num_cells = hsize_t(Box::from_extents(variable.extents).num_cells());
+      auto [rule, text] = detail::check_virtual_sources(properties.get(), num_cells, path_);
+      if (!text.empty()) {
+        variable.refusal = std::move(text);
+        variable.refusal_rule = std::move(rule);
+      }
+    }
     if (h5::check(H5Pget_external_count(properties.get()), "H5Pget_external_count") > 0)
       variable.refusal = "its values lie in another file, and such files are not followed";
     if (layout == H5D_CHUNKED && variable.ndim() > 0) {
@@ -303,6 +310,7 @@ class Listing {
   }
 
   hid_t file_;
+  std::filesystem::path path_;
   std::vector<Met> met_;
   std::set<haddr_t> groups_;
   std::map<haddr_t, std::string> names_;
@@ -314,9 +322,9 @@ detail::Catalogue list_file(std::filesystem::path const& path) {
   // Some parallel file systems refuse locks; a reader does not need one.
   h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
   h5::File const file(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
-  Listing listing(file.get());
+  Listing listing(file.get(), path);
   listing.walk();
-  return listing.catalogue(path);
+  return listing.catalogue();
 }
 
 }  // namespace

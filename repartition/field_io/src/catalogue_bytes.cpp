@@ -112,7 +112,9 @@ void visit_variable(auto& io, auto& variable) {
     io.integer(filter.available);
   });
   visit_attributes(io, variable.attributes);
+  io.integer(variable.is_virtual);
   io.text(variable.refusal);
+  io.text(variable.refusal_rule);
 }
 
 void visit_catalogue(auto& io, auto& catalogue) {

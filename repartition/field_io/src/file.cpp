@@ -31,6 +31,7 @@ struct FieldFile::State {
   FileContents contents;
   std::vector<std::uint64_t> addresses;
   detail::ParallelFile file;
+  h5::File alone;
   std::map<std::string, h5::Object, std::less<>> datasets;
 
   State(Comm const& on, detail::Catalogue catalogue, FieldFileOptions const& chosen)
@@ -46,6 +47,7 @@ struct FieldFile::State {
     if (finalized != 0) {
       // HDF5 has closed everything when MPI ended.
       for (auto& [name, dataset] : datasets) dataset.release();
+      alone.release();
       return;
     }
     h5::Quiet const quiet(options.plugins);
@@ -58,6 +60,17 @@ struct FieldFile::State {
         contents.path.string() + " cannot be read (" + what + "); it is damaged or incomplete, copy or make it again"};
   }
 
+  /// The file as this rank alone has it open: HDF5 would open the sources of a virtual dataset as it opened the file,
+  /// by all ranks together, but only on ranks that need them, and wait for the others for ever.
+  hid_t alone_id() {
+    if (!alone) {
+      h5::Properties const access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
+      h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
+      alone = h5::File(h5::check(H5Fopen(contents.path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+    }
+    return alone.get();
+  }
+
   /// Opens on the first use. Collective.
   hid_t dataset(Variable const& variable) {
     auto const found = datasets.find(variable.name);
@@ -65,7 +78,7 @@ struct FieldFile::State {
     auto const place = std::size_t(&variable - contents.variables.data());
     hid_t id = -1;
     run_agreed(comm, [&] {
-      id = H5Oopen_by_addr(file.id(), addresses[place]);
+      id = H5Oopen_by_addr(variable.is_virtual ? alone_id() : file.id(), addresses[place]);
       if (id < 0) throw broken("variable " + variable.name + ": " + h5::error_text());
     });
     return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
@@ -87,7 +100,7 @@ struct FieldFile::State {
   }
 
   [[nodiscard]] Error unreadable(Variable const& variable) const {
-    return {Fault::input, "UnreadableVariable",
+    return {Fault::input, variable.refusal_rule,
             "variable " + variable.name + " of " + contents.path.string() + " cannot be read: " + variable.refusal};
   }
 
@@ -102,7 +115,7 @@ struct FieldFile::State {
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
-    bool const collective = variable.filters.empty() && options.calls == ReadCalls::collective;
+    bool const collective = variable.filters.empty() && !variable.is_virtual && options.calls == ReadCalls::collective;
     h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
               "H5Pset_dxpl_mpio");
     std::exception_ptr failure;

@@ -64,7 +64,9 @@ struct Variable {
   Indices chunk;          ///< no axes when stored in one piece
   std::vector<Filter> filters;
   std::vector<Attribute> attributes;
-  std::string refusal;  ///< why it cannot be read as numbers; empty when it can
+  bool is_virtual = false;                          ///< put together from datasets of other files
+  std::string refusal;                              ///< why it cannot be read as numbers; empty when it can
+  std::string refusal_rule = "UnreadableVariable";  ///< of the error that reading throws
 
   [[nodiscard]] int ndim() const noexcept { return extents.size(); }
   /// `nullptr` when there is none.

@@ -62,7 +62,9 @@ class FieldFile {
   /// an empty one too. Blocks until this rank's values are there.
   /// @pre `name` is the same on all ranks
   /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
-  /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one
+  /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one;
+  /// `VirtualSourceMissing`, `VirtualSourceElsewhere`, `VirtualSourceGrows` (input) for a virtual dataset unless all its
+  /// sources were there when the file was opened, beside it or below, and give all its cells
   /// Cost: two small all-reduces, one collective read per `piece_bytes`; a staging buffer of up to `piece_bytes` when
   /// the stored type is not the memory's.
   void read(std::string_view name, Box const& box, std::span<float> values) const;
