@@ -16,8 +16,10 @@ using namespace graticule;
 void declare(CLI::App& app, archive::Options& options) {
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file to read")->required();
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
-  app.add_option("--variables", options.variables,
-                 "Variables to rewrite; the others come along as they are. Default: all fields of two and more axes")
+  app.add_option(
+         "--variables", options.variables,
+         "Variables to rewrite; the others come along as they are. Default: all fields of two and more axes whose "
+         "dimensions --order names")
       ->delimiter(',');
   app.add_option("--exclude", options.exclude, "Variables to leave out")->delimiter(',');
   app.add_option("--order", options.order, "Dimensions from the slowest to the fastest. Default: as in IN")
@@ -61,6 +63,14 @@ Json describe(archive::VariableResult const& result) {
   json["move"] = moves[std::size_t(tiling.move)];
   json["chunk_reads"] = tiling.read_factor;
   return json;
+}
+
+/// Tells what would have made the run faster.
+void advise(archive::Result const& result) {
+  for (auto const& [rewrite, tiling] : result.variables)
+    if (tiling.read_factor > 3)
+      spdlog::info("each chunk of {} was read {:.1f} times; a larger --memory or more ranks would make that less",
+                   rewrite.source.name, tiling.read_factor);
 }
 
 /// Minimum, mean and maximum over ranks.
@@ -114,6 +124,7 @@ int run(app::Context& context, archive::Options const& options) {
         progress->update(done, variable);
       });
   progress.reset();
+  advise(result);
   fill_report(context, options, result);
   return app::good;
 }

@@ -23,7 +23,7 @@ struct Options {
   std::string deflate = "same";
   bool shuffle = false;
   bool no_shuffle = false;
-  std::string memory = "1GiB";
+  std::string memory = "2GiB";
   int writers_per_node = 0;
 };
 

@@ -84,14 +84,21 @@ std::vector<std::string> chosen(std::vector<Variable> const& variables, Options 
   auto const known_helpers = helpers(variables);
   for (auto const& variable : variables) {
     all.push_back(variable.name);
-    bool const is_field = variable.ndim() > 1 && is_number(variable) && !known_helpers.contains(variable.name);
+    bool const has_order =
+        options.order.empty() || std::all_of(variable.dimensions.begin(), variable.dimensions.end(),
+                                             [&](auto const& dimension) { return holds(options.order, dimension); });
+    bool const is_field =
+        variable.ndim() > 1 && is_number(variable) && has_order && !known_helpers.contains(variable.name);
     if (is_field && !holds(options.exclude, variable.name)) names.push_back(variable.name);
   }
   require_known(options.variables, all, "--variables", "variable");
   require_known(options.exclude, all, "--exclude", "variable");
   for (auto const& name : options.variables)
     if (holds(options.exclude, name)) refuse("BadOption", "--exclude and --variables both name " + name);
-  return options.variables.empty() ? names : options.variables;
+  if (!options.variables.empty()) return options.variables;
+  if (names.empty() && !options.order.empty())
+    refuse("BadOption", "--order " + joined(options.order) + ": no field has dimensions of these names only");
+  return names;
 }
 
 Indices permutation_of(Variable const& variable, std::vector<std::string> const& order) {
@@ -232,12 +239,16 @@ Rewrite copy_of(Variable const& source) {
   return rewrite;
 }
 
-void require_flat(FileContents const& contents) {
-  for (auto const& variable : contents.variables)
-    if (variable.name.find('/') != std::string::npos)
-      throw Error(Fault::input, "GroupsNotSupported",
-                  contents.path.string() + " holds variable " + variable.name +
-                      " in a group; extract it first, for example with `ncks -g`, or leave it out with --exclude");
+void require_copyable(FileContents const& contents, Variable const& variable) {
+  auto const leave_out = "; --exclude " + variable.name + " leaves it out";
+  if (variable.name.find('/') != std::string::npos)
+    throw Error(Fault::input, "GroupsNotSupported",
+                contents.path.string() + " holds variable " + variable.name +
+                    " in a group; extract it first, for example with `ncks -g`" + leave_out);
+  if (variable.value_bytes == 0)
+    throw Error(Fault::input, "UnreadableVariable",
+                "variable " + variable.name + " of " + contents.path.string() + " cannot be copied (" +
+                    variable.refusal + ")" + leave_out);
 }
 
 }  // namespace
@@ -255,33 +266,28 @@ Storage Rewrite::target_storage() const {
   return {target.chunk, target.deflate > 0 || target.shuffle == Shuffle::always, bytes, !kept};
 }
 
-Plan plan_rewrite(FileContents const& given, Options const& options) {
-  FileContents contents = given;
-  std::erase_if(contents.variables, [&](auto const& v) { return holds(options.exclude, v.name); });
-  require_flat(contents);
-  Plan plan{contents.dimensions, {}};
+Plan plan_rewrite(FileContents const& contents, Options const& options) {
   Wishes const wishes{parse_type(options.dtype), parse_chunk(options.chunk), parse_deflate(options.deflate)};
   if (options.shuffle && options.no_shuffle) refuse("BadOption", "--shuffle and --no-shuffle exclude each other");
-  auto const named = chosen(with_names(given, plan.dimensions), options);
-  plan.dimensions = contents.dimensions;
+  Plan plan{contents.dimensions, {}};
   auto const variables = with_names(contents, plan.dimensions);
-  std::vector<std::string> dimension_names;
-  for (auto const& dimension : plan.dimensions) dimension_names.push_back(dimension.name);
-  require_known(options.order, dimension_names, "--order", "dimension");
+  std::vector<std::string> dimensions;
+  for (auto const& dimension : plan.dimensions) dimensions.push_back(dimension.name);
   std::vector<std::string> chunked;
   for (auto const& [name, extent] : wishes.chunk.extents) chunked.push_back(name);
-  require_known(chunked, dimension_names, "--chunk", "dimension");
+  require_known(options.order, dimensions, "--order", "dimension");
+  require_known(chunked, dimensions, "--chunk", "dimension");
+  auto const named = chosen(variables, options);
   for (auto const& variable : variables) {
-    if (variable.value_bytes == 0)
-      throw Error(Fault::input, "UnreadableVariable",
-                  "variable " + variable.name + " of " + contents.path.string() + " cannot be copied (" +
-                      variable.refusal + "); --exclude " + variable.name + " leaves it out");
-    bool const is_coordinate = !variable.dimensions.empty() && variable.dimensions.front() == variable.name;
-    if (is_coordinate && holds(named, variable.name))
+    if (holds(options.exclude, variable.name)) continue;
+    require_copyable(contents, variable);
+    bool const is_rewritten = holds(named, variable.name);
+    if (is_rewritten && !variable.dimensions.empty() && variable.dimensions.front() == variable.name)
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
-    plan.variables.push_back(holds(named, variable.name) ? rewrite_of(variable, options, wishes, plan.dimensions)
-                                                         : copy_of(variable));
+    plan.variables.push_back(is_rewritten ? rewrite_of(variable, options, wishes, plan.dimensions) : copy_of(variable));
   }
+  // Dimensions of groups; whoever used them was left out.
+  std::erase_if(plan.dimensions, [](auto const& d) { return d.name.find('/') != std::string::npos; });
   return plan;
 }
 

@@ -101,10 +101,13 @@ case_files() {
     run 1 s.nc out.nc --exclude s --progress none
     succeeds
     rm out.nc
-    printf '%s' 'netcdf x { dimensions: a = 2; group: g { variables: float v(a); } }' >g.cdl
+    printf '%s' 'netcdf x { dimensions: a = 2; variables: float w(a); group: g { dimensions: b = 3; variables: float v(a, b); } }' >g.cdl
     ncgen -k nc4 -o g.nc g.cdl || fail "ncgen"
     run 2 g.nc out.nc
     fails_with 3 "g/v in a group"
+    run 1 g.nc out.nc --exclude g/v --progress none
+    succeeds
+    rm out.nc
     sed 's/UNLIMITED/2/' x.cdl >c.cdl && ncgen -k classic -o classic.nc c.cdl || fail "ncgen"
     run 2 classic.nc out.nc
     fails_with 3 "nccopy -k nc4"
@@ -121,6 +124,8 @@ case_refusals() {
     run 2 in.nc out.nc --variables w
     fails_with 2 "no variable 'w'; the file has sample, level, latitude, longitude, z, u, v"
     run 2 in.nc out.nc --order latitude,longitude
+    fails_with 2 "no field has dimensions of these names only"
+    run 2 in.nc out.nc --order latitude,longitude --variables u
     fails_with 2 "--order lacks 'sample'"
     run 1 in.nc out.nc --order time,level,latitude,longitude
     fails_with 2 "no dimension 'time'"
@@ -143,7 +148,7 @@ case_refusals() {
     fails_with 2 "'ordr'; the nearest known one is 'order'"
     run 1 in.nc out.nc --deflate 4 --dump-config
     succeeds
-    grep -qF 'deflate: 4' out && grep -qF 'memory: 1GiB' out || fail "--dump-config"
+    grep -qF 'deflate: 4' out && grep -qF 'memory: 2GiB' out || fail "--dump-config"
 }
 
 # A process that is stopped leaves no output: asked to (SIGTERM), and killed.

@@ -391,6 +391,21 @@ TEST(Rewrite, wrong_wishes_are_named) {
   EXPECT_EQ(rule([](Options& o) { o.shuffle = o.no_shuffle = true; }), "BadOption");
 }
 
+TEST(Rewrite, fields_with_other_dimensions_than_those_of_the_order_stay_as_they_are) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_archive(comm, folder / "in.nc");
+
+  static_cast<void>(
+      rewrite(comm, {.input = folder / "in.nc", .output = folder / "out.nc", .order = {"one", "latitude"}}));
+
+  FieldFile const before(comm, folder / "in.nc");
+  FieldFile const after(comm, folder / "out.nc");
+  EXPECT_EQ(after.variable("flag").dimensions, (std::vector<std::string>{"one", "latitude"}));
+  EXPECT_EQ(after.variable("u").dimensions, before.variable("u").dimensions);
+  EXPECT_EQ(after.variable("void").dimensions, before.variable("void").dimensions);
+}
+
 TEST(Rewrite, what_is_excluded_stays_behind) {
   auto const comm = Comm::world();
   Folder const folder(comm);
