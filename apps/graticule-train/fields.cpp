@@ -19,11 +19,11 @@ SampleAxes sample_axes(Variable const& variable, HorizontalAxes const& axes) {
   return samples;
 }
 
-std::vector<double> horizontal_coordinate(FieldFile const& file, Variable const& variable, int axis) {
+std::vector<double> horizontal_coordinate(FieldSeries const& file, Variable const& variable, int axis) {
   return file.coordinate(variable.dimensions.at(std::size_t(axis)));
 }
 
-void read_sample_coordinates(FieldFile const& file, SampleAxes& samples) {
+void read_sample_coordinates(FieldSeries const& file, SampleAxes& samples) {
   for (std::string const& name : samples.dimensions) {
     Variable const* const coordinate = file.contents().coordinate(name);
     bool const is_readable =
@@ -35,8 +35,8 @@ void read_sample_coordinates(FieldFile const& file, SampleAxes& samples) {
 
 }  // namespace
 
-FieldTable::FieldTable(Comm const& comm, std::filesystem::path const& path, std::vector<std::string> const& names)
-    : file_(comm, path) {
+FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names)
+    : file_(comm, find_files(comm, files)) {
   // Every variable is looked up before anything is read, so that a wrong name is reported at once.
   for (std::string const& name : names) static_cast<void>(file_.variable(name));
   for (std::string const& name : names) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/field_io/file.hpp>
+#include <graticule/field_io/series.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
 
@@ -30,12 +30,13 @@ struct Field {
   std::vector<double> values;
 };
 
-/// The fields of one file that a training needs: checked for one grid and one set of samples, read by boxes.
+/// The fields of a file, or of a series of files, that a training needs: checked for one grid and one set of samples, read by boxes.
 class FieldTable {
  public:
-  /// Collective. @throws what `FieldFile` and `make_grid` throw; `SampleMismatch` (input) when two variables differ in
+  /// Collective. @throws what `FieldSeries` and `make_grid` throw; `SampleMismatch` (input) when two variables differ in
   ///         grid or sample axes, `EmptyVariable` when there are no samples
-  FieldTable(Comm const& comm, std::filesystem::path const& path, std::vector<std::string> const& names);
+  /// @param files a name, or a shell pattern of files that follow each other in time
+  FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names);
 
   [[nodiscard]] Grid const& grid() const noexcept { return grid_; }
   [[nodiscard]] SampleAxes const& samples() const noexcept { return samples_; }
@@ -53,7 +54,7 @@ class FieldTable {
  private:
   [[nodiscard]] std::vector<double> read_samples(std::string const& name, Box const& box, Index num_first) const;
 
-  FieldFile file_;
+  FieldSeries file_;
   Grid grid_;
   SampleAxes samples_;
   std::string latitude_name_;

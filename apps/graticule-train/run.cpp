@@ -165,7 +165,7 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
   RunResult result{{}, Layout(ProcessGrid{1, 1}, {1, 1}), {}, {}, {}, {}, 0, 0, {}, {}, {}, {}};
   Prepared prepared;
   {
-    FieldTable const table(comm, settings.input, all_names(settings));
+    FieldTable const table(comm, settings.input.string(), all_names(settings));
     result.grid = table.grid();
     result.samples = table.samples();
     result.latitude_name = table.latitude_name();
