@@ -53,9 +53,7 @@ using Rows = void (*)(StridedTask const& task, Index first, Index last);
 /// Of transforms; of a sum, all rows of a cell.
 void run_transform_rows(StridedTask const& task, Index first, Index last);
 
-/// Bytes from which on a copy passes by the caches.
-
-/// True for large copies to long runs.
+/// True for copies with long runs, which streaming makes faster where they leave the caches anyway.
 [[nodiscard]] bool can_stream(StridedTask const& task);
 void stream_rows(StridedTask const& task, Index first, Index last);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #ifdef __SSE2__
@@ -14,30 +15,43 @@ namespace graticule::detail {
 
 namespace {
 
-#ifdef __SSE2__
 constexpr std::size_t line_bytes = 64;
+
+#ifdef __SSE2__
+void stream_line(std::byte* to, std::byte const* from) {
+  auto const* const source = reinterpret_cast<__m128i const*>(from);
+  auto* const target = reinterpret_cast<__m128i*>(to);
+  __m128i const a = _mm_loadu_si128(source);
+  __m128i const b = _mm_loadu_si128(source + 1);
+  __m128i const c = _mm_loadu_si128(source + 2);
+  __m128i const d = _mm_loadu_si128(source + 3);
+  _mm_stream_si128(target, a);
+  _mm_stream_si128(target + 1, b);
+  _mm_stream_si128(target + 2, c);
+  _mm_stream_si128(target + 3, d);
+}
 
 /// Whole cache lines of `to` are streamed, the rest goes through the caches: half a line streamed would be read back.
 void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
-  std::size_t const head =
-      std::min(bytes, (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes);
-  std::memcpy(to, from, head);
-  std::size_t at = head;
-  for (; at + line_bytes <= bytes; at += line_bytes) {
-    auto const* const source = reinterpret_cast<__m128i const*>(from + at);
-    auto* const target = reinterpret_cast<__m128i*>(to + at);
-    __m128i const a = _mm_loadu_si128(source);
-    __m128i const b = _mm_loadu_si128(source + 1);
-    __m128i const c = _mm_loadu_si128(source + 2);
-    __m128i const d = _mm_loadu_si128(source + 3);
-    _mm_stream_si128(target, a);
-    _mm_stream_si128(target + 1, b);
-    _mm_stream_si128(target + 2, c);
-    _mm_stream_si128(target + 3, d);
-  }
+  std::size_t at = (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes;
+  at = std::min(at, bytes);
+  std::memcpy(to, from, at);
+  // Four pages at a time: hardware fetches ahead within each page, so that more of memory is under way.
+  constexpr std::size_t page = 4096;
+  for (; at + 4 * page <= bytes; at += 4 * page)
+    for (std::size_t line = at; line < at + page; line += line_bytes)
+      for (std::size_t p = 0; p < 4; ++p) stream_line(to + line + p * page, from + line + p * page);
+  for (; at + line_bytes <= bytes; at += line_bytes) stream_line(to + at, from + at);
   std::memcpy(to + at, from + at, bytes - at);
 }
 #endif
+
+/// Bytes of a run from which on streaming pays: four pages, or less where reading does not jump.
+Index least_run_bytes(StridedTask const& task) {
+  auto const inner = std::size_t(task.ndim) - 1;
+  bool const dense = task.ndim > 1 && 2 * std::abs(task.from_stride[inner - 1]) <= 3 * task.extent[inner];
+  return dense || is_permuted(task) ? Index(2 * line_bytes) : 16384;
+}
 
 }  // namespace
 
@@ -46,7 +60,7 @@ bool can_stream(StridedTask const& task) {
   auto const inner = std::size_t(task.ndim) - 1;
   Index const bytes = size_of(task.dtype);
   return task.op == StridedOp::copy && !task.clear_from && task.ndim > 0 && task.to_stride[inner] == 1 &&
-         (task.from_stride[inner] == 1 || is_permuted(task)) && task.extent[inner] * bytes >= Index(2 * line_bytes) &&
+         (task.from_stride[inner] == 1 || is_permuted(task)) && task.extent[inner] * bytes >= least_run_bytes(task) &&
          (task.streams || task.num_elements() * bytes >= least_streamed_bytes);
 #else
   (void)task;

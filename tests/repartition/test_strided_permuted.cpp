@@ -114,7 +114,7 @@ TYPED_TEST(Permuted, negates_adds_and_clears) {
 // Beyond this size memory is written past the caches.
 TYPED_TEST(Permuted, moves_boxes_too_large_for_the_caches) {
   Index const bytes = Index(sizeof(TypeParam));
-  Indices const extents{(Index(34) << 20U) / (bytes * 257 * 130) + 1, 257, 130};
+  Indices const extents{(Index(18) << 20U) / (bytes * 257 * 130) + 1, 257, 130};
   auto const dense = side_of(extents, {0, 1, 2}, false);
 
   this->expect_moved(StridedOp::copy, extents, side_of(extents, {2, 0, 1}, false), dense, false);

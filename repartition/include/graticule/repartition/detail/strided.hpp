@@ -91,7 +91,7 @@ struct StridedTask {
 }
 
 /// Bytes from which a copy goes past the caches: more than a core has to itself, several times over.
-inline constexpr Index least_streamed_bytes = Index(32) << 20U;
+inline constexpr Index least_streamed_bytes = Index(16) << 20U;
 
 /// Its place among the other tasks matters: it adds to cells that others may add to.
 [[nodiscard]] inline bool is_ordered(StridedTask const& task) noexcept {
