@@ -54,7 +54,10 @@ void declare_options(CLI::App& app, Options& options) {
   NetworkSettings& net = run.network;
   constexpr Index many = 1'000'000;
 
-  app.add_option("--input", run.input, "netCDF-4 or HDF5 file with the fields, or a pattern of files that follow each other in time")->required()->group("Data");
+  app.add_option("--input", run.input,
+                 "netCDF-4 or HDF5 file with the fields, or a pattern of files that follow each other in time")
+      ->required()
+      ->group("Data");
   app.add_option("--inputs", run.inputs, "Fields that the network is given")
       ->delimiter(',')
       ->capture_default_str()

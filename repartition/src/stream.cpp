@@ -79,9 +79,8 @@ Stream::Stream(StreamPlan const& plan, Direction direction, MemorySpace space, b
   outgoing_ = std::vector<Outgoing>(sends.size());
   incoming_ = std::vector<Incoming>(receives.size());
   // Each rank begins with the peers after itself, so that not all of them send to the same one first.
-  auto const after = std::size_t(std::count_if(sends.begin(), sends.end(), [&](PeerTransfers const& transfers) {
-    return transfers.peer < plan.comm.rank();
-  }));
+  auto const after = std::size_t(std::count_if(
+      sends.begin(), sends.end(), [&](PeerTransfers const& transfers) { return transfers.peer < plan.comm.rank(); }));
   for (std::size_t i = 0; i < sends.size(); ++i) {
     auto const& peer = sends[(after + i) % sends.size()];
     outgoing_[i].peer = &peer;
