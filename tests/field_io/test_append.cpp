@@ -183,6 +183,34 @@ TEST(FieldWriter, appends_to_what_netcdf_wrote) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
 
+/// As a program leaves a file that is killed before it writes the coordinate.
+TEST(FieldWriter, writes_a_torn_record_anew) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "records.nc";
+  write_first(comm, path, 2, 0);
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    hid_t const file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    for (auto const* name : {"plain", "deflated"}) {
+      hid_t const dataset = H5Dopen2(file, name, H5P_DEFAULT);
+      hsize_t const extents[]{3, num_rows, num_columns};
+      H5Dset_extent(dataset, extents);
+      H5Dclose(dataset);
+    }
+    H5Fclose(file);
+  });
+
+  auto writer = FieldWriter::append(comm, path, AppendTo::in_place);
+  writer.extend("time", 1);
+  write_records(comm, writer, 2, 3);
+  writer.commit();
+
+  expect_records(comm, path, 3);
+  FieldFile const file(comm, path);
+  EXPECT_EQ(file.variable("plain").extents[0], 3);
+}
+
 std::string rule_of(std::function<void()> const& action) {
   try {
     action();

@@ -112,7 +112,13 @@ struct FieldWriter::State {
     auto const spec = spec_of(variable);
     Target target;
     target.dimensions = variable.dimensions;
-    target.extents = target.old_extents = variable.extents;
+    target.extents = variable.extents;
+    // A record that has no coordinate yet was torn when its program was killed: it is written anew.
+    for (int axis = 0; axis < variable.ndim(); ++axis)
+      if (auto const& name = variable.dimensions[std::size_t(axis)];
+          has_dimension(name) && dimension(name).is_unlimited)
+        target.extents[axis] = dimension(name).extent;
+    target.old_extents = target.extents;
     target.chunk = variable.chunk;
     target.plan = detail::packing_plan_of(spec);
     target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
