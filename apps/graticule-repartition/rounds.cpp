@@ -2,6 +2,7 @@
 #include "rounds.hpp"
 
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/strided.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -151,6 +152,42 @@ void RoundBuffers::for_each_slab(Storage const& storage, Layout const& layout, B
   }
 }
 
+void RoundBuffers::for_each_chunk(Indices const& chunk, Layout const& layout, Indices const& first,
+                                  std::function<void(Box const&, std::span<std::byte>)> const& visit) {
+  auto const counts = [&](Box const& box) {
+    Indices result;
+    for (int a = 0; a < box.ndim(); ++a) result.push_back((box.extent(a) + chunk[a] - 1) / chunk[a]);
+    return result;
+  };
+  Index most = 0;
+  for (int rank = 0; rank < layout.num_ranks(); ++rank)
+    most = std::max(most, Box::from_extents(counts(owned(layout, rank))).num_cells());
+  auto const own = counts(target_box_);
+  Index const num_own = Box::from_extents(own).num_cells();
+  auto const from = view(target_, target_box_.extents());
+  for (Index number = 0; number < most; ++number) {
+    if (number >= num_own) {
+      visit(Box::from_extents(Indices::filled(own.size(), 0)), {});
+      continue;
+    }
+    auto lo = coords_of(number, own);
+    Indices hi;
+    Index offset = 0;
+    for (int a = 0; a < own.size(); ++a) {
+      lo[a] = target_box_.lo(a) + lo[a] * chunk[a];
+      hi.push_back(std::min(lo[a] + chunk[a], target_box_.hi(a)));
+      offset += (lo[a] - target_box_.lo(a)) * from.strides[a];
+    }
+    Box const box(lo, hi);
+    chunk_.resize(std::size_t(box.num_cells() * rewrite_.value_bytes()));
+    detail::StridedTask const task =
+        detail::make_strided(detail::StridedOp::copy, from.dtype, box.extents(), chunk_.data(),
+                             row_major_strides(box.extents()), target_ + offset * rewrite_.value_bytes(), from.strides);
+    detail::run_strided_host(std::span(&task, 1));
+    visit(moved(box, first), chunk_);
+  }
+}
+
 void RoundBuffers::read(FieldFile const& input, Box const& round) {
   Stopwatch const watch(totals_.read_seconds);
   auto const layout = tiling_.readers(round);
@@ -212,19 +249,21 @@ void RoundBuffers::write(FieldWriter& output, Box const& round) {
   auto const storage = rewrite_.target_storage();
   Indices first;
   for (Index const axis : rewrite_.permutation) first.push_back(round.lo(int(axis)));
-  for_each_slab(
-      storage, tiling_.writers(round), target_box_, first, target_, [&](Box const& box, std::span<std::byte> bytes) {
-        auto const& name = rewrite_.target.name;
-        std::span<std::byte const> const values = bytes;
-        if (rewrite_.form == Form::stored)
-          output.write_stored(name, box, values);
-        else if (rewrite_.form == Form::f32)
-          output.write(name, box,
-                       std::span(reinterpret_cast<float const*>(values.data()), values.size() / sizeof(float)));
-        else
-          output.write(name, box,
-                       std::span(reinterpret_cast<double const*>(values.data()), values.size() / sizeof(double)));
-      });
+  Indices extents;
+  for (Index const axis : rewrite_.permutation) extents.push_back(rewrite_.source.extents[int(axis)]);
+  auto const write_part = [&](Box const& box, std::span<std::byte const> bytes) {
+    auto const& name = rewrite_.target.name;
+    if (rewrite_.form == Form::stored)
+      output.write_stored(name, box, bytes);
+    else if (rewrite_.form == Form::f32)
+      output.write(name, box, std::span(reinterpret_cast<float const*>(bytes.data()), bytes.size() / sizeof(float)));
+    else
+      output.write(name, box, std::span(reinterpret_cast<double const*>(bytes.data()), bytes.size() / sizeof(double)));
+  };
+  if (gathers_chunks(storage, extents))
+    for_each_chunk(storage.chunk, tiling_.writers(round), first, write_part);
+  else
+    for_each_slab(storage, tiling_.writers(round), target_box_, first, target_, write_part);
   totals_.written_bytes += target_box_.num_cells() * storage.value_bytes;
   count(tiling_.scratch_bytes);
 }

@@ -76,6 +76,9 @@ class RoundBuffers {
   /// Calls `visit(box, bytes)` for the slabs of a box, as often as the rank with the most slabs needs.
   void for_each_slab(Storage const& storage, Layout const& layout, Box const& own, Indices const& first,
                      std::byte* data, std::function<void(Box const&, std::span<std::byte>)> const& visit);
+  /// The same for the chunks of this rank's target box, each brought in order.
+  void for_each_chunk(Indices const& chunk, Layout const& layout, Indices const& first,
+                      std::function<void(Box const&, std::span<std::byte>)> const& visit);
   void count(Index scratch);
 
   Rewrite const& rewrite_;
@@ -84,6 +87,7 @@ class RoundBuffers {
   NodeMemory shared_;
   std::unique_ptr<std::byte[]> own_source_;
   std::unique_ptr<std::byte[]> own_target_;
+  std::vector<std::byte> chunk_;
   std::byte* source_ = nullptr;
   std::byte* target_ = nullptr;
   Index buffer_bytes_ = 0;

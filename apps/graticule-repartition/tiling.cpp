@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 #include <limits>
 #include <map>
@@ -26,6 +27,9 @@ constexpr double seconds_per_run = 4e-6;
 constexpr double seconds_per_round = 1e-3;
 
 constexpr Index call_bytes = Index(8) << 20;
+/// Rows of chunks that HDF5 gathers well enough, and chunks that are worth a call each.
+constexpr Index long_row_bytes = 4096;
+constexpr Index large_chunk_bytes = Index(64) << 10;
 /// Cells of a run of a target without chunks that no round cuts.
 constexpr Index shortest_run = 4096;
 constexpr Index most_candidates = 6000;
@@ -152,6 +156,11 @@ double seconds(Storage const& storage, Indices const& global, SideFigures const&
   if (storage.filtered)
     return side.chunks * double(product(granule(storage, global)) * storage.value_bytes) * (1 / chunk_rate + 1 / rate);
   return bytes / rate + side.cells / double(run_cells(storage, global, side.largest)) * seconds_per_run;
+}
+
+/// Memory of one write of a chunk beside the buffer.
+Index chunk_scratch(Storage const& storage, Indices const& global, Index value_bytes) {
+  return product(granule(storage, global)) * (value_bytes + (storage.converted ? storage.value_bytes : 0));
 }
 
 /// Memory of one call beside the buffer: what is converted, and chunks between HDF5's filters.
@@ -304,7 +313,9 @@ class Search {
     result.written_cells = product(written.largest);
     result.read_factor = task_.source.filtered ? read.factor : 1;
     result.scratch_bytes = std::max(scratch(task_.source, task_.extents, read.largest, false),
-                                    scratch(task_.target, target_extents_, written.largest, true));
+                                    gathers_chunks(task_.target, target_extents_)
+                                        ? chunk_scratch(task_.target, target_extents_, task_.value_bytes)
+                                        : scratch(task_.target, target_extents_, written.largest, true));
     count_bytes(result);
     double rounds = 1;
     for (int axis = 0; axis < tile.size(); ++axis) rounds *= double(divide_up(task_.extents[axis], tile[axis]));
@@ -396,6 +407,15 @@ std::vector<Index> aligned_parts(Index lo, Index hi, Index chunk, Index num_part
     sizes.push_back(end(part + 1) - end(part));
   }
   return sizes;
+}
+
+bool gathers_chunks(Storage const& storage, Indices const& extents) {
+  if (storage.filtered || storage.chunk.size() != extents.size() ||
+      std::popcount(std::uint64_t(storage.value_bytes)) != 1)
+    return false;
+  auto const chunk = granule(storage, extents);
+  return run_cells({}, extents, chunk) * storage.value_bytes < long_row_bytes &&
+         product(chunk) * storage.value_bytes >= large_chunk_bytes;
 }
 
 Index rows_at_once(Storage const& storage, Box const& box) {

@@ -77,6 +77,10 @@ class Tiling {
 /// needs scratch memory of that size, else all.
 [[nodiscard]] Index rows_at_once(Storage const& storage, Box const& box);
 
+/// True where chunks are brought in order one by one before they are written: their rows are too short for HDF5 to gather.
+/// @param extents of the variable, in the file's order of axes
+[[nodiscard]] bool gathers_chunks(Storage const& storage, Indices const& extents);
+
 /// `sizes` of `num_parts` parts of `[lo, hi)` that end at multiples of `chunk`, as even as possible; some may be empty.
 /// Example: [0, 10) in chunks of 4, 2 parts: 8 and 2.
 [[nodiscard]] std::vector<Index> aligned_parts(Index lo, Index hi, Index chunk, Index num_parts);

@@ -400,6 +400,37 @@ TEST(Rewrite, wrong_wishes_are_named) {
   EXPECT_EQ(rule([](Options& o) { o.shuffle = o.no_shuffle = true; }), "BadOption");
 }
 
+TEST(Rewrite, chunks_of_short_rows_are_written_one_by_one) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  Indices const extents{33, 70, 40};
+  std::vector<std::int32_t> values(std::size_t(33 * 70 * 40));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::int32_t(i);
+  {
+    FieldWriter writer(comm, folder / "in.nc");
+    for (int a = 0; a < 3; ++a) writer.add_dimension(std::string(1, char('a' + a)), extents[a]);
+    writer.add_variable({.name = "x", .dimensions = {"a", "b", "c"}, .type = ValueType::i32});
+    bool const writes = comm.rank() == 0;
+    writer.write_stored("x", Box::from_extents(writes ? extents : Indices::filled(3, 0)),
+                        std::as_bytes(std::span(values)).first(writes ? values.size() * 4 : 0));
+    writer.commit();
+  }
+  ASSERT_TRUE(gathers_chunks({.chunk = {64, 16, 32}}, {70, 40, 33}));
+
+  auto const result = rewrite(comm, {.input = folder / "in.nc",
+                                     .output = folder / "out.nc",
+                                     .order = {"b", "c", "a"},
+                                     .chunk = {"a=32", "b=64", "c=16"},
+                                     .memory = "700kB"});
+
+  EXPECT_LE(result.totals.peak_bytes, 700000);
+  FieldFile const after(comm, folder / "out.nc");
+  EXPECT_EQ(after.variable("x").chunk, (Indices{64, 16, 32}));
+  auto const* bytes = reinterpret_cast<std::byte const*>(values.data());
+  std::vector<std::byte> const before(bytes, bytes + values.size() * 4);
+  EXPECT_TRUE(stored(after, "x") == permuted(before, extents, {1, 2, 0}, 4));
+}
+
 TEST(Rewrite, fields_with_other_dimensions_than_those_of_the_order_stay_as_they_are) {
   auto const comm = Comm::world();
   Folder const folder(comm);
