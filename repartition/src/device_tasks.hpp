@@ -4,6 +4,8 @@
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/device_queue.hpp>
 
+#include "kokkos_compat.hpp"
+
 #include <Kokkos_Core.hpp>
 
 #include <span>
@@ -40,8 +42,8 @@ class DeviceTasks {
 
   Tasks tasks_;
   Ends ends_;  ///< threads of a launch up to the end of each task
-  Tasks::HostMirror host_tasks_;
-  Ends::HostMirror host_ends_;
+  HostMirrorOf<Tasks> host_tasks_;
+  HostMirrorOf<Ends> host_ends_;
   std::vector<Launch> launches_;
 };
 

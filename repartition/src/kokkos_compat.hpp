@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <string>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -33,6 +34,10 @@ inline int host_concurrency() {
   return Kokkos::DefaultHostExecutionSpace::concurrency();
 #endif
 }
+
+/// `View::HostMirror` until Kokkos 4, `View::host_mirror_type` from 4.7 on.
+template <class View>
+using HostMirrorOf = decltype(Kokkos::create_mirror_view(std::declval<View const&>()));
 
 /// Host memory that the device copies to and from without a detour.
 #if KOKKOS_VERSION >= 40000 && defined(KOKKOS_HAS_SHARED_HOST_PINNED_SPACE)
