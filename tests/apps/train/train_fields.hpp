@@ -18,6 +18,7 @@ struct TrainFields {
   Index num_columns = 36;
   Index num_times = 2;
   Index num_levels = 2;
+  double first_time = 0;  ///< days; the others follow by one
   int deflate = 0;
   bool has_missing = false;  ///< a few cells of u and z
 };
@@ -56,7 +57,7 @@ inline void write_train_fields(Comm const& comm, std::filesystem::path const& pa
 
   FieldWriter writer(comm, path);
   std::vector<double> times;
-  for (Index t = 0; t < shape.num_times; ++t) times.push_back(double(t));
+  for (Index t = 0; t < shape.num_times; ++t) times.push_back(shape.first_time + double(t));
   writer.add_coordinate("time", times, ValueType::f64, {Attribute::of_text("units", "days since 2000-01-01")});
   writer.add_dimension("level", shape.num_levels);
   writer.add_coordinate("latitude", latitudes, ValueType::f64, {Attribute::of_text("units", "degrees_north")});
