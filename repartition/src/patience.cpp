@@ -4,7 +4,9 @@
 #include "check_mode.hpp"
 
 #include <cstdio>
+#include <map>
 #include <thread>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -12,13 +14,37 @@ namespace {
 
 constexpr double spinning_seconds = 1e-3;
 
+using Works = std::map<void const*, std::function<bool()>>;
+
+Works& works() {
+  // Never destroyed: plans may live longer.
+  static auto& all = *new Works;
+  return all;
+}
+
+void do_works() {
+  std::erase_if(works(), [](Works::value_type const& work) {
+    try {
+      return work.second();
+    } catch (...) {
+      // The next call of its plan reports.
+      return true;
+    }
+  });
+}
+
 }  // namespace
+
+void work_while_waiting(void const* owner, std::function<bool()> work) { works()[owner] = std::move(work); }
+
+void forget_work(void const* owner) noexcept { works().erase(owner); }
 
 void Patience::look_at_clock() {
   double const now = MPI_Wtime();
   if (begin_ < 0) begin_ = now;
   seconds_ = now - begin_;
   if (oversubscribed_ || seconds_ > spinning_seconds) std::this_thread::yield();
+  if (!works().empty()) do_works();
   double const limit = stall_seconds();
   if (reported_ || limit <= 0 || seconds_ < limit) return;
   reported_ = true;

@@ -36,4 +36,9 @@ class Patience {
   bool reported_ = false;
 };
 
+/// Lets every wait of this process call `work` now and then, until it returns true or `owner` forgets it: what peers wait
+/// for though this rank does not. Several works of one owner are one.
+void work_while_waiting(void const* owner, std::function<bool()> work);
+void forget_work(void const* owner) noexcept;
+
 }  // namespace graticule::detail

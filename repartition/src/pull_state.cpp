@@ -229,6 +229,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
 }
 
 PullState::~PullState() {
+  forget_work(this);
   bool const ended = end_calls_in_time();
   if (links_->settle() && ended) {
     workspaces_.clear();
@@ -514,10 +515,19 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
     workspace.stream->begin_refusal(num_calls_);
     streams_.push_back(&workspace);
     (void)advance_streams();
-    return;
+  } else {
+    ending_.push_back(&workspace);
+    workspace.start_refusal();
   }
-  ending_.push_back(&workspace);
-  workspace.start_refusal();
+  work_while_waiting(this, [this] { return end_refused_calls(); });
+}
+
+bool PullState::end_refused_calls() const {
+  auto const refused = [](Workspace const* workspace) { return workspace->shape.refused; };
+  // What `finish_stream` waits for is ended there.
+  while (!streams_.empty() && refused(streams_.front()) && advance_streams()) {
+  }
+  return end_calls() && std::none_of(streams_.begin(), streams_.end(), refused);
 }
 
 bool PullState::end_calls() const {

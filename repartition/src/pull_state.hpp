@@ -72,6 +72,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void refuse(Direction direction, std::string const& reason) const;
   /// Lets calls that nobody waits for any more go on; true when none is left.
   bool end_calls() const;
+  /// Takes what peers send to calls that this rank refused; true when all is taken.
+  [[nodiscard]] bool end_refused_calls() const;
   /// The same for some seconds; what has not ended then is cancelled.
   [[nodiscard]] bool end_calls_in_time() noexcept;
   [[nodiscard]] Workspace& make_workspace(CallShape shape, int num_views) const;

@@ -385,4 +385,30 @@ TEST(Collectives, refuse_what_does_not_exist_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { (void)all_to_all(comm, {4, 4}, -1, 1); }), "BadAxis");
 }
 
+TEST(CopiesPlan, a_field_that_does_not_fit_on_one_rank_is_an_error_and_the_plan_stays_usable) {
+  Random random(29);
+  auto const comm = Comm::world();
+  bool const is_last = comm.rank() == comm.num_ranks() - 1;
+  for (auto const& extents : {Indices{4, 3}, Indices{64, 64}}) {
+    CopiesPlan const plan(comm, extents);
+    auto const wrong = [&](void (CopiesPlan::*call)(FieldView const&) const) {
+      TestField<double> field(Box::from_extents(extents), {}, MemoryShape::dense(2, 0), 1);
+      auto view = field.view();
+      if (is_last) view.extents[1] -= 1;
+      return rule_of([&] { (plan.*call)(view); });
+    };
+    for (auto call : {&CopiesPlan::broadcast, &CopiesPlan::sum_reduce, &CopiesPlan::all_sum_reduce}) {
+      auto const rule = wrong(call);
+      // Ranks that need nothing of the last one rightly go on.
+      if (is_last) {
+        EXPECT_EQ(rule, "FieldMismatch");
+      } else if (call == &CopiesPlan::all_sum_reduce) {
+        EXPECT_EQ(rule, "PeerRefused");
+      }
+    }
+    expect_sums<double>(random, comm, plan, extents, 0);
+    expect_broadcast<double>(random, plan, extents, comm.rank() == 0);
+  }
+}
+
 }  // namespace
