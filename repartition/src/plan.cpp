@@ -2,7 +2,9 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/plan.hpp>
 
+#include <array>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 namespace graticule {
@@ -34,6 +36,9 @@ void check_selection(Selection const& selection, Box const& global, char const* 
   bool empty = false;
   for (int a = 0; a < global.ndim(); ++a) {
     if (selection.step[a] == 0) fail("step 0 on axis " + std::to_string(a));
+    constexpr Index longest = std::numeric_limits<int>::max();
+    if (selection.step[a] > longest || selection.step[a] < -longest)
+      fail("step " + std::to_string(selection.step[a]) + " on axis " + std::to_string(a));
     if (selection.extents[a] < 0) fail("fewer than no cells on axis " + std::to_string(a));
     empty = empty || selection.extents[a] == 0;
   }
@@ -150,19 +155,25 @@ RepartitionPlan::RepartitionPlan(Comm const& comm, Described const& described)
       plan_(comm, described.pull) {}
 
 FieldView RepartitionPlan::selected(FieldView const& to) const {
-  if (!to_ || to.grid_axes.size() != numbers_.ndim() || to.strides.size() != to.ndim()) return to;
+  if (!to_ || to.grid_axes.size() != numbers_.ndim() || to.strides.size() != to.ndim() || target_box_.empty())
+    return to;
   FieldView result = to;
   Index offset = 0;
   for (int a = 0; a < numbers_.ndim(); ++a) {
     Index const axis = to.grid_axes[a];
-    // What does not fit is refused by the plan, which is told of the whole view then.
-    if (axis < 0 || axis >= to.ndim() || to.extents[int(axis)] != target_box_.extent(a)) return to;
+    // What does not fit is refused by the plan, which sees that axes are missing; so the peers are told.
+    if (axis < 0 || axis >= to.ndim() || to.extents[int(axis)] != target_box_.extent(a)) {
+      result.grid_axes = {};
+      return result;
+    }
     auto const m = int(axis);
-    offset += (to_->first[a] + numbers_.lo(a) * to_->step[a] - target_box_.lo(a)) * to.strides[m];
+    if (!numbers_.empty())
+      offset += (to_->first[a] + numbers_.lo(a) * to_->step[a] - target_box_.lo(a)) * to.strides[m];
     result.extents[m] = numbers_.extent(a);
-    result.strides[m] = to.strides[m] * to_->step[a];
+    // The step to a cell that there is not may be of any size.
+    if (numbers_.extent(a) > 1) result.strides[m] = to.strides[m] * to_->step[a];
   }
-  if (result.data && !numbers_.empty()) result.data = static_cast<std::byte*>(to.data) + offset * size_of(to.dtype);
+  if (result.data) result.data = static_cast<std::byte*>(to.data) + offset * size_of(to.dtype);
   return result;
 }
 
@@ -177,16 +188,24 @@ PullField RepartitionPlan::pulled(RepartitionField const& field, FieldView& targ
 
 template <class Call>
 auto RepartitionPlan::with_fields(std::span<RepartitionField const> fields, Call&& call) const {
-  if (fields.size() == 1) {
-    FieldView target;
-    auto const field = pulled(fields[0], target);
-    return call(std::span(&field, 1));
+  try {
+    // Few fields find room here, so that steady calls allocate nothing.
+    constexpr std::size_t few = 8;
+    std::array<FieldView, few> few_targets;
+    std::array<PullField, few> few_fields;
+    std::vector<FieldView> many_targets(fields.size() > few ? fields.size() : 0);
+    std::vector<PullField> many_fields(many_targets.size());
+    auto const targets = fields.size() > few ? std::span(many_targets) : std::span(few_targets).first(fields.size());
+    auto const all = fields.size() > few ? std::span(many_fields) : std::span(few_fields).first(fields.size());
+    for (std::size_t f = 0; f < fields.size(); ++f) all[f] = pulled(fields[f], targets[f]);
+    return call(std::span<PullField const>(all));
+  } catch (Error const& error) {
+    for (auto const& field : fields)
+      if (error.rule() == "FieldMismatch" && selected(field.to).grid_axes != field.to.grid_axes)
+        throw Error("FieldMismatch", "target of " + to_string(field.to.dtype) + " " + to_string(field.to.extents) +
+                                         ", which does not cover " + to_string(target_box_));
+    throw;
   }
-  std::vector<FieldView> targets(fields.size());
-  std::vector<PullField> all;
-  all.reserve(fields.size());
-  for (std::size_t f = 0; f < fields.size(); ++f) all.push_back(pulled(fields[f], targets[f]));
-  return call(std::span<PullField const>(all));
 }
 
 Pending RepartitionPlan::start(std::span<RepartitionField const> fields) const {

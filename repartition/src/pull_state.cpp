@@ -513,7 +513,7 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
   workspace.call = num_calls_;
   if (workspace.stream) {
     workspace.stream->begin_refusal(num_calls_);
-    streams_.push_back(&workspace);
+    queue_stream(workspace);
     (void)advance_streams();
   } else {
     ending_.push_back(&workspace);

@@ -121,6 +121,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] StreamPlan make_stream_plan(PullDescription const& description) const;
   void start_stream(Workspace& workspace, std::span<PullField const> fields, DeviceQueue const& queue,
                     Posting posting) const;
+  /// Adds a call to those under way, and posts its messages when those of all others are posted.
+  void queue_stream(Workspace& workspace) const;
   /// @param before becomes the factor of what owned cells hold before anything is added
   [[nodiscard]] Conversion conversion_of(PullField const& field, Direction direction,
                                          std::complex<double>& before) const;

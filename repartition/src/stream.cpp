@@ -32,6 +32,13 @@ constexpr std::size_t slot_alignment = 64;
 /// A processor's cache holds a block of this size several times over.
 constexpr std::size_t local_block_bytes = std::size_t(256) << 10U;
 
+bool has_ended(MPI_Request& request) {
+  if (request == MPI_REQUEST_NULL) return true;
+  int ended = 0;
+  check_mpi(MPI_Test(&request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
+  return ended != 0;
+}
+
 }  // namespace
 
 StreamSlots::~StreamSlots() {
@@ -140,6 +147,7 @@ void Stream::make_room() {
     auto const count = count_segments(out.cursor, plan_.segment_bytes);
     out.in_place = out.link && !addresses_.empty() && count.bytes > 0 && views_bytes <= plan_.segment_bytes;
     out.number = 0;
+    out.cut = false;
     out.segments_left = out.in_place ? 1 : std::max<std::size_t>(1, count.segments);
     out.next_slot = 0;
     auto const longest = out.in_place ? views_bytes : std::min(count.bytes, plan_.segment_bytes);
@@ -168,6 +176,7 @@ void Stream::make_room_for_refusal() {
     out.segments_left = 1;
     out.next_slot = 0;
     out.number = 0;
+    out.cut = false;
     out.in_place = false;
     out.slots.resize(1, sizeof(SegmentTrailer), out.link != nullptr, space_);
   }
@@ -294,36 +303,47 @@ bool Stream::advance(PullStats& stats) {
 }
 
 bool Stream::done() const {
-  if (!scaled_ || !local_.done() || !all_posted()) return false;
-  for (auto const& in : incoming_)
-    if (in.segments_left > 0) return false;
-  if (posting_ == Posting::window) return has_free_buffers();
-  return std::all_of(outgoing_.begin(), outgoing_.end(),
-                     [](Outgoing const& out) { return !out.in_place || out.link->is_consumed(out.number); });
+  if (!scaled_ || !local_.done() || !all_posted() || !all_received()) return false;
+  return std::all_of(outgoing_.begin(), outgoing_.end(), [&](Outgoing const& out) { return may_be_left(out); });
+}
+
+bool Stream::all_received() const noexcept {
+  return std::all_of(incoming_.begin(), incoming_.end(), [](Incoming const& in) { return in.segments_left == 0; });
+}
+
+bool Stream::may_be_left(Outgoing const& out) const {
+  // A peer that refuses the call does not read the fields, and its buffers are taken when it goes on.
+  if (out.cut) return true;
+  if (posting_ == Posting::window) return has_free_buffers(out);
+  return !out.in_place || out.link->is_consumed(out.number);
+}
+
+bool Stream::has_free_buffers(Outgoing const& out) const {
+  if (out.number != 0 && !out.link->is_consumed(out.number)) return false;
+  if (!has_ended(out.end_request)) return false;
+  return std::all_of(out.slots.slots.begin(), out.slots.slots.end(),
+                     [&](StreamSlot const& slot) { return is_free(out, slot); });
 }
 
 bool Stream::has_free_buffers() const {
-  for (auto const& out : outgoing_) {
-    if (out.number != 0 && !out.link->is_consumed(out.number)) return false;
-    for (auto const& slot : out.slots.slots)
-      if (!is_free(out, slot)) return false;
-  }
-  return true;
+  return std::all_of(outgoing_.begin(), outgoing_.end(), [&](Outgoing const& out) { return has_free_buffers(out); });
 }
 
 bool Stream::is_free(Outgoing const& out, StreamSlot const& slot) const {
   if (out.link) return slot.number == 0 || out.link->is_consumed(slot.number);
-  if (slot.request == MPI_REQUEST_NULL) return true;
-  int ended = 0;
-  check_mpi(MPI_Test(&slot.request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
-  return ended != 0;
+  return has_ended(slot.request);
 }
 
 bool Stream::push(Outgoing& out, PullStats& stats) {
   if (out.segments_left == 0) return false;
+  if (out.link && !out.link->has_room(out.link->last_sent() + 1)) return false;
+  if (out.cut) {
+    out.segments_left = 0;
+    post_end(out);
+    return true;
+  }
   auto& slot = out.slots.slots[out.next_slot];
   if (!is_free(out, slot)) return false;
-  if (out.link && !out.link->has_room(out.link->last_sent() + 1)) return false;
   out.next_slot = (out.next_slot + 1) % out.slots.slots.size();
   if (refused_) {
     out.segments_left = 0;
@@ -371,7 +391,7 @@ bool Stream::take_back_late(PullStats& stats) {
   if (MPI_Wtime() - idle_since_ < longest_wait) return false;
   bool moved = false;
   for (auto& out : outgoing_) {
-    if (!out.in_place || out.link->is_consumed(out.number) || !out.link->take_back(out.number)) continue;
+    if (!out.in_place || out.cut || out.link->is_consumed(out.number) || !out.link->take_back(out.number)) continue;
     out.in_place = false;
     auto const count = count_segments(out.cursor, plan_.segment_bytes);
     out.segments_left = count.segments;
@@ -424,22 +444,45 @@ void Stream::post_packed(Outgoing& out, StreamSlot& slot, std::size_t bytes) {
 
 void Stream::post_refusal(Outgoing& out, StreamSlot& slot) {
   if (out.link) {
-    slot.number = out.link->next_send();
-    auto& post = out.link->outgoing(slot.number);
-    post.bytes = refused_post;
-    post.segments_after = 0;
-    out.link->publish(slot.number);
+    slot.number = publish_end(out);
     return;
   }
-  SegmentTrailer const trailer{0, std::uint32_t(call_), 0, 1};
-  std::memcpy(slot.wire, &trailer, sizeof trailer);
-  check_mpi(MPI_Isend(slot.wire, int(sizeof trailer), MPI_BYTE, out.peer->peer, plan_.tag, plan_.comm.handle(),
+  write_end(slot.wire);
+  check_mpi(MPI_Isend(slot.wire, int(sizeof(SegmentTrailer)), MPI_BYTE, out.peer->peer, plan_.tag, plan_.comm.handle(),
                       &slot.request),
             "MPI_Isend");
 }
 
+void Stream::post_end(Outgoing& out) {
+  // No slot is needed for this: the peer may never have taken what lies in them.
+  if (out.link) {
+    out.number = publish_end(out);
+    return;
+  }
+  static_assert(sizeof(SegmentTrailer) == sizeof out.end);
+  write_end(out.end.data());
+  check_mpi(MPI_Isend(out.end.data(), int(out.end.size()), MPI_BYTE, out.peer->peer, plan_.tag, plan_.comm.handle(),
+                      &out.end_request),
+            "MPI_Isend");
+}
+
+std::uint64_t Stream::publish_end(Outgoing& out) {
+  auto const number = out.link->next_send();
+  auto& post = out.link->outgoing(number);
+  post.bytes = refused_post;
+  post.segments_after = 0;
+  out.link->publish(number);
+  return number;
+}
+
+void Stream::write_end(std::byte* to) const {
+  SegmentTrailer const trailer{0, std::uint32_t(call_), 0, 1};
+  std::memcpy(to, &trailer, sizeof trailer);
+}
+
 void Stream::note_refusal(Incoming& in) {
   in.failed = true;
+  for (auto& out : outgoing_) out.cut = out.cut || out.peer->peer == in.peer->peer;
   failed_rule_ = "PeerRefused";
   failure_ = "rank " + std::to_string(in.peer->peer) + " refused call " + std::to_string(call_) +
              " of the plan and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
@@ -535,8 +578,8 @@ void Stream::take_in_place(Incoming& in) {
     std::size_t place = 0;
     for (int f = 0; f < block.field; ++f) place += forward() ? 1 : fields_[std::size_t(f)].targets.size();
     auto const& image = in.images[place + (forward() ? 0 : std::size_t(transfer.target))];
-    tasks_.push_back(task(field, transfer, block, cells(written(field, transfer.target), transfer, !forward()),
-                          cells(image, transfer, forward()), field.conversion.direct));
+    add_task(block, transfer, cells(image, transfer, forward()), field.conversion.direct,
+             parts_of(&in, block.transfer));
   }
   run();
 }
@@ -553,8 +596,7 @@ void Stream::unpack(Incoming& in, std::byte const* packed) {
     auto const& field = fields_[std::size_t(block.field)];
     auto const& transfer = in.peer->transfers[std::size_t(block.transfer)];
     Elements const from{const_cast<std::byte*>(packed) + block.offset, field.conversion.wire, {}};
-    tasks_.push_back(task(field, transfer, block, cells(written(field, transfer.target), transfer, !forward()), from,
-                          field.conversion.arrive));
+    add_task(block, transfer, from, field.conversion.arrive, parts_of(&in, block.transfer));
   }
   run();
   // The memory that was read is given back next.
@@ -563,8 +605,9 @@ void Stream::unpack(Incoming& in, std::byte const* packed) {
 
 void Stream::match_messages(Incoming& in) {
   auto const comm = plan_.comm.handle();
-  // A peer that makes another call says with each segment how many follow.
-  auto const may_match = [&] { return in.failed ? in.arriving.empty() : in.segments_unmatched > 0; };
+  // A peer that makes another call, or refuses this one, says with each segment how many follow; until that is known, the
+  // next message may belong to the next call.
+  auto const may_match = [&] { return in.failed || !in.known ? in.arriving.empty() : in.segments_unmatched > 0; };
   while (may_match() && in.arriving.size() < in.slots.slots.size()) {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -604,6 +647,7 @@ bool Stream::pull_from_mpi(Incoming& in) {
   check_mpi(MPI_Test(&slot.request, &ended, MPI_STATUS_IGNORE), "MPI_Test");
   if (!ended) return false;
   in.arriving.erase(in.arriving.begin());
+  in.known = true;
   SegmentTrailer trailer;
   auto const bytes = slot.bytes - sizeof trailer;
   std::memcpy(&trailer, slot.wire + bytes, sizeof trailer);
@@ -632,12 +676,46 @@ bool Stream::move_local(PullStats& stats) {
   auto const& block = local_.block();
   auto const& field = fields_[std::size_t(block.field)];
   auto const& transfer = plan_.table.local[std::size_t(block.transfer)];
-  tasks_.assign(1, task(field, transfer, block, cells(written(field, transfer.target), transfer, !forward()),
-                        cells(read(field, transfer.target), transfer, forward()), field.conversion.direct));
+  tasks_.clear();
+  add_task(block, transfer, cells(read(field, transfer.target), transfer, forward()), field.conversion.direct,
+           parts_of(nullptr, block.transfer));
   run();
   stats.local_bytes += Index(local_.bytes());
   local_.advance();
   return true;
+}
+
+std::vector<Box> const* Stream::parts_of(Incoming const* in, int transfer) const {
+  if (direction_ != Direction::inverse || !plan_.last_images) return nullptr;
+  auto const& images = *plan_.last_images;
+  auto const& all = in ? images.sends[std::size_t(in - incoming_.data())] : images.local;
+  return &all[std::size_t(transfer)];
+}
+
+void Stream::add_task(Block const& block, Transfer const& transfer, Elements from, Transform const& transform,
+                      std::vector<Box> const* parts) {
+  auto const& field = fields_[std::size_t(block.field)];
+  auto const to = cells(written(field, transfer.target), transfer, !forward());
+  if (!parts) return tasks_.push_back(task(field, transfer, block, to, from, transform));
+  int const num_batch = block.lo.size() - transfer.to.ndim();
+  if (from.strides.size() == 0) {
+    // As if the segment held the cells before the block, too, so that parts are counted as in the field.
+    from.strides = row_major_strides(block.extents);
+    Index before = 0;
+    for (int a = 0; a < block.lo.size(); ++a) before += block.lo[a] * from.strides[a];
+    from.first = static_cast<std::byte*>(from.first) - before * size_of(from.dtype);
+  }
+  for (auto const& box : *parts) {
+    Block part = block;
+    bool is_empty = false;
+    for (int a = num_batch; a < block.lo.size(); ++a) {
+      Index const first = transfer.to.lo(a - num_batch);
+      part.lo[a] = std::max(block.lo[a], box.lo(a - num_batch) - first);
+      part.extents[a] = std::min(block.lo[a] + block.extents[a], box.hi(a - num_batch) - first) - part.lo[a];
+      is_empty = is_empty || part.extents[a] <= 0;
+    }
+    if (!is_empty) tasks_.push_back(task(field, transfer, part, to, from, transform));
+  }
 }
 
 Image const& Stream::written(StreamField const& field, int target) const {

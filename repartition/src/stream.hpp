@@ -5,8 +5,11 @@
 #include "blocks.hpp"
 #include "cells.hpp"
 #include "conversion.hpp"
+#include "last_images.hpp"
 #include "workspace.hpp"
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,6 +66,7 @@ struct StreamPlan {
   Index budget;               ///< bytes of slots of this rank; 0: as much as it takes
   Box owned;
   bool ordered_sums;  ///< several terms of an adjoint meet in one cell: they are added in order of ranks
+  std::optional<LastImages> last_images = {};  ///< where an inverse finds several images of a cell
 };
 
 /// How much of a call is packed before `start` returns.
@@ -108,7 +112,10 @@ class Stream {
     std::size_t segments_left = 0;
     StreamSlots slots;
     std::size_t next_slot = 0;
-    bool in_place = false;     ///< the peer reads the fields themselves
+    bool in_place = false;               ///< the peer reads the fields themselves
+    bool cut = false;                    ///< the peer refuses the call: the rest is not sent
+    std::array<std::byte, 16> end = {};  ///< what tells it that nothing follows
+    mutable MPI_Request end_request = MPI_REQUEST_NULL;
     std::uint64_t number = 0;  ///< of the post that holds all of the message
   };
   struct Incoming {
@@ -148,7 +155,14 @@ class Stream {
   void publish(Outgoing& out, std::uint64_t number, StreamSlot const& slot, std::size_t bytes, std::size_t num_views);
   bool take_back_late(PullStats& stats);
   void post_refusal(Outgoing& out, StreamSlot& slot);
+  void post_end(Outgoing& out);
+  [[nodiscard]] std::uint64_t publish_end(Outgoing& out);
+  void write_end(std::byte* to) const;
   void note_refusal(Incoming& in);
+  [[nodiscard]] bool all_received() const noexcept;
+  /// True when the call may end as far as this message is concerned.
+  [[nodiscard]] bool may_be_left(Outgoing const& out) const;
+  [[nodiscard]] bool has_free_buffers(Outgoing const& out) const;
   [[nodiscard]] bool is_free(Outgoing const& out, StreamSlot const& slot) const;
   [[nodiscard]] bool may_take(Incoming const& in) const noexcept;
   bool pull(Incoming& in);
@@ -168,6 +182,9 @@ class Stream {
   [[nodiscard]] Elements cells(Image const& image, Transfer const& transfer, bool of_source) const;
   [[nodiscard]] StridedTask task(StreamField const& field, Transfer const& transfer, Block const& block, Elements to,
                                  Elements from, Transform const& transform) const;
+  void add_task(Block const& block, Transfer const& transfer, Elements from, Transform const& transform,
+                std::vector<Box> const* parts);
+  [[nodiscard]] std::vector<Box> const* parts_of(Incoming const* in, int transfer) const;
   void run();
   void fail(Incoming& in, std::string const& text);
   [[nodiscard]] bool forward() const noexcept { return direction_ == Direction::forward; }

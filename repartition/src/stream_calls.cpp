@@ -47,7 +47,9 @@ StreamPlan PullState::make_stream_plan(PullDescription const& d) const {
           .window = window,
           .budget = d.workspace_bytes,
           .owned = owned_,
-          .ordered_sums = !additions_are_independent_};
+          .ordered_sums = !additions_are_independent_,
+          .last_images = additions_are_independent_ ? std::optional<LastImages>()
+                                                    : std::optional(last_images(table_, comm_.rank()))};
 }
 
 Conversion PullState::conversion_of(PullField const& field, Direction direction, std::complex<double>& before) const {
@@ -55,11 +57,19 @@ Conversion PullState::conversion_of(PullField const& field, Direction direction,
   StoredAs const target{field.targets.empty() ? field.source.dtype : field.targets[0].dtype, field.target_packing};
   before = 1;
   if (direction == Direction::forward) return conversion(source, target, field.update);
-  if (direction == Direction::inverse) return conversion(target, source, field.update);
+  if (direction == Direction::inverse) {
+    auto const& images = stream_plan_->last_images;
+    if (images && !images->are_exact && field.update.beta.value_or(0) != 0.0)
+      throw Error("Conversion", "beta of an inverse whose cells have images by several maps");
+    return conversion(target, source, field.update);
+  }
   if (source.packing || target.packing) throw Error("Conversion", "adjoints of packed integers");
   auto update = adjoint_of(field.update);
-  // Where several terms meet in a cell, or none, the factor is applied to all owned cells before the terms are added.
-  if (!additions_cover_owned_) before = std::exchange(update.beta, 1.0).value();
+  (void)conversion(target, source, update);
+  // Where several terms meet in a cell, or none, the factor is applied to all owned cells before the terms are added; so
+  // that the bits do not depend on where the grid is cut, a factor that rounds is applied first everywhere.
+  if (!additions_cover_owned_ || (update.beta != 0.0 && update.beta != 1.0))
+    before = std::exchange(update.beta, 1.0).value();
   return conversion(target, source, update);
 }
 
@@ -79,23 +89,30 @@ void PullState::start_stream(Workspace& w, std::span<PullField const> fields, De
   auto& stream = *w.stream;
   stream.fields().resize(fields.size());
   for (std::size_t f = 0; f < fields.size(); ++f) set_stream_field(stream.fields()[f], fields[f], w.shape.direction);
-  bool const bounded = stream_plan_->budget > 0;
-  stream.begin(bounded ? Posting::window : posting, w.fields_hash, w.call, queue);
+  stream.begin(stream_plan_->budget > 0 ? Posting::window : posting, w.fields_hash, w.call, queue);
   ++stats_.num_calls;
+  queue_stream(w);
+}
+
+void PullState::queue_stream(Workspace& w) const {
   auto const posted = [](Workspace const* other) { return other->stream->all_posted(); };
-  bool const may_post = !bounded && std::all_of(streams_.begin(), streams_.end(), posted);
+  bool const may_post = stream_plan_->budget == 0 && std::all_of(streams_.begin(), streams_.end(), posted);
   streams_.push_back(&w);
   if (!may_post) return;
-  stream.open();
-  stream.post(stats_);
+  w.stream->open();
+  w.stream->post(stats_);
 }
 
 bool PullState::advance_streams() const {
   if (streams_.empty()) return false;
   auto& oldest = *streams_.front();
   if (!oldest.stream->opened() && stream_plan_->budget > 0)
-    for (auto const& workspace : workspaces_)
-      if (workspace.get() != &oldest && workspace->stream && !workspace->busy) workspace->stream->release_buffers();
+    for (auto const& workspace : workspaces_) {
+      if (!workspace->stream || is_under_way(*workspace)) continue;
+      // Peers that have refused a call may not have taken what they were sent.
+      if (!workspace->stream->has_free_buffers()) return false;
+      workspace->stream->release_buffers();
+    }
   bool moved = oldest.stream->advance(stats_);
   if (!oldest.stream->done()) return moved;
   streams_.erase(streams_.begin());

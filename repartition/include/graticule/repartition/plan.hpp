@@ -17,9 +17,10 @@ struct RepartitionOptions {
   /// Cells of the old grid that are read, and cells of the new one that become them, number by number; without: all.
   std::optional<Selection> from = {};
   std::optional<Selection> to = {};
-  /// Most bytes of buffers of this rank, whatever is moved; 0: a few hundred kilobytes a peer for `apply`, and all that
-  /// leaves this rank for `start`. With a limit, calls in flight end one after the other, and only while their ranks are
-  /// in a call of this plan: between `start` and `wait`, do not wait for another rank in other ways.
+  /// Most bytes of buffers of this rank, whatever is moved, and as many again on the device for fields there; 0: a few
+  /// hundred kilobytes a peer for `apply`, and all that leaves this rank for `start`. With a limit, calls in flight end one
+  /// after the other, and only while their ranks are in a call of this plan: between `start` and `wait`, do not wait for
+  /// another rank in other ways.
   Index workspace_bytes = 0;
 };
 
@@ -52,6 +53,8 @@ class RepartitionPlan {
   [[nodiscard]] Box const& target_box() const noexcept { return target_box_; }
 
   /// Writes the selected cells of `to`: `to = alpha * op(from) + beta * to`. The fields must not overlap in memory.
+  /// `apply` returns when the peers have taken what they need of this rank; after `start`, `wait` does so without them.
+  /// A rank that refuses a call tells those that need its cells; one that only sends to it gets on with its next call.
   /// @throws `FieldMismatch`, `Conversion`, `PeerRefused`: see `PullPlan::start`
   Pending start(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   void apply(FieldView const& from, FieldView const& to, Update const& update = {}) const;
@@ -60,7 +63,7 @@ class RepartitionPlan {
   void apply(std::span<RepartitionField const> fields) const;
 
   /// The transposed map: `from = conj(alpha) * sum of the images of its cells in to + beta * from`, in a fixed order of
-  /// terms; `beta` is 1 unless it is given. `to` is only read.
+  /// terms; `beta` is 1 unless it is given, and applied and rounded before the terms are added. `to` is only read.
   /// Example: from one whole copy on each rank, with `beta` 0, this is a reduce-scatter.
   Pending start_adjoint(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   void apply_adjoint(FieldView const& from, FieldView const& to, Update const& update = {}) const;

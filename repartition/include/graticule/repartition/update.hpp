@@ -19,7 +19,7 @@ enum class Operation : std::uint8_t { identity, conjugate };
 /// Example: `{.alpha = 0.5, .beta = 1}` adds half of what moves.
 struct Update {
   std::complex<double> alpha = 1;
-  std::optional<std::complex<double>> beta;  ///< without: 0, and 1 for adjoints, which add
+  std::optional<std::complex<double>> beta = {};  ///< without: 0, and 1 for adjoints, which add
   Operation operation = Operation::identity;
   friend bool operator==(Update const&, Update const&) = default;
 };
@@ -28,7 +28,7 @@ struct Update {
 struct IntegerPacking {
   double scale = 1;
   double offset = 0;
-  std::optional<Index> missing;  ///< stored where there is no value; NaN in memory of a floating-point type
+  std::optional<Index> missing = {};  ///< stored where there is no value; NaN in memory of a floating-point type
   friend bool operator==(IntegerPacking const&, IntegerPacking const&) = default;
 };
 
