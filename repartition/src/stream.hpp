@@ -189,7 +189,7 @@ class Stream {
   void fail(Incoming& in, std::string const& text);
   [[nodiscard]] bool forward() const noexcept { return direction_ == Direction::forward; }
 
-  StreamPlan plan_;
+  StreamPlan const& plan_;  ///< of the plan that owns this call
   Direction direction_;
   MemorySpace space_;
   std::uint32_t fields_hash_ = 0;

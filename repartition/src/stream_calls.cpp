@@ -47,9 +47,7 @@ StreamPlan PullState::make_stream_plan(PullDescription const& d) const {
           .window = window,
           .budget = d.workspace_bytes,
           .owned = owned_,
-          .ordered_sums = !additions_are_independent_,
-          .last_images = additions_are_independent_ ? std::optional<LastImages>()
-                                                    : std::optional(last_images(table_, comm_.rank()))};
+          .ordered_sums = !additions_are_independent_};
 }
 
 Conversion PullState::conversion_of(PullField const& field, Direction direction, std::complex<double>& before) const {
@@ -58,7 +56,9 @@ Conversion PullState::conversion_of(PullField const& field, Direction direction,
   before = 1;
   if (direction == Direction::forward) return conversion(source, target, field.update);
   if (direction == Direction::inverse) {
-    auto const& images = stream_plan_->last_images;
+    // Found at the first inverse: other calls do without it.
+    auto& images = stream_plan_->last_images;
+    if (!additions_are_independent_ && !images) images = last_images(table_, comm_.rank());
     if (images && !images->are_exact && field.update.beta.value_or(0) != 0.0)
       throw Error("Conversion", "beta of an inverse whose cells have images by several maps");
     return conversion(target, source, field.update);
