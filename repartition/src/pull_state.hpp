@@ -159,7 +159,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   std::unique_ptr<NodeLinks> links_;
   bool mpi_reads_device_;
   mutable std::optional<StreamPlan> stream_plan_;  ///< of a plan whose messages travel in segments
-  bool additions_cover_owned_ = false;     ///< every owned cell has one image
+  bool additions_cover_owned_ = false;             ///< every owned cell has one image
   /// Streamed calls under way, in order: messages of the oldest are read, those of the others are only sent.
   mutable std::vector<Workspace*> streams_;
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
