@@ -3,6 +3,8 @@
 
 #include <graticule/partition/hash.hpp>
 
+#include "recorded_calls.hpp"
+
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -57,8 +59,20 @@ std::string both_sides(Comm const& comm, bool flag, std::string const& text) {
 
 }  // namespace
 
-Agreement::Agreement(Domain domain, std::string layer)
-    : domain_(std::move(domain)), layer_(std::move(layer)), ordinal_(domain_.next_ordinal()) {}
+Agreement::Agreement(Domain domain, std::string layer, Sharding sharding)
+    : domain_(std::move(domain)),
+      layer_(std::move(layer)),
+      sharding_(std::move(sharding)),
+      ordinal_(domain_.next_ordinal()) {}
+
+bool Agreement::is_cut(std::size_t axis, std::size_t ndim) const {
+  auto const from_last = std::int64_t(axis) - std::int64_t(ndim);
+  return std::find(sharding_.axes.begin(), sharding_.axes.end(), from_last) != sharding_.axes.end();
+}
+
+void Agreement::record(torch::Tensor const& output) const {
+  domain_.recorded_calls().record(output, ordinal_, call_, layer_);
+}
 
 Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& check) {
   std::exception_ptr failure;
@@ -78,6 +92,9 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
     known_ = std::move(structure);
     return {own_change, own_grad};
   }
+  if (domain_.call_checks() == CallChecks::new_structures && !own_change && !failure && grad_mode == known_grad_mode_ &&
+      own_grad == known_own_grad_)
+    return {false, known_requires_grad_};
 
   Hash order_hash;
   order_hash.add(ordinal_).add(call_);
@@ -85,8 +102,7 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   common_hash.add(structure.size());
   for (std::size_t i = 0; i < structure.size(); ++i) {
     auto const ndim = std::size_t(x.dim());
-    bool const sharded = i + 2 >= ndim && i < ndim;
-    if (!sharded) common_hash.add(structure[i]);
+    if (i >= ndim || !is_cut(i, ndim)) common_hash.add(structure[i]);
   }
   std::array<Index, num_slots> slots{};
   slots[failed] = failure ? 1 : 0;
@@ -111,7 +127,8 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
     throw Error("GradModeDisagreement",
                 layer_ + ": " + both_sides(comm, grad_mode, grad_mode ? "grad mode on" : "grad mode off"));
   if (slots[common] != -slots[minus_common])
-    throw Error("StructureDisagreement", layer_ + ": all axes but the last two must be equal; " +
+    throw Error("StructureDisagreement", layer_ + ": all axes that are not cut must be equal (" + to_string(sharding_) +
+                                             "); " +
                                              both_sides(comm, short_hash(common_hash) == slots[common], described(x)));
   if (slots[changed] && slots[unchanged])
     throw Error("StructureDisagreement",
@@ -119,29 +136,32 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
                     both_sides(comm, own_change, described(x) + (own_change ? " (new)" : " (as before)")) +
                     "; call reset_structure() on all ranks when the cuts are new");
   known_ = std::move(structure);
-  return {slots[changed] != 0, slots[requires_grad] != 0};
+  known_grad_mode_ = grad_mode;
+  known_own_grad_ = own_grad;
+  known_requires_grad_ = slots[requires_grad] != 0;
+  return {slots[changed] != 0, known_requires_grad_};
 }
 
 Layout Agreement::gather_layout(torch::Tensor const& x) const {
   auto const& comm = domain_.comm();
-  auto const& grid = domain_.grid();
-  auto const rows = comm.gather_to_all(x.size(-2));
-  auto const columns = comm.gather_to_all(x.size(-1));
-  std::vector<Index> row_sizes(std::size_t(grid.extent(0)), -1);
-  std::vector<Index> column_sizes(std::size_t(grid.extent(1)), -1);
-  for (int r = 0; r < comm.num_ranks(); ++r) {
-    auto const coords = grid.coords(r);
-    auto const take = [&](Index& expected, Index found, char const* what, Index part) {
-      if (expected == -1) expected = found;
-      if (expected != found)
-        throw Error("NotTensorProduct", layer_ + ": rank " + std::to_string(r) + " has " + std::to_string(found) + " " +
-                                            what + ", other ranks of part " + std::to_string(part) + " have " +
-                                            std::to_string(expected));
-    };
-    take(row_sizes[std::size_t(coords[0])], rows[std::size_t(r)], "rows", coords[0]);
-    take(column_sizes[std::size_t(coords[1])], columns[std::size_t(r)], "columns", coords[1]);
+  auto const& grid = sharding_.grid;
+  std::vector<Cuts> cuts;
+  for (std::size_t a = 0; a < sharding_.axes.size(); ++a) {
+    auto const found = comm.gather_to_all(x.size(sharding_.axes[a]));
+    std::vector<Index> sizes(std::size_t(grid.extent(int(a))), -1);
+    for (int r = 0; r < comm.num_ranks(); ++r) {
+      auto const part = grid.coords(r)[int(a)];
+      auto& size = sizes[std::size_t(part)];
+      if (size == -1) size = found[std::size_t(r)];
+      if (size != found[std::size_t(r)])
+        throw Error("NotTensorProduct", layer_ + ": rank " + std::to_string(r) + " has " +
+                                            std::to_string(found[std::size_t(r)]) + " cells along axis " +
+                                            std::to_string(sharding_.axes[a]) + ", other ranks of part " +
+                                            std::to_string(part) + " have " + std::to_string(size));
+    }
+    cuts.emplace_back(sizes);
   }
-  return Layout(grid, {Cuts(row_sizes), Cuts(column_sizes)});
+  return Layout(grid, cuts);
 }
 
 torch::Tensor anchor(bool requires_grad, torch::TensorOptions const& options) {

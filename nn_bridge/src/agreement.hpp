@@ -25,21 +25,32 @@ struct Agreed {
 /// ranks only, batch, channels or dtype that differ, and a structure that changed on some ranks only.
 class Agreement {
  public:
-  Agreement(Domain domain, std::string layer);
+  /// @param sharding the axes along which the ranks' tensors may differ
+  Agreement(Domain domain, std::string layer, Sharding sharding);
+  Agreement(Domain const& domain, std::string layer) : Agreement(domain, std::move(layer), domain.sharding()) {}
 
   /// Collective. @param check throws when this rank's input is not acceptable
   [[nodiscard]] Agreed agree(torch::Tensor const& x, std::function<void()> const& check);
-  /// The layout of the shards: gathers their extents. Collective. @throws `NotTensorProduct` on all ranks alike
+  /// The layout of the shards over the sharding's axes: gathers their extents. Collective. @throws `NotTensorProduct` on all ranks alike
   [[nodiscard]] Layout gather_layout(torch::Tensor const& x) const;
   void reset() noexcept { known_.reset(); }
+  /// Remembers the communicating node that made `output`, for the loss to reach it. Every differentiable call does so.
+  void record(torch::Tensor const& output) const;
+  [[nodiscard]] Domain const& domain() const noexcept { return domain_; }
   [[nodiscard]] std::string const& layer() const noexcept { return layer_; }
 
  private:
   Domain domain_;
+  [[nodiscard]] bool is_cut(std::size_t axis, std::size_t ndim) const;
+
   std::string layer_;
+  Sharding sharding_;
   int ordinal_;
   Index call_ = 0;
   std::optional<std::vector<Index>> known_;  ///< sizes and dtype of the last agreed input
+  bool known_grad_mode_ = false;
+  bool known_own_grad_ = false;
+  bool known_requires_grad_ = false;
 };
 
 /// A scalar leaf. Where it requires a gradient, a rank whose own input requires none still gets a node in the graph, because

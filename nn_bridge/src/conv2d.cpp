@@ -2,9 +2,8 @@
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 
-#include "agreement.hpp"
 #include "conv_step.hpp"
-#include "recent.hpp"
+#include "layer_state.hpp"
 
 namespace graticule::nn {
 
@@ -69,11 +68,8 @@ void check_padding(detail::ConvDescription const& d, Layout const& layout, Paddi
 
 }  // namespace
 
-struct Conv2dImpl::State {
-  explicit State(Domain const& domain) : agreement(domain, "Conv2d") {}
-  detail::Agreement agreement;
-  detail::Recent<detail::ConvSetUp> set_ups;
-  std::shared_ptr<detail::ConvSetUp const> set_up;
+struct Conv2dImpl::State : detail::LayerState<detail::ConvSetUp> {
+  explicit State(Domain const& domain) : LayerState(domain, "Conv2d") {}
 };
 
 Conv2dImpl::Conv2dImpl(Conv2dOptions const& given, Domain domain)
@@ -95,7 +91,7 @@ void Conv2dImpl::reset() {
 }
 
 torch::Tensor Conv2dImpl::forward(torch::Tensor const& x) {
-  auto const agreed = state_->agreement.agree(x, [&] {
+  auto const check = [&] {
     (void)tensor_view(x);
     if (x.dim() != 3 && x.dim() != 4)
       throw Error("ShapeMismatch", "Conv2d takes [batch, channels, rows, columns] or [channels, rows, columns], not " +
@@ -106,24 +102,20 @@ torch::Tensor Conv2dImpl::forward(torch::Tensor const& x) {
     if (x.scalar_type() != weight.scalar_type())
       throw Error("ShapeMismatch", std::string("Conv2d with weights of ") + c10::toString(weight.scalar_type()) +
                                        " given " + c10::toString(x.scalar_type()));
-  });
-  if (agreed.changed || !state_->set_up) {
-    auto const layout = state_->agreement.gather_layout(x);
-    state_->set_up = state_->set_ups.get(layout.fingerprint(), [&] {
-      auto const description = describe(options, padding_by_, domain_, odd_channels_);
-      check_padding(description, layout, padding_by_);
-      return std::make_shared<detail::ConvSetUp const>(domain_.comm(), layout, description);
-    });
-  }
-  bool const any_grad = agreed.requires_grad || (torch::GradMode::is_enabled() && weight.requires_grad());
-  auto const anchor = detail::anchor(any_grad, x.options());
-  auto const y = detail::sharded_convolution(state_->set_up, x.dim() == 3 ? x.unsqueeze(0) : x, weight, bias, anchor,
-                                             agreed.requires_grad);
+  };
+  auto const make = [&](Layout const& layout) {
+    auto const description = describe(options, padding_by_, domain_, odd_channels_);
+    check_padding(description, layout, padding_by_);
+    return std::make_shared<detail::ConvSetUp const>(domain_.comm(), layout, description);
+  };
+  auto const call = state_->enter(x, check, make, weight.requires_grad());
+  auto const y = state_->record(detail::sharded_convolution(call.set_up, x.dim() == 3 ? x.unsqueeze(0) : x, weight,
+                                                            bias, call.anchor, call.input_grad));
   return x.dim() == 3 ? y.squeeze(0) : y;
 }
 
-void Conv2dImpl::reset_structure() { state_->agreement.reset(); }
+void Conv2dImpl::reset_structure() { state_->reset_structure(); }
 
-int Conv2dImpl::num_set_ups() const noexcept { return state_->set_ups.num_requests(); }
+int Conv2dImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

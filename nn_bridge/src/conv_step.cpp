@@ -4,6 +4,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "agreement.hpp"
+#include "recorded_calls.hpp"
 
 #include <algorithm>
 
@@ -184,7 +185,7 @@ struct Gradients {
 };
 
 struct ConvFunction : torch::autograd::Function<ConvFunction> {
-  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& weight,
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& weight,
                                std::optional<torch::Tensor> const& bias, torch::Tensor const& anchor,
                                SetUpPointer const& set_up, bool input_grad) {
     auto const& s = *set_up;
@@ -207,10 +208,11 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     ctx->save_for_backward(std::move(saved));
     ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<SetUpHolder>(set_up));
     ctx->saved_data["input_grad"] = input_grad;
-    return y;
+    return {y, make_token(y.options())};
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    note_backward();
     auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
     bool const input_grad = ctx->saved_data["input_grad"].toBool();
     auto const saved = ctx->get_saved_variables();
@@ -302,7 +304,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
 torch::Tensor sharded_convolution(SetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& weight,
                                   torch::Tensor const& bias, torch::Tensor const& anchor, bool input_grad) {
   return ConvFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, anchor, set_up,
-                             input_grad);
+                             input_grad)[0];
 }
 
 }  // namespace graticule::nn::detail

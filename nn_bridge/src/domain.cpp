@@ -2,6 +2,8 @@
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "recorded_calls.hpp"
+
 namespace graticule::nn {
 
 struct Domain::State {
@@ -10,6 +12,8 @@ struct Domain::State {
   Boundary boundary;
   Indices coords;
   int last_ordinal = 0;
+  CallChecks checks = CallChecks::every_call;
+  detail::RecordedCalls calls = {};
 };
 
 Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
@@ -21,7 +25,7 @@ Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& bounda
                                    std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
   if (boundary.axes.size() != 2)
     throw Error("DomainShape", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
-  state_ = std::make_shared<State>(State{comm, grid, boundary, grid.coords(comm.rank()), 0});
+  state_ = std::make_shared<State>(State{comm, grid, boundary, grid.coords(comm.rank())});
 }
 
 Comm const& Domain::comm() const noexcept { return state_->comm; }
@@ -29,6 +33,18 @@ ProcessGrid const& Domain::grid() const noexcept { return state_->grid; }
 Boundary const& Domain::boundary() const noexcept { return state_->boundary; }
 int Domain::latitude_part() const noexcept { return int(state_->coords[0]); }
 int Domain::longitude_part() const noexcept { return int(state_->coords[1]); }
+Sharding Domain::sharding() const { return {{-2, -1}, state_->grid}; }
+void Domain::set_call_checks(CallChecks checks) noexcept { state_->checks = checks; }
+CallChecks Domain::call_checks() const noexcept { return state_->checks; }
+detail::RecordedCalls& Domain::recorded_calls() const noexcept { return state_->calls; }
 int Domain::next_ordinal() const noexcept { return ++state_->last_ordinal; }
+
+std::string to_string(Sharding const& sharding) {
+  std::string text;
+  for (std::size_t i = 0; i < sharding.axes.size(); ++i)
+    text += (i ? ", axis " : "axis ") + std::to_string(sharding.axes[i]) + " in " +
+            std::to_string(sharding.grid.extent(int(i)));
+  return text.empty() ? "no axis cut" : text;
+}
 
 }  // namespace graticule::nn

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/loss.hpp>
 
+#include "recorded_calls.hpp"
 #include "reduce.hpp"
 
 #include <algorithm>
@@ -15,11 +16,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct CommHolder : torch::CustomClassHolder {
-  explicit CommHolder(Comm held) : comm(std::move(held)) {}
-  Comm comm;
-};
-
 struct ReduceLoss : torch::autograd::Function<ReduceLoss> {
   static torch::Tensor forward(AutogradContext* /*ctx*/, torch::Tensor const& partial, Comm const& comm) {
     auto total = partial.detach().clone(torch::MemoryFormat::Contiguous);
@@ -32,6 +28,10 @@ struct ReduceLoss : torch::autograd::Function<ReduceLoss> {
 }  // namespace
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) { return ReduceLoss::apply(partial, comm); }
+
+torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
+  return reduce_loss(domain.recorded_calls().tie(domain.comm(), partial), domain.comm());
+}
 
 AreaWeightedLossImpl::AreaWeightedLossImpl(LossKind kind, std::vector<double> row_weights, Domain domain)
     : kind_(kind), row_weights_(std::move(row_weights)), domain_(std::move(domain)) {}
@@ -58,7 +58,7 @@ torch::Tensor AreaWeightedLossImpl::forward(torch::Tensor const& prediction, tor
   auto const error = kind_ == LossKind::squared ? difference.square() : difference.abs();
   auto const partial = (error.to(torch::kDouble) * weights).sum();
   auto const weight_sum = (valid.to(torch::kDouble) * weights).sum();
-  auto const totals = reduce_loss(torch::stack({partial, weight_sum}), domain_.comm());
+  auto const totals = reduce_loss(torch::stack({partial, weight_sum}), domain_);
   auto const total_weight = totals[1].detach();
   if (!(total_weight.item<double>() > 0)) throw Error("EmptyLoss", "no cell with a weight and a target on any rank");
   return totals[0] / total_weight;

@@ -5,6 +5,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "agreement.hpp"
+#include "recorded_calls.hpp"
 
 #include <algorithm>
 
@@ -12,39 +13,60 @@ namespace graticule::nn::detail {
 
 namespace {
 
-PullDescription describe(Comm const& comm, Layout const& layout, Boundary const& boundary,
-                         std::vector<Target> const& targets, std::uint64_t fingerprint) {
-  PullDescription result{layout, {{layout.owned(comm.rank()), targets, {}}}, 0, AfterAdjoint::keep};
-  run_agreed(comm, [&] { result.kinds[0].map = boundary_map(layout.global().extents(), boundary); });
-  result.fingerprint = Hash().add(fingerprint).add(graticule::fingerprint(boundary)).value();
+PullDescription describe(Comm const& comm, TensorPullDescription const& d) {
+  PullDescription result{d.source, {{d.source.owned(comm.rank()), d.targets, d.map}}, d.fingerprint};
+  result.after_adjoint = AfterAdjoint::keep;
+  result.messages = d.messages;
+  return result;
+}
+
+TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Boundary const& boundary) {
+  TensorPullDescription result{.source = layout, .map = {}, .targets = {}, .odd_channels = {}};
+  run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
+  result.fingerprint = fingerprint(boundary);
   return result;
 }
 
 }  // namespace
 
+TensorPull::TensorPull(Comm const& comm, TensorPullDescription description)
+    : owned_(description.source.owned(comm.rank())),
+      description_(std::move(description)),
+      plan_(comm, describe(comm, description_)) {}
+
 TensorPull::TensorPull(Comm const& comm, Layout const& layout, Boundary const& boundary, std::vector<Target> targets,
                        std::vector<std::int64_t> odd_channels, std::uint64_t fingerprint)
-    : owned_(layout.owned(comm.rank())),
-      targets_(std::move(targets)),
-      odd_channels_(std::move(odd_channels)),
-      plan_(comm, describe(comm, layout, boundary, targets_, fingerprint)) {}
+    : TensorPull(comm, [&] {
+        auto d = by_boundary(comm, layout, boundary);
+        d.targets = std::move(targets);
+        d.odd_channels = std::move(odd_channels);
+        d.fingerprint = Hash().add(fingerprint).add(d.fingerprint).value();
+        return d;
+      }()) {}
+
+std::vector<std::int64_t> TensorPull::sizes_with(torch::Tensor const& x, Box const& box) const {
+  auto sizes = x.sizes().vec();
+  for (std::size_t a = 0; a < description_.axes.size(); ++a)
+    sizes[std::size_t(x.dim() + description_.axes[a])] = box.extent(int(a));
+  return sizes;
+}
 
 torch::Tensor TensorPull::empty_target(torch::Tensor const& x, int t) const {
-  auto sizes = x.sizes().vec();
-  auto const& box = targets_[std::size_t(t)].box;
-  sizes[sizes.size() - 2] = box.extent(0);
-  sizes[sizes.size() - 1] = box.extent(1);
-  bool const channels_last = x.dim() == 4 && x.is_contiguous(torch::MemoryFormat::ChannelsLast) && !x.is_contiguous();
-  return torch::empty(sizes, x.options().requires_grad(false),
-                      channels_last ? torch::MemoryFormat::ChannelsLast : torch::MemoryFormat::Contiguous);
+  auto const memory = x.suggest_memory_format();
+  return torch::empty(sizes_with(x, targets()[std::size_t(t)].box), x.options().requires_grad(false), memory);
+}
+
+torch::Tensor TensorPull::zeros_source(torch::Tensor const& target) const {
+  return torch::zeros(sizes_with(target, owned_), target.options().requires_grad(false));
 }
 
 std::vector<TensorPull::Run> TensorPull::runs(torch::Tensor const& x) const {
-  if (odd_channels_.empty()) return {};
+  if (description_.odd_channels.empty()) return {};
   if (x.dim() < 3) throw Error("OddChannels", "odd channels of a tensor without a channel axis");
   std::vector<Run> result;
   for (std::int64_t c = 0; c < x.size(-3); ++c) {
-    auto const parity = std::count(odd_channels_.begin(), odd_channels_.end(), c) ? Parity::odd : Parity::even;
+    auto const parity =
+        std::count(description_.odd_channels.begin(), description_.odd_channels.end(), c) ? Parity::odd : Parity::even;
     if (!result.empty() && result.back().parity == parity)
       ++result.back().count;
     else
@@ -73,8 +95,8 @@ Pending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const>
   views.targets.reserve(std::max<std::size_t>(split.size(), 1) * targets.size());
   auto const add = [&](torch::Tensor const& source, Parity parity, auto&& part) {
     auto const first = views.targets.size();
-    for (auto const& target : targets) views.targets.push_back(tensor_view(part(target)));
-    views.fields.push_back({tensor_view(source), std::span(views.targets).subspan(first), parity});
+    for (auto const& target : targets) views.targets.push_back(tensor_view(part(target), description_.axes));
+    views.fields.push_back({tensor_view(source, description_.axes), std::span(views.targets).subspan(first), parity});
   };
   if (split.empty()) add(x, Parity::even, [](torch::Tensor const& t) { return t; });
   for (auto const& run : split)
@@ -90,12 +112,12 @@ Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const 
   views.targets.reserve(std::max<std::size_t>(split.size(), 1) * targets.size());
   auto const add = [&](Parity parity, auto&& part) {
     auto const first = views.targets.size();
-    for (auto const& target : targets) views.targets.push_back(tensor_view(part(target)));
+    for (auto const& target : targets) views.targets.push_back(tensor_view(part(target), description_.axes));
     // The source is described by its shape alone; its memory comes with finish_adjoint.
     FieldView source = views.targets[first];
     source.data = nullptr;
-    source.extents[source.ndim() - 2] = owned_.extent(0);
-    source.extents[source.ndim() - 1] = owned_.extent(1);
+    for (std::size_t a = 0; a < description_.axes.size(); ++a)
+      source.extents[source.ndim() + int(description_.axes[a])] = owned_.extent(int(a));
     views.fields.push_back({source, std::span(views.targets).subspan(first), parity});
   };
   if (split.empty()) add(Parity::even, [](torch::Tensor const& t) { return t; });
@@ -107,8 +129,8 @@ Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const 
 void TensorPull::finish_adjoint(Pending& pending, torch::Tensor const& x) const {
   std::vector<FieldView> sources;
   auto const split = runs(x);
-  if (split.empty()) sources.push_back(tensor_view(x));
-  for (auto const& run : split) sources.push_back(tensor_view(channels(x, run.first, run.count)));
+  if (split.empty()) sources.push_back(tensor_view(x, description_.axes));
+  for (auto const& run : split) sources.push_back(tensor_view(channels(x, run.first, run.count), description_.axes));
   pending.wait_into(sources);
 }
 
@@ -124,13 +146,6 @@ struct PullHolder : torch::CustomClassHolder {
   PullPointer pull;
 };
 
-torch::Tensor zeros_source(TensorPull const& pull, torch::Tensor const& target) {
-  auto sizes = target.sizes().vec();
-  sizes[sizes.size() - 2] = pull.owned().extent(0);
-  sizes[sizes.size() - 1] = pull.owned().extent(1);
-  return torch::zeros(sizes, target.options().requires_grad(false));
-}
-
 void keep(AutogradContext* ctx, PullPointer const& pull) {
   ctx->saved_data["pull"] = c10::IValue::make_capsule(c10::make_intrusive<PullHolder>(pull));
 }
@@ -145,28 +160,30 @@ torch::Tensor anchor_in_backward(torch::Tensor const& grad) {
 }
 
 struct PullFunction : torch::autograd::Function<PullFunction> {
-  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
                                PullPointer const& pull) {
     keep(ctx, pull);
     auto target = pull->empty_target(x, 0);
     pull->start(x, std::span(&target, 1)).wait();
-    return target;
+    return {target, make_token(target.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    note_backward();
     return {push_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
   }
 };
 
 struct PushFunction : torch::autograd::Function<PushFunction> {
-  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& target, torch::Tensor const& /*anchor*/,
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& target, torch::Tensor const& /*anchor*/,
                                PullPointer const& pull) {
     keep(ctx, pull);
     auto pending = pull->start_adjoint(std::span(&target, 1));
-    auto x = zeros_source(*pull, target);
+    auto x = pull->zeros_source(target);
     pull->finish_adjoint(pending, x);
-    return x;
+    return {x, make_token(x.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    note_backward();
     return {pull_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
   }
 };
@@ -174,11 +191,11 @@ struct PushFunction : torch::autograd::Function<PushFunction> {
 }  // namespace
 
 torch::Tensor pull_tensor(PullPointer const& pull, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return PullFunction::apply(x, anchor, pull);
+  return PullFunction::apply(x, anchor, pull)[0];
 }
 
 torch::Tensor push_tensor(PullPointer const& pull, torch::Tensor const& target, torch::Tensor const& anchor) {
-  return PushFunction::apply(target, anchor, pull);
+  return PushFunction::apply(target, anchor, pull)[0];
 }
 
 }  // namespace graticule::nn::detail

@@ -14,17 +14,35 @@
 
 namespace graticule::nn::detail {
 
-/// A plan between tensors [..., rows, columns]: from this rank's shard to some target tensors.
+/// What a plan between tensors is made of.
+struct TensorPullDescription {
+  Layout source;
+  /// The tensors' axes that the layout's axes are, counted from the last one.
+  std::vector<std::int64_t> axes{-2, -1};
+  IndexMap map;
+  std::vector<Target> targets;             ///< of this rank; the same number on all ranks
+  std::uint64_t fingerprint = 0;           ///< of what else is the same on all ranks
+  std::vector<std::int64_t> odd_channels;  ///< see `HaloExchangeOptions`
+  Messages messages = Messages::whole;
+};
+
+/// A plan between tensors: from this rank's shard to some target tensors. Axes without a place in the layout are batch
+/// axes; several calls may be in flight.
 class TensorPull {
  public:
-  /// Collective. @param odd_channels see `HaloExchangeOptions`
+  /// Collective.
+  TensorPull(Comm const& comm, TensorPullDescription description);
+  /// Rows and columns by the boundary's rules. Collective.
   TensorPull(Comm const& comm, Layout const& layout, Boundary const& boundary, std::vector<Target> targets,
              std::vector<std::int64_t> odd_channels, std::uint64_t fingerprint);
 
   [[nodiscard]] Box const& owned() const noexcept { return owned_; }
-  [[nodiscard]] std::vector<Target> const& targets() const noexcept { return targets_; }
-  /// An uninitialised tensor like `x` with the rows and columns of target `t`.
+  [[nodiscard]] std::vector<Target> const& targets() const noexcept { return description_.targets; }
+  /// An uninitialised tensor like `x` with the extents of target `t`.
   [[nodiscard]] torch::Tensor empty_target(torch::Tensor const& x, int t) const;
+
+  /// A tensor of zeros like `target` with the extents of this rank's shard.
+  [[nodiscard]] torch::Tensor zeros_source(torch::Tensor const& target) const;
 
   [[nodiscard]] Pending start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const;
   /// The source tensor comes at the end: `finish_adjoint`.
@@ -41,14 +59,15 @@ class TensorPull {
     Parity parity;
   };
   [[nodiscard]] std::vector<Run> runs(torch::Tensor const& x) const;
+  [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;
 
   Box owned_;
-  std::vector<Target> targets_;
-  std::vector<std::int64_t> odd_channels_;
+  TensorPullDescription description_;
   PullPlan plan_;
 };
 
-/// Target 0 of `pull`, filled from `x`; differentiable to any order. `anchor` as in `agreement.hpp`.
+/// Target 0 of `pull`, filled from `x`; differentiable to any order. `anchor` as in `agreement.hpp`. A layer hands the
+/// result to `LayerState::record`.
 [[nodiscard]] torch::Tensor pull_tensor(std::shared_ptr<TensorPull const> const& pull, torch::Tensor const& x,
                                         torch::Tensor const& anchor);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/tensor_view.hpp>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 namespace graticule::nn {
@@ -24,7 +26,13 @@ DType dtype_of(torch::ScalarType type) {
 }
 
 FieldView tensor_view(torch::Tensor const& tensor) {
-  if (!tensor.defined() || tensor.layout() != torch::kStrided || tensor.dim() < 2)
+  static constexpr std::array<std::int64_t, 2> rows_and_columns{-2, -1};
+  return tensor_view(tensor, rows_and_columns);
+}
+
+FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const> axes) {
+  auto const least_dim = axes.empty() ? 0 : -*std::min_element(axes.begin(), axes.end());
+  if (!tensor.defined() || tensor.layout() != torch::kStrided || tensor.dim() < least_dim)
     throw Error("UnsupportedTensor", tensor.defined()
                                          ? "a sparse tensor or one of " + std::to_string(tensor.dim()) + " axes"
                                          : std::string("an undefined tensor"));
@@ -38,7 +46,8 @@ FieldView tensor_view(torch::Tensor const& tensor) {
   view.dtype = dtype_of(tensor.scalar_type());
   view.extents = Indices(std::span(tensor.sizes().data(), tensor.sizes().size()));
   view.strides = Indices(std::span(tensor.strides().data(), tensor.strides().size()));
-  view.grid_axes = {tensor.dim() - 2, tensor.dim() - 1};
+  view.grid_axes = Indices(axes);
+  for (int a = 0; a < view.grid_axes.size(); ++a) view.grid_axes[a] += tensor.dim();
   view.space = tensor.is_cpu() ? MemorySpace::host : MemorySpace::device;
   return view;
 }

@@ -2,12 +2,24 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
+#include <graticule/nn_bridge/sharding.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/process_grid.hpp>
 
+#include <cstdint>
 #include <memory>
 
 namespace graticule::nn {
+
+namespace detail {
+class RecordedCalls;
+}
+
+/// How often layers compare their calls among the ranks.
+enum class CallChecks : std::uint8_t {
+  every_call,      ///< one small all-reduce a call: any disagreement is one named error on all ranks
+  new_structures,  ///< only where this rank's tensor is new; ranks that disagree otherwise may hang. Once all is well
+};
 
 /// The ranks that share one sample, their grid over (latitude, longitude), and what lies beyond the edges of the globe.
 ///
@@ -24,6 +36,16 @@ class Domain {
   /// This rank's place in the grid.
   [[nodiscard]] int latitude_part() const noexcept;
   [[nodiscard]] int longitude_part() const noexcept;
+
+  /// Rows and columns over `grid()`.
+  [[nodiscard]] Sharding sharding() const;
+
+  /// @pre the same on all ranks, between the same calls
+  void set_call_checks(CallChecks checks) noexcept;
+  [[nodiscard]] CallChecks call_checks() const noexcept;
+
+  /// The differentiable calls that no loss has taken up yet.
+  [[nodiscard]] detail::RecordedCalls& recorded_calls() const noexcept;
 
   /// A number that names one layer on all ranks. Same call order on all ranks.
   [[nodiscard]] int next_ordinal() const noexcept;

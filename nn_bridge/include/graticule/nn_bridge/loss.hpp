@@ -17,6 +17,13 @@ namespace graticule::nn {
 /// partial gradients are summed over the domain (`GradientSync`). Collective. Cost: one all-reduce.
 [[nodiscard]] torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm);
 
+/// The same over the ranks of a domain, for the losses of its layers.
+///
+/// All differentiable calls of the domain's layers since the last loss are tied to the result, so that the backward runs
+/// through each of them on every rank, also where a rank did not use an output.
+/// @throws `UnusedOnSomeRanks` on all ranks when an output lives on some ranks only
+[[nodiscard]] torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain);
+
 enum class LossKind : std::uint8_t { squared, absolute };
 
 /// Mean over the globe of the squared or absolute error, weighted by row, normalised by the global weight.
