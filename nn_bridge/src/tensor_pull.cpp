@@ -5,6 +5,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "agreement.hpp"
+#include "parity_runs.hpp"
 #include "recorded_calls.hpp"
 
 #include <algorithm>
@@ -60,21 +61,6 @@ torch::Tensor TensorPull::zeros_source(torch::Tensor const& target) const {
   return torch::zeros(sizes_with(target, owned_), target.options().requires_grad(false));
 }
 
-std::vector<TensorPull::Run> TensorPull::runs(torch::Tensor const& x) const {
-  if (description_.odd_channels.empty()) return {};
-  if (x.dim() < 3) throw Error("OddChannels", "odd channels of a tensor without a channel axis");
-  std::vector<Run> result;
-  for (std::int64_t c = 0; c < x.size(-3); ++c) {
-    auto const parity =
-        std::count(description_.odd_channels.begin(), description_.odd_channels.end(), c) ? Parity::odd : Parity::even;
-    if (!result.empty() && result.back().parity == parity)
-      ++result.back().count;
-    else
-      result.push_back({c, 1, parity});
-  }
-  return result;
-}
-
 namespace {
 
 /// Views of one call: a field for each run of channels of equal parity.
@@ -83,54 +69,46 @@ struct Views {
   std::vector<PullField> fields;
 };
 
-torch::Tensor channels(torch::Tensor const& x, std::int64_t first, std::int64_t count) {
-  return x.narrow(-3, first, count);
+Views views_of(std::span<torch::Tensor const> targets, TensorPullDescription const& d) {
+  Views views;
+  std::vector<std::vector<ParityRun>> split;
+  for (auto const& target : targets) split.push_back(parity_runs(target, d.odd_channels));
+  auto const num_runs = split.front().size();
+  views.targets.reserve(num_runs * targets.size());
+  for (std::size_t r = 0; r < num_runs; ++r) {
+    auto const first = views.targets.size();
+    for (auto const& runs : split) views.targets.push_back(tensor_view(runs[r].part, d.axes));
+    views.fields.push_back({{}, std::span(views.targets).subspan(first), split.front()[r].parity});
+  }
+  return views;
 }
 
 }  // namespace
 
 Pending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const {
-  auto const split = runs(x);
-  Views views;
-  views.targets.reserve(std::max<std::size_t>(split.size(), 1) * targets.size());
-  auto const add = [&](torch::Tensor const& source, Parity parity, auto&& part) {
-    auto const first = views.targets.size();
-    for (auto const& target : targets) views.targets.push_back(tensor_view(part(target), description_.axes));
-    views.fields.push_back({tensor_view(source, description_.axes), std::span(views.targets).subspan(first), parity});
-  };
-  if (split.empty()) add(x, Parity::even, [](torch::Tensor const& t) { return t; });
-  for (auto const& run : split)
-    add(channels(x, run.first, run.count), run.parity,
-        [&](torch::Tensor const& t) { return channels(t, run.first, run.count); });
+  auto views = views_of(targets, description_);
+  auto const sources = parity_runs(x, description_.odd_channels);
+  for (std::size_t r = 0; r < sources.size(); ++r)
+    views.fields[r].source = tensor_view(sources[r].part, description_.axes);
   return plan_.start(views.fields);
 }
 
 Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const {
-  auto const& like = targets.front();
-  auto const split = runs(like);
-  Views views;
-  views.targets.reserve(std::max<std::size_t>(split.size(), 1) * targets.size());
-  auto const add = [&](Parity parity, auto&& part) {
-    auto const first = views.targets.size();
-    for (auto const& target : targets) views.targets.push_back(tensor_view(part(target), description_.axes));
+  auto views = views_of(targets, description_);
+  for (auto& field : views.fields) {
     // The source is described by its shape alone; its memory comes with finish_adjoint.
-    FieldView source = views.targets[first];
-    source.data = nullptr;
+    field.source = field.targets.front();
+    field.source.data = nullptr;
     for (std::size_t a = 0; a < description_.axes.size(); ++a)
-      source.extents[source.ndim() + int(description_.axes[a])] = owned_.extent(int(a));
-    views.fields.push_back({source, std::span(views.targets).subspan(first), parity});
-  };
-  if (split.empty()) add(Parity::even, [](torch::Tensor const& t) { return t; });
-  for (auto const& run : split)
-    add(run.parity, [&](torch::Tensor const& t) { return channels(t, run.first, run.count); });
+      field.source.extents[field.source.ndim() + int(description_.axes[a])] = owned_.extent(int(a));
+  }
   return plan_.start_adjoint(views.fields);
 }
 
 void TensorPull::finish_adjoint(Pending& pending, torch::Tensor const& x) const {
   std::vector<FieldView> sources;
-  auto const split = runs(x);
-  if (split.empty()) sources.push_back(tensor_view(x, description_.axes));
-  for (auto const& run : split) sources.push_back(tensor_view(channels(x, run.first, run.count), description_.axes));
+  for (auto const& run : parity_runs(x, description_.odd_channels))
+    sources.push_back(tensor_view(run.part, description_.axes));
   pending.wait_into(sources);
 }
 

@@ -53,12 +53,6 @@ class TensorPull {
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
 
  private:
-  struct Run {
-    std::int64_t first;
-    std::int64_t count;
-    Parity parity;
-  };
-  [[nodiscard]] std::vector<Run> runs(torch::Tensor const& x) const;
   [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;
 
   Box owned_;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/plan.hpp>
+#include <graticule/nn_bridge/padded_halo.hpp>
+#include <graticule/nn_bridge/tensor_view.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include "layer_state.hpp"
+#include "parity_runs.hpp"
+#include "recorded_calls.hpp"
+#include "tensor_pull.hpp"
+
+#include <array>
+
+namespace graticule::nn {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Plans of one layout: in place, and the same map from shard to padded field for a backward that is differentiated.
+struct PaddedSetUp {
+  PaddedSetUp(Domain const& domain, Layout const& layout, HaloExchangeOptions const& given)
+      : options(given),
+        plan(domain.comm(), layout, {given.latitude, given.longitude}, domain.boundary()),
+        pull(std::make_shared<detail::TensorPull const>(domain.comm(), layout, domain.boundary(),
+                                                        std::vector{Target{plan.local(), {plan.local()}}},
+                                                        given.odd_channels, 0)) {}
+
+  [[nodiscard]] std::vector<HaloField> fields(torch::Tensor const& padded) const {
+    std::vector<HaloField> result;
+    for (auto const& run : detail::parity_runs(padded, options.odd_channels))
+      result.push_back({tensor_view(run.part), run.parity, 0});
+    return result;
+  }
+  [[nodiscard]] torch::Tensor owned(torch::Tensor const& padded) const {
+    if (plan.owned().empty()) return padded;
+    return padded.narrow(-2, options.latitude.lower, plan.owned().extent(0))
+        .narrow(-1, options.longitude.lower, plan.owned().extent(1));
+  }
+
+  HaloExchangeOptions options;
+  HaloPlan plan;
+  std::shared_ptr<detail::TensorPull const> pull;
+};
+
+using SetUpPointer = std::shared_ptr<PaddedSetUp const>;
+
+struct SetUpHolder : torch::CustomClassHolder {
+  explicit SetUpHolder(SetUpPointer pointer) : set_up(std::move(pointer)) {}
+  SetUpPointer set_up;
+};
+
+/// Memory that the backward may write: nobody else can see this tensor or its storage.
+bool is_ours(torch::Tensor const& gradient) {
+  return gradient.use_count() == 1 && gradient.storage().use_count() == 1 && gradient.is_non_overlapping_and_dense();
+}
+
+struct FillHalo : torch::autograd::Function<FillHalo> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& padded, torch::Tensor const& /*anchor*/,
+                               SetUpPointer const& set_up) {
+    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<SetUpHolder>(set_up));
+    auto result = padded.detach();
+    set_up->plan.exchange(set_up->fields(result));
+    return {result, detail::make_token(padded.options())};
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    detail::note_backward();
+    auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const& widths = set_up->options;
+    if (torch::GradMode::is_enabled()) {
+      auto const own = detail::push_tensor(set_up->pull, grads[0], detail::anchor(true, grads[0].options()));
+      if (set_up->plan.owned().empty()) return {own, {}, {}};
+      return {torch::constant_pad_nd(own, {widths.longitude.lower, widths.longitude.upper, widths.latitude.lower,
+                                           widths.latitude.upper}),
+              {},
+              {}};
+    }
+    auto gradient = is_ours(grads[0]) ? grads[0] : grads[0].clone(torch::MemoryFormat::Contiguous);
+    set_up->plan.exchange_adjoint(set_up->fields(gradient));
+    return {gradient, {}, {}};
+  }
+};
+
+}  // namespace
+
+struct PaddedHaloExchangeImpl::State : detail::LayerState<PaddedSetUp> {
+  explicit State(Domain const& domain) : LayerState(domain, "PaddedHaloExchange") {}
+};
+
+PaddedHaloExchangeImpl::PaddedHaloExchangeImpl(HaloExchangeOptions options, Domain domain)
+    : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(domain_)) {
+  for (auto const& width : {options_.latitude, options_.longitude})
+    if (width.lower < 0 || width.upper < 0)
+      throw Error("BadHaloWidth", "a padded field cannot have a halo of " + std::to_string(width.lower) + " and " +
+                                      std::to_string(width.upper) + " cells");
+}
+
+torch::Tensor PaddedHaloExchangeImpl::owned(torch::Tensor const& padded) const {
+  if (padded.numel() == 0) return padded;
+  auto const middle = [&](std::int64_t axis, Width width) {
+    auto const extent = padded.size(axis) - width.lower - width.upper;
+    if (extent < 1)
+      throw Error("BadHaloWidth", "a field of " + std::to_string(padded.size(axis)) +
+                                      " cells has no room for a halo of " + std::to_string(width.lower) + " and " +
+                                      std::to_string(width.upper) + " around its own");
+    return extent;
+  };
+  return padded.narrow(-2, options_.latitude.lower, middle(-2, options_.latitude))
+      .narrow(-1, options_.longitude.lower, middle(-1, options_.longitude));
+}
+
+torch::Tensor PaddedHaloExchangeImpl::room_for(torch::Tensor const& shard) const {
+  auto sizes = shard.sizes().vec();
+  auto const ndim = sizes.size();
+  if (ndim >= 2 && sizes[ndim - 2] > 0 && sizes[ndim - 1] > 0) {
+    sizes[ndim - 2] += options_.latitude.lower + options_.latitude.upper;
+    sizes[ndim - 1] += options_.longitude.lower + options_.longitude.upper;
+  }
+  return torch::empty(sizes, shard.options().requires_grad(false));
+}
+
+torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& padded) {
+  torch::Tensor shard;
+  std::exception_ptr failure;
+  try {
+    (void)tensor_view(padded);
+    if (!options_.odd_channels.empty() && padded.dim() < 3)
+      throw Error("OddChannels", "odd channels of a tensor without a channel axis");
+    if (!padded.is_non_overlapping_and_dense())
+      throw Error("UnsupportedTensor", "a padded field whose cells share memory or lie apart");
+    shard = owned(padded);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  auto const check = [&] {
+    if (failure) std::rethrow_exception(failure);
+  };
+  auto const make = [&](Layout const& layout) {
+    return std::make_shared<PaddedSetUp const>(domain_, layout, options_);
+  };
+  auto const call = state_->enter(shard, check, make);
+  return state_->record(FillHalo::apply(padded, call.anchor, call.set_up)[0]);
+}
+
+void PaddedHaloExchangeImpl::reset_structure() { state_->reset_structure(); }
+
+int PaddedHaloExchangeImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
+
+}  // namespace graticule::nn

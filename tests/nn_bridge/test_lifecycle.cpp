@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What must hold for a module's whole life, shown with the two kinds of exchange: `HaloExchange` and `Conv2d`.
+#include <graticule/nn_bridge/conv2d.hpp>
+#include <graticule/nn_bridge/gradient_sync.hpp>
+#include <graticule/nn_bridge/halo_exchange.hpp>
+#include <graticule/nn_bridge/loss.hpp>
+
+#include "shards.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace graticule {
+namespace {
+
+using test::difference;
+using test::Part;
+using test::random_tensor;
+
+nn::Domain bands() {
+  auto const comm = Comm::world();
+  return {comm, ProcessGrid{comm.num_ranks(), 1}};
+}
+
+nn::Conv2d convolution(nn::Domain const& domain) {
+  nn::Conv2d layer(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1)), domain);
+  layer->to(torch::kDouble);
+  return layer;
+}
+
+torch::Tensor shard_of(nn::Domain const& domain, std::int64_t rows = 7) {
+  std::mt19937 random(1);
+  Part const part(domain, balanced_cuts(rows, domain.grid().extent(0)), Cuts{6});
+  return part.of(random_tensor(random, {1, 2, rows, 6})).clone();
+}
+
+std::string rule_of(std::function<void()> const& action) {
+  try {
+    action();
+  } catch (Error const& error) {
+    return error.rule();
+  }
+  return "none";
+}
+
+TEST(Lifecycle, many_forwards_of_one_structure_do_one_set_up) {
+  auto const domain = bands();
+  auto layer = convolution(domain);
+  nn::HaloExchange halo(nn::HaloExchangeOptions{{1, 1}, {1, 1}, {}}, domain);
+  auto const x = shard_of(domain).requires_grad_();
+
+  for (int i = 0; i < 5; ++i) {
+    layer(x).sum().backward();
+    halo(x).sum().backward();
+  }
+
+  EXPECT_EQ(layer->num_set_ups(), 1);
+  EXPECT_EQ(halo->num_set_ups(), 1);
+}
+
+TEST(Lifecycle, the_same_module_twice_in_one_graph) {
+  auto const domain = bands();
+  auto layer = convolution(domain);
+  auto copy = convolution(domain);
+  {
+    torch::NoGradGuard const no_grad;
+    copy->weight.copy_(layer->weight);
+    copy->bias.copy_(layer->bias);
+  }
+  auto x = shard_of(domain).requires_grad_();
+  auto z = shard_of(domain).requires_grad_();
+
+  layer(layer(x)).square().sum().backward();
+  copy(layer(z)).square().sum().backward();
+
+  EXPECT_LE(difference(x.grad(), z.grad()), 1e-14);
+}
+
+TEST(Lifecycle, a_forward_without_gradients_between_two_with) {
+  auto const domain = bands();
+  auto layer = convolution(domain);
+  auto x = shard_of(domain).requires_grad_();
+  auto const first = layer(x);
+  {
+    torch::NoGradGuard const no_grad;
+    (void)layer(x * 3);
+  }
+  auto const second = layer(2 * x);
+
+  (first + second).sum().backward();
+  auto const found = x.grad().clone();
+  x.mutable_grad() = torch::Tensor();
+  layer(x).sum().backward();
+
+  EXPECT_LE(difference(found, 3 * x.grad()), 1e-13);
+}
+
+TEST(Lifecycle, a_module_destroyed_before_the_backward) {
+  auto const domain = bands();
+  auto x = shard_of(domain).requires_grad_();
+  torch::Tensor y;
+  {
+    auto layer = convolution(domain);
+    nn::HaloExchange halo(nn::HaloExchangeOptions{{1, 0}, {0, 1}, {}}, domain);
+    y = halo(layer(x));
+  }
+
+  y.sum().backward();
+
+  EXPECT_EQ(x.grad().sizes(), x.sizes());
+}
+
+TEST(Lifecycle, an_output_that_one_rank_does_not_use_does_not_hang) {
+  auto const domain = bands();
+  auto used = convolution(domain);
+  auto unused = convolution(domain);
+  auto x = shard_of(domain).requires_grad_();
+  auto const y = used(x);
+  auto const z = unused(x);
+  auto partial = y.sum();
+  if (domain.comm().rank() == 0) partial = partial + z.sum();
+
+  nn::reduce_loss(partial, domain).backward();
+
+  EXPECT_TRUE(unused->weight.grad().defined());
+}
+
+TEST(Lifecycle, an_output_dropped_on_one_rank_only_is_named) {
+  auto const domain = bands();
+  if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  auto used = convolution(domain);
+  auto dropped = convolution(domain);
+  auto x = shard_of(domain).requires_grad_();
+  auto const y = used(x);
+  torch::Tensor z = dropped(x);
+  if (domain.comm().rank() != 0) z = torch::Tensor();
+
+  EXPECT_EQ(rule_of([&] { (void)nn::reduce_loss(y.sum(), domain); }), "UnusedOnSomeRanks");
+}
+
+TEST(Lifecycle, a_loss_takes_up_its_own_calls_only) {
+  auto const domain = bands();
+  auto layer = convolution(domain);
+  auto x = shard_of(domain).requires_grad_();
+
+  auto const first = nn::reduce_loss(layer(x).sum(), domain);
+  auto const second = nn::reduce_loss(layer(x).square().sum(), domain);
+  second.backward();
+  first.backward();
+  for (int step = 0; step < 3; ++step) nn::reduce_loss(layer(x).sum(), domain).backward();
+  (void)layer(x).sum();  // forgotten on all ranks
+  nn::reduce_loss(layer(x).sum(), domain).backward();
+
+  EXPECT_EQ(layer->num_set_ups(), 1);
+}
+
+TEST(Lifecycle, a_gradient_wanted_on_one_rank_only) {
+  auto const domain = bands();
+  auto layer = convolution(domain);
+  layer->weight.requires_grad_(false);
+  layer->bias.requires_grad_(false);
+  auto x = shard_of(domain).requires_grad_(domain.comm().rank() == 0);
+
+  layer(x).sum().backward();
+
+  EXPECT_EQ(x.grad().defined(), domain.comm().rank() == 0);
+}
+
+TEST(Lifecycle, calls_in_different_order_are_named) {
+  auto const domain = bands();
+  if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  auto first = convolution(domain);
+  auto second = convolution(domain);
+  auto const x = shard_of(domain);
+
+  EXPECT_EQ(rule_of([&] { (void)(domain.comm().rank() == 0 ? first(x) : second(x)); }), "CallOrderDisagreement");
+}
+
+TEST(Lifecycle, grad_mode_on_some_ranks_only_is_named) {
+  auto const domain = bands();
+  if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  auto layer = convolution(domain);
+  auto const x = shard_of(domain);
+
+  EXPECT_EQ(rule_of([&] {
+              torch::AutoGradMode const mode(domain.comm().rank() != 0);
+              (void)layer(x);
+            }),
+            "GradModeDisagreement");
+}
+
+TEST(Lifecycle, checks_of_new_structures_only_give_the_same_numbers) {
+  auto domain = bands();
+  auto layer = convolution(domain);
+  auto x = shard_of(domain).requires_grad_();
+  layer(x).sum().backward();
+  auto const expected = x.grad().clone();
+
+  domain.set_call_checks(nn::CallChecks::new_structures);
+  for (int i = 0; i < 3; ++i) {
+    x.mutable_grad() = torch::Tensor();
+    layer(x).sum().backward();
+    EXPECT_TRUE(torch::equal(x.grad(), expected));
+  }
+  auto const taller = shard_of(domain, 11);
+
+  EXPECT_EQ(layer(taller).sizes(), taller.sizes());
+  EXPECT_EQ(layer->num_set_ups(), 2);
+}
+
+TEST(Lifecycle, clones_save_and_load_as_any_module) {
+  auto const domain = bands();
+  auto layer = convolution(domain);
+  auto const x = shard_of(domain);
+  auto const expected = layer(x);
+
+  auto const clone = std::dynamic_pointer_cast<nn::Conv2dImpl>(layer->clone());
+  EXPECT_TRUE(torch::equal(clone->forward(x), expected));
+  {
+    torch::NoGradGuard const no_grad;
+    layer->weight.zero_();
+  }
+  EXPECT_TRUE(torch::equal(clone->forward(x), expected));
+
+  std::stringstream file;
+  torch::serialize::OutputArchive out;
+  clone->save(out);
+  out.save_to(file);
+  torch::nn::Conv2d serial(torch::nn::Conv2dOptions(2, 2, 3).padding(1));
+  serial->to(torch::kDouble);
+  torch::serialize::InputArchive in;
+  in.load_from(file);
+  serial->load(in);
+  EXPECT_TRUE(torch::equal(serial->weight, clone->weight));
+}
+
+}  // namespace
+}  // namespace graticule
