@@ -8,9 +8,10 @@ int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option("KIND,--kind", options.kind, "What to measure: halo, repartition or layer, or a plan to replay")
+    app.add_option("KIND,--kind", options.kind,
+                   "What to measure: halo, repartition, layer or halo-layer, or a plan to replay")
         ->required()
-        ->check(CLI::IsMember({"halo", "repartition", "layer", "replay"}));
+        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "replay"}));
     app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
     app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512")
         ->check(CLI::Range(Index(2), Index(1) << 20));
@@ -18,9 +19,10 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(Index(2), Index(1) << 20));
     app.add_option("--levels", options.num_levels, "Cells of the third axis (repartition)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
-    app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo, 8 for layer")
+    app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo and halo-layer, 8 for layer")
         ->check(CLI::Range(Index(0), Index(1) << 16));
-    app.add_option("--width", options.width, "Halo rows on each side (halo)")->check(CLI::Range(Index(1), Index(64)));
+    app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
+        ->check(CLI::Range(Index(1), Index(64)));
     app.add_option("--repetitions", options.timing.num_repetitions, "Timed repetitions of each candidate")
         ->check(CLI::Range(20, 100000));
     app.add_option("--caches", options.timing.caches,
@@ -38,9 +40,10 @@ int main(int argc, char** argv) {
     if (options.kind == "replay") bench::run_replay(context, options);
 #ifdef GRATICULE_BENCH_LAYER
     if (options.kind == "layer") bench::run_layer(context, options);
+    if (options.kind == "halo-layer") bench::run_halo_layer(context, options);
 #else
-    if (options.kind == "layer")
-      throw Error(Fault::usage, "NoTorch", "this graticule-bench was built without LibTorch; the kind layer needs it");
+    if (options.kind.ends_with("layer"))
+      throw Error(Fault::usage, "NoTorch", "this graticule-bench was built without LibTorch; layers need it");
 #endif
     return app::good;
   };

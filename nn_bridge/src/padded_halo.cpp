@@ -72,8 +72,8 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
     if (torch::GradMode::is_enabled()) {
       auto const own = detail::push_tensor(set_up->pull, grads[0], detail::anchor(true, grads[0].options()));
       if (set_up->plan.owned().empty()) return {own, {}, {}};
-      return {torch::constant_pad_nd(own, {widths.longitude.lower, widths.longitude.upper, widths.latitude.lower,
-                                           widths.latitude.upper}),
+      return {torch::constant_pad_nd(
+                  own, {widths.longitude.lower, widths.longitude.upper, widths.latitude.lower, widths.latitude.upper}),
               {},
               {}};
     }
