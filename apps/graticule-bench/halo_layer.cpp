@@ -83,8 +83,7 @@ void run_halo_layer(app::Context& context, Options const& options) {
                                           {"PaddedHaloExchange, own gradient", in_place},
                                           {"PaddedHaloExchange, gradient that others hold", with_copy},
                                           {"HaloExchange: fresh output", concatenated}};
-  show(context, "Halo with autograd, forward and backward, " + size,
-       interleave(context, candidates, options.timing));
+  show(context, "Halo with autograd, forward and backward, " + size, interleave(context, candidates, options.timing));
   if (nn::keep_freed_memory())
     show(context, "The same with freed memory kept, " + size, interleave(context, candidates, options.timing));
 }

@@ -24,7 +24,7 @@ torch::Tensor make_token(torch::TensorOptions const& options) {
 
 void RecordedCalls::record(torch::Tensor const& output, int ordinal, std::int64_t call, std::string const& layer) {
   auto const node = output.grad_fn();
-  if (!node || node->num_inputs() != 2) return;
+  if (!node || node->num_inputs() < 2 || node->input_metadata(1).shape_as_dim_vector().size() != 0) return;
   if (calls_.size() >= next_sweep_) {
     drop_expired();
     next_sweep_ = std::max<std::size_t>(64, 2 * calls_.size());
