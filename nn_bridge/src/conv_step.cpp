@@ -12,12 +12,8 @@ namespace graticule::nn::detail {
 
 namespace {
 
-ConvAxis global_axis(Layout const& layout, ConvDescription const& d, std::size_t a) {
-  return {layout.extent(int(a)), d.kernel[a], d.stride[a], d.dilation[a], d.padding[a].lower, d.padding[a].upper};
-}
-
 ConvAxisShard shard_of(Comm const& comm, Layout const& layout, ConvDescription const& d, std::size_t a) {
-  auto const axis = global_axis(layout, d, a);
+  auto const axis = d.axis(layout, a);
   auto const& cuts = *layout.cuts(int(a));
   int const part = int(layout.grid()->coords(comm.rank())[int(a)]);
   auto const outputs = axis.output_cuts(cuts);
@@ -26,9 +22,8 @@ ConvAxisShard shard_of(Comm const& comm, Layout const& layout, ConvDescription c
 
 std::uint64_t fingerprint(ConvDescription const& d) {
   Hash hash;
-  for (std::size_t a = 0; a < 2; ++a)
-    hash.add(d.kernel[a]).add(d.stride[a]).add(d.dilation[a]).add(d.padding[a].lower).add(d.padding[a].upper);
-  return hash.add(d.groups).add(d.odd_channels).value();
+  for (auto const& padding : d.padding) hash.add(padding.lower).add(padding.upper);
+  return hash.add(d.kernel).add(d.stride).add(d.dilation).add(d.groups).add(d.odd_channels).value();
 }
 
 Box box_of(Range rows, Range columns) { return {{rows.lo, columns.lo}, {rows.hi, columns.hi}}; }
@@ -40,6 +35,34 @@ bool only_zeros(IndexMap const& map, Box const& halo) {
 }
 
 }  // namespace
+
+Index ConvDescription::level_zeros() const noexcept {
+  bool const symmetric = levels && levels->edge == Edge::constant && levels->padding.lower == levels->padding.upper;
+  return symmetric ? levels->padding.lower : 0;
+}
+
+ConvAxis ConvDescription::axis(Layout const& layout, std::size_t a) const {
+  auto const i = kernel.size() - 2 + a;
+  return {layout.extent(int(a)), kernel[i], stride[i], dilation[i], padding[a].lower, padding[a].upper};
+}
+
+torch::Tensor pad_levels(ConvDescription const& d, torch::Tensor const& x) {
+  if (!d.levels || d.level_zeros() > 0) return x;
+  auto const [lower, upper] = d.levels->padding;
+  if (lower == 0 && upper == 0) return x;
+  if (d.levels->edge == Edge::constant) return at::constant_pad_nd(x, {0, 0, 0, 0, lower, upper});
+  auto const num_levels = x.size(2);
+  std::vector<std::int64_t> images;
+  for (Index e = -lower; e < num_levels + upper; ++e) {
+    if (d.levels->edge == Edge::periodic)
+      images.push_back((e + num_levels) % num_levels);
+    else if (d.levels->edge == Edge::reflect)
+      images.push_back(e < 0 ? -e : e >= num_levels ? 2 * (num_levels - 1) - e : e);
+    else
+      images.push_back(std::clamp<Index>(e, 0, num_levels - 1));
+  }
+  return x.index_select(2, torch::tensor(images).to(x.device()));
+}
 
 ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription const& description)
     : comm_(comm),
@@ -136,21 +159,40 @@ struct SetUpHolder : torch::CustomClassHolder {
 
 constexpr Ints no_padding{0, 0};
 
+/// Padding of all spatial axes.
+std::vector<std::int64_t> with_levels(ConvDescription const& d, Ints const& padding) {
+  std::vector<std::int64_t> all(d.kernel.size(), d.level_zeros());
+  std::copy(padding.begin(), padding.end(), all.end() - 2);
+  return all;
+}
+
 torch::Tensor convolve(ConvDescription const& d, torch::Tensor const& x, torch::Tensor const& weight,
                        std::optional<torch::Tensor> const& bias, Ints const& padding) {
-  return at::convolution(x, weight, bias, d.stride, padding, d.dilation, false, no_padding, d.groups);
+  std::vector<std::int64_t> const output_padding(d.kernel.size(), 0);
+  return at::convolution(x, weight, bias, d.stride, with_levels(d, padding), d.dilation, false, output_padding,
+                         d.groups);
 }
 
 std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolve_backward(
     ConvDescription const& d, torch::Tensor const& grad, torch::Tensor const& x, torch::Tensor const& weight,
     Ints const& padding, std::array<bool, 3> const& wanted) {
   Ints::value_type const channels = weight.size(0);
-  return at::convolution_backward(grad, x, weight, at::IntArrayRef(&channels, 1), d.stride, padding, d.dilation, false,
-                                  no_padding, d.groups, wanted);
+  std::vector<std::int64_t> const output_padding(d.kernel.size(), 0);
+  return at::convolution_backward(grad, x, weight, at::IntArrayRef(&channels, 1), d.stride, with_levels(d, padding),
+                                  d.dilation, false, output_padding, d.groups, wanted);
+}
+
+/// The engine's view: channels before rows, where the pull looks for odd ones, and levels as a batch axis.
+torch::Tensor engine_view(torch::Tensor const& x) { return x.dim() == 5 ? x.transpose(1, 2) : x; }
+
+TargetTensors engine_views(TargetTensors const& targets) {
+  TargetTensors views;
+  std::transform(targets.begin(), targets.end(), views.begin(), engine_view);
+  return views;
 }
 
 torch::Tensor outputs_of(ConvStrip const& strip, torch::Tensor const& y) {
-  return y.narrow(2, strip.first_row, strip.num_rows).narrow(3, strip.first_column, strip.num_columns);
+  return y.narrow(-2, strip.first_row, strip.num_rows).narrow(-1, strip.first_column, strip.num_columns);
 }
 
 /// The own inputs that the local convolution reads.
@@ -158,9 +200,9 @@ torch::Tensor used_part(ConvSetUp const& s, torch::Tensor const& x) {
   auto const& rows = s.shards()[0];
   auto const& columns = s.shards()[1];
   auto result = x;
-  if (rows.used.size() != x.size(2)) result = result.narrow(2, rows.used.lo - rows.own.lo, rows.used.size());
-  if (columns.used.size() != x.size(3))
-    result = result.narrow(3, columns.used.lo - columns.own.lo, columns.used.size());
+  if (rows.used.size() != x.size(-2)) result = result.narrow(-2, rows.used.lo - rows.own.lo, rows.used.size());
+  if (columns.used.size() != x.size(-1))
+    result = result.narrow(-1, columns.used.lo - columns.own.lo, columns.used.size());
   return result;
 }
 
@@ -174,7 +216,13 @@ TargetTensors make_targets(ConvSetUp const& s, torch::Tensor const& x) {
 }
 
 torch::Tensor no_outputs(ConvSetUp const& s, torch::Tensor const& x, torch::Tensor const& weight) {
-  return torch::empty({x.size(0), weight.size(0), s.outputs()[0], s.outputs()[1]}, x.options().requires_grad(false));
+  auto const& d = s.description();
+  std::vector<std::int64_t> sizes{x.size(0), weight.size(0)};
+  if (d.levels)
+    sizes.push_back(
+        ConvAxis{x.size(2), d.kernel[0], d.stride[0], d.dilation[0], d.level_zeros(), d.level_zeros()}.num_outputs());
+  sizes.insert(sizes.end(), {s.outputs()[0], s.outputs()[1]});
+  return torch::empty(sizes, x.options().requires_grad(false));
 }
 
 /// Gradients of one rank; `input` still lacks what other ranks send.
@@ -191,7 +239,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     auto const& s = *set_up;
     auto const& d = s.description();
     auto targets = make_targets(s, x);
-    auto pending = s.pull().start(x, targets);
+    auto pending = s.pull().start(engine_view(x), engine_views(targets));
     torch::Tensor y;
     if (s.by_strips()) y = convolve(d, used_part(s, x), weight, bias, {s.shards()[0].padding, s.shards()[1].padding});
     pending.wait();
@@ -257,7 +305,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
       result.bias = bias_grad;
     }
     Pending pending;
-    if (input_grad) pending = s.pull().start_adjoint(cotangents);
+    if (input_grad) pending = s.pull().start_adjoint(engine_views(cotangents));
     if (s.by_strips()) {
       auto const [own_grad, weight_grad, bias_grad] =
           convolve_backward(d, g, used_part(s, x), weight, {s.shards()[0].padding, s.shards()[1].padding},
@@ -272,7 +320,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
       }
     }
     if (input_grad && !result.input.defined()) result.input = torch::zeros_like(x);
-    if (input_grad) s.pull().finish_adjoint(pending, result.input);
+    if (input_grad) s.pull().finish_adjoint(pending, engine_view(result.input));
     if (wants_weight && !result.weight.defined()) result.weight = torch::zeros_like(weight);
     if (with_bias && !result.bias.defined()) result.bias = torch::zeros_like(saved[2]);
     return result;
@@ -284,7 +332,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     auto const& d = s.description();
     auto const& weight = saved[1];
     auto const tie = [&] { return anchor(true, g.options()); };
-    auto const whole = pull_tensor(s.whole(), saved[0], tie());
+    auto const whole = engine_view(pull_tensor(s.whole(), engine_view(saved[0]), tie()));
     Gradients result;
     torch::Tensor whole_grad = torch::zeros_like(whole);
     if (s.has_outputs()) {
@@ -294,7 +342,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
       result.weight = torch::zeros_like(weight);
       if (with_bias) result.bias = torch::zeros_like(saved[2]);
     }
-    if (input_grad) result.input = push_tensor(s.whole(), whole_grad, tie());
+    if (input_grad) result.input = engine_view(push_tensor(s.whole(), engine_view(whole_grad), tie()));
     return result;
   }
 };

@@ -15,16 +15,31 @@
 
 namespace graticule::nn::detail {
 
-/// What a sharded convolution is, apart from its tensors.
-struct ConvDescription {
-  std::array<Index, 2> kernel{1, 1};
-  std::array<Index, 2> stride{1, 1};
-  std::array<Index, 2> dilation{1, 1};
-  std::array<Width, 2> padding{};
-  std::int64_t groups = 1;
-  Boundary boundary;
-  std::vector<std::int64_t> odd_channels;
+/// Padding of an axis that is not cut.
+struct LevelPadding {
+  Edge edge = Edge::constant;
+  Width padding;
 };
+
+/// What a sharded convolution is, apart from its tensors: [batch, channels, rows, columns], or with levels before rows.
+struct ConvDescription {
+  std::vector<Index> kernel;  ///< of all spatial axes; the last two are cut
+  std::vector<Index> stride;
+  std::vector<Index> dilation;
+  std::array<Width, 2> padding{};      ///< of the cut axes
+  std::optional<LevelPadding> levels;  ///< with three spatial axes
+  std::int64_t groups = 1;
+  Boundary boundary;  ///< of the cut axes
+  std::vector<std::int64_t> odd_channels;
+
+  /// Zeros on both sides of the levels that the local convolution adds by itself.
+  [[nodiscard]] Index level_zeros() const noexcept;
+  /// Cut axis `a` as a part of the globe.
+  [[nodiscard]] ConvAxis axis(Layout const& layout, std::size_t a) const;
+};
+
+/// `x` with all level padding that the local convolution does not add; differentiable.
+[[nodiscard]] torch::Tensor pad_levels(ConvDescription const& description, torch::Tensor const& x);
 
 /// One strip of halo beside the shard: what it holds, and which outputs it completes.
 struct ConvStrip {

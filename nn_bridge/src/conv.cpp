@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/conv.hpp>
+#include <graticule/nn_bridge/tensor_view.hpp>
+
+#include "conv_shapes.hpp"
+#include "conv_step.hpp"
+#include "layer_state.hpp"
+
+namespace graticule::nn {
+
+namespace {
+
+template <std::size_t D>
+using NdOptions = torch::nn::detail::ConvNdOptions<D>;
+
+template <std::size_t D>
+NdOptions<D> nd_options(torch::nn::ConvOptions<D> const& o) {
+  return NdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+      .stride(o.stride())
+      .padding(o.padding())
+      .dilation(o.dilation())
+      .transposed(false)
+      .output_padding(0)
+      .groups(o.groups())
+      .bias(o.bias())
+      .padding_mode(o.padding_mode());
+}
+
+/// LibTorch's padding: explicit, none, or `same`, which adds the odd cell on the upper side.
+template <std::size_t D>
+Width padding_of(NdOptions<D> const& options, std::size_t axis) {
+  if (auto const* cells = std::get_if<torch::ExpandingArray<D>>(&options.padding()))
+    return {(**cells)[axis], (**cells)[axis]};
+  if (std::holds_alternative<torch::enumtype::kValid>(options.padding())) return {0, 0};
+  Index const total = (*options.dilation())[axis] * ((*options.kernel_size())[axis] - 1);
+  return {total / 2, total - total / 2};
+}
+
+Edge edge_of(torch::nn::detail::conv_padding_mode_t const& mode) {
+  if (std::holds_alternative<torch::enumtype::kReflect>(mode)) return Edge::reflect;
+  if (std::holds_alternative<torch::enumtype::kReplicate>(mode)) return Edge::replicate;
+  if (std::holds_alternative<torch::enumtype::kCircular>(mode)) return Edge::periodic;
+  return Edge::constant;
+}
+
+template <std::size_t D>
+detail::ConvDescription describe(NdOptions<D> const& options, Boundary const& boundary,
+                                 std::vector<std::int64_t> const& odd_channels) {
+  detail::ConvDescription d;
+  std::vector<Width> padding;
+  for (std::size_t a = 0; a < D; ++a) {
+    d.kernel.push_back((*options.kernel_size())[a]);
+    d.stride.push_back((*options.stride())[a]);
+    d.dilation.push_back((*options.dilation())[a]);
+    padding.push_back(padding_of(options, a));
+  }
+  if (D == 1) {
+    // One column of one cell: [batch, channels, length, 1].
+    for (auto* values : {&d.kernel, &d.stride, &d.dilation}) values->push_back(1);
+    padding.push_back({0, 0});
+  }
+  if (D == 3) d.levels = detail::LevelPadding{edge_of(options.padding_mode()), padding[0]};
+  d.padding = {padding[padding.size() - 2], padding.back()};
+  d.groups = options.groups();
+  d.boundary = boundary;
+  d.odd_channels = odd_channels;
+  return d;
+}
+
+void check_width(Edge edge, Width const& padding, Index extent) {
+  Index const widest = std::max(padding.lower, padding.upper);
+  if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
+    throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
+                                      std::to_string(extent));
+}
+
+/// LibTorch refuses these too; here they are told by the global extents.
+void check_padding(detail::ConvDescription const& d, Layout const& layout, Padding padding_by) {
+  if (padding_by == Padding::by_domain) return;
+  for (std::size_t a = 0; a < 2; ++a) check_width(d.boundary.axes[a].lower, d.padding[a], layout.extent(int(a)));
+}
+
+void check_levels(detail::ConvDescription const& d, Index num_levels) {
+  check_width(d.levels->edge, d.levels->padding, num_levels);
+  (void)detail::ConvAxis{
+      num_levels, d.kernel[0], d.stride[0], d.dilation[0], d.levels->padding.lower, d.levels->padding.upper}
+      .num_outputs();
+}
+
+}  // namespace
+
+template <std::size_t D>
+struct ConvImpl<D>::State : detail::LayerState<detail::ConvSetUp> {
+  explicit State(Domain const& domain) : LayerState(domain, "Conv" + std::to_string(D) + "d") {}
+};
+
+template <std::size_t D>
+ConvImpl<D>::ConvImpl(ConvOptions<D> const& given, Domain domain)
+    : torch::nn::ConvNdImpl<D, ConvImpl<D>>(nd_options(given.conv)),
+      padding_by_(given.padding),
+      odd_channels_(given.odd_channels),
+      domain_(std::move(domain)),
+      state_(std::make_shared<State>(domain_)) {
+  for (auto const channel : odd_channels_)
+    if (channel < 0 || channel >= given.conv.in_channels())
+      throw Error("OddChannels",
+                  "channel " + std::to_string(channel) + " of " + std::to_string(given.conv.in_channels()));
+  if (D == 1 && domain_.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", "Conv1d in a domain of " + to_string(domain_.grid().extents()) + " parts");
+}
+
+template <std::size_t D>
+void ConvImpl<D>::reset() {
+  torch::nn::ConvNdImpl<D, ConvImpl<D>>::reset();
+  // A clone must not share the set-ups of its original. The base class resets before there is a state to renew.
+  if (state_) state_ = std::make_shared<State>(domain_);
+}
+
+template <std::size_t D>
+void ConvImpl<D>::check(torch::Tensor const& x) const {
+  (void)tensor_view(x);
+  auto const layer = "Conv" + std::to_string(D) + "d";
+  if (x.dim() != std::int64_t(D) + 1 && x.dim() != std::int64_t(D) + 2)
+    throw Error("ShapeMismatch", layer + " takes " + detail::axis_names<D>() + " or the same without batch, not " +
+                                     std::to_string(x.dim()) + " axes");
+  auto const channels = x.size(-std::int64_t(D) - 1);
+  if (channels != this->options.in_channels())
+    throw Error("ShapeMismatch", layer + " of " + std::to_string(this->options.in_channels()) +
+                                     " input channels given " + std::to_string(channels));
+  if (x.scalar_type() != this->weight.scalar_type())
+    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(this->weight.scalar_type()) + " given " +
+                                     c10::toString(x.scalar_type()));
+}
+
+template <std::size_t D>
+torch::Tensor ConvImpl<D>::forward(torch::Tensor const& x) {
+  auto const make = [&](Layout const& layout) {
+    auto boundary = padding_by_ == Padding::by_domain ? domain_.boundary()
+                                                      : Boundary::uniform(2, edge_of(this->options.padding_mode()));
+    // One column: half way round it lies the column itself.
+    if (D == 1) boundary.odd_longitudes = OddLongitudes::shift_floor;
+    auto const description = describe(this->options, boundary, odd_channels_);
+    check_padding(description, layout, padding_by_);
+    if (D == 3) check_levels(description, x.size(-3));
+    return std::make_shared<detail::ConvSetUp const>(domain_.comm(), layout, description);
+  };
+  bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
+  auto const call = state_->enter(
+      detail::with_columns<D>(x), [&] { check(x); }, make, parameter_grad);
+  auto const given = detail::pad_levels(call.set_up->description(), detail::batched<D>(x));
+  auto const y = detail::sharded_convolution(call.set_up, given, detail::with_columns<D>(this->weight), this->bias,
+                                             call.anchor, call.input_grad);
+  return detail::unbatched<D>(state_->record(y), x);
+}
+
+template <std::size_t D>
+void ConvImpl<D>::reset_structure() {
+  state_->reset_structure();
+}
+
+template <std::size_t D>
+int ConvImpl<D>::num_set_ups() const noexcept {
+  return state_->num_set_ups();
+}
+
+template class ConvImpl<1>;
+template class ConvImpl<2>;
+template class ConvImpl<3>;
+
+}  // namespace graticule::nn
