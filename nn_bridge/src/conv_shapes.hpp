@@ -31,7 +31,10 @@ torch::Tensor unbatched(torch::Tensor const& y, torch::Tensor const& x) {
 /// What a layer takes, for messages.
 template <std::size_t D>
 std::string axis_names() {
-  return std::string("[batch, channels, ") + (D == 1 ? "length" : D == 2 ? "rows, columns" : "levels, rows, columns") +
+  return std::string("[batch, channels, ") +
+         (D == 1   ? "length"
+          : D == 2 ? "rows, columns"
+                   : "levels, rows, columns") +
          "]";
 }
 

@@ -334,13 +334,16 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     auto const tie = [&] { return anchor(true, g.options()); };
     auto const whole = engine_view(pull_tensor(s.whole(), engine_view(saved[0]), tie()));
     Gradients result;
-    torch::Tensor whole_grad = torch::zeros_like(whole);
+    torch::Tensor whole_grad;
     if (s.has_outputs()) {
       std::tie(whole_grad, result.weight, result.bias) =
           convolve_backward(d, g, whole, weight, no_padding, {true, true, with_bias});
     } else {
-      result.weight = torch::zeros_like(weight);
-      if (with_bias) result.bias = torch::zeros_like(saved[2]);
+      // Sums of nothing: zeros that keep the pull within reach of the next backward, where other ranks wait for it.
+      auto const nothing = whole.sum() + g.sum() + weight.narrow(0, 0, 0).sum();
+      whole_grad = whole + nothing;
+      result.weight = torch::zeros_like(weight) + nothing;
+      if (with_bias) result.bias = torch::zeros_like(saved[2]) + nothing;
     }
     if (input_grad) result.input = engine_view(push_tensor(s.whole(), engine_view(whole_grad), tie()));
     return result;
