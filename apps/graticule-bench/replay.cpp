@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A plan from a file, moved again without the program that made it: verified cell by cell, then timed.
+#include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/dump.hpp>
 
@@ -66,21 +67,6 @@ void compare_tables(PullPlan const& plan, PlanFile const& file) {
                       file.name + ": ranks[" + std::to_string(r) + "]." + key +
                           " is not what its pieces lead to: the file is damaged or of another version");
   });
-}
-
-template <class Visit>
-void for_each_cell(Box const& box, Visit const& visit) {
-  if (box.empty()) return;
-  auto cell = box.lo();
-  while (true) {
-    visit(cell);
-    int a = box.ndim() - 1;
-    while (a >= 0 && ++cell[a] == box.hi(a)) {
-      cell[a] = box.lo(a);
-      --a;
-    }
-    if (a < 0) return;
-  }
 }
 
 /// One number for each cell of a box.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A plan that checks itself: the number of each cell is moved instead of its value.
+#include <graticule/partition/cells.hpp>
+
 #include "pull_state.hpp"
 
 #include <cmath>
@@ -13,21 +15,6 @@ double number_of(Box const& global, Indices const& cell) {
   Index number = 0;
   for (int a = 0; a < global.ndim(); ++a) number = number * global.extent(a) + cell[a] - global.lo(a);
   return double(number + 1);
-}
-
-template <class Visit>
-void for_each_cell(Box const& box, Visit const& visit) {
-  if (box.empty()) return;
-  auto cell = box.lo();
-  while (true) {
-    visit(cell);
-    int a = box.ndim() - 1;
-    while (a >= 0 && ++cell[a] == box.hi(a)) {
-      cell[a] = box.lo(a);
-      --a;
-    }
-    if (a < 0) return;
-  }
 }
 
 /// Memory for one number a cell of `box`, NaN at first.

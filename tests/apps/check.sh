@@ -4,32 +4,9 @@
 # launcher (MPIEXEC) and the folder of sample files (DATA, may be empty). Ends with 77 when the case is skipped.
 # Words of $MPIEXEC and of options are split on purpose; `A && B || fail` fails when either does.
 # shellcheck disable=SC2086,SC2015
-set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
+run() { launch "$@"; }
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    [ -s out ] && sed 's/^/  stdout: /' out
-    [ -s err ] && sed 's/^/  stderr: /' err
-    exit 1
-}
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
-need() { command -v "$1" >/dev/null || skip "$1 is not installed ($2)"; }
-
-# run NUM_RANKS PROGRAM ARGUMENT...: output in the files out and err, exit status in $code
-run() {
-    local ranks=$1
-    shift
-    timeout 120 $MPIEXEC "$ranks" "$@" >out 2>err
-    code=$?
-    [ $code -ne 124 ] || fail "hangs: $*"
-}
 # fails_with STATUS TEXT: one line on stderr, which holds TEXT
 fails_with() {
     [ $code -eq "$1" ] || fail "exit $code, expected $1"
@@ -41,7 +18,6 @@ aborts_with() {
     [ $code -eq "$1" ] || fail "exit $code, expected $1"
     [ "$(grep -cF -- "$2" err)" -eq 1 ] || fail "stderr does not hold '$2' once"
 }
-succeeds() { [ $code -eq 0 ] || fail "exit $code"; }
 
 # expect_bad NAME TEXT: graticule-info refuses the file on 1 and 3 ranks
 expect_bad() {

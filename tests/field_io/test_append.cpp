@@ -3,6 +3,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
 
+#include "expect_error.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@ namespace graticule {
 namespace {
 
 using test::Folder;
+using test::rule_of;
 
 constexpr Index num_rows = 5;
 constexpr Index num_columns = 4;
@@ -209,15 +211,6 @@ TEST(FieldWriter, writes_a_torn_record_anew) {
   expect_records(comm, path, 3);
   FieldFile const file(comm, path);
   EXPECT_EQ(file.variable("plain").extents[0], 3);
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return {};
 }
 
 TEST(FieldWriter, leaves_old_records_alone_when_an_append_is_not_committed) {

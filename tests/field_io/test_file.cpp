@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/file.hpp>
+#include <graticule/partition/cells.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "pmpi_shim.hpp"
@@ -29,21 +30,6 @@ Index row_major(Indices const& extents, Indices const& cell) {
   Index result = 0;
   for (int axis = 0; axis < extents.size(); ++axis) result = result * extents[axis] + cell[axis];
   return result;
-}
-
-/// Calls `visit(cell)` in row-major order.
-template <class Visit>
-void for_each_cell(Box const& box, Visit const& visit) {
-  if (box.empty()) return;
-  for (Indices cell = box.lo();;) {
-    visit(cell);
-    int axis = box.ndim() - 1;
-    while (axis >= 0 && ++cell[axis] == box.hi(axis)) {
-      cell[axis] = box.lo(axis);
-      --axis;
-    }
-    if (axis < 0) return;
-  }
 }
 
 Box random_box(Indices const& extents, std::mt19937& random) {

@@ -4,6 +4,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include "expect_error.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@ namespace graticule {
 namespace {
 
 using test::Folder;
+using test::rule_of;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -183,15 +185,6 @@ TEST(FileSelection, fills_the_inside_of_a_halo_from_south_to_north) {
     auto const expected = inside ? float(((3 + c[0]) * 9 + row) * 8 + c[2] - 1) : -1.0F;
     EXPECT_EQ(values[i++], expected) << to_string(c);
   });
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return {};
 }
 
 TEST(FileSelection, converts_once_and_refuses_integers_that_do_not_fit) {

@@ -4,6 +4,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
 
+#include "expect_error.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>
@@ -15,6 +16,7 @@ namespace graticule {
 namespace {
 
 using test::Folder;
+using test::rule_of;
 
 /// This rank's share of a variable: rows of its longest axis.
 Box share_of(Comm const& comm, Indices const& extents) {
@@ -143,15 +145,6 @@ TEST(StoredValues, come_in_the_byte_order_of_the_machine) {
 
   EXPECT_EQ(doubles, values);
   EXPECT_EQ(shorts, (std::vector<std::int16_t>{300, 4}));
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return {};
 }
 
 TEST(StoredValues, are_refused_by_name_where_they_do_not_fit) {

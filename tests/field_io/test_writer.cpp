@@ -2,6 +2,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include "expect_error.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@ namespace graticule {
 namespace {
 
 using test::Folder;
+using test::rule_of;
 
 double formula(Index i) { return double(i * 37 % 1009) / 8; }
 
@@ -203,15 +205,6 @@ TEST(FieldWriter, leaves_nothing_and_keeps_the_old_file_without_commit) {
 
   EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"old.nc"}));
   EXPECT_EQ(test::read_bytes(path), "old");
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return {};
 }
 
 TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {

@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
 
+#include "expect_error.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@ using test::pad_sphere;
 using test::Part;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 
 enum class Mode { zeros, reflect, replicate, circular, pole_face, pole_row };
 
@@ -267,15 +269,6 @@ nn::Conv2d small_layer(nn::Domain const& domain) {
 torch::Tensor shard_of(nn::Domain const& domain, std::int64_t rows, std::int64_t batch = 1) {
   auto const cuts = balanced_cuts(rows, domain.grid().extent(0));
   return torch::ones({batch, 2, cuts.size(domain.latitude_part()), 4});
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return "none";
 }
 
 TEST(Conv2d, sets_up_once_per_structure_and_again_on_a_global_change) {

@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/halo_exchange.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 
+#include "expect_error.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@ namespace {
 using test::difference;
 using test::Part;
 using test::random_tensor;
+using test::rule_of;
 
 nn::Domain bands() {
   auto const comm = Comm::world();
@@ -33,15 +35,6 @@ torch::Tensor shard_of(nn::Domain const& domain, std::int64_t rows = 7) {
   std::mt19937 random(1);
   Part const part(domain, balanced_cuts(rows, domain.grid().extent(0)), Cuts{6});
   return part.of(random_tensor(random, {1, 2, rows, 6})).clone();
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return "none";
 }
 
 TEST(Lifecycle, many_forwards_of_one_structure_do_one_set_up) {

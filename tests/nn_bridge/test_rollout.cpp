@@ -26,8 +26,7 @@ struct Model {
     }
   }
   [[nodiscard]] nn::Conv2d layer() const {
-    nn::Conv2d result(
-        nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
+    nn::Conv2d result(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
     result->to(torch::kDouble);
     return result;
   }
@@ -118,15 +117,14 @@ TEST(Checkpoint, frees_what_the_segment_made_until_the_backward) {
   auto x = part.of(torch::ones({1, 2, 7, 6}, torch::kDouble)).clone().requires_grad_();
   int num_runs = 0;
   c10::weak_intrusive_ptr<c10::TensorImpl> inner(torch::zeros({1}).getIntrusivePtr());
-  auto const outputs = nn::checkpoint(
-      domain,
-      [&](nn::Tensors const& inputs) -> nn::Tensors {
-        ++num_runs;
-        auto const middle = torch::tanh(model.first(inputs[0]));
-        inner = c10::weak_intrusive_ptr<c10::TensorImpl>(middle.getIntrusivePtr());
-        return {model.second(middle), inputs[0] * 2};
-      },
-      {x});
+  auto const outputs = nn::checkpoint(domain,
+                                      [&](nn::Tensors const& inputs) -> nn::Tensors {
+                                        ++num_runs;
+                                        auto const middle = torch::tanh(model.first(inputs[0]));
+                                        inner = c10::weak_intrusive_ptr<c10::TensorImpl>(middle.getIntrusivePtr());
+                                        return {model.second(middle), inputs[0] * 2};
+                                      },
+                                      {x});
 
   EXPECT_TRUE(inner.expired());
   nn::reduce_loss(outputs[0].sum() + outputs[1].sum(), domain).backward();
@@ -149,8 +147,8 @@ TEST(Checkpoint, one_rank_that_uses_no_output_of_it_does_not_hang) {
   Model model(domain);
   Part const part(domain, balanced_cuts(7, comm.num_ranks()), Cuts{6});
   auto x = part.of(torch::ones({1, 2, 7, 6}, torch::kDouble)).clone().requires_grad_();
-  auto const y = nn::checkpoint(
-      domain, [&](nn::Tensors const& in) -> nn::Tensors { return {model.step(in[0])}; }, {x})[0];
+  auto const y =
+      nn::checkpoint(domain, [&](nn::Tensors const& in) -> nn::Tensors { return {model.step(in[0])}; }, {x})[0];
   auto const partial = comm.rank() == 0 ? y.sum() : x.sum();
 
   nn::reduce_loss(partial, domain).backward();

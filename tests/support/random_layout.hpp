@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/partition/cells.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <algorithm>
@@ -102,21 +103,6 @@ inline Layout random_layout(Random& random, int num_ranks, Indices const& extent
                                  : random_box_layout(random, num_ranks, extents);
 }
 
-/// Calls `visit(cell)` for each cell of `box`, the last axis fastest.
-template <class Visit>
-void for_each_cell(Box const& box, Visit&& visit) {
-  if (box.empty()) return;
-  auto cell = box.lo();
-  while (true) {
-    visit(std::as_const(cell));
-    int a = box.ndim() - 1;
-    while (a >= 0 && cell[a] == box.hi(a) - 1) {
-      cell[a] = box.lo(a);
-      --a;
-    }
-    if (a < 0) return;
-    ++cell[a];
-  }
-}
+using graticule::for_each_cell;
 
 }  // namespace graticule::test

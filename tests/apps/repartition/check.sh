@@ -4,32 +4,10 @@
 # launcher (MPIEXEC) and the folder of sample files (DATA, may be empty). Ends with 77 when the case is skipped.
 # Words of $MPIEXEC are split on purpose; `A && B || fail` fails when either does.
 # shellcheck disable=SC2086,SC2015
-set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
+# run NUM_RANKS ARGUMENT...
+run() { launch "$1" "$BIN/graticule-repartition" "${@:2}"; }
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    [ -s out ] && sed 's/^/  stdout: /' out
-    [ -s err ] && sed 's/^/  stderr: /' err
-    exit 1
-}
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
-}
-need() { command -v "$1" >/dev/null || skip "$1 is not installed ($2)"; }
-
-# run NUM_RANKS ARGUMENT...: output in the files out and err, exit status in $code
-run() {
-    local ranks=$1
-    shift
-    timeout 120 $MPIEXEC "$ranks" "$BIN/graticule-repartition" "$@" >out 2>err
-    code=$?
-    [ $code -ne 124 ] || fail "hangs: $*"
-}
 # fails_with STATUS TEXT: one line on stderr, which holds TEXT, and no output
 fails_with() {
     [ $code -eq "$1" ] || fail "exit $code, expected $1"
@@ -37,7 +15,6 @@ fails_with() {
     grep -qF -- "$2" err || fail "stderr lacks '$2'"
     [ -z "$(find . -name 'out.nc' -o -name '*.part')" ] || fail "something was left behind"
 }
-succeeds() { [ $code -eq 0 ] || fail "exit $code"; }
 # dump FILE: everything that ncdump shows but the name
 dump() { ncdump "$1" | tail -n +2; }
 make_fields() {

@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Common head of the tests of drivers from outside: a folder to work in, and how a case ends. $code is the last status.
+set -uo pipefail
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    [ -s out ] && sed 's/^/  stdout: /' out
+    [ -s err ] && sed 's/^/  stderr: /' err
+    exit 1
+}
+skip() {
+    printf 'skipped: %s\n' "$*"
+    exit 77
+}
+need() { command -v "$1" >/dev/null || skip "$1 is not installed ($2)"; }
+succeeds() { [ $code -eq 0 ] || fail "exit $code"; }
+
+# launch NUM_RANKS PROGRAM ARGUMENT...: output in the files out and err, exit status in $code. $MPIEXEC is split.
+launch() {
+    local ranks=$1
+    shift
+    # shellcheck disable=SC2086
+    timeout 120 $MPIEXEC "$ranks" "$@" >out 2>err
+    code=$?
+    [ $code -ne 124 ] || fail "hangs: $*"
+}
