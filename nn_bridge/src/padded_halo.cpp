@@ -8,6 +8,7 @@
 #include "parity_runs.hpp"
 #include "recorded_calls.hpp"
 #include "tensor_pull.hpp"
+#include "traffic.hpp"
 
 #include <array>
 
@@ -51,6 +52,11 @@ struct SetUpHolder : torch::CustomClassHolder {
   SetUpPointer set_up;
 };
 
+Index cell_bytes(torch::Tensor const& padded) {
+  auto const cells = padded.size(-2) * padded.size(-1);
+  return cells ? Index(padded.nbytes()) / cells : 0;
+}
+
 /// Memory that the backward may write: nobody else can see this tensor or its storage.
 bool is_ours(torch::Tensor const& gradient) {
   return gradient.use_count() == 1 && gradient.storage().use_count() == 1 && gradient.is_non_overlapping_and_dense();
@@ -61,6 +67,7 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
                                SetUpPointer const& set_up) {
     ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<SetUpHolder>(set_up));
     auto result = padded.detach();
+    detail::count_traffic(set_up->plan.counts(), detail::Way::forward, cell_bytes(padded));
     set_up->plan.exchange(set_up->fields(result));
     return {result, detail::make_token(padded.options())};
   }
@@ -78,6 +85,7 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
               {}};
     }
     auto gradient = is_ours(grads[0]) ? grads[0] : grads[0].clone(torch::MemoryFormat::Contiguous);
+    detail::count_traffic(set_up->plan.counts(), detail::Way::adjoint, cell_bytes(gradient));
     set_up->plan.exchange_adjoint(set_up->fields(gradient));
     return {gradient, {}, {}};
   }

@@ -82,8 +82,8 @@ Tensors checkpoint(Domain const& domain, Segment const& segment, Tensors const& 
   auto const options = inputs.empty() ? torch::TensorOptions() : inputs.front().options();
   // Parameters of the segment may require a gradient where no input does.
   tensors.push_back(detail::anchor(true, options));
-  auto outputs = CheckpointFunction::apply(
-      at::TensorList(tensors), c10::make_intrusive<SegmentHolder>(domain, segment, inputs.size()));
+  auto outputs = CheckpointFunction::apply(at::TensorList(tensors),
+                                           c10::make_intrusive<SegmentHolder>(domain, segment, inputs.size()));
   domain.recorded_calls().record(outputs.front(), 0, 0, "checkpoint");
   outputs.erase(outputs.begin() + 1);
   return outputs;
@@ -112,8 +112,7 @@ torch::Tensor rollout(Domain const& domain, torch::Tensor const& state, RolloutO
       states.erase(states.begin());
       return states;
     };
-    auto const states =
-        options.checkpoint_steps > 0 ? checkpoint(domain, segment, {current}) : segment({current});
+    auto const states = options.checkpoint_steps > 0 ? checkpoint(domain, segment, {current}) : segment({current});
     for (auto i = first; i < last; ++i) take(on_state(states[std::size_t(i - first)], i));
     current = states.back();
     first = last;

@@ -7,6 +7,7 @@
 #include "agreement.hpp"
 #include "parity_runs.hpp"
 #include "recorded_calls.hpp"
+#include "traffic.hpp"
 
 #include <algorithm>
 
@@ -33,7 +34,8 @@ TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Bounda
 TensorPull::TensorPull(Comm const& comm, TensorPullDescription description)
     : owned_(description.source.owned(comm.rank())),
       description_(std::move(description)),
-      plan_(comm, describe(comm, description_)) {}
+      plan_(comm, describe(comm, description_)),
+      counts_(plan_.counts()) {}
 
 TensorPull::TensorPull(Comm const& comm, Layout const& layout, Boundary const& boundary, std::vector<Target> targets,
                        std::vector<std::int64_t> odd_channels, std::uint64_t fingerprint)
@@ -85,11 +87,20 @@ Views views_of(std::span<torch::Tensor const> targets, TensorPullDescription con
 
 }  // namespace
 
+Index TensorPull::cell_bytes(torch::Tensor const& tensor) const {
+  Index bytes = Index(tensor.element_size());
+  for (std::int64_t axis = -tensor.dim(); axis < 0; ++axis)
+    if (std::find(description_.axes.begin(), description_.axes.end(), axis) == description_.axes.end())
+      bytes *= tensor.size(axis);
+  return bytes;
+}
+
 Pending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const {
   auto views = views_of(targets, description_);
   auto const sources = parity_runs(x, description_.odd_channels);
   for (std::size_t r = 0; r < sources.size(); ++r)
     views.fields[r].source = tensor_view(sources[r].part, description_.axes);
+  count_traffic(counts_, Way::forward, cell_bytes(x));
   return plan_.start(views.fields);
 }
 
@@ -102,6 +113,7 @@ Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const 
     for (std::size_t a = 0; a < description_.axes.size(); ++a)
       field.source.extents[field.source.ndim() + int(description_.axes[a])] = owned_.extent(int(a));
   }
+  count_traffic(counts_, Way::adjoint, cell_bytes(targets.front()));
   return plan_.start_adjoint(views.fields);
 }
 

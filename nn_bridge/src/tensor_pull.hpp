@@ -53,11 +53,13 @@ class TensorPull {
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
 
  private:
+  [[nodiscard]] Index cell_bytes(torch::Tensor const& tensor) const;
   [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;
 
   Box owned_;
   TensorPullDescription description_;
   PullPlan plan_;
+  PullCounts counts_;
 };
 
 /// Target 0 of `pull`, filled from `x`; differentiable to any order. `anchor` as in `agreement.hpp`. A layer hands the

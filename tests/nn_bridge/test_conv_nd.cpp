@@ -255,9 +255,9 @@ TEST(Conv3d, double_backward_equals_serial_for_channels_last_and_expanded_cotang
   c.kernel = {3, 3, 3};
   c.mode = Mode::pole_face;
   for (auto const& domain : domains<3>(c.mode)) {
-    Shard const part{{domain, random_cuts(random, 7, domain.grid().extent(0)),
-                      random_cuts(random, 6, domain.grid().extent(1))},
-                     true};
+    Shard const part{
+        {domain, random_cuts(random, 7, domain.grid().extent(0)), random_cuts(random, 6, domain.grid().extent(1))},
+        true};
     auto const x = random_tensor(random, {1, 4, 3, 7, 6});
     auto const direction = random_tensor(random, {1, 4, 3, 7, 6});
     nn::ConvOptions<3> options(torch_options<3>(c), nn::Padding::by_domain);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The code of docs/layers.md.
+#include <graticule/nn_bridge/conv2d.hpp>
+#include <graticule/nn_bridge/gradient_sync.hpp>
+#include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/padded_halo.hpp>
+#include <graticule/nn_bridge/rollout.hpp>
+
+#include "shards.hpp"
+
+#include <gtest/gtest.h>
+
+namespace graticule {
+namespace {
+
+TEST(DocumentedLayers, run_as_shown) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_row));
+  nn::Conv2d enter(nn::Conv2dOptions(torch::nn::Conv2dOptions(3, 8, 3).padding(1), nn::Padding::by_domain), domain);
+  nn::Conv2d leave(nn::Conv2dOptions(torch::nn::Conv2dOptions(8, 2, 1)), domain);
+  test::Part const part(domain, balanced_cuts(9, comm.num_ranks()), Cuts{16});
+  auto const shard = part.of(torch::rand({1, 3, 9, 16})).clone();
+  auto const target = part.of(torch::rand({1, 2, 9, 16})).clone();
+  std::vector<double> const latitudes{90, 67.5, 45, 22.5, 0, -22.5, -45, -67.5, -90};
+  auto const weights = nn::latitude_weights(latitudes);
+  std::vector<double> const my_row_weights(weights.begin() + part.row, weights.begin() + part.row + part.num_rows);
+
+  torch::Tensor const prediction = leave(torch::gelu(enter(shard)));
+
+  nn::GradientSync const sync(*enter, {{comm, nn::Reduction::sum}});
+  sync.broadcast();
+  nn::AreaWeightedLoss loss_of(nn::LossKind::squared, my_row_weights, domain);
+  torch::Tensor const loss = loss_of(prediction, target);
+  loss.backward();
+  sync.reduce();
+  EXPECT_TRUE(enter->weight.grad().isfinite().all().item<bool>());
+
+  torch::Tensor const energy = nn::reduce_loss(prediction.square().sum(), domain);
+  EXPECT_GT(energy.item<double>(), 0);
+}
+
+TEST(DocumentedLayers, fill_halos_in_place) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const shard = torch::ones({2, 2, 4});
+  nn::PaddedHaloExchange halo(nn::HaloExchangeOptions{{1, 1}, {1, 1}, {}}, domain);
+  torch::Tensor field = halo->room_for(shard);
+  halo->owned(field).copy_(shard);
+  torch::Tensor const filled = halo(field);
+
+  EXPECT_TRUE(torch::equal(filled, torch::ones({2, 4, 6})));
+}
+
+TEST(DocumentedLayers, roll_out) {
+  auto const comm = Comm::world();
+  nn::Domain domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  nn::Conv2d step(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
+  auto const state = torch::ones({1, 2, 2, 4});
+  auto const total = nn::rollout(
+      domain, state, {.num_steps = 4, .checkpoint_steps = 2},
+      [&](torch::Tensor const& x, std::int64_t) { return x + 0.1 * torch::tanh(step(x)); },
+      [&](torch::Tensor const& x, std::int64_t) { return nn::reduce_loss(x.square().sum(), domain); });
+  total.backward();
+  domain.set_call_checks(nn::CallChecks::new_structures);
+
+  EXPECT_EQ(step(state).sizes(), state.sizes());
+  EXPECT_TRUE(step->weight.grad().defined());
+}
+
+}  // namespace
+}  // namespace graticule
