@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// How a contiguous tensor splits into rows of cells, [outer, groups, inner, cells], and what they belong to: statistics
+/// are made over everything but `groups`; row r has the weight and bias of channel r % channels.
+struct NormShape {
+  std::int64_t outer = 1;
+  std::int64_t groups = 1;
+  std::int64_t inner = 1;
+  std::int64_t cells = 1;
+  std::int64_t channels = 1;
+
+  [[nodiscard]] std::int64_t num_rows() const noexcept { return outer * groups * inner; }
+};
+
+/// Count, mean and sum of squared deviations of each group over all ranks of all teams, with the same bits on all.
+struct NormStatistics {
+  double count = 0;
+  torch::Tensor mean;          ///< f64 [groups]
+  torch::Tensor m2;            ///< f64 [groups]
+  bool requires_grad = false;  ///< of the input, on any rank of any team
+};
+
+/// What a normalisation is told; the same on all ranks but for `shape.cells`.
+struct Norm {
+  std::string layer;
+  NormShape shape = {};
+  double eps = 1e-5;
+  bool centered = true;  ///< false: divided by the root of the mean square, no mean is subtracted
+  /// Statistics go over the ranks of the first, the result over those of the second, and so on.
+  std::vector<Comm> teams = {};
+};
+
+/// Collective over the teams: one small all-gather each. @param requires_grad of the input, on any rank of teams[0]
+/// @throws `GradModeDisagreement` when a team's ranks differ, on all of them
+[[nodiscard]] NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool requires_grad);
+
+/// (x - mean) / sqrt(m2 / count + eps) * weight + bias; its output is recorded with the domain (`LayerState::record`).
+///
+/// The backward sums two numbers per group over the teams when the input requires a gradient on any rank, and no number
+/// else; a backward that builds a graph is made of differentiable operations. Weight and bias [channels] may be undefined.
+[[nodiscard]] torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torch::Tensor const& x,
+                                      torch::Tensor const& weight, torch::Tensor const& bias);
+
+}  // namespace graticule::nn::detail

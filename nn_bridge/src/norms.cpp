@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/norms.hpp>
+
+#include "layer_state.hpp"
+#include "norm_step.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+namespace graticule::nn {
+
+namespace {
+
+/// Layers of whole channels need to know nothing of the cuts.
+struct NoSetUp {};
+using ChannelState = detail::LayerState<NoSetUp>;
+
+std::shared_ptr<NoSetUp const> no_set_up(Layout const&) { return std::make_shared<NoSetUp const>(); }
+
+/// Agreement of the calls that use the input's statistics, and of those that use tracked ones: ranks that disagree on
+/// which are calling different layers.
+struct TrackingState {
+  TrackingState(Domain const& domain, std::string const& layer)
+      : by_input(domain, layer), tracked(domain, layer + " with tracked statistics") {}
+
+  ChannelState by_input;
+  ChannelState tracked;
+};
+
+bool wanted(torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); }
+
+[[noreturn]] void refuse(std::string const& layer, std::string const& expected, torch::Tensor const& x) {
+  std::ostringstream text;
+  text << layer << " takes " << expected << ", not a tensor " << x.sizes();
+  throw Error("ShapeMismatch", text.str());
+}
+
+/// Real floating-point input; parameters of its dtype, or f32 for 16-bit input.
+void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor const& parameter) {
+  if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
+    throw Error("UnsupportedTensor", layer + " of " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
+                                         ": dense tensors of a real floating-point dtype are normalised");
+  if (!parameter.defined()) return;
+  auto const type = parameter.scalar_type();
+  bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
+  if (type != x.scalar_type() && !(narrow && type == torch::kFloat))
+    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(type) + " given " +
+                                     c10::toString(x.scalar_type()));
+}
+
+std::int64_t product(at::IntArrayRef sizes) {
+  std::int64_t result = 1;
+  for (auto const size : sizes) result *= size;
+  return result;
+}
+
+void require_values(detail::Norm const& norm, detail::NormStatistics const& statistics) {
+  if (statistics.count < 2)
+    throw Error("TooFewValues", norm.layer + ": " + std::to_string(std::int64_t(statistics.count)) +
+                                    " value per channel on all ranks together; its statistics need two");
+}
+
+/// running = (1 - factor) * running + factor * found, in f64.
+void update(torch::Tensor const& running, torch::Tensor const& found, double factor) {
+  torch::NoGradGuard const no_grad;
+  running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
+}
+
+/// Normalisation by tracked statistics, as the serial layer does it; LibTorch refuses tensors without cells.
+torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,
+                         torch::Tensor const& mean, torch::Tensor const& variance, double eps) {
+  if (x.numel() > 0) return torch::batch_norm(x, weight, bias, mean, variance, false, 0, eps, false);
+  if (!weight.defined()) return x * 1;
+  std::vector<std::int64_t> sizes(std::size_t(x.dim()), 1);
+  sizes[1] = weight.numel();
+  return (x * weight.view(sizes) + bias.view(sizes)).to(x.scalar_type());
+}
+
+}  // namespace
+
+template <std::size_t D, class Derived>
+struct BatchNormBase<D, Derived>::State : TrackingState {
+  using TrackingState::TrackingState;
+};
+
+template <std::size_t D, class Derived>
+BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& given, Domain domain,
+                                         std::optional<Comm> data_team)
+    : torch::nn::BatchNormImplBase<D, Derived>(given),
+      domain_(std::move(domain)),
+      data_team_(std::move(data_team)),
+      state_(std::make_shared<State>(domain_, "BatchNorm" + std::to_string(D) + "d")) {}
+
+template <std::size_t D, class Derived>
+void BatchNormBase<D, Derived>::reset() {
+  torch::nn::BatchNormImplBase<D, Derived>::reset();
+  state_ = std::make_shared<State>(domain_, "BatchNorm" + std::to_string(D) + "d");
+}
+
+template <std::size_t D, class Derived>
+void BatchNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
+  auto const layer = "BatchNorm" + std::to_string(D) + "d";
+  check_types(layer, x, this->weight);
+  if (x.dim() != D + 2 || x.size(1) != this->options.num_features())
+    refuse(layer,
+           "[batch, " + std::to_string(this->options.num_features()) +
+               (D == 3 ? ", depth, rows, columns]" : ", rows, columns]"),
+           x);
+}
+
+template <std::size_t D, class Derived>
+torch::Tensor BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
+  auto const check = [&] { _check_input_dim(x); };
+  auto const& o = this->options;
+  if (!this->is_training() && o.track_running_stats()) {
+    (void)state_->tracked.enter(x, check, no_set_up);
+    return by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
+  }
+  auto const call = state_->by_input.enter(x, check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  detail::Norm norm{.layer = "BatchNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {domain_.comm()}};
+  norm.shape = {.outer = x.size(0), .groups = x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
+  if (data_team_) norm.teams.push_back(*data_team_);
+  auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+  require_values(norm, statistics);
+  if (this->is_training() && o.track_running_stats()) {
+    this->num_batches_tracked += 1;
+    auto const factor = o.momentum() ? *o.momentum() : 1.0 / this->num_batches_tracked.template item<double>();
+    update(this->running_mean, statistics.mean, factor);
+    update(this->running_var, statistics.m2 / (statistics.count - 1), factor);
+  }
+  return state_->by_input.record(detail::normalize(norm, statistics, x, this->weight, this->bias));
+}
+
+template <std::size_t D, class Derived>
+void BatchNormBase<D, Derived>::reset_structure() {
+  state_->by_input.reset_structure();
+  state_->tracked.reset_structure();
+}
+
+template <std::size_t D, class Derived>
+int BatchNormBase<D, Derived>::num_set_ups() const noexcept {
+  return state_->by_input.num_set_ups() + state_->tracked.num_set_ups();
+}
+
+template class BatchNormBase<2, BatchNorm2dImpl>;
+template class BatchNormBase<3, BatchNorm3dImpl>;
+
+template <std::size_t D, class Derived>
+struct InstanceNormBase<D, Derived>::State : TrackingState {
+  using TrackingState::TrackingState;
+};
+
+template <std::size_t D, class Derived>
+InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions const& given, Domain domain)
+    : torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>(given),
+      domain_(std::move(domain)),
+      state_(std::make_shared<State>(domain_, "InstanceNorm" + std::to_string(D) + "d")) {}
+
+template <std::size_t D, class Derived>
+void InstanceNormBase<D, Derived>::reset() {
+  torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>::reset();
+  state_ = std::make_shared<State>(domain_, "InstanceNorm" + std::to_string(D) + "d");
+}
+
+template <std::size_t D, class Derived>
+void InstanceNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
+  auto const layer = "InstanceNorm" + std::to_string(D) + "d";
+  check_types(layer, x, this->weight);
+  if ((x.dim() != D + 1 && x.dim() != D + 2) || x.size(-std::int64_t(D) - 1) != this->options.num_features())
+    refuse(layer,
+           "[batch, " + std::to_string(this->options.num_features()) +
+               (D == 3 ? ", depth, rows, columns]" : ", rows, columns]") + " or the same without batch",
+           x);
+}
+
+template <std::size_t D, class Derived>
+torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) {
+  auto const check = [&] { _check_input_dim(given); };
+  auto const& o = this->options;
+  bool const tracked = !this->is_training() && o.track_running_stats();
+  auto const call = tracked
+                        ? state_->tracked.enter(given, check, no_set_up)
+                        : state_->by_input.enter(given, check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  bool const batched = given.dim() == D + 2;
+  auto const x = batched ? given : given.unsqueeze(0);
+  torch::Tensor y;
+  if (tracked) {
+    y = by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
+  } else {
+    detail::Norm norm{
+        .layer = "InstanceNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {domain_.comm()}};
+    norm.shape = {
+        .groups = x.size(0) * x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
+    auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+    if (norm.shape.groups > 0) require_values(norm, statistics);
+    if (o.track_running_stats() && x.size(0) > 0) {
+      auto const over_batch = [&](torch::Tensor const& values) { return values.view({x.size(0), x.size(1)}).mean(0); };
+      update(this->running_mean, over_batch(statistics.mean), o.momentum());
+      update(this->running_var, over_batch(statistics.m2 / (statistics.count - 1)), o.momentum());
+    }
+    y = state_->by_input.record(detail::normalize(norm, statistics, x, this->weight, this->bias));
+  }
+  return batched ? y : y.squeeze(0);
+}
+
+template <std::size_t D, class Derived>
+void InstanceNormBase<D, Derived>::reset_structure() {
+  state_->by_input.reset_structure();
+  state_->tracked.reset_structure();
+}
+
+template <std::size_t D, class Derived>
+int InstanceNormBase<D, Derived>::num_set_ups() const noexcept {
+  return state_->by_input.num_set_ups() + state_->tracked.num_set_ups();
+}
+
+template class InstanceNormBase<2, InstanceNorm2dImpl>;
+template class InstanceNormBase<3, InstanceNorm3dImpl>;
+
+struct GroupNormImpl::State : ChannelState {
+  explicit State(Domain const& domain) : ChannelState(domain, "GroupNorm") {}
+};
+
+GroupNormImpl::GroupNormImpl(torch::nn::GroupNormOptions const& given, Domain domain)
+    : options(given), domain_(std::move(domain)) {
+  if (options.num_groups() < 1 || options.num_channels() % options.num_groups() != 0)
+    throw Error("ShapeMismatch", "GroupNorm of " + std::to_string(options.num_channels()) + " channels in " +
+                                     std::to_string(options.num_groups()) + " groups");
+  reset();
+}
+
+void GroupNormImpl::reset() {
+  weight = register_parameter("weight", options.affine() ? torch::ones({options.num_channels()}) : torch::Tensor(),
+                              options.affine());
+  bias = register_parameter("bias", options.affine() ? torch::zeros({options.num_channels()}) : torch::Tensor(),
+                            options.affine());
+  state_ = std::make_shared<State>(domain_);
+}
+
+torch::Tensor GroupNormImpl::forward(torch::Tensor const& x) {
+  auto const check = [&] {
+    check_types("GroupNorm", x, weight);
+    if (x.dim() < 4 || x.size(1) != options.num_channels())
+      refuse("GroupNorm", "[batch, " + std::to_string(options.num_channels()) + ", ..., rows, columns]", x);
+  };
+  auto const call = state_->enter(x, check, no_set_up, wanted(weight) || wanted(bias));
+  detail::Norm norm{.layer = "GroupNorm", .eps = options.eps(), .teams = {domain_.comm()}};
+  norm.shape = {.groups = x.size(0) * options.num_groups(),
+                .inner = options.num_channels() / options.num_groups(),
+                .cells = product(x.sizes().slice(2)),
+                .channels = x.size(1)};
+  auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+  return state_->record(detail::normalize(norm, statistics, x, weight, bias));
+}
+
+void GroupNormImpl::reset_structure() { state_->reset_structure(); }
+
+int GroupNormImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
+
+namespace {
+
+/// This rank's part of the parameters of a normalisation over the last axes.
+struct SliceSetUp {
+  struct Slice {
+    std::int64_t axis;
+    std::int64_t lo;
+    std::int64_t size;
+  };
+  std::vector<Slice> slices;
+
+  [[nodiscard]] torch::Tensor of(torch::Tensor parameter) const {
+    if (parameter.defined())
+      for (auto const& slice : slices) parameter = parameter.narrow(slice.axis, slice.lo, slice.size);
+    return parameter;
+  }
+};
+
+/// Normalisation over the last axes.
+class LastAxesState : public detail::LayerState<SliceSetUp> {
+ public:
+  LastAxesState(Domain const& domain, std::string const& layer, Sharding const& sharding, std::size_t num_axes)
+      : LayerState(domain, layer, sharding), layer_(layer), sharding_(sharding) {
+    auto const reduced = [&](std::int64_t axis) { return -axis <= std::int64_t(num_axes); };
+    auto const coords = sharding.grid.coords(domain.comm().rank());
+    int color = 0;
+    for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+      auto const parts = sharding.grid.extent(int(a));
+      if (reduced(sharding.axes[a]))
+        communicates_ = communicates_ || parts > 1;
+      else
+        color = color * int(parts) + int(coords[int(a)]);
+    }
+    color_ = color;
+  }
+
+  [[nodiscard]] Call enter_checked(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
+                                   torch::Tensor const& weight) {
+    auto const check = [&] {
+      check_types(layer_, x, weight);
+      bool good = x.dim() >= std::int64_t(std::max(shape.size(), sharding_.axes.size()));
+      for (std::size_t i = 0; good && i < shape.size(); ++i) {
+        auto const axis = std::int64_t(i) - std::int64_t(shape.size());
+        good = is_cut(axis) || x.size(axis) == shape[i];
+      }
+      if (!good) refuse(layer_, "normalized_shape " + text(shape), x);
+    };
+    auto const make = [&](Layout const& layout) {
+      if (communicates_ && !team_) team_ = domain().comm().split(color_, domain().comm().rank());
+      auto set_up = std::make_shared<SliceSetUp>();
+      auto const owned = layout.owned(domain().comm().rank());
+      for (std::size_t a = 0; a < sharding_.axes.size(); ++a) {
+        auto const at = std::int64_t(shape.size()) + sharding_.axes[a];
+        if (at < 0) continue;
+        if (layout.extent(int(a)) != shape[std::size_t(at)])
+          throw Error("ShapeMismatch", layer_ + " with normalized_shape " + text(shape) + " given " +
+                                           std::to_string(layout.extent(int(a))) + " cells on all ranks along axis " +
+                                           std::to_string(sharding_.axes[a]));
+        set_up->slices.push_back({at, owned.lo(int(a)), owned.extent(int(a))});
+      }
+      return set_up;
+    };
+    return enter(x, check, make);
+  }
+
+  /// Null where each rank holds whole groups.
+  [[nodiscard]] std::optional<Comm> const& team() const noexcept { return team_; }
+
+  /// The normalised tensor, without weight and bias.
+  [[nodiscard]] torch::Tensor normalized(Call const& call, torch::Tensor const& x, std::size_t num_axes, double eps,
+                                         bool centered) const {
+    detail::Norm norm{.layer = layer_, .eps = eps, .centered = centered, .teams = {*team_}};
+    auto const leading = std::size_t(x.dim()) - num_axes;
+    norm.shape = {.groups = product(x.sizes().slice(0, leading)), .cells = product(x.sizes().slice(leading))};
+    auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+    return record(detail::normalize(norm, statistics, x, {}, {}));
+  }
+
+ private:
+  [[nodiscard]] bool is_cut(std::int64_t axis) const {
+    return std::find(sharding_.axes.begin(), sharding_.axes.end(), axis) != sharding_.axes.end();
+  }
+  static std::string text(std::vector<std::int64_t> const& shape) {
+    std::ostringstream stream;
+    stream << at::IntArrayRef(shape);
+    return stream.str();
+  }
+
+  std::string layer_;
+  Sharding sharding_;
+  bool communicates_ = false;
+  int color_ = 0;
+  std::optional<Comm> team_;
+};
+
+}  // namespace
+
+struct LayerNormImpl::State : LastAxesState {
+  using LastAxesState::LastAxesState;
+};
+
+LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain)
+    : LayerNormImpl(given, domain, domain.sharding()) {}
+
+LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain, Sharding sharding)
+    : options(given), domain_(std::move(domain)), sharding_(std::move(sharding)) {
+  reset();
+}
+
+void LayerNormImpl::reset() {
+  auto const& shape = options.normalized_shape();
+  bool const affine = options.elementwise_affine();
+  weight = register_parameter("weight", affine ? torch::ones(shape) : torch::Tensor(), affine);
+  bias = register_parameter("bias", affine ? torch::zeros(shape) : torch::Tensor(), affine);
+  state_ = std::make_shared<State>(domain_, "LayerNorm", sharding_, shape.size());
+}
+
+torch::Tensor LayerNormImpl::forward(torch::Tensor const& x) {
+  auto const& shape = options.normalized_shape();
+  auto const call = state_->enter_checked(x, shape, weight);
+  auto const scale = call.set_up->of(weight);
+  auto const shift = call.set_up->of(bias);
+  if (!state_->team()) return torch::layer_norm(x, shape, scale, shift, options.eps(), false);
+  auto const y = state_->normalized(call, x, shape.size(), options.eps(), true);
+  return scale.defined() ? torch::addcmul(shift, y, scale).to(x.scalar_type()) : y;
+}
+
+void LayerNormImpl::reset_structure() { state_->reset_structure(); }
+
+int LayerNormImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
+
+struct RMSNormImpl::State : LastAxesState {
+  using LastAxesState::LastAxesState;
+};
+
+RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain)
+    : RMSNormImpl(std::move(given), domain, domain.sharding()) {}
+
+RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain, Sharding sharding)
+    : options(std::move(given)), domain_(std::move(domain)), sharding_(std::move(sharding)) {
+  reset();
+}
+
+void RMSNormImpl::reset() {
+  bool const affine = options.elementwise_affine;
+  weight = register_parameter("weight", affine ? torch::ones(options.normalized_shape) : torch::Tensor(), affine);
+  state_ = std::make_shared<State>(domain_, "RMSNorm", sharding_, options.normalized_shape.size());
+}
+
+torch::Tensor RMSNormImpl::forward(torch::Tensor const& x) {
+  auto const& shape = options.normalized_shape;
+  auto const call = state_->enter_checked(x, shape, weight);
+  auto const scale = call.set_up->of(weight);
+  if (!state_->team())
+    return torch::rms_norm(x, shape, scale.defined() ? std::optional(scale) : std::nullopt, options.eps);
+  auto const eps = options.eps.value_or(x.scalar_type() == torch::kDouble ? std::numeric_limits<double>::epsilon()
+                                                                          : std::numeric_limits<float>::epsilon());
+  auto const y = state_->normalized(call, x, shape.size(), eps, false);
+  return scale.defined() ? (y * scale).to(x.scalar_type()) : y;
+}
+
+void RMSNormImpl::reset_structure() { state_->reset_structure(); }
+
+int RMSNormImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
+
+}  // namespace graticule::nn
