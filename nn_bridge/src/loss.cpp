@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/loss.hpp>
 
+#include "collective_maps.hpp"
 #include "recorded_calls.hpp"
-#include "reduce.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,23 +11,9 @@
 
 namespace graticule::nn {
 
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct ReduceLoss : torch::autograd::Function<ReduceLoss> {
-  static torch::Tensor forward(AutogradContext* /*ctx*/, torch::Tensor const& partial, Comm const& comm) {
-    auto total = partial.detach().clone(torch::MemoryFormat::Contiguous);
-    detail::sum_over(comm, total);
-    return total;
-  }
-  static variable_list backward(AutogradContext* /*ctx*/, variable_list const& grads) { return {grads[0], {}}; }
-};
-
-}  // namespace
-
-torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) { return ReduceLoss::apply(partial, comm); }
+torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) {
+  return detail::apply_map(detail::loss_sum_map(comm), partial);
+}
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
   return reduce_loss(domain.recorded_calls().tie(domain.comm(), partial), domain.comm());

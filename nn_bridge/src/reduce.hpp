@@ -8,10 +8,11 @@
 namespace graticule::nn::detail {
 
 /// Sums a contiguous tensor over the ranks of `comm`, in place and in its own dtype (16-bit types in f32), to the same
-/// bits on all ranks. Collective. @throws `UnsupportedTensor` for dtypes that have no sum
+/// bits on all ranks. Collective; integers wrap. @throws `UnsupportedTensor` for dtypes that have no sum
 inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
-  if (comm.num_ranks() == 1 || tensor.numel() == 0) return;
   auto const type = tensor.scalar_type();
+  if (type == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");
+  if (comm.num_ranks() == 1 || tensor.numel() == 0) return;
   if (type == torch::kHalf || type == torch::kBFloat16 || !tensor.is_cpu()) {
     auto staged =
         tensor.to(torch::kCPU, type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type).contiguous();
@@ -25,6 +26,9 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
     case torch::kDouble: mpi_type = MPI_DOUBLE; break;
     case torch::kLong: mpi_type = MPI_INT64_T; break;
     case torch::kInt: mpi_type = MPI_INT32_T; break;
+    case torch::kShort: mpi_type = MPI_INT16_T; break;
+    case torch::kChar: mpi_type = MPI_INT8_T; break;
+    case torch::kByte: mpi_type = MPI_UINT8_T; break;
     case torch::kComplexFloat: mpi_type = MPI_C_FLOAT_COMPLEX; break;
     case torch::kComplexDouble: mpi_type = MPI_C_DOUBLE_COMPLEX; break;
     default: throw Error("UnsupportedTensor", std::string("no sum over ranks for dtype ") + c10::toString(type));

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/cuts.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+class CollectiveMap;
+using MapPointer = std::shared_ptr<CollectiveMap const>;
+
+/// A linear map between the tensors of all ranks that knows its adjoint. Immutable: kept by the graph.
+class CollectiveMap {
+ public:
+  CollectiveMap() = default;
+  CollectiveMap(CollectiveMap const&) = delete;
+  CollectiveMap& operator=(CollectiveMap const&) = delete;
+  virtual ~CollectiveMap() = default;
+  /// Collective. A fresh tensor; `x` may have any strides.
+  [[nodiscard]] virtual torch::Tensor apply(torch::Tensor const& x) const = 0;
+  [[nodiscard]] virtual MapPointer adjoint() const = 0;
+};
+
+/// `map.apply(x)`, differentiable to any order; one node of two outputs for `LayerState::record`, which every rank owns
+/// where `anchor` (see `agreement.hpp`) requires a gradient. Collective, as is its backward.
+[[nodiscard]] torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x, torch::Tensor const& anchor);
+/// The same with a node on every rank in grad mode.
+[[nodiscard]] torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x);
+
+/// An axis that is cut over the ranks of a communicator; counted from the last one.
+struct CutAxis {
+  std::int64_t axis;
+  Cuts cuts;
+};
+using Sizes = std::vector<std::int64_t>;
+
+/// The tensor that counts on one rank only: its sizes there, and those of the tensor that stands for it on this rank.
+struct RootSide {
+  int root;
+  Sizes sizes;
+  Sizes own;
+};
+
+/// The maps of `collectives.hpp`. No argument is compared among the ranks.
+[[nodiscard]] MapPointer all_sum_map(Comm const& comm);
+/// Sum in the forward, identity in the backward, and the reverse of it.
+[[nodiscard]] MapPointer loss_sum_map(Comm const& comm);
+[[nodiscard]] MapPointer copy_in_map(Comm const& comm);
+[[nodiscard]] MapPointer broadcast_map(Comm const& comm, RootSide side);
+[[nodiscard]] MapPointer sum_to_root_map(Comm const& comm, RootSide side);
+[[nodiscard]] MapPointer gather_map(Comm const& comm, CutAxis cut);
+[[nodiscard]] MapPointer shared_gather_map(Comm const& comm, CutAxis cut);  ///< its consumers are replicated
+[[nodiscard]] MapPointer scatter_map(Comm const& comm, CutAxis cut);
+[[nodiscard]] MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut);
+[[nodiscard]] MapPointer all_to_all_map(Comm const& comm, CutAxis split, CutAxis join);
+[[nodiscard]] MapPointer gather_to_root_map(Comm const& comm, CutAxis cut, RootSide side);
+[[nodiscard]] MapPointer scatter_from_root_map(Comm const& comm, CutAxis cut, RootSide side);
+
+/// `all_sum` among ranks that have agreed on sizes, dtype and grad mode.
+[[nodiscard]] torch::Tensor agreed_all_sum(torch::Tensor const& x, Comm const& comm);
+
+}  // namespace graticule::nn::detail
