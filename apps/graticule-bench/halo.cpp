@@ -266,6 +266,11 @@ void compare_overlap(app::Context& context, Options const& options, Index channe
 }  // namespace
 
 void run_halo(app::Context& context, Options const& options) {
+  // The hand-written exchanges that the plan is compared with know their direct neighbors only.
+  if (options.width > options.num_rows / context.comm.num_ranks())
+    throw Error(Fault::usage, "HaloTooWide",
+                "--width " + std::to_string(options.width) + " is more than the " +
+                    std::to_string(options.num_rows / context.comm.num_ranks()) + " rows that a rank may have");
   Index const channels = options.num_channels ? options.num_channels : 64;
   context.report.set_partition(Layout(bands(context.comm), {options.num_rows, options.num_columns}),
                                {"latitude", "longitude"});

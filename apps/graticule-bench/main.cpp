@@ -35,6 +35,9 @@ int main(int argc, char** argv) {
     bool const moves = options.kind == "repartition";
     if (options.num_rows == 0) options.num_rows = moves ? 512 : 721;
     if (options.num_columns == 0) options.num_columns = moves ? 512 : 1440;
+    if (!moves && options.kind != "replay" && options.num_columns % 2 != 0)
+      throw Error(Fault::usage, "OddLongitudes",
+                  "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
     if (moves) bench::run_repartition(context, options);
     if (options.kind == "halo") bench::run_halo(context, options);
     if (options.kind == "replay") bench::run_replay(context, options);

@@ -180,8 +180,12 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
       else
         result.set(a, result.lo(a), copies.lo(a));
     }
-  for (int a = 0; a < owned_.ndim(); ++a)
-    result.set(a, result.lo(a) + reach[std::size_t(a)].lower, result.hi(a) - reach[std::size_t(a)].upper);
+  for (int a = 0; a < owned_.ndim(); ++a) {
+    // A reach beyond the box leaves nothing, whatever it is.
+    Index const extent = owned_.extent(a);
+    auto const& width = reach[std::size_t(a)];
+    result.set(a, result.lo(a) + std::min(width.lower, extent), result.hi(a) - std::min(width.upper, extent));
+  }
   return result.empty() ? Box(owned_.lo(), owned_.lo()) : result;
 }
 

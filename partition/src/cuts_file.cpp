@@ -2,6 +2,7 @@
 #include <graticule/partition/cuts_file.hpp>
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -62,7 +63,8 @@ std::vector<Cuts> read_cuts(Comm const& comm, std::filesystem::path const& path)
     std::ifstream file(path);
     std::ostringstream bytes;
     bytes << file.rdbuf();
-    if (!file) throw Error(Fault::input, "BadCutsFile", path.string() + " cannot be read");
+    if (!file || std::filesystem::is_directory(path))
+      throw Error(Fault::input, "BadCutsFile", path.string() + " cannot be read");
     text = bytes.str();
     static_cast<void>(parse_cuts(text, path.string()));
   });

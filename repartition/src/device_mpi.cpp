@@ -32,13 +32,8 @@ bool library_claims_support() {
 }
 
 bool is_wanted() {
-  char const* const value = std::getenv("GRATICULE_GPU_MPI");
-  std::string const choice = value ? value : "";
-  if (choice == "0") return false;
-  if (choice == "1") return true;
-  if (!choice.empty() && choice != "auto")
-    throw Error(Fault::usage, "BadGpuMpi", "GRATICULE_GPU_MPI is '" + choice + "'; known are auto, 0 and 1");
-  return library_claims_support();
+  auto const choice = gpu_mpi_choice();
+  return choice == GpuMpi::automatic ? library_claims_support() : choice == GpuMpi::tried;
 }
 
 /// Sends device memory to this rank itself and compares what arrives.
@@ -60,6 +55,16 @@ bool message_arrives(Comm const& comm, int tag) {
 }
 
 }  // namespace
+
+GpuMpi gpu_mpi_choice() {
+  char const* const value = std::getenv("GRATICULE_GPU_MPI");
+  std::string const choice = value ? value : "";
+  if (choice == "0") return GpuMpi::never;
+  if (choice == "1") return GpuMpi::tried;
+  if (!choice.empty() && choice != "auto")
+    throw Error(Fault::usage, "BadGpuMpi", "GRATICULE_GPU_MPI is '" + choice + "'; known are auto, 0 and 1");
+  return GpuMpi::automatic;
+}
 
 bool mpi_moves_device_memory(Comm const& comm) {
   if constexpr (!has_device) return false;

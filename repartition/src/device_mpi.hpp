@@ -3,7 +3,15 @@
 
 #include <graticule/partition/comm.hpp>
 
+#include <cstdint>
+
 namespace graticule::detail {
+
+/// What `GRATICULE_GPU_MPI` says: `auto` or nothing, `0`, `1`.
+enum class GpuMpi : std::uint8_t { automatic, never, tried };
+
+/// Also where there is no device, so that a wrong value is told everywhere. @throws `BadGpuMpi`
+[[nodiscard]] GpuMpi gpu_mpi_choice();
 
 /// True when MPI was seen to move memory of the default execution space on all ranks; collective.
 ///

@@ -49,9 +49,13 @@ PullState::Asked agreed_environment(Comm const& comm, std::uint64_t plan) {
     char const* const folder = std::getenv("GRATICULE_DUMP");
     asked.dump = folder && *folder;
     asked.transport = transport_from_environment();
+    static_cast<void>(gpu_mpi_choice());
     char const* const file = std::getenv("GRATICULE_TUNING");
     if (asked.transport != Transport::automatic || !file || !*file) return;
-    if (auto const record = TuningTable::load(file).find(plan)) asked.transport = record->chosen;
+    if (auto const record = TuningTable::load(file).find(plan)) {
+      asked.transport = record->chosen;
+      asked.chosen_by = PullState::ChosenBy::tuning_file;
+    }
   });
   comm.broadcast(&asked, Index(sizeof asked), 0);
   return asked;
@@ -184,6 +188,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       owned_(d.source.owned(comm.rank())),
       asked_(agreed_environment(comm, fingerprint_)),
       transport_(asked_.transport),
+      chosen_by_(asked_.chosen_by),
       links_(std::make_unique<NodeLinks>(comm, table_, transport_)),
       mpi_reads_device_(mpi_moves_device_memory(comm)) {
   struct Keyed {
@@ -278,6 +283,9 @@ std::vector<PeerPath> PullState::paths() const {
     bool const shared = transport_ != Transport::point_to_point && links_->find(peer);
     path.path = shared ? Transport::node_shared : Transport::point_to_point;
     path.reason = shared || !links_->find(peer) ? links_->reason(peer) : "point-to-point was asked for";
+    bool const chosen = shared || path.reason == "point-to-point was asked for";
+    if (chosen && chosen_by_ == ChosenBy::tuning_file) path.reason = "the faster one by the file of GRATICULE_TUNING";
+    if (chosen && chosen_by_ == ChosenBy::measurement) path.reason = "the faster one as measured by tune";
     result.push_back(path);
   }
   return result;
@@ -309,7 +317,10 @@ bool PullState::test(Workspace& w) const {
   return !is_under_way(w);
 }
 
-void PullState::set_transport(Transport transport) { transport_ = transport; }
+void PullState::set_transport(Transport transport, ChosenBy chosen_by) {
+  transport_ = transport;
+  chosen_by_ = chosen_by;
+}
 
 PullCounts PullState::counts() const noexcept {
   PullCounts result;

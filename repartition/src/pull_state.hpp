@@ -17,8 +17,12 @@ namespace graticule::detail {
 class PullState : public std::enable_shared_from_this<PullState> {
  public:
   /// What the environment asks of new plans.
+  /// Who chose the paths, for `paths()`.
+  enum class ChosenBy : std::uint8_t { caller, tuning_file, measurement };
+
   struct Asked {
     Transport transport = Transport::automatic;
+    ChosenBy chosen_by = ChosenBy::caller;
     bool dump = false;
   };
 
@@ -45,7 +49,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] PullStats stats() const;
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
   [[nodiscard]] Transport transport() const noexcept { return transport_; }
-  void set_transport(Transport transport);
+  void set_transport(Transport transport, ChosenBy chosen_by = ChosenBy::caller);
   /// Moves the number of each cell and compares what arrives with what the maps say. Collective.
   void verify_cells() const;
   /// See `plan_text`.
@@ -156,6 +160,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   Box owned_;
   Asked asked_;
   Transport transport_;
+  ChosenBy chosen_by_;
   std::unique_ptr<NodeLinks> links_;
   bool mpi_reads_device_;
   mutable std::optional<StreamPlan> stream_plan_;  ///< of a plan whose messages travel in segments

@@ -387,6 +387,10 @@ case_replay() {
     fails_with 2 "the kind replay takes the file of a plan"
     run 2 "$BIN/graticule-bench" halo "$plan"
     fails_with 2 "no other kind does"
+    run 2 "$BIN/graticule-bench" halo --nlat 4 --nlon 6 --width 3
+    fails_with 2 "more than the 2 rows"
+    run 2 "$BIN/graticule-bench" halo --nlat 8 --nlon 5
+    fails_with 2 "--nlon 5"
 }
 
 # refuses FILE TEXT: graticule-bench names the file and the place

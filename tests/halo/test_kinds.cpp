@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <vector>
 
 using namespace graticule;
@@ -306,6 +307,8 @@ TEST(HaloPlanInterior, of_a_given_reach) {
   std::vector<Width> const reach{{1, 2}, {0, 1}};
   EXPECT_EQ(plan.interior(reach), Box({1, 0}, {4, 7}));
   EXPECT_EQ(plan.border(reach).size(), 3U);
+  constexpr Index huge = std::numeric_limits<Index>::max();
+  EXPECT_TRUE(plan.interior(std::vector<Width>{{huge, huge}, {0, 0}}).empty());
   EXPECT_EQ(rule_of([&] { (void)plan.interior(std::vector<Width>{{1, 1}}); }), "AxesMismatch");
   EXPECT_EQ(rule_of([&] { (void)plan.interior(std::vector<Width>{{1, 1}, {-1, 0}}); }), "BadReach");
   EXPECT_EQ(rule_of([&] { (void)plan.interior(reach, 1); }), "BadKind");

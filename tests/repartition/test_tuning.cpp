@@ -112,6 +112,7 @@ TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
 
   EXPECT_EQ(after.fingerprint(), before.fingerprint());
   EXPECT_EQ(after.paths().front().path, Transport::point_to_point);
+  EXPECT_EQ(after.paths().front().reason, "the faster one by the file of GRATICULE_TUNING");
   setenv("GRATICULE_TRANSPORT", "node", 1);
   EXPECT_EQ(transposition(comm).paths().front().path, Transport::node_shared) << "what is asked for by name wins";
   if (comm.rank() == 0) setenv("GRATICULE_TRANSPORT", "pigeon", 1);
@@ -120,6 +121,9 @@ TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
   setenv("GRATICULE_TUNING", "no_such_file", 1);
   EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "TuningFile");
   unsetenv("GRATICULE_TUNING");
+  setenv("GRATICULE_GPU_MPI", "7", 1);
+  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadGpuMpi");
+  unsetenv("GRATICULE_GPU_MPI");
   comm.barrier();
   if (comm.rank() == 0) std::filesystem::remove(path);
 }
