@@ -96,9 +96,7 @@ struct Kept : torch::CustomClassHolder {
 };
 using KeptPointer = c10::intrusive_ptr<Kept>;
 
-void keep(AutogradContext* ctx, KeptPointer const& kept) {
-  ctx->saved_data["kept"] = c10::IValue::make_capsule(kept);
-}
+void keep(AutogradContext* ctx, KeptPointer const& kept) { ctx->saved_data["kept"] = c10::IValue::make_capsule(kept); }
 
 KeptPointer kept_by(AutogradContext* ctx) {
   return c10::static_intrusive_pointer_cast<Kept>(ctx->saved_data["kept"].toCapsule());
@@ -193,10 +191,9 @@ Gradients graph_gradients(KeptPointer const& kept, Saved const& saved, torch::Te
 }
 
 struct NormFunction : torch::autograd::Function<NormFunction> {
-  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x,
-                               std::optional<torch::Tensor> const& weight, std::optional<torch::Tensor> const& bias,
-                               torch::Tensor const& /*anchor*/, KeptPointer const& kept,
-                               NormStatistics const& statistics) {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, std::optional<torch::Tensor> const& weight,
+                               std::optional<torch::Tensor> const& bias, torch::Tensor const& /*anchor*/,
+                               KeptPointer const& kept, NormStatistics const& statistics) {
     auto const& s = kept->norm.shape;
     auto const inverse = (statistics.m2 / std::max(statistics.count, 1.0) + kept->norm.eps).rsqrt();
     keep(ctx, kept);
@@ -237,8 +234,7 @@ NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool re
   auto const m2 = row_m2.cpu().view({s.outer, s.groups, s.inner});
   auto const num_rows = s.outer * s.inner;
   auto const mean = means.sum(at::IntArrayRef{0, 2}) / double(std::max<std::int64_t>(num_rows, 1));
-  auto const total =
-      (m2 + double(s.cells) * (means - mean.view({1, s.groups, 1})).square()).sum(at::IntArrayRef{0, 2});
+  auto const total = (m2 + double(s.cells) * (means - mean.view({1, s.groups, 1})).square()).sum(at::IntArrayRef{0, 2});
   std::vector<double> message(header + 2 * std::size_t(s.groups));
   message[count_at] = double(num_rows * s.cells);
   message[requires_grad_at] = requires_grad ? 1 : 0;

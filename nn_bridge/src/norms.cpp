@@ -45,8 +45,8 @@ void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor
   auto const type = parameter.scalar_type();
   bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
   if (type != x.scalar_type() && !(narrow && type == torch::kFloat))
-    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(type) + " given " +
-                                     c10::toString(x.scalar_type()));
+    throw Error("ShapeMismatch",
+                layer + " with weights of " + c10::toString(type) + " given " + c10::toString(x.scalar_type()));
 }
 
 std::int64_t product(at::IntArrayRef sizes) {
@@ -188,10 +188,8 @@ torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) 
   if (tracked) {
     y = by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
   } else {
-    detail::Norm norm{
-        .layer = "InstanceNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {domain_.comm()}};
-    norm.shape = {
-        .groups = x.size(0) * x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
+    detail::Norm norm{.layer = "InstanceNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {domain_.comm()}};
+    norm.shape = {.groups = x.size(0) * x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
     auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
     if (norm.shape.groups > 0) require_values(norm, statistics);
     if (o.track_running_stats() && x.size(0) > 0) {

@@ -16,10 +16,10 @@ namespace graticule::detail {
 /// The immutable table of a plan and its leased workspaces; shared by the plan and its calls in flight.
 class PullState : public std::enable_shared_from_this<PullState> {
  public:
-  /// What the environment asks of new plans.
   /// Who chose the paths, for `paths()`.
   enum class ChosenBy : std::uint8_t { caller, tuning_file, measurement };
 
+  /// What the environment asks of new plans.
   struct Asked {
     Transport transport = Transport::automatic;
     ChosenBy chosen_by = ChosenBy::caller;
@@ -49,6 +49,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   [[nodiscard]] PullStats stats() const;
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
   [[nodiscard]] Transport transport() const noexcept { return transport_; }
+  [[nodiscard]] ChosenBy chosen_by() const noexcept { return chosen_by_; }
   void set_transport(Transport transport, ChosenBy chosen_by = ChosenBy::caller);
   /// Moves the number of each cell and compares what arrives with what the maps say. Collective.
   void verify_cells() const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/repartition/tuning.hpp>
 
+#include "pull_state.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -119,6 +121,7 @@ TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_cal
   constexpr std::array candidates{Transport::point_to_point, Transport::node_shared};
   std::array<std::vector<double>, 2> seconds;
   auto const before = plan.transport();
+  auto const chosen_by_before = plan.state_->chosen_by();
   try {
     for (int call = -num_warm_ups; call < num_calls; ++call)
       for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -129,12 +132,12 @@ TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_cal
           seconds[c].push_back(seconds_of_call(plan, fields));
       }
   } catch (...) {
-    plan.set_transport(before);
+    plan.state_->set_transport(before, chosen_by_before);
     throw;
   }
   TuningRecord record{plan.fingerprint(), Transport::node_shared, median(seconds[0]), median(seconds[1])};
   if (record.point_to_point_seconds < record.node_shared_seconds) record.chosen = Transport::point_to_point;
-  plan.set_transport(record.chosen);
+  plan.state_->set_transport(record.chosen, detail::PullState::ChosenBy::measurement);
   return record;
 }
 

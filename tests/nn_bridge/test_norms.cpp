@@ -126,7 +126,8 @@ TEST(Norms, equal_serial_for_random_cuts) {
     check([&](auto const& d) { return nn::InstanceNorm2d(o, d); }, t::InstanceNorm2d(o), {3, 4, 3});
     check([&](auto const& d) { return nn::InstanceNorm3d(o, d); }, t::InstanceNorm3d(o), {2, 3, 2, 7, 5});
   }
-  for (auto const& o : {t::GroupNormOptions(2, 6), t::GroupNormOptions(6, 6), t::GroupNormOptions(1, 6).affine(false)}) {
+  for (auto const& o :
+       {t::GroupNormOptions(2, 6), t::GroupNormOptions(6, 6), t::GroupNormOptions(1, 6).affine(false)}) {
     check([&](auto const& d) { return nn::GroupNorm(o, d); }, t::GroupNorm(o), {2, 6, 7, 5});
     check([&](auto const& d) { return nn::GroupNorm(o, d); }, t::GroupNorm(o), {2, 6, 2, 3, 5});
   }
@@ -134,8 +135,11 @@ TEST(Norms, equal_serial_for_random_cuts) {
     auto const o = t::LayerNormOptions(shape);
     for (std::size_t g = 0; g < grids.size(); ++g) {
       check([&](auto const& d) { return nn::LayerNorm(o, d); }, t::LayerNorm(o), {2, 3, 7, 5});
-      check([&](auto const& d) { return nn::RMSNorm(nn::RMSNormOptions{shape, {}, true}, d); }, SerialRMSNorm(shape),
-            {2, 3, 7, 5});
+      check(
+          [&](auto const& d) {
+            return nn::RMSNorm(nn::RMSNormOptions{shape, {}, true}, d);
+          },
+          SerialRMSNorm(shape), {2, 3, 7, 5});
     }
   }
 }
@@ -230,7 +234,8 @@ void for_all_norms(nn::Domain const& domain, Check const& check) {
   check(nn::BatchNorm2d(t::BatchNormOptions(4).eps(1e-12), domain), t::BatchNorm2d(t::BatchNormOptions(4).eps(1e-12)));
   check(nn::InstanceNorm2d(t::InstanceNormOptions(4).eps(1e-12), domain),
         t::InstanceNorm2d(t::InstanceNormOptions(4).eps(1e-12)));
-  check(nn::GroupNorm(t::GroupNormOptions(2, 4).eps(1e-12), domain), t::GroupNorm(t::GroupNormOptions(2, 4).eps(1e-12)));
+  check(nn::GroupNorm(t::GroupNormOptions(2, 4).eps(1e-12), domain),
+        t::GroupNorm(t::GroupNormOptions(2, 4).eps(1e-12)));
   // A LayerNorm that is local is LibTorch's own.
   if (domain.comm().num_ranks() == 1) return;
   check(nn::LayerNorm(t::LayerNormOptions({12, 10}).eps(1e-12), domain),

@@ -75,6 +75,11 @@ TEST(Tune, measures_both_paths_and_takes_the_same_on_all_ranks) {
   if (comm.rank() == odd) wrong.source.dtype = DType::i64;
   EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&wrong, 1), 5); }), "FieldMismatch");
   EXPECT_EQ(plan.transport(), record.chosen);
+  for (auto const& path : plan.paths())
+    if (path.path == record.chosen) EXPECT_EQ(path.reason, "the faster one as measured by tune");
+  plan.set_transport(Transport::point_to_point);
+  for (auto const& path : plan.paths()) EXPECT_NE(path.reason, "the faster one as measured by tune");
+  plan.set_transport(record.chosen);
   if (comm.num_ranks() == 1) return;
   EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), 3 + comm.rank()); }), "PlanDisagreement");
 }

@@ -20,6 +20,8 @@
 
 namespace graticule {
 
+struct TuningRecord;
+
 /// Memory that a plan fills: it covers `box`, and the cells of the `needed` boxes in it are written, no others.
 struct Target {
   Box box;
@@ -127,6 +129,7 @@ class PullPlan {
 
  private:
   friend std::string plan_text(PullPlan const& plan);
+  friend TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls);
   std::shared_ptr<detail::PullState> state_;
 };
 
