@@ -230,6 +230,44 @@ TEST(FieldFile, reads_signed_bytes_as_unsigned_where_the_file_says_so) {
   EXPECT_EQ(value[0], 254);
 }
 
+/// A fill value of -1 is the byte 255, whether it is given as stored or as what it means.
+TEST(FieldFile, finds_missing_cells_of_unsigned_data_by_signed_and_unsigned_attributes) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const path = folder.make("unsigned.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf unsigned { dimensions: x = 4; variables:
+      byte a(x); a:_Unsigned = "true"; a:_FillValue = -1b;
+      byte b(x); b:_Unsigned = "true"; b:missing_value = 255s, -2b; b:scale_factor = 0.5;
+      short c(x); c:_Unsigned = "true"; c:missing_value = -3;
+      int64 d(x); d:_Unsigned = "true"; d:_FillValue = -1ll;
+      ubyte plain(x); plain:missing_value = -1s;
+      data: a = 0, 127, -128, -1; b = 2, -2, -3, -1; c = -1, -2, -3, 4; d = 5, -1, 7, 8; plain = 255, 254, 1, 0; })");
+  });
+  FieldFile const file(comm, path);
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  struct Case {
+    char const* name;
+    std::array<double, 4> expected;
+  };
+  for (auto const& one : std::vector<Case>{{"a", {0, 127, 128, nan}},
+                                           {"b", {1, nan, 126.5, nan}},
+                                           {"c", {65535, 65534, nan, 4}},
+                                           {"d", {5, nan, 7, 8}},
+                                           {"plain", {255, 254, 1, 0}}}) {
+    std::array<double, 4> values{};
+
+    file.read(one.name, Box({0}, {4}), values);
+
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(std::isnan(values[i]), std::isnan(one.expected[i])) << one.name << i;
+      if (!std::isnan(one.expected[i])) {
+        EXPECT_EQ(values[i], one.expected[i]) << one.name << i;
+      }
+    }
+  }
+}
+
 TEST(FieldFile, reads_scalars_and_empty_variables) {
   auto const comm = Comm::world();
   Folder const folder(comm);

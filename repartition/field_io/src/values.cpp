@@ -118,11 +118,11 @@ std::optional<std::uint64_t> missing_bits(Number number) {
   }
 }
 
-void add_missing(Attribute const& attribute, Unpacking& unpacking) {
-  with_type(unpacking.type, [&](auto sample) {
+void add_missing(Attribute const& attribute, ValueType type, std::vector<std::uint64_t>& missing) {
+  with_type(type, [&](auto sample) {
     using T = decltype(sample);
     auto const add = [&](std::optional<std::uint64_t> bits) {
-      if (bits) unpacking.missing.push_back(*bits);
+      if (bits) missing.push_back(*bits);
     };
     if (auto const* integers = std::get_if<std::vector<Index>>(&attribute.value))
       for (auto const number : *integers) add(missing_bits<T>(number));
@@ -133,10 +133,10 @@ void add_missing(Attribute const& attribute, Unpacking& unpacking) {
     if constexpr (std::is_floating_point_v<T>) {
       auto const zeros = {std::uint64_t(std::bit_cast<BitsOf<T>>(T(0))),
                           std::uint64_t(std::bit_cast<BitsOf<T>>(-T(0)))};
-      bool const has_zero = std::any_of(unpacking.missing.begin(), unpacking.missing.end(), [&](auto bits) {
+      bool const has_zero = std::any_of(missing.begin(), missing.end(), [&](auto bits) {
         return std::find(zeros.begin(), zeros.end(), bits) != zeros.end();
       });
-      if (has_zero) unpacking.missing.insert(unpacking.missing.end(), zeros);
+      if (has_zero) missing.insert(missing.end(), zeros);
     }
   });
 }
@@ -231,7 +231,9 @@ Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
         throw Error(Fault::input, "BadPacking",
                     std::string(name) + " of variable " + variable.name + " of " + contents.path.string() +
                         " is a text, not a number");
-      add_missing(*attribute, unpacking);
+      add_missing(*attribute, unpacking.type, unpacking.missing);
+      // `_Unsigned` speaks of the attributes as well: those of the stored type are signed as the data are.
+      if (variable.type != unpacking.type) add_missing(*attribute, variable.type, unpacking.missing);
     }
   std::sort(unpacking.missing.begin(), unpacking.missing.end());
   unpacking.missing.erase(std::unique(unpacking.missing.begin(), unpacking.missing.end()), unpacking.missing.end());
