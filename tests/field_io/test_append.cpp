@@ -185,6 +185,30 @@ TEST(FieldWriter, appends_to_what_netcdf_wrote) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
 
+TEST(FieldWriter, appends_to_what_netcdf_wrote_without_a_coordinate) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen") || !test::has_tool("ncdump")) GTEST_SKIP() << "netcdf-bin is not installed";
+  Folder const folder(comm);
+  auto const path = folder.make("bare.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf bare { dimensions: time = UNLIMITED; x = 2; variables: double v(time, x);
+      data: v = 1, 2, 3, 4; })");
+  });
+  for (auto const to : {AppendTo::copy, AppendTo::in_place}) {
+    auto writer = FieldWriter::append(comm, path, to);
+    writer.extend("time", 1);
+    Index const lo = to == AppendTo::copy ? 2 : 3;
+    bool const writes = comm.rank() == 0;
+    std::vector<double> const values{7, 8};
+    writer.write("v", Box({lo, 0}, {lo + 1, writes ? 2 : 0}), std::span<double const>(values).first(writes ? 2 : 0));
+    writer.commit();
+  }
+
+  auto const text = header_of(folder, path);
+
+  EXPECT_NE(text.find("(4 currently)"), std::string::npos) << text;
+  EXPECT_NE(text.find("1, 2,\n  3, 4,\n  7, 8,\n  7, 8 ;"), std::string::npos) << text;
+}
+
 /// As a program leaves a file that is killed before it writes the coordinate.
 TEST(FieldWriter, writes_a_torn_record_anew) {
   auto const comm = Comm::world();

@@ -75,6 +75,22 @@ TEST(FileContents, lists_dimensions_variables_and_attributes_in_the_order_of_the
   EXPECT_EQ(rule_of([&] { (void)contents.variable("T"); }, "time, lat, lon, t, big"), "MissingVariable");
 }
 
+TEST(FileContents, measures_an_unlimited_dimension_by_its_longest_variable) {
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(Comm::world());
+  // netCDF leaves the data set of a dimension without coordinate at length 0.
+  auto const path = folder.make("bare.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf bare { dimensions: time = UNLIMITED; x = 2; station = UNLIMITED; none = UNLIMITED;
+      variables: float v(time, x); double station(station); float w(station);
+      data: v = 1, 2, 3, 4, 5, 6; station = 7; w = 1, 2, 3, 4; })");
+  });
+
+  auto const contents = read_contents(path);
+
+  EXPECT_EQ(contents.dimensions,
+            (std::vector<Dimension>{{"time", 3, true}, {"x", 2, false}, {"station", 4, true}, {"none", 0, true}}));
+}
+
 TEST(FileContents, lists_plain_hdf5_with_scales_of_its_own) {
   Folder const folder(Comm::world());
   auto const path = folder.make("plain.h5", [](auto const& p) {

@@ -122,6 +122,26 @@ TEST(FieldSeries, joins_along_any_axis_with_steps_either_way) {
   }
 }
 
+TEST(FieldSeries, joins_records_without_a_coordinate) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  std::vector<std::filesystem::path> files;
+  for (auto const* values : {"1, 2, 3, 4", "5, 6"})
+    files.push_back(folder.make("bare" + std::to_string(files.size()) + ".nc", [&](auto const& p) {
+      test::write_cdl(p,
+                      "netcdf bare { dimensions: record = UNLIMITED; x = 2; variables: float v(record, x); data: v = " +
+                          std::string(values) + "; }");
+    }));
+
+  FieldSeries const series(comm, files);
+
+  ASSERT_EQ(to_string(series.variable("v")), "v(record=3, x=2)");
+  std::vector<float> values(6);
+  series.read("v", Box({0, 0}, {3, 2}), std::span(values));
+  EXPECT_EQ(values, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+}
+
 std::string rule_of(std::function<void()> const& action, std::string const& word = {}) {
   try {
     action();

@@ -71,6 +71,7 @@ class Listing {
         result.variables.push_back(std::move(*variable));
         catalogue.addresses.push_back(met.address);
       }
+    for (auto& dimension : result.dimensions) measure(dimension, result.variables);
     return catalogue;
   }
 
@@ -178,6 +179,18 @@ class Listing {
     std::sort(scales.begin(), scales.end(),
               [](auto const* a, auto const* b) { return std::pair(a->id, a->order) < std::pair(b->id, b->order); });
     for (auto const* scale : scales) result.dimensions.push_back(scale->dimension);
+  }
+
+  /// netCDF-4's own rule: an unlimited dimension is as long as the longest variable along it. netCDF never makes the
+  /// data set longer that stands for a dimension without coordinate.
+  static void measure(Dimension& dimension, std::vector<Variable> const& variables) {
+    if (!dimension.is_unlimited) return;
+    std::optional<Index> longest;
+    for (auto const& variable : variables)
+      for (int axis = 0; axis < variable.ndim(); ++axis)
+        if (variable.dimensions[std::size_t(axis)] == dimension.name)
+          longest = std::max(longest.value_or(0), variable.extents[axis]);
+    dimension.extent = longest.value_or(dimension.extent);
   }
 
   std::optional<Variable> describe(Met const& met) {

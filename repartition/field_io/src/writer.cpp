@@ -102,9 +102,18 @@ struct FieldWriter::State {
     if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
     if (writes()) file.emplace(detail::ParallelFile::open_to_write(group ? group->peers() : on, temporary));
     for (auto const& one : catalogue.contents.dimensions)
-      dimensions.push_back({one.name, one.extent, one.is_unlimited});
+      dimensions.push_back({one.name, num_complete(catalogue.contents, one), one.is_unlimited});
     for (std::size_t i = 0; i < catalogue.addresses.size(); ++i)
       take_over(catalogue.contents.variables[i], catalogue.addresses[i]);
+  }
+
+  /// Cells of a dimension with all that belongs to them: a record that has no coordinate yet was torn when its program
+  /// was killed, and is written anew.
+  static Index num_complete(FileContents const& contents, graticule::Dimension const& dimension) {
+    auto const* coordinate = contents.find(dimension.name);
+    bool const has_coordinate =
+        coordinate != nullptr && coordinate->ndim() > 0 && coordinate->dimensions.front() == dimension.name;
+    return has_coordinate ? coordinate->extents[0] : dimension.extent;
   }
 
   void take_over(Variable const& variable, std::uint64_t address) {
@@ -113,7 +122,6 @@ struct FieldWriter::State {
     Target target;
     target.dimensions = variable.dimensions;
     target.extents = variable.extents;
-    // A record that has no coordinate yet was torn when its program was killed: it is written anew.
     for (int axis = 0; axis < variable.ndim(); ++axis)
       if (auto const& name = variable.dimensions[std::size_t(axis)];
           has_dimension(name) && dimension(name).is_unlimited)

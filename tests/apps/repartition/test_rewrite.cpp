@@ -240,6 +240,23 @@ TEST(Rewrite, every_kind_of_variable_comes_along_in_any_storage_and_budget) {
   }
 }
 
+TEST(Rewrite, records_without_a_coordinate_come_along) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const in = folder.make("in.nc", [](auto const& p) {
+    test::write_cdl(
+        p, R"(netcdf bare { dimensions: time = UNLIMITED; x = 2; variables: int v(time, x); :Conventions = "CF-1.8";
+      data: v = 1, 2, 3, 4, 5, 6; })");
+  });
+
+  static_cast<void>(rewrite(comm, {.input = in, .output = folder / "out.nc", .order = {"x", "time"}}));
+  static_cast<void>(rewrite(comm, {.input = folder / "out.nc", .output = folder / "back.nc", .order = {"time", "x"}}));
+
+  EXPECT_EQ(numbers(FieldFile(comm, folder / "out.nc"), "v"), (std::vector<double>{1, 3, 5, 2, 4, 6}));
+  expect_same_contents(comm, in, folder / "back.nc");
+}
+
 TEST(Rewrite, few_ranks_write_when_asked) {
   auto const comm = Comm::world();
   Folder const folder(comm);
