@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/padded_halo.hpp>
 #include <graticule/nn_bridge/rollout.hpp>
+#include <graticule/nn_bridge/shard.hpp>
 
 #include "shards.hpp"
 
@@ -49,6 +50,37 @@ TEST(DocumentedLayers, fill_halos_in_place) {
   torch::Tensor const filled = halo(field);
 
   EXPECT_TRUE(torch::equal(filled, torch::ones({2, 4, 6})));
+}
+
+struct NetImpl : torch::nn::Module {
+  nn::Layer<torch::nn::Conv2d> enter{nullptr};  // torch::nn::Conv2d enter{nullptr};
+  torch::nn::Sequential leave{nullptr};
+  NetImpl() {
+    enter = register_module("enter", nn::Layer<torch::nn::Conv2d>(torch::nn::Conv2dOptions(3, 8, 3).padding(1)));
+    leave = register_module("leave", torch::nn::Sequential(torch::nn::GELU(), torch::nn::Conv2d(8, 2, 1)));
+  }
+  torch::Tensor forward(torch::Tensor const& x) { return leave->forward(enter(x)); }
+};
+TORCH_MODULE(Net);
+
+TEST(DocumentedLayers, shard_a_model) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  torch::manual_seed(1);
+  Net serial;
+  torch::manual_seed(1);
+  Net net;
+  auto const x = torch::rand({1, 3, 9, 16});
+
+  nn::ShardReport const report = nn::shard(*net, domain);
+  std::string const table = report.text();
+
+  nn::Trial const trial = nn::try_sharded([&](torch::Tensor const& in) { return serial->forward(in); },
+                                          [&](torch::Tensor const& in) { return net->forward(in); }, x, domain);
+
+  EXPECT_EQ(report.num(nn::Verdict::sharded), 2);
+  EXPECT_NE(table.find("leave.1"), std::string::npos);
+  EXPECT_LT(trial.output_difference, 1e-5);
 }
 
 TEST(DocumentedLayers, roll_out) {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sharded counterparts of LibTorch's layers: a `Counterpart` for each.
+#pragma once
+
+#include <graticule/nn_bridge/conv1d.hpp>
+#include <graticule/nn_bridge/conv2d.hpp>
+#include <graticule/nn_bridge/conv3d.hpp>
+#include <graticule/nn_bridge/norms.hpp>
+#include <graticule/nn_bridge/shard.hpp>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <mutex>
+
+namespace graticule::nn::detail {
+
+/// What a counterpart is made from besides its serial layer.
+struct ShardContext {
+  Domain domain;
+  Padding padding = Padding::by_mode;
+  Sharding sharding;
+  std::optional<Comm> data_team;
+};
+
+/// Keeps the random state: a counterpart fills parameters of its own before it is given those of the serial layer.
+class KeptRandomState {
+ public:
+  KeptRandomState() : generator_(at::detail::getDefaultCPUGenerator()), state_(generator_.get_state()) {}
+  KeptRandomState(KeptRandomState const&) = delete;
+  KeptRandomState& operator=(KeptRandomState const&) = delete;
+  ~KeptRandomState() { generator_.set_state(state_); }
+
+ private:
+  at::Generator generator_;
+  torch::Tensor state_;
+};
+
+template <class Serial>
+struct Counterpart;
+
+template <std::size_t D>
+struct ConvCounterpart {
+  static auto make(torch::nn::detail::ConvNdOptions<D> const& o, ShardContext const& context) {
+    auto const options = torch::nn::ConvOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+                             .stride(o.stride())
+                             .padding(o.padding())
+                             .dilation(o.dilation())
+                             .groups(o.groups())
+                             .bias(o.bias())
+                             .padding_mode(o.padding_mode());
+    return std::make_shared<ConvImpl<D>>(ConvOptions<D>(options, context.padding), context.domain);
+  }
+};
+template <>
+struct Counterpart<torch::nn::Conv1dImpl> : ConvCounterpart<1> {};
+template <>
+struct Counterpart<torch::nn::Conv2dImpl> : ConvCounterpart<2> {};
+template <>
+struct Counterpart<torch::nn::Conv3dImpl> : ConvCounterpart<3> {};
+
+/// Made from the serial layer's options and the domain.
+template <class Sharded>
+struct PlainCounterpart {
+  template <class Options>
+  static auto make(Options const& options, ShardContext const& context) {
+    return std::make_shared<Sharded>(options, context.domain);
+  }
+};
+template <>
+struct Counterpart<torch::nn::InstanceNorm2dImpl> : PlainCounterpart<InstanceNorm2dImpl> {};
+template <>
+struct Counterpart<torch::nn::InstanceNorm3dImpl> : PlainCounterpart<InstanceNorm3dImpl> {};
+template <>
+struct Counterpart<torch::nn::GroupNormImpl> : PlainCounterpart<GroupNormImpl> {};
+
+template <class Sharded>
+struct BatchNormCounterpart {
+  static auto make(torch::nn::BatchNormOptions const& options, ShardContext const& context) {
+    return std::make_shared<Sharded>(options, context.domain, context.data_team);
+  }
+};
+template <>
+struct Counterpart<torch::nn::BatchNorm2dImpl> : BatchNormCounterpart<BatchNorm2dImpl> {};
+template <>
+struct Counterpart<torch::nn::BatchNorm3dImpl> : BatchNormCounterpart<BatchNorm3dImpl> {};
+
+template <>
+struct Counterpart<torch::nn::LayerNormImpl> {
+  static auto make(torch::nn::LayerNormOptions const& options, ShardContext const& context) {
+    return std::make_shared<LayerNormImpl>(options, context.domain, context.sharding);
+  }
+};
+
+template <class Serial>
+concept HasWeight = requires(Serial s) {
+  s.weight;
+  s.bias;
+};
+template <class Serial>
+concept HasRunningStatistics = requires(Serial s) {
+  s.running_mean;
+  s.num_batches_tracked;
+};
+
+/// Gives a counterpart the state of its serial layer: the same tensors.
+template <class Serial, class Sharded>
+void share(Serial& serial, Sharded& sharded) {
+  if constexpr (HasWeight<Serial>) {
+    sharded.weight = serial.weight;
+    sharded.bias = serial.bias;
+  }
+  if constexpr (HasRunningStatistics<Serial>) {
+    sharded.running_mean = serial.running_mean;
+    sharded.running_var = serial.running_var;
+    sharded.num_batches_tracked = serial.num_batches_tracked;
+  }
+  if (sharded.is_training() != serial.is_training()) sharded.train(serial.is_training());
+}
+
+}  // namespace graticule::nn::detail
