@@ -63,8 +63,9 @@ std::optional<Judgement> judge_axis(std::int64_t axis, Domain const& domain) {
   if (axis == 0 || axis == 1 || axis < -2) return Judgement{Verdict::local, "along axis " + std::to_string(axis)};
   bool const whole = axis < 0 ? domain.grid().extent(axis == -2 ? 0 : 1) == 1 : domain.comm().num_ranks() == 1;
   if (whole) return Judgement{Verdict::local, "along axis " + std::to_string(axis) + ", which is in one part"};
-  return Judgement{Verdict::refused, "axis " + std::to_string(axis) +
-                                         " may be cut; name the axis by 1 for channels, or move it whole by Repartition"};
+  return Judgement{
+      Verdict::refused,
+      "axis " + std::to_string(axis) + " may be cut; name the axis by 1 for channels, or move it whole by Repartition"};
 }
 
 /// Layers that are left as they are, or refused for what they do; nothing for all others.
@@ -83,7 +84,8 @@ std::optional<Judgement> judge(Module const& module, Domain const& domain) {
   if (is_any(module, AttentionTypes{}))
     return Judgement{Verdict::refused, "attends over shards as if they were whole; use the attention of nn_bridge"};
   if (dynamic_cast<tn::FlattenImpl const*>(&module) || dynamic_cast<tn::UnflattenImpl const*>(&module))
-    return Judgement{Verdict::refused, "reshapes axes that may be cut; name it in ShardOptions::local where it does not"};
+    return Judgement{Verdict::refused,
+                     "reshapes axes that may be cut; name it in ShardOptions::local where it does not"};
   if (dynamic_cast<tn::RReLUImpl const*>(&module))
     return Judgement{Verdict::refused, "draws random slopes by shard, not by global cell"};
   return std::nullopt;

@@ -105,7 +105,8 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
                   std::optional<std::pair<Cuts, Cuts>> const& cuts) {
   auto const& comm = domain.comm();
   run_agreed(comm, [&] {
-    if (x.dim() < 2) throw Error("ShapeMismatch", "a trial needs an input of two axes or more, not " + std::to_string(x.dim()));
+    if (x.dim() < 2)
+      throw Error("ShapeMismatch", "a trial needs an input of two axes or more, not " + std::to_string(x.dim()));
     if (cuts && (cuts->first.extent() != x.size(-2) || cuts->second.extent() != x.size(-1)))
       throw Error("CutsMismatch", "cuts of " + std::to_string(cuts->first.extent()) + " x " +
                                       std::to_string(cuts->second.extent()) + " cells for an input of " +
@@ -117,26 +118,28 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
   torch::Tensor cotangent;
   Run whole;
   run_agreed(comm, [&] {
-    whole = run(reference, x,
-                [&](torch::Tensor const& y) {
-                  auto generator = torch::make_generator<torch::CPUGeneratorImpl>(1);
-                  cotangent = torch::randn(y.sizes(), generator, torch::kDouble).to(y.options().requires_grad(false));
-                  return cotangent;
-                },
-                nullptr);
+    whole = run(
+        reference, x,
+        [&](torch::Tensor const& y) {
+          auto generator = torch::make_generator<torch::CPUGeneratorImpl>(1);
+          cotangent = torch::randn(y.sizes(), generator, torch::kDouble).to(y.options().requires_grad(false));
+          return cotangent;
+        },
+        nullptr);
   });
   bool const is_cut = whole.output.dim() >= 2;
   Run part;
   run_agreed(comm, [&] {
-    part = run(sharded, comparer.part(x, layout),
-               [&](torch::Tensor const& y) {
-                 if (!is_cut) return cotangent / comm.num_ranks();
-                 auto const outputs = comparer.layout_of(y);
-                 bool const fits = outputs && outputs->extent(0) == cotangent.size(-2) &&
-                                   outputs->extent(1) == cotangent.size(-1);
-                 return fits ? comparer.part(cotangent, *outputs) : torch::zeros_like(y);
-               },
-               &domain);
+    part = run(
+        sharded, comparer.part(x, layout),
+        [&](torch::Tensor const& y) {
+          if (!is_cut) return cotangent / comm.num_ranks();
+          auto const outputs = comparer.layout_of(y);
+          bool const fits =
+              outputs && outputs->extent(0) == cotangent.size(-2) && outputs->extent(1) == cotangent.size(-1);
+          return fits ? comparer.part(cotangent, *outputs) : torch::zeros_like(y);
+        },
+        &domain);
   });
   Trial trial;
   trial.output_difference = comparer.difference(part.output, whole.output, is_cut);
@@ -181,9 +184,9 @@ std::string Trial::text(double tolerance) const {
     }
     text << '\n';
   }
-  text << "output: difference " << scientific(output_difference) << (output_difference > tolerance ? "  <- differs" : "")
-       << "\ngradient of the input: difference " << scientific(gradient_difference)
-       << (gradient_difference > tolerance ? "  <- differs" : "") << '\n';
+  text << "output: difference " << scientific(output_difference)
+       << (output_difference > tolerance ? "  <- differs" : "") << "\ngradient of the input: difference "
+       << scientific(gradient_difference) << (gradient_difference > tolerance ? "  <- differs" : "") << '\n';
   return text.str();
 }
 

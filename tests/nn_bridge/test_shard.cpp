@@ -49,10 +49,10 @@ struct BlockImpl : tn::SequentialImpl {
 TORCH_MODULE(Block);
 
 tn::Sequential mixed_model() {
-  return tn::Sequential(tn::Conv2d(tn::Conv2dOptions(3, 4, 3).padding(1)), tn::BatchNorm2d(4), tn::GELU(),
-                        Block(tn::Conv2d(tn::Conv2dOptions(4, 4, 5).padding(2).padding_mode(torch::kCircular)),
-                                       tn::GroupNorm(2, 4)),
-                        tn::Conv2d(4, 2, 1));
+  return tn::Sequential(
+      tn::Conv2d(tn::Conv2dOptions(3, 4, 3).padding(1)), tn::BatchNorm2d(4), tn::GELU(),
+      Block(tn::Conv2d(tn::Conv2dOptions(4, 4, 5).padding(2).padding_mode(torch::kCircular)), tn::GroupNorm(2, 4)),
+      tn::Conv2d(4, 2, 1));
 }
 
 /// A model as users write it: a class with members.
@@ -254,7 +254,8 @@ TEST(Shard, takes_what_the_caller_vouches_for) {
 
 TEST(Shard, reports_instead_of_failing_when_asked) {
   auto const domain = bands();
-  tn::Sequential model(tn::Conv2d(tn::Conv2dOptions(2, 2, 3).padding(1)), tn::Softmax(1), tn::Softmax(-2), tn::Linear(4, 4));
+  tn::Sequential model(tn::Conv2d(tn::Conv2dOptions(2, 2, 3).padding(1)), tn::Softmax(1), tn::Softmax(-2),
+                       tn::Linear(4, 4));
 
   auto const report = nn::shard(*model, domain, {.on_refusal = nn::OnRefusal::report});
 
