@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/losses.hpp>
 
 #include "collective_maps.hpp"
 #include "recorded_calls.hpp"
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <sstream>
 
 namespace graticule::nn {
 
@@ -19,35 +19,16 @@ torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
   return reduce_loss(domain.recorded_calls().tie(domain.comm(), partial), domain.comm());
 }
 
-AreaWeightedLossImpl::AreaWeightedLossImpl(LossKind kind, std::vector<double> row_weights, Domain domain)
-    : kind_(kind), row_weights_(std::move(row_weights)), domain_(std::move(domain)) {}
+AreaWeightedLossImpl::AreaWeightedLossImpl(LossKind kind, std::vector<double> row_weights, Domain domain) {
+  LossOptions options{.row_weights = std::move(row_weights)};
+  if (kind == LossKind::squared)
+    loss_ = [loss = MSELoss(domain, std::move(options))](auto const& p, auto const& t) mutable { return loss(p, t); };
+  else
+    loss_ = [loss = L1Loss(domain, std::move(options))](auto const& p, auto const& t) mutable { return loss(p, t); };
+}
 
 torch::Tensor AreaWeightedLossImpl::forward(torch::Tensor const& prediction, torch::Tensor const& target) {
-  run_agreed(domain_.comm(), [&] {
-    std::ostringstream text;
-    if (prediction.sizes() != target.sizes() || prediction.dim() < 2) {
-      text << "prediction " << prediction.sizes() << ", target " << target.sizes();
-      throw Error("ShapeMismatch", text.str());
-    }
-    if (std::int64_t(row_weights_.size()) != prediction.size(-2)) {
-      text << row_weights_.size() << " row weights for " << prediction.size(-2) << " rows";
-      throw Error("WeightLength", text.str());
-    }
-  });
-  // Sums run in f64: the number of cells must not limit what a single-precision run can see.
-  auto const weights = torch::tensor(at::ArrayRef<double>(row_weights_.data(), row_weights_.size()), torch::kDouble)
-                           .to(target.device())
-                           .unsqueeze(-1);
-  auto const valid = torch::isfinite(target);
-  auto const zero = torch::zeros({}, prediction.options().requires_grad(false));
-  auto const difference = torch::where(valid, prediction - torch::where(valid, target, zero), zero);
-  auto const error = kind_ == LossKind::squared ? difference.square() : difference.abs();
-  auto const partial = (error.to(torch::kDouble) * weights).sum();
-  auto const weight_sum = (valid.to(torch::kDouble) * weights).sum();
-  auto const totals = reduce_loss(torch::stack({partial, weight_sum}), domain_);
-  auto const total_weight = totals[1].detach();
-  if (!(total_weight.item<double>() > 0)) throw Error("EmptyLoss", "no cell with a weight and a target on any rank");
-  return totals[0] / total_weight;
+  return loss_(prediction, target);
 }
 
 std::vector<double> latitude_weights(std::span<double const> latitudes) {

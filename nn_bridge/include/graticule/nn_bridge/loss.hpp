@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,10 @@ enum class LossKind : std::uint8_t { squared, absolute };
 ///
 /// loss = sum w(row) f(prediction - target) / sum w(row) over all ranks, samples, channels and cells; cells whose target
 /// is NaN (missing) count on neither side. The value is the same on all ranks and for all cuts, but for rounding.
+/// Short for `MSELoss` and `L1Loss` of `losses.hpp`, which holds the other losses.
 class AreaWeightedLossImpl : public torch::nn::Module {
  public:
-  /// @param row_weights one weight per row of this rank's shard, see `latitude_weights`
+  /// Collective. @param row_weights one weight per row of this rank's shard, see `latitude_weights`; none on all ranks: 1
   AreaWeightedLossImpl(LossKind kind, std::vector<double> row_weights, Domain domain);
 
   /// Collective. @param prediction [..., rows, columns] @param target the same shape
@@ -40,9 +42,7 @@ class AreaWeightedLossImpl : public torch::nn::Module {
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target);
 
  private:
-  LossKind kind_;
-  std::vector<double> row_weights_;
-  Domain domain_;
+  std::function<torch::Tensor(torch::Tensor const&, torch::Tensor const&)> loss_;
 };
 TORCH_MODULE(AreaWeightedLoss);
 
