@@ -5,13 +5,6 @@
 
 namespace graticule::nn::detail {
 
-namespace {
-
-/// Quotient rounded up, for any sign of `a` and `b > 0`.
-Index ceil_div(Index a, Index b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
-
-}  // namespace
-
 Index ConvAxis::num_outputs() const {
   Index const room = extent + before + after - reach();
   if (room < 0 || extent == 0)

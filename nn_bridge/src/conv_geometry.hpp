@@ -5,6 +5,10 @@
 
 namespace graticule::nn::detail {
 
+/// Quotients rounded down and up, for any sign of `a` and `b > 0`.
+[[nodiscard]] constexpr Index floor_div(Index a, Index b) noexcept { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+[[nodiscard]] constexpr Index ceil_div(Index a, Index b) noexcept { return -floor_div(-a, b); }
+
 /// Half-open run of cells.
 struct Range {
   Index lo = 0;

@@ -33,14 +33,16 @@ class LayerState {
   /// Collective, at the head of a forward. @param check throws when this rank's input is not acceptable
   /// @param make sets up for a layout of the input's cut axes; collective, throws on all ranks alike
   /// @param parameter_grad a parameter of the layer requires a gradient: the same on all ranks
+  /// @param more what else the set-up depends on: the same on all ranks
   [[nodiscard]] Call enter(torch::Tensor const& x, std::function<void()> const& check,
                            std::function<std::shared_ptr<SetUp const>(Layout const&)> const& make,
-                           bool parameter_grad = false) {
+                           bool parameter_grad = false, std::uint64_t more = 0) {
     auto const agreed = agreement_.agree(x, check);
-    if (agreed.changed || !current_) {
+    if (agreed.changed || !current_ || more != current_more_) {
       current_.reset();  // A set-up that throws must not leave that of an older structure behind.
       auto const layout = agreement_.gather_layout(x);
-      current_ = set_ups_.get(key(x, layout), [&] { return make(layout); });
+      current_ = set_ups_.get(Hash().add(key(x, layout)).add(more).value(), [&] { return make(layout); });
+      current_more_ = more;
     }
     bool const any = agreed.requires_grad || (parameter_grad && torch::GradMode::is_enabled());
     return {current_, any, agreed.requires_grad, anchor(any, x.options())};
@@ -67,6 +69,7 @@ class LayerState {
   Agreement agreement_;
   Recent<SetUp> set_ups_;
   std::shared_ptr<SetUp const> current_;
+  std::uint64_t current_more_ = 0;
 };
 
 }  // namespace graticule::nn::detail

@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/padded_halo.hpp>
+#include <graticule/nn_bridge/resize.hpp>
 #include <graticule/nn_bridge/rollout.hpp>
 #include <graticule/nn_bridge/shard.hpp>
 
@@ -38,6 +39,23 @@ TEST(DocumentedLayers, run_as_shown) {
 
   torch::Tensor const energy = nn::reduce_loss(prediction.square().sum(), domain);
   EXPECT_GT(energy.item<double>(), 0);
+}
+
+TEST(DocumentedLayers, join_resolutions) {
+  namespace F = torch::nn::functional;
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_row));
+  auto const shard =
+      test::Part(domain, balanced_cuts(9, comm.num_ranks()), Cuts{16}).of(torch::rand({1, 3, 9, 16})).clone();
+  nn::Conv2d down(nn::Conv2dOptions(torch::nn::Conv2dOptions(3, 3, 3).stride(2).padding(1), nn::Padding::by_domain),
+                  domain);
+  nn::Resize up(nn::ResizeOptions(F::InterpolateFuncOptions().mode(torch::kBilinear).align_corners(false),
+                                  nn::Padding::by_domain),
+                domain);
+  torch::Tensor const deep = down(shard);
+  torch::Tensor const joined = torch::cat({shard, up->forward_like(deep, shard)}, 1);
+
+  EXPECT_EQ(joined.sizes(), torch::IntArrayRef({1, 6, shard.size(-2), 16}));
 }
 
 TEST(DocumentedLayers, fill_halos_in_place) {
