@@ -40,6 +40,8 @@ void print_variable(Variable const& variable) {
     if (!filter.available) std::cout << " (not available)";
   }
   std::cout << "\n";
+  if (variable.is_short())
+    std::cout << "      the file holds " << list_text(variable.stored_extents) << " cells, the others are missing\n";
   if (!variable.refusal.empty()) std::cout << "      cannot be read: " << variable.refusal << "\n";
   for (auto const* name :
        {"standard_name", "long_name", "units", "scale_factor", "add_offset", "_FillValue", "missing_value"})

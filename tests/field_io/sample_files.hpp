@@ -76,6 +76,16 @@ inline void write_cdl(std::filesystem::path const& path, std::string const& cdl)
   run_tool("ncgen -k nc4 -o '" + path.string() + "' '" + source + "'");
 }
 
+/// Cuts a variable along unlimited dimensions, as netCDF leaves one that it wrote fewer records of. ncgen fills all up.
+inline void shorten(std::filesystem::path const& path, std::string const& name, std::vector<hsize_t> const& extents) {
+  hid_t const file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  hid_t const dataset = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
+  herr_t const done = H5Dset_extent(dataset, extents.data());
+  H5Dclose(dataset);
+  H5Fclose(file);
+  if (done < 0) throw std::runtime_error("cannot shorten " + name);
+}
+
 struct DatasetSpec {
   std::string name;
   hid_t stored = -1;

@@ -209,6 +209,108 @@ TEST(FieldWriter, appends_to_what_netcdf_wrote_without_a_coordinate) {
   EXPECT_NE(text.find("1, 2,\n  3, 4,\n  7, 8,\n  7, 8 ;"), std::string::npos) << text;
 }
 
+TEST(FieldWriter, appends_to_compressed_variables_of_netcdf) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen") || !test::has_tool("ncdump")) GTEST_SKIP() << "netcdf-bin is not installed";
+  Folder const folder(comm);
+  for (auto const* chunk : {"1, 3, 2", "2, 3, 2", "2, 2, 1", "3, 1, 2"})
+    for (auto const to : {AppendTo::copy, AppendTo::in_place}) {
+      SCOPED_TRACE(std::string(chunk) + (to == AppendTo::copy ? " copy" : " in place"));
+      auto const path = folder.make("deflated.nc", [&](auto const& p) {
+        test::write_cdl(p,
+                        "netcdf deflated { dimensions: time = UNLIMITED; y = 3; x = 2; variables: int time(time); "
+                        "int v(time, y, x); v:_DeflateLevel = 1; v:_ChunkSizes = " +
+                            std::string(chunk) + "; data: time = 0; v = 0, 1, 2, 3, 4, 5; }");
+      });
+      auto writer = FieldWriter::append(comm, path, to);
+      auto const cuts = balanced_cuts(3, comm.num_ranks());
+      for (Index t = 1; t < 4; ++t) {
+        writer.extend("time", 1);
+        Box const box({t, cuts.lo(comm.rank()), 0}, {t + 1, cuts.hi(comm.rank()), 2});
+        std::vector<double> values;
+        for (Index cell = 2 * box.lo(1); cell < 2 * box.hi(1); ++cell) values.push_back(double(6 * t + cell));
+        writer.write("v", box, std::span<double const>(values));
+        bool const writes = comm.rank() == 0;
+        auto const time = double(t);
+        writer.write("time", Box({t}, {writes ? t + 1 : t}), std::span<double const>(&time, writes ? 1 : 0));
+      }
+      writer.commit();
+
+      FieldFile const file(comm, path);
+      std::vector<double> found(24);
+      file.read("v", Box({0, 0, 0}, {4, 3, 2}), std::span(found));
+      for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], double(i));
+    }
+}
+
+TEST(FieldWriter, adds_to_compressed_chunks_in_many_calls) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const cuts = balanced_cuts(3, comm.num_ranks());
+  FieldWriter writer(comm, folder / "deflated.nc");
+  writer.add_dimension("time", 0, DimensionKind::unlimited);
+  writer.add_dimension("y", 3);
+  writer.add_dimension("fixed", 8);
+  writer.add_variable({.name = "v", .dimensions = {"time", "y"}, .chunk = {4, 2}, .deflate = 1});
+  writer.add_variable({.name = "w", .dimensions = {"fixed", "y"}, .chunk = {8, 3}, .deflate = 1});
+  for (Index t = 0; t < 8; ++t) {
+    writer.extend("time", 1);
+    Box const box({t, cuts.lo(comm.rank())}, {t + 1, cuts.hi(comm.rank())});
+    std::vector<double> values;
+    for (Index y = box.lo(1); y < box.hi(1); ++y) values.push_back(double(3 * t + y));
+    writer.write("v", box, std::span<double const>(values));
+    writer.write("w", box, std::span<double const>(values));
+  }
+  writer.commit();
+
+  FieldFile const file(comm, folder / "deflated.nc");
+  for (auto const* name : {"v", "w"}) {
+    std::vector<double> found(24);
+    file.read(name, Box({0, 0}, {8, 3}), std::span(found));
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], double(i)) << name;
+  }
+}
+
+TEST(FieldWriter, what_was_missing_before_an_append_stays_missing) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen") || !test::has_tool("ncdump")) GTEST_SKIP() << "netcdf-bin is not installed";
+  Folder const folder(comm);
+  for (auto const to : {AppendTo::copy, AppendTo::in_place}) {
+    auto const path = folder.make("short.nc", [](auto const& p) {
+      test::write_cdl(p, R"(netcdf short { dimensions: time = UNLIMITED; x = 2; variables: int time(time);
+        double a(time, x); a:_FillValue = -1.; float b(time, x); short c(time, x); c:_DeflateLevel = 1;
+        c:_ChunkSizes = 2, 2; double d(time, x); d:_ChunkSizes = 4, 1;
+        data: time = 0, 1, 2; a = 1, 2; b = 3, 4; c = 5, 6; d = 7, 8; })");
+      for (auto const* name : {"a", "b", "c", "d"}) test::shorten(p, name, {1, 2});
+    });
+    for (bool const commits : {false, true}) {
+      auto writer = FieldWriter::append(comm, path, to);
+      writer.extend("time", 1);
+      bool const writes = comm.rank() == 0;
+      std::vector<double> const values{10, 20};
+      for (auto const* name : {"a", "b", "c", "d"})
+        writer.write(name, Box({3, 0}, {4, writes ? 2 : 0}), std::span<double const>(values).first(writes ? 2 : 0));
+      if (!commits) continue;
+      writer.write("time", Box({3}, {writes ? 4 : 3}), std::span<double const>(values).first(writes ? 1 : 0));
+      writer.commit();
+    }
+
+    FieldFile const file(comm, path);
+    for (auto const* name : {"a", "b", "c", "d"}) {
+      std::vector<double> found(8);
+      file.read(name, Box({0, 0}, {4, 2}), std::span(found));
+      for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(std::isnan(found[i]), i >= 2 && i < 6) << name << i;
+      EXPECT_EQ(found[6], 10) << name;
+      EXPECT_EQ(found[7], 20) << name;
+      EXPECT_NE(file.variable(name).attribute("_FillValue"), nullptr) << name;
+    }
+    auto const text = header_of(folder, path);
+    for (auto const* line : {"1, 2,\n  _, _,\n  _, _,\n  10, 20 ;", "3, 4,\n  _, _,\n  _, _,\n  10, 20 ;",
+                             "5, 6,\n  _, _,\n  _, _,\n  10, 20 ;", "7, 8,\n  _, _,\n  _, _,\n  10, 20 ;"})
+      EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+}
+
 /// As a program leaves a file that is killed before it writes the coordinate.
 TEST(FieldWriter, writes_a_torn_record_anew) {
   auto const comm = Comm::world();

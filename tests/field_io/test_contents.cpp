@@ -83,12 +83,17 @@ TEST(FileContents, measures_an_unlimited_dimension_by_its_longest_variable) {
     test::write_cdl(p, R"(netcdf bare { dimensions: time = UNLIMITED; x = 2; station = UNLIMITED; none = UNLIMITED;
       variables: float v(time, x); double station(station); float w(station);
       data: v = 1, 2, 3, 4, 5, 6; station = 7; w = 1, 2, 3, 4; })");
+    test::shorten(p, "station", {1});
   });
 
   auto const contents = read_contents(path);
 
   EXPECT_EQ(contents.dimensions,
             (std::vector<Dimension>{{"time", 3, true}, {"x", 2, false}, {"station", 4, true}, {"none", 0, true}}));
+  EXPECT_EQ(contents.variable("station").extents, (Indices{4}));
+  EXPECT_EQ(contents.variable("station").stored_extents, (Indices{1}));
+  EXPECT_TRUE(contents.variable("station").is_short());
+  EXPECT_FALSE(contents.variable("v").is_short());
 }
 
 TEST(FileContents, lists_plain_hdf5_with_scales_of_its_own) {

@@ -245,15 +245,15 @@ TEST(FieldFile, finds_missing_cells_of_unsigned_data_by_signed_and_unsigned_attr
       data: a = 0, 127, -128, -1; b = 2, -2, -3, -1; c = -1, -2, -3, 4; d = 5, -1, 7, 8; plain = 255, 254, 1, 0; })");
   });
   FieldFile const file(comm, path);
-  double const nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
   struct Case {
     char const* name;
     std::array<double, 4> expected;
   };
-  for (auto const& one : std::vector<Case>{{"a", {0, 127, 128, nan}},
-                                           {"b", {1, nan, 126.5, nan}},
-                                           {"c", {65535, 65534, nan, 4}},
-                                           {"d", {5, nan, 7, 8}},
+  for (auto const& one : std::vector<Case>{{"a", {0, 127, 128, none}},
+                                           {"b", {1, none, 126.5, none}},
+                                           {"c", {65535, 65534, none, 4}},
+                                           {"d", {5, none, 7, 8}},
                                            {"plain", {255, 254, 1, 0}}}) {
     std::array<double, 4> values{};
 
@@ -266,6 +266,91 @@ TEST(FieldFile, finds_missing_cells_of_unsigned_data_by_signed_and_unsigned_attr
       }
     }
   }
+}
+
+/// netCDF-4 lets variables of different lengths share an unlimited dimension.
+TEST(FieldFile, cells_beyond_the_end_of_a_short_variable_are_missing) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const path = folder.make("short.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf short { dimensions: t = UNLIMITED; x = 3; y = UNLIMITED; variables: int t(t); int y(y);
+      short plain(t, x); float big(t, x); big:_Endianness = "big"; big:_FillValue = 1.f; int deflated(t, x);
+      deflated:_DeflateLevel = 1; deflated:_ChunkSizes = 3, 2; deflated:scale_factor = 0.5; float both(t, y); char c(t, x);
+      float none(t, x); double outer(x, t);
+      data: t = 0, 1, 2, 3, 4; y = 5, 6, 7, 8; plain = 1, 2, 3; big = 4, 5, 6, 7, 8, 9;
+      deflated = 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24; both = {1, 2, 3}, {4, 5, 6}; c = "abc";
+      outer = {1, 2}, {3, 4}, {5, 6}; })");
+    test::shorten(p, "plain", {1, 3});
+    test::shorten(p, "big", {2, 3});
+    test::shorten(p, "deflated", {4, 3});
+    test::shorten(p, "both", {2, 3});
+    test::shorten(p, "c", {1, 3});
+    test::shorten(p, "none", {0, 3});
+    test::shorten(p, "outer", {3, 2});
+  });
+  FieldFile const file(comm, path);
+  struct Case {
+    char const* name;
+    Indices extents;
+    Indices in_file;
+    double fill;
+    double first;
+    double step;
+  };
+  for (auto const& one : std::vector<Case>{{"plain", {5, 3}, {1, 3}, -32767, 1, 1},
+                                           {"big", {5, 3}, {2, 3}, 1, 4, 1},
+                                           {"deflated", {5, 3}, {4, 3}, -2147483647, 1, 1},
+                                           {"both", {5, 4}, {2, 3}, 9.9692099683868690e+36F, 1, 1},
+                                           {"none", {5, 3}, {0, 3}, 9.9692099683868690e+36F, 0, 0},
+                                           {"outer", {3, 5}, {3, 2}, 9.9692099683868690e+36, 1, 1}}) {
+    SCOPED_TRACE(one.name);
+    auto const& variable = file.variable(one.name);
+    ASSERT_EQ(variable.extents, one.extents);
+    ASSERT_EQ(variable.stored_extents, one.in_file);
+    auto const expected = [&](Index i, Index j) {
+      return i < one.in_file[0] && j < one.in_file[1] ? one.first + one.step * double(i * one.in_file[1] + j)
+                                                      : std::numeric_limits<double>::quiet_NaN();
+    };
+    // Each rank has its own box: within, across and beyond the end.
+    for (Index turn = 0; turn < 6; ++turn) {
+      Index const lo = (turn + comm.rank()) % one.extents[0];
+      Box const box({lo, turn % 2}, {std::min<Index>(lo + 1 + turn % 3, one.extents[0]), one.extents[1]});
+      std::vector<double> values(std::size_t(box.num_cells()));
+      file.read(one.name, box, std::span(values));
+      std::size_t k = 0;
+      for (Index i = box.lo(0); i < box.hi(0); ++i)
+        for (Index j = box.lo(1); j < box.hi(1); ++j, ++k) {
+          EXPECT_EQ(std::isnan(values[k]), std::isnan(expected(i, j))) << i << " " << j;
+          if (!std::isnan(expected(i, j))) {
+            EXPECT_EQ(values[k], expected(i, j)) << i << " " << j;
+          }
+        }
+    }
+    std::vector<float> picked(std::size_t((one.extents[0] + 1) / 2 * one.extents[1]));
+    FileSelection const selection{.box = Box::from_extents(one.extents), .steps = {-2, 1}};
+    file.read(one.name, selection, field_view(picked.data(), {(one.extents[0] + 1) / 2, one.extents[1]}, 2));
+    for (Index i = 0; i < (one.extents[0] + 1) / 2; ++i)
+      for (Index j = 0; j < one.extents[1]; ++j) {
+        auto const wanted = expected(one.extents[0] - 1 - 2 * i, j);
+        auto const found = picked[std::size_t(i * one.extents[1] + j)];
+        EXPECT_TRUE(std::isnan(wanted) ? std::isnan(found) : found == wanted) << i << " " << j << " " << found;
+      }
+    // Stored, with the value that netCDF shows.
+    auto const all = Box::from_extents(one.extents);
+    std::vector<std::byte> bytes(std::size_t(all.num_cells() * variable.value_bytes));
+    file.read_stored(one.name, all, bytes);
+    auto const* const last = bytes.data() + bytes.size() - variable.value_bytes;
+    double stored = 0;
+    if (variable.type == ValueType::i16) stored = *reinterpret_cast<std::int16_t const*>(last);
+    if (variable.type == ValueType::i32) stored = *reinterpret_cast<std::int32_t const*>(last);
+    if (variable.type == ValueType::f32) stored = *reinterpret_cast<float const*>(last);
+    if (variable.type == ValueType::f64) stored = *reinterpret_cast<double const*>(last);
+    EXPECT_EQ(stored, one.fill);
+  }
+  std::vector<std::byte> text(15);
+  file.read_stored("c", Box({0, 0}, {5, 3}), text);
+  EXPECT_EQ(std::string(reinterpret_cast<char const*>(text.data()), 15), std::string("abc") + std::string(12, '\0'));
 }
 
 TEST(FieldFile, reads_scalars_and_empty_variables) {

@@ -142,6 +142,39 @@ TEST(FieldSeries, joins_records_without_a_coordinate) {
   EXPECT_EQ(values, (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
+TEST(FieldSeries, fills_up_short_variables_file_by_file) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const make = [&](std::string const& name, std::string const& data, std::string const& cut, hsize_t extent) {
+    return folder.make(name, [&](auto const& p) {
+      test::write_cdl(p,
+                      "netcdf short { dimensions: t = UNLIMITED; variables: int t(t); int v(t); data: " + data + " }");
+      test::shorten(p, cut, {extent});
+    });
+  };
+  auto const first = make("a.nc", "t = 0, 1, 2; v = 10;", "v", 1);
+  auto const second = make("b.nc", "t = 3, 4; v = 20, 30;", "v", 2);
+  auto const torn = make("c.nc", "t = 5; v = 40, 50;", "t", 1);
+
+  FieldSeries const series(comm, {first, second});
+
+  std::vector<double> values(5);
+  series.read("v", Box({0}, {5}), std::span(values));
+  EXPECT_FALSE(series.variable("v").is_short());
+  EXPECT_EQ(values[0], 10);
+  EXPECT_TRUE(std::isnan(values[1]) && std::isnan(values[2]));
+  EXPECT_EQ(values[3], 20);
+  EXPECT_EQ(values[4], 30);
+  try {
+    FieldSeries const broken(comm, {second, torn});
+    ADD_FAILURE();
+  } catch (Error const& error) {
+    EXPECT_EQ(error.rule(), "UnsortedSeries");
+    EXPECT_NE(error.given().find("c.nc lacks a value at record 1 of 2"), std::string::npos) << error.given();
+  }
+}
+
 std::string rule_of(std::function<void()> const& action, std::string const& word = {}) {
   try {
     action();

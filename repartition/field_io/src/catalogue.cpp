@@ -71,7 +71,8 @@ class Listing {
         result.variables.push_back(std::move(*variable));
         catalogue.addresses.push_back(met.address);
       }
-    for (auto& dimension : result.dimensions) measure(dimension, result.variables);
+    for (auto& dimension : result.dimensions)
+      if (dimension.is_unlimited) measure(dimension, result.variables);
     return catalogue;
   }
 
@@ -181,16 +182,32 @@ class Listing {
     for (auto const* scale : scales) result.dimensions.push_back(scale->dimension);
   }
 
-  /// netCDF-4's own rule: an unlimited dimension is as long as the longest variable along it. netCDF never makes the
-  /// data set longer that stands for a dimension without coordinate.
-  static void measure(Dimension& dimension, std::vector<Variable> const& variables) {
-    if (!dimension.is_unlimited) return;
+  /// netCDF-4's own rule: an unlimited dimension is as long as the longest variable along it, and so are then all of
+  /// them. netCDF never makes the data set longer that stands for a dimension without coordinate.
+  static void measure(Dimension& dimension, std::vector<Variable>& variables) {
+    auto const for_each_axis = [&](auto const& visit) {
+      for (auto& variable : variables)
+        for (int axis = 0; axis < variable.ndim(); ++axis)
+          if (variable.dimensions[std::size_t(axis)] == dimension.name) visit(variable, variable.extents[axis]);
+    };
     std::optional<Index> longest;
-    for (auto const& variable : variables)
-      for (int axis = 0; axis < variable.ndim(); ++axis)
-        if (variable.dimensions[std::size_t(axis)] == dimension.name)
-          longest = std::max(longest.value_or(0), variable.extents[axis]);
-    dimension.extent = longest.value_or(dimension.extent);
+    for_each_axis([&](Variable const&, Index extent) { longest = std::max(longest.value_or(0), extent); });
+    if (!longest) return;
+    dimension.extent = *longest;
+    for_each_axis([&](Variable& variable, Index& extent) {
+      extent = *longest;
+      refuse_overflow(variable);
+    });
+  }
+
+  static void refuse_overflow(Variable& variable) {
+    Index bytes = 8;
+    for (Index const extent : variable.extents)
+      if (__builtin_mul_overflow(bytes, std::max<Index>(extent, 1), &bytes)) {
+        variable.refusal = "its extents multiply to more than 2^63 bytes";
+        variable.value_bytes = 0;
+        return;
+      }
   }
 
   std::optional<Variable> describe(Met const& met) {
@@ -231,16 +248,12 @@ class Listing {
           "it has " + std::to_string(ndim) + " axes, at most " + std::to_string(max_ndim) + " can be read";
       return;
     }
-    hsize_t bytes = 8;
-    bool overflows = false;
     for (int axis = 0; axis < ndim; ++axis) {
-      auto const extent = extents[std::size_t(axis)];
       constexpr auto most = hsize_t(std::numeric_limits<Index>::max());
-      overflows = overflows || extent > most || (extent != 0 && bytes > most / extent);
-      if (!overflows) bytes *= std::max<hsize_t>(extent, 1);
-      variable.extents.push_back(Index(std::min(extent, most)));
+      variable.extents.push_back(Index(std::min(extents[std::size_t(axis)], most)));
     }
-    if (overflows) variable.refusal = "its extents multiply to more than 2^63 bytes";
+    variable.stored_extents = variable.extents;
+    refuse_overflow(variable);
   }
 
   void describe_storage(hid_t dataset, Variable& variable) const {

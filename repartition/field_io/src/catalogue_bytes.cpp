@@ -101,6 +101,7 @@ void visit_variable(auto& io, auto& variable) {
   io.text(variable.name);
   io.list(variable.dimensions, [&](auto& name) { io.text(name); });
   io.indices(variable.extents);
+  io.indices(variable.stored_extents);
   type(io, variable.type);
   io.integer(variable.is_big_endian);
   io.integer(variable.value_bytes);

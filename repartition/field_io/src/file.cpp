@@ -137,13 +137,26 @@ struct FieldFile::State {
   }
 
   /// In the file's own type and byte order: a conversion inside HDF5 would turn collective calls into single ones.
-  static void read_raw(hid_t dataset, hid_t transfer, std::optional<detail::Slab> const& slab, void* target) {
-    auto const selection = detail::select(dataset, slab);
+  static void read_raw(Variable const& variable, hid_t dataset, hid_t transfer, std::optional<detail::Slab> const& slab,
+                       void* target) {
+    bool const ends_early = slab && variable.is_short();
+    if (ends_early) fill_unwritten(variable, Box::from_extents(slab->counts).num_cells(), target);
+    auto const selection = ends_early
+                               ? detail::select(dataset, *slab, detail::counts_within(*slab, variable.stored_extents))
+                               : detail::select(dataset, slab);
     h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
     std::byte nothing{};
     h5::check(
         H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), transfer, slab ? target : &nothing),
         "H5Dread");
+  }
+
+  /// Cells beyond those in the file, in its byte order as the others.
+  static void fill_unwritten(Variable const& variable, Index num_cells, void* target) {
+    auto value = detail::unwritten_value(variable);
+    if (detail::swaps_bytes(variable)) detail::swap_bytes(value.data(), variable.value_bytes, 1);
+    auto* at = static_cast<std::byte*>(target);
+    for (Index i = 0; i < num_cells; ++i, at += value.size()) std::copy(value.begin(), value.end(), at);
   }
 
   template <class Value>
@@ -162,7 +175,7 @@ struct FieldFile::State {
           auto const part = values.subspan(piece.first, piece.count);
           std::vector<std::byte> staging(in_place ? 0 : piece.count * std::size_t(variable.value_bytes));
           void* const target = in_place ? static_cast<void*>(part.data()) : staging.data();
-          read_raw(dataset, transfer, detail::slab_of(piece.box), target);
+          read_raw(variable, dataset, transfer, detail::slab_of(piece.box), target);
           if (piece.box != nullptr) detail::unpack(unpacking, target, part);
         });
   }
@@ -184,11 +197,11 @@ struct FieldFile::State {
           return {part.cells, detail::chunk_for(part, variable.chunk), options.piece_bytes / cell_bytes};
         },
         [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
-          if (piece.box == nullptr) return read_raw(dataset, transfer, {}, nullptr);
+          if (piece.box == nullptr) return read_raw(variable, dataset, transfer, {}, nullptr);
           auto const slab = detail::part_of(part.slab, part.cells, *piece.box);
-          if (in_place) return read_raw(dataset, transfer, slab, part.first + piece.first * size);
+          if (in_place) return read_raw(variable, dataset, transfer, slab, part.first + piece.first * size);
           std::vector<std::byte> staging(piece.count * std::size_t(variable.value_bytes));
-          read_raw(dataset, transfer, slab, staging.data());
+          read_raw(variable, dataset, transfer, slab, staging.data());
           if (same) return part.scatter(*piece.box, staging.data());
           std::vector<std::byte> elements(piece.count * size);
           detail::unpack_elements(unpacking, staging.data(), piece.count, field.dtype, elements.data());
@@ -208,7 +221,7 @@ struct FieldFile::State {
         },
         [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
           auto const part = bytes.subspan(piece.first * size, piece.count * size);
-          read_raw(dataset, transfer, detail::slab_of(piece.box), part.data());
+          read_raw(variable, dataset, transfer, detail::slab_of(piece.box), part.data());
           if (detail::swaps_bytes(variable)) detail::swap_bytes(part.data(), variable.value_bytes, piece.count);
         });
   }

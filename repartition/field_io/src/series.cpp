@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <list>
 #include <map>
@@ -136,7 +137,10 @@ struct FieldSeries::State {
     for (auto& one : contents.dimensions)
       if (one.name == dimension) one.extent = ends.back();
     for (auto& variable : contents.variables)
-      if (has_axis(variable, dimension)) variable.extents[variable.axis(dimension)] = ends.back();
+      if (has_axis(variable, dimension)) {
+        variable.extents[variable.axis(dimension)] = ends.back();
+        variable.stored_extents[variable.axis(dimension)] = ends.back();  // each file fills up its own
+      }
   }
 
   /// Opens the file unless it is open, and closes the one that was not used for longest. Collective.
@@ -192,6 +196,11 @@ struct FieldSeries::State {
 
   /// The values from `first` on go on as those before.
   void require_sorted(std::size_t place, std::vector<double> const& values, std::size_t first) const {
+    for (std::size_t i = first; i < values.size(); ++i)
+      if (std::isnan(values[i]))
+        throw Error(Fault::input, "UnsortedSeries",
+                    dimension + " of " + paths[place].string() + " lacks a value at record " +
+                        std::to_string(i - first) + " of " + std::to_string(values.size() - first));
     if (values.size() < 2) return;
     bool const rises = values[1] > values[0];
     for (std::size_t i = std::max<std::size_t>(first, 1); i < values.size(); ++i) {

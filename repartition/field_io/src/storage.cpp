@@ -202,6 +202,8 @@ VariableSpec spec_of(Variable const& variable) {
     if (filter.id == H5Z_FILTER_DEFLATE && !filter.parameters.empty()) spec.deflate = int(filter.parameters.front());
   }
   spec.attributes = variable.attributes;
+  if (variable.is_short() && variable.type != ValueType::text && variable.attribute("_FillValue") == nullptr)
+    spec.attributes.push_back(detail::default_fill(variable.type));
   return spec;
 }
 

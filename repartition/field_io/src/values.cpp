@@ -118,17 +118,27 @@ std::optional<std::uint64_t> missing_bits(Number number) {
   }
 }
 
+/// Calls `visit(bits)` for each number of the attribute that the type holds.
+template <class T, class Visit>
+void for_each_bits(Attribute const& attribute, Visit const& visit) {
+  auto const add = [&](std::optional<std::uint64_t> bits) {
+    if (bits) visit(*bits);
+  };
+  if (auto const* integers = std::get_if<std::vector<Index>>(&attribute.value))
+    for (auto const number : *integers) add(missing_bits<T>(number));
+  if (auto const* floats = std::get_if<std::vector<double>>(&attribute.value))
+    for (auto const number : *floats) add(missing_bits<T>(number));
+}
+
 void add_missing(Attribute const& attribute, ValueType type, std::vector<std::uint64_t>& missing) {
   with_type(type, [&](auto sample) {
     using T = decltype(sample);
-    auto const add = [&](std::optional<std::uint64_t> bits) {
-      if (bits) missing.push_back(*bits);
-    };
-    if (auto const* integers = std::get_if<std::vector<Index>>(&attribute.value))
-      for (auto const number : *integers) add(missing_bits<T>(number));
-    if (auto const* floats = std::get_if<std::vector<double>>(&attribute.value))
-      for (auto const number : *floats)
-        if (!std::isnan(number)) add(missing_bits<T>(number));
+    for_each_bits<T>(attribute, [&](std::uint64_t bits) {
+      // NaN is missing by itself.
+      if constexpr (!std::is_integral_v<T>)
+        if (std::isnan(as_double(std::bit_cast<T>(BitsOf<T>(bits))))) return;
+      missing.push_back(bits);
+    });
     // Zeros of both signs are equal and differ in bits.
     if constexpr (std::is_floating_point_v<T>) {
       auto const zeros = {std::uint64_t(std::bit_cast<BitsOf<T>>(T(0))),
@@ -141,6 +151,15 @@ void add_missing(Attribute const& attribute, ValueType type, std::vector<std::ui
   });
 }
 
+/// Bits of the attribute's first number that the type holds.
+std::optional<std::uint64_t> first_bits(Attribute const& attribute, ValueType type) {
+  std::optional<std::uint64_t> first;
+  with_type(type, [&](auto sample) {
+    for_each_bits<decltype(sample)>(attribute, [&](std::uint64_t bits) { first = first.value_or(bits); });
+  });
+  return first;
+}
+
 ValueType unsigned_of(ValueType type) {
   switch (type) {
     case ValueType::i8: return ValueType::u8;
@@ -150,6 +169,8 @@ ValueType unsigned_of(ValueType type) {
     default: return type;
   }
 }
+
+bool is_unsigned(Variable const& variable) { return variable.text("_Unsigned") == "true"; }
 
 double single_number(FileContents const& contents, Variable const& variable, Attribute const& attribute) {
   auto const numbers = attribute.numbers();
@@ -207,15 +228,71 @@ void unpack_as(Unpacking const& unpacking, void const* stored, std::span<Value> 
   }
 }
 
+/// See netcdf.h: `NC_FILL_BYTE` and the others. f16 is no type of netCDF.
+std::uint64_t default_fill_bits(ValueType type) {
+  switch (type) {
+    case ValueType::i8: return std::uint8_t(-127);
+    case ValueType::u8: return 255;
+    case ValueType::i16: return std::uint16_t(-32767);
+    case ValueType::u16: return 65535;
+    case ValueType::i32: return std::uint32_t(-2147483647);
+    case ValueType::u32: return 4294967295U;
+    case ValueType::i64: return std::uint64_t(-9223372036854775806LL);
+    case ValueType::u64: return 18446744073709551614U;
+    case ValueType::f16: return 0x7e00;
+    case ValueType::f32: return std::bit_cast<std::uint32_t>(9.9692099683868690e+36F);
+    case ValueType::f64: return std::bit_cast<std::uint64_t>(9.9692099683868690e+36);
+    case ValueType::text:
+    case ValueType::other: break;
+  }
+  return 0;
+}
+
+std::uint64_t unwritten_bits(Variable const& variable) {
+  auto const* attribute = variable.attribute("_FillValue");
+  if (attribute == nullptr) return default_fill_bits(variable.type);
+  auto bits = first_bits(*attribute, variable.type);
+  if (!bits && is_unsigned(variable)) bits = first_bits(*attribute, unsigned_of(variable.type));
+  return bits.value_or(default_fill_bits(variable.type));
+}
+
 }  // namespace
 
 bool swaps_bytes(Variable const& variable) {
   return size_in_bytes(variable.type) > 1 && variable.is_big_endian != (std::endian::native == std::endian::big);
 }
 
+std::vector<std::byte> unwritten_value(Variable const& variable) {
+  std::vector<std::byte> value(std::size_t(variable.value_bytes), std::byte{});
+  if (variable.type == ValueType::text) {
+    auto const text = variable.text("_FillValue");
+    std::memcpy(value.data(), text.data(), std::min(text.size(), value.size()));
+    return value;
+  }
+  auto const bits = unwritten_bits(variable);
+  with_type(variable.type, [&](auto sample) {
+    auto const stored = BitsOf<decltype(sample)>(bits);
+    std::memcpy(value.data(), &stored, sizeof stored);
+  });
+  return value;
+}
+
+Attribute default_fill(ValueType type) {
+  auto const bits = default_fill_bits(type);
+  if (type == ValueType::f32)
+    return Attribute::of_number("_FillValue", std::bit_cast<float>(std::uint32_t(bits)), type);
+  if (type == ValueType::f64) return Attribute::of_number("_FillValue", std::bit_cast<double>(bits), type);
+  Attribute attribute{"_FillValue", type, std::vector<Index>{}};
+  with_type(type, [&](auto sample) {
+    using T = decltype(sample);
+    if constexpr (std::is_integral_v<T>) attribute.value = std::vector<Index>{Index(T(bits))};
+  });
+  return attribute;
+}
+
 Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
   Unpacking unpacking;
-  unpacking.type = variable.text("_Unsigned") == "true" ? unsigned_of(variable.type) : variable.type;
+  unpacking.type = is_unsigned(variable) ? unsigned_of(variable.type) : variable.type;
   unpacking.swaps_bytes = swaps_bytes(variable);
   if (auto const* scale = variable.attribute("scale_factor")) {
     unpacking.scale = single_number(contents, variable, *scale);
@@ -235,6 +312,7 @@ Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
       // `_Unsigned` speaks of the attributes as well: those of the stored type are signed as the data are.
       if (variable.type != unpacking.type) add_missing(*attribute, variable.type, unpacking.missing);
     }
+  if (variable.is_short()) unpacking.missing.push_back(unwritten_bits(variable));
   std::sort(unpacking.missing.begin(), unpacking.missing.end());
   unpacking.missing.erase(std::unique(unpacking.missing.begin(), unpacking.missing.end()), unpacking.missing.end());
   return unpacking;

@@ -14,6 +14,13 @@ namespace graticule::detail {
 /// True when the variable lies in the file in the other byte order than this machine's.
 [[nodiscard]] bool swaps_bytes(Variable const& variable);
 
+/// The stored value of a cell that was never written, in this machine's byte order: the first `_FillValue` that the type
+/// holds, else netCDF's default. For cells beyond a variable's `stored_extents`.
+/// @pre `variable.value_bytes > 0`
+[[nodiscard]] std::vector<std::byte> unwritten_value(Variable const& variable);
+/// netCDF's `_FillValue` where a variable has none, as an attribute. @pre `type` is a number but not f16
+[[nodiscard]] Attribute default_fill(ValueType type);
+
 /// How a variable's stored values become numbers by the CF conventions.
 struct Unpacking {
   ValueType type = ValueType::other;

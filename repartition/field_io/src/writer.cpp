@@ -7,8 +7,10 @@
 #include "elements.hpp"
 #include "hdf5.hpp"
 #include "hyperslab.hpp"
+#include "new_chunks.hpp"
 #include "output_file.hpp"
 #include "parallel_file.hpp"
+#include "pieces.hpp"
 #include "storage.hpp"
 #include "types.hpp"
 #include "values.hpp"
@@ -73,8 +75,13 @@ struct FieldWriter::State {
     h5::Type memory_type;
     Index value_bytes = 0;
     Index num_written = 0;
-    Indices old_extents = {};  ///< of what was there before; no axes: nothing
-    bool grows_later = false;  ///< its data set is still short
+    Indices old_extents = {};               ///< of what was there before; no axes: nothing
+    Indices in_file = {};                   ///< of these, the cells that the file holds
+    std::vector<std::byte> unwritten = {};  ///< value of the others
+    bool grows_later = false;               ///< its data set is still short
+
+    [[nodiscard]] bool has_grown() const noexcept { return extents != old_extents; }
+    [[nodiscard]] bool ends_early() const noexcept { return in_file != old_extents; }
   };
 
   Comm comm;
@@ -113,7 +120,7 @@ struct FieldWriter::State {
     auto const* coordinate = contents.find(dimension.name);
     bool const has_coordinate =
         coordinate != nullptr && coordinate->ndim() > 0 && coordinate->dimensions.front() == dimension.name;
-    return has_coordinate ? coordinate->extents[0] : dimension.extent;
+    return has_coordinate ? coordinate->stored_extents[0] : dimension.extent;
   }
 
   void take_over(Variable const& variable, std::uint64_t address) {
@@ -127,6 +134,10 @@ struct FieldWriter::State {
           has_dimension(name) && dimension(name).is_unlimited)
         target.extents[axis] = dimension(name).extent;
     target.old_extents = target.extents;
+    target.in_file = variable.stored_extents;
+    for (int axis = 0; axis < variable.ndim(); ++axis)
+      target.in_file[axis] = std::min(target.in_file[axis], target.old_extents[axis]);
+    target.unwritten = detail::unwritten_value(variable);
     target.chunk = variable.chunk;
     target.plan = detail::packing_plan_of(spec);
     target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
@@ -162,8 +173,7 @@ struct FieldWriter::State {
   /// What was not committed goes away again.
   void shrink_back() noexcept {
     for (auto& [name, target] : targets)
-      if (!(target.extents == target.old_extents))
-        (void)H5Dset_extent(target.dataset.get(), sizes(target.old_extents).data());
+      if (target.has_grown()) (void)H5Dset_extent(target.dataset.get(), sizes(target.in_file).data());
   }
 
   static std::array<hsize_t, max_ndim> sizes(Indices const& extents) noexcept {
@@ -314,6 +324,14 @@ struct FieldWriter::State {
         extend(target_name, target, name, count);
   }
 
+  /// netCDF's own fill value is not missing to everybody.
+  void declare_fill() const {
+    for (auto const& [name, target] : targets)
+      if (target.has_grown() && target.ends_early() && target.plan.type != ValueType::text &&
+          H5Aexists(target.dataset.get(), "_FillValue") == 0)
+        h5::write_attribute(target.dataset.get(), detail::default_fill(target.plan.type));
+  }
+
   /// Dimensions without a coordinate have a data set of their own.
   void extend_bare_scales() const {
     for (auto const& grown : dimensions) {
@@ -337,41 +355,35 @@ struct FieldWriter::State {
     if (!target.grows_later) set_extent(target);
   }
 
-  static void set_extent(Target const& target) {
+  void set_extent(Target& target) const {
     h5::Space const space(h5::check(H5Dget_space(target.dataset.get()), "H5Dget_space"));
     std::array<hsize_t, max_ndim> before{};
     h5::check(H5Sget_simple_extent_dims(space.get(), before.data(), nullptr), "H5Sget_simple_extent_dims");
     h5::check(H5Dset_extent(target.dataset.get(), sizes(target.extents).data()), "H5Dset_extent");
-    h5::Properties const creation(h5::check(H5Dget_create_plist(target.dataset.get()), "H5Dget_create_plist"));
-    H5D_alloc_time_t time = H5D_ALLOC_TIME_EARLY;
-    h5::check(H5Pget_alloc_time(creation.get(), &time), "H5Pget_alloc_time");
-    if (time == H5D_ALLOC_TIME_INCR && H5Pget_nfilters(creation.get()) == 0) allocate_chunks(target, before);
+    Indices old;
+    for (int axis = 0; axis < target.extents.size(); ++axis) old.push_back(Index(before[std::size_t(axis)]));
+    detail::allocate_new_chunks(target.dataset, old, target.extents);
+    if (target.ends_early()) fill_gap(target);
   }
 
-  /// HDF5 1.10 allocates chunks for parallel writes when a data set is made to do so from the start, as netCDF's are not:
-  /// then they are made here, by one call of all writers for each.
-  static void allocate_chunks(Target const& target, std::array<hsize_t, max_ndim> const& before) {
-    Indices counts = target.extents;
-    Indices old_counts = target.extents;
-    Index bytes = target.value_bytes;
-    for (int axis = 0; axis < counts.size(); ++axis) {
-      counts[axis] = (target.extents[axis] + target.chunk[axis] - 1) / target.chunk[axis];
-      old_counts[axis] = (Index(before[std::size_t(axis)]) + target.chunk[axis] - 1) / target.chunk[axis];
-      bytes *= target.chunk[axis];
-    }
-    std::vector<std::byte> const zeros(std::size_t(bytes), std::byte{});
-    auto const all = Box::from_extents(counts);
-    auto const old = Box::from_extents(old_counts);
-    if (all.empty()) return;
-    for (Indices chunk = all.lo();;) {
-      auto first = chunk;
-      for (int axis = 0; axis < first.size(); ++axis) first[axis] *= target.chunk[axis];
-      if (!old.contains(chunk))
-        h5::check(H5Dwrite_chunk(target.dataset.get(), H5P_DEFAULT, 0, sizes(first).data(), zeros.size(), zeros.data()),
-                  "H5Dwrite_chunk");
-      int axis = chunk.size() - 1;
-      while (axis >= 0 && ++chunk[axis] == all.hi(axis)) chunk[axis--] = 0;
-      if (axis < 0) return;
+  /// Cells that were missing because the file did not hold them stay missing.
+  void fill_gap(Target const& target) const {
+    h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
+    h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
+    bool const supplies = (group ? group->peers() : comm).rank() == 0;
+    auto rest = Box::from_extents(target.old_extents);
+    for (int axis = 0; axis < rest.ndim(); ++axis) {
+      auto beyond = rest;
+      beyond.set(axis, target.in_file[axis], rest.hi(axis));
+      rest.set(axis, 0, target.in_file[axis]);
+      for (auto const& piece :
+           detail::contiguous_pieces(beyond, target.chunk, options.piece_bytes / target.value_bytes)) {
+        std::vector<std::byte> values;
+        for (Index i = 0; supplies && i < piece.num_cells(); ++i)
+          values.insert(values.end(), target.unwritten.begin(), target.unwritten.end());
+        detail::Turn const turn{piece, *detail::slab_of(&piece)};
+        write_turn(target, transfer, supplies ? &turn : nullptr, values.data());
+      }
     }
   }
 
@@ -587,10 +599,12 @@ struct FieldWriter::State {
     h5::Quiet const quiet;
     run_agreed(comm, [&] {
       if (!writes()) return targets.clear();
-      if (appends)
+      if (appends) {
+        declare_fill();
         extend_bare_scales();
-      else
+      } else {
         set_scales();
+      }
       targets.clear();
       h5::check(H5Fflush(file->id(), H5F_SCOPE_GLOBAL), "H5Fflush");
       file->close();

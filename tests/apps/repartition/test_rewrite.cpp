@@ -257,6 +257,60 @@ TEST(Rewrite, records_without_a_coordinate_come_along) {
   expect_same_contents(comm, in, folder / "back.nc");
 }
 
+/// The data section of ncdump, without the attributes.
+std::string dumped_data(Folder const& folder, std::filesystem::path const& file) {
+  auto const text = folder.make(file.filename().string() + ".cdl", [&](auto const& p) {
+    test::run_tool("ncdump '" + file.string() + "' > '" + p.string() + "'");
+  });
+  auto const all = test::read_bytes(text);
+  return all.substr(all.find("data:"));
+}
+
+TEST(Rewrite, variables_that_end_before_others_come_along_as_netcdf_shows_them) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen") || !test::has_tool("ncdump")) GTEST_SKIP() << "netcdf-bin is not installed";
+  Folder const folder(comm);
+  auto const in = folder.make("in.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf short { dimensions: time = UNLIMITED; x = 2; y = UNLIMITED; variables: int time(time);
+      short a(time, x); a:_FillValue = -1s; float b(time, x); uint64 c(x, time); double d(time, y); char text(time, x);
+      byte whole(time, x); double single(time);
+      data: time = 1, 2, 3; a = 1, 2; b = 3, 4, 5, 6; c = {5}, {6}; d = {1, 2}, {3, 4}; text = "ab";
+      whole = 1, 2, 3, 4, 5, 6, 7, 8; single = 9; })");
+    test::shorten(p, "time", {3});
+    test::shorten(p, "a", {1, 2});
+    test::shorten(p, "b", {2, 2});
+    test::shorten(p, "c", {2, 1});
+    test::shorten(p, "d", {2, 1});
+    test::shorten(p, "text", {1, 2});
+    test::shorten(p, "single", {0});
+  });
+
+  static_cast<void>(
+      rewrite(comm, {.input = in, .output = folder / "out.nc", .order = {"y", "x", "time"}, .memory = "20kB"}));
+  static_cast<void>(
+      rewrite(comm, {.input = folder / "out.nc", .output = folder / "back.nc", .order = {"time", "y", "x"}}));
+  static_cast<void>(rewrite(comm, {.input = in, .output = folder / "f64.nc", .dtype = "f64"}));
+
+  // c comes back with its axes in another order.
+  static_cast<void>(rewrite(
+      comm, {.input = folder / "back.nc", .output = folder / "same.nc", .variables = {"c"}, .order = {"x", "time"}}));
+  EXPECT_EQ(dumped_data(folder, folder / "same.nc"), dumped_data(folder, in));
+  FieldFile const before(comm, in);
+  FieldFile const f64(comm, folder / "f64.nc");
+  FieldFile const back(comm, folder / "back.nc");
+  for (auto const* name : {"a", "b", "d"}) {
+    auto const expected = numbers(before, name);
+    auto const values = numbers(f64, name);
+    auto const others = numbers(back, name);
+    ASSERT_EQ(values.size(), expected.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(values[i] == expected[i] || (std::isnan(values[i]) && std::isnan(expected[i]))) << name << i;
+      EXPECT_TRUE(others[i] == expected[i] || (std::isnan(others[i]) && std::isnan(expected[i]))) << name << i;
+    }
+  }
+  EXPECT_GT(std::ranges::count_if(numbers(before, "b"), [](double x) { return std::isnan(x); }), 3);
+}
+
 TEST(Rewrite, few_ranks_write_when_asked) {
   auto const comm = Comm::world();
   Folder const folder(comm);

@@ -58,6 +58,9 @@ struct Variable {
   std::string name;                     ///< with the groups before it, such as `forecast/z`
   std::vector<std::string> dimensions;  ///< one name per axis; empty where the file gives none
   Indices extents;
+  /// Cells along each axis that the file holds: fewer than `extents` where an unlimited dimension is longer for other
+  /// variables. The cells beyond are missing. No axes: all.
+  Indices stored_extents;
   ValueType type = ValueType::other;
   bool is_big_endian = false;
   Index value_bytes = 0;  ///< of one stored value, also of text of fixed length; 0 where `read_stored` cannot read it
@@ -69,6 +72,8 @@ struct Variable {
   std::string refusal_rule = "UnreadableVariable";  ///< of the error that reading throws
 
   [[nodiscard]] int ndim() const noexcept { return extents.size(); }
+  /// Some cells are not in the file.
+  [[nodiscard]] bool is_short() const noexcept { return stored_extents.size() > 0 && stored_extents != extents; }
   /// `nullptr` when there is none.
   [[nodiscard]] Attribute const* attribute(std::string_view attribute_name) const noexcept;
   /// Empty when there is none or when it is a number.

@@ -36,7 +36,8 @@ struct FieldFileOptions {
 ///
 /// Values follow the CF conventions: `packed * scale_factor + add_offset`, computed in double and rounded once to the
 /// caller's type; cells equal to `_FillValue` or `missing_value`, compared before unpacking, become NaN. Chunks,
-/// filters and byte order do not change a bit of the result. Rows come in the order of the file: see `coordinate`.
+/// filters and byte order do not change a bit of the result. Where several variables share an unlimited dimension and
+/// one is shorter, the cells beyond its end are missing, as netCDF shows them. Rows come in the order of the file: see `coordinate`.
 ///
 /// Example: 3 ranks read `z(month=2, level=3, latitude=241, longitude=480)`, rank 1 the box [0, 2) x [0, 3) x [81, 161)
 /// x [0, 480): it gets 2 * 3 * 80 * 480 values, the last axis fastest.
@@ -54,7 +55,7 @@ class FieldFile {
   [[nodiscard]] Variable const& variable(std::string_view name) const { return contents().variable(name); }
   /// Latitude and longitude axes of a variable. @throws as the free function, `MissingVariable`
   [[nodiscard]] HorizontalAxes horizontal_axes(std::string_view name) const;
-  /// Values of the coordinate variable of a dimension, all of them on every rank. Collective.
+  /// Values of the coordinate variable of a dimension, all of them on every rank, NaN where missing. Collective.
   /// @throws `NoCoordinate` (input) when the dimension has none
   [[nodiscard]] std::vector<double> coordinate(std::string_view dimension) const;
 
@@ -80,7 +81,8 @@ class FieldFile {
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) const;
 
   /// Reads the cells of `box` as they are stored, bit for bit, in this machine's byte order: nothing is unpacked and no
-  /// value is missing. For copies of a file. Text of fixed length (netCDF's `char`) can be read, too.
+  /// value is missing; cells beyond the variable's end are its `_FillValue`, or netCDF's default one. For copies of a
+  /// file. Text of fixed length (netCDF's `char`) can be read, too.
   /// Collective and blocking as `read`.
   /// @pre `bytes` holds `variable(name).value_bytes` for each cell of `box`
   /// Cost: as `read`, without a staging buffer

@@ -47,7 +47,8 @@ struct VariableSpec {
 };
 
 /// What makes a variable of a file again: type, dimensions, chunks, deflate, shuffle and all attributes. With the values
-/// from `read_stored` to `write_stored`, a copy is the same bit for bit. Filters of other kinds are left out.
+/// from `read_stored` to `write_stored`, a copy is the same bit for bit. Filters of other kinds are left out. A variable
+/// that ends early gets netCDF's default `_FillValue` unless it has one, so that its missing cells stay missing.
 /// @throws `UnreadableVariable` (input) when `read_stored` cannot read it or the writer has no such type
 [[nodiscard]] VariableSpec spec_of(Variable const& variable);
 
