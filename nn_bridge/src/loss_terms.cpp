@@ -57,7 +57,8 @@ torch::Tensor sum_but(torch::Tensor const& x, std::int64_t kept) {
 
 void check_length(std::string const& loss, std::string const& what, std::size_t found, std::int64_t expected) {
   if (std::int64_t(found) != expected)
-    throw Error("WeightLength", loss + ": " + std::to_string(found) + " weights for " + std::to_string(expected) + " " + what);
+    throw Error("WeightLength",
+                loss + ": " + std::to_string(found) + " weights for " + std::to_string(expected) + " " + what);
 }
 
 }  // namespace

@@ -115,7 +115,8 @@ Tensor safe(Tensor const& valid, Tensor const& x, double other) {
 }
 
 /// A loss of each cell alone.
-FunctionPointer of_cells(std::string name, std::string parameters, std::function<Tensor(Tensor const&, Tensor const&)> f) {
+FunctionPointer of_cells(std::string name, std::string parameters,
+                         std::function<Tensor(Tensor const&, Tensor const&)> f) {
   LossFunction function{.name = std::move(name), .parameters = std::move(parameters)};
   function.terms = [f = std::move(f)](Tensor const& p, Tensor const& t, Tensor const& valid) {
     return LossTerms{f(safe(valid, p, 0), safe(valid, t, 1).to(p.scalar_type())), {}};
@@ -192,8 +193,8 @@ BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions o
               text << "BCEWithLogitsLoss: prediction " << p.sizes() << ", target " << t.sizes();
               if (p.sizes() != t.sizes() || (count > 0 && p.dim() < 4)) throw Error("ShapeMismatch", text.str());
               if (count > 0 && count != p.size(1))
-                throw Error("WeightLength", std::to_string(count) + " positive weights for " +
-                                                std::to_string(p.size(1)) + " channels");
+                throw Error("WeightLength",
+                            std::to_string(count) + " positive weights for " + std::to_string(p.size(1)) + " channels");
             };
             return std::make_shared<LossFunction const>(std::move(function));
           }(),
@@ -223,7 +224,8 @@ void check_classes(std::string const& name, ClassOptions const& o, bool probabil
   text << name << ": prediction " << p.sizes() << ", target " << t.sizes() << " of " << t.scalar_type();
   auto sizes = p.sizes().vec();
   if (are_classes(t)) sizes.erase(sizes.begin() + 1);
-  if (p.dim() < 4 || t.sizes() != at::IntArrayRef(sizes) || (are_classes(t) ? t.scalar_type() != torch::kLong : !probabilities))
+  if (p.dim() < 4 || t.sizes() != at::IntArrayRef(sizes) ||
+      (are_classes(t) ? t.scalar_type() != torch::kLong : !probabilities))
     throw Error("ShapeMismatch", text.str());
   if (!o.class_weights.empty() && std::int64_t(o.class_weights.size()) != p.size(1))
     throw Error("WeightLength", name + ": " + std::to_string(o.class_weights.size()) + " weights for " +
@@ -238,14 +240,15 @@ void check_classes(std::string const& name, ClassOptions const& o, bool probabil
 /// @param logs logarithms of probabilities, 0 where the cell is not valid
 LossTerms class_terms(ClassOptions const& o, Tensor const& logs, Tensor const& target, Tensor const& valid) {
   auto const num_classes = logs.size(1);
-  auto const weights =
-      o.class_weights.empty() ? torch::ones({num_classes}, logs.options().requires_grad(false)) : weights_like(o.class_weights, logs);
+  auto const weights = o.class_weights.empty() ? torch::ones({num_classes}, logs.options().requires_grad(false))
+                                               : weights_like(o.class_weights, logs);
   std::vector<std::int64_t> sizes(std::size_t(logs.dim()), 1);
   sizes[1] = num_classes;
   auto const weighted = logs * weights.view(sizes);
   if (!are_classes(target)) {
     auto const t = safe(valid.unsqueeze(1), target, 0).to(logs.scalar_type());
-    auto const smooth = o.label_smoothing > 0 ? t * (1 - o.label_smoothing) + o.label_smoothing / double(num_classes) : t;
+    auto const smooth =
+        o.label_smoothing > 0 ? t * (1 - o.label_smoothing) + o.label_smoothing / double(num_classes) : t;
     return {-(weighted * smooth).sum(1), {}};
   }
   auto const classes = torch::where(valid, target, torch::zeros({}, target.options()));
@@ -262,7 +265,10 @@ FunctionPointer of_classes(std::string const& name, ClassOptions const& o, Logit
   bool const is_logits = logits == Logits::yes;
   require_number(name, o.label_smoothing >= 0 && o.label_smoothing <= (is_logits ? 1 : 0), o.label_smoothing);
   detail::check_weights({.channel_weights = o.class_weights});
-  LossFunction function{.name = name, .parameters = text_of(o.class_weights) + text_of({double(o.ignore_index), o.label_smoothing}), .removed_axis = 1, .has_channels = false};
+  LossFunction function{.name = name,
+                        .parameters = text_of(o.class_weights) + text_of({double(o.ignore_index), o.label_smoothing}),
+                        .removed_axis = 1,
+                        .has_channels = false};
   function.check = [=](Tensor const& p, Tensor const& t) { check_classes(name, o, is_logits, p, t); };
   function.valid = [ignore = o.ignore_index](Tensor const& t) {
     return are_classes(t) ? t != ignore : torch::isnan(t).any(1).logical_not();
@@ -297,12 +303,15 @@ Tensor half_pair_sum(Tensor const& x) {
 FunctionPointer crps_function(CRPSOptions const& o) {
   require_number("CRPSLoss", o.fairness >= 0 && o.fairness <= 1, o.fairness);
   require_number("CRPSLoss", o.ensemble_axis >= 0, double(o.ensemble_axis));
-  LossFunction function{.name = "CRPSLoss", .parameters = text_of({o.fairness, double(o.ensemble_axis)}), .removed_axis = o.ensemble_axis};
+  LossFunction function{.name = "CRPSLoss",
+                        .parameters = text_of({o.fairness, double(o.ensemble_axis)}),
+                        .removed_axis = o.ensemble_axis};
   function.check = [=](Tensor const& p, Tensor const& t) {
     auto sizes = p.sizes().vec();
     sizes.erase(sizes.begin() + o.ensemble_axis);
     std::ostringstream text;
-    text << "CRPSLoss: prediction " << p.sizes() << " with members along axis " << o.ensemble_axis << ", target " << t.sizes();
+    text << "CRPSLoss: prediction " << p.sizes() << " with members along axis " << o.ensemble_axis << ", target "
+         << t.sizes();
     if (t.sizes() != at::IntArrayRef(sizes)) throw Error("ShapeMismatch", text.str());
     if (p.size(o.ensemble_axis) < (o.fairness > 0 ? 2 : 1)) throw Error("TooFewMembers", text.str());
   };

@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/shard.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "layer_types.hpp"
 #include "shard_layers.hpp"
 #include "trial_log.hpp"
 
@@ -15,6 +16,11 @@ namespace graticule::nn {
 
 namespace {
 
+using detail::ChannelTypes;
+using detail::ElementwiseTypes;
+using detail::Impls;
+using detail::is_any;
+using detail::TypeList;
 using torch::nn::Module;
 using ModulePointer = std::shared_ptr<Module>;
 
@@ -27,31 +33,13 @@ std::string type_name(std::type_info const& type) {
   return name;
 }
 
-template <class... Types>
-struct TypeList {};
-
-template <class... Holders>
-using Impls = TypeList<typename Holders::ContainedType...>;
-
 namespace tn = torch::nn;
 
 using ShardedTypes = Impls<tn::Conv1d, tn::Conv2d, tn::Conv3d, tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm2d,
                            tn::InstanceNorm3d, tn::GroupNorm, tn::LayerNorm>;
 
-using ElementwiseTypes =
-    Impls<tn::ELU, tn::SELU, tn::Hardshrink, tn::Hardtanh, tn::LeakyReLU, tn::LogSigmoid, tn::ReLU, tn::ReLU6, tn::CELU,
-          tn::GELU, tn::SiLU, tn::Mish, tn::Sigmoid, tn::Softplus, tn::Softshrink, tn::Softsign, tn::Tanh,
-          tn::Tanhshrink, tn::Threshold, tn::Identity, tn::Embedding>;
-
-using ChannelTypes = Impls<tn::PReLU, tn::Softmax2d, tn::LocalResponseNorm, tn::CrossMapLRN2d>;
-
 using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
                              tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;
-
-template <class... Types>
-bool is_any(Module const& module, TypeList<Types...> /*types*/) {
-  return (dynamic_cast<Types const*>(&module) || ...);
-}
 
 struct Judgement {
   Verdict verdict;

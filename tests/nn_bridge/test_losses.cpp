@@ -61,8 +61,7 @@ Tensor none_huber(Tensor const& p, Tensor const& t) {
 Tensor pair_crps(Tensor const& p, Tensor const& t, double fairness) {
   auto const m = double(p.size(2));
   auto const pairs = (p.unsqueeze(2) - p.unsqueeze(3)).abs().sum({2, 3});
-  return (p - t.unsqueeze(2)).abs().mean(2) -
-         pairs * (fairness / (2 * m * (m - 1)) + (1 - fairness) / (2 * m * m));
+  return (p - t.unsqueeze(2)).abs().mean(2) - pairs * (fairness / (2 * m * (m - 1)) + (1 - fairness) / (2 * m * m));
 }
 
 Kind crps(double fairness) {
@@ -140,10 +139,8 @@ std::vector<Kind> kinds() {
        .target = probability,
        .is_smooth = false},
       {.name = "KL of logarithms",
-       .make =
-           [](nn::Domain const& d, LossOptions const& o) {
-             return taking_mask(nn::KLDivLoss(d, o, nn::TargetIs::log_probability));
-           },
+       .make = [](nn::Domain const& d,
+                  LossOptions const& o) { return taking_mask(nn::KLDivLoss(d, o, nn::TargetIs::log_probability)); },
        .elements = [](Tensor const& p, Tensor const& t) { return t.exp() * (t - p); },
        .prediction = normal,
        .target = normal,
@@ -223,9 +220,10 @@ std::vector<Weighting> weightings(bool channels) {
                       .rows = true,
                       .cells = Counted::present});
     result.push_back({.name = "per channel", .options = {.per = LossPer::channel}, .cells = Counted::present});
-    result.push_back({.name = "sum per channel",
-                      .options = {.reduction = LossReduction::sum, .per = LossPer::channel, .channel_weights = {1, 2, 3}},
-                      .rows = true});
+    result.push_back(
+        {.name = "sum per channel",
+         .options = {.reduction = LossReduction::sum, .per = LossPer::channel, .channel_weights = {1, 2, 3}},
+         .rows = true});
   }
   return result;
 }
@@ -334,13 +332,16 @@ TEST(Losses, mean_equals_libtorchs_module) {
       torch::nn::CrossEntropyLossOptions().weight(weights).ignore_index(1).label_smoothing(0.2));
   torch::nn::KLDivLoss divergence(torch::nn::KLDivLossOptions().reduction(torch::kBatchMean).log_target(true));
 
-  auto const of = [&](auto loss, Tensor const& target) { return loss(part.of(p), part.of(target)).template item<double>(); };
+  auto const of = [&](auto loss, Tensor const& target) {
+    return loss(part.of(p), part.of(target)).template item<double>();
+  };
   nn::ClassOptions const classes_as{.class_weights = {0.5, 2, 0.25}, .ignore_index = 1, .label_smoothing = 0.2};
   EXPECT_NEAR(of(nn::HuberLoss(0.7, domain), t), huber(p, t).item<double>(), 1e-13);
   EXPECT_NEAR(of(nn::SmoothL1Loss(0.7, domain), t), smooth(p, t).item<double>(), 1e-13);
   EXPECT_NEAR(of(nn::CrossEntropyLoss(domain, LossOptions(), classes_as), c), entropy(p, c).item<double>(), 1e-13);
-  EXPECT_NEAR(of(nn::KLDivLoss(domain, LossOptions{.reduction = LossReduction::batchmean}, nn::TargetIs::log_probability), t),
-              divergence(p, t).item<double>(), 1e-12);
+  EXPECT_NEAR(
+      of(nn::KLDivLoss(domain, LossOptions{.reduction = LossReduction::batchmean}, nn::TargetIs::log_probability), t),
+      divergence(p, t).item<double>(), 1e-12);
 }
 
 TEST(Losses, derivatives_of_first_and_second_order_are_the_numeric_ones) {
@@ -374,7 +375,8 @@ TEST(Losses, sums_of_single_and_half_precision_keep_their_digits) {
     auto const p = torch::full({1, 1, rows, 4096}, 0.125, type);
     auto const t = torch::zeros({1, 1, rows, 4096}, type);
     EXPECT_EQ(nn::MSELoss{domain}(p, t).item<double>(), 1.0 / 64);
-    EXPECT_EQ((nn::L1Loss(domain, LossOptions{.reduction = LossReduction::sum})(p, t).item<double>()), 512 * 4096 / 8.0);
+    EXPECT_EQ((nn::L1Loss(domain, LossOptions{.reduction = LossReduction::sum})(p, t).item<double>()),
+              512 * 4096 / 8.0);
   }
 }
 
@@ -405,20 +407,31 @@ TEST(Losses, refuse_bad_arguments_on_all_ranks) {
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   auto const x = torch::ones({2, 3, rows, 4});
   auto const bad = odd_one ? torch::ones({2, 3, rows, 3}) : x;
-  auto const of_classes = [&](std::int64_t value) { return torch::full({2, rows, 4}, odd_one ? value : 1, torch::kLong); };
+  auto const of_classes = [&](std::int64_t value) {
+    return torch::full({2, rows, 4}, odd_one ? value : 1, torch::kLong);
+  };
   std::vector<std::tuple<std::string, std::string, std::function<void()>>> const cases{
       {"ShapeMismatch", "target", [&] { nn::MSELoss{domain}(x, bad); }},
       {"ShapeMismatch", "mask", [&] { nn::MSELoss{domain}(x, x, bad); }},
       {"ShapeMismatch", "no levels", [&] { nn::MSELoss(domain, LossOptions{.level_weights = {1}})(x, x); }},
       {"ShapeMismatch", "no samples", [&] { nn::MSELoss(domain, LossOptions{.per = LossPer::sample})(x[0], x[0]); }},
-      {"WeightLength", "channels", [&] { nn::MSELoss(domain, LossOptions{.channel_weights = {1, 2}})(x, x); }},
+      {"WeightLength", "channels",
+       [&] {
+         nn::MSELoss(domain, LossOptions{.channel_weights = {1, 2}})(x, x);
+       }},
       {"WeightLength", "own rows",
-       [&] { nn::MSELoss(domain, LossOptions{.row_weights = std::vector<double>(std::size_t(rows + odd_one), 1)})(x, x); }},
-      {"WeightLength", "all rows", [&] { nn::MSELoss(domain, LossOptions{.global_row_weights = {1, 2}})(x, x); }},
+       [&] {
+         nn::MSELoss(domain, LossOptions{.row_weights = std::vector<double>(std::size_t(rows + odd_one), 1)})(x, x);
+       }},
+      {"WeightLength", "all rows",
+       [&] {
+         nn::MSELoss(domain, LossOptions{.global_row_weights = {1, 2}})(x, x);
+       }},
       {"WeightLength", "positive classes",
-       [&] { nn::BCEWithLogitsLoss(domain, LossOptions(), std::vector<double>{1, 2})(x, x); }},
-      {"BadWeights", "negative",
-       [&] { nn::MSELoss(domain, LossOptions{.row_weights = {odd_one ? -1.0 : 1.0}}); }},
+       [&] {
+         nn::BCEWithLogitsLoss(domain, LossOptions(), std::vector<double>{1, 2})(x, x);
+       }},
+      {"BadWeights", "negative", [&] { nn::MSELoss(domain, LossOptions{.row_weights = {odd_one ? -1.0 : 1.0}}); }},
       {"BadWeights", "both", [&] { nn::MSELoss(domain, LossOptions{.row_weights = {1}, .global_row_weights = {1}}); }},
       {"EmptyLoss", "all missing", [&] { nn::MSELoss{domain}(x, x * nan); }},
       {"EmptyLoss", "one channel missing",
@@ -441,9 +454,14 @@ TEST(Losses, refuse_bad_arguments_on_all_ranks) {
   };
   for (auto const& [rule, what, action] : cases) EXPECT_EQ(rule_of(action), rule) << what;
   if (comm.num_ranks() > 1) {
-    auto const differ = [&] { nn::MSELoss(domain, LossOptions{.reduction = odd_one ? LossReduction::sum : LossReduction::mean})(x, x); };
+    auto const differ = [&] {
+      nn::MSELoss(domain, LossOptions{.reduction = odd_one ? LossReduction::sum : LossReduction::mean})(x, x);
+    };
     EXPECT_EQ(rule_of(differ), "StructureDisagreement");
-    auto const some = [&] { nn::MSELoss(domain, LossOptions{.row_weights = odd_one ? std::vector<double>() : std::vector<double>(std::size_t(rows), 1)})(x, x); };
+    auto const some = [&] {
+      nn::MSELoss(domain, LossOptions{.row_weights = odd_one ? std::vector<double>()
+                                                             : std::vector<double>(std::size_t(rows), 1)})(x, x);
+    };
     EXPECT_EQ(rule_of(some), "WeightLength");
   }
   EXPECT_EQ(nn::MSELoss{domain}(x, 3 * x).item<double>(), 4);
