@@ -7,6 +7,8 @@
 #include <graticule/nn_bridge/resize.hpp>
 #include <graticule/nn_bridge/rollout.hpp>
 #include <graticule/nn_bridge/shard.hpp>
+#include <graticule/nn_bridge/spherical_convolution.hpp>
+#include <graticule/nn_bridge/spherical_harmonics.hpp>
 
 #include "shards.hpp"
 
@@ -56,6 +58,26 @@ TEST(DocumentedLayers, join_resolutions) {
   torch::Tensor const joined = torch::cat({shard, up->forward_like(deep, shard)}, 1);
 
   EXPECT_EQ(joined.sizes(), torch::IntArrayRef({1, 6, shard.size(-2), 16}));
+}
+
+TEST(DocumentedLayers, transform_spherical_harmonics) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const shard =
+      test::Part(domain, balanced_cuts(9, comm.num_ranks()), Cuts{16}).of(torch::ones({1, 3, 9, 16})).clone();
+  std::vector<double> const latitudes{90, 67.5, 45, 22.5, 0, -22.5, -45, -67.5, -90};
+
+  nn::LatitudeRule const rows = nn::latitude_rule(latitudes);
+  nn::SphericalConvolution spectral(nn::SphericalConvolutionOptions{.in_channels = 3, .out_channels = 3, .rows = rows},
+                                    domain);
+  torch::Tensor const filtered = spectral(shard);
+  nn::SphericalTransform transform(nn::SphericalTransformOptions{.rows = rows}, domain);
+  torch::Tensor const coefficients = transform(shard);  // [1, 3, degrees, orders of this rank]
+  torch::Tensor const smooth = transform->inverse(coefficients);
+
+  EXPECT_EQ(filtered.sizes(), shard.sizes());
+  EXPECT_EQ(coefficients.size(-2), 5);
+  EXPECT_LE(test::difference(smooth, shard), 1e-5);
 }
 
 TEST(DocumentedLayers, fill_halos_in_place) {

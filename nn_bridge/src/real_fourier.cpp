@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "real_fourier.hpp"
+
+namespace graticule::nn::detail {
+
+torch::Tensor real_fourier(torch::Tensor const& x, std::int64_t num_waves, std::string const& norm) {
+  if (x.numel() > 0) return torch::fft_rfft(x, {}, -1, norm).narrow(-1, 0, num_waves);
+  auto const empty = x.narrow(-1, 0, num_waves);
+  return torch::complex(empty, empty);
+}
+
+torch::Tensor inverse_real_fourier(torch::Tensor const& waves, std::int64_t num_columns, std::string const& norm) {
+  if (waves.numel() > 0) return torch::fft_irfft(waves, num_columns, -1, norm);
+  auto sizes = waves.sizes().vec();
+  sizes.back() = num_columns;
+  return torch::real(waves).sum(-1, true).expand(sizes);
+}
+
+}  // namespace graticule::nn::detail
