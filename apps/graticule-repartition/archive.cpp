@@ -59,6 +59,7 @@ class Run {
     for (std::size_t i = 0; i < plan_.variables.size(); ++i) copy(plan_.variables[i], tilings_[i], output);
     watch_(num_done_, num_rounds_, "");
     output.commit();
+    result_.ambiguous = plan_.ambiguous;
     return std::move(result_);
   }
 

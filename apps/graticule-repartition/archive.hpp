@@ -22,6 +22,7 @@ struct VariableResult {
 struct Result {
   Totals totals;  ///< of this rank
   std::vector<VariableResult> variables;
+  std::vector<std::string> ambiguous;  ///< see `Plan`
 };
 
 /// Told before each round and after the last one how many rounds there are and how many are done; throws on all ranks

@@ -65,8 +65,10 @@ Json describe(archive::VariableResult const& result) {
   return json;
 }
 
-/// Tells what would have made the run faster.
+/// Tells what stayed as it was, and what would have made the run faster.
 void advise(archive::Result const& result) {
+  for (auto const& name : result.ambiguous)
+    spdlog::info("{} keeps its order: --order cannot tell its axes apart", name);
   for (auto const& [rewrite, tiling] : result.variables)
     if (tiling.read_factor > 3)
       spdlog::info("each chunk of {} was read {:.1f} times; a larger --memory or more ranks would make that less",

@@ -78,8 +78,31 @@ std::set<std::string> helpers(std::vector<Variable> const& variables) {
 
 bool is_number(Variable const& variable) { return variable.refusal.empty() && size_in_bytes(variable.type) > 0; }
 
-std::vector<std::string> chosen(std::vector<Variable> const& variables, Options const& options) {
+/// The source's axes in the order of the target; those that share a dimension follow each other as in the source.
+Indices ordered_axes(Variable const& variable, std::vector<std::string> const& order) {
+  Indices axes;
+  for (auto const& name : order)
+    for (int axis = 0; axis < variable.ndim(); ++axis)
+      if (variable.dimensions[std::size_t(axis)] == name) axes.push_back(axis);
+  for (int axis = 0; axis < variable.ndim() && order.empty(); ++axis) axes.push_back(axis);
+  return axes;
+}
+
+/// Two axes have one dimension, and the order would part or move them: which of them is which it cannot say.
+bool is_ambiguous(Variable const& variable, std::vector<std::string> const& order) {
+  std::set<std::string> const different(variable.dimensions.begin(), variable.dimensions.end());
+  if (different.size() == variable.dimensions.size()) return false;
+  auto const axes = ordered_axes(variable, order);
+  return !std::is_sorted(axes.begin(), axes.end());
+}
+
+struct Choice {
   std::vector<std::string> names;
+  std::vector<std::string> ambiguous;  ///< fields that nobody asked for by name, so they stay as they are
+};
+
+Choice chosen(std::vector<Variable> const& variables, Options const& options) {
+  Choice choice;
   std::vector<std::string> all;
   auto const known_helpers = helpers(variables);
   for (auto const& variable : variables) {
@@ -89,31 +112,32 @@ std::vector<std::string> chosen(std::vector<Variable> const& variables, Options 
                                              [&](auto const& dimension) { return holds(options.order, dimension); });
     bool const is_field =
         variable.ndim() > 1 && is_number(variable) && has_order && !known_helpers.contains(variable.name);
-    if (is_field && !holds(options.exclude, variable.name)) names.push_back(variable.name);
+    if (!is_field || holds(options.exclude, variable.name)) continue;
+    if (is_ambiguous(variable, options.order))
+      choice.ambiguous.push_back(to_string(variable));
+    else
+      choice.names.push_back(variable.name);
   }
   require_known(options.variables, all, "--variables", "variable");
   require_known(options.exclude, all, "--exclude", "variable");
   for (auto const& name : options.variables)
     if (holds(options.exclude, name)) refuse("BadOption", "--exclude and --variables both name " + name);
-  if (!options.variables.empty()) return options.variables;
-  if (names.empty() && !options.order.empty())
-    refuse("BadOption", "--order " + joined(options.order) + ": no field has dimensions of these names only");
-  return names;
+  if (!options.variables.empty()) return {options.variables, {}};
+  if (choice.names.empty() && !options.order.empty())
+    refuse("BadOption",
+           "--order " + joined(options.order) +
+               (choice.ambiguous.empty() ? ": no field has dimensions of these names only"
+                                         : " cannot tell the axes of " + joined(choice.ambiguous) + " apart"));
+  return choice;
 }
 
 Indices permutation_of(Variable const& variable, std::vector<std::string> const& order) {
-  Indices permutation;
-  for (auto const& name : order)
-    if (int const axis = variable.axis(name); axis >= 0) permutation.push_back(axis);
-  if (order.empty())
-    for (int axis = 0; axis < variable.ndim(); ++axis) permutation.push_back(axis);
-  for (int axis = 0; axis < variable.ndim(); ++axis)
-    if (std::find(permutation.begin(), permutation.end(), axis) == permutation.end())
-      refuse("BadOption", "--order lacks '" + variable.dimensions[std::size_t(axis)] + "' of " + to_string(variable));
-  std::set<std::string> const different(variable.dimensions.begin(), variable.dimensions.end());
-  if (different.size() != variable.dimensions.size() && !std::is_sorted(permutation.begin(), permutation.end()))
-    refuse("BadOption", "--order cannot tell the axes of " + to_string(variable) + " apart");
-  return permutation;
+  for (auto const& name : variable.dimensions)
+    if (!order.empty() && !holds(order, name))
+      refuse("BadOption", "--order lacks '" + name + "' of " + to_string(variable));
+  if (is_ambiguous(variable, order))
+    refuse("BadOption", "--order " + joined(order) + " cannot tell the axes of " + to_string(variable) + " apart");
+  return ordered_axes(variable, order);
 }
 
 bool is_packed(Variable const& variable) {
@@ -269,7 +293,7 @@ Storage Rewrite::target_storage() const {
 Plan plan_rewrite(FileContents const& contents, Options const& options) {
   Wishes const wishes{parse_type(options.dtype), parse_chunk(options.chunk), parse_deflate(options.deflate)};
   if (options.shuffle && options.no_shuffle) refuse("BadOption", "--shuffle and --no-shuffle exclude each other");
-  Plan plan{contents.dimensions, {}};
+  Plan plan{contents.dimensions, {}, {}};
   auto const variables = with_names(contents, plan.dimensions);
   std::vector<std::string> dimensions;
   for (auto const& dimension : plan.dimensions) dimensions.push_back(dimension.name);
@@ -277,11 +301,12 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
   for (auto const& [name, extent] : wishes.chunk.extents) chunked.push_back(name);
   require_known(options.order, dimensions, "--order", "dimension");
   require_known(chunked, dimensions, "--chunk", "dimension");
-  auto const named = chosen(variables, options);
+  auto const choice = chosen(variables, options);
+  plan.ambiguous = choice.ambiguous;
   for (auto const& variable : variables) {
     if (holds(options.exclude, variable.name)) continue;
     require_copyable(contents, variable);
-    bool const is_rewritten = holds(named, variable.name);
+    bool const is_rewritten = holds(choice.names, variable.name);
     if (is_rewritten && !variable.dimensions.empty() && variable.dimensions.front() == variable.name)
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
     plan.variables.push_back(is_rewritten ? rewrite_of(variable, options, wishes, plan.dimensions) : copy_of(variable));

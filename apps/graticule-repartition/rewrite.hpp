@@ -40,6 +40,8 @@ struct Rewrite {
 struct Plan {
   std::vector<Dimension> dimensions;
   std::vector<Rewrite> variables;  ///< coordinates too
+  /// Fields such as `cov(x, x)` that keep their order because `--order` cannot tell their axes apart, described.
+  std::vector<std::string> ambiguous;
 };
 
 /// Decides what becomes of every variable. Variables that were not asked for come along as they are.

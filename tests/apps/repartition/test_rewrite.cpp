@@ -517,6 +517,36 @@ TEST(Rewrite, fields_with_other_dimensions_than_those_of_the_order_stay_as_they_
   EXPECT_EQ(after.variable("void").dimensions, before.variable("void").dimensions);
 }
 
+TEST(Rewrite, axes_of_one_dimension_stay_in_their_order) {
+  auto const comm = Comm::world();
+  if (!test::has_tool("ncgen")) GTEST_SKIP() << "ncgen (netcdf-bin) is not installed";
+  Folder const folder(comm);
+  auto const in = folder.make("in.nc", [](auto const& p) {
+    test::write_cdl(p, R"(netcdf cov { dimensions: x = 2; t = 3; variables: int cov(x, x); int mixed(x, t, x);
+      int pair(x, x, t); int v(t, x); data: cov = 1, 2, 3, 4; mixed = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12;
+      pair = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12; v = 1, 2, 3, 4, 5, 6; })");
+  });
+  Options options{.input = in, .output = folder / "out.nc", .order = {"x", "t"}};
+
+  auto const result = rewrite(comm, options);
+
+  EXPECT_EQ(result.ambiguous, (std::vector<std::string>{"mixed(x=2, t=3, x=2)"}));
+  FieldFile const after(comm, folder / "out.nc");
+  EXPECT_EQ(numbers(after, "v"), (std::vector<double>{1, 3, 5, 2, 4, 6}));
+  EXPECT_EQ(numbers(after, "cov"), (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_EQ(after.variable("mixed").dimensions, (std::vector<std::string>{"x", "t", "x"}));
+  EXPECT_EQ(numbers(after, "mixed"), (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(numbers(after, "pair"), numbers(after, "mixed"));
+  auto const refused = [&] { return test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); }).given; };
+  options.output = folder / "none.nc";
+  options.variables = {"mixed"};
+  EXPECT_NE(refused().find("cannot tell the axes of mixed(x=2, t=3, x=2) apart"), std::string::npos) << refused();
+  options.variables = {};
+  options.order = {"t", "x"};
+  options.exclude = {"v", "cov"};
+  EXPECT_NE(refused().find("pair(x=2, x=2, t=3)"), std::string::npos) << refused();
+}
+
 TEST(Rewrite, what_is_excluded_stays_behind) {
   auto const comm = Comm::world();
   Folder const folder(comm);
