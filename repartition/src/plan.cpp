@@ -82,6 +82,19 @@ struct Sides {
   Box target;
 };
 
+std::string cells_text(Index count, std::string const& grid, std::optional<Selection> const& selection) {
+  return " of the " + grid + " grid has " + std::to_string(count) + (selection ? " selected cells" : " cells");
+}
+
+/// How to mend a selection of cells for one grid only.
+std::string advice(Sides const& sides, RepartitionOptions const& options) {
+  if (options.from.has_value() == options.to.has_value()) return "";
+  if (options.to) return "; `from` selects the cells of the old grid that become them";
+  // Without a layout nobody has said how large the new grid is.
+  return std::string("; `to` selects the cells that they become") +
+         (sides.to ? "" : ", in a new grid which for a target box is the old one with its axes permuted");
+}
+
 PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOptions const& options, Box& numbers) {
   auto const& from = sides.from;
   Indices const permutation = or_identity(options.permutation, from.ndim());
@@ -96,11 +109,10 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
   check_selection(read, from.global(), "old");
   if (sides.to || options.to) check_selection(to, grid, "new");
   for (int a = 0; a < from.ndim(); ++a)
-    if (to.extents[a] != read.extents[int(permutation[a])])
-      throw Error("LayoutMismatch", "axis " + std::to_string(a) + " of the new layout has " +
-                                        std::to_string(to.extents[a]) + " cells, axis " +
-                                        std::to_string(permutation[a]) + " of the old one " +
-                                        std::to_string(read.extents[int(permutation[a])]));
+    if (Index const num_read = read.extents[int(permutation[a])]; to.extents[a] != num_read)
+      throw Error("LayoutMismatch", "axis " + std::to_string(a) + cells_text(to.extents[a], "new", options.to) +
+                                        ", axis " + std::to_string(permutation[a]) +
+                                        cells_text(num_read, "old", options.from) + advice(sides, options));
   for (auto const* layout : {&from, sides.to})
     if (layout && layout->num_ranks() > comm.num_ranks())
       throw Error("TooFewRanks", "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " +

@@ -302,6 +302,37 @@ TEST(RepartitionPlan, refuses_layouts_that_do_not_match_on_all_ranks) {
   EXPECT_EQ(rule(Layout(ProcessGrid{1, n}, Indices{4, 6}), {1, 0}), "nothing was thrown");
 }
 
+TEST(RepartitionPlan, names_the_selection_that_is_missing) {
+  auto const comm = Comm::world();
+  Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{6, 4});
+  Layout const half(ProcessGrid{comm.num_ranks(), 1}, Indices{3, 4});
+  auto const some = every(Box({0, 0}, {6, 4}), {2, 1});
+  auto const text = [&](auto const& to, RepartitionOptions const& options) {
+    auto const thrown = test::thrown_by([&] { RepartitionPlan(comm, layout, to, options); });
+    EXPECT_EQ(thrown.rule, "LayoutMismatch");
+    return thrown.given.substr(thrown.given.find("axis"));  // other ranks name the one that refused
+  };
+
+  EXPECT_EQ(
+      text(Box({0, 0}, {3, 4}), {.from = some}),
+      "axis 0 of the new grid has 6 cells, axis 0 of the old grid has 3 selected cells; `to` selects the cells that "
+      "they become, in a new grid which for a target box is the old one with its axes permuted");
+  EXPECT_EQ(
+      text(layout, {.from = some}),
+      "axis 0 of the new grid has 6 cells, axis 0 of the old grid has 3 selected cells; `to` selects the cells that "
+      "they become");
+  EXPECT_EQ(
+      text(layout, {.to = some}),
+      "axis 0 of the new grid has 3 selected cells, axis 0 of the old grid has 6 cells; `from` selects the cells of "
+      "the old grid that become them");
+  EXPECT_EQ(text(half, {}), "axis 0 of the new grid has 3 cells, axis 0 of the old grid has 6 cells");
+  EXPECT_EQ(rule_of([&] {
+              RepartitionPlan(comm, layout, Box({0, 0}, {3, 4}), {.from = some, .to = some});
+            }),
+            "nothing was thrown");
+  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, layout, half, {.from = some}); }), "nothing was thrown");
+}
+
 TEST(RepartitionPlan, refuses_on_all_ranks_what_differs_between_ranks) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
