@@ -100,7 +100,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   report.set_partition(result.layout, {result.latitude_name, result.longitude_name});
   for (auto const& [phase, seconds] : result.seconds) report.add_seconds(phase, seconds);
   auto& data = report.data();
-  data["transport"] = transport_report(context.comm, result, options.run);
+  data["transport"] = transport_report(context.comm, result);
   data["input"] = options.run.input.string();
   data["samples"] = {{"training", result.num_training},
                      {"mirrored", result.num_mirrored},

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/traffic.hpp>
 
 #include "model.hpp"
 
@@ -45,27 +46,30 @@ torch::Tensor static_tensor(TrainingData const& data, torch::Dtype dtype) {
   return rows.to(dtype);
 }
 
-ConvNetOptions net_options(TrainingData const& data, NetworkSettings const& settings) {
-  ConvNetOptions options;
+ModelOptions model_options(TrainingData const& data, NetworkSettings const& settings) {
+  ModelOptions options;
+  options.kind = settings.model;
   options.num_inputs = std::int64_t(data.inputs.size());
   options.num_statics = std::int64_t(data.statics.size());
   options.num_outputs = std::int64_t(data.targets.size());
   options.channels = settings.channels;
   options.blocks = settings.blocks;
   options.kernel = settings.kernel;
+  options.latitudes = data.latitudes;
+  options.num_columns = data.num_global_columns;
   for (std::size_t c = 0; c < data.inputs.size(); ++c)
     if (data.inputs[c].parity == Parity::odd) options.odd_channels.push_back(std::int64_t(c));
   return options;
 }
 
 /// Predictions as doubles: [target][sample][row][column].
-std::vector<std::vector<double>> predictions(ConvNet& net, torch::Tensor const& inputs, torch::Tensor const& statics,
+std::vector<std::vector<double>> predictions(Model& net, torch::Tensor const& inputs, torch::Tensor const& statics,
                                              Index batch, TrainingData const& data) {
   torch::NoGradGuard const no_grad;
   std::vector<std::vector<double>> result(data.targets.size());
   for (std::int64_t first = 0; first < data.num_predicted; first += batch) {
     torch::Tensor const output =
-        net(inputs.narrow(0, first, std::min<std::int64_t>(batch, data.num_predicted - first)), statics)
+        net.forward(inputs.narrow(0, first, std::min<std::int64_t>(batch, data.num_predicted - first)), statics)
             .to(torch::kFloat64);
     for (std::size_t t = 0; t < result.size(); ++t) {
       torch::Tensor const values = output.select(1, std::int64_t(t)).contiguous();
@@ -95,7 +99,7 @@ TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary
   torch::Tensor const statics = static_tensor(data, dtype);
 
   nn::Domain const domain(comm, grid, boundary);
-  ConvNet net(net_options(data, settings), domain);
+  auto const net = make_model(model_options(data, settings), domain);
   net->to(dtype);
   initialise_parameters(*net, settings.seed);
   nn::GradientSync const sync(*net, {{comm, nn::Reduction::sum}});
@@ -106,6 +110,7 @@ TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary
   TrainedNetwork trained;
   auto const num_training = Index(data.training.size());
   Index const steps = num_steps(settings, num_training);
+  auto const before = nn::traffic();
   for (Index epoch = 0; epoch < settings.epochs; ++epoch) {
     std::vector<Index> const order = shuffled(data.training, settings.seed, epoch);
     for (Index first = 0; first < num_training; first += settings.batch) {
@@ -117,7 +122,7 @@ TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary
       group.lr(settings.learning_rate * learning_rate_factor(step, steps));
       optimizer.zero_grad();
       torch::Tensor const loss =
-          loss_of(net(inputs.index_select(0, samples), statics), targets.index_select(0, samples));
+          loss_of(net->forward(inputs.index_select(0, samples), statics), targets.index_select(0, samples));
       loss.backward();
       sync.reduce();
       optimizer.step();
@@ -128,7 +133,10 @@ TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary
     }
   }
 
-  trained.predictions = predictions(net, inputs, statics, settings.batch, data);
+  auto const sent = nn::traffic() - before;
+  trained.messages_per_step = double(sent.num_messages) / double(steps);
+  trained.bytes_per_step = double(sent.bytes) / double(steps);
+  trained.predictions = predictions(*net, inputs, statics, settings.batch, data);
   for (auto const& item : net->named_parameters()) {
     torch::Tensor const values = item.value().detach().to(torch::kFloat64).contiguous();
     trained.parameters.emplace_back(

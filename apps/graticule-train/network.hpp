@@ -4,6 +4,7 @@
 #include <graticule/partition/comm.hpp>
 
 #include "channels.hpp"
+#include "model_kind.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,7 @@ enum class Precision : std::uint8_t { f32, f64 };
 
 /// The network and how it is trained.
 struct NetworkSettings {
+  ModelKind model = ModelKind::convnet;
   Index channels = 32;
   Index blocks = 4;
   Index kernel = 3;
@@ -38,6 +40,8 @@ struct TrainingData {
   std::vector<Channel> statics;     ///< one sample each
   std::vector<Channel> targets;     ///< missing values are NaN
   std::vector<double> row_weights;  ///< of this rank's rows
+  std::vector<double> latitudes;    ///< of all rows of the grid
+  Index num_global_columns = 0;
 };
 
 struct TrainedNetwork {
@@ -45,6 +49,9 @@ struct TrainedNetwork {
   std::vector<std::pair<std::string, std::vector<double>>> parameters;
   std::vector<std::vector<double>> predictions;  ///< of each target, `num_predicted` samples, normalised
   Index num_parameters = 0;
+  /// What this rank's layers sent in a step, forward and backward, on the average.
+  double messages_per_step = 0;
+  double bytes_per_step = 0;
 };
 
 /// Steps of the optimizer in a training; the last batch of an epoch may be smaller.

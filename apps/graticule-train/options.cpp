@@ -89,12 +89,19 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
 
-  app.add_option("--model", "The network")->check(CLI::IsMember({"convnet"}))->default_str("convnet")->group("Network");
+  app.add_option(
+         "--model", net.model,
+         "The network: convnet (residual convolutions), unet (five grids), sfno (global convolutions on the sphere)")
+      ->transform(CLI::CheckedTransformer(model_kinds()).description(""))
+      ->type_name("convnet|unet|sfno")
+      ->default_str("convnet")
+      ->group("Network");
   app.add_option("--channels", net.channels, "Channels of its hidden layers")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
       ->group("Network");
-  app.add_option("--blocks", net.blocks, "Residual blocks")
+  app.add_option("--blocks", net.blocks,
+                 "Residual blocks; grids of unet, each of half the resolution of the one before")
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Network");

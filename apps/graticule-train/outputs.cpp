@@ -87,27 +87,23 @@ MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings con
   return picture;
 }
 
-nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result, RunSettings const& settings) {
-  NetworkSettings const& net = settings.network;
-  Index const width = net.kernel / 2;
-  PullCounts counts;
-  if (width > 0)
-    counts = HaloPlan(comm, result.layout, {{width, width}, {width, width}}, result.grid.boundary).counts();
-  auto const cell_bytes = double(net.batch) * (net.precision == Precision::f64 ? 8 : 4);
-  // Stem and blocks forward; backward the blocks alone, because nothing asks for gradients of the fields.
-  double const messages =
-      double(counts.num_send_peers) * double(1 + net.blocks) + double(counts.num_receive_peers) * double(net.blocks);
-  double const bytes =
-      cell_bytes * (double(counts.send_cells) * double(Index(result.channels.size()) + net.blocks * net.channels) +
-                    double(counts.receive_cells) * double(net.blocks * net.channels));
-  return {{"path", {{"self", "copy"}, {"others", "persistent point-to-point"}}},
-          {"unit", "halo exchanges of one optimizer step"},
-          {"messages", minimum_mean_maximum(comm, messages)},
-          {"bytes", minimum_mean_maximum(comm, bytes)}};
+nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result) {
+  std::array<Index, 2> num_peers{};  // by node-shared memory, by messages
+  for (auto const& path : HaloPlan(comm, result.layout, {{1, 1}, {1, 1}}, result.grid.boundary).paths())
+    if (path.peer != comm.rank()) ++num_peers[path.path == Transport::node_shared ? 0 : 1];
+  comm.max(num_peers);
+  std::string const others = num_peers[0] > 0 && num_peers[1] > 0 ? "node-shared memory and point-to-point"
+                             : num_peers[0] > 0                   ? "node-shared memory"
+                             : num_peers[1] > 0                   ? "point-to-point"
+                                                                  : "none";
+  return {{"path", {{"self", "copy"}, {"others", others}}},
+          {"unit", "halo exchanges and repartitions of one optimizer step"},
+          {"messages", minimum_mean_maximum(comm, result.network.messages_per_step)},
+          {"bytes", minimum_mean_maximum(comm, result.network.bytes_per_step)}};
 }
 
 nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings) {
-  return {{"model", "convnet"},
+  return {{"model", to_string(settings.model)},
           {"input_channels", result.channels},
           {"channels", settings.channels},
           {"blocks", settings.blocks},

@@ -21,10 +21,9 @@ namespace graticule::train {
 /// The picture of one sample: the first that validates, or the first of all. Complete on rank 0. Collective.
 [[nodiscard]] MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings const& settings);
 
-/// Messages and bytes that halos need in one optimizer step of a full batch, forward and backward, from the geometry:
+/// How neighbors are reached, and the messages and bytes that the layers sent in an optimizer step, forward and backward:
 /// least, mean and most of any rank. Collective.
-[[nodiscard]] nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result,
-                                                      RunSettings const& settings);
+[[nodiscard]] nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result);
 
 /// What was trained and how.
 [[nodiscard]] nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings);

@@ -73,6 +73,8 @@ class Preparation {
     for (Index s = 0; s < result_.num_mirrored; ++s) data.training.push_back(data.num_predicted + s);
     data.num_rows = cells_.box.extent(0);
     data.num_columns = cells_.box.extent(1);
+    data.latitudes = table_.grid().latitudes;
+    data.num_global_columns = table_.grid().num_columns();
     data.row_weights.assign(result_.row_weights.begin() + cells_.box.lo(0),
                             result_.row_weights.begin() + cells_.box.hi(0));
   }

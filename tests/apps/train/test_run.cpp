@@ -80,6 +80,25 @@ TEST_F(Run, losses_do_not_depend_on_uneven_cuts_missing_cells_and_single_precisi
   EXPECT_LE(compare(settings).max_relative_loss_difference, 1e-3);
 }
 
+TEST_F(Run, losses_of_every_model_do_not_depend_on_the_partition) {
+  test::write_train_fields(comm_, path_, {});
+  for (auto const& [name, kind] : model_kinds()) {
+    for (std::string const& partition : partitions()) {
+      RunSettings settings = this->settings();
+      settings.partition.partition = partition;
+      settings.network.model = kind;
+      settings.network.blocks = 2;
+      settings.network.epochs = 3;
+      settings.mirror = Mirror::off;
+
+      Comparison const comparison = compare(settings);
+
+      EXPECT_LE(comparison.max_relative_loss_difference, 1e-9) << name << " on " << partition;
+      EXPECT_LE(comparison.max_parameter_difference, 1e-6) << name << " on " << partition;
+    }
+  }
+}
+
 TEST_F(Run, deflated_file_gives_the_same_bits) {
   test::write_train_fields(comm_, path_, {});
   RunResult const plain = run_training(comm_, settings(), silent);
@@ -128,10 +147,13 @@ TEST_F(Run, real_winds_from_geopotential) {
   settings.input = file;
   settings.network.channels = 2;
   settings.network.epochs = 1;
+  for (auto const& [name, kind] : model_kinds()) {
+    settings.network.model = kind;
 
-  Comparison const comparison = compare(settings);
+    Comparison const comparison = compare(settings);
 
-  EXPECT_LE(comparison.max_relative_loss_difference, 1e-9);
+    EXPECT_LE(comparison.max_relative_loss_difference, 1e-9) << name;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "model_kind.hpp"
+
+namespace graticule::train {
+
+std::map<std::string, ModelKind> const& model_kinds() {
+  static std::map<std::string, ModelKind> const kinds{
+      {"convnet", ModelKind::convnet}, {"unet", ModelKind::unet}, {"sfno", ModelKind::sfno}};
+  return kinds;
+}
+
+std::string to_string(ModelKind kind) {
+  for (auto const& [name, other] : model_kinds())
+    if (other == kind) return name;
+  return "?";
+}
+
+}  // namespace graticule::train

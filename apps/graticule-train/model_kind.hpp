@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace graticule::train {
+
+enum class ModelKind : std::uint8_t { convnet, unet, sfno };
+
+/// By the names of `--model`.
+[[nodiscard]] std::map<std::string, ModelKind> const& model_kinds();
+[[nodiscard]] std::string to_string(ModelKind kind);
+
+}  // namespace graticule::train

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/spherical_convolution.hpp>
+
+#include "../model.hpp"
+
+namespace graticule::train {
+
+/// Spherical Fourier neural operator (Bonev et al. 2023), small: blocks of a global convolution on the sphere beside a
+/// pointwise one, and a pointwise network of two layers.
+///
+///     h = h + mlp(gelu(spherical(h) + pointwise(h)))
+///
+/// Degrees are at most half the rows, so that products of two features are still resolved.
+class SphericalNet : public Model {
+ public:
+  SphericalNet(ModelOptions const& options, nn::Domain const& domain);
+
+ private:
+  torch::Tensor trunk(torch::Tensor h) override;
+
+  struct Block {
+    nn::SphericalConvolution spherical{nullptr};
+    nn::Conv2d pointwise{nullptr};
+    nn::Conv2d widen{nullptr};
+    nn::Conv2d narrow{nullptr};
+  };
+  std::vector<Block> blocks_;
+};
+
+}  // namespace graticule::train

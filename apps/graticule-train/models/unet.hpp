@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/resize.hpp>
+
+#include "../model.hpp"
+
+namespace graticule::train {
+
+/// A U-Net (Ronneberger, Fischer, Brox 2015) over levels of half the resolution each, with bands of latitude at every one.
+///
+///     down: skip = h + gelu(conv(h));   h = gelu(half(skip)), twice the channels
+///     up:   h = gelu(join([skip, resize(h, like skip)]))
+///
+/// Rows and columns are halved as long as the coarse grid keeps its poles and an even number of longitudes: rows on the
+/// poles need an odd number of them (241, 121, 61, 31, 16), poles between rows an even one. Resizing follows the domain's
+/// boundary and gives the skip's rows to their owners, so no level is moved between ranks.
+class UNet : public Model {
+ public:
+  UNet(ModelOptions const& options, nn::Domain const& domain);
+
+  /// Halvings that a grid allows, at most `wanted`.
+  [[nodiscard]] static std::int64_t num_halvings(std::int64_t wanted, std::int64_t num_rows, std::int64_t num_columns,
+                                                 Boundary const& boundary);
+
+ private:
+  torch::Tensor trunk(torch::Tensor h) override;
+
+  std::vector<nn::Conv2d> blocks_;  ///< one a level
+  std::vector<nn::Conv2d> halves_;  ///< from each level to the next
+  std::vector<nn::Conv2d> joins_;   ///< back to each level
+  std::vector<nn::Resize> resizes_;
+};
+
+}  // namespace graticule::train
