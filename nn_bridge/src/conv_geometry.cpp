@@ -14,8 +14,7 @@ Index ConvAxis::num_outputs() const {
   return room / stride + 1;
 }
 
-Cuts ConvAxis::output_cuts(Cuts const& inputs) const {
-  Index const total = num_outputs();
+Cuts ConvAxis::output_cuts(Cuts const& inputs, Index total) const {
   Index const middle = dilation * (kernel - 1) / 2;
   auto const first_output = [&](Index input) -> Index {
     if (input <= 0) return 0;

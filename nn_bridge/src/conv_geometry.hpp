@@ -30,7 +30,9 @@ struct ConvAxis {
   /// M = floor((N + before + after - reach) / stride) + 1. @throws `KernelTooLarge`
   [[nodiscard]] Index num_outputs() const;
   /// Which part owns which output: that of the input in the middle of its window, `docs` of `Conv2d`.
-  [[nodiscard]] Cuts output_cuts(Cuts const& inputs) const;
+  [[nodiscard]] Cuts output_cuts(Cuts const& inputs) const { return output_cuts(inputs, num_outputs()); }
+  /// The same for another number of outputs (pooling rounds up on request).
+  [[nodiscard]] Cuts output_cuts(Cuts const& inputs, Index total) const;
   /// Inputs that `outputs` read, in extended coordinates; empty for no outputs.
   [[nodiscard]] Range needed(Range outputs) const noexcept;
 };

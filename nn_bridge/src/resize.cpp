@@ -65,8 +65,13 @@ std::vector<Index> output_sizes(F::InterpolateFuncOptions const& o, std::vector<
   if (given != inputs.size())
     throw Error("BadResize",
                 std::to_string(given) + " sizes or factors for " + std::to_string(inputs.size()) + " spatial axes");
-  if (o.size()) return *o.size();
   std::vector<Index> sizes;
+  if (o.size()) {
+    sizes = *o.size();
+    for (std::size_t a = 0; a < inputs.size(); ++a)
+      if (sizes[a] == ResizeOptions::same) sizes[a] = inputs[a];
+    return sizes;
+  }
   for (std::size_t a = 0; a < inputs.size(); ++a)
     sizes.push_back(Index(std::floor(double(inputs[a]) * (*o.scale_factor())[a])));
   return sizes;

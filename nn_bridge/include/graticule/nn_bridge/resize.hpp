@@ -14,6 +14,8 @@
 namespace graticule::nn {
 
 struct ResizeOptions {
+  static constexpr std::int64_t same = -1;  ///< as a size: that of the input
+
   /// Sizes are those of the whole field, one for each axis. Neither size nor scale factor: for `forward_like`.
   ResizeOptions(torch::nn::functional::InterpolateFuncOptions torch_options = {},
                 Padding padding_by = Padding::by_mode);

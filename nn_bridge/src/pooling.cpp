@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/pooling.hpp>
+
+#include "adaptive_max.hpp"
+#include "window_pool.hpp"
+
+#include <array>
+#include <string>
+
+namespace graticule::nn {
+
+namespace {
+
+using detail::WindowPool;
+using detail::WindowPoolDescription;
+
+template <std::size_t D>
+std::string name_of(char const* kind) {
+  return kind + std::to_string(D) + "d";
+}
+
+template <std::size_t D>
+std::vector<Index> values(torch::ExpandingArray<D> const& array) {
+  return {array->begin(), array->end()};
+}
+
+template <class Options>
+WindowPoolDescription described(std::string layer, Options const& options) {
+  WindowPoolDescription d;
+  d.layer = std::move(layer);
+  d.kernel = values(options.pool.kernel_size());
+  d.stride = values(options.pool.stride());
+  d.padding.assign(d.kernel.size(), 0);
+  d.dilation.assign(d.kernel.size(), 1);
+  d.ceil_mode = options.pool.ceil_mode();
+  d.by_domain = options.padding == Padding::by_domain;
+  d.odd_channels = options.odd_channels;
+  return d;
+}
+
+template <std::size_t D>
+std::shared_ptr<WindowPool> make_core(MaxPoolOptions<D> const& options, Domain const& domain) {
+  auto d = described(name_of<D>("MaxPool"), options);
+  d.padding = values(options.pool.padding());
+  d.dilation = values(options.pool.dilation());
+  return std::make_shared<WindowPool>(domain, std::move(d));
+}
+
+template <std::size_t D>
+std::shared_ptr<WindowPool> make_core(AvgPoolOptions<D> const& options, Domain const& domain) {
+  auto d = described(name_of<D>("AvgPool"), options);
+  d.padding = values(options.pool.padding());
+  d.needs_whole_kernel = D == 3;
+  if (options.pool.divisor_override() == 0) throw Error("BadWindow", d.layer + " with a divisor of 0");
+  return std::make_shared<WindowPool>(domain, std::move(d));
+}
+
+template <std::size_t D>
+std::shared_ptr<WindowPool> make_core(LPPoolOptions<D> const& options, Domain const& domain) {
+  auto d = described(name_of<D>("LPPool"), options);
+  d.needs_whole_kernel = D == 3;
+  return std::make_shared<WindowPool>(domain, std::move(d));
+}
+
+std::vector<std::optional<std::int64_t>> sizes_of(torch::ExpandingArray<1> const& sizes) { return {(*sizes)[0]}; }
+template <std::size_t D>
+std::vector<std::optional<std::int64_t>> sizes_of(torch::ExpandingArrayWithOptionalElem<D> const& sizes) {
+  return {sizes->begin(), sizes->end()};
+}
+
+template <class Sizes>
+std::shared_ptr<detail::AdaptiveMax> make_core(torch::nn::AdaptiveMaxPoolOptions<Sizes> const& options,
+                                               Domain const& domain) {
+  auto sizes = sizes_of(options.output_size());
+  auto layer = "AdaptiveMaxPool" + std::to_string(sizes.size()) + "d";
+  return std::make_shared<detail::AdaptiveMax>(domain, std::move(layer), std::move(sizes));
+}
+
+template <std::size_t D>
+torch::Tensor max_pool(WindowPool::Windows const& w, WindowPoolDescription const& d) {
+  if constexpr (D == 1) return at::max_pool1d(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
+  if constexpr (D == 2) return at::max_pool2d(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
+  return at::max_pool3d(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
+}
+
+template <std::size_t D>
+std::tuple<torch::Tensor, torch::Tensor> max_pool_with_indices(WindowPool::Windows const& w,
+                                                               WindowPoolDescription const& d) {
+  if constexpr (D == 1)
+    return at::max_pool1d_with_indices(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
+  if constexpr (D == 2)
+    return at::max_pool2d_with_indices(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
+  return at::max_pool3d_with_indices(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
+}
+
+/// Flat indices in `inputs` as flat indices in the whole field.
+torch::Tensor global_indices(WindowPool::Windows const& w, torch::Tensor const& indices) {
+  auto rest = indices;
+  auto result = torch::zeros_like(indices);
+  std::int64_t stride = 1;
+  for (auto i = std::int64_t(w.extents.size()) - 1; i >= 0; --i) {
+    auto const extent = w.inputs.size(i + 2);
+    result = result + stride * (rest.remainder(extent) + w.first_cell[std::size_t(i)]);
+    rest = rest.floor_divide(extent);
+    stride *= w.extents[std::size_t(i)];
+  }
+  return result;
+}
+
+template <std::size_t D>
+torch::Tensor avg_pool(WindowPool::Windows const& w, torch::nn::AvgPoolOptions<D> const& o) {
+  bool const count_padding = o.count_include_pad();
+  if constexpr (D == 1)
+    return at::avg_pool1d(w.inputs, *o.kernel_size(), *o.stride(), w.padding, o.ceil_mode(), count_padding);
+  if constexpr (D == 2)
+    return at::avg_pool2d(w.inputs, *o.kernel_size(), *o.stride(), w.padding, o.ceil_mode(), count_padding,
+                          o.divisor_override());
+  return at::avg_pool3d(w.inputs, *o.kernel_size(), *o.stride(), w.padding, o.ceil_mode(), count_padding,
+                        o.divisor_override());
+}
+
+}  // namespace
+
+namespace detail {
+
+template <class Derived, class Options, class Core>
+PoolModule<Derived, Options, Core>::PoolModule(Options options, Domain domain)
+    : options_(std::move(options)), domain_(std::move(domain)), core_(make_core(options_, domain_)) {}
+
+template <class Derived, class Options, class Core>
+void PoolModule<Derived, Options, Core>::reset() {
+  core_ = make_core(options_, domain_);
+}
+
+template <class Derived, class Options, class Core>
+void PoolModule<Derived, Options, Core>::reset_structure() {
+  core_->reset_structure();
+}
+
+template <class Derived, class Options, class Core>
+int PoolModule<Derived, Options, Core>::num_set_ups() const noexcept {
+  return core_->num_set_ups();
+}
+
+}  // namespace detail
+
+template <std::size_t D>
+torch::Tensor MaxPoolImpl<D>::forward(torch::Tensor const& x) {
+  auto const& d = this->core_->description();
+  return this->core_->forward(x, {x.defined() ? x.scalar_type() : torch::kFloat},
+                              [&](WindowPool::Windows const& w) { return std::vector{max_pool<D>(w, d)}; })[0];
+}
+
+template <std::size_t D>
+std::tuple<torch::Tensor, torch::Tensor> MaxPoolImpl<D>::forward_with_indices(torch::Tensor const& x) {
+  auto const& d = this->core_->description();
+  if (d.by_domain) throw Error("IndicesByDomain", d.layer + ": maxima beyond an edge have no index in the field");
+  auto const results = this->core_->forward(x, {x.defined() ? x.scalar_type() : torch::kFloat, torch::kLong},
+                                            [&](WindowPool::Windows const& w) {
+                                              auto const [maxima, indices] = max_pool_with_indices<D>(w, d);
+                                              return std::vector{maxima, global_indices(w, indices)};
+                                            });
+  return {results[0], results[1]};
+}
+
+template <std::size_t D>
+torch::Tensor AvgPoolImpl<D>::forward(torch::Tensor const& x) {
+  return this->core_->forward(x, {x.defined() ? x.scalar_type() : torch::kFloat}, [&](WindowPool::Windows const& w) {
+    return std::vector{avg_pool<D>(w, this->options_.pool)};
+  })[0];
+}
+
+template <std::size_t D>
+torch::Tensor LPPoolImpl<D>::forward(torch::Tensor const& x) {
+  auto const& o = this->options_.pool;
+  torch::nn::AvgPoolOptions<D> mean(o.kernel_size());
+  mean.stride(o.stride()).ceil_mode(o.ceil_mode());
+  double num_cells = 1;
+  for (auto const cells : *o.kernel_size()) num_cells *= double(cells);
+  auto const powers = x.defined() ? x.pow(o.norm_type()) : x;
+  auto const y =
+      this->core_->forward(powers, {powers.defined() ? powers.scalar_type() : torch::kFloat},
+                           [&](WindowPool::Windows const& w) { return std::vector{avg_pool<D>(w, mean)}; })[0];
+  return (torch::sign(y) * torch::relu(torch::abs(y))).mul(num_cells).pow(1. / o.norm_type());
+}
+
+template <std::size_t D>
+AdaptiveAvgPoolImpl<D>::AdaptiveAvgPoolImpl(AdaptiveAvgPoolOptions<D> const& options, Domain domain)
+    : options_(options), domain_(std::move(domain)) {
+  reset();
+}
+
+template <std::size_t D>
+void AdaptiveAvgPoolImpl<D>::reset() {
+  std::vector<std::int64_t> sizes;
+  for (auto const& size : sizes_of(options_.output_size())) sizes.push_back(size.value_or(ResizeOptions::same));
+  resize_ = std::make_shared<ResizeImpl>(torch::nn::functional::InterpolateFuncOptions().size(sizes).mode(torch::kArea),
+                                         domain_);
+}
+
+template <std::size_t D>
+torch::Tensor AdaptiveAvgPoolImpl<D>::forward(torch::Tensor const& x) {
+  bool const bare = x.defined() && x.dim() == std::int64_t(D) + 1;
+  auto const y = resize_->forward(bare ? x.unsqueeze(0) : x);
+  return bare ? y.squeeze(0) : y;
+}
+
+template <std::size_t D>
+void AdaptiveAvgPoolImpl<D>::reset_structure() {
+  resize_->reset_structure();
+}
+
+template <std::size_t D>
+int AdaptiveAvgPoolImpl<D>::num_set_ups() const noexcept {
+  return resize_->num_set_ups();
+}
+
+template <std::size_t D>
+torch::Tensor AdaptiveMaxPoolImpl<D>::forward(torch::Tensor const& x) {
+  return std::get<0>(this->core_->forward(x));
+}
+
+template <std::size_t D>
+std::tuple<torch::Tensor, torch::Tensor> AdaptiveMaxPoolImpl<D>::forward_with_indices(torch::Tensor const& x) {
+  return this->core_->forward(x);
+}
+
+#define GRATICULE_INSTANTIATE_POOLING(D)                                                                     \
+  template class detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, WindowPool>;                          \
+  template class detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, WindowPool>;                          \
+  template class detail::PoolModule<LPPoolImpl<D>, LPPoolOptions<D>, WindowPool>;                            \
+  template class detail::PoolModule<AdaptiveMaxPoolImpl<D>, AdaptiveMaxPoolOptions<D>, detail::AdaptiveMax>; \
+  template class MaxPoolImpl<D>;                                                                             \
+  template class AvgPoolImpl<D>;                                                                             \
+  template class LPPoolImpl<D>;                                                                              \
+  template class AdaptiveAvgPoolImpl<D>;                                                                     \
+  template class AdaptiveMaxPoolImpl<D>;
+GRATICULE_INSTANTIATE_POOLING(1)
+GRATICULE_INSTANTIATE_POOLING(2)
+GRATICULE_INSTANTIATE_POOLING(3)
+
+}  // namespace graticule::nn

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spatial.hpp"
+
+#include <graticule/nn_bridge/tensor_view.hpp>
+
+namespace graticule::nn::detail {
+
+void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
+                   std::vector<std::int64_t> const& odd_channels) {
+  (void)tensor_view(x);
+  auto const dim = std::int64_t(num_axes) + 1;
+  if (x.dim() != dim && x.dim() != dim + 1)
+    throw Error("ShapeMismatch", layer + " takes [batch, channels, " +
+                                     (num_axes == 1   ? "length"
+                                      : num_axes == 2 ? "rows, columns"
+                                                      : "levels, rows, columns") +
+                                     "] or the same without batch, not " + std::to_string(x.dim()) + " axes");
+  if (num_axes == 1 && domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
+  for (auto const channel : odd_channels)
+    if (channel < 0 || channel >= x.size(-dim))
+      throw Error("OddChannels", "channel " + std::to_string(channel) + " of " + std::to_string(x.size(-dim)));
+}
+
+torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {
+  return num_axes == 1 && x.defined() && x.dim() > 0 ? x.unsqueeze(-1) : x;
+}
+
+torch::Tensor batched(torch::Tensor const& x, std::size_t num_axes) {
+  return with_columns(x.dim() == std::int64_t(num_axes) + 1 ? x.unsqueeze(0) : x, num_axes);
+}
+
+torch::Tensor unbatched(torch::Tensor const& y, torch::Tensor const& x, std::size_t num_axes) {
+  auto const bare = num_axes == 1 ? y.squeeze(-1) : y;
+  return x.dim() == std::int64_t(num_axes) + 1 ? bare.squeeze(0) : bare;
+}
+
+}  // namespace graticule::nn::detail

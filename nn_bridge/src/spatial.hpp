@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/domain.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// Throws unless a layer of `num_axes` spatial axes takes `x`, with or without batch: `UnsupportedTensor`, `ShapeMismatch`,
+/// `LongitudeIsCut` for a length, `OddChannels`.
+void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
+                   std::vector<std::int64_t> const& odd_channels);
+
+/// A length as a column of one cell, all else as it is; `x` may be undefined.
+[[nodiscard]] torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes);
+/// The same with a batch axis.
+[[nodiscard]] torch::Tensor batched(torch::Tensor const& x, std::size_t num_axes);
+/// `y` with the axes that `x` came with, the inverse of `batched`.
+[[nodiscard]] torch::Tensor unbatched(torch::Tensor const& y, torch::Tensor const& x, std::size_t num_axes);
+
+}  // namespace graticule::nn::detail
