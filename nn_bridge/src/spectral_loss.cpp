@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/spectral_loss.hpp>
+
+#include "layer_state.hpp"
+#include "loss_terms.hpp"
+
+#include <sstream>
+
+namespace graticule::nn {
+
+namespace {
+
+/// Rows' weights of the globe, and wavenumbers'.
+struct SpectralSetUp {
+  torch::Tensor rows;
+  torch::Tensor wavenumbers;
+  Index first_row = 0;  ///< of this rank's shard
+};
+
+constexpr char const* loss_name = "SpectralLoss";
+
+/// Amplitudes of the waves along the last axis, which has elements.
+torch::Tensor amplitudes(torch::Tensor const& x) {
+  auto const n = x.size(-1);
+  if (x.numel() == 0) {
+    auto sizes = x.sizes().vec();
+    sizes.back() = n / 2 + 1;
+    return torch::zeros(sizes, x.options().requires_grad(false)) + x.sum();
+  }
+  auto const spectrum = torch::fft::rfft(x, std::nullopt, -1, "forward").abs();
+  // Each wavenumber but 0 and that of alternating signs stands for its negative as well.
+  auto twice = torch::full({n / 2 + 1}, 2.0, x.options().requires_grad(false));
+  twice[0].fill_(1);
+  if (n % 2 == 0) twice[n / 2].fill_(1);
+  return spectrum * twice;
+}
+
+/// The rows' weights of all ranks. Collective.
+torch::Tensor global_rows(torch::Tensor const& own, Index first, Index extent, Domain const& domain) {
+  if (!own.defined()) return {};
+  std::vector<double> all(std::size_t(extent), 0);
+  if (domain.longitude_part() == 0)
+    for (Index i = 0; i < own.size(0); ++i) all[std::size_t(first + i)] = own[i][0].item<double>();
+  domain.comm().sum(all);
+  return torch::tensor(at::ArrayRef<double>(all.data(), all.size()), torch::kDouble).unsqueeze(-1);
+}
+
+}  // namespace
+
+struct SpectralLossImpl::State : detail::LayerState<SpectralSetUp> {
+  explicit State(Domain const& domain) : LayerState(domain, loss_name) {
+    if (domain.grid().extent(1) > 1)
+      whole_rows =
+          Repartition(RepartitionOptions{domain.sharding(), {{-2}, ProcessGrid{domain.comm().num_ranks()}}}, domain);
+  }
+  Repartition whole_rows{nullptr};
+};
+
+SpectralLossImpl::SpectralLossImpl(Domain const& domain, LossOptions options, SpectralOptions spectral)
+    : options_(std::move(options)), spectral_(std::move(spectral)), domain_(domain) {
+  run_agreed(domain_.comm(), [&] {
+    detail::check_weights(options_);
+    detail::check_weights({.channel_weights = spectral_.wavenumber_weights});
+  });
+  reset();
+}
+
+void SpectralLossImpl::reset() { state_ = std::make_shared<State>(domain_); }
+
+torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::Tensor const& target) {
+  auto const check = [&] {
+    std::ostringstream text;
+    text << loss_name << ": prediction " << prediction.sizes() << ", target " << target.sizes();
+    if (!torch::isFloatingType(prediction.scalar_type()) || !torch::isFloatingType(target.scalar_type()))
+      throw Error("UnsupportedTensor", std::string(loss_name) + " takes real floating-point tensors");
+    if (prediction.sizes() != target.sizes() || prediction.dim() < 2) throw Error("ShapeMismatch", text.str());
+    detail::check_axes(loss_name, options_, prediction.sizes(), true);
+  };
+  auto const make = [&](Layout const& layout) {
+    auto const text = std::string(loss_name) + std::to_string(int(spectral_.error)) + detail::described(options_) +
+                      detail::described({.channel_weights = spectral_.wavenumber_weights});
+    require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
+    auto set_up = std::make_shared<SpectralSetUp>();
+    set_up->first_row = layout.owned(domain_.comm().rank()).lo(0);
+    auto const own = detail::row_weights(loss_name, options_, layout, domain_);
+    set_up->rows = global_rows(own, set_up->first_row, layout.extent(0), domain_);
+    auto const& weights = spectral_.wavenumber_weights;
+    auto const count = std::size_t(layout.extent(1) / 2 + 1);
+    if (!weights.empty() && weights.size() != count)
+      throw Error("WeightLength", std::string(loss_name) + ": " + std::to_string(weights.size()) + " weights for " +
+                                      std::to_string(count) + " wavenumbers");
+    set_up->wavenumbers = weights.empty() ? torch::ones({std::int64_t(count)}, torch::kDouble)
+                                          : torch::tensor(at::ArrayRef<double>(weights), torch::kDouble);
+    return set_up;
+  };
+  auto const set_up = state_->enter(prediction, check, make).set_up;
+  auto const type = prediction.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  auto p = prediction.to(type);
+  auto t = target.to(type);
+  auto first_row = set_up->first_row;
+  if (state_->whole_rows) {
+    p = state_->whole_rows(p);
+    t = state_->whole_rows(t);
+    first_row = state_->whole_rows->after(-2).lo();
+  }
+  auto const valid = torch::isnan(t).any(-1, true).logical_not();
+  auto const zero = torch::zeros({}, p.options().requires_grad(false));
+  auto const difference = amplitudes(torch::where(valid, p, zero)) - amplitudes(torch::where(valid, t, zero));
+  auto const error = spectral_.error == SpectralError::squared ? difference.square() : difference.abs();
+  auto const weights = set_up->wavenumbers.to(p.device());
+  detail::LossTerms const terms{error * weights.to(type), weights * valid};
+  auto const rows = set_up->rows.defined() ? set_up->rows.narrow(0, first_row, p.size(-2)) : torch::Tensor();
+  return detail::reduce_terms(loss_name, terms, rows, options_, true, domain_);
+}
+
+void SpectralLossImpl::reset_structure() {
+  state_->reset_structure();
+  if (state_->whole_rows) state_->whole_rows->reset_structure();
+}
+
+int SpectralLossImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
+
+}  // namespace graticule::nn
