@@ -42,6 +42,9 @@ class RecordedCalls {
 
   [[nodiscard]] std::size_t size() const noexcept { return calls_.size(); }
 
+  /// How many masks the domain's random layers have drawn; the same on all ranks.
+  std::int64_t num_draws = 0;
+
  private:
   struct Call {
     WeakNode node;

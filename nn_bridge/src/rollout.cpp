@@ -19,10 +19,29 @@ using Segment = std::function<Tensors(Tensors const&)>;
 
 struct SegmentHolder : torch::CustomClassHolder {
   SegmentHolder(Domain held, Segment function, std::size_t count)
-      : domain(std::move(held)), segment(std::move(function)), num_inputs(count) {}
+      : domain(std::move(held)),
+        segment(std::move(function)),
+        num_inputs(count),
+        first_draw(domain.recorded_calls().num_draws) {}
+
+  /// Runs the segment with the masks of its first run.
+  [[nodiscard]] Tensors run_again(Tensors const& inputs) const {
+    auto& num_draws = domain.recorded_calls().num_draws;
+    auto const later = std::exchange(num_draws, first_draw);
+    try {
+      auto outputs = segment(inputs);
+      num_draws = later;
+      return outputs;
+    } catch (...) {
+      num_draws = later;
+      throw;
+    }
+  }
+
   Domain domain;
   Segment segment;
   std::size_t num_inputs;
+  std::int64_t first_draw;
 };
 
 struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
@@ -51,7 +70,7 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
     Tensors inputs;
     for (std::size_t i = 0; i < holder.num_inputs; ++i)
       inputs.push_back(saved[i].detach().requires_grad_(saved[i].requires_grad()));
-    auto const outputs = holder.segment(inputs);
+    auto const outputs = holder.run_again(inputs);
     variable_list roots;
     variable_list root_grads;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
