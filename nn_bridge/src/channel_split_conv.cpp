@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/channel_split_conv.hpp>
+#include <graticule/partition/error.hpp>
+
+#include "conv_shapes.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace graticule::nn {
+
+namespace {
+
+template <std::size_t D>
+using NdOptions = torch::nn::detail::ConvNdOptions<D>;
+
+template <std::size_t D>
+NdOptions<D> nd_options(torch::nn::ConvOptions<D> const& o) {
+  return NdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+      .stride(o.stride())
+      .padding(o.padding())
+      .dilation(o.dilation())
+      .transposed(false)
+      .output_padding(0)
+      .groups(o.groups())
+      .bias(o.bias())
+      .padding_mode(o.padding_mode());
+}
+
+/// Padding of all axes, lower and upper, last axis first.
+template <std::size_t D>
+std::vector<std::int64_t> pads_of(NdOptions<D> const& o) {
+  std::vector<std::int64_t> pads;
+  for (std::size_t a = D; a-- > 0;) {
+    std::int64_t lower = 0;
+    std::int64_t upper = 0;
+    if (auto const* cells = std::get_if<torch::ExpandingArray<D>>(&o.padding())) {
+      lower = upper = (**cells)[a];
+    } else if (std::holds_alternative<torch::enumtype::kSame>(o.padding())) {
+      auto const total = (*o.dilation())[a] * ((*o.kernel_size())[a] - 1);
+      lower = total / 2;
+      upper = total - lower;
+    }
+    pads.push_back(lower);
+    pads.push_back(upper);
+  }
+  return pads;
+}
+
+std::string mode_name(torch::nn::detail::conv_padding_mode_t const& mode) {
+  if (std::holds_alternative<torch::enumtype::kReflect>(mode)) return "reflect";
+  if (std::holds_alternative<torch::enumtype::kReplicate>(mode)) return "replicate";
+  if (std::holds_alternative<torch::enumtype::kCircular>(mode)) return "circular";
+  return "constant";
+}
+
+/// LibTorch has no convolution from or to no channel: a channel of zeros stands for none, with an edge to `x`.
+torch::Tensor one_for_none(torch::Tensor const& x, std::int64_t axis) {
+  auto sizes = x.sizes().vec();
+  sizes[std::size_t(axis)] = 1;
+  return torch::zeros(sizes, x.options().requires_grad(false)) + x.sum();
+}
+
+template <std::size_t D>
+Sharding by_channels(Domain const& domain) {
+  return {{-std::int64_t(D) - 1}, ProcessGrid{domain.comm().num_ranks()}};
+}
+
+}  // namespace
+
+template <std::size_t D>
+ChannelSplitConvImpl<D>::ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& given, SplitOptions split,
+                                              Domain const& domain)
+    : torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>(nd_options(given)),
+      pads_(pads_of(this->options)),
+      layer_("ChannelSplitConv" + std::to_string(D) + "d",
+             {-std::int64_t(D) - 1, given.in_channels(), given.out_channels()}, std::move(split), domain,
+             by_channels<D>(domain)) {
+  if (given.groups() != 1)
+    throw Error("GroupsAreSplit", "a convolution of " + std::to_string(given.groups()) +
+                                      " groups is one convolution for each; cut them with the channels");
+}
+
+template <std::size_t D>
+void ChannelSplitConvImpl<D>::reset() {
+  torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>::reset();
+  layer_.reset();
+}
+
+template <std::size_t D>
+void ChannelSplitConvImpl<D>::check(torch::Tensor const& x) const {
+  auto const& o = this->options;
+  auto const layer = "ChannelSplitConv" + std::to_string(D) + "d";
+  std::ostringstream text;
+  text << layer << " takes " << detail::axis_names<D>() << " or the same without batch, of "
+       << this->weight.scalar_type() << ", not ";
+  if (!x.defined() || x.layout() != torch::kStrided) throw Error("ShapeMismatch", text.str() + "no dense tensor");
+  text << x.sizes() << " of " << x.scalar_type();
+  if ((x.dim() != std::int64_t(D) + 1 && x.dim() != std::int64_t(D) + 2) ||
+      x.scalar_type() != this->weight.scalar_type())
+    throw Error("ShapeMismatch", text.str());
+  auto const mode = mode_name(o.padding_mode());
+  for (std::size_t a = 0; a < D; ++a) {
+    auto const extent = x.size(std::int64_t(a) - std::int64_t(D));
+    auto const lower = pads_[2 * (D - 1 - a)];
+    auto const upper = pads_[2 * (D - 1 - a) + 1];
+    auto const reach = (*o.dilation())[a] * ((*o.kernel_size())[a] - 1) + 1;
+    if (extent + lower + upper < reach)
+      throw Error("KernelTooLarge", layer + ": a kernel that reaches over " + std::to_string(reach) + " of " +
+                                        std::to_string(extent + lower + upper) + " cells");
+    auto const widest = std::max(lower, upper);
+    if ((mode == "reflect" && widest >= extent) || (mode == "circular" && widest > extent))
+      throw Error("PaddingTooWide", layer + ": " + mode + " padding of " + std::to_string(widest) +
+                                        " cells on an axis of " + std::to_string(extent));
+  }
+}
+
+template <std::size_t D>
+torch::Tensor ChannelSplitConvImpl<D>::local(torch::Tensor const& x, torch::Tensor const& kernels,
+                                             torch::Tensor const& shifts) const {
+  auto const& o = this->options;
+  bool const batched = x.dim() == std::int64_t(D) + 2;
+  auto given = batched ? x : x.unsqueeze(0);
+  auto slice = kernels;
+  auto shift = shifts;
+  if (slice.size(1) == 0) {
+    given = one_for_none(given, 1);
+    slice = one_for_none(slice, 1);
+  }
+  bool const no_output = slice.size(0) == 0;
+  if (no_output) {
+    slice = one_for_none(slice, 0);
+    shift = torch::Tensor();
+  }
+  if (std::any_of(pads_.begin(), pads_.end(), [](auto pad) { return pad != 0; }))
+    given = torch::pad(given, pads_, mode_name(o.padding_mode()));
+  std::vector<std::int64_t> const none(D, 0);
+  auto y = torch::convolution(given, slice, shift, *o.stride(), none, *o.dilation(), false, none, 1);
+  if (no_output) y = y.narrow(1, 0, 0);
+  return batched ? y : y.squeeze(0);
+}
+
+template <std::size_t D>
+torch::Tensor ChannelSplitConvImpl<D>::forward(torch::Tensor const& x) {
+  return layer_.forward(
+      x, [&] { check(x); }, this->weight, this->bias,
+      [&](auto const& part, auto const& slice, auto const& shift) { return local(part, slice, shift); });
+}
+
+template class ChannelSplitConvImpl<1>;
+template class ChannelSplitConvImpl<2>;
+template class ChannelSplitConvImpl<3>;
+
+}  // namespace graticule::nn
