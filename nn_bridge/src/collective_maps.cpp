@@ -4,6 +4,7 @@
 #include "agreement.hpp"
 #include "recorded_calls.hpp"
 #include "reduce.hpp"
+#include "resolved.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -127,7 +128,7 @@ torch::Tensor gathered(torch::Tensor const& x, Comm const& comm, CutAxis const& 
 }  // namespace
 
 torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return MapFunction::apply(x, anchor, map)[0];
+  return MapFunction::apply(resolved(x), anchor, map)[0];
 }
 
 torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x) {

@@ -4,6 +4,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "layer_state.hpp"
+#include "resolved.hpp"
 #include "tensor_pull.hpp"
 
 #include <array>
@@ -17,7 +18,8 @@ struct HaloExchangeImpl::State : detail::LayerState<detail::TensorPull> {
 HaloExchangeImpl::HaloExchangeImpl(HaloExchangeOptions options, Domain domain)
     : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(domain_)) {}
 
-torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& x) {
+torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
+  auto const x = detail::resolved(given);
   auto const check = [&] {
     (void)tensor_view(x);
     if (!options_.odd_channels.empty() && x.dim() < 3)

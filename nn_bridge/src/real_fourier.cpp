@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "real_fourier.hpp"
 
+#include <graticule/partition/error.hpp>
+
 namespace graticule::nn::detail {
 
 torch::Tensor real_fourier(torch::Tensor const& x, std::int64_t num_waves, std::string const& norm) {
@@ -14,6 +16,16 @@ torch::Tensor inverse_real_fourier(torch::Tensor const& waves, std::int64_t num_
   auto sizes = waves.sizes().vec();
   sizes.back() = num_columns;
   return torch::real(waves).sum(-1, true).expand(sizes);
+}
+
+void check_spectral_dtype(std::string const& layer, torch::Tensor const& x, bool complex) {
+  bool const good = x.defined() && x.layout() == torch::kStrided &&
+                    (complex ? x.scalar_type() == torch::kComplexFloat || x.scalar_type() == torch::kComplexDouble
+                             : x.scalar_type() == torch::kFloat || x.scalar_type() == torch::kDouble);
+  if (!good)
+    throw Error("UnsupportedTensor", layer + " of " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
+                                         ": dense tensors of " + (complex ? "complex " : "") +
+                                         "f32 or f64 are transformed");
 }
 
 }  // namespace graticule::nn::detail

@@ -14,4 +14,7 @@ namespace graticule::nn::detail {
 [[nodiscard]] torch::Tensor inverse_real_fourier(torch::Tensor const& waves, std::int64_t num_columns,
                                                  std::string const& norm);
 
+/// @throws `UnsupportedTensor` unless `x` is dense and of f32 or f64 (`complex`: of complex f32 or f64)
+void check_spectral_dtype(std::string const& layer, torch::Tensor const& x, bool complex = false);
+
 }  // namespace graticule::nn::detail

@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/tensor_view.hpp>
 
 #include "layer_state.hpp"
+#include "resolved.hpp"
 #include "tensor_move.hpp"
 
 #include <algorithm>
@@ -138,7 +139,8 @@ RepartitionImpl::RepartitionImpl(RepartitionOptions options, Domain domain)
 
 void RepartitionImpl::reset() { state_ = std::make_shared<State>(domain_, options_); }
 
-torch::Tensor RepartitionImpl::forward(torch::Tensor const& x) {
+torch::Tensor RepartitionImpl::forward(torch::Tensor const& given) {
+  auto const x = detail::resolved(given);
   auto const axes = all_axes(options_);
   auto const call = state_->enter(
       x, [&] { (void)tensor_view(x, axes); },
@@ -147,7 +149,8 @@ torch::Tensor RepartitionImpl::forward(torch::Tensor const& x) {
   return state_->record(detail::move_tensor(call.set_up, x, call.anchor));
 }
 
-torch::Tensor RepartitionImpl::back(torch::Tensor const& y) {
+torch::Tensor RepartitionImpl::back(torch::Tensor const& given) {
+  auto const y = detail::resolved(given);
   auto const agreed = state_->back.agree(y, [&] { check_back(state_->move.get(), y); });
   auto const x = detail::move_tensor_back(state_->move, y, detail::anchor(agreed.requires_grad, y.options()));
   state_->back.record(x);

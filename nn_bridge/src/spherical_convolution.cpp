@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/spherical_convolution.hpp>
 
 #include "layer_state.hpp"
+#include "real_fourier.hpp"
 #include "spherical_map.hpp"
 
 #include <algorithm>

@@ -65,14 +65,4 @@ torch::Tensor SphericalMap::synthesise(torch::Tensor const& c, CallTies const& t
   return ties.move_back(to_columns_, inverse_real_fourier(waves, fields_.extent(1), "forward"));
 }
 
-void check_spectral_dtype(std::string const& layer, torch::Tensor const& x, bool complex) {
-  bool const good = x.defined() && x.layout() == torch::kStrided &&
-                    (complex ? x.scalar_type() == torch::kComplexFloat || x.scalar_type() == torch::kComplexDouble
-                             : x.scalar_type() == torch::kFloat || x.scalar_type() == torch::kDouble);
-  if (!good)
-    throw Error("UnsupportedTensor", layer + " of " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
-                                         ": dense tensors of " + (complex ? "complex " : "") +
-                                         "f32 or f64 are transformed");
-}
-
 }  // namespace graticule::nn::detail

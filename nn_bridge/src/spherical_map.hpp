@@ -10,7 +10,6 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <string>
 
 namespace graticule::nn::detail {
 
@@ -56,8 +55,5 @@ class SphericalMap {
   torch::Tensor weights_;                         ///< [rows, 1] of the rows that this rank transforms
   std::shared_ptr<LegendreTable const> legendre_;
 };
-
-/// @throws `UnsupportedTensor` unless `x` is dense and of f32 or f64 (`complex`: of complex f32 or f64)
-void check_spectral_dtype(std::string const& layer, torch::Tensor const& x, bool complex = false);
 
 }  // namespace graticule::nn::detail

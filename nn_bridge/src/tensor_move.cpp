@@ -5,6 +5,7 @@
 
 #include "agreement.hpp"
 #include "recorded_calls.hpp"
+#include "resolved.hpp"
 
 namespace graticule::nn::detail {
 
@@ -65,7 +66,7 @@ struct MoveFunction : torch::autograd::Function<MoveFunction<way>> {
 
 template <Way way>
 torch::Tensor moved(MovePointer const& move, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return MoveFunction<way>::apply(x, anchor, move)[0];
+  return MoveFunction<way>::apply(resolved(x), anchor, move)[0];
 }
 
 }  // namespace

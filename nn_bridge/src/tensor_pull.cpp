@@ -7,6 +7,7 @@
 #include "agreement.hpp"
 #include "parity_runs.hpp"
 #include "recorded_calls.hpp"
+#include "resolved.hpp"
 #include "traffic.hpp"
 
 #include <algorithm>
@@ -181,11 +182,11 @@ struct PushFunction : torch::autograd::Function<PushFunction> {
 }  // namespace
 
 torch::Tensor pull_tensor(PullPointer const& pull, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return PullFunction::apply(x, anchor, pull)[0];
+  return PullFunction::apply(resolved(x), anchor, pull)[0];
 }
 
 torch::Tensor push_tensor(PullPointer const& pull, torch::Tensor const& target, torch::Tensor const& anchor) {
-  return PushFunction::apply(target, anchor, pull)[0];
+  return PushFunction::apply(resolved(target), anchor, pull)[0];
 }
 
 }  // namespace graticule::nn::detail

@@ -41,6 +41,9 @@ FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const>
     device << tensor.device();
     throw Error("UnsupportedTensor", "a tensor on device " + device.str());
   }
+  if (tensor.is_conj() || tensor.is_neg())
+    throw Error("UnsupportedTensor",
+                "a conjugate or negative that LibTorch has put off: resolve_conj(), resolve_neg()");
   FieldView view;
   view.data = const_cast<void*>(tensor.const_data_ptr());
   view.dtype = dtype_of(tensor.scalar_type());

@@ -177,6 +177,31 @@ TEST(Repartition, takes_tensors_of_any_type_and_strides) {
   }
 }
 
+TEST(Repartition, conjugates_that_libtorch_puts_off_arrive_as_such) {
+  std::mt19937 random(5);
+  auto const domain = make_domain();
+  auto const options = rows_to_channels(domain);
+  int const rank = domain.comm().rank();
+  auto const whole = torch::view_as_complex(random_tensor(random, {3, 5, 4, 2}));
+  auto const rows = balanced_cuts_of(options.from, whole);
+  auto const channels = balanced_cuts_of(options.to, whole);
+  nn::Repartition layer(options, domain);
+
+  auto shard = part_of(whole, options.from, rows, rank).clone().requires_grad_();
+  auto const y = layer(shard.conj());
+  auto const z = layer->back(y.conj());
+  auto const w = at::imag(layer(shard).conj());
+  (at::real(y * y).sum() + at::imag(z.conj()).sum() + w.sum()).backward();
+
+  EXPECT_TRUE(torch::equal(y, part_of(whole.conj().resolve_conj(), options.to, channels, rank)));
+  EXPECT_TRUE(torch::equal(z, shard));
+  EXPECT_LE(difference(
+                shard.grad(),
+                2 * shard.detach().conj() -
+                    2 * torch::complex(torch::zeros_like(at::real(shard)), torch::ones_like(at::real(shard))).detach()),
+            1e-14);
+}
+
 TEST(Repartition, a_gradient_wanted_on_one_rank_only_is_right) {
   std::mt19937 random(3);
   auto const domain = make_domain();

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <graticule/nn_bridge/domain.hpp>
+#include <graticule/nn_bridge/field_cuts.hpp>
 #include <graticule/nn_bridge/latitude_rule.hpp>
 #include <graticule/nn_bridge/repartition.hpp>
-#include <graticule/partition/cuts.hpp>
 
 #include <torch/torch.h>
 
@@ -12,12 +12,6 @@
 #include <optional>
 
 namespace graticule::nn {
-
-/// Where the rows and columns of a domain's fields are cut.
-struct FieldCuts {
-  Cuts rows;
-  Cuts columns;
-};
 
 struct SphericalTransformOptions {
   LatitudeRule rows;  ///< of the whole field

@@ -11,7 +11,8 @@
 namespace graticule::nn {
 
 /// The memory of a tensor whose last two axes are latitude and longitude; any strides, nothing is copied.
-/// @throws `UnsupportedTensor` for fewer than two axes, a sparse tensor, a dtype or device that the engine does not know
+/// @throws `UnsupportedTensor` for fewer than two axes, a sparse tensor, a dtype or device that the engine does not know, and
+///         for values that are not in memory because LibTorch has put off a conjugate or negative (`resolve_conj`)
 [[nodiscard]] FieldView tensor_view(torch::Tensor const& tensor);
 
 /// The same with other grid axes, counted from the last one: `{-3, -2, -1}` for channels, rows and columns.
