@@ -96,12 +96,7 @@ RandomMask::RandomMask(std::string name, double p, std::int64_t num_axes, Random
       domain_(std::move(domain)),
       sharding_(sharding ? std::move(*sharding) : domain_.sharding()) {
   if (!random_.layer) random_.layer = std::uint32_t(domain_.next_ordinal());
-  std::ostringstream text;
-  text.precision(17);
-  text << name_ << " of p " << p_ << ", seed " << random_.seed << ", layer " << *random_.layer << ", first sample "
-       << random_.first_sample;
-  require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(), text.str());
-  if (!(p_ >= 0 && p_ <= 1)) throw Error("BadProbability", text.str());
+  if (!(p_ >= 0 && p_ <= 1)) throw Error("BadProbability", name_ + " of p " + std::to_string(p_));
   reset();
 }
 
@@ -122,6 +117,11 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
     }
   };
   auto const make = [&](Layout const& layout) {
+    std::ostringstream text;
+    text.precision(17);
+    text << name_ << " of p " << p_ << ", seed " << random_.seed << ", layer " << *random_.layer << ", first sample "
+         << random_.first_sample;
+    require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(), text.str());
     auto set_up = std::make_shared<MaskSetUp>();
     auto const owned = layout.owned(domain_.comm().rank());
     for (int a = 0; a < layout.ndim(); ++a) set_up->axes.push_back({owned.lo(a), layout.extent(a)});

@@ -35,8 +35,9 @@ std::string type_name(std::type_info const& type) {
 
 namespace tn = torch::nn;
 
-using ShardedTypes = Impls<tn::Conv1d, tn::Conv2d, tn::Conv3d, tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm2d,
-                           tn::InstanceNorm3d, tn::GroupNorm, tn::LayerNorm>;
+using ShardedTypes =
+    Impls<tn::Conv1d, tn::Conv2d, tn::Conv3d, tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm2d, tn::InstanceNorm3d,
+          tn::GroupNorm, tn::LayerNorm, tn::Dropout, tn::Dropout2d, tn::Dropout3d, tn::AlphaDropout>;
 
 using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
                              tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;
@@ -195,8 +196,10 @@ class Sharder {
 
   [[nodiscard]] detail::ShardContext context(std::string const& path) const {
     auto const found = options_.shardings.find(path);
+    auto random = options_.random;
+    random.layer = std::uint32_t(Hash().add(std::string_view(path)).value());
     return {domain_, options_.padding, found == options_.shardings.end() ? domain_.sharding() : found->second,
-            options_.data_team};
+            options_.data_team, random};
   }
 
   template <class Serial>

@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/conv1d.hpp>
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/conv3d.hpp>
+#include <graticule/nn_bridge/dropout.hpp>
 #include <graticule/nn_bridge/norms.hpp>
 #include <graticule/nn_bridge/shard.hpp>
 
@@ -20,6 +21,7 @@ struct ShardContext {
   Padding padding = Padding::by_mode;
   Sharding sharding;
   std::optional<Comm> data_team;
+  RandomOptions random;
 };
 
 /// Keeps the random state: a counterpart fills parameters of its own before it is given those of the serial layer.
@@ -90,6 +92,24 @@ struct Counterpart<torch::nn::LayerNormImpl> {
     return std::make_shared<LayerNormImpl>(options, context.domain, context.sharding);
   }
 };
+
+template <class Sharded>
+struct DropoutCounterpart {
+  static auto make(torch::nn::DropoutOptions const& options, ShardContext const& context) {
+    if constexpr (std::is_constructible_v<Sharded, torch::nn::DropoutOptions, RandomOptions, Domain, Sharding>)
+      return std::make_shared<Sharded>(options, context.random, context.domain, context.sharding);
+    else
+      return std::make_shared<Sharded>(options, context.random, context.domain);
+  }
+};
+template <>
+struct Counterpart<torch::nn::DropoutImpl> : DropoutCounterpart<DropoutImpl> {};
+template <>
+struct Counterpart<torch::nn::Dropout2dImpl> : DropoutCounterpart<Dropout2dImpl> {};
+template <>
+struct Counterpart<torch::nn::Dropout3dImpl> : DropoutCounterpart<Dropout3dImpl> {};
+template <>
+struct Counterpart<torch::nn::AlphaDropoutImpl> : DropoutCounterpart<AlphaDropoutImpl> {};
 
 template <class Serial>
 concept HasWeight = requires(Serial s) {

@@ -101,6 +101,7 @@ TEST(ChannelSplitConv, equals_the_serial_layer_for_every_split_and_any_cuts) {
   std::mt19937 random(1);
   for (auto const split : {FeatureSplit::input, FeatureSplit::output, FeatureSplit::both})
     for (auto const consumer : {Consumer::replicated, Consumer::distinct}) {
+      if (split == FeatureSplit::both && consumer == Consumer::distinct) continue;  // No side is whole.
       for (auto const& c : cases()) {
         SCOPED_TRACE(c.name + ", split " + std::to_string(int(split)) + ", consumer " + std::to_string(int(consumer)));
         compare_with_serial<2, nn::ChannelSplitConv2d, torch::nn::Conv2d>(c, split, consumer, random);

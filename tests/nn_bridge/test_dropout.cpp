@@ -278,7 +278,7 @@ TEST(Dropout, refuses_bad_arguments_on_all_ranks) {
       rule_of([&] { nn::Dropout2d(torch::nn::Dropout2dOptions(0.5), RandomOptions(), domain)(odd_one ? x[0] : x); }),
       "ShapeMismatch");
   if (comm.num_ranks() > 1) {
-    EXPECT_EQ(rule_of([&] { make(0.5, {.seed = odd_one ? 1U : 2U}); }), "StructureDisagreement");
+    EXPECT_EQ(rule_of([&] { make(0.5, {.seed = odd_one ? 1U : 2U})(x); }), "StructureDisagreement");
     auto first = make(0.5, {});
     auto second = make(0.5, {});
     if (odd_one) first->eval();

@@ -336,5 +336,29 @@ TEST(TrySharded, names_the_first_layer_that_differs) {
   EXPECT_LT(trial.text().find("second: "), trial.text().find("<- the first that differs"));
 }
 
+TEST(Shard, gives_dropout_the_masks_of_one_rank_at_every_path) {
+  auto const domain = bands();
+  nn::Domain const alone(domain.comm().split(domain.comm().rank(), 0), ProcessGrid{1, 1});
+  std::mt19937 random(9);
+  tn::Sequential model(tn::Dropout(0.5), tn::Dropout(0.5), tn::Dropout2d(0.3), tn::AlphaDropout(0.2));
+  tn::Sequential serial(tn::Dropout(0.5), tn::Dropout(0.5), tn::Dropout2d(0.3), tn::AlphaDropout(0.2));
+  nn::ShardOptions options;
+  options.random.seed = 4;
+  (void)nn::shard(*model, domain, options);
+  (void)nn::shard(*serial, alone, options);
+  Part const part(domain, test::random_cuts(random, 7, domain.grid().extent(0)), Cuts{6});
+  auto const x = random_tensor(random, {2, 8, 7, 6}).abs() + 1;
+
+  for (int call = 0; call < 2; ++call)
+    EXPECT_TRUE(torch::equal(model->forward(part.of(x)), part.of(serial->forward(x))));
+  auto const kept_by = [&](std::size_t layer) {
+    nn::set_num_draws(alone, 0);
+    return std::dynamic_pointer_cast<nn::LayerImpl<tn::DropoutImpl>>(serial->ptr(layer))->forward(x) != 0;
+  };
+  EXPECT_FALSE(torch::equal(kept_by(0), kept_by(1)));
+  model->eval();
+  EXPECT_TRUE(torch::equal(model->forward(part.of(x)), part.of(x)));
+}
+
 }  // namespace
 }  // namespace graticule

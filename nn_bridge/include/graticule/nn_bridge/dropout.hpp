@@ -45,7 +45,7 @@ class RandomMaskState;
 /// Masks of uniform random words over the leading axes of a sharded tensor.
 class RandomMask {
  public:
-  /// @param num_axes leading axes along which the mask varies; 0: all @throws `BadProbability` on all ranks alike
+  /// @param num_axes leading axes along which the mask varies; 0: all @throws `BadProbability`
   RandomMask(std::string name, double p, std::int64_t num_axes, RandomOptions random, Domain domain,
              std::optional<Sharding> sharding);
 

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/conv.hpp>
 #include <graticule/nn_bridge/domain.hpp>
+#include <graticule/nn_bridge/dropout.hpp>
 #include <graticule/nn_bridge/layer.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -49,12 +50,14 @@ struct ShardOptions {
   /// (poles, periodic longitude).
   Padding padding = Padding::by_mode;
   /// Paths or types (`MyBlock`) that are right on shards as they are, with all their children.
-  std::vector<std::string> local;
+  std::vector<std::string> local = {};
   /// Cut axes of layers that see the tensor in another order: `{"blocks.0.norm", {{-3, -2}, grid}}` for
-  /// [rows, columns, channels]. For normalisations.
-  std::map<std::string, Sharding> shardings;
+  /// [rows, columns, channels]. For normalisations and `Dropout`.
+  std::map<std::string, Sharding> shardings = {};
   /// See `BatchNormBase`.
-  std::optional<Comm> data_team;
+  std::optional<Comm> data_team = {};
+  /// Seed and first sample of the masks of dropout layers; a layer's number comes from its path.
+  RandomOptions random = {};
   OnRefusal on_refusal = OnRefusal::fail;
 };
 
