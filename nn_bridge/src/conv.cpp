@@ -5,6 +5,7 @@
 #include "conv_shapes.hpp"
 #include "conv_step.hpp"
 #include "layer_state.hpp"
+#include "spatial.hpp"
 
 namespace graticule::nn {
 
@@ -67,21 +68,15 @@ detail::ConvDescription describe(NdOptions<D> const& options, Boundary const& bo
   return d;
 }
 
-void check_width(Edge edge, Width const& padding, Index extent) {
-  Index const widest = std::max(padding.lower, padding.upper);
-  if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
-    throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
-                                      std::to_string(extent));
-}
-
 /// LibTorch refuses these too; here they are told by the global extents.
 void check_padding(detail::ConvDescription const& d, Layout const& layout, Padding padding_by) {
   if (padding_by == Padding::by_domain) return;
-  for (std::size_t a = 0; a < 2; ++a) check_width(d.boundary.axes[a].lower, d.padding[a], layout.extent(int(a)));
+  for (std::size_t a = 0; a < 2; ++a)
+    detail::check_width(d.boundary.axes[a].lower, d.padding[a], layout.extent(int(a)));
 }
 
 void check_levels(detail::ConvDescription const& d, Index num_levels) {
-  check_width(d.levels->edge, d.levels->padding, num_levels);
+  detail::check_width(d.levels->edge, d.levels->padding, num_levels);
   (void)detail::ConvAxis{
       num_levels, d.kernel[0], d.stride[0], d.dilation[0], d.levels->padding.lower, d.levels->padding.upper}
       .num_outputs();

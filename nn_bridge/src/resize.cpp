@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/tensor_view.hpp>
 
 #include "needed_inputs.hpp"
+#include "other_layout.hpp"
 #include "resize_taps.hpp"
 
 #include <algorithm>
@@ -210,26 +211,8 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
 }  // namespace
 
 struct ResizeImpl::State : detail::NeedState<ResizeSetUp> {
-  explicit State(Domain const& domain) : NeedState(domain, "Resize"), like(domain, "Resize like") {}
-
-  /// The layout of the shards of `other`, which `x` is to have. Collective.
-  Layout const& layout_like(torch::Tensor const& other, torch::Tensor const& x) {
-    auto const given = with_columns(other);
-    auto const agreed = like.agree(given, [&] {
-      (void)tensor_view(given);
-      if (x.defined() && other.dim() != x.dim())
-        throw Error("ShapeMismatch",
-                    "Resize of " + std::to_string(x.dim()) + " axes like " + std::to_string(other.dim()) + " axes");
-    });
-    if (agreed.changed || !like_layout) {
-      like_layout.reset();
-      like_layout = like.gather_layout(given);
-    }
-    return *like_layout;
-  }
-
-  detail::Agreement like;
-  std::optional<Layout> like_layout;
+  explicit State(Domain const& domain) : NeedState(domain, "Resize"), like(domain, "Resize") {}
+  detail::OtherLayout like;
 };
 
 ResizeImpl::ResizeImpl(ResizeOptions options, Domain domain)
@@ -254,13 +237,19 @@ torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, st
 torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nullptr, 0); }
 
 torch::Tensor ResizeImpl::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
-  auto const& layout = state_->layout_like(like, x);
+  auto const given = with_columns(like);
+  auto const& layout = state_->like.of(given, [&] {
+    (void)tensor_view(given);
+    if (x.defined() && like.dim() != x.dim())
+      throw Error("ShapeMismatch",
+                  "Resize of " + std::to_string(x.dim()) + " axes like " + std::to_string(like.dim()) + " axes");
+  });
   return resized(x, &layout, like.dim() == 5 ? like.size(2) : 0);
 }
 
 void ResizeImpl::reset_structure() {
   state_->reset_structure();
-  state_->like.reset();
+  state_->like.reset_structure();
 }
 
 int ResizeImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }

@@ -3,6 +3,8 @@
 
 #include <graticule/nn_bridge/tensor_view.hpp>
 
+#include <algorithm>
+
 namespace graticule::nn::detail {
 
 void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
@@ -20,6 +22,13 @@ void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor
   for (auto const channel : odd_channels)
     if (channel < 0 || channel >= x.size(-dim))
       throw Error("OddChannels", "channel " + std::to_string(channel) + " of " + std::to_string(x.size(-dim)));
+}
+
+void check_width(Edge edge, Width const& padding, Index extent) {
+  Index const widest = std::max(padding.lower, padding.upper);
+  if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
+    throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
+                                      std::to_string(extent));
 }
 
 torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/halo/boundary.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -15,6 +16,9 @@ namespace graticule::nn::detail {
 /// `LongitudeIsCut` for a length, `OddChannels`.
 void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
                    std::vector<std::int64_t> const& odd_channels);
+
+/// @throws `PaddingTooWide` where an axis of `extent` cells has no image for so much padding
+void check_width(Edge edge, Width const& padding, Index extent);
 
 /// A length as a column of one cell, all else as it is; `x` may be undefined.
 [[nodiscard]] torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes);

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/conv_transpose.hpp>
+#include <graticule/nn_bridge/tensor_view.hpp>
+
+#include "needed_inputs.hpp"
+#include "other_layout.hpp"
+#include "spatial.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace graticule::nn {
+
+namespace {
+
+template <std::size_t D>
+using NdOptions = torch::nn::detail::ConvNdOptions<D>;
+
+template <std::size_t D>
+NdOptions<D> nd_options(torch::nn::ConvTransposeOptions<D> const& o) {
+  return NdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+      .stride(o.stride())
+      .padding(o.padding())
+      .dilation(o.dilation())
+      .transposed(true)
+      .output_padding(o.output_padding())
+      .groups(o.groups())
+      .bias(o.bias())
+      .padding_mode(o.padding_mode());
+}
+
+/// One axis of a transposed convolution on the whole globe: input i adds to outputs i * stride - padding + dilation * j.
+struct TransposedAxis {
+  Index extent = 1;
+  Index kernel = 1;
+  Index stride = 1;
+  Index padding = 0;
+  Index dilation = 1;
+  bool ends = true;  ///< nothing lies beyond the edges
+
+  [[nodiscard]] Index span() const noexcept { return dilation * (kernel - 1); }
+  /// M = (N - 1) stride - 2 padding + span + 1, and output padding on top.
+  [[nodiscard]] Index least_outputs() const noexcept { return (extent - 1) * stride - 2 * padding + span() + 1; }
+
+  [[nodiscard]] Cuts output_cuts(Cuts const& inputs, Index total) const {
+    auto const first_output = [&](Index input) -> Index {
+      if (input <= 0) return 0;
+      if (input >= extent) return total;
+      return std::clamp<Index>(input * stride - padding + span() / 2, 0, total);
+    };
+    std::vector<Index> sizes;
+    for (int p = 0; p < inputs.num_parts(); ++p)
+      sizes.push_back(first_output(inputs.hi(p)) - first_output(inputs.lo(p)));
+    return Cuts(sizes);
+  }
+
+  /// Inputs that add to `outputs`; may be empty.
+  [[nodiscard]] detail::Range needed(detail::Range outputs) const noexcept {
+    if (outputs.size() == 0) return {};
+    Index const lo = detail::ceil_div(outputs.lo + padding - span(), stride);
+    Index const hi = detail::floor_div(outputs.hi - 1 + padding, stride) + 1;
+    return ends ? detail::Range{std::max<Index>(lo, 0), std::min(hi, extent)} : detail::Range{lo, hi};
+  }
+};
+
+struct TransposedSetUp {
+  detail::NeededInputs inputs;
+  std::array<std::int64_t, 2> outputs{};  ///< rows and columns of this rank
+  /// Cells that the local convolution lacks before and behind them; negative where it has too many.
+  std::array<Width, 2> missing{};
+  std::int64_t output_levels = 1;
+  std::int64_t level_output_padding = 0;
+};
+
+/// Options of levels (if any), rows and columns.
+struct TransposedDescription {
+  std::string layer;
+  std::vector<Index> kernel, stride, padding, dilation, output_padding;
+  bool is_length = false;  ///< with one column
+  bool by_domain = false;
+  std::vector<std::int64_t> odd_channels;
+};
+
+template <std::size_t D>
+TransposedDescription described(NdOptions<D> const& o, Padding padding_by,
+                                std::vector<std::int64_t> const& odd_channels) {
+  auto const values = [](torch::ExpandingArray<D> const& array, Index of_column) {
+    std::vector<Index> result(array->begin(), array->end());
+    if (D == 1) result.push_back(of_column);
+    return result;
+  };
+  return {"ConvTranspose" + std::to_string(D) + "d",
+          values(o.kernel_size(), 1),
+          values(o.stride(), 1),
+          values(std::get<torch::ExpandingArray<D>>(o.padding()), 0),
+          values(o.dilation(), 1),
+          values(o.output_padding(), 0),
+          D == 1,
+          padding_by == Padding::by_domain,
+          odd_channels};
+}
+
+void check_output_padding(TransposedDescription const& d, std::size_t i, Index output_padding, char const* rule) {
+  if (output_padding < 0 || output_padding >= std::max(d.stride[i], d.dilation[i]))
+    throw Error(rule, d.layer + ": output padding " + std::to_string(output_padding) + " for stride " +
+                          std::to_string(d.stride[i]) + " and dilation " + std::to_string(d.dilation[i]));
+}
+
+void check_description(TransposedDescription const& d) {
+  for (std::size_t i = 0; i < d.kernel.size(); ++i) {
+    if (d.kernel[i] < 1 || d.stride[i] < 1 || d.dilation[i] < 1 || d.padding[i] < 0)
+      throw Error("BadWindow", d.layer + " of kernel " + std::to_string(d.kernel[i]) + ", stride " +
+                                   std::to_string(d.stride[i]) + ", dilation " + std::to_string(d.dilation[i]) +
+                                   ", padding " + std::to_string(d.padding[i]));
+    check_output_padding(d, i, d.output_padding[i], "BadWindow");
+  }
+}
+
+/// Output padding of one axis, and its outputs.
+std::pair<Index, Index> sizes_of(TransposedDescription const& d, std::size_t i, TransposedAxis const& axis,
+                                 std::optional<Index> wanted) {
+  Index const output_padding = wanted ? *wanted - axis.least_outputs() : d.output_padding[i];
+  if (wanted) check_output_padding(d, i, output_padding, "BadOutputSize");
+  Index const total = axis.least_outputs() + output_padding;
+  if (total < 1 || axis.extent < 1)
+    throw Error("KernelTooLarge", d.layer + ": padding " + std::to_string(axis.padding) + " leaves no output of " +
+                                      std::to_string(axis.extent) + " cells");
+  return {output_padding, total};
+}
+
+std::shared_ptr<TransposedSetUp const> make_set_up(Domain const& domain, TransposedDescription const& d,
+                                                   torch::Tensor const& x, Layout const& layout, Layout const* like,
+                                                   Index like_levels) {
+  auto const& comm = domain.comm();
+  detail::NeedDescription need;
+  std::array<std::int64_t, 2> num_outputs{};
+  std::array<Width, 2> missing{};
+  std::int64_t output_levels = 1;
+  std::int64_t level_output_padding = 0;
+  Hash hash;
+  for (std::size_t i = 0; i < d.kernel.size(); ++i) {
+    int const a = int(i) + 2 - int(d.kernel.size());
+    TransposedAxis const axis{a < 0 ? x.size(-3) : layout.extent(a),
+                              d.kernel[i],
+                              d.stride[i],
+                              d.padding[i],
+                              d.dilation[i],
+                              a < 0 || !d.by_domain};
+    auto const [output_padding, total] =
+        sizes_of(d, i, axis, like ? std::optional(a < 0 ? like_levels : like->extent(a)) : std::nullopt);
+    hash.add(d.kernel[i]).add(d.stride[i]).add(d.padding[i]).add(d.dilation[i]).add(total);
+    if (a < 0) {
+      output_levels = total;
+      level_output_padding = output_padding;
+      continue;
+    }
+    auto const outputs =
+        detail::own_range(comm, layout, a, like ? *like->cuts(a) : axis.output_cuts(*layout.cuts(a), total));
+    auto const needed = axis.needed(outputs);
+    Index const lo = needed.lo * axis.stride - axis.padding;
+    Index const hi = (needed.hi - 1) * axis.stride - axis.padding + axis.span() + 1;
+    need.needed[std::size_t(a)] = needed;
+    num_outputs[std::size_t(a)] = outputs.size();
+    missing[std::size_t(a)] = {lo - outputs.lo, outputs.hi - hi};
+  }
+  need.boundary = d.by_domain ? domain.boundary() : Boundary::uniform(2, Edge::constant);
+  // Half way round one column lies the column itself.
+  if (d.is_length) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
+  need.odd_channels = d.odd_channels;
+  need.fingerprint = hash.value();
+  return std::make_shared<TransposedSetUp const>(TransposedSetUp{detail::NeededInputs(comm, layout, need), num_outputs,
+                                                                 missing, output_levels, level_output_padding});
+}
+
+/// The outputs of this rank, from all inputs that add to them.
+torch::Tensor convolve(TransposedSetUp const& s, TransposedDescription const& d, torch::Tensor const& inputs,
+                       torch::Tensor const& weight, torch::Tensor const& bias, std::int64_t groups) {
+  auto const num_axes = d.kernel.size();
+  torch::Tensor y;
+  if (inputs.numel() == 0 || s.outputs[0] == 0 || s.outputs[1] == 0) {
+    std::vector<std::int64_t> sizes{inputs.size(0), weight.size(1) * groups};
+    if (num_axes == 3) sizes.push_back(s.output_levels);
+    sizes.insert(sizes.end(), s.outputs.begin(), s.outputs.end());
+    // Sums of no cells: edges of the graph.
+    y = torch::zeros(sizes, inputs.options()) + inputs.narrow(0, 0, 0).sum() + weight.narrow(0, 0, 0).sum();
+  } else {
+    std::vector<std::int64_t> padding(num_axes, 0);
+    std::vector<std::int64_t> output_padding(num_axes, 0);
+    if (num_axes == 3) padding[0] = d.padding[0], output_padding[0] = s.level_output_padding;
+    y = at::convolution(inputs, weight, {}, d.stride, padding, d.dilation, true, output_padding, groups);
+    y = at::constant_pad_nd(y, {s.missing[1].lower, s.missing[1].upper, s.missing[0].lower, s.missing[0].upper});
+  }
+  if (!bias.defined()) return y;
+  std::vector<std::int64_t> shape(num_axes + 1, 1);
+  shape[0] = -1;
+  return y + bias.view(shape);
+}
+
+}  // namespace
+
+template <std::size_t D>
+struct ConvTransposeImpl<D>::State : detail::NeedState<TransposedSetUp> {
+  explicit State(Domain const& domain)
+      : NeedState(domain, "ConvTranspose" + std::to_string(D) + "d"),
+        like(domain, "ConvTranspose" + std::to_string(D) + "d") {}
+  detail::OtherLayout like;
+};
+
+template <std::size_t D>
+ConvTransposeImpl<D>::ConvTransposeImpl(ConvTransposeOptions<D> const& given, Domain domain)
+    : torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>(nd_options(given.conv)),
+      padding_by_(given.padding),
+      odd_channels_(given.odd_channels),
+      domain_(std::move(domain)),
+      state_(std::make_shared<State>(domain_)) {
+  if (!std::holds_alternative<torch::enumtype::kZeros>(given.conv.padding_mode()))
+    throw Error("PaddingModeUnsupported", "ConvTranspose pads by zeros; Padding::by_domain reads the domain's cells");
+  check_description(described<D>(this->options, padding_by_, odd_channels_));
+  if (!odd_channels_.empty() && padding_by_ != Padding::by_domain)
+    throw Error("OddChannels", "ConvTranspose reads across no pole unless by Padding::by_domain");
+}
+
+template <std::size_t D>
+void ConvTransposeImpl<D>::reset() {
+  torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>::reset();
+  // A clone must not share the set-ups of its original. The base class resets before there is a state to renew.
+  if (state_) state_ = std::make_shared<State>(domain_);
+}
+
+template <std::size_t D>
+void ConvTransposeImpl<D>::check(torch::Tensor const& x) const {
+  auto const layer = "ConvTranspose" + std::to_string(D) + "d";
+  detail::check_spatial(layer, D, x, domain_, odd_channels_);
+  auto const channels = x.size(-std::int64_t(D) - 1);
+  if (channels != this->options.in_channels())
+    throw Error("ShapeMismatch", layer + " of " + std::to_string(this->options.in_channels()) +
+                                     " input channels given " + std::to_string(channels));
+  if (x.scalar_type() != this->weight.scalar_type())
+    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(this->weight.scalar_type()) + " given " +
+                                     c10::toString(x.scalar_type()));
+}
+
+template <std::size_t D>
+torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, Layout const* like, std::int64_t like_levels) {
+  auto const d = described<D>(this->options, padding_by_, odd_channels_);
+  auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
+  bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
+  auto const call = state_->enter(
+      detail::with_columns(x, D), [&] { check(x); },
+      [&](Layout const& layout) { return make_set_up(domain_, d, x, layout, like, like_levels); }, parameter_grad,
+      more);
+  auto const inputs = state_->fetch(call, detail::batched(x, D));
+  auto const y =
+      convolve(*call.set_up, d, inputs, detail::with_columns(this->weight, D), this->bias, this->options.groups());
+  return detail::unbatched(y, x, D);
+}
+
+template <std::size_t D>
+torch::Tensor ConvTransposeImpl<D>::forward(torch::Tensor const& x) {
+  return convolved(x, nullptr, 0);
+}
+
+template <std::size_t D>
+torch::Tensor ConvTransposeImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
+  auto const given = detail::with_columns(like, D);
+  auto const& layout = state_->like.of(given, [&] {
+    (void)tensor_view(given);
+    if (x.defined() && like.dim() != x.dim())
+      throw Error("ShapeMismatch",
+                  "ConvTranspose of " + std::to_string(x.dim()) + " axes like " + std::to_string(like.dim()) + " axes");
+  });
+  return convolved(x, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
+}
+
+template <std::size_t D>
+void ConvTransposeImpl<D>::reset_structure() {
+  state_->reset_structure();
+  state_->like.reset_structure();
+}
+
+template <std::size_t D>
+int ConvTransposeImpl<D>::num_set_ups() const noexcept {
+  return state_->num_set_ups();
+}
+
+template class ConvTransposeImpl<1>;
+template class ConvTransposeImpl<2>;
+template class ConvTransposeImpl<3>;
+
+}  // namespace graticule::nn
