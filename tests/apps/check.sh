@@ -338,6 +338,48 @@ case_options() {
     fails_with 1 "r.json"
 }
 
+# A report that cannot be written is told before the work.
+case_reports() {
+    mkdir folder
+    local path
+    for path in no/folder/r.json folder; do
+        run 2 "$FAILING_DRIVER" --mode print --report "$path"
+        fails_with 1 "$path cannot be written"
+        [ ! -s out ] || fail "it has begun"
+    done
+    run 2 "$BIN/graticule-make-fields" x.nc --nlat 9 --nlon 18 --samples 1 --levels 1 --progress none --report no/r.json
+    fails_with 1 "no/r.json cannot be written"
+    [ ! -e x.nc ] || fail "fields in spite of a wrong report"
+    run 1 "$BIN/graticule-make-fields" x.nc --nlat 9 --nlon 18 --samples 1 --levels 1 --progress none
+    run 2 "$BIN/graticule-repartition" x.nc y.nc --report no/r.json
+    fails_with 1 "no/r.json cannot be written"
+    [ ! -e y.nc ] || fail "an archive in spite of a wrong report"
+    run 1 "$BIN/graticule-info" x.nc --report no/r.json
+    fails_with 1 "no/r.json cannot be written"
+    run 1 "$BIN/graticule-bench" layer --report no/r.json
+    fails_with 1 "no/r.json cannot be written"
+    if [ -x "$BIN/graticule-train" ]; then
+        run 1 "$BIN/graticule-train" --input x.nc --output trained --report no/r.json
+        fails_with 1 "no/r.json cannot be written"
+        [ ! -e trained ] || fail "training in spite of a wrong report"
+    fi
+    # An older report stays when the work fails, a link stays a link, and streams are written to.
+    echo old >r.json && ln -s r.json link.json
+    run 2 "$FAILING_DRIVER" --mode all-input --report link.json
+    fails_with 3 "file x is bad"
+    [ "$(cat r.json)" = old ] || fail "the older report is gone"
+    run 2 "$FAILING_DRIVER" --mode good --report link.json
+    succeeds
+    [ -L link.json ] && grep -qF '"driver": "failing-driver"' r.json || fail "the link"
+    run 2 "$FAILING_DRIVER" --mode good --report /dev/stdout
+    succeeds
+    grep -qF '"driver": "failing-driver"' out || fail "no report on stdout"
+    run 1 "$FAILING_DRIVER" --mode good --report /dev/null
+    succeeds
+    [ -c /dev/null ] || fail "/dev/null is replaced"
+    [ -z "$(find . -name '*.part')" ] || fail "temporary files are left"
+}
+
 case_single_rank_worlds() {
     export SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
     unset PMI_SIZE PMI_RANK PMI_FD

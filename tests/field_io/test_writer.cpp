@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/layout.hpp>
 
@@ -205,6 +206,36 @@ TEST(FieldWriter, leaves_nothing_and_keeps_the_old_file_without_commit) {
 
   EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"old.nc"}));
   EXPECT_EQ(test::read_bytes(path), "old");
+}
+
+TEST(FieldWriter, writes_to_what_a_symbolic_link_leads_to) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const link = folder.make("link.nc", [](auto const& p) {
+    std::filesystem::create_directory(p.parent_path() / "data");
+    std::filesystem::create_symlink("data/real.nc", p);
+  });
+  auto const write = [&](FieldWriter writer, Index lo) {
+    writer.extend("x", 1);
+    bool const writes = comm.rank() == 0;
+    auto const value = double(lo);
+    writer.write("v", Box({lo}, {writes ? lo + 1 : lo}), std::span<double const>(&value, writes ? 1 : 0));
+    writer.commit();
+  };
+
+  FieldWriter writer(comm, link);
+  writer.add_dimension("x", 0, DimensionKind::unlimited);
+  writer.add_variable({.name = "v", .dimensions = {"x"}});
+  write(std::move(writer), 0);
+  write(FieldWriter::append(comm, link, AppendTo::copy), 1);
+  write(FieldWriter::append(comm, link, AppendTo::in_place), 2);
+
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(names_in(folder / "."), (std::vector<std::string>{"data", "link.nc"}));
+  EXPECT_EQ(names_in(folder / "data"), (std::vector<std::string>{"real.nc"}));
+  std::vector<double> values(3);
+  FieldFile(comm, folder / "data" / "real.nc").read("v", Box({0}, {3}), std::span(values));
+  EXPECT_EQ(values, (std::vector<double>{0, 1, 2}));
 }
 
 TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {

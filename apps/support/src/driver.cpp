@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
+#include <graticule/app/output_file.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/runtime.hpp>
 
@@ -175,6 +176,10 @@ std::string command_text(int argc, char** argv) {
 }
 
 int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::string const& command) {
+  // Not after hours of work.
+  run_agreed(comm, [&] {
+    if (comm.rank() == 0 && !line.common.report.empty()) require_writable(line.common.report);
+  });
   Report report;
   auto& data = report.data();
   data["driver"] = driver.name;

@@ -7,25 +7,12 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace graticule::detail {
 
 namespace {
-
-std::filesystem::path folder_of(std::filesystem::path const& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-void sync_to_disk(std::filesystem::path const& path, int flags) {
-  int const file = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (file < 0) fail_output(path, std::generic_category().message(errno));
-  // Some file systems do not sync folders; EINVAL says so.
-  bool const synced = ::fsync(file) == 0 || errno == EINVAL;
-  int const code = errno;
-  ::close(file);
-  if (!synced) fail_output(path, std::generic_category().message(code));
-}
 
 class Descriptor {
  public:
@@ -79,42 +66,29 @@ void copy_bytes(Comm const& comm, std::filesystem::path const& from, std::filesy
 
 void sync(Comm const& comm, std::filesystem::path const& path) {
   run_agreed(comm, [&] {
-    if (comm.rank() == 0) sync_to_disk(path, O_RDONLY);
+    if (comm.rank() == 0) sync_to_disk(path);
   });
 }
 
-void fail_output(std::filesystem::path const& path, std::string const& what) {
-  throw Error("OutputError", path.string() + " cannot be written: " + what);
-}
-
-std::filesystem::path make_temporary(Comm const& comm, std::filesystem::path const& path) {
-  std::string name;
+OutputFile::OutputFile(Comm const& comm, std::filesystem::path const& path) : comm_(comm) {
   run_agreed(comm, [&] {
-    if (comm.rank() != 0) return;
-    if (path.filename().empty() || std::filesystem::is_directory(path)) fail_output(path, "it is a folder");
-    if (!std::filesystem::is_directory(folder_of(path)))
-      fail_output(path, "the folder " + folder_of(path).string() + " does not exist");
-    for (int attempt = 0; name.empty(); ++attempt) {
-      auto const suffix =
-          "." + std::to_string(::getpid()) + (attempt > 0 ? "-" + std::to_string(attempt) : "") + ".part";
-      auto const candidate = folder_of(path) / ("." + path.filename().string() + suffix);
-      int const file = ::open(candidate.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-      if (file < 0 && errno == EEXIST && attempt < 100) continue;
-      if (file < 0) fail_output(path, std::generic_category().message(errno));
-      ::close(file);
-      name = candidate.string();
-    }
+    if (comm.rank() == 0) file_.emplace(path);
   });
-  return comm.broadcast(name, 0);
+  temporary_ = comm.broadcast(file_ ? file_->path().string() : std::string(), 0);
 }
 
-void publish(Comm const& comm, std::filesystem::path const& temporary, std::filesystem::path const& path) {
-  run_agreed(comm, [&] {
-    if (comm.rank() != 0) return;
-    sync_to_disk(temporary, O_RDONLY);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_output(path, std::generic_category().message(errno));
-    sync_to_disk(folder_of(path), O_RDONLY | O_DIRECTORY);
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : comm_(other.comm_), temporary_(std::exchange(other.temporary_, {})), file_(std::move(other.file_)) {}
+
+OutputFile::~OutputFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::publish() {
+  run_agreed(comm_, [&] {
+    if (file_) file_->publish();
   });
+  temporary_.clear();
 }
 
 }  // namespace graticule::detail

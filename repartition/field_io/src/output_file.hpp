@@ -2,19 +2,33 @@
 // A file that gets its name only when it is complete.
 #pragma once
 
+#include <graticule/field_io/detail/temporary_file.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <filesystem>
-#include <string>
+#include <optional>
 
 namespace graticule::detail {
 
-/// @throws `OutputError`
-[[noreturn]] void fail_output(std::filesystem::path const& path, std::string const& what);
+/// A temporary file of which all ranks know the path; rank 0 makes it and gives it its name.
+class OutputFile {
+ public:
+  /// Collective. @throws as `TemporaryFile`, on all ranks
+  OutputFile(Comm const& comm, std::filesystem::path const& path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  /// Removes what was not published. Any rank may have to do it: the others may never come here.
+  ~OutputFile();
 
-/// Makes an empty file beside `path` under a name that no other program uses; rank 0 finds out whether that works.
-/// Collective. @throws `OutputError` when the folder is missing or not writable
-[[nodiscard]] std::filesystem::path make_temporary(Comm const& comm, std::filesystem::path const& path);
+  [[nodiscard]] std::filesystem::path const& temporary() const noexcept { return temporary_; }
+  /// Collective. @throws `OutputError`
+  void publish();
+
+ private:
+  Comm comm_;
+  std::filesystem::path temporary_;
+  std::optional<TemporaryFile> file_;  ///< on rank 0
+};
 
 /// Copies the bytes of a file over another, by the file system alone where it can share them (btrfs, xfs, NFS 4.2);
 /// rank 0 does it. Collective. @throws `OutputError`
@@ -22,8 +36,5 @@ void copy_bytes(Comm const& comm, std::filesystem::path const& from, std::filesy
 
 /// Makes sure that what was written to a file is on the disk; rank 0 does it. Collective. @throws `OutputError`
 void sync(Comm const& comm, std::filesystem::path const& path);
-
-/// Makes sure that `temporary` is on the disk and gives it the name `path`. Collective. @throws `OutputError`
-void publish(Comm const& comm, std::filesystem::path const& temporary, std::filesystem::path const& path);
 
 }  // namespace graticule::detail

@@ -18,7 +18,6 @@
 #include "writer_group.hpp"
 
 #include <hdf5_hl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -87,27 +86,23 @@ struct FieldWriter::State {
   Comm comm;
   std::filesystem::path path;
   FieldWriterOptions options;
-  std::filesystem::path temporary;
+  std::optional<detail::OutputFile> output;  ///< nothing when the file itself is appended to
   std::optional<detail::WriterGroup> group;  ///< nothing when every rank writes
   std::optional<detail::ParallelFile> file;  ///< on writers
   std::vector<Dimension> dimensions;
   std::map<std::string, Target, std::less<>> targets;
   std::vector<Variable> unwritable;  ///< of a file that is appended to
   bool appends = false;
-  bool in_place = false;
   bool committed = false;
 
-  /// Opens the file `opened`, which is `path` itself or a copy of it.
-  State(Comm const& on, detail::Catalogue const& catalogue, std::filesystem::path opened,
+  /// Opens a file, or the copy of it that lies at `copy`.
+  State(Comm const& on, detail::Catalogue const& catalogue, std::optional<detail::OutputFile> copy,
         FieldWriterOptions const& chosen)
-      : comm(on),
-        path(catalogue.contents.path),
-        options(chosen),
-        temporary(std::move(opened)),
-        appends(true),
-        in_place(temporary == path) {
+      : comm(on), path(catalogue.contents.path), options(chosen), output(std::move(copy)), appends(true) {
     if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
-    if (writes()) file.emplace(detail::ParallelFile::open_to_write(group ? group->peers() : on, temporary));
+    if (writes())
+      file.emplace(
+          detail::ParallelFile::open_to_write(group ? group->peers() : on, output ? output->temporary() : path));
     for (auto const& one : catalogue.contents.dimensions)
       dimensions.push_back({one.name, num_complete(catalogue.contents, one), one.is_unlimited});
     for (std::size_t i = 0; i < catalogue.addresses.size(); ++i)
@@ -147,11 +142,11 @@ struct FieldWriter::State {
     targets.emplace(variable.name, std::move(target));
   }
 
-  State(Comm const& on, std::filesystem::path const& final_path, std::filesystem::path temporary_path,
+  State(Comm const& on, std::filesystem::path const& final_path, detail::OutputFile fresh,
         FieldWriterOptions const& chosen)
-      : comm(on), path(final_path), options(chosen), temporary(std::move(temporary_path)) {
+      : comm(on), path(final_path), options(chosen), output(std::move(fresh)) {
     if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
-    if (writes()) file.emplace(detail::ParallelFile::create(group ? group->peers() : on, temporary));
+    if (writes()) file.emplace(detail::ParallelFile::create(group ? group->peers() : on, output->temporary()));
   }
 
   [[nodiscard]] bool writes() const noexcept { return !group || group->writes(); }
@@ -164,10 +159,8 @@ struct FieldWriter::State {
       return;
     }
     h5::Quiet const quiet;
-    if (in_place && !committed && file && file->meets_others()) shrink_back();
+    if (!output && !committed && file && file->meets_others()) shrink_back();
     targets.clear();
-    // Any rank may have to do it: the others may never come here.
-    if (!committed && !in_place) ::unlink(temporary.c_str());
   }
 
   /// What was not committed goes away again.
@@ -349,7 +342,7 @@ struct FieldWriter::State {
       target.extents[axis] += count;
       more[axis] = count + target.chunk[axis];
     }
-    target.grows_later = in_place && is_coordinate(target_name, target);
+    target.grows_later = !output && is_coordinate(target_name, target);
     if (!writes()) return;
     reserve(target, more);
     if (!target.grows_later) set_extent(target);
@@ -609,10 +602,10 @@ struct FieldWriter::State {
       h5::check(H5Fflush(file->id(), H5F_SCOPE_GLOBAL), "H5Fflush");
       file->close();
     });
-    if (in_place)
-      detail::sync(comm, path);
+    if (output)
+      output->publish();
     else
-      detail::publish(comm, temporary, path);
+      detail::sync(comm, path);
     committed = true;
   }
 };
@@ -624,22 +617,17 @@ FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, st
                path.string());
   if (options.writers_per_node < 0)
     throw Error("BadWriters", std::to_string(options.writers_per_node) + " writers per node");
-  auto const temporary = detail::make_temporary(comm, path);
+  detail::OutputFile output(comm, path);
   h5::Quiet const quiet;
-  try {
-    run_agreed(comm, [&] {
-      state_ = std::make_unique<State>(comm, path, temporary, options);
-      if (!state_->writes()) return;
-      h5::Group const root(h5::check(H5Gopen2(state_->file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
-      bool const has_conventions =
-          std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
-      if (!has_conventions) h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));
-      for (auto const& attribute : attributes) h5::write_attribute(root.get(), attribute);
-    });
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
+  run_agreed(comm, [&] {
+    state_ = std::make_unique<State>(comm, path, std::move(output), options);
+    if (!state_->writes()) return;
+    h5::Group const root(h5::check(H5Gopen2(state_->file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
+    bool const has_conventions =
+        std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
+    if (!has_conventions) h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));
+    for (auto const& attribute : attributes) h5::write_attribute(root.get(), attribute);
+  });
 }
 
 FieldWriter::FieldWriter(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -651,16 +639,14 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
   if (options.writers_per_node < 0)
     throw Error("BadWriters", std::to_string(options.writers_per_node) + " writers per node");
   auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused);
-  auto const opened = to == AppendTo::copy ? detail::make_temporary(comm, path) : path;
+  std::optional<detail::OutputFile> copy;
+  if (to == AppendTo::copy) {
+    copy.emplace(comm, path);
+    detail::copy_bytes(comm, path, copy->temporary());
+  }
   h5::Quiet const quiet;
   std::unique_ptr<State> state;
-  try {
-    if (to == AppendTo::copy) detail::copy_bytes(comm, path, opened);
-    run_agreed(comm, [&] { state = std::make_unique<State>(comm, catalogue, opened, options); });
-  } catch (...) {
-    if (to == AppendTo::copy) ::unlink(opened.c_str());
-    throw;
-  }
+  run_agreed(comm, [&] { state = std::make_unique<State>(comm, catalogue, std::move(copy), options); });
   return FieldWriter(std::move(state));
 }
 

@@ -152,6 +152,15 @@ case_endings() {
             [ -z "$(find . -name '*.part')" ] || fail "a temporary file is left"
         fi
     done
+    # The next one to the same output tidies up; a link stays a link.
+    [ -n "$(find . -name '*.part')" ] || fail "nothing is left after SIGKILL"
+    run 2 in.nc out.nc --variables z --progress none
+    succeeds
+    [ -z "$(find . -name '*.part')" ] || fail "what was left stays"
+    rm out.nc && ln -s real.nc out.nc
+    run 2 in.nc out.nc --variables z --progress none
+    succeeds
+    [ -L out.nc ] && [ -f real.nc ] || fail "the link is replaced"
 }
 
 "case_$1"

@@ -76,7 +76,8 @@ enum class AppendTo : std::uint8_t { copy, in_place };
 /// Writes a netCDF-4 file from all ranks of a communicator; ncdump, netCDF and xarray open it with its coordinates.
 ///
 /// Everything goes to a temporary name in the same folder until `commit` gives the file its name; without `commit`
-/// (an exception, an early return) the temporary file is removed and an older file of that name stays.
+/// (an exception, an early return) the temporary file is removed and an older file of that name stays. What killed
+/// programs of this host have left for that name is removed. A symbolic link stays: the file that it leads to is replaced.
 /// Without `deflate`, the bytes of the file depend on what is written only, not on ranks, boxes or the time of day.
 ///
 /// Example: 3 ranks write `u(latitude, longitude)`:
