@@ -26,8 +26,8 @@ struct FourierTransformImpl::State : detail::TransformState<FourierMap> {
       : TransformState(domain, {.layer = "FourierTransform",
                                 .spectra = spectra_of(options, domain.comm()),
                                 .fields = options.field,
-                                .make = [comm = domain.comm(), modes = modes_of(options)](
-                                            Layout const& layout, torch::Tensor const&) {
+                                .make = [comm = domain.comm(), modes = modes_of(options)](Layout const& layout,
+                                                                                          torch::Tensor const&) {
                                   return std::make_shared<FourierMap const>(comm, layout, modes);
                                 }}) {}
 };
@@ -115,8 +115,8 @@ torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
         domain_.comm(), layout,
         detail::FourierModes{FourierAxes::rows_and_columns, options.norm, options.column_modes});
   };
-  auto const call =
-      state_->enter(x, [&] { check(x); }, make, weights1.requires_grad() || weights2.requires_grad());
+  auto const call = state_->enter(
+      x, [&] { check(x); }, make, weights1.requires_grad() || weights2.requires_grad());
   auto const record = [&](torch::Tensor const& y) { (void)state_->record(y); };
   // Where the parameters alone want gradients, the way to the spectrum needs no backward.
   auto const spectrum = call.set_up->analyse(x, {detail::anchor(call.input_grad, x.options()), record});

@@ -36,9 +36,9 @@ FourierMap::FourierMap(Comm const& comm, Layout fields, FourierModes const& mode
   to_columns_ = move_to_whole_columns(comm, fields_);
   if (modes_.axes == FourierAxes::columns || comm.num_ranks() == 1) return;
   auto const lines = lines_of(fields_);
-  to_waves_ = std::make_shared<TensorMove const>(
-      comm, Layout(*lines.grid(), {*lines.cuts(0), Cuts{modes_.num_waves}}),
-      cut_columns(fields_.extent(0), part_.cuts), std::vector<std::int64_t>{-2, -1});
+  to_waves_ =
+      std::make_shared<TensorMove const>(comm, Layout(*lines.grid(), {*lines.cuts(0), Cuts{modes_.num_waves}}),
+                                         cut_columns(fields_.extent(0), part_.cuts), std::vector<std::int64_t>{-2, -1});
 }
 
 torch::Tensor FourierMap::analyse(torch::Tensor const& x, CallTies const& ties) const {

@@ -56,8 +56,8 @@ class TransformState : public LayerState<Map> {
       for_inverse_ = description_.make(fields(), c);
       inverse_like_ = like;
     }
-    return for_inverse_->synthesise(c, {detail::anchor(agreed.requires_grad, c.options()),
-                                        [&](torch::Tensor const& y) { inverse_.record(y); }});
+    return for_inverse_->synthesise(
+        c, {detail::anchor(agreed.requires_grad, c.options()), [&](torch::Tensor const& y) { inverse_.record(y); }});
   }
 
   /// Of the latest forward, or as given. @throws `NoForward`
@@ -80,10 +80,9 @@ class TransformState : public LayerState<Map> {
   void check_cuts(Layout const& layout) const {
     auto const& given = description_.fields;
     if (given && !(*layout.cuts(0) == given->rows && *layout.cuts(1) == given->columns))
-      throw Error("CutsMismatch",
-                  description_.layer + " with cuts for " +
-                      to_string(Layout(this->domain().grid(), {given->rows, given->columns})) + " given " +
-                      to_string(layout));
+      throw Error("CutsMismatch", description_.layer + " with cuts for " +
+                                      to_string(Layout(this->domain().grid(), {given->rows, given->columns})) +
+                                      " given " + to_string(layout));
   }
 
   Description description_;

@@ -311,7 +311,9 @@ TEST(FourierConvolution, refuses_on_all_ranks_by_name) {
   };
   auto const x = torch::ones({1, 2, rows.size(rank), 8});
   EXPECT_EQ(rule_of([&] { make(0, 1); }), "BadTruncation");
-  EXPECT_EQ(rule_of([&] { nn::FourierConvolution(nn::FourierConvolutionOptions{0, 2, 1, 1}, domain); }),
+  EXPECT_EQ(rule_of([&] {
+              nn::FourierConvolution(nn::FourierConvolutionOptions{0, 2, 1, 1}, domain);
+            }),
             "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { make(5, 1)(x); }), "BadTruncation");
   EXPECT_EQ(rule_of([&] { make(1, 6)(x); }), "BadTruncation");
