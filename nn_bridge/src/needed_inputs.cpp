@@ -9,7 +9,8 @@ Range own_range(Comm const& comm, Layout const& layout, int axis, Cuts const& cu
 }
 
 NeededInputs::NeededInputs(Comm const& comm, Layout const& layout, NeedDescription const& d)
-    : box_({d.needed[0].lo, d.needed[1].lo}, {d.needed[0].hi, d.needed[1].hi}),
+    : box_({d.needed[0].lo, d.needed[1].lo},
+           {d.needed[0].lo + d.needed[0].size(), d.needed[1].lo + d.needed[1].size()}),
       owned_(layout.owned(comm.rank())),
       turned_(!d.odd_channels.empty()) {
   Index reads_beyond = owned_.contains(box_) ? 0 : 1;
