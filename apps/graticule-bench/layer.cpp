@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/conv2d.hpp>
+#include <graticule/nn_bridge/fused_convs.hpp>
 #include <graticule/nn_bridge/halo_exchange.hpp>
+#include <graticule/nn_bridge/memory.hpp>
+#include <graticule/nn_bridge/repartition.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "options.hpp"
@@ -45,6 +48,87 @@ void run_layer(app::Context& context, Options const& options) {
                    {"Conv2d, zero padding", step(zero_padded)},
                    {"HaloExchange, then unpadded convolution", concatenated}},
                   options.timing));
+}
+
+void run_fused_layers(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  torch::set_num_threads(context.num_threads);
+  torch::manual_seed(1);
+  Index const channels = options.num_channels ? options.num_channels : 8;
+  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
+  nn::Domain const domain(comm, bands(comm));
+  constexpr int num_layers = 4;
+  auto const conv_options = torch::nn::Conv2dOptions(channels, channels, 3).padding(1);
+  std::vector<nn::Conv2d> single;
+  torch::nn::Sequential local;
+  torch::nn::Sequential model;
+  for (int i = 0; i < num_layers; ++i) {
+    single.emplace_back(nn::Conv2dOptions(conv_options, nn::Padding::by_domain), domain);
+    for (auto* layers : {&local, &model}) {
+      (*layers)->push_back(torch::nn::Conv2d(conv_options));
+      (*layers)->push_back(torch::nn::ReLU());
+    }
+  }
+  nn::FusedConvs fused(model, nn::FusedConvsOptions{nn::Padding::by_domain, {}}, domain);
+  auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
+  auto const cotangent = torch::randn({1, channels, rows, options.num_columns});
+  auto const backward = [&](torch::Tensor const& y) {
+    y.backward(cotangent);
+    x.mutable_grad() = torch::Tensor();
+    for (auto const& layers : {fused->parameters(), local->parameters()})
+      for (auto parameter : layers) parameter.mutable_grad() = torch::Tensor();
+    for (auto& layer : single)
+      for (auto& parameter : layer->parameters()) parameter.mutable_grad() = torch::Tensor();
+  };
+  show(context,
+       std::to_string(num_layers) + " 3x3 convolutions with ReLU, forward and backward, " + std::to_string(channels) +
+           " x " + std::to_string(options.num_rows) + " x " + std::to_string(options.num_columns) + " f32, " +
+           std::to_string(comm.num_ranks()) + " ranks",
+       interleave(context,
+                  {{"local convolutions, no exchange", [&] { backward(local->forward(x)); }},
+                   {"Conv2d, one exchange each",
+                    [&] {
+                      auto h = x;
+                      for (auto& layer : single) h = torch::relu(layer(h));
+                      backward(h);
+                    }},
+                   {"FusedConvs, one exchange for all", [&] { backward(fused(x)); }}},
+                  options.timing));
+}
+
+void run_repartition_layer(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  torch::set_num_threads(context.num_threads);
+  Index const channels = options.num_channels ? options.num_channels : 64;
+  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
+  nn::Domain const domain(comm, bands(comm));
+  nn::Repartition to_channels(
+      nn::RepartitionOptions{domain.sharding(), {{-3}, ProcessGrid{comm.num_ranks()}}}, domain);
+  auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
+  auto const there = torch::empty_like(x);
+  auto const cotangent = torch::randn(to_channels(x).sizes());
+  auto const back = torch::empty_like(cotangent);
+  std::vector<Candidate> const candidates{{"copy there and back, into memory at hand",
+                                           [&] {
+                                             torch::NoGradGuard const no_grad;
+                                             there.copy_(x);
+                                             back.copy_(cotangent);
+                                           }},
+                                          {"copy there and back, fresh memory",
+                                           [&] {
+                                             torch::NoGradGuard const no_grad;
+                                             (void)x.clone();
+                                             (void)cotangent.clone();
+                                           }},
+                                          {"Repartition, forward and backward", [&] {
+                                             to_channels(x).backward(cotangent);
+                                             x.mutable_grad() = torch::Tensor();
+                                           }}};
+  std::string const size = std::to_string(channels) + " x " + std::to_string(options.num_rows) + " x " +
+                           std::to_string(options.num_columns) + " f32, " + std::to_string(comm.num_ranks()) + " ranks";
+  show(context, "From latitudes to channels, " + size, interleave(context, candidates, options.timing));
+  if (nn::keep_freed_memory())
+    show(context, "The same with freed memory kept, " + size, interleave(context, candidates, options.timing));
 }
 
 }  // namespace graticule::bench

@@ -9,9 +9,10 @@ int main(int argc, char** argv) {
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
     app.add_option("KIND,--kind", options.kind,
-                   "What to measure: halo, repartition, layer or halo-layer, or a plan to replay")
+                   "What to measure: halo, repartition; layer (a convolution), halo-layer, fused-layer, repartition-layer, "
+                   "unet; or a plan to replay")
         ->required()
-        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "replay"}));
+        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "fused-layer", "repartition-layer", "unet", "replay"}));
     app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
     app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512")
         ->check(CLI::Range(Index(2), Index(1) << 20));
@@ -19,7 +20,7 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(Index(2), Index(1) << 20));
     app.add_option("--levels", options.num_levels, "Cells of the third axis (repartition)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
-    app.add_option("--channels", options.num_channels, "Channels; 0: 64 for halo and halo-layer, 8 for layer")
+    app.add_option("--channels", options.num_channels, "Channels; 0: 8 for layer, fused-layer and unet, else 64")
         ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
         ->check(CLI::Range(Index(1), Index(64)));
@@ -44,8 +45,11 @@ int main(int argc, char** argv) {
 #ifdef GRATICULE_BENCH_LAYER
     if (options.kind == "layer") bench::run_layer(context, options);
     if (options.kind == "halo-layer") bench::run_halo_layer(context, options);
+    if (options.kind == "fused-layer") bench::run_fused_layers(context, options);
+    if (options.kind == "repartition-layer") bench::run_repartition_layer(context, options);
+    if (options.kind == "unet") bench::run_unet(context, options);
 #else
-    if (options.kind.ends_with("layer"))
+    if (options.kind.ends_with("layer") || options.kind == "unet")
       throw Error(Fault::usage, "NoTorch", "this graticule-bench was built without LibTorch; layers need it");
 #endif
     return app::good;

@@ -16,7 +16,7 @@ struct Options {
   Index num_rows = 0;      ///< 0: 721, for repartition 512
   Index num_columns = 0;   ///< 0: 1440, for repartition 512
   Index num_levels = 64;   ///< third axis of a repartition
-  Index num_channels = 0;  ///< 0: 64 for halo and halo-layer, 8 for layer
+  Index num_channels = 0;  ///< 0: 8 for layer, fused-layer and unet, else 64
   Index width = 1;
   Timing timing;
 };
@@ -30,6 +30,12 @@ void run_halo(app::Context& context, Options const& options);
 void run_repartition(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);
+/// Several convolutions, one exchange each and one for all, against local ones.
+void run_fused_layers(app::Context& context, Options const& options);
+/// A tensor from latitudes to channels, forward and backward, against copies.
+void run_repartition_layer(app::Context& context, Options const& options);
+/// A training step of a U-Net on the globe against that of each rank's rows alone.
+void run_unet(app::Context& context, Options const& options);
 /// Halo exchange with autograd, forward and backward, against the engine's own calls.
 void run_halo_layer(app::Context& context, Options const& options);
 /// A plan of a file on the same number of ranks: verified cell by cell, then timed on each path.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/loss.hpp>
+#include <graticule/partition/cuts.hpp>
+
+#include "model.hpp"
+#include "options.hpp"
+#include "timing.hpp"
+
+#include <torch/torch.h>
+
+namespace graticule::bench {
+
+namespace {
+
+/// Latitudes of a grid with rows on both poles.
+std::vector<double> latitudes(Index num_rows) {
+  std::vector<double> result;
+  for (Index i = 0; i < num_rows; ++i) result.push_back(90 - 180 * double(i) / double(num_rows - 1));
+  return result;
+}
+
+/// Forward and backward of a U-Net of five grids on this rank's rows.
+struct Step {
+  Step(nn::Domain const& on, Index rows, Options const& options, Index channels)
+      : domain(on),
+        model(train::make_model({.kind = train::ModelKind::unet,
+                                 .num_inputs = 2,
+                                 .num_outputs = 2,
+                                 .channels = channels,
+                                 .blocks = 5,
+                                 .latitudes = latitudes(rows),
+                                 .num_columns = options.num_columns},
+                                on)) {
+    train::initialise_parameters(*model, 1);
+  }
+
+  void operator()(torch::Tensor const& x, torch::Tensor const& target) {
+    for (auto& parameter : model->parameters()) parameter.mutable_grad() = torch::Tensor();
+    nn::reduce_loss((model->forward(x, {}) - target).square().sum(), domain).backward();
+  }
+
+  nn::Domain domain;
+  std::shared_ptr<train::Model> model;
+};
+
+}  // namespace
+
+void run_unet(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  torch::set_num_threads(context.num_threads);
+  torch::manual_seed(1);
+  Index const channels = options.num_channels ? options.num_channels : 8;
+  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
+  nn::Domain const globe(comm, bands(comm), Boundary::sphere(Edge::pole_row));
+  // The same layers on the same rows, each rank by itself: what is left is the compute.
+  nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1}, Boundary::uniform(2, Edge::replicate));
+  auto sharded = std::make_shared<Step>(globe, options.num_rows, options, channels);
+  auto local = std::make_shared<Step>(alone, rows, options, channels);
+  auto const x = torch::randn({1, 2, rows, options.num_columns});
+  auto const target = torch::randn({1, 2, rows, options.num_columns});
+  show(context,
+       "U-Net of 5 grids, forward and backward, " + std::to_string(channels) + " channels, " +
+           std::to_string(options.num_rows) + " x " + std::to_string(options.num_columns) + " f32, " +
+           std::to_string(comm.num_ranks()) + " ranks",
+       interleave(context,
+                  {{"each rank alone, no exchange", [=] { (*local)(x, target); }},
+                   {"sharded over latitude", [=] { (*sharded)(x, target); }}},
+                  options.timing));
+}
+
+}  // namespace graticule::bench
