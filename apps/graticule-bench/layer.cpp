@@ -102,8 +102,7 @@ void run_repartition_layer(app::Context& context, Options const& options) {
   Index const channels = options.num_channels ? options.num_channels : 64;
   auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
   nn::Domain const domain(comm, bands(comm));
-  nn::Repartition to_channels(
-      nn::RepartitionOptions{domain.sharding(), {{-3}, ProcessGrid{comm.num_ranks()}}}, domain);
+  nn::Repartition to_channels(nn::RepartitionOptions{domain.sharding(), {{-3}, ProcessGrid{comm.num_ranks()}}}, domain);
   auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
   auto const there = torch::empty_like(x);
   auto const cotangent = torch::randn(to_channels(x).sizes());

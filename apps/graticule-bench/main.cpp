@@ -8,11 +8,13 @@ int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option("KIND,--kind", options.kind,
-                   "What to measure: halo, repartition; layer (a convolution), halo-layer, fused-layer, repartition-layer, "
-                   "unet; or a plan to replay")
+    app.add_option(
+           "KIND,--kind", options.kind,
+           "What to measure: halo, repartition; layer (a convolution), halo-layer, fused-layer, repartition-layer, "
+           "unet; or a plan to replay")
         ->required()
-        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "fused-layer", "repartition-layer", "unet", "replay"}));
+        ->check(CLI::IsMember(
+            {"halo", "repartition", "layer", "halo-layer", "fused-layer", "repartition-layer", "unet", "replay"}));
     app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
     app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512")
         ->check(CLI::Range(Index(2), Index(1) << 20));

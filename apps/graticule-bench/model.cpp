@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "model.hpp"
+
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/partition/cuts.hpp>
 
-#include "model.hpp"
 #include "options.hpp"
 #include "timing.hpp"
 

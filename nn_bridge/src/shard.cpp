@@ -37,7 +37,10 @@ namespace tn = torch::nn;
 
 using ShardedTypes =
     Impls<tn::Conv1d, tn::Conv2d, tn::Conv3d, tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm2d, tn::InstanceNorm3d,
-          tn::GroupNorm, tn::LayerNorm, tn::Dropout, tn::Dropout2d, tn::Dropout3d, tn::AlphaDropout>;
+          tn::GroupNorm, tn::LayerNorm, tn::MaxPool1d, tn::MaxPool2d, tn::MaxPool3d, tn::AvgPool1d, tn::AvgPool2d,
+          tn::AvgPool3d, tn::LPPool1d, tn::LPPool2d, tn::LPPool3d, tn::AdaptiveAvgPool1d, tn::AdaptiveAvgPool2d,
+          tn::AdaptiveAvgPool3d, tn::AdaptiveMaxPool1d, tn::AdaptiveMaxPool2d, tn::AdaptiveMaxPool3d, tn::Upsample,
+          tn::Dropout, tn::Dropout2d, tn::Dropout3d, tn::AlphaDropout>;
 
 using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
                              tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;

@@ -7,11 +7,13 @@
 #include <graticule/nn_bridge/conv3d.hpp>
 #include <graticule/nn_bridge/dropout.hpp>
 #include <graticule/nn_bridge/norms.hpp>
+#include <graticule/nn_bridge/pooling.hpp>
+#include <graticule/nn_bridge/resize.hpp>
 #include <graticule/nn_bridge/shard.hpp>
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <mutex>
+#include <type_traits>
 
 namespace graticule::nn::detail {
 
@@ -110,6 +112,47 @@ template <>
 struct Counterpart<torch::nn::Dropout3dImpl> : DropoutCounterpart<Dropout3dImpl> {};
 template <>
 struct Counterpart<torch::nn::AlphaDropoutImpl> : DropoutCounterpart<AlphaDropoutImpl> {};
+
+/// Made from options that say what padding holds.
+template <class Sharded, class ShardedOptions>
+struct PaddedCounterpart {
+  template <class Options>
+  static auto make(Options const& options, ShardContext const& context) {
+    return std::make_shared<Sharded>(ShardedOptions(options, context.padding), context.domain);
+  }
+};
+template <>
+struct Counterpart<torch::nn::UpsampleImpl> : PaddedCounterpart<ResizeImpl, ResizeOptions> {};
+template <>
+struct Counterpart<torch::nn::MaxPool1dImpl> : PaddedCounterpart<MaxPool1dImpl, MaxPool1dOptions> {};
+template <>
+struct Counterpart<torch::nn::MaxPool2dImpl> : PaddedCounterpart<MaxPool2dImpl, MaxPool2dOptions> {};
+template <>
+struct Counterpart<torch::nn::MaxPool3dImpl> : PaddedCounterpart<MaxPool3dImpl, MaxPool3dOptions> {};
+template <>
+struct Counterpart<torch::nn::AvgPool1dImpl> : PaddedCounterpart<AvgPool1dImpl, AvgPool1dOptions> {};
+template <>
+struct Counterpart<torch::nn::AvgPool2dImpl> : PaddedCounterpart<AvgPool2dImpl, AvgPool2dOptions> {};
+template <>
+struct Counterpart<torch::nn::AvgPool3dImpl> : PaddedCounterpart<AvgPool3dImpl, AvgPool3dOptions> {};
+template <>
+struct Counterpart<torch::nn::LPPool1dImpl> : PaddedCounterpart<LPPool1dImpl, LPPool1dOptions> {};
+template <>
+struct Counterpart<torch::nn::LPPool2dImpl> : PaddedCounterpart<LPPool2dImpl, LPPool2dOptions> {};
+template <>
+struct Counterpart<torch::nn::LPPool3dImpl> : PaddedCounterpart<LPPool3dImpl, LPPool3dOptions> {};
+template <>
+struct Counterpart<torch::nn::AdaptiveAvgPool1dImpl> : PlainCounterpart<AdaptiveAvgPool1dImpl> {};
+template <>
+struct Counterpart<torch::nn::AdaptiveAvgPool2dImpl> : PlainCounterpart<AdaptiveAvgPool2dImpl> {};
+template <>
+struct Counterpart<torch::nn::AdaptiveAvgPool3dImpl> : PlainCounterpart<AdaptiveAvgPool3dImpl> {};
+template <>
+struct Counterpart<torch::nn::AdaptiveMaxPool1dImpl> : PlainCounterpart<AdaptiveMaxPool1dImpl> {};
+template <>
+struct Counterpart<torch::nn::AdaptiveMaxPool2dImpl> : PlainCounterpart<AdaptiveMaxPool2dImpl> {};
+template <>
+struct Counterpart<torch::nn::AdaptiveMaxPool3dImpl> : PlainCounterpart<AdaptiveMaxPool3dImpl> {};
 
 template <class Serial>
 concept HasWeight = requires(Serial s) {

@@ -133,6 +133,31 @@ TEST(Shard, gives_a_sequential_the_outputs_gradients_and_statistics_of_the_seria
   }
 }
 
+TEST(Shard, covers_pools_resizing_and_norms_over_the_globe) {
+  auto const domain = bands();
+  std::mt19937 random(6);
+  torch::manual_seed(7);
+  tn::Sequential model(
+      tn::Conv2d(tn::Conv2dOptions(2, 4, 3).padding(1)), tn::InstanceNorm2d(tn::InstanceNorm2dOptions(4).affine(true)),
+      tn::MaxPool2d(tn::MaxPool2dOptions(3).stride(2).padding(1)), tn::LayerNorm(tn::LayerNormOptions({5, 4})),
+      tn::Upsample(
+          tn::UpsampleOptions().size(std::vector<std::int64_t>{9, 8}).mode(torch::kBilinear).align_corners(false)),
+      tn::AvgPool2d(2), tn::AdaptiveAvgPool2d(tn::AdaptiveAvgPool2dOptions({3, 2})));
+  model->to(torch::kDouble);
+  auto serial = clone_of(model);
+  Part const part(domain, test::random_cuts(random, 9, domain.grid().extent(0)), Cuts{8});
+  auto const x = random_tensor(random, {2, 2, 9, 8});
+
+  auto const report = nn::shard(*model, domain);
+  auto const trial = nn::try_sharded([&](auto const& in) { return serial->forward(in); },
+                                     [&](auto const& in) { return model->forward(in); }, x, domain,
+                                     {{balanced_cuts(9, domain.grid().extent(0)), Cuts{8}}});
+
+  EXPECT_EQ(report.num(nn::Verdict::sharded), 7) << report.text();
+  EXPECT_LT(trial.output_difference, 1e-12) << trial.text();
+  EXPECT_LT(trial.gradient_difference, 1e-10) << trial.text();
+}
+
 TEST(Shard, keeps_every_parameter_the_same_tensor_and_every_layer_its_type) {
   auto const domain = bands();
   Net net;
