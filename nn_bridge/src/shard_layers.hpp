@@ -5,8 +5,11 @@
 #include <graticule/nn_bridge/conv1d.hpp>
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/conv3d.hpp>
+#include <graticule/nn_bridge/conv_transpose.hpp>
 #include <graticule/nn_bridge/dropout.hpp>
 #include <graticule/nn_bridge/norms.hpp>
+#include <graticule/nn_bridge/padding.hpp>
+#include <graticule/nn_bridge/pixel_shuffle.hpp>
 #include <graticule/nn_bridge/pooling.hpp>
 #include <graticule/nn_bridge/resize.hpp>
 #include <graticule/nn_bridge/shard.hpp>
@@ -62,6 +65,27 @@ struct Counterpart<torch::nn::Conv2dImpl> : ConvCounterpart<2> {};
 template <>
 struct Counterpart<torch::nn::Conv3dImpl> : ConvCounterpart<3> {};
 
+template <std::size_t D>
+struct ConvTransposeCounterpart {
+  static auto make(torch::nn::detail::ConvNdOptions<D> const& o, ShardContext const& context) {
+    auto const options = torch::nn::ConvTransposeOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+                             .stride(o.stride())
+                             .padding(std::get<torch::ExpandingArray<D>>(o.padding()))
+                             .output_padding(o.output_padding())
+                             .dilation(o.dilation())
+                             .groups(o.groups())
+                             .bias(o.bias())
+                             .padding_mode(o.padding_mode());
+    return std::make_shared<ConvTransposeImpl<D>>(ConvTransposeOptions<D>(options, context.padding), context.domain);
+  }
+};
+template <>
+struct Counterpart<torch::nn::ConvTranspose1dImpl> : ConvTransposeCounterpart<1> {};
+template <>
+struct Counterpart<torch::nn::ConvTranspose2dImpl> : ConvTransposeCounterpart<2> {};
+template <>
+struct Counterpart<torch::nn::ConvTranspose3dImpl> : ConvTransposeCounterpart<3> {};
+
 /// Made from the serial layer's options and the domain.
 template <class Sharded>
 struct PlainCounterpart {
@@ -112,6 +136,44 @@ template <>
 struct Counterpart<torch::nn::Dropout3dImpl> : DropoutCounterpart<Dropout3dImpl> {};
 template <>
 struct Counterpart<torch::nn::AlphaDropoutImpl> : DropoutCounterpart<AlphaDropoutImpl> {};
+
+template <>
+struct Counterpart<torch::nn::PixelShuffleImpl> : PlainCounterpart<PixelShuffleImpl> {};
+template <>
+struct Counterpart<torch::nn::PixelUnshuffleImpl> : PlainCounterpart<PixelUnshuffleImpl> {};
+
+/// A layer that pads says itself what with: the edges of the globe, by its own mode.
+template <std::size_t D>
+struct PadCounterpart {
+  template <class Options>
+  static auto make(Options const& options, ShardContext const& context) {
+    return std::make_shared<PadImpl<D>>(PadOptions<D>(options), context.domain);
+  }
+};
+template <>
+struct Counterpart<torch::nn::ZeroPad1dImpl> : PadCounterpart<1> {};
+template <>
+struct Counterpart<torch::nn::ZeroPad2dImpl> : PadCounterpart<2> {};
+template <>
+struct Counterpart<torch::nn::ZeroPad3dImpl> : PadCounterpart<3> {};
+template <>
+struct Counterpart<torch::nn::ConstantPad1dImpl> : PadCounterpart<1> {};
+template <>
+struct Counterpart<torch::nn::ConstantPad2dImpl> : PadCounterpart<2> {};
+template <>
+struct Counterpart<torch::nn::ConstantPad3dImpl> : PadCounterpart<3> {};
+template <>
+struct Counterpart<torch::nn::ReflectionPad1dImpl> : PadCounterpart<1> {};
+template <>
+struct Counterpart<torch::nn::ReflectionPad2dImpl> : PadCounterpart<2> {};
+template <>
+struct Counterpart<torch::nn::ReflectionPad3dImpl> : PadCounterpart<3> {};
+template <>
+struct Counterpart<torch::nn::ReplicationPad1dImpl> : PadCounterpart<1> {};
+template <>
+struct Counterpart<torch::nn::ReplicationPad2dImpl> : PadCounterpart<2> {};
+template <>
+struct Counterpart<torch::nn::ReplicationPad3dImpl> : PadCounterpart<3> {};
 
 /// Made from options that say what padding holds.
 template <class Sharded, class ShardedOptions>

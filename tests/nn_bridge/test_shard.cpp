@@ -158,6 +158,28 @@ TEST(Shard, covers_pools_resizing_and_norms_over_the_globe) {
   EXPECT_LT(trial.gradient_difference, 1e-10) << trial.text();
 }
 
+TEST(Shard, covers_padding_transposed_convolutions_and_pixel_shuffles) {
+  auto const domain = bands();
+  std::mt19937 random(8);
+  torch::manual_seed(7);
+  tn::Sequential model(tn::ReflectionPad2d(1), tn::Conv2d(2, 4, 3),
+                       tn::ConvTranspose2d(tn::ConvTranspose2dOptions(4, 4, 3).stride(2).padding(1).output_padding(1)),
+                       tn::PixelUnshuffle(2), tn::PixelShuffle(2), tn::ZeroPad2d(tn::ZeroPad2dOptions({0, 0, 2, -1})),
+                       tn::ReplicationPad2d(1), tn::ConstantPad2d(tn::ConstantPad2dOptions(-1, 0.5)));
+  model->to(torch::kDouble);
+  auto serial = clone_of(model);
+  auto const x = random_tensor(random, {2, 2, 9, 8});
+  auto const cuts = test::random_cuts(random, 9, domain.grid().extent(0));
+
+  auto const report = nn::shard(*model, domain);
+  auto const trial = nn::try_sharded([&](auto const& in) { return serial->forward(in); },
+                                     [&](auto const& in) { return model->forward(in); }, x, domain, {{cuts, Cuts{8}}});
+
+  EXPECT_EQ(report.num(nn::Verdict::sharded), 8) << report.text();
+  EXPECT_LT(trial.output_difference, 1e-12) << trial.text();
+  EXPECT_LT(trial.gradient_difference, 1e-10) << trial.text();
+}
+
 TEST(Shard, keeps_every_parameter_the_same_tensor_and_every_layer_its_type) {
   auto const domain = bands();
   Net net;
