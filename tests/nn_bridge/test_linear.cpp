@@ -177,6 +177,39 @@ TEST(Linear, derivatives_of_first_and_second_order_are_the_numeric_ones) {
   }
 }
 
+TEST(Linear, takes_expanded_cotangents_and_gradients_wanted_on_one_rank_only) {
+  std::mt19937 random(4);
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  ProcessGrid const grid{1, comm.num_ranks()};
+  bool const wanted = comm.rank() == comm.num_ranks() - 1;
+  for (auto const& c : cases()) {
+    SCOPED_TRACE(c.name);
+    Parts const parts(random, c, grid, comm.rank());
+    auto serial = make_serial(c, random);
+    auto layer = make_layer(c, c.split, domain, grid, serial);
+    layer->weight.requires_grad_(false);
+    if (c.bias) layer->bias.requires_grad_(false);
+    auto const x = random_tensor(random, c.axis == -1 ? std::vector<std::int64_t>{2, 3, num_rows, c.inputs}
+                                                      : std::vector<std::int64_t>{2, c.inputs, num_rows, 3});
+    bool const whole_input = c.split.split == FeatureSplit::output;
+    auto shard = (whole_input ? x : parts.cut(x, parts.inputs)).clone().requires_grad_(wanted);
+
+    auto const y = layer(shard);
+    (c.split.split == FeatureSplit::input ? y.sum() + nn::reduce_loss(torch::zeros({}, torch::kDouble), domain)
+                                          : nn::reduce_loss(y.sum(), domain))
+        .backward();
+
+    EXPECT_EQ(shard.grad().defined(), wanted);
+    if (!wanted || (whole_input && c.split.whole == Consumer::distinct)) continue;
+    auto whole = x.clone().requires_grad_();
+    apply_serial(serial, whole, c.axis).sum().backward();
+    bool const summed = c.split.split == FeatureSplit::input && c.split.whole == Consumer::distinct;
+    auto const expected = (summed ? comm.num_ranks() : 1) * whole.grad();
+    EXPECT_LE(difference(shard.grad(), whole_input ? expected : parts.cut(expected, parts.inputs)), 1e-12);
+  }
+}
+
 TEST(Linear, parameters_are_those_of_the_serial_layer) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
