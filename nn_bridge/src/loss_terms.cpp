@@ -131,7 +131,9 @@ torch::Tensor reduce_terms(std::string const& loss, LossTerms const& terms, torc
   TermAxes const axes(num_axes, channels);
   // Columns weigh alike: summed first and in f64, so that no array of all cells is made for the other weights.
   auto sums = terms.elements.sum({-1}, true, torch::kDouble);
-  auto counts = terms.counts.expand_as(terms.elements).sum({-1}, true, torch::kDouble);
+  auto counts = terms.counts.defined()
+                    ? terms.counts.expand_as(terms.elements).sum({-1}, true, torch::kDouble)
+                    : torch::full(sums.sizes(), double(terms.elements.size(-1)), sums.options().requires_grad(false));
   auto const weigh = [&](torch::Tensor const& weights) {
     sums = sums * weights;
     counts = counts * weights;

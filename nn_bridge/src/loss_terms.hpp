@@ -14,7 +14,7 @@
 
 namespace graticule::nn::detail {
 
-/// Of each cell of this rank: what is summed, and what it counts in the sum of weights. Equal sizes, [..., rows, columns].
+/// Of each cell of this rank, [..., rows, columns]: what is summed, and what it counts in the sum of weights; undefined: 1.
 struct LossTerms {
   torch::Tensor elements;
   torch::Tensor counts;
@@ -30,7 +30,8 @@ struct LossFunction {
   std::function<void(torch::Tensor const& prediction, torch::Tensor const& target)> check = {};
   /// Where the target is; none: where it is not NaN. Has the terms' sizes.
   std::function<torch::Tensor(torch::Tensor const& target)> valid = {};
-  /// Cells that are not valid may be any finite number; counts that are undefined are `valid`.
+  /// Cells that are not valid may be any finite number; counts that are undefined are `valid`. Where `valid` is undefined,
+  /// all cells are.
   std::function<LossTerms(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& valid)>
       terms = {};
 };

@@ -39,6 +39,18 @@ void check_tensors(LossFunction const& function, torch::Tensor const& prediction
   if (mask.defined() && !at::is_expandable_to(mask.sizes(), sizes)) throw Error("ShapeMismatch", text.str());
 }
 
+/// Where cells count; undefined where all do. That one sum tells in most cases: a NaN anywhere makes it NaN.
+torch::Tensor valid_cells(LossFunction const& function, torch::Tensor const& target, torch::Tensor const& mask) {
+  torch::Tensor valid;
+  if (function.valid)
+    valid = function.valid(target);
+  else if (torch::isFloatingType(target.scalar_type()) && target.detach().sum().isnan().item<bool>())
+    valid = torch::isnan(target).logical_not();
+  if (!mask.defined()) return valid;
+  auto const counted = mask != 0;
+  return valid.defined() ? valid & counted : counted;
+}
+
 torch::Tensor wide(torch::Tensor const& x) {
   bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
   return narrow ? x.to(torch::kFloat) : x;
@@ -83,16 +95,16 @@ torch::Tensor LossLayer::forward(torch::Tensor const& prediction, torch::Tensor 
     return set_up;
   };
   auto const call = state_->enter(prediction, check, make);
-  auto valid = f.valid ? f.valid(target) : torch::isnan(target).logical_not();
-  if (mask.defined()) valid = valid & (mask != 0);
+  auto valid = valid_cells(f, target, mask);
   auto terms = f.terms(wide(prediction), target, valid);
   if (!terms.counts.defined()) terms.counts = valid;
   if (mask.defined() && mask.scalar_type() != torch::kBool) {
     terms.elements = terms.elements * mask.to(terms.elements.scalar_type());
     terms.counts = terms.counts * mask.to(torch::kDouble);
   }
-  auto const zero = torch::zeros({}, terms.elements.options().requires_grad(false));
-  terms.elements = torch::where(valid, terms.elements, zero);
+  if (valid.defined())
+    terms.elements =
+        torch::where(valid, terms.elements, torch::zeros({}, terms.elements.options().requires_grad(false)));
   return reduce_terms(f.name, terms, call.set_up->rows, options_, f.has_channels, domain_);
 }
 
@@ -111,6 +123,7 @@ using torch::Tensor;
 
 /// `x` where `valid`, elsewhere a number that does no harm: gradients there are 0, not 0 times NaN.
 Tensor safe(Tensor const& valid, Tensor const& x, double other) {
+  if (!valid.defined()) return x;
   return torch::where(valid, x, torch::full({}, other, x.options().requires_grad(false)));
 }
 
@@ -157,7 +170,8 @@ L1LossImpl::L1LossImpl(Domain const& domain, LossOptions options)
                  std::move(options), domain) {}
 
 MSELossImpl::MSELossImpl(Domain const& domain, LossOptions options)
-    : LossModule(of_cells("MSELoss", "", [](Tensor const& p, Tensor const& t) { return (p - t).square(); }),
+    : LossModule(of_cells("MSELoss", "",
+                          [](Tensor const& p, Tensor const& t) { return torch::mse_loss(p, t, at::Reduction::None); }),
                  std::move(options), domain) {}
 
 HuberLossImpl::HuberLossImpl(double delta, Domain const& domain, LossOptions options)
@@ -290,14 +304,17 @@ CrossEntropyLossImpl::CrossEntropyLossImpl(Domain const& domain, LossOptions opt
 
 namespace {
 
-/// Half of sum_ij |x_i - x_j| over the last axis. Member i is above `lower[i]` members and below m - `upper[i]`: the
-/// sum is linear in the members with these counts, and equal members get equal ones.
+/// Half of sum_ij |x_i - x_j| over the last axis: the k-th smallest of m members, k = 1, 2, ..., stands above k - 1 and
+/// below m - k. Equal members get equal counts, those above and below each, and with them the gradient of the pairs.
 Tensor half_pair_sum(Tensor const& x) {
-  auto const values = x.detach().contiguous();
-  auto const sorted = std::get<0>(values.sort(-1));
-  auto const lower = torch::searchsorted(sorted, values, false, false);
-  auto const upper = torch::searchsorted(sorted, values, false, true);
-  return (x * (lower + upper - x.size(-1)).to(x.scalar_type())).sum(-1);
+  auto const m = x.size(-1);
+  auto const sorted = std::get<0>(x.sort(-1));
+  auto const values = sorted.detach();
+  if (!values.narrow(-1, 1, m - 1).eq(values.narrow(-1, 0, m - 1)).any().item<bool>())
+    return (sorted * torch::arange(1 - m, m, 2, x.options().requires_grad(false))).sum(-1);
+  auto const lower = torch::searchsorted(values, values, false, false);
+  auto const upper = torch::searchsorted(values, values, false, true);
+  return (sorted * (lower + upper - m).to(x.scalar_type())).sum(-1);
 }
 
 FunctionPointer crps_function(CRPSOptions const& o) {
@@ -317,7 +334,7 @@ FunctionPointer crps_function(CRPSOptions const& o) {
   };
   function.terms = [=](Tensor const& p, Tensor const& t, Tensor const& valid) {
     auto const m = double(p.size(o.ensemble_axis));
-    auto const errors = safe(valid.unsqueeze(-1), p.movedim(o.ensemble_axis, -1), 0) -
+    auto const errors = safe(valid.defined() ? valid.unsqueeze(-1) : valid, p.movedim(o.ensemble_axis, -1), 0) -
                         safe(valid, t, 0).to(p.scalar_type()).unsqueeze(-1);
     auto const skill = errors.abs().mean(-1);
     if (m == 1) return LossTerms{skill, {}};
