@@ -6,6 +6,9 @@
 #include "agreement.hpp"
 #include "recorded_calls.hpp"
 #include "resolved.hpp"
+#include "traffic.hpp"
+
+#include <algorithm>
 
 namespace graticule::nn::detail {
 
@@ -18,14 +21,23 @@ torch::Tensor TensorMove::empty(torch::Tensor const& like, Box const& box) const
   return torch::empty(sizes, like.options().requires_grad(false), like.suggest_memory_format());
 }
 
+Index TensorMove::cell_bytes(torch::Tensor const& tensor) const {
+  auto bytes = Index(tensor.element_size());
+  for (std::int64_t axis = -tensor.dim(); axis < 0; ++axis)
+    if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) bytes *= tensor.size(axis);
+  return bytes;
+}
+
 torch::Tensor TensorMove::apply(torch::Tensor const& x) const {
   auto y = empty(x, to_box());
+  count_traffic(plan_.counts(), Way::forward, cell_bytes(x));
   plan_.apply(tensor_view(x, axes_), tensor_view(y, axes_));
   return y;
 }
 
 torch::Tensor TensorMove::apply_back(torch::Tensor const& y) const {
   auto x = empty(y, from_box());
+  count_traffic(plan_.counts(), Way::adjoint, cell_bytes(y));
   plan_.apply_inverse(tensor_view(x, axes_), tensor_view(y, axes_));
   return x;
 }
@@ -42,17 +54,17 @@ struct MoveHolder : torch::CustomClassHolder {
   MovePointer move;
 };
 
-enum class Way : std::uint8_t { there, back };
+enum class Leg : std::uint8_t { there, back };
 
-template <Way way>
+template <Leg way>
 torch::Tensor moved(MovePointer const& move, torch::Tensor const& x, torch::Tensor const& anchor);
 
-template <Way way>
+template <Leg way>
 struct MoveFunction : torch::autograd::Function<MoveFunction<way>> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
                                MovePointer const& move) {
     ctx->saved_data["move"] = c10::IValue::make_capsule(c10::make_intrusive<MoveHolder>(move));
-    auto const y = way == Way::there ? move->apply(x) : move->apply_back(x);
+    auto const y = way == Leg::there ? move->apply(x) : move->apply_back(x);
     return {y, make_token(y.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
@@ -60,11 +72,11 @@ struct MoveFunction : torch::autograd::Function<MoveFunction<way>> {
     auto const move = static_cast<MoveHolder const&>(*ctx->saved_data["move"].toCapsule()).move;
     // Inside a backward that builds a graph, every rank gets a node again.
     auto const next_anchor = anchor(torch::GradMode::is_enabled(), grads[0].options());
-    return {moved < way == Way::there ? Way::back : Way::there > (move, grads[0], next_anchor), {}, {}};
+    return {moved < way == Leg::there ? Leg::back : Leg::there > (move, grads[0], next_anchor), {}, {}};
   }
 };
 
-template <Way way>
+template <Leg way>
 torch::Tensor moved(MovePointer const& move, torch::Tensor const& x, torch::Tensor const& anchor) {
   return MoveFunction<way>::apply(resolved(x), anchor, move)[0];
 }
@@ -72,11 +84,11 @@ torch::Tensor moved(MovePointer const& move, torch::Tensor const& x, torch::Tens
 }  // namespace
 
 torch::Tensor move_tensor(MovePointer const& move, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return moved<Way::there>(move, x, anchor);
+  return moved<Leg::there>(move, x, anchor);
 }
 
 torch::Tensor move_tensor_back(MovePointer const& move, torch::Tensor const& y, torch::Tensor const& anchor) {
-  return moved<Way::back>(move, y, anchor);
+  return moved<Leg::back>(move, y, anchor);
 }
 
 }  // namespace graticule::nn::detail

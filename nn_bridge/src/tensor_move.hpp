@@ -32,6 +32,7 @@ class TensorMove {
 
  private:
   [[nodiscard]] torch::Tensor empty(torch::Tensor const& like, Box const& box) const;
+  [[nodiscard]] Index cell_bytes(torch::Tensor const& tensor) const;
 
   Layout from_;
   Layout to_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The code of docs/layers.md.
+#include <graticule/nn_bridge/attention.hpp>
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
@@ -78,6 +79,21 @@ TEST(DocumentedLayers, transform_spherical_harmonics) {
   EXPECT_EQ(filtered.sizes(), shard.sizes());
   EXPECT_EQ(coefficients.size(-2), 5);
   EXPECT_LE(test::difference(smooth, shard), 1e-5);
+}
+
+TEST(DocumentedLayers, attend) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const embedded =
+      test::Part(domain, balanced_cuts(9, comm.num_ranks()), Cuts{16}).of(torch::rand({1, 6, 9, 16})).clone();
+
+  nn::WindowAttention windows(nn::WindowAttentionOptions{{6, 2}, {3, 4}, {1, 2}},
+                              domain);  // 3 x 4 cells, shifted by 1 x 2
+  nn::WindowAttention distant(nn::WindowAttentionOptions{{6, 2}, {3, 4}, {0, 0}, nn::WindowKind::dilated}, domain);
+  nn::SelfAttention global(nn::SelfAttentionOptions{{6, 2}}, domain);
+  torch::Tensor const attended = global(distant(windows(embedded)));
+
+  EXPECT_EQ(attended.sizes(), embedded.sizes());
 }
 
 TEST(DocumentedLayers, fill_halos_in_place) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/repartition.hpp>
+#include <graticule/nn_bridge/traffic.hpp>
 
 #include "shards.hpp"
 
@@ -175,6 +176,24 @@ TEST(Repartition, takes_tensors_of_any_type_and_strides) {
     auto const y = layer(one.expand(contiguous.sizes()));
     EXPECT_TRUE(torch::equal(y, torch::ones_like(y)));
   }
+}
+
+TEST(Repartition, counts_the_bytes_that_it_sends) {
+  auto const domain = make_domain();
+  auto const options = rows_to_channels(domain);
+  int const rank = domain.comm().rank();
+  auto const rows = balanced_cuts(7, domain.comm().num_ranks()).size(rank);
+  auto const channels = balanced_cuts(3, domain.comm().num_ranks()).size(rank);
+  nn::Repartition layer(options, domain);
+  auto const start = nn::traffic();
+
+  auto const y = layer(torch::ones({2, 3, rows, 4}, torch::kDouble));
+  auto const there = nn::traffic() - start;
+  layer->back(y);
+  auto const both = nn::traffic() - start;
+
+  EXPECT_EQ(there.bytes, 8 * 2 * 4 * rows * (3 - channels));
+  EXPECT_EQ((both - there).bytes, 8 * 2 * 4 * channels * (7 - rows));
 }
 
 TEST(Repartition, conjugates_that_libtorch_puts_off_arrive_as_such) {
