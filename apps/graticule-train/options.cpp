@@ -89,10 +89,12 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
 
-  app.add_option(
-         "--model", net.model,
-         "The network: convnet (residual convolutions), unet (five grids), sfno (global convolutions on the sphere)")
-      ->transform(CLI::CheckedTransformer(model_kinds()).description(""))
+  std::vector<std::string> models;
+  for (auto const& [name, kind] : model_kinds()) models.push_back(name);
+  app.add_option_function<std::string>(
+         "--model", [&net](std::string const& name) { net.model = model_kinds().at(name); },
+         "The network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the sphere)")
+      ->check(CLI::IsMember(models).description(""))
       ->type_name("convnet|unet|sfno")
       ->default_str("convnet")
       ->group("Network");
