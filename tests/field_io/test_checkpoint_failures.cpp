@@ -3,17 +3,14 @@
 #include <graticule/field_io/checkpoint.hpp>
 
 #include "expect_error.hpp"
+#include "full_disks.hpp"
 #include "sample_files.hpp"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <functional>
 #include <optional>
 
@@ -56,27 +53,6 @@ std::size_t num_files(std::filesystem::path const& folder) {
   return std::size_t(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
 }
 
-/// A soft limit of the length of files, on this rank.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    auto limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  FileSizeLimit(FileSizeLimit const&) = delete;
-  FileSizeLimit& operator=(FileSizeLimit const&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*handler_)(int);
-  struct rlimit before_ {};
-};
-
 TEST(CheckpointFailures, a_limit_met_anywhere_is_one_error_on_all_ranks) {
   auto const comm = Comm::world();
   Folder const folder(comm);
@@ -89,7 +65,7 @@ TEST(CheckpointFailures, a_limit_met_anywhere_is_one_error_on_all_ranks) {
       SCOPED_TRACE("rank " + std::to_string(limited) + ", " + std::to_string(bytes) + " bytes");
       auto const thrown = [&] {
         bool const is_limited = limited < 0 || limited == comm.rank();
-        FileSizeLimit const limit(is_limited ? bytes : RLIM_INFINITY);
+        test::FileSizeLimit const limit(is_limited ? bytes : RLIM_INFINITY);
         return test::thrown_by([&] { write_checkpoint(store, comm, 2); });
       }();
       comm.barrier();
@@ -103,19 +79,6 @@ TEST(CheckpointFailures, a_limit_met_anywhere_is_one_error_on_all_ranks) {
   expect_newest(store, comm, 3);
 }
 
-/// Every write to an open temporary file fails from now on, as if the disk were full after all.
-void fill_open_files() {
-  int const full = ::open("/dev/full", O_RDWR | O_CLOEXEC);
-  std::vector<int> files;
-  for (auto const& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    if (std::filesystem::read_symlink(entry, gone).extension() == ".part")
-      files.push_back(std::stoi(entry.path().filename().string()));
-  }
-  for (int const file : files) ::dup2(full, file);
-  ::close(full);
-}
-
 TEST(CheckpointFailures, last_writes_that_fail_are_one_error) {
   auto const comm = Comm::world();
   Folder const folder(comm);
@@ -124,7 +87,7 @@ TEST(CheckpointFailures, last_writes_that_fail_are_one_error) {
 
   auto const rule = test::rule_of([&] {
     write_checkpoint(store, comm, 2, [&] {
-      if (comm.rank() == 0) fill_open_files();
+      if (comm.rank() == 0) test::fill_open_files();
     });
   });
   comm.barrier();
@@ -137,13 +100,9 @@ TEST(CheckpointFailures, last_writes_that_fail_are_one_error) {
 TEST(CheckpointFailures, a_full_disk_is_told_before_anything_is_written) {
   auto const comm = Comm::world();
   Folder const folder(comm);
-  auto const disk = folder.make("disk", [](auto const& p) {
-    std::filesystem::create_directory(p);
-    (void)::mount("tmpfs", p.c_str(), "tmpfs", 0, "size=3m");
-  });
-  auto const room = std::filesystem::space(disk).capacity;
-  comm.barrier();
-  if (room != 3U << 20U) GTEST_SKIP() << "this user may not mount file systems";
+  test::SmallDisk const small(folder, comm, 3);
+  if (!small.is_mounted()) GTEST_SKIP() << "this user may not mount file systems";
+  auto const& disk = small.path();
   CheckpointStore store(comm, disk);
   write_checkpoint(store, comm, 1);
 
@@ -154,8 +113,6 @@ TEST(CheckpointFailures, a_full_disk_is_told_before_anything_is_written) {
   EXPECT_NE(thrown.given.find("No space left"), std::string::npos) << thrown.given;
   EXPECT_EQ(num_files(disk), 1U);
   expect_newest(store, comm, 1);
-  comm.barrier();
-  EXPECT_TRUE(comm.rank() != 0 || ::umount2(disk.c_str(), MNT_DETACH) == 0);
 }
 
 TEST(CheckpointFailures, a_folder_that_cannot_be_written_is_named) {

@@ -3,8 +3,9 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "disk_room.hpp"
+
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,18 +147,8 @@ CheckpointTemporary::CheckpointTemporary(std::filesystem::path const& folder, st
 
 void CheckpointTemporary::reserve(Index num_bytes) {
   reserved_ += num_bytes;
-  auto const fail = [&](int code) { fail_output(final_.path, std::to_string(reserved_) + " bytes: " + reason(code)); };
-  // A write beyond this limit would be answered by a signal that ends the program.
-  struct rlimit limit {};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && rlim_t(reserved_) > limit.rlim_cur)
-    fail(EFBIG);
-#ifdef __linux__
-  // Not posix_fallocate: where the file system cannot reserve, it writes zeros instead.
-  int code = 0;
-  do code = ::fallocate(descriptor_.get(), FALLOC_FL_KEEP_SIZE, 0, off_t(reserved_)) == 0 ? 0 : errno;
-  while (code == EINTR);
-  if (code != 0 && code != EOPNOTSUPP && code != ENOSYS) fail(code);
-#endif
+  if (auto const why = reserve_on_disk(descriptor_.get(), 0, reserved_); !why.empty())
+    fail_output(final_.path, std::to_string(reserved_) + " bytes: " + why);
 }
 
 void CheckpointTemporary::publish() {
@@ -172,56 +163,6 @@ void CheckpointTemporary::publish() {
   Descriptor const entries(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (entries.get() < 0) fail_output(folder, reason(errno));
   sync_to_disk(entries, folder);
-}
-
-Descriptor::~Descriptor() {
-  if (id_ >= 0) ::close(id_);
-}
-
-namespace {
-
-/// `move(data, bytes, offset)` moves some of the bytes: the number, 0 at the end of the file, or -1.
-template <class Byte, class Move>
-std::string move_all(Byte* data, Index bytes, Index offset, Move&& move) {
-  while (bytes > 0) {
-    // Linux moves at most 2 GiB at a time.
-    auto const moved = move(data, std::size_t(std::min(bytes, Index(1) << 30U)), off_t(offset));
-    if (moved < 0 && errno == EINTR) continue;
-    if (moved < 0) return reason(errno);
-    if (moved == 0) return "the file ends early";
-    data += moved;
-    bytes -= Index(moved);
-    offset += Index(moved);
-  }
-  return {};
-}
-
-}  // namespace
-
-std::string Descriptor::write(std::byte const* data, Index bytes, Index offset) const {
-  return move_all(data, bytes, offset, [&](auto* at, auto count, off_t to) { return ::pwrite(id_, at, count, to); });
-}
-
-std::string Descriptor::read(std::byte* data, Index bytes, Index offset) const {
-  return move_all(data, bytes, offset, [&](auto* at, auto count, off_t from) { return ::pread(id_, at, count, from); });
-}
-
-Descriptor open_to_write(std::filesystem::path const& path) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (file.get() < 0) fail_output(path, reason(errno));
-  return file;
-}
-
-Descriptor open_to_read(std::filesystem::path const& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0)
-    throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened for reading: " + reason(errno));
-  return file;
-}
-
-void sync_to_disk(Descriptor const& file, std::filesystem::path const& path) {
-  // Some file systems do not sync folders; EINVAL says so.
-  if (::fsync(file.get()) != 0 && errno != EINVAL) fail_output(path, reason(errno));
 }
 
 }  // namespace graticule::detail

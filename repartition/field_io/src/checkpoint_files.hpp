@@ -4,12 +4,12 @@
 
 #include <graticule/partition/indices.hpp>
 
-#include <cstddef>
+#include "descriptor.hpp"
+
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace graticule::detail {
@@ -34,35 +34,6 @@ void remove_leftovers(std::filesystem::path const& folder, std::string const& na
 /// Removes all checkpoints older than the `keep` newest. What cannot be removed stays. A file in `broken` is not counted.
 void prune_checkpoints(std::filesystem::path const& folder, std::string const& name, int keep,
                        std::vector<std::filesystem::path> const& broken);
-
-/// An open file that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int id) noexcept : id_(id) {}
-  Descriptor(Descriptor&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(id_, other.id_);
-    return *this;
-  }
-  ~Descriptor();
-
-  [[nodiscard]] int get() const noexcept { return id_; }
-
-  /// All bytes or an error. @return the reason of the error, empty when there is none
-  [[nodiscard]] std::string write(std::byte const* data, Index bytes, Index offset) const;
-  [[nodiscard]] std::string read(std::byte* data, Index bytes, Index offset) const;
-
- private:
-  int id_ = -1;
-};
-
-/// @throws `OutputError`
-[[nodiscard]] Descriptor open_to_write(std::filesystem::path const& path);
-/// @throws `UnreadableFile` (input)
-[[nodiscard]] Descriptor open_to_read(std::filesystem::path const& path);
-/// @throws `OutputError`
-void sync_to_disk(Descriptor const& file, std::filesystem::path const& path);
 
 /// The file that is written before it gets its name. Held by a lock for as long as this object lives, so that others can
 /// tell it from what a killed writer left.

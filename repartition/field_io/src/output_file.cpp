@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "output_file.hpp"
 
+#include "descriptor.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,20 +15,6 @@
 namespace graticule::detail {
 
 namespace {
-
-class Descriptor {
- public:
-  Descriptor(std::filesystem::path const& path, int flags) : id_(::open(path.c_str(), flags | O_CLOEXEC)) {
-    if (id_ < 0) fail_output(path, std::generic_category().message(errno));
-  }
-  Descriptor(Descriptor const&) = delete;
-  Descriptor& operator=(Descriptor const&) = delete;
-  ~Descriptor() { ::close(id_); }
-  [[nodiscard]] int get() const noexcept { return id_; }
-
- private:
-  int id_;
-};
 
 /// Through memory. @return bytes copied, 0 at the end, -1 for an error
 ssize_t copy_block(int from, int to, std::vector<char>& block) {
@@ -45,8 +33,8 @@ ssize_t copy_block(int from, int to, std::vector<char>& block) {
 void copy_bytes(Comm const& comm, std::filesystem::path const& from, std::filesystem::path const& to) {
   run_agreed(comm, [&] {
     if (comm.rank() != 0) return;
-    Descriptor const source(from, O_RDONLY);
-    Descriptor const target(to, O_WRONLY);
+    auto const source = open_to_read(from);
+    auto const target = open_to_write(to);
     struct stat status {};
     if (::fstat(source.get(), &status) == 0) (void)::fchmod(target.get(), status.st_mode & 07777);
     std::vector<char> block;

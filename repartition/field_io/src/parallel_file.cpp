@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel_file.hpp"
 
+#include "disk_room.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace graticule::detail {
@@ -36,17 +46,18 @@ void write_metadata_once(h5::Properties const& access) {
 
 }  // namespace
 
-ParallelFile::ParallelFile(Comm const& comm) : meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {}
+ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
+    : path_(std::move(path)), meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {}
 
 ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& path) {
-  ParallelFile result(comm);
+  ParallelFile result(comm, path);
   auto const access = access_list(comm);
   result.file_ = h5::File(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
   return result;
 }
 
 ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path const& path) {
-  ParallelFile result(comm);
+  ParallelFile result(comm, path);
   auto const access = access_list(comm);
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
   write_metadata_once(access);
@@ -56,7 +67,7 @@ ParallelFile ParallelFile::open_to_write(Comm const& comm, std::filesystem::path
 }
 
 ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const& path) {
-  ParallelFile result(comm);
+  ParallelFile result(comm, path);
   auto const access = access_list(comm);
   // Readable by HDF5 1.8 and later; the oldest formats lack the order of creation that netCDF-4 relies on.
   h5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), "H5Pset_libver_bounds");
@@ -89,13 +100,37 @@ MPI_File ParallelFile::handle() const {
 }
 
 void ParallelFile::reserve(Index num_bytes) {
-  reserved_ += num_bytes;
-  check_mpi(MPI_File_set_size(handle(), reserved_), "MPI_File_set_size");
+  if (__builtin_add_overflow(reserved_, num_bytes, &reserved_))
+    throw Error("Overflow", "a file of more than 2^63 bytes");
+  // All ranks have to name the same length, and none may go beyond the limit: a signal would end it.
+  MPI_Offset length = std::min<MPI_Offset>(reserved_, file_size_limit());
+  check_mpi(MPI_Bcast(&length, 1, MPI_OFFSET, 0, meeting_.handle()), "MPI_Bcast");
+  check_mpi(MPI_File_set_size(handle(), length), "MPI_File_set_size");
 }
 
 void ParallelFile::flush() {
   h5::check(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "H5Fflush");
   check_mpi(MPI_File_sync(handle()), "MPI_File_sync");
+}
+
+void ParallelFile::divert() const noexcept {
+#ifdef __linux__
+  // MPI-IO does not tell its descriptors.
+  struct stat file {};
+  if (::stat(path_.c_str(), &file) != 0) return;
+  int const memory = ::memfd_create("graticule", MFD_CLOEXEC);
+  if (memory < 0) return;
+  std::vector<int> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    int const id = std::atoi(entry->path().filename().c_str());
+    struct stat other {};
+    if (::fstat(id, &other) == 0 && other.st_dev == file.st_dev && other.st_ino == file.st_ino) found.push_back(id);
+  }
+  for (int const id : found) ::dup2(memory, id);
+  ::close(memory);
+#endif
 }
 
 void ParallelFile::close() { h5::check(file_.close(), "H5Fclose"); }

@@ -36,13 +36,17 @@ class ParallelFile {
   void close();
   /// Brings everything that was written to the disk. Collective.
   void flush();
+  /// From now on this rank writes to memory that nobody reads, so that closing cannot fail: HDF5 1.10.8 hangs or crashes
+  /// where the last writes of a file find no room. For files that are given up.
+  void divert() const noexcept;
   /// Every rank calls this within a few seconds: none has gone elsewhere by an exception.
   [[nodiscard]] bool meets_others() const noexcept;
 
  private:
-  explicit ParallelFile(Comm const& comm);
+  ParallelFile(Comm const& comm, std::filesystem::path path);
   [[nodiscard]] MPI_File handle() const;
 
+  std::filesystem::path path_;
   h5::File file_;
   /// A communicator of its own, so that the last meeting never mixes with other calls.
   Comm meeting_;

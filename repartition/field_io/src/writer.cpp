@@ -2,6 +2,7 @@
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "disk_room.hpp"
 #include "types.hpp"
 #include "writer_state.hpp"
 
@@ -36,13 +37,38 @@ void require_extent(std::string_view name, Index extent) {
     throw Error("BadExtent", "dimension " + std::string(name) + " of " + std::to_string(extent) + " cells");
 }
 
+/// Bytes of a file's own structures.
+constexpr Index first_room = Index(32) << 10U;
+
 }  // namespace
 
 FieldWriter::State::State(Comm const& on, std::filesystem::path const& final_path, detail::OutputFile fresh,
                           FieldWriterOptions const& chosen)
     : comm(on), path(final_path), options(chosen), output(std::move(fresh)) {
   if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
-  if (writes()) file.emplace(detail::ParallelFile::create(group ? group->peers() : on, output->temporary()));
+  // Before HDF5 opens the file: it could not close one that has no room at all.
+  run_agreed(on, [&] {
+    if (on.rank() != 0) return;
+    disk = detail::open_to_write(output->temporary());
+    if (auto const why = detail::reserve_on_disk(disk.get(), 0, first_room); !why.empty())
+      detail::fail_output(path, why);
+  });
+  run_agreed(on, [&] {
+    if (writes()) file.emplace(detail::ParallelFile::create(group ? group->peers() : on, output->temporary()));
+  });
+}
+
+void FieldWriter::State::write_attributes(std::vector<Attribute> const& attributes) {
+  Room room{Index(1) << 20U, first_room};
+  reserve(room += room_for(attributes));
+  run_agreed(comm, [&] {
+    if (!writes()) return;
+    h5::Group const root(h5::check(H5Gopen2(file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
+    bool const has_conventions =
+        std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
+    if (!has_conventions) h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));
+    for (auto const& attribute : attributes) h5::write_attribute(root.get(), attribute);
+  });
 }
 
 FieldWriter::State::~State() {
@@ -54,6 +80,7 @@ FieldWriter::State::~State() {
   }
   h5::Quiet const quiet;
   if (!output && !committed && file && file->meets_others()) shrink_back();
+  if (output && !committed && file) file->divert();
   targets.clear();
 }
 
@@ -61,8 +88,10 @@ void FieldWriter::State::commit() {
   if (committed) throw Error("CommittedTwice", path.string());
   require_all_written();
   h5::Quiet const quiet;
-  run_agreed(comm, [&] {
-    if (!writes()) return targets.clear();
+  // Every dimension has a scale, which lists those that refer to it.
+  auto const num_scales = Index(dimensions.size());
+  reserve({num_scales << 20U, num_scales << 13U});
+  on_disk([&] {
     if (appends) {
       declare_fill();
       extend_bare_scales();
@@ -73,6 +102,8 @@ void FieldWriter::State::commit() {
     h5::check(H5Fflush(file->id(), H5F_SCOPE_GLOBAL), "H5Fflush");
     file->close();
   });
+  targets.clear();
+  comm.barrier();  // complete on all ranks
   if (output)
     output->publish();
   else
@@ -89,15 +120,8 @@ FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, st
     throw Error("BadWriters", std::to_string(options.writers_per_node) + " writers per node");
   detail::OutputFile output(comm, path);
   h5::Quiet const quiet;
-  run_agreed(comm, [&] {
-    state_ = std::make_unique<State>(comm, path, std::move(output), options);
-    if (!state_->writes()) return;
-    h5::Group const root(h5::check(H5Gopen2(state_->file->id(), "/", H5P_DEFAULT), "H5Gopen2"));
-    bool const has_conventions =
-        std::any_of(attributes.begin(), attributes.end(), [](auto const& a) { return a.name == "Conventions"; });
-    if (!has_conventions) h5::write_attribute(root.get(), Attribute::of_text("Conventions", "CF-1.8"));
-    for (auto const& attribute : attributes) h5::write_attribute(root.get(), attribute);
-  });
+  state_ = std::make_unique<State>(comm, path, std::move(output), options);
+  state_->write_attributes(attributes);
 }
 
 FieldWriter::FieldWriter(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -115,9 +139,7 @@ FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& p
     detail::copy_bytes(comm, path, copy->temporary());
   }
   h5::Quiet const quiet;
-  std::unique_ptr<State> state;
-  run_agreed(comm, [&] { state = std::make_unique<State>(comm, catalogue, std::move(copy), options); });
-  return FieldWriter(std::move(state));
+  return FieldWriter(std::make_unique<State>(comm, catalogue, std::move(copy), options));
 }
 
 FieldWriter::FieldWriter(FieldWriter&&) noexcept = default;
@@ -152,13 +174,13 @@ void FieldWriter::add_variable(VariableSpec const& spec) {
   State::require_name(spec.name);
   if (state_->targets.contains(spec.name)) throw Error("NameTaken", "there is already a variable '" + spec.name + "'");
   h5::Quiet const quiet;
-  run_agreed(state_->comm, [&] { state_->add_variable(spec); });
+  state_->add_variable(spec);
 }
 
 void FieldWriter::extend(std::string_view dimension, Index count) {
   require_same(state_->comm, "WriterDiffers", Hash().add(dimension).add(count).value(), std::string(dimension));
   h5::Quiet const quiet;
-  run_agreed(state_->comm, [&] { state_->extend(dimension, count); });
+  state_->extend(dimension, count);
 }
 
 void FieldWriter::write(std::string_view name, Box const& box, std::span<float const> values) {

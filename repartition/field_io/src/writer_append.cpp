@@ -14,12 +14,19 @@ FieldWriter::State::State(Comm const& on, detail::Catalogue const& catalogue, st
                           FieldWriterOptions const& chosen)
     : comm(on), path(catalogue.contents.path), options(chosen), output(std::move(copy)), appends(true) {
   if (options.writers_per_node > 0) group.emplace(on, options.writers_per_node);
-  if (writes())
-    file.emplace(detail::ParallelFile::open_to_write(group ? group->peers() : on, output ? output->temporary() : path));
-  for (auto const& one : catalogue.contents.dimensions)
-    dimensions.push_back({one.name, num_complete(catalogue.contents, one), one.is_unlimited});
-  for (std::size_t i = 0; i < catalogue.addresses.size(); ++i)
-    take_over(catalogue.contents.variables[i], catalogue.addresses[i]);
+  auto const opened = output ? output->temporary() : path;
+  run_agreed(on, [&] {
+    if (on.rank() != 0) return;
+    disk = detail::open_to_write(opened);
+    reserved = Index(std::filesystem::file_size(opened));
+  });
+  run_agreed(on, [&] {
+    if (writes()) file.emplace(detail::ParallelFile::open_to_write(group ? group->peers() : on, opened));
+    for (auto const& one : catalogue.contents.dimensions)
+      dimensions.push_back({one.name, num_complete(catalogue.contents, one), one.is_unlimited});
+    for (std::size_t i = 0; i < catalogue.addresses.size(); ++i)
+      take_over(catalogue.contents.variables[i], catalogue.addresses[i]);
+  });
 }
 
 Index FieldWriter::State::num_complete(FileContents const& contents, graticule::Dimension const& dimension) {
@@ -44,6 +51,7 @@ void FieldWriter::State::take_over(Variable const& variable, std::uint64_t addre
     target.in_file[axis] = std::min(target.in_file[axis], target.old_extents[axis]);
   target.unwritten = detail::unwritten_value(variable);
   target.chunk = variable.chunk;
+  target.has_filters = !variable.filters.empty();
   target.plan = detail::packing_plan_of(spec);
   target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
   target.value_bytes = variable.value_bytes;
@@ -52,8 +60,8 @@ void FieldWriter::State::take_over(Variable const& variable, std::uint64_t addre
   targets.emplace(variable.name, std::move(target));
 }
 
-void FieldWriter::State::extend(std::string_view name, Index count) {
-  auto& grown = dimensions[place_of(name)];
+void FieldWriter::State::require_growing(std::string_view name, Index count) const {
+  auto const& grown = dimension(name);
   if (!grown.is_unlimited || count < 1)
     throw Error("BadExtent", std::to_string(count) + " cells more of the " +
                                  (grown.is_unlimited ? "unlimited" : "fixed") + " dimension " + grown.name);
@@ -62,25 +70,42 @@ void FieldWriter::State::extend(std::string_view name, Index count) {
       throw Error(Fault::input, "UnreadableVariable",
                   "variable " + to_string(variable) + " of " + path.string() + " cannot be appended to: " +
                       (variable.refusal.empty() ? "netCDF has no such type" : variable.refusal));
-  grown.extent += count;
-  grown.grew = true;
-  for (auto& [target_name, target] : targets)
-    if (std::find(target.dimensions.begin(), target.dimensions.end(), name) != target.dimensions.end())
-      extend(target_name, target, name, count);
 }
 
-void FieldWriter::State::extend(std::string const& target_name, Target& target, std::string_view dimension_name,
-                                Index count) {
-  auto more = target.extents;
-  for (int axis = 0; axis < more.size(); ++axis) {
-    if (target.dimensions[std::size_t(axis)] != dimension_name) continue;
-    target.extents[axis] += count;
-    more[axis] = count + target.chunk[axis];
+Indices FieldWriter::State::grown_extents(Target const& target, std::string_view dimension_name, Index count) {
+  auto extents = target.extents;
+  for (int axis = 0; axis < extents.size(); ++axis)
+    if (target.dimensions[std::size_t(axis)] == dimension_name) extents[axis] += count;
+  return extents;
+}
+
+void FieldWriter::State::extend(std::string_view name, Index count) {
+  Room room;
+  run_agreed(comm, [&] {
+    require_growing(name, count);
+    for (auto const& [target_name, target] : targets) {
+      auto more = grown_extents(target, name, count);
+      if (more == target.extents) continue;
+      for (int axis = 0; axis < more.size(); ++axis)
+        if (more[axis] != target.extents[axis]) more[axis] = count + target.chunk[axis];
+      room += room_for(target, more);
+    }
+  });
+  reserve(room);
+  auto& grown = dimensions[place_of(name)];
+  grown.extent += count;
+  grown.grew = true;
+  std::vector<Target*> longer;
+  for (auto& [target_name, target] : targets) {
+    auto const extents = grown_extents(target, name, count);
+    if (extents == target.extents) continue;
+    target.extents = extents;
+    target.grows_later = !output && is_coordinate(target_name, target);
+    if (!target.grows_later) longer.push_back(&target);
   }
-  target.grows_later = !output && is_coordinate(target_name, target);
-  if (!writes()) return;
-  reserve(target, more);
-  if (!target.grows_later) set_extent(target);
+  on_disk([&] {
+    for (auto* target : longer) set_extent(*target);
+  });
 }
 
 void FieldWriter::State::set_extent(Target& target) const {
@@ -115,10 +140,10 @@ void FieldWriter::State::fill_gap(Target const& target) const {
 }
 
 void FieldWriter::State::grow_now(Target& target) {
-  if (writes()) {
+  on_disk([&] {
     file->flush();
     set_extent(target);
-  }
+  });
   target.grows_later = false;
 }
 

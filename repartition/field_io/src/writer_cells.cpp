@@ -42,7 +42,7 @@ void FieldWriter::State::write_turns(Target& target, std::function<detail::Suppl
                                      Fetch const& fetch) {
   h5::Quiet const quiet;
   auto const [turns, num_rounds] = agreed_turns(prepare);
-  if (target.grows_later) run_agreed(comm, [&] { grow_now(target); });
+  if (target.grows_later) grow_now(target);
   h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
   h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
   std::exception_ptr failure;
@@ -66,15 +66,15 @@ void FieldWriter::State::write_turns(Target& target, std::function<detail::Suppl
     });
     attempt([&] {
       if (group && turn != nullptr) data = group->gather(*turn, target.value_bytes, data);
-      if (writes()) write_turn(target, transfer, data != nullptr ? turn : nullptr, data);
     });
+    on_disk([&] { write_turn(target, transfer, data != nullptr ? turn : nullptr, data); });
   }
   agree(comm, failure);
   target.num_written += num_cells;
 }
 
 void FieldWriter::State::write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
-                                    void const* data) {
+                                    void const* data) const {
   auto const slab = turn != nullptr ? std::optional(turn->slab) : std::nullopt;
   auto const selection = detail::select(target.dataset.get(), slab);
   std::byte const nothing{};

@@ -6,6 +6,7 @@
 #include <graticule/field_io/writer.hpp>
 
 #include "catalogue.hpp"
+#include "descriptor.hpp"
 #include "hdf5.hpp"
 #include "output_file.hpp"
 #include "parallel_file.hpp"
@@ -40,6 +41,7 @@ struct FieldWriter::State {
     h5::Type memory_type;
     Index value_bytes = 0;
     Index num_written = 0;
+    bool has_filters = false;
     Indices old_extents = {};               ///< of what was there before; no axes: nothing
     Indices in_file = {};                   ///< of these, the cells that the file holds
     std::vector<std::byte> unwritten = {};  ///< value of the others
@@ -55,15 +57,18 @@ struct FieldWriter::State {
   std::optional<detail::OutputFile> output;  ///< nothing when the file itself is appended to
   std::optional<detail::WriterGroup> group;  ///< nothing when every rank writes
   std::optional<detail::ParallelFile> file;  ///< on writers
+  detail::Descriptor disk;                   ///< the same file on rank 0, to reserve room
   std::vector<Dimension> dimensions;
   std::map<std::string, Target, std::less<>> targets;
   std::vector<Variable> unwritable;  ///< of a file that is appended to
   bool appends = false;
   bool committed = false;
+  Index reserved = 0;  ///< bytes that have room on the disk, on rank 0
 
-  /// Opens a file, or the copy of it that lies at `copy`.
+  /// Opens a file, or the copy of it that lies at `copy`. Collective.
   State(Comm const& on, detail::Catalogue const& catalogue, std::optional<detail::OutputFile> copy,
         FieldWriterOptions const& chosen);
+  /// Begins a new one. Collective.
   State(Comm const& on, std::filesystem::path const& final_path, detail::OutputFile fresh,
         FieldWriterOptions const& chosen);
   ~State();
@@ -80,6 +85,8 @@ struct FieldWriter::State {
     if (found == targets.end()) throw Error("MissingVariable", "no variable '" + std::string(name) + "' was added");
     return found->second;
   }
+  /// Of the file. Collective.
+  void write_attributes(std::vector<Attribute> const& attributes);
   static void require_name(std::string_view name);
   void require_free(std::string_view name) const;
 
@@ -88,21 +95,37 @@ struct FieldWriter::State {
                                    h5::Properties const& creation) const;
   /// netCDF's name for a variable that has the name of a dimension without being its coordinate.
   [[nodiscard]] std::string stored_name(VariableSpec const& spec) const;
+  /// Collective.
   void add_variable(VariableSpec const& spec);
   [[nodiscard]] bool is_coordinate(std::string const& name, Target const& target) const;
   /// netCDF's own sign of a dimension without a variable: a data set of this type, name and label.
   [[nodiscard]] h5::Dataset add_bare_scale(Dimension const& dimension) const;
   /// Ties dimensions and variables together as HDF5 and netCDF do.
   void set_scales();
-  /// Room for so many cells of a variable, with whole chunks and what HDF5 notes down for each of them.
-  void reserve(Target const& target, Indices const& extents);
+  /// What so many cells of a variable take, in whole chunks, with what HDF5 notes down about them.
+  struct Room {
+    Index length = 0;   ///< of the file
+    Index on_disk = 0;  ///< but for compressed values: nobody knows how small they will be
+
+    Room& operator+=(Room const& more);
+  };
+  [[nodiscard]] static Room room_for(Target const& target, Indices const& extents);
+  [[nodiscard]] static Room room_for(std::vector<Attribute> const& attributes);
+  /// Makes the file longer and makes sure that the disk has the room. Collective. @throws `OutputError`, and then nothing
+  /// has changed
+  void reserve(Room const& room);
+  /// Runs what writes to the disk on all writers together. A writer on which it fails cannot tell the others, who wait for
+  /// it inside of HDF5: it throws alone. @throws `OutputError`
+  void on_disk(std::function<void()> const& action) const;
 
   /// Cells of a dimension with all that belongs to them: a record that has no coordinate yet was torn when its program
   /// was killed, and is written anew.
   static Index num_complete(FileContents const& contents, graticule::Dimension const& dimension);
   void take_over(Variable const& variable, std::uint64_t address);
+  /// Collective.
   void extend(std::string_view name, Index count);
-  void extend(std::string const& target_name, Target& target, std::string_view dimension_name, Index count);
+  void require_growing(std::string_view name, Index count) const;
+  [[nodiscard]] static Indices grown_extents(Target const& target, std::string_view dimension_name, Index count);
   void set_extent(Target& target) const;
   /// Cells that were missing because the file did not hold them stay missing.
   void fill_gap(Target const& target) const;
@@ -123,8 +146,8 @@ struct FieldWriter::State {
   /// cells. Collective.
   template <class Fetch>
   void write_turns(Target& target, std::function<detail::Supply()> const& prepare, Fetch const& fetch);
-  static void write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
-                         void const* data);
+  void write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
+                  void const* data) const;
   [[nodiscard]] detail::Supply supply(Target const& target, Box const& box) const;
   /// Dense values of some cells of a dense block, copied only where they are scattered in it.
   static void const* dense(Box const& box, Box const& cells, Index value_bytes, void const* values,

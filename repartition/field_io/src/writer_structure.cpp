@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dimensions and variables as netCDF-4 lays them out.
+#include "disk_room.hpp"
 #include "types.hpp"
 #include "writer_state.hpp"
 
@@ -66,23 +67,29 @@ std::string FieldWriter::State::stored_name(VariableSpec const& spec) const {
 }
 
 void FieldWriter::State::add_variable(VariableSpec const& spec) {
-  auto const shape = shape_of(spec.dimensions);
-  auto const creation = detail::creation_list();
   Target target;
-  target.dimensions = spec.dimensions;
-  target.extents = shape.extents;
-  target.plan = detail::packing_plan_of(spec);
-  target.chunk = detail::chunk_of(spec, shape);
-  target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
-  target.value_bytes = Index(H5Tget_size(target.memory_type.get()));
-  detail::set_storage(creation, spec, target.chunk);
-  detail::set_fill(creation, spec);
-  auto const type = detail::file_type(spec.type, spec.text_bytes);
-  if (writes()) {
-    target.dataset = create(stored_name(spec), type, shape, creation);
-    reserve(target, target.extents);
+  detail::Shape shape;
+  h5::Properties creation;
+  run_agreed(comm, [&] {
+    shape = shape_of(spec.dimensions);
+    creation = detail::creation_list();
+    target.dimensions = spec.dimensions;
+    target.extents = shape.extents;
+    target.plan = detail::packing_plan_of(spec);
+    target.chunk = detail::chunk_of(spec, shape);
+    target.memory_type = detail::memory_type(spec.type, spec.text_bytes);
+    target.value_bytes = Index(H5Tget_size(target.memory_type.get()));
+    detail::set_storage(creation, spec, target.chunk);
+    detail::set_fill(creation, spec);
+    target.has_filters = H5Pget_nfilters(creation.get()) > 0;
+  });
+  auto room = room_for(target, target.extents);
+  reserve(room += room_for(spec.attributes));
+  run_agreed(comm, [&] {
+    if (!writes()) return;
+    target.dataset = create(stored_name(spec), detail::file_type(spec.type, spec.text_bytes), shape, creation);
     detail::write_attributes(target.dataset.get(), spec);
-  }
+  });
   targets.emplace(spec.name, std::move(target));
 }
 
@@ -131,16 +138,56 @@ void FieldWriter::State::set_scales() {
   }
 }
 
-void FieldWriter::State::reserve(Target const& target, Indices const& extents) {
+FieldWriter::State::Room& FieldWriter::State::Room::operator+=(Room const& more) {
+  if (__builtin_add_overflow(length, more.length, &length)) throw Error("Overflow", "a file of more than 2^63 bytes");
+  on_disk += more.on_disk;
+  return *this;
+}
+
+FieldWriter::State::Room FieldWriter::State::room_for(Target const& target, Indices const& extents) {
   Index bytes = target.value_bytes;
   Index num_chunks = 1;
+  bool overflows = false;
   for (int axis = 0; axis < extents.size(); ++axis) {
     Index const chunk = axis < target.chunk.size() ? target.chunk[axis] : std::max<Index>(extents[axis], 1);
-    Index const count = (extents[axis] + chunk - 1) / chunk;
-    num_chunks *= std::max<Index>(count, 1);
-    bytes *= std::max<Index>(count * chunk, 1);
+    Index const count = extents[axis] / chunk + (extents[axis] % chunk != 0 ? 1 : 0);
+    overflows = overflows || __builtin_mul_overflow(bytes, std::max<Index>(count * chunk, 1), &bytes);
+    overflows = overflows || __builtin_mul_overflow(num_chunks, std::max<Index>(count, 1), &num_chunks);
   }
-  file->reserve(bytes + num_chunks * 256 + (Index(1) << 20));
+  constexpr Index most = Index(1) << 62U;
+  constexpr Index header_bytes = Index(8) << 10U;
+  constexpr Index chunk_note_bytes = 256;
+  if (overflows || bytes > most / 2 || num_chunks > most / 2 / chunk_note_bytes)
+    throw Error("Overflow", "a variable of more than 2^62 bytes");
+  Index const notes = num_chunks * chunk_note_bytes + header_bytes;
+  return {bytes + notes + (Index(1) << 20), (target.has_filters ? 0 : bytes) + notes};
+}
+
+FieldWriter::State::Room FieldWriter::State::room_for(std::vector<Attribute> const& attributes) {
+  Index bytes = 0;
+  for (auto const& attribute : attributes)
+    bytes += Index(attribute.name.size() + attribute.text().size() + 8 * attribute.numbers().size()) + 256;
+  return {bytes, bytes};
+}
+
+void FieldWriter::State::reserve(Room const& room) {
+  run_agreed(comm, [&] {
+    if (disk.get() < 0) return;
+    if (auto const why = detail::reserve_on_disk(disk.get(), reserved, room.on_disk); !why.empty())
+      detail::fail_output(path, why);
+    reserved += room.on_disk;
+  });
+  if (writes()) file->reserve(room.length);
+}
+
+void FieldWriter::State::on_disk(std::function<void()> const& action) const {
+  if (!writes()) return;
+  try {
+    action();
+  } catch (Error const& error) {
+    if (error.rule() != "Hdf5Error" && error.rule() != "MpiError") throw;
+    detail::fail_output(path, detail::disk_failure(error.given()));
+  }
 }
 
 }  // namespace graticule

@@ -163,4 +163,31 @@ case_endings() {
     [ -L out.nc ] && [ -f real.nc ] || fail "the link is replaced"
 }
 
+# A full disk: one error that names the file, and no half file.
+case_full_disk() {
+    "$BIN/graticule-make-fields" in.nc --nlat 61 --nlon 120 --levels 3 --samples 8 --progress none || fail "make-fields"
+    mkdir disk && mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null || skip "this user may not mount file systems"
+    trap 'umount -l "$work/disk"; rm -rf "$work"' EXIT
+    local ranks
+    for ranks in 1 2; do
+        run $ranks in.nc disk/out.nc --chunk latitude=5 --progress none
+        fails_with 1 "disk/out.nc cannot be written: No space left on device"
+        run $ranks in.nc disk/out.nc --exclude u,v,z --progress none
+        succeeds
+        rm disk/out.nc
+    done
+    run 2 "$PWD/in.nc" disk/out.nc --chunk none --dtype f64 --progress none
+    fails_with 1 "disk/out.nc cannot be written: No space left on device"
+    # Nobody knows how small compressed values will be, so the disk fills up under way; MPI may add a line of its own.
+    run 1 in.nc disk/out.nc --deflate 1 --progress none
+    fails_with 1 "disk/out.nc cannot be written: No space left on device"
+    run 2 in.nc disk/out.nc --deflate 1 --progress none
+    [ $code -eq 1 ] || fail "exit $code, expected 1"
+    [ "$(grep -cF "disk/out.nc cannot be written: No space left on device" err)" -eq 1 ] || fail "not one message"
+    [ -z "$(find disk -type f)" ] || fail "something was left behind"
+    launch 2 "$BIN/graticule-make-fields" disk/fields.nc --nlat 91 --nlon 180 --progress none
+    [ $code -eq 1 ] && grep -qF "disk/fields.nc cannot be written: No space left on device" err || fail "make-fields"
+    [ -z "$(find disk -type f)" ] || fail "something was left behind"
+}
+
 "case_$1"

@@ -78,6 +78,10 @@ enum class AppendTo : std::uint8_t { copy, in_place };
 /// Everything goes to a temporary name in the same folder until `commit` gives the file its name; without `commit`
 /// (an exception, an early return) the temporary file is removed and an older file of that name stays. What killed
 /// programs of this host have left for that name is removed. A symbolic link stays: the file that it leads to is replaced.
+/// A full disk, a quota or a limit of the length of files is an `OutputError` of `add_variable` or `extend` on all ranks,
+/// before cells are written, and nothing has changed. Only compressed cells have no room beforehand: when the disk fills up
+/// under way, `write` throws on the rank that meets it, and the others wait for that one inside of HDF5 until it ends the
+/// program.
 /// Without `deflate`, the bytes of the file depend on what is written only, not on ranks, boxes or the time of day.
 ///
 /// Example: 3 ranks write `u(latitude, longitude)`:
@@ -118,12 +122,12 @@ class FieldWriter {
                       std::vector<Attribute> const& attributes = {});
   /// A variable is the coordinate of a dimension when it has its name and starts with it, as `time(time)` or netCDF's
   /// `char station(station, length)`. Variables keep the order in which they are added.
-  /// @throws `NameTaken`, `MissingDimension`, `BadChunk`, `BadType`, `BadPacking`
+  /// @throws `NameTaken`, `MissingDimension`, `BadChunk`, `BadType`, `BadPacking`, `OutputError` when the disk is full
   void add_variable(VariableSpec const& spec);
 
   /// Makes an unlimited dimension, and all variables along it, longer by `count` cells, which are then to be written.
   /// @throws `MissingDimension`, `BadExtent` for a count below 1 or a dimension that is not unlimited,
-  /// `UnreadableVariable` (input) when a variable along it cannot be written
+  /// `UnreadableVariable` (input) when a variable along it cannot be written, `OutputError` when the disk is full
   void extend(std::string_view dimension, Index count);
 
   /// Writes the cells of `box`, the last axis fastest. Each rank names its own box, an empty one too; every cell is

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "disk_room.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <system_error>
+
+namespace graticule::detail {
+
+namespace {
+
+std::string reason(int code) { return code == 0 ? std::string() : std::generic_category().message(code); }
+
+/// 0 or ENOSPC, of a file whose first `end` bytes are all to be there.
+int compare_with_free_room(int file, Index end) {
+  struct stat status {};
+  struct statvfs disk {};
+  if (::fstat(file, &status) != 0 || ::fstatvfs(file, &disk) != 0) return 0;
+  constexpr Index block = 512;  // of `st_blocks`, on all systems
+  Index const missing = end - Index(status.st_blocks) * block;
+  return missing > 0 && std::uint64_t(missing) / disk.f_frsize >= disk.f_bavail ? ENOSPC : 0;
+}
+
+}  // namespace
+
+Index file_size_limit() {
+  constexpr Index most = std::numeric_limits<Index>::max();
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return most;
+  return Index(std::min<std::uint64_t>(limit.rlim_cur, std::uint64_t(most)));
+}
+
+std::string reserve_on_disk(int file, Index offset, Index num_bytes) {
+  Index end = 0;
+  if (num_bytes <= 0) return {};
+  if (__builtin_add_overflow(offset, num_bytes, &end)) return reason(EFBIG);
+  // A write beyond this limit would be answered by a signal that ends the program.
+  if (end > file_size_limit()) return reason(EFBIG);
+#ifdef __linux__
+  // Not posix_fallocate: where the file system cannot reserve, it writes zeros instead.
+  int code = 0;
+  do code = ::fallocate(file, FALLOC_FL_KEEP_SIZE, off_t(offset), off_t(num_bytes)) == 0 ? 0 : errno;
+  while (code == EINTR);
+  if (code != EOPNOTSUPP && code != ENOSYS) return reason(code);
+#endif
+  return reason(compare_with_free_room(file, end));
+}
+
+std::string disk_failure(std::string_view error) {
+  for (int const code : {ENOSPC, EDQUOT, EFBIG, EROFS, EIO, ESTALE})
+    if (auto text = reason(code); error.find(text) != std::string_view::npos) return text;
+  return std::string(error);
+}
+
+}  // namespace graticule::detail

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whether the disk has room, before something is written that must not fail.
+#pragma once
+
+#include <graticule/partition/indices.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace graticule::detail {
+
+/// Reserves room on the disk for the bytes from `offset` on of an open file, whose length stays. Where the file system
+/// cannot reserve, it is asked what is free. @return why there is no room: the disk, a quota or a limit; empty when there is
+[[nodiscard]] std::string reserve_on_disk(int file, Index offset, Index num_bytes);
+
+/// How long this process may make a file.
+[[nodiscard]] Index file_size_limit();
+
+/// What a failed write means, out of what MPI-IO and HDF5 make of it: `No space left on device`. All of it when that is
+/// none of the things that a user can mend.
+[[nodiscard]] std::string disk_failure(std::string_view error);
+
+}  // namespace graticule::detail
