@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/gradient_sync.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include "reduce.hpp"
 
@@ -11,36 +10,6 @@
 namespace graticule::nn {
 
 namespace {
-
-using Named = std::vector<std::pair<std::string, torch::Tensor>>;
-
-template <class Dictionary>
-Named listed(Dictionary const& dictionary) {
-  Named result;
-  for (auto const& item : dictionary) result.emplace_back(item.key(), item.value());
-  return result;
-}
-
-void require_replicas(Comm const& team, Named const& tensors) {
-  for (auto const& [name, tensor] : tensors) {
-    Hash hash;
-    hash.add(std::string_view(name)).add(int(tensor.scalar_type()));
-    std::string text = name + " " + c10::toString(tensor.scalar_type()) + " [";
-    for (auto const size : tensor.sizes()) {
-      hash.add(size);
-      text += " " + std::to_string(size);
-    }
-    require_same(team, "ReplicaMismatch", hash.value(), text + " ]");
-  }
-}
-
-void broadcast_tensor(Comm const& team, torch::Tensor const& tensor) {
-  if (team.num_ranks() == 1 || tensor.numel() == 0) return;
-  torch::NoGradGuard const no_grad;
-  auto staged = tensor.detach().to(torch::kCPU).contiguous();
-  team.broadcast(staged.mutable_data_ptr(), Index(staged.nbytes()), 0);
-  if (!staged.is_alias_of(tensor)) tensor.detach().copy_(staged);
-}
 
 /// Gradients that travel together, and the flags that say where one is defined.
 struct Bucket {
@@ -82,13 +51,9 @@ void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
 }  // namespace
 
 GradientSync::GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules)
-    : parameters_(listed(module.named_parameters())),
-      buffers_(listed(module.named_buffers())),
-      rules_(std::move(rules)) {
+    : parameters_(parameters_of(module)), buffers_(buffers_of(module)), rules_(std::move(rules)) {
   for (auto const& rule : rules_) {
-    require_same(rule.team, "ReplicaMismatch", parameters_.size(), std::to_string(parameters_.size()) + " parameters");
     require_replicas(rule.team, parameters_);
-    require_same(rule.team, "ReplicaMismatch", buffers_.size(), std::to_string(buffers_.size()) + " buffers");
     require_replicas(rule.team, buffers_);
   }
 }
@@ -102,8 +67,8 @@ void GradientSync::set_rules(std::string const& parameter, std::vector<TeamRule>
 
 void GradientSync::broadcast() const {
   for (auto const& rule : rules_) {
-    for (auto const& [name, tensor] : parameters_) broadcast_tensor(rule.team, tensor);
-    for (auto const& [name, tensor] : buffers_) broadcast_tensor(rule.team, tensor);
+    broadcast_replicas(rule.team, parameters_);
+    broadcast_replicas(rule.team, buffers_);
   }
 }
 

@@ -45,9 +45,9 @@ function(graticule_add_library name)
     graticule_use_torch_pch(${target})
   endif()
 
-  # Whoever uses the engine alone must not need LibTorch, so graticule::nn is exported on its own.
+  # Whoever uses the engine alone must not need LibTorch, so what needs it is exported on its own.
   set(export GraticuleTargets)
-  if(name STREQUAL "nn")
+  if(name MATCHES "^(nn|training)$")
     set(export GraticuleNnTargets)
   endif()
   install(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/replicas.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <torch/torch.h>
@@ -41,8 +42,8 @@ class GradientSync {
   void reduce() const;
 
  private:
-  std::vector<std::pair<std::string, torch::Tensor>> parameters_;
-  std::vector<std::pair<std::string, torch::Tensor>> buffers_;
+  NamedTensors parameters_;
+  NamedTensors buffers_;
   std::vector<TeamRule> rules_;
   std::map<std::string, std::vector<TeamRule>> own_rules_;
 };

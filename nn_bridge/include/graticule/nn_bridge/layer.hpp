@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/unit.hpp>
+
 #include <torch/torch.h>
 
 #include <functional>
@@ -32,7 +34,7 @@ struct ForwardMaker : torch::nn::Module {
 /// It is the serial layer in all else: its options, parameters, buffers, names and files are those of `Serial`, and
 /// `as<Serial>()` finds it. Before `shard` its forward is the serial one. Clones of a sharded layer are sharded.
 template <class Serial>
-class LayerImpl : public Serial {
+class LayerImpl : public Serial, public Hooked {
  public:
   /// Given the layer itself, because its parameters may be replaced, loaded or moved to another device at any time.
   using Call = std::function<torch::Tensor(Serial&, torch::Tensor const&)>;
@@ -44,7 +46,8 @@ class LayerImpl : public Serial {
   torch::Tensor forward(torch::Tensor const& x) {
     if (!call_)
       if (auto const maker = find_maker()) call_ = maker->make();
-    return call_ ? call_(*this, x) : Serial::forward(x);
+    return this->template call_hooked<torch::Tensor>(
+        *this, [this](torch::Tensor const& input) { return call_ ? call_(*this, input) : Serial::forward(input); }, x);
   }
 
   [[nodiscard]] bool is_sharded() const { return find_maker() != nullptr; }
