@@ -18,8 +18,8 @@ template <class Dictionary>
 NamedTensors listed(Dictionary const& dictionary) {
   NamedTensors result;
   for (auto const& item : dictionary) {
-    bool const known = std::any_of(result.begin(), result.end(),
-                                   [&](auto const& held) { return held.second.is_same(item.value()); });
+    bool const known =
+        std::any_of(result.begin(), result.end(), [&](auto const& held) { return held.second.is_same(item.value()); });
     if (!known && item.value().defined()) result.emplace_back(item.key(), item.value());
   }
   return result;
