@@ -4,6 +4,7 @@
 #include "models/convnet.hpp"
 #include "models/sfno.hpp"
 #include "models/unet.hpp"
+#include "models/window.hpp"
 #include "random.hpp"
 
 #include <cmath>
@@ -49,17 +50,20 @@ std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const&
     case ModelKind::convnet: return std::make_shared<ConvNet>(options, domain);
     case ModelKind::unet: return std::make_shared<UNet>(options, domain);
     case ModelKind::sfno: return std::make_shared<SphericalNet>(options, domain);
+    case ModelKind::window: return std::make_shared<WindowNet>(options, domain);
   }
   throw Error("BadModel", "no model of kind " + std::to_string(int(options.kind)));
 }
 
 namespace {
 
-/// Values that are summed to one output.
-double fan_in(torch::nn::Module const& module, torch::Tensor const& weight) {
-  if (auto const* spherical = module.as<nn::SphericalConvolutionImpl>())
-    return 2 * double(spherical->options.in_channels);  // real and imaginary part
-  return double(weight[0].numel());
+/// Of normal first weights: one over the square root of the values that are summed to one output.
+double deviation(torch::nn::Module const& module, std::string const& parameter, torch::Tensor const& weight) {
+  if (parameter == "relative_position_bias_table") return 0.02;
+  auto const* spherical = module.as<nn::SphericalConvolutionImpl>();
+  auto const num_summed = spherical != nullptr ? 2 * spherical->options.in_channels  // real and imaginary part
+                                               : weight[0].numel();
+  return 1 / std::sqrt(double(num_summed));
 }
 
 void fill_normal(torch::Tensor& parameter, double deviation, Random random) {
@@ -77,10 +81,12 @@ void initialise_parameters(torch::nn::Module& model, std::uint64_t seed) {
     for (auto const& item : module.value()->named_parameters(false)) {
       torch::Tensor parameter = item.value();
       std::string const name = module.key() + "." + item.key();
-      if (parameter.dim() < 2 || module.key() == "head")
+      if (module.value()->as<torch::nn::LayerNormImpl>() != nullptr && item.key() == "weight")
+        parameter.fill_(1);
+      else if (parameter.dim() < 2 || module.key() == "head")
         parameter.zero_();
       else
-        fill_normal(parameter, 1 / std::sqrt(fan_in(*module.value(), parameter)), Random(seed, name));
+        fill_normal(parameter, deviation(*module.value(), item.key(), parameter), Random(seed, name));
     }
   }
 }

@@ -59,8 +59,8 @@ class Model : public torch::nn::Module {
 [[nodiscard]] nn::Conv2d convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel,
                                      nn::Domain const& domain, std::vector<std::int64_t> odd_channels = {});
 
-/// Fills all parameters from `seed` and their names: normal weights of variance 1 / fan-in, zero biases, and a zero head, so
-/// that training starts from the mean. The same on every rank, and for f32 and f64 but for rounding.
+/// Fills all parameters from `seed` and their names: normal weights of variance 1 / fan-in, scales of one, zero biases, and a
+/// zero head, so that training starts from the mean. The same on every rank, and for f32 and f64 but for rounding.
 void initialise_parameters(torch::nn::Module& model, std::uint64_t seed);
 
 }  // namespace graticule::train

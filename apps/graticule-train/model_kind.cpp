@@ -4,8 +4,10 @@
 namespace graticule::train {
 
 std::map<std::string, ModelKind> const& model_kinds() {
-  static std::map<std::string, ModelKind> const kinds{
-      {"convnet", ModelKind::convnet}, {"unet", ModelKind::unet}, {"sfno", ModelKind::sfno}};
+  static std::map<std::string, ModelKind> const kinds{{"convnet", ModelKind::convnet},
+                                                      {"unet", ModelKind::unet},
+                                                      {"sfno", ModelKind::sfno},
+                                                      {"window", ModelKind::window}};
   return kinds;
 }
 

@@ -7,7 +7,7 @@
 
 namespace graticule::train {
 
-enum class ModelKind : std::uint8_t { convnet, unet, sfno };
+enum class ModelKind : std::uint8_t { convnet, unet, sfno, window };
 
 /// By the names of `--model`.
 [[nodiscard]] std::map<std::string, ModelKind> const& model_kinds();

@@ -93,9 +93,11 @@ void declare_options(CLI::App& app, Options& options) {
   for (auto const& [name, kind] : model_kinds()) models.push_back(name);
   app.add_option_function<std::string>(
          "--model", [&net](std::string const& name) { net.model = model_kinds().at(name); },
-         "The network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the sphere)")
+         "The network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
+         "sphere), "
+         "window (attention in shifted windows)")
       ->check(CLI::IsMember(models).description(""))
-      ->type_name("convnet|unet|sfno")
+      ->type_name("convnet|unet|sfno|window")
       ->default_str("convnet")
       ->group("Network");
   app.add_option("--channels", net.channels, "Channels of its hidden layers")

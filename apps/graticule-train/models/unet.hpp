@@ -12,16 +12,11 @@ namespace graticule::train {
 ///     down: skip = h + gelu(conv(h));   h = gelu(half(skip)), twice the channels
 ///     up:   h = gelu(join([skip, resize(h, like skip)]))
 ///
-/// Rows and columns are halved as long as the coarse grid keeps its poles and an even number of longitudes: rows on the
-/// poles need an odd number of them (241, 121, 61, 31, 16), poles between rows an even one. Resizing follows the domain's
-/// boundary and gives the skip's rows to their owners, so no level is moved between ranks.
+/// Grids are halved as far as `Halvings` goes. Resizing gives the skip's rows to their owners, so no level is moved between
+/// ranks.
 class UNet : public Model {
  public:
   UNet(ModelOptions const& options, nn::Domain const& domain);
-
-  /// Halvings that a grid allows, at most `wanted`.
-  [[nodiscard]] static std::int64_t num_halvings(std::int64_t wanted, std::int64_t num_rows, std::int64_t num_columns,
-                                                 Boundary const& boundary);
 
  private:
   torch::Tensor trunk(torch::Tensor h) override;
