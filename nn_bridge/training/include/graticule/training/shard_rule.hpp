@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/cuts.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+namespace graticule::nn {
+
+/// Rows `[lo, hi)` of the first axis of a tensor.
+struct ShardRows {
+  std::int64_t lo = 0;
+  std::int64_t hi = 0;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return hi - lo; }
+  friend bool operator==(ShardRows const&, ShardRows const&) = default;
+};
+
+/// Rows of a tensor along its first axis; a tensor without axes is one row.
+[[nodiscard]] std::int64_t num_rows_of(torch::Tensor const& tensor);
+
+/// The rows that a rank keeps: `ceil(num_rows / num_ranks)` each, so that the last ranks have fewer, then none.
+/// Example: 5 rows on 4 ranks are [0, 2), [2, 4), [4, 5), [5, 5).
+[[nodiscard]] ShardRows shard_rows(std::int64_t num_rows, int num_ranks, int rank);
+
+/// The same as cuts, for the layout of a field over the first axis.
+[[nodiscard]] Cuts shard_cuts(std::int64_t num_rows, int num_ranks);
+
+}  // namespace graticule::nn

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/replicas.hpp>
+#include <graticule/nn_bridge/unit.hpp>
+#include <graticule/training/sharded_parameters.hpp>
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+struct FoundUnit {
+  std::string name;
+  torch::nn::Module* module = nullptr;
+  Hooked* hooked = nullptr;  ///< nothing for a model that is no unit
+  NamedTensors parameters;   ///< in no unit below
+};
+
+struct UnitSearch {
+  std::vector<FoundUnit> units;  ///< those below others first; the model is the last
+  NamedTensors ignored;          ///< parameters that stay whole
+  std::vector<std::string> notes;
+};
+
+/// Divides the parameters of a model into units. Asks no other rank.
+/// @throws `NoParameters`, `AlreadyManaged`, `NotInModel`, `NotContiguous`, `SharedAcrossUnits`
+[[nodiscard]] UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardOptions const& options);
+
+}  // namespace graticule::nn::detail
