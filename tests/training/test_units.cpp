@@ -38,7 +38,7 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
 
 /// Writes down what it is called for.
 struct Log : nn::ForwardHooks {
-  Log(std::string& text, std::string name) : text(text), name(std::move(name)) {}
+  Log(std::string& log, std::string own_name) : text(log), name(std::move(own_name)) {}
   void before_forward(torch::nn::Module& /*unit*/, std::vector<torch::Tensor>& inputs) override {
     text += name + "<" + std::to_string(inputs.size()) + " ";
   }
@@ -52,7 +52,7 @@ struct Log : nn::ForwardHooks {
 
 void watch(torch::nn::Module& module, std::string& text) {
   int number = 0;
-  for (auto const& child : module.modules())
+  for (auto const& child : module.modules(false))
     if (auto* const hooked = dynamic_cast<nn::Hooked*>(child.get()))
       hooked->add_hooks(std::make_shared<Log>(text, std::string(1, char('a' + number++))));
 }
