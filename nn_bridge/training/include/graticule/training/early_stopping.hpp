@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/checkpoint.hpp>
+
+#include <limits>
+#include <string>
+
+namespace graticule::nn {
+
+/// Ends a training whose validation loss no longer falls.
+///
+/// Every rank must observe the same losses. Example: patience 2, losses 5, 4, 4, 4: `observe` returns false, false, false, true.
+class EarlyStopping {
+ public:
+  /// @param patience observations without improvement that are put up with less one: the `patience`-th ends the training
+  /// @param min_improvement part of the best loss by which a loss must lie below it to count as an improvement
+  /// @throws `BadEarlyStopping` for a patience below 1 or an improvement outside [0, 1)
+  explicit EarlyStopping(Index patience, double min_improvement = 0);
+
+  /// @return whether to stop. A loss that is not a number is no improvement.
+  [[nodiscard]] bool observe(double loss);
+
+  [[nodiscard]] double best() const noexcept { return best_; }
+  [[nodiscard]] Index num_without_improvement() const noexcept { return num_bad_; }
+  [[nodiscard]] bool stopped() const noexcept { return num_bad_ >= patience_; }
+
+  /// Collective. What was observed, not the patience.
+  void save(CheckpointWriter& writer, std::string const& prefix) const;
+  /// @throws `MissingValue`, `WrongType` (input)
+  void load(Checkpoint const& checkpoint, std::string const& prefix);
+
+ private:
+  Index patience_;
+  double min_improvement_;
+  double best_ = std::numeric_limits<double>::infinity();
+  Index num_bad_ = 0;
+};
+
+}  // namespace graticule::nn

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/partition/comm.hpp>
+
+#include <torch/torch.h>
+
+#include <string>
+
+namespace graticule::nn {
+
+/// Adds the whole state of an optimizer to a checkpoint, by names of parameters: `optimizer/exp_avg/encoder.0.weight`.
+///
+/// SGD, Adam, AdamW, Adagrad and RMSprop, with their options by group, step counts and moments.
+/// Collective over the checkpoint's ranks, on which the optimizer must be alike.
+/// @param model names the parameters
+/// @throws `UnsupportedOptimizer` for other kinds, `UnknownParameter` for a parameter that is not the model's,
+///         `ReplicaDiffers` or `CheckpointDiffers` when some rank's state is different
+void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
+                    std::string const& prefix = "optimizer");
+
+/// Gives an optimizer the options, step counts and moments of a checkpoint, whatever it has done before; it is left as it was when
+/// they do not fit. A parameter that had no state when it was saved (never stepped) has none afterwards.
+///
+/// Collective over `comm`, that of the checkpoint or one of as many ranks. The optimizer must be of the saved kind and hold the
+/// same parameters in the same groups; their order may differ.
+/// @throws `OptimizerMismatch` (input) on all ranks, with both kinds, or all names, shapes and dtypes that differ;
+///         `UnsupportedOptimizer`, `UnknownParameter` as above
+void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
+                    torch::nn::Module const& model, std::string const& prefix = "optimizer");
+
+}  // namespace graticule::nn

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/indices.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace graticule::nn {
+
+enum class ScheduleKind : std::uint8_t {
+  constant,
+  linear,       ///< falls to `final_factor` in equal steps
+  cosine,       ///< falls to `final_factor` along half a cosine
+  steps,        ///< times `gamma` after every `period` steps
+  exponential,  ///< times `gamma` over every `period` steps, evenly
+};
+
+/// By name: `constant`, `linear`, `cosine`, `steps`, `exponential`.
+[[nodiscard]] std::map<std::string, ScheduleKind> const& schedule_kinds();
+
+/// A learning rate as a function of the step alone, so that a checkpoint need hold no more than the step.
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::cosine;
+  Index num_steps = 1;      ///< of the whole training
+  double warmup_steps = 0;  ///< over which the rate rises from near 0, times whatever the kind says
+  double final_factor = 0;  ///< of `linear` and `cosine`
+  Index period = 1;         ///< of `steps` and `exponential`
+  double gamma = 0.1;       ///< of `steps` and `exponential`
+
+  /// What the highest rate is multiplied with at `step`: min(1, (step + 1) / (warmup_steps + 1)) times
+  /// constant: 1; linear: 1 - (1 - final) s/n; cosine: final + (1 - final) (1 + cos(pi s/n)) / 2 (Loshchilov and Hutter
+  /// 2017); steps: gamma^floor(s / period); exponential: gamma^(s / period), with s = min(step, n).
+  /// @throws `BadSchedule` for a negative step, numbers of steps and periods below 1, and factors that are no numbers or below 0
+  [[nodiscard]] double factor(Index step) const;
+};
+
+/// Sets the learning rate of all groups of an optimizer.
+void set_learning_rate(torch::optim::Optimizer& optimizer, double rate);
+
+}  // namespace graticule::nn

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/training/model_state.hpp>
+#include <graticule/training/optimizer_state.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule::nn {
+
+/// Where a training stands in its data: the next batch to be trained on.
+struct DataPosition {
+  Index epoch = 0;
+  Index batch = 0;         ///< of that epoch
+  std::uint64_t seed = 0;  ///< names the order of samples
+
+  friend bool operator==(DataPosition const&, DataPosition const&) = default;
+};
+
+/// Adds the state of LibTorch's random generator of the CPU: one row a rank.
+/// Collective. @param comm the checkpoint's ranks
+void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string const& name = "random/cpu");
+
+/// Continues every rank's random numbers where they were saved. On another number of ranks: when all ranks had the same state,
+/// all get it; else those that have a row get theirs, and further ones a state of their own, named by their number and
+/// row 0. Collective. @throws `RandomStateMismatch` (input) when another version of LibTorch has saved it
+void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::string const& name = "random/cpu");
+
+/// All that a training needs to go on as if it had not stopped: model, optimizers, data position, random state, and
+/// whatever else is added.
+///
+/// Saved on one number of ranks and shape of teams, it is loaded on any other: parameters are whole on every rank.
+/// Refers to what it is given, which must outlive it.
+/// Example:
+///     nn::TrainingState state(comm, *net);
+///     state.add("optimizer", optimizer);
+///     state.add("early_stopping", early_stopping);
+///     if (auto const found = store.newest()) state.load(*found);
+///     ...
+///     state.position = {epoch, batch + 1, seed};
+///     auto writer = store.begin(step);
+///     state.save(writer);
+///     writer.commit();
+class TrainingState {
+ public:
+  /// @param comm all ranks of the checkpoints that it is saved to and loaded from
+  TrainingState(Comm comm, torch::nn::Module& model) : comm_(std::move(comm)), model_(&model) {}
+
+  /// Under `name` in the file. @throws `NameTaken`
+  void add(std::string name, torch::optim::Optimizer& optimizer);
+  /// Anything that has `save(CheckpointWriter&, std::string const& prefix) const` and `load(Checkpoint const&, std::string
+  /// const& prefix)`, such as `EarlyStopping`. @throws `NameTaken`
+  template <class Part>
+  requires requires(Part& part, Part const& held, CheckpointWriter& writer, Checkpoint const& checkpoint) {
+    held.save(writer, std::string());
+    part.load(checkpoint, std::string());
+  }
+  void add(std::string name, Part& part) {
+    add_part(std::move(name),
+             {[&part](CheckpointWriter& writer, std::string const& prefix) { part.save(writer, prefix); },
+              [&part](Checkpoint const& checkpoint, std::string const& prefix) { part.load(checkpoint, prefix); }});
+  }
+
+  DataPosition position;
+
+  /// Collective. @throws what `save_model` and `save_optimizer` throw
+  void save(CheckpointWriter& writer) const;
+  /// Collective. @throws what `load_model`, `load_optimizer` and `load_random_state` throw; `MissingValue` (input)
+  void load(Checkpoint const& checkpoint);
+
+ private:
+  struct Calls {
+    std::function<void(CheckpointWriter&, std::string const&)> save;
+    std::function<void(Checkpoint const&, std::string const&)> load;
+  };
+  void add_part(std::string name, Calls calls);
+
+  Comm comm_;
+  torch::nn::Module* model_;
+  std::vector<std::pair<std::string, Calls>> parts_;
+};
+
+}  // namespace graticule::nn

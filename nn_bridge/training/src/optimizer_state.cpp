@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/optimizer_state.hpp>
+
+#include "differences.hpp"
+#include "optimizer_kinds.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace graticule::nn {
+
+namespace {
+
+using Groups = std::vector<NamedTensors>;
+
+/// A tensor that shared modules have put into a group twice has one state, and comes once.
+Groups named_groups(torch::optim::Optimizer const& optimizer, torch::nn::Module const& model) {
+  std::map<void*, std::string> names;
+  for (auto const& item : model.named_parameters()) names.try_emplace(item.value().unsafeGetTensorImpl(), item.key());
+  Groups groups;
+  for (auto const& group : optimizer.param_groups()) {
+    auto& named = groups.emplace_back();
+    for (auto const& parameter : group.params()) {
+      auto const found = names.find(parameter.unsafeGetTensorImpl());
+      if (found == names.end())
+        throw Error("UnknownParameter", "the optimizer holds a tensor of " + std::to_string(parameter.numel()) +
+                                            " elements that is no parameter of the model");
+      if (std::none_of(named.begin(), named.end(), [&](auto const& held) { return held.second.is_same(parameter); }))
+        named.emplace_back(found->second, parameter);
+    }
+  }
+  return groups;
+}
+
+std::string group_prefix(std::string const& prefix, std::size_t group) {
+  return prefix + "/group." + std::to_string(group);
+}
+
+std::string joined(NamedTensors const& group) {
+  std::string text;
+  for (auto const& [name, tensor] : group) text += name + "\n";
+  return text;
+}
+
+std::vector<std::string> lines_of(std::string const& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+constexpr Index no_state = -1;
+
+template <class Kind>
+typename Kind::State const* state_of(torch::optim::Optimizer const& optimizer, torch::Tensor const& parameter) {
+  auto const found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+  return found == optimizer.state().end() ? nullptr : static_cast<typename Kind::State const*>(found->second.get());
+}
+
+template <class Kind>
+void save_group(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, NamedTensors const& group,
+                std::string const& prefix, std::size_t number) {
+  auto const base = group_prefix(prefix, number);
+  writer.add_value(base + "/parameters", joined(group));
+  auto const& options = static_cast<typename Kind::Options const&>(optimizer.param_groups()[number].options());
+  Kind::options(options, [&](char const* name, auto const& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, bool>)
+      writer.add_value(base + "/" + name, Index(value ? 1 : 0));
+    else
+      writer.add_value(base + "/" + name, value);
+  });
+  std::vector<Index> steps;
+  for (auto const& [name, parameter] : group) {
+    auto const* state = state_of<Kind>(optimizer, parameter);
+    Index& step = steps.emplace_back(state == nullptr ? no_state : 0);
+    if (state == nullptr) continue;
+    Kind::state(*state, [&](char const* part, auto const& value) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, torch::Tensor>) {
+        if (value.defined()) detail::save_tensor(writer, prefix + "/" + part + "/" + name, value);
+      } else {
+        step = value;
+      }
+    });
+  }
+  writer.add_value(base + "/steps", steps);
+}
+
+/// The saved steps of a group's parameters by name.
+std::map<std::string, Index> saved_steps(Checkpoint const& checkpoint, std::string const& base,
+                                         detail::Differences& differences) {
+  auto const names = lines_of(checkpoint.value<std::string>(base + "/parameters"));
+  auto const steps = checkpoint.value<std::vector<Index>>(base + "/steps");
+  std::map<std::string, Index> result;
+  for (std::size_t i = 0; i < names.size() && i < steps.size(); ++i) result.emplace(names[i], steps[i]);
+  if (result.size() != names.size() || steps.size() != names.size())
+    differences.add(base + " does not hold one step for each parameter");
+  return result;
+}
+
+/// What a checkpoint says of an optimizer, compared with the one that is to take it.
+template <class Kind>
+class Saved {
+ public:
+  Saved(Checkpoint const& checkpoint, std::string prefix) : checkpoint_(checkpoint), prefix_(std::move(prefix)) {}
+
+  /// @throws `OptimizerMismatch` (input)
+  void compare(Groups const& groups) {
+    detail::Differences differences;
+    auto const& kind = checkpoint_.value<std::string>(prefix_ + "/kind");
+    if (kind != Kind::name)
+      differences.add("the checkpoint holds the state of " + kind + ", the optimizer is " + Kind::name);
+    else
+      compare_groups(groups, differences);
+    differences.throw_if_any("OptimizerMismatch", checkpoint_);
+  }
+
+  /// Collective.
+  void apply(torch::optim::Optimizer& optimizer, Groups const& groups) const {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      apply_options(optimizer.param_groups()[g].options(), group_prefix(prefix_, g));
+      for (auto const& [name, parameter] : groups[g]) apply_state(optimizer, name, parameter, steps_[g].at(name));
+    }
+  }
+
+ private:
+  void compare_groups(Groups const& groups, detail::Differences& differences) {
+    auto const num_groups = checkpoint_.value<Index>(prefix_ + "/num_groups");
+    if (num_groups != Index(groups.size())) {
+      differences.add("the checkpoint holds " + std::to_string(num_groups) + " groups of parameters, the optimizer " +
+                      std::to_string(groups.size()));
+      return;
+    }
+    std::set<std::string> known;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      auto const& steps = steps_.emplace_back(saved_steps(checkpoint_, group_prefix(prefix_, g), differences));
+      for (auto const& [name, parameter] : groups[g]) {
+        if (!steps.contains(name)) differences.add("the checkpoint lacks " + name + in_group(g));
+        compare_parts(name, parameter, known, differences);
+      }
+      for (auto const& [name, step] : steps)
+        if (std::none_of(groups[g].begin(), groups[g].end(), [&](auto const& held) { return held.first == name; }))
+          differences.add("the optimizer lacks " + name + in_group(g));
+    }
+    if (!differences.empty()) return;
+    for (auto const& name : detail::names_below(checkpoint_, prefix_))
+      if (!known.contains(name)) differences.add(prefix_ + "/" + name + " belongs to no parameter");
+  }
+
+  void compare_parts(std::string const& name, torch::Tensor const& parameter, std::set<std::string>& known,
+                     detail::Differences& differences) const {
+    typename Kind::State const parts;
+    Kind::state(parts, [&](std::string const& part, auto const& value) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, torch::Tensor>) {
+        auto const field = prefix_ + "/" + part + "/" + name;
+        if (!checkpoint_.has_field(field)) return;
+        known.insert(part + "/" + name);
+        detail::compare(checkpoint_.field(field), part + " of " + name, parameter, differences);
+      }
+    });
+  }
+
+  static std::string in_group(std::size_t group) { return " in group " + std::to_string(group); }
+
+  void apply_options(torch::optim::OptimizerOptions& options, std::string const& base) const {
+    Kind::options(static_cast<typename Kind::Options&>(options), [&](char const* name, auto& value) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, bool>)
+        value = checkpoint_.value<Index>(base + "/" + name) != 0;
+      else
+        value = checkpoint_.value<double>(base + "/" + name);
+    });
+  }
+
+  void apply_state(torch::optim::Optimizer& optimizer, std::string const& name, torch::Tensor const& parameter,
+                   Index step) const {
+    auto& states = optimizer.state();
+    auto* const key = parameter.unsafeGetTensorImpl();
+    if (step == no_state) {
+      states.erase(key);
+      return;
+    }
+    auto state = std::make_unique<typename Kind::State>();
+    Kind::state(*state, [&](std::string const& part, auto& value) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(value)>, torch::Tensor>) {
+        auto const field = prefix_ + "/" + part + "/" + name;
+        if (!checkpoint_.has_field(field)) return;
+        value = torch::empty_like(parameter.detach());
+        detail::load_tensor(checkpoint_, field, value);
+      } else {
+        value = step;
+      }
+    });
+    states[key] = std::move(state);
+  }
+
+  Checkpoint const& checkpoint_;
+  std::string prefix_;
+  std::vector<std::map<std::string, Index>> steps_;
+};
+
+}  // namespace
+
+void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
+                    std::string const& prefix) {
+  auto const groups = named_groups(optimizer, model);
+  detail::with_kind(optimizer, [&](auto kind) {
+    using Kind = decltype(kind);
+    writer.add_value(prefix + "/kind", std::string(Kind::name));
+    writer.add_value(prefix + "/num_groups", Index(groups.size()));
+    for (std::size_t g = 0; g < groups.size(); ++g) save_group<Kind>(writer, optimizer, groups[g], prefix, g);
+  });
+}
+
+void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
+                    torch::nn::Module const& model, std::string const& prefix) {
+  std::function<void()> apply;
+  run_agreed(comm, [&] {
+    auto const groups = named_groups(optimizer, model);
+    detail::with_kind(optimizer, [&](auto kind) {
+      Saved<decltype(kind)> saved(checkpoint, prefix);
+      saved.compare(groups);
+      apply = [saved, groups, &optimizer] { saved.apply(optimizer, groups); };
+    });
+  });
+  apply();
+}
+
+}  // namespace graticule::nn
