@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rewrites an archive of fields in another axis order, chunking, packing and type, within a memory budget.
 #include <graticule/app/driver.hpp>
+#include <graticule/app/stopping.hpp>
 
 #include "archive.hpp"
-#include "signals.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -117,11 +117,13 @@ void fill_report(app::Context& context, archive::Options const& options, archive
 }
 
 int run(app::Context& context, archive::Options const& options) {
-  archive::StopSignals const signals;
+  app::StopSignals const signals{SIGINT, SIGTERM, SIGUSR1};
+  app::TimeLimit const no_limit("none");
   std::optional<app::Progress> progress;
   auto const result =
       archive::rewrite_file(context.comm, options, [&](Index done, Index all, std::string const& variable) {
-        signals.check(context.comm);
+        if (auto const reason = app::reason_to_stop(context.comm, signals, no_limit, 0))
+          throw Error("Interrupted", "stopped by " + *reason + "; no output was written");
         if (!progress) progress.emplace(context.progress("rounds", all));
         progress->update(done, variable);
       });

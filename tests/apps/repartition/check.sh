@@ -148,7 +148,7 @@ case_endings() {
         [ ! -e out.nc ] || fail "an output after SIG$signal"
         if [ $signal = TERM ]; then
             [ $code -eq 1 ] || fail "exit $code, expected 1"
-            grep -qF "stopped by signal 15" err || fail "no message"
+            grep -qF "stopped by signal TERM" err || fail "no message"
             [ -z "$(find . -name '*.part')" ] || fail "a temporary file is left"
         fi
     done
