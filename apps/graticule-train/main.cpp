@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
 #include <graticule/app/output_file.hpp>
+#include <graticule/app/stopping.hpp>
 
 #include "options.hpp"
 #include "outputs.hpp"
@@ -23,8 +24,9 @@ std::string describe_start(RunResult const& result) {
   std::string text = fmt::format("{} x {} cells, {} samples: {} train", result.grid.num_rows(),
                                  result.grid.num_columns(), result.samples.num_samples(), result.num_training);
   if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
-  return text + fmt::format(", {} validate; input channels {}; {}", result.samples.num_samples() - result.num_training,
-                            channels, describe_edges(result.grid));
+  text += fmt::format(", {} validate; input channels {}; {}", result.samples.num_samples() - result.num_training,
+                      channels, describe_edges(result.grid));
+  return result.teams.num_teams() == 1 ? text : text + fmt::format("; {} data teams", result.teams.num_teams());
 }
 
 /// Shows each step's loss and the samples per second so far.
@@ -35,13 +37,15 @@ class StepDisplay {
 
   void operator()(Index step, double loss) {
     std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin_;
-    double const rate = double(step + 1) * samples_per_step_ / std::max(elapsed.count(), 1e-9);
+    ++num_steps_;  // not `step + 1`: a resumed training begins later
+    double const rate = double(num_steps_) * samples_per_step_ / std::max(elapsed.count(), 1e-9);
     progress_.update(step + 1, fmt::format("loss {:.4g}, {:.3g} samples/s", loss, rate));
   }
 
  private:
   app::Progress progress_;
   double samples_per_step_;
+  Index num_steps_ = 0;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
@@ -85,11 +89,13 @@ void log_skill(RunResult const& result) {
 /// Everything but the report. Collective.
 void write_outputs(app::Context& context, Options const& options, RunResult const& result) {
   auto const phase = context.report.phase("write");
-  write_predictions(context.comm, result, options.run, options.output / "prediction.nc");
-  MapPicture const picture = picture_of(context.comm, result, options.run);
+  write_predictions(result, options.run, options.output / "prediction.nc");
+  MapPicture const picture = picture_of(result, options.run);
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;
-    app::write_complete_file(options.output / "loss.csv", loss_table(result.network.losses, options.run.network));
+    app::write_complete_file(options.output / "loss.csv", loss_table(result.network, options.run.network));
+    if (options.run.network.validate_every > 0)
+      app::write_complete_file(options.output / "validation.csv", validation_table(result.network));
     app::write_complete_file(options.output / "map.png",
                              [&](std::filesystem::path const& temporary) { draw_map(picture, temporary); });
   });
@@ -100,13 +106,14 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   report.set_partition(result.layout, {result.latitude_name, result.longitude_name});
   for (auto const& [phase, seconds] : result.seconds) report.add_seconds(phase, seconds);
   auto& data = report.data();
-  data["transport"] = transport_report(context.comm, result);
+  data["transport"] = transport_report(result);
   data["input"] = options.run.input.string();
   data["samples"] = {{"training", result.num_training},
                      {"mirrored", result.num_mirrored},
                      {"validation", result.samples.num_samples() - result.num_training}};
   data["network"] = network_report(result, options.run.network);
   data["loss"] = result.network.losses;
+  data["resumed_after_step"] = result.network.first_step;
   data["validation"] = validation_report(result);
 }
 
@@ -128,21 +135,36 @@ Comparison verify(app::Context& context, Options const& options, RunResult const
                             [&](Index step, double loss) { display.step(step, loss); });
 }
 
+/// What is left of a training that has to be resumed: its checkpoint, and a report where one was asked for.
+int end_early(app::Context& context, RunResult const& result) {
+  TrainedNetwork const& network = result.network;
+  context.report.data()["stopped_by"] = *network.stopped_by;
+  context.report.data()["steps"] = network.losses.size();
+  spdlog::info("stopped by {} after step {} of {}, with a checkpoint; the same command goes on from it",
+               *network.stopped_by, network.losses.size(), network.num_steps);
+  return app::run_again;
+}
+
 int run(app::Context& context, Options& options) {
+  app::StopSignals const signals{SIGUSR1, SIGTERM};
   check_options(options);
+  app::TimeLimit const limit(options.time_limit);
   make_output_folder(context.comm, options.output);
 
   TrainingDisplay display(context, "train");
-  RunResult const result =
-      run_training(context.comm, options.run,
-                   {.on_start =
-                        [&](RunResult const& started, Index num_steps) {
-                          spdlog::info("{}", describe_start(started));
-                          spdlog::info("{}; {} threads a rank", to_string(started.layout), context.num_threads);
-                          display.start(started, options.run.network, num_steps);
-                        },
-                    .on_step = [&](Index step, double loss) { display.step(step, loss); }});
+  RunResult const result = run_training(
+      context.comm, options.run,
+      {.on_start =
+           [&](RunResult const& started, Index num_steps) {
+             spdlog::info("{}", describe_start(started));
+             spdlog::info("{}; {} threads a rank", to_string(started.layout), context.num_threads);
+             display.start(started, options.run.network, num_steps);
+           },
+       .on_step = [&](Index step, double loss) { display.step(step, loss); },
+       .on_note = [&](std::string const& note) { spdlog::info("{}", note); },
+       .reason_to_stop = [&](double seconds) { return app::reason_to_stop(context.comm, signals, limit, seconds); }});
   display.end();
+  if (result.network.stopped_by) return end_early(context, result);
   log_skill(result);
   write_outputs(context, options, result);
   fill_report(context, options, result);

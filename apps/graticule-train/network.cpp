@@ -4,15 +4,24 @@
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/traffic.hpp>
+#include <graticule/training/early_stopping.hpp>
+#include <graticule/training/schedules.hpp>
+#include <graticule/training/training_state.hpp>
 
 #include "model.hpp"
+#include "settings_text.hpp"
+#include "tensors.hpp"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
-#include <numbers>
+#include <cstdio>
+#include <span>
+#include <utility>
 
 namespace graticule::train {
 namespace {
@@ -20,31 +29,6 @@ namespace {
 /// Gradients of a loss of order one are far larger; those that cancel, as a sample's and its mirror image's may, are f32
 /// rounding far smaller, which the usual 1e-8 would turn into full steps that differ with the number of ranks.
 constexpr double adam_epsilon = 1e-5;
-
-torch::Dtype dtype_of(Precision precision) { return precision == Precision::f64 ? torch::kFloat64 : torch::kFloat32; }
-
-/// [samples, channels, rows, columns] of the channels' values.
-torch::Tensor stacked(std::vector<Channel> const& channels, TrainingData const& data, torch::Dtype dtype) {
-  std::vector<torch::Tensor> parts;
-  for (Channel const& channel : channels) {
-    auto* const values = const_cast<double*>(channel.values.data());  // only read, and copied below
-    parts.push_back(
-        torch::from_blob(values, {data.num_samples, data.num_rows, data.num_columns}, torch::kFloat64).to(dtype));
-  }
-  return torch::stack(parts, 1);
-}
-
-/// [rows, statics]: the first column of each static channel; on a rank without columns there is nothing to scale.
-torch::Tensor static_tensor(TrainingData const& data, torch::Dtype dtype) {
-  auto const count = std::int64_t(data.statics.size());
-  torch::Tensor rows = torch::zeros({data.num_rows, count}, torch::kFloat64);
-  if (data.num_columns == 0) return rows.to(dtype);
-  auto access = rows.accessor<double, 2>();
-  for (std::int64_t c = 0; c < count; ++c)
-    for (Index i = 0; i < data.num_rows; ++i)
-      access[i][c] = data.statics[std::size_t(c)].values[std::size_t(i * data.num_columns)];
-  return rows.to(dtype);
-}
 
 ModelOptions model_options(TrainingData const& data, NetworkSettings const& settings) {
   ModelOptions options;
@@ -62,21 +46,271 @@ ModelOptions model_options(TrainingData const& data, NetworkSettings const& sett
   return options;
 }
 
-/// Predictions as doubles: [target][sample][row][column].
-std::vector<std::vector<double>> predictions(Model& net, torch::Tensor const& inputs, torch::Tensor const& statics,
-                                             Index batch, TrainingData const& data) {
-  torch::NoGradGuard const no_grad;
-  std::vector<std::vector<double>> result(data.targets.size());
-  for (std::int64_t first = 0; first < data.num_predicted; first += batch) {
-    torch::Tensor const output =
-        net.forward(inputs.narrow(0, first, std::min<std::int64_t>(batch, data.num_predicted - first)), statics)
-            .to(torch::kFloat64);
-    for (std::size_t t = 0; t < result.size(); ++t) {
-      torch::Tensor const values = output.select(1, std::int64_t(t)).contiguous();
-      result[t].insert(result[t].end(), values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
+torch::Tensor numbers(std::span<Index const> samples) {
+  return torch::tensor(std::vector<std::int64_t>(samples.begin(), samples.end()));
+}
+
+/// The longest time that something has taken so far.
+class Longest {
+ public:
+  template <class Action>
+  void time(Action&& action) {
+    auto const begin = std::chrono::steady_clock::now();
+    action();
+    seconds_ = std::max(seconds_, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  [[nodiscard]] double seconds() const noexcept { return seconds_; }
+
+ private:
+  double seconds_ = 0;
+};
+
+class Trainer {
+ public:
+  Trainer(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary, TrainingData const& data,
+          NetworkSettings const& settings, TrainingControl const& control)
+      : teams_(teams),
+        data_(data),
+        settings_(settings),
+        control_(control),
+        inputs_(stacked(data.inputs, data, dtype_of(settings.precision))),
+        targets_(stacked(data.targets, data, dtype_of(settings.precision))),
+        statics_(static_tensor(data, dtype_of(settings.precision))),
+        weights_(sample_weights(teams.domain(), data)),
+        domain_(teams.domain(), grid, boundary),
+        net_(make_model(model_options(data, settings), domain_)),
+        loss_of_(nn::LossKind::squared, data.row_weights, domain_),
+        optimizer_(initialised_parameters(), torch::optim::AdamOptions(settings.learning_rate).eps(adam_epsilon)),
+        // Partial gradients of one loss: its shares of the teams add up to it.
+        sync_(*net_, {{teams.domain(), nn::Reduction::sum}, {teams.data(), nn::Reduction::sum}}),
+        stopping_(std::max<Index>(settings.patience, 1)),
+        state_(teams.world(), *net_) {
+    sync_.broadcast();
+    state_.add("optimizer", optimizer_);
+    state_.add("early_stopping", stopping_);
+    auto const num_training = Index(data.training.size());
+    trained_.num_steps = num_steps(settings, num_training);
+    trained_.steps_per_epoch = trained_.num_steps / settings.epochs;
+    if (control.checkpoints) store_.emplace(teams.world(), control.checkpoints->folder);
+  }
+
+  TrainedNetwork operator()() {
+    resume();
+    auto const before = nn::traffic();
+    train();
+    if (trained_.stopped_by) return std::move(trained_);
+    auto const sent = nn::traffic() - before;
+    auto const steps = double(std::max<Index>(Index(trained_.losses.size()) - trained_.first_step, 1));
+    trained_.messages_per_step = double(sent.num_messages) / steps;
+    trained_.bytes_per_step = double(sent.bytes) / steps;
+    predict();
+    note_parameters();
+    return std::move(trained_);
+  }
+
+ private:
+  std::vector<torch::Tensor> initialised_parameters() {
+    net_->to(dtype_of(settings_.precision));
+    initialise_parameters(*net_, settings_.seed);
+    return net_->parameters();
+  }
+
+  [[nodiscard]] Index num_done() const noexcept { return Index(trained_.losses.size()); }
+
+  void train() {
+    std::vector<Index> order;
+    Index ordered_epoch = -1;
+    while (num_done() < trained_.num_steps && !stopping_early()) {
+      Index const epoch = num_done() / trained_.steps_per_epoch;
+      Index const first = num_done() % trained_.steps_per_epoch * settings_.batch;
+      if (std::exchange(ordered_epoch, epoch) != epoch) order = shuffled(data_.training, settings_.seed, epoch);
+      auto const count = std::min(settings_.batch, Index(order.size()) - first);
+      longest_step_.time([&] { step(std::span<Index const>(order).subspan(std::size_t(first), std::size_t(count))); });
+      if (num_done() % trained_.steps_per_epoch == 0) validate_after(epoch);
+      if (keep_or_stop()) return;
     }
   }
-  return result;
+
+  [[nodiscard]] bool stopping_early() const { return settings_.patience > 0 && stopping_.stopped(); }
+
+  /// Writes what is due. @return whether to stop
+  bool keep_or_stop() {
+    bool const ended = num_done() == trained_.num_steps || stopping_early();
+    if (!ended) trained_.stopped_by = control_.reason_to_stop(2 * (longest_step_.seconds() + longest_save_.seconds()));
+    if (!store_) return trained_.stopped_by.has_value();
+    Index const every = control_.checkpoints->every;
+    bool const due = every > 0 && (ended || num_done() % every == 0);
+    if (due || trained_.stopped_by) longest_save_.time([&] { save(); });
+    return trained_.stopped_by.has_value();
+  }
+
+  /// One step on a batch, of which this team has a part.
+  void step(std::span<Index const> batch) {
+    nn::set_learning_rate(optimizer_, learning_rate(settings_, num_done(), trained_.num_steps));
+    optimizer_.zero_grad();
+    std::array<double, 1> loss{};
+    if (torch::Tensor const share = share_of_loss(batch); share.defined()) {
+      share.backward();
+      loss[0] = share.item<double>();
+    }
+    sync_.reduce();
+    optimizer_.step();
+    teams_.data().sum(std::span<double>(loss));
+    if (!std::isfinite(loss[0]))
+      throw Error("TrainingDiverged",
+                  "the loss of step " + std::to_string(num_done() + 1) + " is not finite; lower --lr");
+    trained_.losses.push_back(loss[0]);
+    control_.on_step(num_done() - 1, loss[0]);
+  }
+
+  /// What this team adds to the loss of some samples, which is normalised by the cells of all of them; undefined when
+  /// nothing falls to this team.
+  torch::Tensor share_of_loss(std::span<Index const> samples) {
+    auto const [first, last] = teams_.my_part_of(Index(samples.size()));
+    auto const mine = samples.subspan(std::size_t(first), std::size_t(last - first));
+    double const all = weight_of(samples);
+    double const own = weight_of(mine);
+    if (!(all > 0)) throw Error("EmptyLoss", "all targets of a batch are missing");
+    if (!(own > 0)) return {};
+    torch::Tensor const chosen = numbers(mine);
+    torch::Tensor const loss =
+        loss_of_(net_->forward(inputs_.index_select(0, chosen), statics_), targets_.index_select(0, chosen));
+    return own == all ? loss : loss * (own / all);
+  }
+
+  [[nodiscard]] double weight_of(std::span<Index const> samples) const {
+    double sum = 0;
+    for (Index const sample : samples) sum += weights_[std::size_t(sample)];
+    return sum;
+  }
+
+  void validate_after(Index epoch) {
+    if (settings_.validate_every == 0 || (epoch + 1) % settings_.validate_every != 0) return;
+    torch::NoGradGuard const no_grad;
+    std::array<double, 1> sum{};
+    double weight = 0;
+    std::span<Index const> const samples(data_.validation);
+    for (std::size_t first = 0; first < samples.size(); first += std::size_t(settings_.batch)) {
+      auto const batch = samples.subspan(first, std::min(std::size_t(settings_.batch), samples.size() - first));
+      if (!(weight_of(batch) > 0)) continue;
+      weight += weight_of(batch);
+      torch::Tensor const share = share_of_loss(batch);
+      if (share.defined()) sum[0] += weight_of(batch) * share.item<double>();
+    }
+    teams_.data().sum(std::span<double>(sum));
+    trained_.validations.push_back({num_done(), sum[0] / weight});
+    // Its answer is asked for again after a resumption.
+    static_cast<void>(stopping_.observe(trained_.validations.back().loss));
+    char text[96];
+    std::snprintf(text, sizeof text, "epoch %lld: validation loss %.6g", static_cast<long long>(epoch + 1),
+                  trained_.validations.back().loss);
+    control_.on_note(text);
+    if (stopping_early())
+      control_.on_note("the validation loss has not improved " + std::to_string(settings_.patience) +
+                       " times: the training ends early");
+  }
+
+  void save() {
+    state_.position = {num_done() / trained_.steps_per_epoch, num_done() % trained_.steps_per_epoch, settings_.seed};
+    auto writer = store_->begin(num_done());
+    state_.save(writer);
+    writer.add_value("training/settings", settings_text(settings_, data_));
+    writer.add_value("training/losses", trained_.losses);
+    std::vector<Index> steps;
+    std::vector<double> losses;
+    for (auto const& [step, loss] : trained_.validations) {
+      steps.push_back(step);
+      losses.push_back(loss);
+    }
+    writer.add_value("training/validation_steps", steps);
+    writer.add_value("training/validation_losses", losses);
+    control_.on_note("checkpoint " + writer.commit().string());
+  }
+
+  void resume() {
+    if (!store_ || control_.checkpoints->resume == Resume::never) return;
+    if (control_.checkpoints->resume == Resume::file)
+      return load(Checkpoint(teams_.world(), control_.checkpoints->file));
+    auto const found = store_->newest();
+    for (auto const& [path, reason] : store_->skipped()) control_.on_note("passed over " + reason);
+    if (found) load(*found);
+  }
+
+  void load(Checkpoint const& checkpoint) {
+    require_same_training(checkpoint.path().string(), checkpoint.value<std::string>("training/settings"),
+                          settings_text(settings_, data_));
+    state_.load(checkpoint);
+    trained_.losses = checkpoint.value<std::vector<double>>("training/losses");
+    auto const& steps = checkpoint.value<std::vector<Index>>("training/validation_steps");
+    auto const& losses = checkpoint.value<std::vector<double>>("training/validation_losses");
+    for (std::size_t i = 0; i < steps.size() && i < losses.size(); ++i)
+      trained_.validations.push_back({steps[i], losses[i]});
+    trained_.first_step = num_done();
+    control_.on_note("resumed after step " + std::to_string(num_done()) + " of " + std::to_string(trained_.num_steps) +
+                     " from " + checkpoint.path().string());
+  }
+
+  /// Each team its part of the samples, and then all of them everywhere: [target][sample][row][column].
+  void predict() {
+    torch::NoGradGuard const no_grad;
+    Index const cells = data_.num_rows * data_.num_columns;
+    trained_.predictions.assign(data_.targets.size(), std::vector<double>(std::size_t(data_.num_predicted * cells)));
+    auto const [begin, end] = teams_.my_part_of(data_.num_predicted);
+    for (Index first = begin; first < end; first += settings_.batch) {
+      torch::Tensor const output =
+          net_->forward(inputs_.narrow(0, first, std::min(settings_.batch, end - first)), statics_).to(torch::kFloat64);
+      for (std::size_t t = 0; t < trained_.predictions.size(); ++t) {
+        torch::Tensor const values = output.select(1, std::int64_t(t)).contiguous();
+        std::copy_n(values.const_data_ptr<double>(), values.numel(),
+                    trained_.predictions[t].begin() + std::ptrdiff_t(first * cells));
+      }
+    }
+    for (int team = 0; team < teams_.num_teams(); ++team) {
+      auto const part = teams_.part_of(data_.num_predicted, team);
+      for (auto& values : trained_.predictions)
+        teams_.data().broadcast(values.data() + part.first * cells,
+                                (part.last - part.first) * cells * Index(sizeof(double)), team);
+    }
+  }
+
+  void note_parameters() {
+    for (auto const& item : net_->named_parameters()) {
+      torch::Tensor const values = item.value().detach().to(torch::kFloat64).contiguous();
+      trained_.parameters.emplace_back(
+          item.key(),
+          std::vector<double>(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()));
+      trained_.num_parameters += values.numel();
+    }
+  }
+
+  TeamWork const& teams_;
+  TrainingData const& data_;
+  NetworkSettings const& settings_;
+  TrainingControl const& control_;
+  torch::Tensor inputs_;
+  torch::Tensor targets_;
+  torch::Tensor statics_;
+  std::vector<double> weights_;
+  nn::Domain domain_;
+  std::shared_ptr<Model> net_;
+  nn::AreaWeightedLoss loss_of_;
+  torch::optim::Adam optimizer_;
+  nn::GradientSync sync_;
+  nn::EarlyStopping stopping_;
+  nn::TrainingState state_;
+  std::optional<CheckpointStore> store_;
+  TrainedNetwork trained_;
+  Longest longest_step_;
+  Longest longest_save_;
+};
+
+nn::Schedule schedule_of(NetworkSettings const& settings, Index num_steps) {
+  nn::Schedule schedule;
+  schedule.kind = nn::schedule_kinds().at(settings.schedule);
+  schedule.num_steps = num_steps;
+  schedule.warmup_steps = settings.warmup_steps < 0 ? 0.05 * double(num_steps) : double(settings.warmup_steps);
+  schedule.period = std::max<Index>(1, num_steps / 3);
+  return schedule;
 }
 
 }  // namespace
@@ -85,65 +319,14 @@ Index num_steps(NetworkSettings const& settings, Index num_training) {
   return settings.epochs * ((num_training + settings.batch - 1) / settings.batch);
 }
 
-double learning_rate_factor(Index step, Index num_steps) {
-  double const rise = (double(step) + 1) / (0.05 * double(num_steps) + 1);
-  return std::min(1.0, rise) * (1 + std::cos(std::numbers::pi * double(step) / double(num_steps))) / 2;
+double learning_rate(NetworkSettings const& settings, Index step, Index num_steps) {
+  return settings.learning_rate * schedule_of(settings, num_steps).factor(step);
 }
 
-TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary,
+TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
                              TrainingData const& data, NetworkSettings const& settings,
-                             std::function<void(Index, double)> const& on_step) {
-  torch::Dtype const dtype = dtype_of(settings.precision);
-  torch::Tensor const inputs = stacked(data.inputs, data, dtype);
-  torch::Tensor const targets = stacked(data.targets, data, dtype);
-  torch::Tensor const statics = static_tensor(data, dtype);
-
-  nn::Domain const domain(comm, grid, boundary);
-  auto const net = make_model(model_options(data, settings), domain);
-  net->to(dtype);
-  initialise_parameters(*net, settings.seed);
-  nn::GradientSync const sync(*net, {{comm, nn::Reduction::sum}});
-  sync.broadcast();
-  nn::AreaWeightedLoss loss_of(nn::LossKind::squared, data.row_weights, domain);
-  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(settings.learning_rate).eps(adam_epsilon));
-
-  TrainedNetwork trained;
-  auto const num_training = Index(data.training.size());
-  Index const steps = num_steps(settings, num_training);
-  auto const before = nn::traffic();
-  for (Index epoch = 0; epoch < settings.epochs; ++epoch) {
-    std::vector<Index> const order = shuffled(data.training, settings.seed, epoch);
-    for (Index first = 0; first < num_training; first += settings.batch) {
-      auto const step = Index(trained.losses.size());
-      auto const last = std::min(first + settings.batch, num_training);
-      torch::Tensor const samples =
-          torch::tensor(std::vector<std::int64_t>(order.begin() + first, order.begin() + last));
-      auto& group = static_cast<torch::optim::AdamOptions&>(optimizer.param_groups().front().options());
-      group.lr(settings.learning_rate * learning_rate_factor(step, steps));
-      optimizer.zero_grad();
-      torch::Tensor const loss =
-          loss_of(net->forward(inputs.index_select(0, samples), statics), targets.index_select(0, samples));
-      loss.backward();
-      sync.reduce();
-      optimizer.step();
-      trained.losses.push_back(loss.item<double>());
-      if (!std::isfinite(trained.losses.back()))
-        throw Error("TrainingDiverged", "the loss of step " + std::to_string(step + 1) + " is not finite; lower --lr");
-      on_step(step, trained.losses.back());
-    }
-  }
-
-  auto const sent = nn::traffic() - before;
-  trained.messages_per_step = double(sent.num_messages) / double(steps);
-  trained.bytes_per_step = double(sent.bytes) / double(steps);
-  trained.predictions = predictions(*net, inputs, statics, settings.batch, data);
-  for (auto const& item : net->named_parameters()) {
-    torch::Tensor const values = item.value().detach().to(torch::kFloat64).contiguous();
-    trained.parameters.emplace_back(
-        item.key(), std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel()));
-    trained.num_parameters += values.numel();
-  }
-  return trained;
+                             TrainingControl const& control) {
+  return Trainer(teams, grid, boundary, data, settings, control)();
 }
 
 std::string torch_version() { return TORCH_VERSION; }

@@ -5,9 +5,12 @@
 
 #include "channels.hpp"
 #include "model_kind.hpp"
+#include "team_work.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,14 +30,29 @@ struct NetworkSettings {
   double learning_rate = 2e-3;
   std::uint64_t seed = 1;
   Precision precision = Precision::f32;
+  std::string schedule = "cosine";  ///< one of `nn::schedule_kinds`
+  Index warmup_steps = -1;          ///< over which the rate rises; -1: a twentieth of all
+  Index validate_every = 0;         ///< epochs between two validations; 0: none
+  Index patience = 0;               ///< validations without improvement that end the training; 0: it runs to its end
+};
+
+/// Where a training begins: anew, at the newest checkpoint if there is one, or at a certain one.
+enum class Resume : std::uint8_t { never, newest, file };
+
+struct CheckpointSettings {
+  std::filesystem::path folder;
+  Index every = 0;  ///< steps between two checkpoints; 0: only when the training is stopped
+  Resume resume = Resume::never;
+  std::filesystem::path file = {};  ///< of `Resume::file`
 };
 
 /// One rank's part of what the network learns from; all values normalised.
 struct TrainingData {
   Index num_samples = 0;
-  Index num_predicted = 0;      ///< the first ones
-  std::vector<Index> training;  ///< numbers of the samples that train
-  Index num_rows = 0;           ///< of this rank
+  Index num_predicted = 0;        ///< the first ones
+  std::vector<Index> training;    ///< numbers of the samples that train
+  std::vector<Index> validation;  ///< numbers of the samples that validate
+  Index num_rows = 0;             ///< of this rank
   Index num_columns = 0;
   std::vector<Channel> inputs;      ///< no missing values
   std::vector<Channel> statics;     ///< one sample each
@@ -44,8 +62,21 @@ struct TrainingData {
   Index num_global_columns = 0;
 };
 
+/// The loss of all validation samples after a number of steps.
+struct Validation {
+  Index step = 0;
+  double loss = 0;
+
+  friend bool operator==(Validation const&, Validation const&) = default;
+};
+
 struct TrainedNetwork {
-  std::vector<double> losses;  ///< one per optimizer step, the same on all ranks
+  std::vector<double> losses;  ///< one per optimizer step, the same on all ranks; also of the steps before a resumption
+  std::vector<Validation> validations;
+  Index steps_per_epoch = 1;
+  Index num_steps = 0;                    ///< of the whole training; more than there are losses if it ended early
+  Index first_step = 0;                   ///< where it was resumed; 0 when it began anew
+  std::optional<std::string> stopped_by;  ///< why it has to be resumed; nothing else below is known then
   std::vector<std::pair<std::string, std::vector<double>>> parameters;
   std::vector<std::vector<double>> predictions;  ///< of each target, `num_predicted` samples, normalised
   Index num_parameters = 0;
@@ -57,17 +88,28 @@ struct TrainedNetwork {
 /// Steps of the optimizer in a training; the last batch of an epoch may be smaller.
 [[nodiscard]] Index num_steps(NetworkSettings const& settings, Index num_training);
 
-/// Factor on the learning rate at `step`: a linear rise over the first twentieth, then half a cosine down to zero.
-[[nodiscard]] double learning_rate_factor(Index step, Index num_steps);
+/// The learning rate at `step`: as `nn::Schedule` says, with a linear rise over the first steps.
+[[nodiscard]] double learning_rate(NetworkSettings const& settings, Index step, Index num_steps);
 
-/// Trains the network on the samples of all ranks of `comm` and predicts. Collective.
+/// What a training tells and asks, on every rank.
+struct TrainingControl {
+  std::function<void(Index step, double loss)> on_step = [](Index, double) {};
+  std::function<void(std::string const&)> on_note = [](std::string const&) {};  ///< a line for the user
+  /// Asked after each step, with the seconds that one more and a checkpoint may take; collective, and alike on all ranks.
+  std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
+  std::optional<CheckpointSettings> checkpoints = {};
+};
+
+/// Trains the network on the samples, each data team on its part of every batch, and predicts. Collective.
 ///
 /// First weights, sample order and every step depend on the settings and the data alone: for any number of ranks and
-/// any cuts the losses are the same but for rounding.
-/// @param on_step called on every rank after each step with its number and loss
-[[nodiscard]] TrainedNetwork train_network(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary,
+/// teams and any cuts the losses are the same but for rounding. Resumed on the same ranks and cuts they have the same bits as
+/// those of a training that was not interrupted.
+/// @param grid of the domain's ranks
+/// @throws `OtherTraining` (usage) when the checkpoint that is to be resumed comes from other settings or data
+[[nodiscard]] TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
                                            TrainingData const& data, NetworkSettings const& settings,
-                                           std::function<void(Index, double)> const& on_step);
+                                           TrainingControl const& control);
 
 [[nodiscard]] std::string torch_version();
 

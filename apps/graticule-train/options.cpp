@@ -122,9 +122,30 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
       ->group("Training");
-  app.add_option("--lr", net.learning_rate,
-                 "Highest learning rate of Adam; it rises over the first twentieth of the steps and falls to 0")
+  app.add_option("--lr", net.learning_rate, "Highest learning rate of Adam; see --schedule")
       ->check(positive_number)
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--schedule", net.schedule,
+                 "Learning rate after its rise: cosine or linear (falls to 0), constant, steps or exponential (a tenth "
+                 "after each third of the training)")
+      ->check(CLI::IsMember({"cosine", "linear", "constant", "steps", "exponential"}).description(""))
+      ->type_name("cosine|linear|constant|steps|exponential")
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--warmup-steps", net.warmup_steps, "Steps over which the learning rate rises; -1: a twentieth of all")
+      ->check(CLI::Range(Index(-1), Index(1'000'000'000)))
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--validate-every", net.validate_every,
+                 "Epochs between two validations, whose losses go to validation.csv; 0: only at the end")
+      ->check(CLI::Range(Index(0), many))
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--early-stopping", net.patience,
+                 "End after this many validations without a better loss (every epoch's unless --validate-every says "
+                 "otherwise); 0: never")
+      ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Training");
   app.add_option("--seed", net.seed, "Names the first weights and the order of samples")
@@ -144,11 +165,34 @@ void declare_options(CLI::App& app, Options& options) {
   app.add_option("--partition", run.partition.partition, "Ranks over latitude x longitude, such as 4x1, or auto")
       ->capture_default_str()
       ->group("Partition");
+  app.add_option("--data-teams", run.data_teams,
+                 "Teams that each hold the whole grid and train on their part of every batch; must divide the ranks")
+      ->check(CLI::Range(1, int(many)))
+      ->capture_default_str()
+      ->group("Partition");
   app.add_option("--cuts", run.partition.cuts, "balanced, area, or rows per rank such as 61,60,60,60")
       ->capture_default_str()
       ->group("Partition");
 
   app.add_option("--output", options.output, "Folder for prediction.nc, loss.csv, map.png and report.json")
+      ->capture_default_str()
+      ->group("Output");
+  app.add_option(
+         "--checkpoint-every", options.checkpoint_every,
+         "Steps between two checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the "
+         "training")
+      ->check(CLI::Range(Index(0), Index(1'000'000'000)))
+      ->capture_default_str()
+      ->group("Output");
+  app.add_option("--resume", options.resume,
+                 "auto: go on from the newest good checkpoint of OUTPUT if there is one; never: start anew; or a "
+                 "checkpoint file")
+      ->type_name("auto|never|FILE")
+      ->capture_default_str()
+      ->group("Output");
+  app.add_option("--time-limit", options.time_limit,
+                 "Stop with a checkpoint and exit code 85 after seconds, MM:SS or HH:MM:SS; auto: a minute before the "
+                 "end of a SLURM job; or none")
       ->capture_default_str()
       ->group("Output");
 }
@@ -161,6 +205,12 @@ void check_options(Options& options) {
   require_distinct(run.statics, "--static");
   static_cast<void>(features_of(run.features, {}));
   for (std::string const& name : run.statics) static_cast<void>(static_rows(name, Grid{}));
+  if (run.network.patience > 0 && run.network.validate_every == 0) run.network.validate_every = 1;
+  run.checkpoints = CheckpointSettings{.folder = options.output / "checkpoints", .every = options.checkpoint_every};
+  run.checkpoints->resume = options.resume == "auto"    ? Resume::newest
+                            : options.resume == "never" ? Resume::never
+                                                        : Resume::file;
+  if (run.checkpoints->resume == Resume::file) run.checkpoints->file = options.resume;
 }
 
 }  // namespace graticule::train

@@ -14,12 +14,16 @@ struct Options {
   RunSettings run;
   std::filesystem::path output = "graticule-train";
   bool verify = false;
+  Index checkpoint_every = 0;
+  std::string resume = "auto";  ///< `auto`, `never`, or a file
+  std::string time_limit = "auto";
 };
 
 /// Declares all options of this driver; values land in `options`, which must outlive `app`.
 void declare_options(CLI::App& app, Options& options);
 
-/// Rules that one option alone cannot break. @throws `BadOption`, `UnknownFeature`, `UnknownStatic` (usage)
+/// Rules that one option alone cannot break, and settings that follow from several.
+/// @throws `BadOption`, `UnknownFeature`, `UnknownStatic` (usage)
 void check_options(Options& options);
 
 }  // namespace graticule::train

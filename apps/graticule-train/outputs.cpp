@@ -36,15 +36,24 @@ nlohmann::ordered_json to_json(Skill const& skill) {
 
 }  // namespace
 
-std::string loss_table(std::vector<double> const& losses, NetworkSettings const& settings) {
-  auto const steps = Index(losses.size());
-  Index const steps_per_epoch = steps / settings.epochs;
+std::string loss_table(TrainedNetwork const& network, NetworkSettings const& settings) {
   std::string text = "step,epoch,learning_rate,loss\n";
-  for (Index step = 0; step < steps; ++step) {
+  for (Index step = 0; step < Index(network.losses.size()); ++step) {
     char line[96];
     std::snprintf(line, sizeof line, "%lld,%lld,%.6g,%.17g\n", static_cast<long long>(step + 1),
-                  static_cast<long long>(step / steps_per_epoch + 1),
-                  settings.learning_rate * learning_rate_factor(step, steps), losses[std::size_t(step)]);
+                  static_cast<long long>(step / network.steps_per_epoch + 1),
+                  learning_rate(settings, step, network.num_steps), network.losses[std::size_t(step)]);
+    text += line;
+  }
+  return text;
+}
+
+std::string validation_table(TrainedNetwork const& network) {
+  std::string text = "step,epoch,loss\n";
+  for (auto const& [step, loss] : network.validations) {
+    char line[96];
+    std::snprintf(line, sizeof line, "%lld,%lld,%.17g\n", static_cast<long long>(step),
+                  static_cast<long long>(step / network.steps_per_epoch), loss);
     text += line;
   }
   return text;
@@ -61,14 +70,17 @@ std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector
   return whole;
 }
 
-MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings const& settings) {
+MapPicture picture_of(RunResult const& result, RunSettings const& settings) {
+  Comm const& comm = result.teams.domain();
   bool const validates = result.num_training < result.samples.num_samples();
   Index const sample = validates ? result.num_training : 0;
   ProcessGrid const& grid = *result.layout.grid();
+  std::string const teams =
+      result.teams.num_teams() == 1 ? std::string() : std::to_string(result.teams.num_teams()) + " teams of ";
   std::string const ranks = comm.num_ranks() == 1
-                                ? "1 rank"
-                                : std::to_string(comm.num_ranks()) + " ranks (" + std::to_string(grid.extent(0)) +
-                                      " x " + std::to_string(grid.extent(1)) + ")";
+                                ? teams + "1 rank"
+                                : teams + std::to_string(comm.num_ranks()) + " ranks (" +
+                                      std::to_string(grid.extent(0)) + " x " + std::to_string(grid.extent(1)) + ")";
   MapPicture picture{joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
                      std::string(validates ? "validation" : "training") +
                          " sample: " + result.samples.describe(sample) + "; " +
@@ -87,10 +99,12 @@ MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings con
   return picture;
 }
 
-nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result) {
+nlohmann::ordered_json transport_report(RunResult const& result) {
+  Comm const& comm = result.teams.world();
   std::array<Index, 2> num_peers{};  // by node-shared memory, by messages
-  for (auto const& path : HaloPlan(comm, result.layout, {{1, 1}, {1, 1}}, result.grid.boundary).paths())
-    if (path.peer != comm.rank()) ++num_peers[path.path == Transport::node_shared ? 0 : 1];
+  for (auto const& path :
+       HaloPlan(result.teams.domain(), result.layout, {{1, 1}, {1, 1}}, result.grid.boundary).paths())
+    if (path.peer != result.teams.domain().rank()) ++num_peers[path.path == Transport::node_shared ? 0 : 1];
   comm.max(num_peers);
   std::string const others = num_peers[0] > 0 && num_peers[1] > 0 ? "node-shared memory and point-to-point"
                              : num_peers[0] > 0                   ? "node-shared memory"
@@ -111,7 +125,9 @@ nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings c
           {"num_parameters", result.network.num_parameters},
           {"epochs", settings.epochs},
           {"batch", settings.batch},
+          {"data_teams", result.teams.num_teams()},
           {"lr", settings.learning_rate},
+          {"schedule", settings.schedule},
           {"seed", settings.seed},
           {"dtype", settings.precision == Precision::f64 ? "f64" : "f32"}};
 }

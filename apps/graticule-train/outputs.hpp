@@ -12,18 +12,20 @@
 namespace graticule::train {
 
 /// The text of loss.csv: `step,epoch,learning_rate,loss`, one line per optimizer step, numbers with all their digits.
-[[nodiscard]] std::string loss_table(std::vector<double> const& losses, NetworkSettings const& settings);
+[[nodiscard]] std::string loss_table(TrainedNetwork const& network, NetworkSettings const& settings);
+/// The text of validation.csv: `step,epoch,loss`, one line per validation.
+[[nodiscard]] std::string validation_table(TrainedNetwork const& network);
 
 /// One sample of a field in the layout's boxes, whole on rank 0 and empty elsewhere. Collective.
 /// @param values this rank's [row][column]
 [[nodiscard]] std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values);
 
 /// The picture of one sample: the first that validates, or the first of all. Complete on rank 0. Collective.
-[[nodiscard]] MapPicture picture_of(Comm const& comm, RunResult const& result, RunSettings const& settings);
+[[nodiscard]] MapPicture picture_of(RunResult const& result, RunSettings const& settings);
 
 /// How neighbors are reached, and the messages and bytes that the layers sent in an optimizer step, forward and backward:
 /// least, mean and most of any rank. Collective.
-[[nodiscard]] nlohmann::ordered_json transport_report(Comm const& comm, RunResult const& result);
+[[nodiscard]] nlohmann::ordered_json transport_report(RunResult const& result);
 
 /// What was trained and how.
 [[nodiscard]] nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings);

@@ -57,21 +57,42 @@ VariableSpec spec_of(TargetResult const& target, Part const& part, std::vector<s
   return spec;
 }
 
+/// The cells that this rank writes: of the entries of the first axis that fall to its team, those of its own box.
+struct TeamPart {
+  Box box;  ///< in the file
+  struct {
+    std::size_t first;
+    std::size_t num;
+  } cells;  ///< in memory, [sample][row][column]
+};
+
+TeamPart part_of_team(RunResult const& result) {
+  Box const owned = result.layout.owned(result.teams.domain().rank());
+  auto const [first, last] = result.teams.my_part_of(result.samples.num_first());
+  Indices lo = Indices::filled(int(result.samples.extents.size()), 0);
+  Indices hi{std::span<Index const>(result.samples.extents)};
+  // Without samples there is no axis to divide: the last team has the one entry.
+  bool const writes = last > first;
+  if (!result.samples.extents.empty()) {
+    lo[0] = first;
+    hi[0] = last;
+  }
+  for (int a = 0; a < 2; ++a) {
+    lo.push_back(owned.lo(a));
+    hi.push_back(writes ? owned.hi(a) : owned.lo(a));
+  }
+  Index const cells = owned.extent(0) * owned.extent(1) * result.samples.num_levels();
+  return {Box(lo, hi), {std::size_t(first * cells), std::size_t((last - first) * cells)}};
+}
+
 }  // namespace
 
-void write_predictions(Comm const& comm, RunResult const& result, RunSettings const& settings,
-                       std::filesystem::path const& path) {
-  FieldWriter writer(comm, path,
+void write_predictions(RunResult const& result, RunSettings const& settings, std::filesystem::path const& path) {
+  FieldWriter writer(result.teams.world(), path,
                      {Attribute::of_text("title", "Predictions of a network that was trained by graticule-train"),
                       Attribute::of_text("source", settings.input.filename().string())});
   std::vector<std::string> const axes = add_axes(writer, result);
-  Box const owned = result.layout.owned(comm.rank());
-  Indices lo = Indices::filled(int(result.samples.extents.size()), 0);
-  Indices hi{std::span<Index const>(result.samples.extents)};
-  for (int a = 0; a < 2; ++a) {
-    lo.push_back(owned.lo(a));
-    hi.push_back(owned.hi(a));
-  }
+  auto const [box, cells] = part_of_team(result);
   for (TargetResult const& target : result.targets) {
     std::vector<double> difference(target.truth.size());
     std::transform(target.prediction.begin(), target.prediction.end(), target.truth.begin(), difference.begin(),
@@ -81,7 +102,8 @@ void write_predictions(Comm const& comm, RunResult const& result, RunSettings co
                                     Part{"_difference", ", prediction - truth", difference}};
     for (Part const& part : parts) writer.add_variable(spec_of(target, part, axes));
     for (Part const& part : parts)
-      writer.write(flat_name(target.info.name) + part.suffix, Box(lo, hi), std::span(part.values));
+      writer.write(flat_name(target.info.name) + part.suffix, box,
+                   std::span(part.values).subspan(cells.first, cells.num));
   }
   writer.commit();
 }

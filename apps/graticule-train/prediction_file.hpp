@@ -10,7 +10,6 @@ namespace graticule::train {
 /// Writes `u_truth`, `u_prediction` and `u_difference` (prediction - truth) of every target u, with the coordinates of
 /// the input file: latitude and longitude last, samples before. Missing cells hold the fill value. Collective.
 /// @throws `OutputError`
-void write_predictions(Comm const& comm, RunResult const& result, RunSettings const& settings,
-                       std::filesystem::path const& path);
+void write_predictions(RunResult const& result, RunSettings const& settings, std::filesystem::path const& path);
 
 }  // namespace graticule::train

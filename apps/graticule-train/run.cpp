@@ -71,6 +71,8 @@ class Preparation {
     data.training.resize(static_cast<std::size_t>(result_.num_training));
     std::iota(data.training.begin(), data.training.end(), Index(0));
     for (Index s = 0; s < result_.num_mirrored; ++s) data.training.push_back(data.num_predicted + s);
+    data.validation.resize(std::size_t(data.num_predicted - result_.num_training));
+    std::iota(data.validation.begin(), data.validation.end(), result_.num_training);
     data.num_rows = cells_.box.extent(0);
     data.num_columns = cells_.box.extent(1);
     data.latitudes = table_.grid().latitudes;
@@ -162,43 +164,70 @@ std::vector<double> in_units(std::vector<double> values, Scaling const& scaling,
 
 }  // namespace
 
-RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer) {
-  Stopwatch watch;
-  RunResult result{{}, Layout(ProcessGrid{1, 1}, {1, 1}), {}, {}, {}, {}, 0, 0, {}, {}, {}, {}};
+namespace {
+
+/// Reads and normalises what one domain needs; the ranks of a domain fail together.
+Prepared prepare(RunSettings const& settings, RunResult& result) {
+  Comm const& domain = result.teams.domain();
+  FieldTable const table(domain, settings.input.string(), all_names(settings));
+  result.grid = table.grid();
+  result.samples = table.samples();
+  result.latitude_name = table.latitude_name();
+  result.longitude_name = table.longitude_name();
+  result.row_weights = row_weights(result.grid);
+  result.layout = choose_layout(settings.partition, domain.num_ranks(), result.row_weights, result.grid.num_columns());
+  result.num_training = num_training_samples(result.samples, settings.train_fraction);
+  result.num_mirrored = uses_mirror(settings.mirror, result.grid) ? result.num_training : 0;
+  if (settings.network.validate_every > 0 && result.num_training == result.samples.num_samples())
+    throw Error(Fault::usage, "NoValidation",
+                "--validate-every and --early-stopping need samples that do not train; lower --train-fraction");
+  Prepared prepared = Preparation(domain, table, result, settings)();
+  for (Channel const& channel : prepared.data.inputs) result.channels.push_back(channel.name);
+  for (Channel const& channel : prepared.data.statics) result.channels.push_back(channel.name);
+  return prepared;
+}
+
+/// The same on all teams, or the first team's error on all.
+Prepared prepare_agreed(RunSettings const& settings, RunResult& result) {
   Prepared prepared;
-  {
-    FieldTable const table(comm, settings.input.string(), all_names(settings));
-    result.grid = table.grid();
-    result.samples = table.samples();
-    result.latitude_name = table.latitude_name();
-    result.longitude_name = table.longitude_name();
-    result.row_weights = row_weights(result.grid);
-    result.layout = choose_layout(settings.partition, comm.num_ranks(), result.row_weights, result.grid.num_columns());
-    result.num_training = num_training_samples(result.samples, settings.train_fraction);
-    result.num_mirrored = uses_mirror(settings.mirror, result.grid) ? result.num_training : 0;
-    prepared = Preparation(comm, table, result, settings)();
-  }
-  TrainingData const& data = prepared.data;
-  for (Channel const& channel : data.inputs) result.channels.push_back(channel.name);
-  for (Channel const& channel : data.statics) result.channels.push_back(channel.name);
-  result.seconds["read"] = watch.lap();
+  run_agreed(result.teams.world(), [&] { prepared = prepare(settings, result); });
+  return prepared;
+}
 
-  observer.on_start(result, num_steps(settings.network, Index(data.training.size())));
-  result.network =
-      train_network(comm, *result.layout.grid(), result.grid.boundary, data, settings.network, observer.on_step);
-  result.seconds["train"] = watch.lap();
-
-  Box const box = result.layout.owned(comm.rank());
+void evaluate_targets(Prepared& prepared, RunResult& result) {
+  Comm const& domain = result.teams.domain();
+  Box const box = result.layout.owned(domain.rank());
   for (std::size_t t = 0; t < prepared.targets.size(); ++t) {
     TargetResult target;
     target.info = prepared.targets[t].info;
     target.truth = std::move(prepared.targets[t].values);
     target.prediction =
         in_units(std::move(result.network.predictions[t]), prepared.scalings[t], box.extent(0) * box.extent(1));
-    if (result.num_training < result.samples.num_samples()) evaluate(comm, result, target, prepared.means[t]);
+    if (result.num_training < result.samples.num_samples()) evaluate(domain, result, target, prepared.means[t]);
     result.targets.push_back(std::move(target));
   }
   result.network.predictions.clear();
+}
+
+}  // namespace
+
+RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer) {
+  Stopwatch watch;
+  RunResult result{.teams = TeamWork(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
+  Prepared prepared = prepare_agreed(settings, result);
+  TrainingData const& data = prepared.data;
+  result.seconds["read"] = watch.lap();
+
+  observer.on_start(result, num_steps(settings.network, Index(data.training.size())));
+  result.network = train_network(result.teams, *result.layout.grid(), result.grid.boundary, data, settings.network,
+                                 {.on_step = observer.on_step,
+                                  .on_note = observer.on_note,
+                                  .reason_to_stop = observer.reason_to_stop,
+                                  .checkpoints = settings.checkpoints});
+  result.seconds["train"] = watch.lap();
+  if (result.network.stopped_by) return result;
+
+  evaluate_targets(prepared, result);
   result.seconds["evaluate"] = watch.lap();
   return result;
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ struct RunSettings {
   Mirror mirror = Mirror::automatic;
   double train_fraction = 0.5;
   PartitionChoice partition;
+  int data_teams = 1;
   NetworkSettings network;
+  std::optional<CheckpointSettings> checkpoints = {};
 };
 
 /// How good the predictions of one target are, over all validation samples, weighted by area, in the target's units.
@@ -49,27 +52,31 @@ struct TargetResult {
 
 /// What a training leaves.
 struct RunResult {
-  Grid grid;
-  Layout layout;
-  SampleAxes samples;
-  std::string latitude_name;
-  std::string longitude_name;
-  std::vector<double> row_weights;
-  Index num_training = 0;             ///< samples of the file that train
-  Index num_mirrored = 0;             ///< mirror images that train
-  std::vector<std::string> channels;  ///< names of the input channels
-  std::vector<TargetResult> targets;
-  TrainedNetwork network;
-  std::map<std::string, double> seconds;  ///< `read`, `train`, `evaluate`
+  TeamWork teams;
+  Grid grid = {};
+  Layout layout;  ///< of the ranks of one domain
+  SampleAxes samples = {};
+  std::string latitude_name = {};
+  std::string longitude_name = {};
+  std::vector<double> row_weights = {};
+  Index num_training = 0;                  ///< samples of the file that train
+  Index num_mirrored = 0;                  ///< mirror images that train
+  std::vector<std::string> channels = {};  ///< names of the input channels
+  std::vector<TargetResult> targets = {};
+  TrainedNetwork network = {};
+  std::map<std::string, double> seconds = {};  ///< `read`, `train`, `evaluate`
 };
 
-/// Told about a run while it goes on, on every rank.
+/// Told about a run while it goes on, and asked, on every rank.
 struct RunObserver {
   std::function<void(RunResult const&, Index num_steps)> on_start;  ///< when all but the network is known
   std::function<void(Index step, double loss)> on_step;
+  std::function<void(std::string const&)> on_note = [](std::string const&) {};
+  std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
 };
 
 /// Reads the file, trains on all ranks of `comm`, predicts and evaluates. Collective; errors are the same on all ranks.
+/// A training that was stopped (`network.stopped_by`) has no results yet.
 [[nodiscard]] RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer);
 
 }  // namespace graticule::train

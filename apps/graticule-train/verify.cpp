@@ -91,6 +91,8 @@ Comparison repeat_on_one_rank(Comm const& comm, RunSettings const& settings, Tra
     try {
       RunSettings repeated = settings;
       repeated.partition = {};
+      repeated.data_teams = 1;
+      repeated.checkpoints.reset();
       RunResult const reference =
           run_training(alone, repeated, {.on_start = [](RunResult const&, Index) {}, .on_step = on_step});
       Comparison const comparison = compare_runs(run, reference.network);

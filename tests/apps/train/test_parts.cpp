@@ -5,6 +5,7 @@
 #include "outputs.hpp"
 #include "partition.hpp"
 #include "samples.hpp"
+#include "settings_text.hpp"
 #include "verify.hpp"
 
 #include <gtest/gtest.h>
@@ -215,10 +216,16 @@ TEST(Verify, runs_of_other_lengths_and_values_that_are_no_numbers_fail) {
 }
 
 TEST(LearningRate, rises_then_falls_to_zero) {
-  EXPECT_LT(learning_rate_factor(0, 200), 0.1);
-  EXPECT_NEAR(learning_rate_factor(10, 200), 1, 0.02);
-  EXPECT_NEAR(learning_rate_factor(100, 200), 0.5, 1e-12);
-  EXPECT_LT(learning_rate_factor(199, 200), 1e-3);
+  NetworkSettings settings;
+  settings.learning_rate = 2;
+  EXPECT_LT(learning_rate(settings, 0, 200), 0.2);
+  EXPECT_NEAR(learning_rate(settings, 10, 200), 2, 0.04);
+  EXPECT_NEAR(learning_rate(settings, 100, 200), 1, 1e-12);
+  EXPECT_LT(learning_rate(settings, 199, 200), 2e-3);
+  settings.schedule = "constant";
+  settings.warmup_steps = 3;
+  EXPECT_EQ(learning_rate(settings, 0, 200), 0.5);
+  EXPECT_EQ(learning_rate(settings, 199, 200), 2);
   EXPECT_EQ(num_steps({.epochs = 5, .batch = 4}, 6), 10);
 }
 
@@ -274,12 +281,49 @@ TEST(LossTable, has_one_line_per_step_and_all_digits) {
   NetworkSettings settings;
   settings.epochs = 2;
 
-  std::string const table = loss_table({1.0 / 3, 0.25, 0.2, 0.1}, settings);
+  TrainedNetwork network;
+  network.losses = {1.0 / 3, 0.25, 0.2, 0.1};
+  network.steps_per_epoch = 2;
+  network.num_steps = 4;
+  network.validations = {{2, 1.0 / 3}, {4, 0.5}};
+
+  std::string const table = loss_table(network, settings);
 
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 5);
   EXPECT_NE(table.find("\n1,1,"), std::string::npos);
   EXPECT_NE(table.find("\n3,2,"), std::string::npos);
   EXPECT_NE(table.find("0.33333333333333331"), std::string::npos);
+  EXPECT_EQ(validation_table(network), "step,epoch,loss\n2,1,0.33333333333333331\n4,2,0.5\n");
+}
+
+TEST(SettingsText, names_the_first_option_that_differs) {
+  TrainingData const data;
+  NetworkSettings settings;
+  std::string const saved = settings_text(settings, data);
+  EXPECT_NO_THROW(require_same_training("c.h5", saved, settings_text(settings, data)));
+
+  settings.learning_rate = std::nextafter(settings.learning_rate, 1);
+  settings.epochs = 51;
+  try {
+    require_same_training("c.h5", saved, settings_text(settings, data));
+    FAIL() << "nothing was thrown";
+  } catch (Error const& error) {
+    EXPECT_EQ(error.rule(), "OtherTraining");
+    EXPECT_EQ(error.fault(), Fault::usage);
+    EXPECT_NE(error.given().find("c.h5 was made with '--lr 0.002"), std::string::npos) << error.given();
+  }
+}
+
+TEST(SettingsText, leaves_the_length_open_where_the_steps_do_not_depend_on_it) {
+  TrainingData const data;
+  NetworkSettings settings;
+  settings.schedule = "constant";
+  settings.warmup_steps = 5;
+  std::string const saved = settings_text(settings, data);
+
+  settings.epochs *= 2;
+
+  EXPECT_EQ(settings_text(settings, data), saved);
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whole trainings: the same losses for any number of ranks and any cuts.
+#include <graticule/field_io/file.hpp>
+
+#include "prediction_file.hpp"
 #include "train_fields.hpp"
 #include "verify.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -97,6 +101,157 @@ TEST_F(Run, losses_of_every_model_do_not_depend_on_the_partition) {
       EXPECT_LE(comparison.max_parameter_difference, 1e-6) << name << " on " << partition;
     }
   }
+}
+
+// 4 training samples in batches of 3: parts of 2 and 1 samples, then of 1 and none. Cells that miss weigh the teams' parts.
+TEST_F(Run, losses_do_not_depend_on_the_number_of_data_teams) {
+  test::write_train_fields(comm_, path_, {.has_missing = true});
+  for (int const num_teams : {2, 3, 4}) {
+    if (comm_.num_ranks() % num_teams != 0) continue;
+    RunSettings settings = this->settings();
+    settings.data_teams = num_teams;
+    settings.network.validate_every = 2;
+
+    RunResult const result = run_training(comm_, settings, silent);
+    Comparison const comparison = repeat_on_one_rank(comm_, settings, result.network, [](Index, double) {});
+
+    EXPECT_LE(comparison.max_relative_loss_difference, 1e-9) << num_teams;
+    EXPECT_LE(comparison.max_parameter_difference, 1e-6) << num_teams;
+    EXPECT_EQ(result.network.validations.size(), 2U);
+    settings.data_teams = 1;
+    RunResult const undivided = run_training(comm_, settings, silent);
+    for (std::size_t t = 0; t < result.targets.size(); ++t)
+      EXPECT_NEAR(result.targets[t].validation.rmse, undivided.targets[t].validation.rmse,
+                  1e-9 * undivided.targets[t].validation.rmse);
+    for (std::size_t i = 0; i < result.network.validations.size(); ++i)
+      EXPECT_NEAR(result.network.validations[i].loss, undivided.network.validations[i].loss,
+                  1e-9 * undivided.network.validations[i].loss);
+  }
+}
+
+TEST_F(Run, data_teams_write_the_file_that_one_team_writes) {
+  if (comm_.num_ranks() % 2 != 0) GTEST_SKIP() << "two teams need an even number of ranks";
+  test::write_train_fields(comm_, path_, {.num_times = 3});
+  std::filesystem::path const written = path_.string() + ".out";
+  std::vector<double> values[2];
+  for (int const num_teams : {1, 2}) {
+    RunSettings settings = this->settings();
+    settings.data_teams = num_teams;
+    settings.network.epochs = 2;
+    write_predictions(run_training(comm_, settings, silent), settings, written);
+    FieldFile const file(comm_, written);
+    Box const all = Box::from_extents(file.variable("u_prediction").extents);
+    values[num_teams - 1].resize(std::size_t(all.num_cells()));
+    file.read("u_prediction", all, std::span(values[num_teams - 1]));
+  }
+  comm_.barrier();
+  if (comm_.rank() == 0) std::filesystem::remove(written);
+
+  ASSERT_EQ(values[0].size(), values[1].size());
+  for (std::size_t i = 0; i < values[0].size(); ++i) ASSERT_NEAR(values[0][i], values[1][i], 1e-6) << i;
+}
+
+TEST_F(Run, teams_that_do_not_divide_the_ranks_are_a_usage_error) {
+  RunSettings settings = this->settings();
+  settings.data_teams = comm_.num_ranks() + 1;
+  try {
+    (void)run_training(comm_, settings, silent);
+    FAIL() << "nothing was thrown";
+  } catch (Error const& error) {
+    EXPECT_EQ(error.rule(), "BadDataTeams");
+    EXPECT_EQ(error.fault(), Fault::usage);
+  }
+}
+
+/// A training that is stopped after each of these numbers of steps, and resumed until it ends.
+RunResult interrupted(Comm const& comm, RunSettings const& settings, std::vector<Index> const& stops) {
+  for (std::size_t number = 0;; ++number) {
+    Index done = 0;
+    RunObserver observer = silent;
+    observer.on_step = [&](Index step, double) { done = step + 1; };
+    observer.reason_to_stop = [&](double) -> std::optional<std::string> {
+      if (number < stops.size() && done == stops[number]) return "the test";
+      return std::nullopt;
+    };
+    RunResult result = run_training(comm, settings, observer);
+    if (!result.network.stopped_by) return result;
+    EXPECT_EQ(result.network.losses.size(), std::size_t(stops.at(number)));
+  }
+}
+
+TEST_F(Run, resumed_training_has_the_bits_of_an_uninterrupted_one) {
+  test::write_train_fields(comm_, path_, {});
+  std::filesystem::path const folder = path_.string() + ".checkpoints";
+  for (int const num_teams : {1, 2}) {
+    if (comm_.num_ranks() % num_teams != 0) continue;
+    RunSettings settings = this->settings();
+    settings.data_teams = num_teams;
+    settings.network.precision = Precision::f32;
+    settings.network.validate_every = 1;
+    RunResult const whole = run_training(comm_, settings, silent);
+    settings.checkpoints = CheckpointSettings{.folder = folder, .every = 4, .resume = Resume::newest};
+
+    RunResult const parts = interrupted(comm_, settings, {3, 4, 7});
+
+    EXPECT_EQ(parts.network.losses, whole.network.losses);
+    EXPECT_EQ(parts.network.parameters, whole.network.parameters);
+    EXPECT_EQ(parts.network.validations, whole.network.validations);
+    EXPECT_EQ(parts.network.first_step, 7);
+    EXPECT_EQ(parts.targets[0].prediction, whole.targets[0].prediction);
+    settings.network.channels += 1;
+    try {
+      (void)run_training(comm_, settings, silent);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (Error const& error) {
+      EXPECT_EQ(error.rule(), "OtherTraining");
+    }
+    comm_.barrier();
+    if (comm_.rank() == 0) std::filesystem::remove_all(folder);
+    comm_.barrier();
+  }
+}
+
+TEST_F(Run, checkpoint_of_one_team_shape_goes_on_in_another) {
+  test::write_train_fields(comm_, path_, {});
+  std::filesystem::path const folder = path_.string() + ".checkpoints";
+  RunSettings settings = this->settings();
+  RunResult const whole = run_training(comm_, settings, silent);
+  settings.checkpoints = CheckpointSettings{.folder = folder};
+  RunObserver stopping = silent;
+  Index done = 0;
+  stopping.on_step = [&](Index step, double) { done = step + 1; };
+  stopping.reason_to_stop = [&](double) { return done == 5 ? std::optional<std::string>("the test") : std::nullopt; };
+  (void)run_training(comm_, settings, stopping);
+
+  settings.checkpoints->resume = Resume::newest;
+  settings.data_teams = comm_.num_ranks();
+  RunResult const parts = run_training(comm_, settings, silent);
+
+  EXPECT_EQ(parts.network.first_step, 5);
+  EXPECT_LE(compare_runs(parts.network, whole.network).max_relative_loss_difference, 1e-9);
+  comm_.barrier();
+  if (comm_.rank() == 0) std::filesystem::remove_all(folder);
+}
+
+TEST_F(Run, training_ends_early_when_validation_no_longer_improves) {
+  test::write_train_fields(comm_, path_, {});
+  RunSettings settings = this->settings();
+  settings.network.epochs = 40;
+  settings.network.learning_rate = 0.5;  // far too high: it does not settle
+  settings.network.validate_every = 1;
+  settings.network.patience = 2;
+
+  RunResult const result = run_training(comm_, settings, silent);
+
+  auto const& validations = result.network.validations;
+  ASSERT_GE(validations.size(), 2U);
+  ASSERT_LT(validations.size(), 40U);
+  EXPECT_EQ(result.network.losses.size(), std::size_t(validations.back().step));
+  auto const best = std::min_element(validations.begin(), validations.end(),
+                                     [](auto const& a, auto const& b) { return a.loss < b.loss; });
+  EXPECT_EQ(validations.end() - best, 3);
+  settings.train_fraction = 1;
+  EXPECT_THROW((void)run_training(comm_, settings, silent), Error);
 }
 
 TEST_F(Run, deflated_file_gives_the_same_bits) {

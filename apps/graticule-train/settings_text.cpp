@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "settings_text.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+#include <vector>
+
+namespace graticule::train {
+namespace {
+
+std::string exactly(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+std::string names_of(std::vector<Channel> const& channels) {
+  std::string text;
+  for (Channel const& channel : channels) text += (text.empty() ? "" : ", ") + channel.name;
+  return text.empty() ? "none" : text;
+}
+
+std::vector<std::string> lines_of(std::string const& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+std::string settings_text(NetworkSettings const& settings, TrainingData const& data) {
+  std::ostringstream text;
+  bool const depends_on_length = settings.schedule != "constant" || settings.warmup_steps < 0;
+  text << "--model " << to_string(settings.model) << "\n--channels " << settings.channels << "\n--blocks "
+       << settings.blocks << "\n--kernel " << settings.kernel << "\n--batch " << settings.batch << "\n--lr "
+       << exactly(settings.learning_rate) << "\n--schedule " << settings.schedule << "\n--warmup-steps "
+       << settings.warmup_steps << "\n--seed " << settings.seed << "\n--dtype "
+       << (settings.precision == Precision::f64 ? "f64" : "f32") << "\n--validate-every " << settings.validate_every
+       << "\n--early-stopping " << settings.patience << "\n";
+  if (depends_on_length) text << "--epochs " << settings.epochs << "\n";
+  text << "input channels " << names_of(data.inputs) << "\nstatic channels " << names_of(data.statics) << "\ntargets "
+       << names_of(data.targets) << "\ngrid " << data.latitudes.size() << " x " << data.num_global_columns
+       << "\ntraining samples " << data.training.size() << "\nvalidation samples " << data.validation.size() << "\n";
+  return text.str();
+}
+
+void require_same_training(std::string const& file, std::string const& saved, std::string const& current) {
+  auto const before = lines_of(saved);
+  auto const now = lines_of(current);
+  auto const shared = std::min(before.size(), now.size());
+  auto const differs = std::mismatch(before.begin(), before.begin() + std::ptrdiff_t(shared), now.begin()).first;
+  auto const line = std::size_t(differs - before.begin());
+  if (line == before.size() && line == now.size()) return;
+  throw Error(Fault::usage, "OtherTraining",
+              file + " was made with '" + (line < before.size() ? before[line] : "nothing") + "', this training has '" +
+                  (line < now.size() ? now[line] : "nothing") +
+                  "'; go on with the same options, or start anew with --resume never");
+}
+
+}  // namespace graticule::train

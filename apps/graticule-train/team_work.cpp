@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "team_work.hpp"
+
+namespace graticule::train {
+namespace {
+
+std::vector<TeamAxis> axes(Comm const& comm, int num_teams) {
+  if (num_teams < 1 || comm.num_ranks() % num_teams != 0)
+    throw Error(Fault::usage, "BadDataTeams",
+                "--data-teams " + std::to_string(num_teams) + " does not divide the " +
+                    std::to_string(comm.num_ranks()) + (comm.num_ranks() == 1 ? " rank" : " ranks") +
+                    " that the program runs on");
+  return {{"data", num_teams}, {"domain", 0}};
+}
+
+}  // namespace
+
+TeamWork::TeamWork(Comm const& comm, int num_teams) : teams_(comm, axes(comm, num_teams)) {}
+
+}  // namespace graticule::train

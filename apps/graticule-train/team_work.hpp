@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/teams.hpp>
+
+namespace graticule::train {
+
+/// The ranks of a training: teams that each hold a whole globe, divided among the ranks of a domain.
+///
+/// The samples of a batch are divided among the data teams; ranks of the same number in each domain form a data team of
+/// communicators. Example: 6 ranks, 2 data teams: ranks 0, 1, 2 share one globe and ranks 3, 4, 5 another.
+class TeamWork {
+ public:
+  /// Collective. @throws `BadDataTeams` (usage) when they do not divide the ranks
+  TeamWork(Comm const& comm, int num_teams);
+
+  [[nodiscard]] Comm const& world() const noexcept { return teams_.world(); }
+  /// The ranks that share this rank's globe.
+  [[nodiscard]] Comm const& domain() const { return teams_.team("domain"); }
+  /// The ranks that hold the same part of each team's globe.
+  [[nodiscard]] Comm const& data() const { return teams_.team("data"); }
+  [[nodiscard]] int num_teams() const { return data().num_ranks(); }
+  [[nodiscard]] int team() const { return data().rank(); }
+
+  /// What falls to a team of `count` things in a row: parts that differ by one at most.
+  struct Part {
+    Index first = 0;
+    Index last = 0;  ///< one past it
+  };
+  [[nodiscard]] Part part_of(Index count, int team) const {
+    return {count * team / num_teams(), count * (team + 1) / num_teams()};
+  }
+  [[nodiscard]] Part my_part_of(Index count) const { return part_of(count, team()); }
+
+ private:
+  Teams teams_;
+};
+
+}  // namespace graticule::train
