@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests under SLURM, on the two nodes of cluster.sh: check.sh FOLDER CASE [PROGRAM ARGUMENT...].
-# The environment names FAILING_DRIVER. Ends with 77 where the cluster could not be started.
+# The environment names FAILING_DRIVER, and for trainings GRATICULE_BIN, MAKE_FIELDS and SCRIPTS. Ends with 77 where the cluster could not be started.
 set -uo pipefail
 
 base=$1
@@ -70,6 +70,117 @@ case_lonely_failures() {
         run_for 30 --mpi=pmi2 "$FAILING_DRIVER" --mode $mode
         [ $code -ne 0 ] || fail "exit 0 of mode $mode"
     done
+}
+
+# submit SCRIPT OUTPUT SBATCH-OPTION... -- TRAIN-OPTION...: the job's number in $job
+submit() {
+    local script=$1 output=$2
+    local options=()
+    shift 2
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    job=$(sbatch --parsable --chdir="$work" --time=5 --cpus-per-task=1 --output="$work/$output.log" "${options[@]}" \
+        "$SCRIPTS/$script" --input "$work/fields.nc" --output "$work/$output" --channels 3 --blocks 1 --epochs 60 --threads 1 \
+        --progress none "$@" 2>"$err") || fail "sbatch refuses $script"
+}
+
+job_field() { scontrol --oneliner show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//p"; }
+
+# wait_for STATE JOB: fails when the job ends otherwise or stays out
+wait_for() {
+    local state
+    for _ in {1..900}; do
+        state=$(job_field "$2" JobState)
+        case $state in
+            "$1") return 0 ;;
+            COMPLETED | FAILED | CANCELLED | TIMEOUT | NODE_FAIL) break ;;
+        esac
+        sleep 0.2
+    done
+    cp "$work"/*.log "$out" 2>/dev/null
+    fail "job $2 is $state, expected $1"
+}
+
+wait_for_checkpoint() {
+    for _ in {1..600}; do
+        if compgen -G "$work/$1/checkpoints/checkpoint-*.h5" >/dev/null; then return 0; fi
+        sleep 0.1
+    done
+    fail "no checkpoint in $1"
+}
+
+prepare_training() {
+    work=$base/work.$name
+    rm -rf "$work"
+    mkdir -p "$work"
+    "$MAKE_FIELDS" "$work/fields.nc" >"$out" 2>"$err" || fail "no fields"
+    export GRATICULE_BIN
+}
+
+two_by_two=(--nodes=2 --ntasks-per-node=2)
+
+# The scripts as they are, but for the size of the job.
+case_train_scripts() {
+    prepare_training
+    submit one_node.sh one --nodes=1 --ntasks-per-node=2 -- --epochs 2
+    local one=$job
+    submit many_nodes.sh many "${two_by_two[@]}" -- --epochs 2 --dtype f64 --verify
+    wait_for COMPLETED "$one"
+    wait_for COMPLETED "$job"
+    grep -q "2 data teams" "$work/many.log" || { cp "$work/many.log" "$out"; fail "not one team a node"; }
+    [ -e "$work/one/map.png" ] && [ -e "$work/many/map.png" ] || fail "outputs are missing"
+    job=$(sbatch --parsable --chdir="$work" --gpus-per-node=0 "${two_by_two[@]}" --cpus-per-task=1 --output="$work/gpus.log" \
+        "$SCRIPTS/gpus.sh" "$GRATICULE_BIN/graticule-train" --version 2>"$err") || fail "sbatch refuses gpus.sh"
+    wait_for COMPLETED "$job"
+    grep -q graticule-train "$work/gpus.log" || fail "gpus.sh did not run the program"
+}
+
+# Stopped by the signal that --signal sends, the job goes back into the queue and its losses are those of one piece.
+case_train_requeued() {
+    prepare_training
+    submit requeue.sh whole "${two_by_two[@]}" --
+    wait_for COMPLETED "$job"
+    submit requeue.sh parts "${two_by_two[@]}" -- --checkpoint-every 5
+    local round
+    for round in 1 2; do
+        wait_for_checkpoint parts
+        scancel --signal=USR1 "$job" || fail "no signal"
+        wait_for PENDING "$job"
+        [ "$(job_field "$job" Restarts)" = $round ] || fail "$(job_field "$job" Restarts) restarts, expected $round"
+        [ ! -e "$work/parts/loss.csv" ] || fail "outputs of a training that has not ended"
+        [ $round -eq 1 ] || break
+        scontrol update JobId="$job" StartTime=now || fail "cannot be started at once"
+        wait_for RUNNING "$job"
+        for _ in {1..300}; do
+            if grep -q "resumed after step" "$work/parts.log"; then break; fi
+            sleep 0.1
+        done
+    done
+    scontrol update JobId="$job" StartTime=now || fail "cannot be started at once"
+    wait_for COMPLETED "$job"
+    cmp "$work/whole/loss.csv" "$work/parts/loss.csv" >"$out" 2>&1 || fail "other losses than those of one piece"
+    grep -c "resumed after step" "$work/parts.log" | grep -qx 2 || fail "not resumed twice"
+}
+
+# A rank that is killed ends the job with an error; submitted again it goes on from the last checkpoint.
+case_train_killed() {
+    prepare_training
+    submit requeue.sh whole "${two_by_two[@]}" --
+    wait_for COMPLETED "$job"
+    submit requeue.sh killed "${two_by_two[@]}" -- --checkpoint-every 5
+    wait_for_checkpoint killed
+    local rank
+    rank=$(pgrep --newest --full "^$GRATICULE_BIN/graticule-train .*--output $work/killed ") || fail "no rank to kill"
+    kill -KILL "$rank"
+    wait_for FAILED "$job"
+    [ ! -e "$work/killed/loss.csv" ] || fail "outputs of a training that was killed"
+    submit requeue.sh killed "${two_by_two[@]}" -- --checkpoint-every 5
+    wait_for COMPLETED "$job"
+    grep -q "resumed after step" "$work/killed.log" || fail "began anew"
+    cmp "$work/whole/loss.csv" "$work/killed/loss.csv" >"$out" 2>&1 || fail "other losses than those of one piece"
 }
 
 declare -F "case_$name" >/dev/null || fail "no case $name"

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Trains on many nodes, each of which holds the whole grid, divided among its ranks, and trains on its part of every batch:
+#   sbatch --nodes=8 scripts/slurm/many_nodes.sh --input FIELDS.nc --output DIR --batch 32 [OPTION...]
+#
+# Halos then stay inside of nodes, and one reduction of the gradients a step crosses the network. Where a node's memory does
+# not hold the grid, give --data-teams yourself: 1 divides one grid among all nodes.
+#
+# Change: --nodes, --time; --ntasks-per-node: the cores of a node divided by --cpus-per-task; add --partition and --account
+# where your site wants them. Environment: GRATICULE_BIN, the folder of graticule-train (build/bin of the folder where sbatch
+# is called); GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI.
+#SBATCH --job-name=graticule-train
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=4
+#SBATCH --time=04:00:00
+#SBATCH --output=%x-%j.log
+set -euo pipefail
+
+bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
+teams=(--data-teams "${SLURM_JOB_NUM_NODES:?is set in jobs of SLURM}")
+for option in "$@"; do
+    case $option in
+        --data-teams | --data-teams=*) teams=() ;;
+    esac
+done
+
+exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" --kill-on-bad-exit=1 "$bin/graticule-train" "${teams[@]}" "$@"

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Trains on one node:  sbatch scripts/slurm/one_node.sh --input FIELDS.nc --output DIR [OPTION...]
+#
+# Change: --time; --ntasks-per-node: the cores of a node divided by --cpus-per-task; add --partition and --account where
+# your site wants them. Environment: GRATICULE_BIN, the folder of graticule-train (build/bin of the folder where sbatch is
+# called); GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI.
+#SBATCH --job-name=graticule-train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=4
+#SBATCH --time=04:00:00
+#SBATCH --output=%x-%j.log
+set -euo pipefail
+
+bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
+
+# --kill-on-bad-exit: a rank that dies must not leave the others waiting until the time limit.
+exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" --kill-on-bad-exit=1 "$bin/graticule-train" "$@"

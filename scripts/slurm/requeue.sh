@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Trains for longer than a job may last:  sbatch scripts/slurm/requeue.sh --input FIELDS.nc --output DIR [OPTION...]
+#
+# Two minutes before the time limit SLURM sends USR1 to the ranks. They finish their step, write a checkpoint to
+# DIR/checkpoints and end with exit code 85; the job then goes back into the queue under its number and goes on where it was.
+# So it does when the job is preempted or requeued by hand (TERM), or when a node fails (from the last checkpoint of
+# --checkpoint-every). The losses have the same bits as those of a training that was never interrupted.
+# Any other error ends the job; submitting it again goes on from the last checkpoint as well.
+#
+# Change: --time, --nodes and --ntasks-per-node, and --signal where a step and a checkpoint take longer than a minute (SLURM
+# may send it up to a minute early); add --partition and --account where your site wants them. Environment: GRATICULE_BIN,
+# the folder of graticule-train (build/bin of the folder where sbatch is called); GRATICULE_SRUN_MPI, how srun starts your
+# MPI: pmi2 for MPICH, pmix for Open MPI.
+#SBATCH --job-name=graticule-train
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=4
+#SBATCH --time=04:00:00
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x-%j.log
+set -uo pipefail
+
+bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
+
+# Older versions of SLURM do not tell jobs when they end.
+if [ -z "${SLURM_JOB_END_TIME:-}" ]; then
+    end=$(squeue --noheader --job="$SLURM_JOB_ID" --format=%e) && SLURM_JOB_END_TIME=$(date --date="$end" +%s) &&
+        export SLURM_JOB_END_TIME
+fi
+
+every=(--checkpoint-every 100)
+for option in "$@"; do
+    case $option in
+        --checkpoint-every | --checkpoint-every=*) every=() ;;
+    esac
+done
+
+# In the background and waited for, so that signals to this shell (scancel --full) do not end it before the ranks have ended.
+trap : USR1 TERM
+srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" --kill-on-bad-exit=1 \
+    "$bin/graticule-train" "${every[@]}" "$@" &
+ranks=$!
+while :; do
+    wait "$ranks"
+    status=$?
+    kill -0 "$ranks" 2>/dev/null || break
+done
+
+if [ $status -eq 85 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+exit $status
