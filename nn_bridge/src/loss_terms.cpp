@@ -124,16 +124,21 @@ torch::Tensor row_weights(std::string const& loss, LossOptions const& options, L
   return tensor_of(options.row_weights, torch::kCPU).unsqueeze(-1);
 }
 
-torch::Tensor reduce_terms(std::string const& loss, LossTerms const& terms, torch::Tensor const& rows,
-                           LossOptions const& options, bool channels, Domain const& domain) {
-  auto const num_axes = terms.elements.dim();
-  auto const device = terms.elements.device();
+LossSums summed(LossTerms const& terms) {
+  torch::Tensor counts;
+  if (terms.counts.defined()) counts = terms.counts.expand_as(terms.elements).sum({-1}, true, torch::kDouble);
+  return {row_sums(terms.elements), counts, terms.elements.size(-1)};
+}
+
+torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch::Tensor const& rows,
+                          LossOptions const& options, bool channels, Domain const& domain) {
+  auto sums = given.sums;
+  auto counts = given.counts.defined()
+                    ? given.counts
+                    : torch::full(sums.sizes(), double(given.num_columns), sums.options().requires_grad(false));
+  auto const num_axes = sums.dim();
+  auto const device = sums.device();
   TermAxes const axes(num_axes, channels);
-  // Columns weigh alike: summed first and in f64, so that no array of all cells is made for the other weights.
-  auto sums = terms.elements.sum({-1}, true, torch::kDouble);
-  auto counts = terms.counts.defined()
-                    ? terms.counts.expand_as(terms.elements).sum({-1}, true, torch::kDouble)
-                    : torch::full(sums.sizes(), double(terms.elements.size(-1)), sums.options().requires_grad(false));
   auto const weigh = [&](torch::Tensor const& weights) {
     sums = sums * weights;
     counts = counts * weights;
@@ -151,8 +156,7 @@ torch::Tensor reduce_terms(std::string const& loss, LossTerms const& terms, torc
                                  (weight.numel() > 1 ? ", for one value of " + std::to_string(weight.numel()) : ""));
   switch (options.reduction) {
     case LossReduction::sum: return totals[0];
-    case LossReduction::batchmean:
-      return totals[0] / double(options.per == LossPer::sample ? 1 : terms.elements.size(0));
+    case LossReduction::batchmean: return totals[0] / double(options.per == LossPer::sample ? 1 : sums.size(0));
     case LossReduction::mean: break;
   }
   return totals[0] / weight;

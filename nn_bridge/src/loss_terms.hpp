@@ -4,6 +4,8 @@
 #include <graticule/nn_bridge/losses.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include "row_sums.hpp"
+
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -20,6 +22,13 @@ struct LossTerms {
   torch::Tensor counts;
 };
 
+/// The same summed over columns, [..., rows, 1] in f64; counts that are undefined are `num_columns` everywhere.
+struct LossSums {
+  torch::Tensor sums;
+  torch::Tensor counts;
+  std::int64_t num_columns = 0;
+};
+
 /// One kind of loss.
 struct LossFunction {
   std::string name;
@@ -34,6 +43,8 @@ struct LossFunction {
   /// all cells are.
   std::function<LossTerms(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& valid)>
       terms = {};
+  /// For a loss of differences: the same terms, where no mask and no missing target stand between.
+  std::optional<DifferenceLoss> difference = {};
 };
 
 /// Weights of whole axes. @throws `BadWeights`
@@ -51,8 +62,12 @@ void check_axes(std::string const& loss, LossOptions const& options, at::IntArra
 [[nodiscard]] torch::Tensor row_weights(std::string const& loss, LossOptions const& options, Layout const& layout,
                                         Domain const& domain);
 
-/// The loss over all ranks. @param rows as from `row_weights` Collective. @throws `EmptyLoss` on all ranks alike
-[[nodiscard]] torch::Tensor reduce_terms(std::string const& loss, LossTerms const& terms, torch::Tensor const& rows,
-                                         LossOptions const& options, bool channels, Domain const& domain);
+/// Columns weigh alike: summed first, so that no array of all cells is made for the other weights.
+[[nodiscard]] LossSums summed(LossTerms const& terms);
+
+/// The loss over all ranks. @param rows as from `row_weights` Collective.
+/// @throws `EmptyLoss` on all ranks alike
+[[nodiscard]] torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch::Tensor const& rows,
+                                        LossOptions const& options, bool channels, Domain const& domain);
 
 }  // namespace graticule::nn::detail

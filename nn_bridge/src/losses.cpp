@@ -56,6 +56,27 @@ torch::Tensor wide(torch::Tensor const& x) {
   return narrow ? x.to(torch::kFloat) : x;
 }
 
+/// @param p as `wide` gives it
+LossSums cell_sums(LossFunction const& f, torch::Tensor const& p, torch::Tensor const& target,
+                   torch::Tensor const& mask) {
+  if (f.difference && !mask.defined()) {
+    auto const sums = row_sums(*f.difference, p, target.to(p.scalar_type()));
+    // A missing target makes the sum of its row NaN.
+    if (!sums.detach().isnan().any().item<bool>()) return {sums, {}, p.size(-1)};
+  }
+  auto const valid = valid_cells(f, target, mask);
+  auto terms = f.terms(p, target, valid);
+  if (!terms.counts.defined()) terms.counts = valid;
+  if (mask.defined() && mask.scalar_type() != torch::kBool) {
+    terms.elements = terms.elements * mask.to(terms.elements.scalar_type());
+    terms.counts = terms.counts * mask.to(torch::kDouble);
+  }
+  if (valid.defined())
+    terms.elements =
+        torch::where(valid, terms.elements, torch::zeros({}, terms.elements.options().requires_grad(false)));
+  return summed(terms);
+}
+
 }  // namespace
 
 /// This rank's rows' weights.
@@ -95,17 +116,8 @@ torch::Tensor LossLayer::forward(torch::Tensor const& prediction, torch::Tensor 
     return set_up;
   };
   auto const call = state_->enter(prediction, check, make);
-  auto valid = valid_cells(f, target, mask);
-  auto terms = f.terms(wide(prediction), target, valid);
-  if (!terms.counts.defined()) terms.counts = valid;
-  if (mask.defined() && mask.scalar_type() != torch::kBool) {
-    terms.elements = terms.elements * mask.to(terms.elements.scalar_type());
-    terms.counts = terms.counts * mask.to(torch::kDouble);
-  }
-  if (valid.defined())
-    terms.elements =
-        torch::where(valid, terms.elements, torch::zeros({}, terms.elements.options().requires_grad(false)));
-  return reduce_terms(f.name, terms, call.set_up->rows, options_, f.has_channels, domain_);
+  return reduce_sums(f.name, cell_sums(f, wide(prediction), target, mask), call.set_up->rows, options_, f.has_channels,
+                     domain_);
 }
 
 void LossLayer::reset_structure() { state_->reset_structure(); }
@@ -137,6 +149,14 @@ FunctionPointer of_cells(std::string name, std::string parameters,
   return std::make_shared<LossFunction const>(std::move(function));
 }
 
+/// A loss of the difference in each cell.
+FunctionPointer of_differences(std::string name, std::string parameters, detail::DifferenceLoss const& loss) {
+  LossFunction function = *of_cells(std::move(name), std::move(parameters),
+                                    [loss](Tensor const& p, Tensor const& t) { return detail::elements(loss, p, t); });
+  function.difference = loss;
+  return std::make_shared<LossFunction const>(std::move(function));
+}
+
 std::string text_of(std::vector<double> const& values) {
   std::ostringstream text;
   text.precision(17);
@@ -165,27 +185,21 @@ double checked_beta(double beta) {
 
 }  // namespace
 
+using detail::DifferenceKind;
+
 L1LossImpl::L1LossImpl(Domain const& domain, LossOptions options)
-    : LossModule(of_cells("L1Loss", "", [](Tensor const& p, Tensor const& t) { return (p - t).abs(); }),
-                 std::move(options), domain) {}
+    : LossModule(of_differences("L1Loss", "", {DifferenceKind::absolute}), std::move(options), domain) {}
 
 MSELossImpl::MSELossImpl(Domain const& domain, LossOptions options)
-    : LossModule(of_cells("MSELoss", "",
-                          [](Tensor const& p, Tensor const& t) { return torch::mse_loss(p, t, at::Reduction::None); }),
-                 std::move(options), domain) {}
+    : LossModule(of_differences("MSELoss", "", {DifferenceKind::squared}), std::move(options), domain) {}
 
 HuberLossImpl::HuberLossImpl(double delta, Domain const& domain, LossOptions options)
-    : LossModule(of_cells("HuberLoss", text_of({checked_delta(delta)}),
-                          [delta](Tensor const& p, Tensor const& t) {
-                            return torch::huber_loss(p, t, at::Reduction::None, delta);
-                          }),
+    : LossModule(of_differences("HuberLoss", text_of({checked_delta(delta)}), {DifferenceKind::huber, delta}),
                  std::move(options), domain) {}
 
 SmoothL1LossImpl::SmoothL1LossImpl(double beta, Domain const& domain, LossOptions options)
-    : LossModule(of_cells("SmoothL1Loss", text_of({checked_beta(beta)}),
-                          [beta](Tensor const& p, Tensor const& t) {
-                            return beta == 0 ? (p - t).abs() : torch::smooth_l1_loss(p, t, at::Reduction::None, beta);
-                          }),
+    : LossModule(of_differences("SmoothL1Loss", text_of({checked_beta(beta)}),
+                                {beta == 0 ? DifferenceKind::absolute : DifferenceKind::smooth, beta}),
                  std::move(options), domain) {}
 
 BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions options,

@@ -110,7 +110,7 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
   auto const weights = set_up->wavenumbers.to(p.device());
   detail::LossTerms const terms{error * weights.to(type), weights * valid};
   auto const rows = set_up->rows.defined() ? set_up->rows.narrow(0, first_row, p.size(-2)) : torch::Tensor();
-  return detail::reduce_terms(loss_name, terms, rows, options_, true, domain_);
+  return detail::reduce_sums(loss_name, detail::summed(terms), rows, options_, true, domain_);
 }
 
 void SpectralLossImpl::reset_structure() {

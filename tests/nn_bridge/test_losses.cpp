@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/losses.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,6 +20,7 @@ using nn::LossReduction;
 using test::difference;
 using test::Part;
 using test::random_tensor;
+using test::rule_of;
 using torch::Tensor;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -382,6 +385,30 @@ TEST(Losses, sums_of_single_and_half_precision_keep_their_digits) {
   }
 }
 
+TEST(Losses, have_the_same_bits_for_any_number_of_threads) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  std::mt19937 random(6);
+  auto const p = random_tensor(random, {1, 3, 40, 1441}, torch::kFloat).requires_grad_();
+  auto const t = random_tensor(random, {1, 3, 40, 1441}, torch::kFloat);
+  auto const run = [&](int num_threads) {
+    int const before = at::get_num_threads();
+    at::set_num_threads(num_threads);
+    auto const loss = nn::HuberLoss(0.5, domain)(p, t);
+    auto const grad = torch::autograd::grad({loss}, {p})[0];
+    at::set_num_threads(before);
+    return std::pair(loss.item<double>(), grad);
+  };
+  auto const [loss, grad] = run(1);
+  auto const [other_loss, other_grad] = run(3);
+
+  EXPECT_EQ(loss, other_loss);
+  EXPECT_TRUE(torch::equal(grad, other_grad));
+  EXPECT_LE(difference(grad * comm.num_ranks(),
+                       torch::autograd::grad({torch::huber_loss(p, t, at::Reduction::Mean, 0.5)}, {p})[0]),
+            1e-12);
+}
+
 TEST(CRPSLoss, keeps_its_digits_where_the_mean_is_large) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
@@ -391,15 +418,6 @@ TEST(CRPSLoss, keeps_its_digits_where_the_mean_is_large) {
   auto const expected = pair_crps(x.to(torch::kDouble).transpose(1, 2), t.to(torch::kDouble), 1).mean().item<double>();
 
   EXPECT_NEAR(nn::CRPSLoss{domain}(x, t).item<double>() / expected, 1, 1e-6);
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return "none";
 }
 
 TEST(Losses, refuse_bad_arguments_on_all_ranks) {
