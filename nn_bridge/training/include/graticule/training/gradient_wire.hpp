@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+namespace graticule::nn {
+
+/// In what form gradients travel. Parameters and the optimizer's state are never rounded.
+enum class Wire : std::uint8_t {
+  own,  ///< the gradient's own type
+  /// Half or a quarter of the bytes: each rank rounds its gradients to bf16 (8 bits), they are added in f32 in the order of
+  /// ranks, and the sum is rounded once, so that the error does not grow with the team.
+  bf16,
+  /// The same in f16 (11 bits, up to 65504): divided by a power of two of about the square root of the team before, by the
+  /// rest after. What is too large becomes infinite.
+  f16,
+};
+
+/// In what order the gradients of a team's ranks are added.
+enum class SumOrder : std::uint8_t {
+  /// As MPI's all-reduce adds them. MPI recommends, and does not promise, the same bits on all ranks and in all runs;
+  /// `require_same_bits` compares the replicas.
+  any,
+  /// Rank 0 first: the same bits in every run on as many ranks, and on every rank, because each sum is made by one rank.
+  /// Cost: two messages to each other rank instead of an all-reduce.
+  by_rank,
+};
+
+}  // namespace graticule::nn

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "data_parallel_impl.hpp"
+
+#include <graticule/training/clip.hpp>
+
+#include "wrap.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+namespace graticule::nn {
+
+namespace {
+
+void average(Comm const& team, torch::Tensor const& tensor) {
+  auto const real = tensor.is_complex() ? torch::view_as_real(tensor) : tensor;
+  auto const flat = real.detach().to(torch::kCPU, false, true).contiguous().view({-1});
+  detail::TeamSum sum(team, flat.scalar_type(), Wire::own, SumOrder::by_rank);
+  sum.start(flat, flat.numel(), team.num_ranks());
+  while (!sum.advance()) std::this_thread::yield();
+  real.detach().copy_(flat.view(real.sizes()));
+}
+
+}  // namespace
+
+DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
+                         std::vector<TeamRule> const& rules, DataParallelOptions const& options)
+    : optimizers_(std::move(optimizers)), options_(options), buffers_(buffers_of(module)) {
+  std::erase(optimizers_, nullptr);
+  auto wrapped = detail::wrap(module, rules, options);
+  if (options_.wait == GradientWait::late && !optimizers_.empty())
+    fallback_ = detail::why_not_late(optimizers_, wrapped.parameters);
+  if (!fallback_.empty()) {
+    options_.wait = GradientWait::in_backward;
+    if (wrapped.teams.empty() || wrapped.teams.front().rank() == 0)
+      std::fprintf(stderr, "graticule: gradients are waited for in the backward, not later: %s\n", fallback_.c_str());
+  }
+  for (auto const& [name, tensor] : parameters_of(module))
+    if (!tensor.requires_grad()) frozen_.emplace_back(name, tensor);
+  default_rules_ = std::move(wrapped.default_rules);
+  reducer_ = std::make_unique<detail::Reducer>(std::move(wrapped.parameters), std::move(wrapped.teams), options_);
+  if (options_.wait == GradientWait::late && !optimizers_.empty())
+    late_ = std::make_unique<detail::LateSteps>(module, *optimizers_.front(), *reducer_);
+}
+
+void DataParallel::Impl::step() {
+  if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
+  reducer_->end_failed_backward();
+  require_watched();
+  num_begun_ = reducer_->num_begun();
+  if (late_) {
+    late_->step();
+  } else {
+    reducer_->complete();
+    for (auto* const optimizer : optimizers_) optimizer->step();
+  }
+  sync_buffers();
+}
+
+void DataParallel::Impl::synchronize() {
+  reducer_->end_failed_backward();
+  reducer_->complete();
+}
+
+void DataParallel::Impl::apply_all() {
+  synchronize();
+  if (late_) late_->finalize();
+}
+
+void DataParallel::Impl::finalize() {
+  apply_all();
+  reducer_->compare("finalize()");
+}
+
+void DataParallel::Impl::run(std::function<void()> const& pass) {
+  auto const num_begun = reducer_->num_begun();
+  try {
+    pass();
+  } catch (...) {
+    auto const own = std::current_exception();
+    if (reducer_->in_backward() || (reducer_->syncs() && reducer_->num_begun() == num_begun)) reducer_->fail();
+    std::rethrow_exception(own);
+  }
+}
+
+BufferPolicy DataParallel::Impl::policy_of(std::string const& buffer) const {
+  auto const own = options_.own_buffers.find(buffer);
+  return own == options_.own_buffers.end() ? options_.buffers : own->second;
+}
+
+bool DataParallel::Impl::syncs_buffers() const {
+  return std::any_of(buffers_.begin(), buffers_.end(),
+                     [&](auto const& buffer) { return policy_of(buffer.first) != BufferPolicy::leave; });
+}
+
+void DataParallel::Impl::sync_buffers() const {
+  torch::NoGradGuard const no_grad;
+  NamedTensors copied;
+  NamedTensors averaged;
+  for (auto const& buffer : buffers_) {
+    auto const policy = policy_of(buffer.first);
+    bool const has_mean = buffer.second.is_floating_point() || buffer.second.is_complex();
+    if (policy == BufferPolicy::leave) continue;
+    (policy == BufferPolicy::mean && has_mean ? averaged : copied).push_back(buffer);
+  }
+  for (auto const& team : default_teams()) {
+    broadcast_replicas(team, copied);
+    for (auto const& [name, tensor] : averaged) average(team, tensor);
+  }
+}
+
+std::vector<Comm> DataParallel::Impl::default_teams() const {
+  std::vector<Comm> teams;
+  for (auto const& rule : default_rules_) teams.push_back(reducer_->teams()[rule.team]);
+  return teams;
+}
+
+std::vector<Comm> DataParallel::Impl::teams_without_rule(detail::ReducedParameter const& parameter) const {
+  std::vector<Comm> teams;
+  for (auto const& rule : default_rules_)
+    if (std::none_of(parameter.rules.begin(), parameter.rules.end(),
+                     [&](auto const& r) { return r.team == rule.team; }))
+      teams.push_back(reducer_->teams()[rule.team]);
+  return teams;
+}
+
+double DataParallel::Impl::clip(double max_norm, double norm_type) {
+  synchronize();
+  std::vector<ClippedPart> parts;
+  auto const same_teams = [](std::vector<Comm> const& a, std::vector<Comm> const& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](auto const& x, auto const& y) { return x.handle() == y.handle(); });
+  };
+  for (auto const& parameter : reducer_->parameters()) {
+    auto const teams = teams_without_rule(parameter);
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](auto const& other) { return same_teams(other.parts_over, teams); });
+    if (part == parts.end()) part = parts.insert(part, {{}, teams});
+    part->parameters.emplace_back(parameter.name, parameter.tensor);
+  }
+  return nn::clip_gradients(parts, max_norm, norm_type);
+}
+
+void DataParallel::Impl::require_watched() {
+  try {
+    reducer_->require_watched();
+    for (auto const& [name, tensor] : frozen_)
+      if (tensor.requires_grad())
+        throw Error("LostParameter", "'" + name + "' required no gradient when it was wrapped, and does so now");
+  } catch (...) {
+    auto const own = std::current_exception();
+    // The others may wait for gradients that nothing has announced here.
+    if (reducer_->syncs() && reducer_->num_begun() == num_begun_) reducer_->fail();
+    std::rethrow_exception(own);
+  }
+}
+
+}  // namespace graticule::nn

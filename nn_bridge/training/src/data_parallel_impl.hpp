@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/training/data_parallel.hpp>
+
+#include "late_steps.hpp"
+#include "reducer.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace graticule::nn {
+
+class DataParallel::Impl {
+ public:
+  Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers, std::vector<TeamRule> const& rules,
+       DataParallelOptions const& options);
+
+  void step();
+  void synchronize();
+  /// Applies what late steps have left, without comparing calls.
+  void apply_all();
+  void finalize();
+  void run(std::function<void()> const& pass);
+  void sync_buffers() const;
+  double clip(double max_norm, double norm_type);
+
+  [[nodiscard]] detail::Reducer& reducer() noexcept { return *reducer_; }
+  [[nodiscard]] GradientWait wait() const noexcept { return options_.wait; }
+  [[nodiscard]] std::string const& fallback() const noexcept { return fallback_; }
+  [[nodiscard]] std::vector<detail::TeamPlace> const& default_rules() const noexcept { return default_rules_; }
+  [[nodiscard]] std::vector<Comm> default_teams() const;
+  /// Teams of the default rules over which a parameter is not reduced: each rank has its own.
+  [[nodiscard]] std::vector<Comm> teams_without_rule(detail::ReducedParameter const& parameter) const;
+  [[nodiscard]] NamedTensors const& buffers() const noexcept { return buffers_; }
+  /// Whether each step makes some buffers equal.
+  [[nodiscard]] bool syncs_buffers() const;
+
+ private:
+  void require_watched();
+  [[nodiscard]] BufferPolicy policy_of(std::string const& buffer) const;
+
+  std::vector<torch::optim::Optimizer*> optimizers_;
+  DataParallelOptions options_;
+  NamedTensors buffers_;
+  NamedTensors frozen_;
+  std::string fallback_;
+  std::vector<detail::TeamPlace> default_rules_;
+  Index num_begun_ = 0;  ///< iterations, at the last step
+  std::unique_ptr<detail::Reducer> reducer_;
+  std::unique_ptr<detail::LateSteps> late_;
+};
+
+}  // namespace graticule::nn

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "gradient_hooks.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+using torch::autograd::variable_list;
+
+struct Before : torch::autograd::FunctionPreHook {
+  Before(GradientHooks::Call const& function, std::size_t place) : call(function), index(place) {}
+  variable_list operator()(variable_list const& grads) override {
+    torch::NoGradGuard const no_grad;
+    call(index);
+    return grads;
+  }
+  GradientHooks::Call call;
+  std::size_t index;
+};
+
+struct After : torch::autograd::FunctionPostHook {
+  After(GradientHooks::Call const& function, std::size_t place) : call(function), index(place) {}
+  variable_list operator()(variable_list const& outputs, variable_list const& /*inputs*/) override {
+    torch::NoGradGuard const no_grad;
+    call(index);
+    return outputs;
+  }
+  GradientHooks::Call call;
+  std::size_t index;
+};
+
+}  // namespace
+
+struct GradientHooks::Place {
+  torch::Tensor parameter;
+  c10::intrusive_ptr<torch::autograd::Node> node;  ///< the tensor itself holds it weakly
+  Before const* before = nullptr;
+  std::uintptr_t after = 0;
+};
+
+GradientHooks::GradientHooks(std::vector<torch::Tensor> parameters, Call before, Call after) {
+  for (auto& parameter : parameters) {
+    auto& place = places_.emplace_back();
+    auto const index = places_.size() - 1;
+    place.node = torch::autograd::impl::grad_accumulator(parameter);
+    auto hook = std::make_unique<Before>(before, index);
+    place.before = hook.get();
+    place.node->add_pre_hook(std::move(hook));
+    place.after = place.node->add_post_hook(std::make_unique<After>(after, index));
+    place.parameter = std::move(parameter);
+  }
+}
+
+GradientHooks::~GradientHooks() {
+  for (auto& place : places_) {
+    std::erase_if(place.node->pre_hooks(), [&](auto const& hook) { return hook.get() == place.before; });
+    place.node->del_post_hook(place.after);
+  }
+}
+
+std::size_t GradientHooks::first_lost() const {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (torch::autograd::impl::try_get_grad_accumulator(places_[i].parameter) != places_[i].node) return i;
+  return places_.size();
+}
+
+bool GradientHooks::are_on(torch::Tensor const& parameter) {
+  auto const node = torch::autograd::impl::try_get_grad_accumulator(parameter);
+  if (!node) return false;
+  for (auto const& hook : node->pre_hooks())
+    if (dynamic_cast<Before const*>(hook.get()) != nullptr) return true;
+  return false;
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// Called around the accumulation of gradients, until it is destroyed.
+///
+/// The hooks stand on the nodes that accumulate, not in the tensors' own slot for such hooks, which holds one only and is
+/// replaced without notice: a user's hook there runs before `after`. `torch::autograd::grad` accumulates nothing and calls none.
+class GradientHooks {
+ public:
+  using Call = std::function<void(std::size_t)>;
+
+  /// @param parameters leaves that require a gradient @param before, after are told the parameter's place
+  GradientHooks(std::vector<torch::Tensor> parameters, Call before, Call after);
+  GradientHooks(GradientHooks const&) = delete;
+  GradientHooks& operator=(GradientHooks const&) = delete;
+  ~GradientHooks();
+
+  /// LibTorch takes a new node where a parameter's device or type changes. @returns the first such parameter, or their number
+  [[nodiscard]] std::size_t first_lost() const;
+  /// Whether hooks of this kind stand on a tensor's node.
+  [[nodiscard]] static bool are_on(torch::Tensor const& parameter);
+
+ private:
+  struct Place;
+  std::vector<Place> places_;
+};
+
+}  // namespace graticule::nn::detail

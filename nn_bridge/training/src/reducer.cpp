@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "reducer.hpp"
+
+#include <torch/csrc/autograd/engine.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <thread>
+#include <utility>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+/// Part of `flat` in the form of a parameter.
+torch::Tensor slot(torch::Tensor const& flat, Index begin, ReducedParameter const& parameter) {
+  auto const part = flat.narrow(0, begin, c10::multiply_integers(parameter.sizes)).view(parameter.sizes);
+  return Index(parameter.sizes.size()) > parameter.tensor.dim() ? torch::view_as_complex(part) : part;
+}
+
+bool has_its_sizes(ReducedParameter const& parameter, torch::Tensor const& grad) {
+  auto sizes = grad.sizes().vec();
+  if (grad.is_complex()) sizes.push_back(2);
+  return sizes == parameter.sizes;
+}
+
+/// Buffers that MPI may still use when nobody waits any more.
+void keep_for_ever(std::vector<Bucket>&& buckets) {
+  static auto* const kept = new std::vector<std::vector<Bucket>>;
+  kept->push_back(std::move(buckets));
+}
+
+}  // namespace
+
+Reducer::~Reducer() {
+  hooks_.reset();
+  if (broken_) keep_for_ever(std::move(buckets_));
+  if (broken_ || phase_ == Phase::idle) return;
+  using Clock = std::chrono::steady_clock;
+  // While an exception ends the program, others may have ended already.
+  constexpr auto patience = std::chrono::seconds(10);
+  auto const begin = Clock::now();
+  try {
+    if (phase_ == Phase::in_backward) failed_ = true;
+    fill_in_order(true);
+    for (auto const& bucket : buckets_)
+      while (bucket.num_ended < bucket.sums.size()) {
+        if (std::uncaught_exceptions() > 0 && Clock::now() - begin > patience)
+          throw Error("StalledReduction", "the other ranks have gone");
+        advance();
+        std::this_thread::yield();
+      }
+  } catch (...) {
+    keep_for_ever(std::move(buckets_));
+  }
+}
+
+void Reducer::note(ReductionEvent::Kind kind, std::size_t index) {
+  if (options_.record_events) events_.push_back({kind, index});
+}
+
+void Reducer::require_watched() const {
+  auto const lost = hooks_->first_lost();
+  if (lost < parameters_.size())
+    throw Error("LostParameter", "'" + parameters_[lost].name +
+                                     "' has changed its device or type: make the DataParallel again after that");
+}
+
+void Reducer::require_whole() const {
+  if (broken_) std::rethrow_exception(broken_);
+}
+
+void Reducer::begin() {
+  require_whole();
+  if (before_) before_();
+  if (joining_) {
+    count_present();
+    if (num_present_ == 0) return;
+  }
+  if (num_complete_ == 1) {
+    num_complete_ = 2;
+    rebucket();
+  }
+  for (auto& bucket : buckets_) {
+    bucket.num_ready = bucket.num_started = bucket.num_ended = 0;
+    bucket.filled = bucket.delivered = bucket.compared = false;
+  }
+  for (auto& parameter : parameters_) parameter.ready = false;
+  next_in_queue_.assign(teams_.size(), 0);
+  num_filled_ = 0;
+  failed_ = peer_failed_ = nested_ = false;
+  unused_.clear();
+  arrivals_.clear();
+  for (std::size_t t = 0; t < teams_.size(); ++t) traffic_[t] = {.num_ranks = teams_[t].num_ranks()};
+  ++num_begun_;
+  described_ = "iteration " + std::to_string(num_begun_) + ", bucket ";
+  phase_ = Phase::in_backward;
+}
+
+void Reducer::before_accumulation(std::size_t i) {
+  if (phase_ == Phase::pending) complete();
+  end_failed_backward();
+  if (sync_ && phase_ == Phase::idle) {
+    begin();
+    backward_ = torch::autograd::get_current_graph_task_id();
+    auto const alive = std::make_shared<int>(backward_);
+    backward_is_ = alive;
+    torch::autograd::Engine::get_default_engine().queue_callback([this, alive] { end_backward(); });
+  }
+  auto& parameter = parameters_[i];
+  if (parameter.reduced) {
+    parameter.before = std::exchange(parameter.tensor.mutable_grad(), torch::Tensor());
+    parameter.reduced = false;
+  } else if (!parameter.tensor.grad().defined()) {
+    parameter.before.reset();
+  }
+}
+
+void Reducer::after_accumulation(std::size_t i) {
+  if (!sync_ || phase_ != Phase::in_backward) return;
+  auto& parameter = parameters_[i];
+  auto& bucket = buckets_[bucket_of_[i]];
+  try {
+    if (bucket.filled)
+      throw Error("ReadyTwice", "a second gradient of '" + parameter.name +
+                                    "' in one backward, after the first was sent; use no_sync() and reduce()");
+    // One of a backward inside this one is not the last: it is sent at the end.
+    if (torch::autograd::get_current_graph_task_id() == backward_ && !parameter.ready) {
+      parameter.ready = true;
+      arrivals_.push_back(i);
+      ++bucket.num_ready;
+      note(ReductionEvent::Kind::gradient_ready, i);
+      fill_in_order(false);
+    }
+    advance();
+  } catch (...) {
+    failed_ = true;
+    if (!broken_) fill_in_order(true);
+    throw;
+  }
+}
+
+void Reducer::end_backward() {
+  if (phase_ != Phase::in_backward) return;
+  torch::NoGradGuard const no_grad;
+  nested_ = bool(torch::autograd::get_current_node());
+  note(ReductionEvent::Kind::last_gradient, arrivals_.empty() ? 0 : arrivals_.back());
+  try {
+    fill_in_order(true);
+  } catch (...) {
+    fail();
+    throw;
+  }
+  phase_ = Phase::pending;
+  if (options_.wait == GradientWait::in_backward || nested_)
+    complete();
+  else
+    advance();
+}
+
+void Reducer::end_failed_backward() {
+  if (phase_ == Phase::in_backward && backward_is_.expired()) fail();
+}
+
+void Reducer::fail() {
+  if (broken_) return;
+  if (phase_ == Phase::pending) complete();
+  if (phase_ == Phase::idle) begin();
+  failed_ = true;
+  complete();
+}
+
+void Reducer::reduce() {
+  torch::NoGradGuard const no_grad;
+  end_failed_backward();
+  if (phase_ == Phase::pending) complete();
+  begin();
+  try {
+    fill_in_order(true);
+  } catch (...) {
+    fail();
+    throw;
+  }
+  complete();
+}
+
+void Reducer::fill(Bucket& bucket) {
+  auto const num = bucket.members.size();
+  std::vector<double> flags(2 * num + 1, 0.0);
+  for (std::size_t m = 0; m < num; ++m) {
+    auto const& parameter = parameters_[bucket.members[m]];
+    auto const& grad = parameter.tensor.grad();
+    auto const place =
+        bucket.flat.narrow(0, bucket.begins[m], c10::multiply_integers(parameter.sizes)).view(parameter.sizes);
+    bool const there = present_ && !failed_ && grad.defined() && !parameter.reduced;
+    if (present_) flags[there ? num + m : m] = 1;
+    if (!there) {
+      place.zero_();
+      continue;
+    }
+    if (grad.layout() != torch::kStrided || !has_its_sizes(parameter, grad))
+      throw Error("UnsupportedTensor",
+                  "the gradient of '" + parameter.name + "' is sparse, or the parameter has changed its shape");
+    place.copy_(grad.is_complex() ? torch::view_as_real(grad.detach()) : grad.detach());
+  }
+  flags.back() = failed_ ? 1 : 0;
+  bucket.flat.narrow(0, bucket.num_data, Index(flags.size()))
+      .copy_(torch::from_blob(flags.data(), {Index(flags.size())}, torch::kDouble));
+  bucket.filled = true;
+}
+
+void Reducer::fill_in_order(bool all) {
+  while (num_filled_ < buckets_.size()) {
+    auto& bucket = buckets_[num_filled_];
+    // The last one leaves at the end of the backward: should that throw, the others are told by it.
+    if (!all && (bucket.num_ready < bucket.members.size() || num_filled_ + 1 == buckets_.size())) return;
+    fill(bucket);
+    if (bucket.sums.empty()) note(ReductionEvent::Kind::bucket_posted, num_filled_);
+    ++num_filled_;
+    start_sums();
+  }
+}
+
+void Reducer::start_sums() {
+  for (std::size_t t = 0; t < teams_.size(); ++t)
+    while (next_in_queue_[t] < queues_[t].size()) {
+      auto const b = queues_[t][next_in_queue_[t]];
+      auto& bucket = buckets_[b];
+      auto const& rules = parameters_[bucket.members.front()].rules;
+      auto const k = bucket.num_ended;
+      if (!bucket.filled || bucket.num_started > k || rules[k].team != t || !is_agreed(t, b)) break;
+      if (k == 0) note(ReductionEvent::Kind::bucket_posted, b);
+      bucket.sums[k].start(bucket.flat, bucket.num_data, rules[k].reduction == Reduction::mean ? divisors_[t] : 1);
+      ++bucket.num_started;
+      ++next_in_queue_[t];
+    }
+}
+
+bool Reducer::is_agreed(std::size_t team, std::size_t b) {
+  if (checks_.empty() || teams_[team].num_ranks() == 1) return true;
+  auto& bucket = buckets_[b];
+  auto& check = checks_[team];
+  try {
+    if (!bucket.compared) check.start(described_ + std::to_string(b) + " of " + bucket.described);
+    bucket.compared = true;
+    if (!check.advance()) return false;
+  } catch (...) {
+    broken_ = std::current_exception();
+    throw;
+  }
+  bucket.compared = false;
+  return true;
+}
+
+void Reducer::advance() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t b = 0; b < num_filled_; ++b) {
+      auto& bucket = buckets_[b];
+      if (bucket.num_started == bucket.num_ended) continue;
+      auto& sum = bucket.sums[bucket.num_ended];
+      if (!sum.advance()) continue;
+      auto& traffic = traffic_[parameters_[bucket.members.front()].rules[bucket.num_ended].team];
+      traffic.collectives += sum.traffic().collectives;
+      traffic.messages += sum.traffic().messages;
+      traffic.bytes += sum.traffic().bytes;
+      ++bucket.num_ended;
+      moved = true;
+    }
+    if (moved || !checks_.empty()) start_sums();
+  }
+}
+
+void Reducer::wait_for(std::size_t b) {
+  using Clock = std::chrono::steady_clock;
+  auto const& bucket = buckets_[b];
+  std::optional<Clock::time_point> begin;
+  for (unsigned num_polls = 1; bucket.num_ended < bucket.sums.size(); ++num_polls) {
+    advance();
+    if (bucket.num_ended == bucket.sums.size()) return;
+    if (bucket.sums.front().team().oversubscribed()) std::this_thread::yield();
+    if (patience_ == 0 || num_polls % 64 != 0) continue;
+    if (!begin) begin = Clock::now();
+    auto const waited = std::chrono::duration<double>(Clock::now() - *begin).count();
+    if (waited > patience_) stall(b, waited);
+  }
+}
+
+void Reducer::stall(std::size_t b, double waited) {
+  auto const& bucket = buckets_[b];
+  auto const team = parameters_[bucket.members.front()].rules[bucket.num_ended].team;
+  auto const text = "after " + std::to_string(int(waited)) + " s the ranks of a team of " +
+                    std::to_string(teams_[team].num_ranks()) + " have not all come to " + described_ +
+                    std::to_string(b) + " of " + bucket.described;
+  if (checks_.empty()) {
+    if (!std::exchange(reported_, true)) std::fprintf(stderr, "graticule: %s\n", text.c_str());
+    return;
+  }
+  try {
+    // The bucket may wait for one before it.
+    for (auto& check : checks_)
+      if (check.started()) check.give_up(waited, patience_);
+    if (waited > 2 * patience_ + 1) throw Error("StalledReduction", text);
+  } catch (...) {
+    broken_ = std::current_exception();
+    throw;
+  }
+}
+
+void Reducer::deliver(std::size_t b) {
+  auto& bucket = buckets_[b];
+  if (bucket.delivered) return;
+  bucket.delivered = true;
+  note(ReductionEvent::Kind::bucket_waited, b);
+  auto const num = Index(bucket.members.size());
+  auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kDouble);
+  auto const flag = flags.accessor<double, 1>();
+  if (flag[2 * num] > 0) {
+    peer_failed_ = true;
+    return;
+  }
+  for (Index m = 0; m < num; ++m) {
+    auto& parameter = parameters_[bucket.members[std::size_t(m)]];
+    bool const missing = flag[m] > 0;
+    bool const there = flag[num + m] > 0;
+    if (missing && !nested_ && options_.unused == Unused::refused) {
+      constexpr std::size_t max_text = 1000;
+      if (unused_.size() < max_text)
+        unused_ += (unused_.empty() ? "'" : ", '") + parameter.name + (there ? "' on some ranks" : "' on any rank");
+    } else if (there) {
+      deliver_to(parameter, slot(bucket.flat, bucket.begins[std::size_t(m)], parameter));
+    }
+  }
+}
+
+void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value) {
+  if (!present_) return;
+  auto& target = parameter.handed_over ? parameter.held : parameter.tensor.mutable_grad();
+  auto before = std::exchange(parameter.before, torch::Tensor());
+  if (!before.defined() && target.defined() && parameter.reduced) before = target.detach().clone();
+  if (target.defined() && target.sizes() == value.sizes())
+    target.detach().copy_(value);
+  else
+    target = value.to(parameter.tensor.options().requires_grad(false), false, true);
+  if (before.defined()) target.detach().add_(before);
+  parameter.reduced = true;
+}
+
+void Reducer::complete() {
+  require_whole();
+  if (phase_ == Phase::idle) return;
+  torch::NoGradGuard const no_grad;
+  fill_in_order(true);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    wait_for(b);
+    deliver(b);
+  }
+  finish();
+}
+
+void Reducer::complete(std::vector<std::size_t> const& parameters) {
+  require_whole();
+  if (phase_ == Phase::idle) return;
+  torch::NoGradGuard const no_grad;
+  for (auto const i : parameters) {
+    wait_for(bucket_of_[i]);
+    deliver(bucket_of_[i]);
+  }
+  if (peer_failed_ || !unused_.empty() ||
+      std::all_of(buckets_.begin(), buckets_.end(), [](auto const& bucket) { return bucket.delivered; }))
+    complete();
+}
+
+void Reducer::hand_over(std::vector<std::size_t> const& parameters) {
+  for (auto const i : parameters) {
+    auto& parameter = parameters_[i];
+    parameter.held = std::exchange(parameter.tensor.mutable_grad(), torch::Tensor());
+    parameter.handed_over = true;
+  }
+}
+
+void Reducer::finish() {
+  phase_ = Phase::idle;
+  if (failed_) return;
+  if (peer_failed_)
+    throw Error("PeerFailed",
+                "the forward or backward of another rank ended with an exception: this iteration has no gradients");
+  ++num_complete_;
+  if (!unused_.empty())
+    throw Error("UnusedParameter",
+                "this backward gave no gradient to " + unused_ + "; freeze it, or let the options allow it");
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/gradient_sync.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/join.hpp>
+
+#include "call_check.hpp"
+#include "gradient_hooks.hpp"
+#include "team_sum.hpp"
+
+#include <torch/torch.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// A rule by the place of its team.
+struct TeamPlace {
+  std::size_t team = 0;
+  Reduction reduction = Reduction::sum;
+  friend bool operator==(TeamPlace const&, TeamPlace const&) = default;
+};
+
+/// A parameter, and how its gradient is reduced.
+struct ReducedParameter {
+  std::string name;
+  torch::Tensor tensor;
+  std::vector<TeamPlace> rules;
+  std::vector<Index> sizes;   ///< of the tensor, and 2 for the parts of complex numbers
+  bool reduced = false;       ///< the gradient that is defined has been reduced
+  bool ready = false;         ///< it has arrived in this backward
+  torch::Tensor before = {};  ///< the reduced gradient that a new one is added to
+  bool handed_over = false;
+  torch::Tensor held = {};  ///< takes the place of `.grad` from the step on until it is applied
+};
+
+/// Gradients that travel together.
+struct Bucket {
+  std::vector<std::size_t> members;
+  std::vector<Index> begins;  ///< of the members in `flat`
+  Index num_data = 0;
+  torch::Tensor flat;  ///< gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed
+  std::vector<TeamSum> sums;  ///< one a rule
+  std::size_t num_ready = 0;
+  std::size_t num_started = 0;  ///< of the sums
+  std::size_t num_ended = 0;
+  bool filled = false;
+  bool delivered = false;
+  bool compared = false;  ///< its comparison among ranks is under way
+  std::string described;  ///< for that
+};
+
+/// Reduces gradients over teams while the backward runs.
+///
+/// An iteration begins with the first gradient of a backward and ends when all buckets have been delivered. Buckets
+/// start in the order of their numbers, on each team.
+class Reducer {
+ public:
+  Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options);
+  Reducer(Reducer const&) = delete;
+  Reducer& operator=(Reducer const&) = delete;
+  ~Reducer();
+
+  void set_sync(bool on) noexcept { sync_ = on; }
+  [[nodiscard]] bool syncs() const noexcept { return sync_; }
+  /// Reduces what `.grad` holds now, without a backward. Collective.
+  void reduce();
+  /// Delivers all gradients, or only those of some parameters. @throws `PeerFailed`, `UnusedParameter`
+  void complete();
+  void complete(std::vector<std::size_t> const& parameters);
+  /// Takes the gradients of `parameters` out of `.grad`: they are delivered into `held`.
+  void hand_over(std::vector<std::size_t> const& parameters);
+  /// This rank has nothing to give in this iteration: takes part in all sums, and makes the others throw `PeerFailed`.
+  void fail();
+  /// Ends what a backward that threw has left.
+  void end_failed_backward();
+  [[nodiscard]] bool in_backward() const noexcept { return phase_ == Phase::in_backward; }
+  [[nodiscard]] Index num_begun() const noexcept { return num_begun_; }
+
+  [[nodiscard]] std::vector<ReducedParameter>& parameters() noexcept { return parameters_; }
+  [[nodiscard]] std::vector<Comm> const& teams() const noexcept { return teams_; }
+  [[nodiscard]] std::vector<Bucket> const& buckets() const noexcept { return buckets_; }
+  [[nodiscard]] std::vector<TeamTraffic> const& traffic() const noexcept { return traffic_; }
+  [[nodiscard]] std::vector<ReductionEvent>& events() noexcept { return events_; }
+  /// Called before each iteration.
+  void set_before(std::function<void()> call) { before_ = std::move(call); }
+  /// From now on ranks may have ended. @param rules of most parameters
+  void begin_join(std::vector<TeamPlace> rules, JoinOptions const& options);
+  void end_join() noexcept;
+  /// Takes part in an iteration of the others with nothing to add. @returns false when all have ended
+  bool shadow();
+  /// In checked mode: compares a call among the ranks of each team.
+  void compare(std::string const& described);
+  /// @throws `LostParameter` unless all parameters are still watched
+  void require_watched() const;
+  void note(ReductionEvent::Kind kind, std::size_t index);
+
+ private:
+  enum class Phase : std::uint8_t { idle, in_backward, pending };
+
+  void before_accumulation(std::size_t i);
+  void after_accumulation(std::size_t i);
+  void begin();
+  void require_whole() const;
+  void count_present();
+  void end_backward();
+  [[nodiscard]] std::string described(Bucket const& bucket) const;
+  void make_buckets(std::vector<std::size_t> const& order);
+  void rebucket();
+  void fill(Bucket& bucket);
+  void fill_in_order(bool all);
+  void advance();
+  void start_sums();
+  bool is_agreed(std::size_t team, std::size_t bucket);
+  void stall(std::size_t bucket, double waited);
+  void wait_for(std::size_t bucket);
+  void deliver(std::size_t bucket);
+  void deliver_to(ReducedParameter& parameter, torch::Tensor const& reduced);
+  void finish();
+
+  std::vector<ReducedParameter> parameters_;
+  std::vector<Comm> teams_;
+  DataParallelOptions options_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;
+  std::vector<std::vector<std::size_t>> queues_;  ///< of each team: the buckets that it sums, in order
+  std::vector<std::size_t> next_in_queue_;
+  std::size_t num_filled_ = 0;
+  Phase phase_ = Phase::idle;
+  bool sync_ = true;
+  bool failed_ = false;       ///< this rank has nothing to give
+  bool peer_failed_ = false;  ///< found in what was delivered
+  bool nested_ = false;
+  std::string unused_;
+  int backward_ = -1;               ///< the engine's number of the backward in progress
+  std::weak_ptr<int> backward_is_;  ///< expires with it
+  std::vector<std::size_t> arrivals_;
+  std::function<void()> before_;
+  Index num_begun_ = 0;
+  std::string described_;  ///< this iteration
+  Index num_complete_ = 0;
+  std::vector<CallCheck> checks_;  ///< of each team, in checked mode
+  double patience_ = 0;            ///< seconds; 0: without end
+  bool reported_ = false;
+  std::exception_ptr broken_;  ///< what ended the agreement of the ranks about their calls
+  bool joining_ = false;
+  bool present_ = true;
+  Index num_present_ = 0;
+  std::vector<TeamPlace> join_rules_;
+  JoinOptions join_;
+  std::vector<double> divisors_;  ///< of each team, for means
+  std::vector<TeamTraffic> traffic_;
+  std::vector<ReductionEvent> events_;
+  std::optional<GradientHooks> hooks_;
+};
+
+}  // namespace graticule::nn::detail

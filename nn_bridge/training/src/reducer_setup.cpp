@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the ranks settle between iterations: buckets, and who takes part.
+#include <graticule/partition/hash.hpp>
+
+#include "reducer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+/// The largest over all ranks that teams join, when each rank has given its own.
+Index largest(std::vector<Comm> const& teams, Index value) {
+  // A grid of teams needs one round; teams that are no grid may need as many as there are.
+  for (std::size_t round = 0; round < teams.size(); ++round)
+    for (auto const& team : teams) team.max(std::span(&value, 1));
+  return value;
+}
+
+}  // namespace
+
+Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options)
+    : parameters_(std::move(parameters)),
+      teams_(std::move(teams)),
+      options_(options),
+      bucket_of_(parameters_.size()),
+      traffic_(teams_.size()) {
+  options_.own_rules.clear();
+  divisors_.resize(teams_.size());
+  for (std::size_t t = 0; t < teams_.size(); ++t) divisors_[t] = teams_[t].num_ranks();
+  for (auto& parameter : parameters_) {
+    parameter.sizes = parameter.tensor.sizes().vec();
+    if (parameter.tensor.is_complex()) parameter.sizes.push_back(2);
+  }
+  patience_ = options.patience_seconds > 0 ? options.patience_seconds : stall_seconds_by_environment();
+  if (options.checks == CheckedCalls::on || checks_calls_by_environment())
+    for (auto const& team : teams_) checks_.emplace_back(team);
+  std::vector<std::size_t> order(parameters_.size());
+  std::iota(order.rbegin(), order.rend(), std::size_t(0));
+  make_buckets(order);
+  std::vector<torch::Tensor> tensors;
+  for (auto const& parameter : parameters_) tensors.push_back(parameter.tensor);
+  hooks_.emplace(
+      std::move(tensors), [this](std::size_t i) { before_accumulation(i); },
+      [this](std::size_t i) { after_accumulation(i); });
+}
+
+std::string Reducer::described(Bucket const& bucket) const {
+  Hash hash;
+  for (auto const i : bucket.members) hash.add(std::string_view(parameters_[i].name)).add(parameters_[i].sizes);
+  auto const& first = parameters_[bucket.members.front()];
+  std::string text = std::to_string(bucket.num_data) + " numbers from " + c10::toString(first.tensor.scalar_type()) +
+                     " gradients of '" + first.name + "' and others with checksum " + std::to_string(hash.value());
+  for (auto const& rule : first.rules) text += rule.reduction == Reduction::mean ? ", mean" : ", sum";
+  return text;
+}
+
+void Reducer::make_buckets(std::vector<std::size_t> const& order) {
+  std::vector<std::pair<torch::ScalarType, std::vector<TeamPlace>>> kinds;
+  std::vector<BucketItem> items;
+  for (auto const& parameter : parameters_) {
+    std::pair const kind{parameter.tensor.scalar_type(), parameter.rules};
+    auto const found = std::find(kinds.begin(), kinds.end(), kind);
+    items.push_back({Index(parameter.tensor.nbytes()), std::uint64_t(found - kinds.begin())});
+    if (found == kinds.end()) kinds.push_back(kind);
+  }
+  buckets_.clear();
+  queues_.assign(teams_.size(), {});
+  for (auto& members : assign_buckets(items, order, options_.buckets)) {
+    auto& bucket = buckets_.emplace_back();
+    auto const& [type, rules] = kinds[items[members.front()].kind];
+    for (auto const i : members) {
+      bucket_of_[i] = buckets_.size() - 1;
+      bucket.begins.push_back(bucket.num_data);
+      bucket.num_data += c10::multiply_integers(parameters_[i].sizes);
+    }
+    auto const real = c10::toRealValueType(type);
+    bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, real);
+    for (auto const& [team, reduction] : rules) {
+      bucket.sums.emplace_back(teams_[team], real, options_.wire, options_.order);
+      queues_[team].push_back(buckets_.size() - 1);
+    }
+    bucket.members = std::move(members);
+    if (!checks_.empty()) bucket.described = described(bucket);
+  }
+}
+
+void Reducer::rebucket() {
+  std::vector<Index> order(arrivals_.begin(), arrivals_.end());
+  for (auto const& bucket : buckets_)
+    for (auto const i : bucket.members)
+      if (!parameters_[i].ready) order.push_back(Index(i));
+  for (auto const& team : teams_) team.broadcast(order.data(), Index(order.size() * sizeof(Index)), 0);
+  Hash hash;
+  hash.add(order);
+  auto const word = Index(hash.value() >> 1U);
+  // Teams that are no grid may have got different orders: the first one stays.
+  if (largest(teams_, word) != -largest(teams_, -word)) return;
+  make_buckets({order.begin(), order.end()});
+}
+
+void Reducer::compare(std::string const& described) {
+  require_whole();
+  try {
+    for (auto& check : checks_) check.compare(described + " after iteration " + std::to_string(num_begun_), patience_);
+  } catch (...) {
+    broken_ = std::current_exception();
+    throw;
+  }
+}
+
+void Reducer::begin_join(std::vector<TeamPlace> rules, JoinOptions const& options) {
+  joining_ = true;
+  join_rules_ = std::move(rules);
+  join_ = options;
+}
+
+void Reducer::end_join() noexcept {
+  joining_ = false;
+  present_ = true;
+  for (std::size_t t = 0; t < teams_.size(); ++t) divisors_[t] = teams_[t].num_ranks();
+}
+
+void Reducer::count_present() {
+  Index const mine = present_ ? 1 : 0;
+  // Ranks that are present, ranks that there are, domains of which a part is present.
+  std::array<Index, 3> counts{mine, 1, 0};
+  for (auto const& [t, reduction] : join_rules_) {
+    std::array<Index, 1> here{mine};
+    teams_[t].sum(here);
+    if (reduction == Reduction::sum && here[0] != 0 && here[0] != teams_[t].num_ranks()) counts[2] = 1;
+    if (join_.divisor == JoinDivisor::active_ranks) divisors_[t] = double(std::max<Index>(here[0], 1));
+  }
+  for (auto const& rule : join_rules_) teams_[rule.team].sum(counts);
+  num_present_ = counts[0];
+  if (counts[2] > 0)
+    throw Error("JoinDisagreement", "some ranks of a team whose gradients are summed have no more batches, others do");
+  if (join_.early_end == EarlyEnd::refused && num_present_ > 0 && num_present_ < counts[1])
+    throw Error("UnevenInputs", std::to_string(counts[1] - num_present_) + " of " + std::to_string(counts[1]) +
+                                    " ranks have no more batches");
+}
+
+bool Reducer::shadow() {
+  complete();
+  present_ = false;
+  begin();
+  if (num_present_ == 0) return false;
+  try {
+    complete();
+  } catch (Error const& error) {
+    // Those that have batches are told, and may go on.
+    if (error.rule() != "PeerFailed") throw;
+  }
+  return true;
+}
+
+}  // namespace graticule::nn::detail

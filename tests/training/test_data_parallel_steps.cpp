@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/teams.hpp>
+#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/join.hpp>
+#include <graticule/training/probe.hpp>
+
+#include "expect_error.hpp"
+#include "pmpi_shim.hpp"
+#include "replicated_net.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+namespace graticule {
+namespace {
+
+using nn::DataParallelOptions;
+using nn::GradientWait;
+using nn::Reduction;
+using test::copy_of;
+using test::loss_of;
+using test::Net;
+using test::parameter_difference;
+using test::part_of;
+using test::rule_of;
+using test::thrown_by;
+using test::whole_batch;
+using Kind = nn::ReductionEvent::Kind;
+
+constexpr nn::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000};
+
+struct Holder : torch::nn::Module {
+  torch::Tensor add(std::string const& name, torch::Tensor const& value) { return register_parameter(name, value); }
+};
+
+std::unique_ptr<torch::optim::Optimizer> optimizer_for(std::string const& name, Net const& net) {
+  if (name == "sgd")
+    return std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+  return std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(0.01).weight_decay(0.01));
+}
+
+/// Trains for some steps, with a learning rate that falls, and returns the model.
+Net trained(Net const& start, std::string const& name, DataParallelOptions const& options, int num_steps) {
+  auto const comm = Comm::world();
+  auto net = copy_of(start);
+  auto optimizer = optimizer_for(name, net);
+  nn::DataParallel parallel(*net, *optimizer, {{comm, Reduction::mean}}, options);
+  torch::optim::StepLR scheduler(*optimizer, 10, 0.7);
+  for (int step = 0; step < num_steps; ++step) {
+    optimizer->zero_grad();
+    loss_of(net, part_of(whole_batch(step, 2 * comm.num_ranks()), comm)).backward();
+    if (step % 7 == 3) parallel.clip_gradients(0.5);
+    parallel.step();
+    scheduler.step();
+  }
+  parallel.finalize();
+  EXPECT_EQ(parallel.fallback(), "");
+  EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
+  return net;
+}
+
+TEST(DataParallel, keeps_replicas_equal_bit_for_bit_over_50_steps_in_every_mode) {
+  auto const comm = Comm::world();
+  torch::manual_seed(11);
+  Net const start;
+  for (std::string const name : {"sgd", "adam"}) {
+    auto serial = copy_of(start);
+    auto optimizer = optimizer_for(name, serial);
+    torch::optim::StepLR scheduler(*optimizer, 10, 0.7);
+    for (int step = 0; step < 50; ++step) {
+      optimizer->zero_grad();
+      loss_of(serial, whole_batch(step, 2 * comm.num_ranks())).backward();
+      if (step % 7 == 3) (void)torch::nn::utils::clip_grad_norm_(serial->parameters(), 0.5);
+      optimizer->step();
+      scheduler.step();
+    }
+
+    auto const blocking = trained(start, name, {.buckets = small_buckets}, 50);
+    auto const late = trained(start, name, {.wait = GradientWait::late, .buckets = small_buckets}, 50);
+    auto const ordered = trained(start, name, {.order = nn::SumOrder::by_rank}, 50);
+
+    EXPECT_LE(parameter_difference(*blocking, *serial), 1e-10);
+    EXPECT_EQ(parameter_difference(*blocking, *late), 0);
+    EXPECT_LE(parameter_difference(*blocking, *ordered), 1e-10);
+    EXPECT_GT(parameter_difference(*blocking, *start), 0.01);
+  }
+}
+
+TEST(DataParallel, gives_the_same_bits_again_when_it_adds_by_rank) {
+  Net const start;
+  DataParallelOptions const options{.order = nn::SumOrder::by_rank, .buckets = small_buckets};
+
+  EXPECT_EQ(parameter_difference(*trained(start, "adam", options, 5), *trained(start, "adam", options, 5)), 0);
+}
+
+TEST(DataParallel, updates_each_unit_before_its_next_forward) {
+  auto const comm = Comm::world();
+  Net net;
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}},
+                            {.wait = GradientWait::late, .buckets = {1, 1}, .record_events = true});
+  auto const names = net->named_parameters().keys();
+  auto const place = [&](std::string const& name) {
+    return std::size_t(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  loss_of(net, part_of(whole_batch(0, 2 * comm.num_ranks()), comm)).backward();
+  (void)parallel.events();
+
+  parallel.step();
+  auto const at_step = parallel.events();
+  auto const before = net->first->weight.detach().clone();
+  (void)net->first(torch::zeros({1, 100}, torch::kDouble));
+  auto const at_forward = parallel.events();
+
+  // `scale` is in no unit.
+  ASSERT_EQ(at_step.size(), 2U);
+  EXPECT_EQ(at_step[0].kind, Kind::bucket_waited);
+  EXPECT_EQ(at_step[1].kind, Kind::updated);
+  EXPECT_EQ(at_step[1].index, place("scale"));
+  ASSERT_EQ(at_forward.size(), 4U);
+  EXPECT_EQ(at_forward[0].kind, Kind::bucket_waited);
+  EXPECT_EQ(at_forward[2].kind, Kind::updated);
+  EXPECT_EQ(at_forward[2].index, place("first.weight"));
+  EXPECT_EQ(at_forward[3].index, place("first.bias"));
+  EXPECT_FALSE(torch::equal(before, net->first->weight));
+  parallel.finalize();
+  EXPECT_EQ(std::ssize(parallel.events()), 2 * (std::ssize(names) - 3));
+}
+
+/// Trains units in turn, so that each one misses every second forward.
+Net trained_in_turn(Net const& start, GradientWait wait) {
+  auto const comm = Comm::world();
+  auto net = copy_of(start);
+  torch::optim::Adam adam(net->parameters(), 0.1);
+  nn::DataParallel parallel(*net, adam, {{comm, Reduction::mean}}, {.wait = wait, .unused = nn::Unused::allowed});
+  auto const x = torch::full({1, 16}, comm.rank() + 1.0, torch::kDouble);
+  for (int step = 0; step < 5; ++step) {
+    auto const y = step % 2 == 0 ? net->second(x) : net->last(x);
+    // Gradients of the unit that has not run are kept aside.
+    adam.zero_grad();
+    y.square().sum().backward();
+    parallel.step();
+  }
+  parallel.finalize();
+  return net;
+}
+
+TEST(DataParallel, updates_what_a_forward_has_not_run_before_the_next_backward) {
+  torch::manual_seed(5);
+  Net const start;
+
+  auto const blocking = trained_in_turn(start, GradientWait::in_backward);
+  auto const late = trained_in_turn(start, GradientWait::late);
+
+  EXPECT_EQ(parameter_difference(*blocking, *late), 0);
+  EXPECT_GT((late->second->weight - start->second->weight).abs().max().item<double>(), 0.01);
+  EXPECT_GT((late->last->weight - start->last->weight).abs().max().item<double>(), 0.01);
+  EXPECT_TRUE(torch::equal(late->first->weight, start->first->weight));
+}
+
+TEST(DataParallel, falls_back_to_waiting_in_the_backward_where_steps_cannot_be_split) {
+  auto const comm = Comm::world();
+  std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
+  DataParallelOptions const late{.wait = GradientWait::late};
+  Net net;
+  torch::optim::SGD all(net->parameters(), 0.1);
+  torch::optim::SGD some(net->first->parameters(), 0.1);
+  torch::optim::LBFGS whole(net->parameters(), 1);
+  torch::optim::SGD groups({torch::optim::OptimizerParamGroup(net->first->parameters()),
+                            torch::optim::OptimizerParamGroup(net->last->parameters())},
+                           torch::optim::SGDOptions(0.1));
+  auto const reason = [&](std::vector<torch::optim::Optimizer*> optimizers) {
+    nn::DataParallel const parallel(*net, std::move(optimizers), mean, late);
+    EXPECT_EQ(parallel.wait() == GradientWait::late, parallel.fallback().empty());
+    return parallel.fallback();
+  };
+
+  EXPECT_EQ(reason({&all}), "");
+  EXPECT_EQ(reason({}), "");
+  EXPECT_EQ(reason({&all, &some}), "2 optimizers");
+  EXPECT_EQ(reason({&some}), "the optimizer's parameters are not exactly those of the module");
+  EXPECT_EQ(reason({&whole}), "LBFGS updates all parameters at once");
+  EXPECT_EQ(reason({&groups}), "2 parameter groups");
+}
+
+TEST(DataParallel, sends_narrow_words_and_adds_them_in_f32) {
+  auto const comm = Comm::world();
+  for (auto const type : {torch::kFloat, torch::kDouble, torch::kComplexDouble})
+    for (auto const wire : {nn::Wire::bf16, nn::Wire::f16}) {
+      Holder holder;
+      auto const a = holder.add("a", torch::zeros({1000}, type));
+      nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.wire = wire});
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+      auto const all = torch::randn({comm.num_ranks(), 1000}, generator, torch::kDouble) + 3;
+      // A gradient that one rank has lost must not look like a number.
+      auto mine = all[comm.rank()].clone();
+      if (comm.rank() == 0) mine[7] = std::nan("");
+
+      torch::real((a * mine.to(type)).sum()).backward();
+
+      auto const grad = torch::real(a.grad()).to(torch::kDouble);
+      auto const expected = all.mean(0);
+      auto error = ((grad - expected) / expected.abs()).abs();
+      EXPECT_EQ(a.grad().scalar_type(), type);
+      EXPECT_TRUE(grad[7].isnan().item<bool>());
+      error[7] = 0;
+      EXPECT_LE(error.max().item<double>(), wire == nn::Wire::bf16 ? 0.03 : 0.004);
+      EXPECT_GT(error.max().item<double>(), comm.num_ranks() > 1 ? 1e-5 : -1.0);
+      EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, {{"grad", a.grad().nan_to_num()}}); }), "nothing was thrown");
+      // Each rank gives away all parts but its own, and its sum to all: each number twice, in 2 bytes.
+      if (comm.num_ranks() > 1) {
+        EXPECT_EQ(parallel.traffic()[0].messages, 2 * (comm.num_ranks() - 1));
+        EXPECT_LE(parallel.traffic()[0].bytes, 2 * 2 * 1003 * (type == torch::kComplexDouble ? 2 : 1));
+      }
+    }
+}
+
+TEST(DataParallel, counts_what_it_sends) {
+  auto const comm = Comm::world();
+  Net net;
+  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}});
+  auto const before = test::mpi_calls();
+
+  loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward();
+
+  Index numel = 0;
+  for (auto const& parameter : net->parameters()) numel += parameter.numel();
+  auto const num_collectives = comm.num_ranks() > 1 ? Index(parallel.buckets().size()) : 0;
+  EXPECT_EQ(parallel.traffic()[0].collectives, num_collectives);
+  EXPECT_EQ(test::mpi_calls().collectives - before.collectives, num_collectives);
+  EXPECT_GE(parallel.traffic()[0].bytes, comm.num_ranks() > 1 ? 8 * numel : 0);
+}
+
+TEST(DataParallel, keeps_buffers_equal_by_policy) {
+  auto const comm = Comm::world();
+  struct Stats : torch::nn::Module {
+    Stats() {
+      weight = register_parameter("weight", torch::zeros({1}));
+      mean = register_buffer("mean", torch::zeros({2}, torch::kDouble));
+      first = register_buffer("first", torch::zeros({2}));
+      own = register_buffer("own", torch::zeros({2}));
+      count = register_buffer("count", torch::zeros({}, torch::kLong));
+    }
+    torch::Tensor weight, mean, first, own, count;
+  } stats;
+  torch::optim::SGD sgd(stats.parameters(), 0.1);
+  nn::DataParallel parallel(
+      stats, sgd, {{comm, Reduction::mean}},
+      {.buffers = nn::BufferPolicy::mean,
+       .own_buffers = {{"first", nn::BufferPolicy::broadcast}, {"own", nn::BufferPolicy::leave}}});
+  for (auto* buffer : {&stats.mean, &stats.first, &stats.own, &stats.count}) buffer->fill_(comm.rank() + 1);
+
+  stats.weight.sum().backward();
+  parallel.step();
+
+  EXPECT_TRUE((stats.mean == (comm.num_ranks() + 1) / 2.0).all().item<bool>());
+  EXPECT_TRUE((stats.first == 1).all().item<bool>());
+  EXPECT_TRUE((stats.own == comm.rank() + 1).all().item<bool>());
+  EXPECT_EQ(stats.count.item<int>(), 1);
+}
+
+TEST(Join, lets_ranks_end_at_different_times) {
+  auto const comm = Comm::world();
+  int const most = comm.num_ranks() + 1;
+  auto const num_steps = [&](int rank) { return rank == comm.num_ranks() - 1 ? most : rank + 1; };
+  for (auto const divisor : {nn::JoinDivisor::all_ranks, nn::JoinDivisor::active_ranks})
+    for (auto const wait : {GradientWait::in_backward, GradientWait::late}) {
+      torch::manual_seed(2);
+      Net net;
+      torch::optim::SGD sgd(net->parameters(), 0.1);
+      nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
+      auto serial = copy_of(net);
+      torch::optim::SGD other(serial->parameters(), 0.1);
+      auto const sample = [&](int step, int rank) {
+        auto const batch = whole_batch(step, comm.num_ranks());
+        return std::pair(batch.first.narrow(0, rank, 1), batch.second.narrow(0, rank, 1));
+      };
+
+      nn::Join join(parallel, {.divisor = divisor});
+      for (int step = 0; step < num_steps(comm.rank()); ++step) {
+        sgd.zero_grad();
+        loss_of(net, sample(step, comm.rank())).backward();
+        parallel.step();
+      }
+      join.finish();
+
+      for (int step = 0; step < most; ++step) {
+        other.zero_grad();
+        int num_active = 0;
+        for (int rank = 0; rank < comm.num_ranks(); ++rank) num_active += step < num_steps(rank) ? 1 : 0;
+        auto const num_counted = divisor == nn::JoinDivisor::all_ranks ? comm.num_ranks() : num_active;
+        for (int rank = 0; rank < comm.num_ranks(); ++rank)
+          if (step < num_steps(rank)) (loss_of(serial, sample(step, rank)) / num_counted).backward();
+        other.step();
+      }
+      EXPECT_LE(parameter_difference(*net, *serial), 1e-12);
+      // Even batches again.
+      sgd.zero_grad();
+      loss_of(net, sample(0, comm.rank())).backward();
+      parallel.step();
+      parallel.finalize();
+      EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
+    }
+}
+
+TEST(Join, refuses_uneven_ends_on_all_ranks_when_asked_to) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank ends alone";
+  auto const rule_at_uneven_end = [&](Reduction reduction, nn::EarlyEnd early_end) {
+    Net net;
+    nn::DataParallel parallel(*net, {}, {{comm, reduction}});
+    nn::Join join(parallel, {.early_end = early_end});
+    return rule_of([&] {
+      for (int step = 0; step < (comm.rank() == 0 ? 1 : 3); ++step)
+        loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward();
+      join.finish();
+    });
+  };
+
+  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, nn::EarlyEnd::refused), "UnevenInputs");
+  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, nn::EarlyEnd::replayed), "JoinDisagreement");
+  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, nn::EarlyEnd::replayed), "nothing was thrown");
+}
+
+TEST(FindWrongRules, finds_each_rule_that_is_wrong_and_its_factor) {
+  auto const comm = Comm::world();
+  std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
+  std::vector<nn::TeamRule> const sum{{comm, Reduction::sum}};
+  for (auto const type : {torch::kDouble, torch::kFloat}) {
+    torch::manual_seed(4);
+    Net net;
+    net->to(type);
+    nn::DataParallel parallel(*net, {}, mean, {.own_rules = {{"first.weight", sum}, {"scale", sum}}});
+    auto const before = copy_of(net);
+    auto const batch = [&] {
+      auto [x, y] = whole_batch(0, 4 * comm.num_ranks());
+      return std::pair(x.to(type), y.to(type));
+    }();
+
+    auto const wrong = nn::find_wrong_rules(
+        parallel, [&] { loss_of(net, part_of(batch, comm)).backward(); },
+        [&] { return loss_of(net, batch).item<double>(); });
+
+    EXPECT_EQ(parameter_difference(*net, *before), 0);
+    if (comm.num_ranks() == 1) {
+      EXPECT_TRUE(wrong.empty());
+      continue;
+    }
+    ASSERT_EQ(wrong.size(), 2U);
+    EXPECT_EQ(wrong[0].parameter, "scale");
+    EXPECT_EQ(wrong[1].parameter, "first.weight");
+    for (auto const& found : wrong) EXPECT_NEAR(found.factor, comm.num_ranks(), 0.1 * comm.num_ranks());
+  }
+}
+
+TEST(CheckedCalls, make_a_call_that_one_rank_does_not_make_one_error_on_all) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank disagrees with nobody";
+  Net net;
+  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                            {.buckets = small_buckets, .checks = nn::CheckedCalls::on, .patience_seconds = 10});
+  auto const pass = [&](int step) { loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward(); };
+  for (int step = 0; step < 3; ++step) pass(step);
+  EXPECT_EQ(rule_of([&] { parallel.finalize(); }), "nothing was thrown");
+
+  auto const thrown = thrown_by([&] {
+    if (comm.rank() == 0) pass(3);
+    parallel.finalize();
+  });
+
+  EXPECT_EQ(thrown.rule, "CallDisagreement") << thrown.given;
+  EXPECT_NE(thrown.given.find("iteration 4, bucket 0"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("finalize() after iteration 3"), std::string::npos) << thrown.given;
+  EXPECT_EQ(rule_of([&] { parallel.finalize(); }), "CallDisagreement");
+}
+
+TEST(CheckedCalls, name_the_rank_that_does_not_come) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  int const missing = comm.num_ranks() - 1;
+  Net net;
+  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                            {.checks = nn::CheckedCalls::on, .patience_seconds = 0.5});
+  auto const begin = std::chrono::steady_clock::now();
+
+  auto const thrown = thrown_by([&] {
+    // It comes when the others have given up.
+    if (comm.rank() == missing) comm.barrier();
+    loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward();
+  });
+  if (comm.rank() != missing) comm.barrier();
+
+  EXPECT_EQ(thrown.rule, "StalledReduction");
+  EXPECT_NE(thrown.given.find("rank " + std::to_string(missing) + " has not come to iteration 1"), std::string::npos)
+      << thrown.given;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  // What the missing rank may send later is received into memory of its own.
+  test::forgive_left_objects();
+}
+
+TEST(DataParallel, names_a_parameter_that_has_changed_its_shape) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  Holder holder;
+  auto const a = holder.add("a", torch::zeros({4}, torch::kDouble));
+  nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}});
+  if (odd_one) a.set_data(torch::zeros({2}, torch::kDouble));
+
+  auto const thrown = thrown_by([&] { parallel.run([&] { a.sum().backward(); }); });
+
+  if (odd_one) {
+    EXPECT_NE(thrown.rule, "nothing was thrown");
+  } else {
+    EXPECT_EQ(thrown.rule, "PeerFailed");
+  }
+}
+
+}  // namespace
+}  // namespace graticule
