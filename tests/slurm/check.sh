@@ -83,7 +83,7 @@ submit() {
     done
     shift
     job=$(sbatch --parsable --chdir="$work" --time=5 --cpus-per-task=1 --output="$work/$output.log" "${options[@]}" \
-        "$SCRIPTS/$script" --input "$work/fields.nc" --output "$work/$output" --channels 3 --blocks 1 --epochs 60 --threads 1 \
+        "$SCRIPTS/$script" --input "$work/fields.nc" --output "$work/$output" --channels 3 --blocks 1 --epochs "${epochs:-60}" --threads 1 \
         --progress none "$@" 2>"$err") || fail "sbatch refuses $script"
 }
 
@@ -125,9 +125,10 @@ two_by_two=(--nodes=2 --ntasks-per-node=2)
 # The scripts as they are, but for the size of the job.
 case_train_scripts() {
     prepare_training
-    submit one_node.sh one --nodes=1 --ntasks-per-node=2 -- --epochs 2
+    local epochs=2
+    submit one_node.sh one --nodes=1 --ntasks-per-node=2 --
     local one=$job
-    submit many_nodes.sh many "${two_by_two[@]}" -- --epochs 2 --dtype f64 --verify
+    submit many_nodes.sh many "${two_by_two[@]}" -- --dtype f64 --verify
     wait_for COMPLETED "$one"
     wait_for COMPLETED "$job"
     grep -q "2 data teams" "$work/many.log" || { cp "$work/many.log" "$out"; fail "not one team a node"; }
