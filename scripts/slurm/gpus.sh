@@ -24,4 +24,8 @@ set -euo pipefail
 program=${1:?a program and its arguments}
 shift
 
-exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" --kill-on-bad-exit=1 "$program" "$@"
+# A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are
+# about to end, and their exit code is lost.
+ending=(--kill-on-bad-exit=0 --wait=60)
+
+exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" "$program" "$@"

@@ -25,4 +25,8 @@ for option in "$@"; do
     esac
 done
 
-exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" --kill-on-bad-exit=1 "$bin/graticule-train" "${teams[@]}" "$@"
+# A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are
+# about to end, and their exit code is lost.
+ending=(--kill-on-bad-exit=0 --wait=60)
+
+exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" "$bin/graticule-train" "${teams[@]}" "$@"

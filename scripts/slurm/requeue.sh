@@ -38,9 +38,13 @@ for option in "$@"; do
     esac
 done
 
+# A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are
+# about to end, and their exit code is lost.
+ending=(--kill-on-bad-exit=0 --wait=60)
+
 # In the background and waited for, so that signals to this shell (scancel --full) do not end it before the ranks have ended.
 trap : USR1 TERM
-srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" --kill-on-bad-exit=1 \
+srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" \
     "$bin/graticule-train" "${every[@]}" "$@" &
 ranks=$!
 while :; do

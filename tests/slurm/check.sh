@@ -82,8 +82,8 @@ submit() {
         shift
     done
     shift
-    job=$(sbatch --parsable --chdir="$work" --time=5 --cpus-per-task=1 --output="$work/$output.log" "${options[@]}" \
-        "$SCRIPTS/$script" --input "$work/fields.nc" --output "$work/$output" --channels 3 --blocks 1 --epochs "${epochs:-60}" --threads 1 \
+    job=$(sbatch --parsable --chdir="$work" --time=50 --cpus-per-task=1 --output="$work/$output.log" "${options[@]}" \
+        "$SCRIPTS/$script" --input "$work/fields.nc" --output "$work/$output" --channels 3 --blocks 1 --epochs "${epochs:-30}" --threads 1 \
         --progress none "$@" 2>"$err") || fail "sbatch refuses $script"
 }
 
@@ -92,7 +92,7 @@ job_field() { scontrol --oneliner show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//
 # wait_for STATE JOB: fails when the job ends otherwise or stays out
 wait_for() {
     local state
-    for _ in {1..900}; do
+    for _ in {1..2400}; do
         state=$(job_field "$2" JobState)
         case $state in
             "$1") return 0 ;;
