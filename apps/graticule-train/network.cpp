@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "network.hpp"
 
-#include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/traffic.hpp>
+#include <graticule/training/data_parallel.hpp>
 #include <graticule/training/early_stopping.hpp>
 #include <graticule/training/schedules.hpp>
 #include <graticule/training/training_state.hpp>
@@ -46,6 +46,22 @@ ModelOptions model_options(TrainingData const& data, NetworkSettings const& sett
   return options;
 }
 
+/// Partial gradients of one loss: its shares of the domain's ranks and of the teams add up to it.
+std::vector<nn::TeamRule> rules(TeamWork const& teams) {
+  return {{teams.domain(), nn::Reduction::sum}, {teams.data(), nn::Reduction::sum}};
+}
+
+nn::DataParallelOptions parallel_options(NetworkSettings const& settings) {
+  nn::DataParallelOptions options;
+  options.wait = settings.parallel == Parallel::blocking ? nn::GradientWait::in_backward : nn::GradientWait::late;
+  options.unused = nn::Unused::allowed;
+  options.wire = settings.wire == Wire::own    ? nn::Wire::own
+                 : settings.wire == Wire::bf16 ? nn::Wire::bf16
+                                               : nn::Wire::f16;
+  options.order = nn::SumOrder::by_rank;  // a resumed training is to have the same bits
+  return options;
+}
+
 torch::Tensor numbers(std::span<Index const> samples) {
   return torch::tensor(std::vector<std::int64_t>(samples.begin(), samples.end()));
 }
@@ -81,11 +97,9 @@ class Trainer {
         net_(make_model(model_options(data, settings), domain_)),
         loss_of_(nn::LossKind::squared, data.row_weights, domain_),
         optimizer_(initialised_parameters(), torch::optim::AdamOptions(settings.learning_rate).eps(adam_epsilon)),
-        // Partial gradients of one loss: its shares of the teams add up to it.
-        sync_(*net_, {{teams.domain(), nn::Reduction::sum}, {teams.data(), nn::Reduction::sum}}),
+        parallel_(*net_, optimizer_, rules(teams), parallel_options(settings)),
         stopping_(std::max<Index>(settings.patience, 1)),
         state_(teams.world(), *net_) {
-    sync_.broadcast();
     state_.add("optimizer", optimizer_);
     state_.add("early_stopping", stopping_);
     auto const num_training = Index(data.training.size());
@@ -98,6 +112,7 @@ class Trainer {
     resume();
     auto const before = nn::traffic();
     train();
+    parallel_.finalize();
     if (trained_.stopped_by) return std::move(trained_);
     auto const sent = nn::traffic() - before;
     auto const steps = double(std::max<Index>(Index(trained_.losses.size()) - trained_.first_step, 1));
@@ -149,12 +164,12 @@ class Trainer {
     nn::set_learning_rate(optimizer_, learning_rate(settings_, num_done(), trained_.num_steps));
     optimizer_.zero_grad();
     std::array<double, 1> loss{};
-    if (torch::Tensor const share = share_of_loss(batch); share.defined()) {
-      share.backward();
-      loss[0] = share.item<double>();
-    }
-    sync_.reduce();
-    optimizer_.step();
+    torch::Tensor share = share_of_loss(batch);
+    // A team without a part takes part in the reductions, with gradients of zero.
+    if (!share.defined()) share = loss_of(batch.subspan(heaviest_of(batch), 1)) * 0;
+    share.backward();
+    loss[0] = share.item<double>();
+    parallel_.step();
     teams_.data().sum(std::span<double>(loss));
     if (!std::isfinite(loss[0]))
       throw Error("TrainingDiverged",
@@ -172,10 +187,18 @@ class Trainer {
     double const own = weight_of(mine);
     if (!(all > 0)) throw Error("EmptyLoss", "all targets of a batch are missing");
     if (!(own > 0)) return {};
-    torch::Tensor const chosen = numbers(mine);
-    torch::Tensor const loss =
-        loss_of_(net_->forward(inputs_.index_select(0, chosen), statics_), targets_.index_select(0, chosen));
+    torch::Tensor const loss = loss_of(mine);
     return own == all ? loss : loss * (own / all);
+  }
+
+  torch::Tensor loss_of(std::span<Index const> samples) {
+    torch::Tensor const chosen = numbers(samples);
+    return loss_of_(net_->forward(inputs_.index_select(0, chosen), statics_), targets_.index_select(0, chosen));
+  }
+
+  [[nodiscard]] std::size_t heaviest_of(std::span<Index const> samples) const {
+    auto const lighter = [&](Index a, Index b) { return weights_[std::size_t(a)] < weights_[std::size_t(b)]; };
+    return std::size_t(std::max_element(samples.begin(), samples.end(), lighter) - samples.begin());
   }
 
   [[nodiscard]] double weight_of(std::span<Index const> samples) const {
@@ -211,6 +234,7 @@ class Trainer {
   }
 
   void save() {
+    parallel_.finalize();
     state_.position = {num_done() / trained_.steps_per_epoch, num_done() % trained_.steps_per_epoch, settings_.seed};
     auto writer = store_->begin(num_done());
     state_.save(writer);
@@ -295,7 +319,7 @@ class Trainer {
   std::shared_ptr<Model> net_;
   nn::AreaWeightedLoss loss_of_;
   torch::optim::Adam optimizer_;
-  nn::GradientSync sync_;
+  nn::DataParallel parallel_;
   nn::EarlyStopping stopping_;
   nn::TrainingState state_;
   std::optional<CheckpointStore> store_;

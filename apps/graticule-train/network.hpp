@@ -18,6 +18,10 @@
 namespace graticule::train {
 
 enum class Precision : std::uint8_t { f32, f64 };
+/// When the gradients' reductions are waited for: at the end of the backward, or as late as possible.
+enum class Parallel : std::uint8_t { blocking, nonblocking };
+/// The type in which gradients travel; sums are made in the network's own, or in f32.
+enum class Wire : std::uint8_t { own, bf16, f16 };
 
 /// The network and how it is trained.
 struct NetworkSettings {
@@ -33,7 +37,9 @@ struct NetworkSettings {
   std::string schedule = "cosine";  ///< one of `nn::schedule_kinds`
   Index warmup_steps = -1;          ///< over which the rate rises; -1: a twentieth of all
   Index validate_every = 0;         ///< epochs between two validations; 0: none
-  Index patience = 0;               ///< validations without improvement that end the training; 0: it runs to its end
+  Parallel parallel = Parallel::blocking;
+  Wire wire = Wire::own;
+  Index patience = 0;  ///< validations without improvement that end the training; 0: it runs to its end
 };
 
 /// Where a training begins: anew, at the newest checkpoint if there is one, or at a certain one.

@@ -170,6 +170,23 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, int(many)))
       ->capture_default_str()
       ->group("Partition");
+  app.add_option("--parallel", net.parallel,
+                 "Gradients are reduced while the backward runs, and waited for at its end (blocking) or as late as "
+                 "possible (nonblocking); the numbers are the same")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Parallel>{{"blocking", Parallel::blocking},
+                                                                          {"nonblocking", Parallel::nonblocking}})
+                      .description(""))
+      ->type_name("blocking|nonblocking")
+      ->default_str("blocking")
+      ->group("Partition");
+  app.add_option("--wire", net.wire,
+                 "Type in which gradients travel: own, bf16 or f16 (half the bytes, rounded; sums are made in f32)")
+      ->transform(CLI::CheckedTransformer(
+                      std::map<std::string, Wire>{{"own", Wire::own}, {"bf16", Wire::bf16}, {"f16", Wire::f16}})
+                      .description(""))
+      ->type_name("own|bf16|f16")
+      ->default_str("own")
+      ->group("Partition");
   app.add_option("--cuts", run.partition.cuts, "balanced, area, or rows per rank such as 61,60,60,60")
       ->capture_default_str()
       ->group("Partition");

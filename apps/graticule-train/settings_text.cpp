@@ -15,6 +15,8 @@ std::string exactly(double value) {
   return text;
 }
 
+std::string to_string(Wire wire) { return wire == Wire::own ? "own" : wire == Wire::bf16 ? "bf16" : "f16"; }
+
 std::string names_of(std::vector<Channel> const& channels) {
   std::string text;
   for (Channel const& channel : channels) text += (text.empty() ? "" : ", ") + channel.name;
@@ -36,9 +38,9 @@ std::string settings_text(NetworkSettings const& settings, TrainingData const& d
   text << "--model " << to_string(settings.model) << "\n--channels " << settings.channels << "\n--blocks "
        << settings.blocks << "\n--kernel " << settings.kernel << "\n--batch " << settings.batch << "\n--lr "
        << exactly(settings.learning_rate) << "\n--schedule " << settings.schedule << "\n--warmup-steps "
-       << settings.warmup_steps << "\n--seed " << settings.seed << "\n--dtype "
-       << (settings.precision == Precision::f64 ? "f64" : "f32") << "\n--validate-every " << settings.validate_every
-       << "\n--early-stopping " << settings.patience << "\n";
+       << settings.warmup_steps << "\n--wire " << to_string(settings.wire) << "\n--seed " << settings.seed
+       << "\n--dtype " << (settings.precision == Precision::f64 ? "f64" : "f32") << "\n--validate-every "
+       << settings.validate_every << "\n--early-stopping " << settings.patience << "\n";
   if (depends_on_length) text << "--epochs " << settings.epochs << "\n";
   text << "input channels " << names_of(data.inputs) << "\nstatic channels " << names_of(data.statics) << "\ntargets "
        << names_of(data.targets) << "\ngrid " << data.latitudes.size() << " x " << data.num_global_columns

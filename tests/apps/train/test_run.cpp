@@ -129,6 +129,25 @@ TEST_F(Run, losses_do_not_depend_on_the_number_of_data_teams) {
   }
 }
 
+TEST_F(Run, late_waits_give_the_same_bits_and_narrow_wires_nearly_the_same_losses) {
+  test::write_train_fields(comm_, path_, {});
+  RunSettings settings = this->settings();
+  settings.data_teams = comm_.num_ranks() % 2 == 0 ? 2 : 1;
+  settings.network.epochs = 3;
+  RunResult const blocking = run_training(comm_, settings, silent);
+
+  settings.network.parallel = Parallel::nonblocking;
+  RunResult const late = run_training(comm_, settings, silent);
+  settings.network.wire = Wire::bf16;
+  RunResult const narrow = run_training(comm_, settings, silent);
+
+  EXPECT_EQ(late.network.losses, blocking.network.losses);
+  EXPECT_EQ(late.network.parameters, blocking.network.parameters);
+  double const difference = compare_runs(narrow.network, blocking.network).max_relative_loss_difference;
+  EXPECT_LT(difference, 0.05);
+  EXPECT_TRUE(comm_.num_ranks() == 1 || difference > 0);
+}
+
 TEST_F(Run, data_teams_write_the_file_that_one_team_writes) {
   if (comm_.num_ranks() % 2 != 0) GTEST_SKIP() << "two teams need an even number of ranks";
   test::write_train_fields(comm_, path_, {.num_times = 3});
