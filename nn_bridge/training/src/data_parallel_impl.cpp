@@ -50,6 +50,7 @@ void DataParallel::Impl::step() {
   reducer_->end_failed_backward();
   require_watched();
   num_begun_ = reducer_->num_begun();
+  reducer_->require_reduced();
   if (late_) {
     late_->step();
   } else {

@@ -61,13 +61,6 @@ void Reducer::note(ReductionEvent::Kind kind, std::size_t index) {
   if (options_.record_events) events_.push_back({kind, index});
 }
 
-void Reducer::require_watched() const {
-  auto const lost = hooks_->first_lost();
-  if (lost < parameters_.size())
-    throw Error("LostParameter", "'" + parameters_[lost].name +
-                                     "' has changed its device or type: make the DataParallel again after that");
-}
-
 void Reducer::require_whole() const {
   if (broken_) std::rethrow_exception(broken_);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ranks settle between iterations: buckets, and who takes part.
+// What the ranks settle between iterations: buckets, and who takes part; and what must hold then.
 #include <graticule/partition/hash.hpp>
 
 #include "reducer.hpp"
@@ -48,6 +48,21 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
   hooks_.emplace(
       std::move(tensors), [this](std::size_t i) { before_accumulation(i); },
       [this](std::size_t i) { after_accumulation(i); });
+}
+
+void Reducer::require_watched() const {
+  auto const lost = hooks_->first_lost();
+  if (lost < parameters_.size())
+    throw Error("LostParameter", "'" + parameters_[lost].name +
+                                     "' has changed its device or type: make the DataParallel again after that");
+}
+
+void Reducer::require_reduced() const {
+  if (phase_ != Phase::idle) return;
+  for (auto const& parameter : parameters_)
+    if (parameter.tensor.grad().defined() && !parameter.reduced)
+      throw Error("UnreducedGradients", "the gradient of '" + parameter.name +
+                                            "' is this rank's own: reduce() it, or end with a backward that does");
 }
 
 std::string Reducer::described(Bucket const& bucket) const {

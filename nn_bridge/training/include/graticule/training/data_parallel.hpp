@@ -115,6 +115,7 @@ class DataParallel {
 
   /// Steps the optimizers with reduced gradients. With `GradientWait::late`, gradients of units are taken out of `.grad`
   /// and applied later, with the options (learning rate) of now. Then applies the policies for buffers.
+  /// @throws `NoOptimizer`, `LostParameter`, `UnreducedGradients` (after `no_sync`, or where a pass has failed)
   void step();
   /// Waits until `.grad` holds reduced gradients: to clip or to look at them before `step()`.
   void synchronize();

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/join.hpp>
+
+#include "expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <stdexcept>
+
+namespace graticule {
+namespace {
+
+using nn::Reduction;
+using test::rule_of;
+using test::thrown_by;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Holder : torch::nn::Module {
+  torch::Tensor add(std::string const& name, torch::Tensor const& value) { return register_parameter(name, value); }
+};
+
+/// Identity, whose backward throws.
+struct Broken : torch::autograd::Function<Broken> {
+  static torch::Tensor forward(AutogradContext* /*ctx*/, torch::Tensor const& x) { return x * 1; }
+  static variable_list backward(AutogradContext* /*ctx*/, variable_list const& /*grads*/) {
+    throw std::runtime_error("broken");
+  }
+};
+
+/// Identity, whose backward runs another one for a parameter that the graph does not know to be its input.
+struct Nested : torch::autograd::Function<Nested> {
+  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor* parameter) {
+    ctx->saved_data["parameter"] = std::int64_t(reinterpret_cast<std::intptr_t>(parameter));
+    return x * 1;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    torch::AutoGradMode const with_graph(true);
+    auto const address = std::intptr_t(ctx->saved_data["parameter"].toInt());
+    reinterpret_cast<torch::Tensor*>(address)->sum().backward();
+    return {grads[0], torch::Tensor()};
+  }
+};
+
+TEST(DataParallel, refuses_parameters_that_it_cannot_reduce) {
+  auto const comm = Comm::world();
+  auto const rule = [&](torch::Tensor const& tensor) {
+    Holder holder;
+    holder.add("a", tensor);
+    return rule_of([&] { nn::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}}); });
+  };
+
+  EXPECT_EQ(rule(torch::zeros({2})), "nothing was thrown");
+  EXPECT_EQ(rule(torch::empty({2}, torch::kMeta)), "UninitialisedParameter");
+  EXPECT_EQ(rule(torch::zeros({2}, torch::kComplexHalf)), "UnsupportedTensor");
+}
+
+TEST(DataParallel, names_a_parameter_that_is_ready_twice) {
+  auto const comm = Comm::world();
+  Holder holder;
+  auto const a = holder.add("a", torch::zeros({2}, torch::kDouble));
+  auto b = holder.add("b", torch::zeros({2}, torch::kDouble));
+  nn::DataParallel parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
+
+  auto const thrown = thrown_by([&] {
+    parallel.run([&] {
+      auto const first = Nested::apply(a * 2, &b).sum();
+      (first + b.sum()).backward();  // What comes last goes back first.
+    });
+  });
+  holder.zero_grad();
+  (a.sum() + b.sum()).backward();
+
+  EXPECT_EQ(thrown.rule, "ReadyTwice");
+  EXPECT_NE(thrown.given.find("'b'"), std::string::npos) << thrown.given;
+  EXPECT_TRUE((b.grad() == comm.num_ranks()).all().item<bool>());
+}
+
+TEST(DataParallel, tells_the_others_when_it_is_destroyed_by_an_exception) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  Holder holder;
+  auto const a = holder.add("a", torch::ones({2}, torch::kDouble));
+  auto const b = holder.add("b", torch::ones({2}, torch::kDouble));
+
+  auto const thrown = thrown_by([&] {
+    nn::DataParallel const parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
+    (b.sum() + (odd_one ? Broken::apply(a * 2) : a * 2).sum()).backward();
+  });
+
+  if (odd_one) {
+    EXPECT_EQ(thrown.given, "broken");
+  } else {
+    EXPECT_EQ(thrown.rule, "PeerFailed");
+  }
+}
+
+TEST(DataParallel, tells_the_others_when_it_has_lost_a_parameter) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  torch::nn::Linear layer(3, 2);
+  torch::optim::SGD sgd(layer->parameters(), 0.1);
+  nn::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}});
+  if (odd_one) layer->to(torch::kDouble);
+
+  auto const thrown = thrown_by([&] {
+    layer(torch::ones({1, 3}, layer->weight.options())).sum().backward();
+    parallel.step();
+  });
+
+  EXPECT_EQ(thrown.rule, odd_one ? "LostParameter" : "PeerFailed");
+}
+
+TEST(DataParallel, refuses_to_step_with_gradients_of_this_rank_alone) {
+  auto const comm = Comm::world();
+  for (auto const wait : {nn::GradientWait::in_backward, nn::GradientWait::late}) {
+    torch::nn::Linear layer(3, 2);
+    torch::optim::SGD sgd(layer->parameters(), 0.1);
+    nn::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}}, {.wait = wait});
+    {
+      auto const local = parallel.no_sync();
+      layer(torch::ones({1, 3})).sum().backward();
+    }
+
+    EXPECT_EQ(rule_of([&] { parallel.step(); }), "UnreducedGradients");
+
+    parallel.reduce();
+    EXPECT_EQ(rule_of([&] { parallel.step(); }), "nothing was thrown");
+    layer(torch::ones({1, 3})).sum().backward();
+    EXPECT_EQ(rule_of([&] { parallel.step(); }), "nothing was thrown");
+    parallel.finalize();
+  }
+}
+
+TEST(Join, refuses_buffers_that_are_kept_equal_at_each_step) {
+  auto const comm = Comm::world();
+  torch::nn::BatchNorm1d norm(2);
+  nn::DataParallel parallel(*norm, {}, {{comm, Reduction::mean}}, {.buffers = nn::BufferPolicy::mean});
+
+  EXPECT_EQ(rule_of([&] { nn::Join const join(parallel); }), "JoinUnsupported");
+}
+
+}  // namespace
+}  // namespace graticule
