@@ -133,7 +133,7 @@ case_train_scripts() {
     wait_for COMPLETED "$job"
     grep -q "2 data teams" "$work/many.log" || { cp "$work/many.log" "$out"; fail "not one team a node"; }
     [ -e "$work/one/map.png" ] && [ -e "$work/many/map.png" ] || fail "outputs are missing"
-    job=$(sbatch --parsable --chdir="$work" --gpus-per-node=0 "${two_by_two[@]}" --cpus-per-task=1 --output="$work/gpus.log" \
+    job=$(sbatch --parsable --chdir="$work" --gpus-per-node=0 "${two_by_two[@]}" --cpus-per-task=1 --time=5 --output="$work/gpus.log" \
         "$SCRIPTS/gpus.sh" "$GRATICULE_BIN/graticule-train" --version 2>"$err") || fail "sbatch refuses gpus.sh"
     wait_for COMPLETED "$job"
     grep -q graticule-train "$work/gpus.log" || fail "gpus.sh did not run the program"
