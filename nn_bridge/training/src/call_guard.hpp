@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/indices.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+namespace graticule::nn::detail {
+
+enum class CallKind : std::uint8_t { forward, backward };
+
+/// One call of one of a team's layers, as a rank sees it.
+struct GuardedCall {
+  std::string layer;
+  int ordinal = 0;
+  Index number = 0;
+  CallKind kind = CallKind::forward;
+  std::exception_ptr failure = nullptr;  ///< of this rank's arguments
+  std::uint64_t common = 0;              ///< fingerprint of what must be the same
+  std::string described = {};            ///< that, in words
+  bool requires_grad = false;
+  bool grad_mode = false;
+};
+
+/// Compares the calls of all ranks, before they communicate. Every message of a team's guarded layers follows on one of
+/// these, so that whatever calls meet, they meet here. @return `requires_grad` of any rank
+/// @throws `CallsDiffer`, a rank's failure, `GradModeDisagreement`, `StructureDisagreement` on all ranks; `CallMissing` when
+///         some rank makes no call for `GRATICULE_STALL_SECONDS`
+bool guard_call(Comm const& team, GuardedCall const& call);
+
+}  // namespace graticule::nn::detail
