@@ -105,7 +105,7 @@ wait_for() {
 }
 
 wait_for_checkpoint() {
-    for _ in {1..600}; do
+    for _ in {1..3000}; do
         if compgen -G "$work/$1/checkpoints/checkpoint-*.h5" >/dev/null; then return 0; fi
         sleep 0.1
     done
@@ -155,7 +155,7 @@ case_train_requeued() {
         [ $round -eq 1 ] || break
         scontrol update JobId="$job" StartTime=now || fail "cannot be started at once"
         wait_for RUNNING "$job"
-        for _ in {1..300}; do
+        for _ in {1..3000}; do
             if grep -q "resumed after step" "$work/parts.log"; then break; fi
             sleep 0.1
         done
