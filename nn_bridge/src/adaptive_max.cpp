@@ -89,9 +89,12 @@ std::shared_ptr<AdaptiveMaxSetUp const> AdaptiveMax::make(torch::Tensor const& x
 
 std::tuple<torch::Tensor, torch::Tensor> AdaptiveMax::forward(torch::Tensor const& x) {
   auto const num_axes = sizes_.size();
-  auto const call = state_.enter(
-      with_columns(x, num_axes), [&] { check_spatial(layer_, num_axes, x, domain_, {}); },
-      [&](Layout const& layout) { return make(x, layout); });
+  auto const check = [&] {
+    check_spatial(layer_, num_axes, x, domain_, {});
+    if (x.is_complex()) throw Error("UnsupportedTensor", layer_ + " of complex numbers, which have no order");
+  };
+  auto const call =
+      state_.enter(with_columns(x, num_axes), check, [&](Layout const& layout) { return make(x, layout); });
   auto const& s = *call.set_up;
   auto const inputs = state_.fetch(call, batched(x, num_axes));
   torch::Tensor maxima;

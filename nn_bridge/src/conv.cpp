@@ -115,6 +115,8 @@ template <std::size_t D>
 void ConvImpl<D>::check(torch::Tensor const& x) const {
   (void)tensor_view(x);
   auto const layer = "Conv" + std::to_string(D) + "d";
+  if (!torch::isFloatingType(x.scalar_type()))
+    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + ", not of real numbers");
   if (x.dim() != std::int64_t(D) + 1 && x.dim() != std::int64_t(D) + 2)
     throw Error("ShapeMismatch", layer + " takes " + detail::axis_names<D>() + " or the same without batch, not " +
                                      std::to_string(x.dim()) + " axes");

@@ -201,6 +201,8 @@ template <std::size_t D>
 void ConvTransposeImpl<D>::check(torch::Tensor const& x) const {
   auto const layer = "ConvTranspose" + std::to_string(D) + "d";
   detail::check_spatial(layer, D, x, domain_, odd_channels_);
+  if (!torch::isFloatingType(x.scalar_type()))
+    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + ", not of real numbers");
   auto const channels = x.size(-std::int64_t(D) - 1);
   if (channels != this->options.in_channels())
     throw Error("ShapeMismatch", layer + " of " + std::to_string(this->options.in_channels()) +

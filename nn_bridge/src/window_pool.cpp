@@ -120,13 +120,32 @@ WindowPool::Windows WindowPool::windows_of(WindowPoolSetUp const& s, torch::Tens
   return windows;
 }
 
+void WindowPool::require_type(torch::Tensor const& x, Local const& local) {
+  if (known_type_ == x.scalar_type()) return;
+  std::vector<std::int64_t> sizes{1, 1};
+  for (std::size_t i = 0; i < description_.kernel.size(); ++i)
+    sizes.push_back(ConvAxis{.kernel = description_.kernel[i], .dilation = description_.dilation[i]}.reach());
+  std::vector<Index> const none(description_.kernel.size(), 0);
+  torch::NoGradGuard const no_grad;
+  try {
+    (void)local({torch::zeros(sizes, x.options()), none, none, {sizes.begin() + 2, sizes.end()}});
+  } catch (c10::Error const&) {
+    throw Error("UnsupportedTensor", description_.layer + " of " + c10::toString(x.scalar_type()) +
+                                         ", for which LibTorch has no such layer");
+  }
+  known_type_ = x.scalar_type();
+}
+
 std::vector<torch::Tensor> WindowPool::forward(torch::Tensor const& x, std::vector<torch::ScalarType> const& types,
                                                Local const& local) {
   auto const& d = description_;
   auto const num_axes = d.kernel.size();
-  auto const call = state_.enter(
-      with_columns(x, num_axes), [&] { check_spatial(d.layer, num_axes, x, domain_, d.odd_channels); },
-      [&](Layout const& layout) { return make(x, layout); });
+  auto const check = [&] {
+    check_spatial(d.layer, num_axes, x, domain_, d.odd_channels);
+    require_type(x, local);
+  };
+  auto const call =
+      state_.enter(with_columns(x, num_axes), check, [&](Layout const& layout) { return make(x, layout); });
   auto const& s = *call.set_up;
   auto const inputs = state_.fetch(call, batched(x, num_axes));
   std::vector<torch::Tensor> results;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,11 +80,14 @@ class WindowPool {
 
  private:
   [[nodiscard]] std::shared_ptr<WindowPoolSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
+  /// Ranks without windows must refuse what the others' local function does. @throws `UnsupportedTensor`
+  void require_type(torch::Tensor const& x, Local const& local);
   [[nodiscard]] Windows windows_of(WindowPoolSetUp const& s, torch::Tensor const& inputs) const;
 
   Domain domain_;
   WindowPoolDescription description_;
   NeedState<WindowPoolSetUp> state_;
+  std::optional<torch::ScalarType> known_type_;  ///< one that the local function takes
 };
 
 }  // namespace graticule::nn::detail
