@@ -4,6 +4,7 @@
 
 #include <graticule/nn_bridge/layer.hpp>
 #include <graticule/nn_bridge/unit.hpp>
+#include <graticule/training/shard_rule.hpp>
 #include <graticule/training/sharded_parameters.hpp>
 
 #include <gtest/gtest.h>

@@ -91,11 +91,12 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
                                          " returns nothing that tensors are found in, so its backward cannot be seen: "
                                          "return tensors, vectors or tuples of them");
     auto const version = units_[u]->version();
+    auto const call_end = ++last_call_;
     for (auto const& output : outputs) {
       if (!output.defined() || !output.requires_grad()) continue;
       has_backward = true;
-      output.register_hook([weak = weak_from_this(), u, call, version](torch::Tensor const& /*gradient*/) {
-        if (auto const engine = weak.lock()) engine->begin_backward(u, call, version);
+      output.register_hook([weak = weak_from_this(), u, call, call_end, version](torch::Tensor const& /*gradient*/) {
+        if (auto const engine = weak.lock()) engine->begin_backward(u, call, call_end, version);
       });
     }
   }
@@ -115,19 +116,25 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
 }
 
 void ShardEngine::fail_forward(std::size_t u) noexcept {
-  try {
-    calls_[u].forwards.pop_back();
-    if (any_forward_open()) return;
-    last_forward_.reset();
-    last_ended_.reset();
+  calls_[u].forwards.pop_back();
+  if (any_forward_open()) return;
+  last_forward_.reset();
+  last_ended_.reset();
+  // The exception of the forward is the one to be seen, not those that follow from it.
+  auto const quietly = [](auto const& action) {
+    try {
+      action();
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+    }
+  };
+  quietly([&] {
     if (comparison_ && !disagreed_) comparison_->compare("an exception in a forward");
-    disagreed_ = false;
-    release_idle();
-  } catch (...) {  // The exception of the forward is the one to be seen.
-  }
+  });
+  quietly([&] { release_idle(); });
+  disagreed_ = false;
 }
 
-void ShardEngine::begin_backward(std::size_t u, Index call, std::int64_t version) {
+void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std::int64_t version) {
   auto& calls = calls_[u];
   if (calls.backwards.contains(call)) return;
   if (torch::GradMode::is_enabled())
@@ -135,6 +142,7 @@ void ShardEngine::begin_backward(std::size_t u, Index call, std::int64_t version
                 "the backward of " + units_[u]->name() + ", whose parameters are cut, cannot be differentiated");
   auto const task = torch::autograd::get_current_graph_task_id();
   enter_task(task);
+  end_backwards_after(call_end);
   compare("the backward", u);
   if (units_[u]->version() != version)
     throw Error("ParametersChanged",
@@ -147,6 +155,15 @@ void ShardEngine::begin_backward(std::size_t u, Index call, std::int64_t version
   if (last_backward_ && *last_backward_ != u) calls_[*last_backward_].next_backward = u;
   last_backward_ = u;
   gather_ahead(calls.next_backward);
+}
+
+void ShardEngine::end_backwards_after(Index number) {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    std::vector<Index> ended;
+    for (auto const& [call, task] : calls_[u].backwards)
+      if (call > number) ended.push_back(call);
+    for (auto const call : ended) end_backward(u, call);
+  }
 }
 
 void ShardEngine::end_backward(std::size_t u, Index call) {

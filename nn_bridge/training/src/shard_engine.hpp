@@ -20,10 +20,10 @@ namespace graticule::nn::detail {
 
 /// Decides when units are gathered, released and reduced: at the forwards and backwards of their modules.
 ///
-/// A call of a unit with grad mode on has a number. Hooks on its outputs begin its backward, hooks on its inputs end it:
-/// LibTorch runs the nodes of a graph in the reverse of the order in which they were made, so all that a unit has made
-/// ran before the nodes that its inputs come from. Where no input has such a node, the backward of the call ends with the
-/// whole backward (a graph task), in a final callback.
+/// A call of a unit with grad mode on has a number, and so has its end: they count up. Hooks on its outputs begin its
+/// backward, hooks on its inputs end it: LibTorch runs the nodes of a graph in the reverse of the order in which they were
+/// made, so all that a unit has made ran before the nodes that its inputs come from, and before the backward of calls that
+/// had ended when it began. What neither ends, ends with the whole backward (a graph task), in a final callback.
 class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
  public:
   ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards, ShardOptions options);
@@ -62,7 +62,8 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
     [[nodiscard]] bool idle() const { return forwards.empty() && backwards.empty(); }
   };
 
-  void begin_backward(std::size_t u, Index call, std::int64_t version);
+  void begin_backward(std::size_t u, Index call, Index call_end, std::int64_t version);
+  void end_backwards_after(Index number);
   void end_backward(std::size_t u, Index call);
   void end_task(int task);
   void enter_task(int task);

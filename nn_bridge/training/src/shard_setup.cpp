@@ -4,6 +4,7 @@
 
 #include "shard_engine.hpp"
 
+#include <cmath>
 #include <map>
 
 namespace graticule::nn::detail {

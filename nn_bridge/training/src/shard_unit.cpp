@@ -79,7 +79,7 @@ std::int64_t ShardUnit::version() const {
 void ShardUnit::start_gather() {
   torch::NoGradGuard const no_grad;
   for (auto const& parameter : parameters_)
-    if (!parameter.full.is_alias_of(parameter.values))
+    if (parameter.full.storage().unsafeGetStorageImpl() != parameter.values.storage().unsafeGetStorageImpl())
       throw Error("ParameterReplaced",
                   parameter.name + " of " + name_ +
                       " has other memory than it was given: a model is moved or converted before its "

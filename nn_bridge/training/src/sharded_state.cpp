@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/sharded_state.hpp>
+
+#include "cut_fields.hpp"
+#include "shard_engine.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace graticule::nn {
+
+using detail::CutFields;
+using detail::ShardedParameter;
+using detail::ShardEngine;
+
+namespace {
+
+/// One tensor of the model's state: cut, or whole on every rank.
+struct Item {
+  std::string name;
+  ShardedParameter* cut = nullptr;
+  torch::Tensor whole;
+
+  [[nodiscard]] torch::ScalarType dtype() const {
+    return cut != nullptr ? cut->shard.scalar_type() : whole.scalar_type();
+  }
+  [[nodiscard]] torch::IntArrayRef sizes() const { return cut != nullptr ? cut->full.sizes() : whole.sizes(); }
+};
+
+std::vector<Item> items_of(ShardEngine const& engine) {
+  std::map<std::string, ShardedParameter*> cut;
+  for (auto* parameter : engine.parameters()) cut.emplace(parameter->name, parameter);
+  std::vector<Item> items;
+  for (auto const& [name, tensor] : parameters_of(engine.model())) {
+    auto const found = cut.find(name);
+    items.push_back(
+        {name, found == cut.end() ? nullptr : found->second, found == cut.end() ? tensor : torch::Tensor()});
+  }
+  for (auto const& [name, tensor] : buffers_of(engine.model())) items.push_back({name, nullptr, tensor});
+  return items;
+}
+
+std::string text_of(torch::IntArrayRef sizes) {
+  std::ostringstream text;
+  text << sizes;
+  return text.str();
+}
+
+std::vector<std::string> differences_of(std::vector<Item> const& items,
+                                        std::map<std::string, torch::Tensor> const& state) {
+  std::vector<std::string> differences;
+  std::set<std::string> known;
+  for (auto const& item : items) {
+    known.insert(item.name);
+    auto const found = state.find(item.name);
+    if (found == state.end())
+      differences.push_back("the state lacks " + item.name);
+    else if (found->second.sizes() != item.sizes())
+      differences.push_back(item.name + " is " + text_of(found->second.sizes()) + " in the state and " +
+                            text_of(item.sizes()) + " here");
+  }
+  for (auto const& [name, tensor] : state)
+    if (!known.contains(name)) differences.push_back("the model lacks " + name);
+  return differences;
+}
+
+}  // namespace
+
+NamedTensors full_state(ShardedParameters const& sharded, StateOn where) {
+  auto& engine = sharded.engine();
+  auto const receivers = where == StateOn::all_ranks ? detail::Receivers::all : detail::Receivers::first;
+  bool const gets = where == StateOn::all_ranks || engine.team().comm.rank() == 0;
+  NamedTensors result;
+  for (auto const& item : items_of(engine)) {
+    auto const tensor = item.cut != nullptr
+                            ? detail::gather_whole(engine.team(), *item.cut, item.cut->shard, receivers)
+                            : item.whole.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    if (gets) result.emplace_back(item.name, tensor);
+  }
+  return result;
+}
+
+void load_full_state(ShardedParameters& sharded, NamedTensors const& state) {
+  torch::NoGradGuard const no_grad;
+  auto& engine = sharded.engine();
+  auto const items = items_of(engine);
+  std::map<std::string, torch::Tensor> const by_name(state.begin(), state.end());
+  auto const& comm = engine.team().comm;
+  run_agreed(comm,
+             [&] { detail::refuse_differences(Fault::program, "StateMismatch", differences_of(items, by_name)); });
+  for (auto const& item : items) {
+    auto const& source = by_name.at(item.name);
+    if (item.cut == nullptr) {
+      item.whole.detach().copy_(source);
+      continue;
+    }
+    auto const range = item.cut->elements_of(comm, comm.rank());
+    auto const rows = source.detach().reshape({-1}).narrow(0, range.lo, range.size());
+    item.cut->shard.copy_(rows.view(item.cut->shard.sizes()));
+  }
+}
+
+std::vector<ShardEntry> sharded_state(ShardedParameters const& sharded) {
+  auto const& engine = sharded.engine();
+  auto const& comm = sharded.engine().team().comm;
+  std::vector<ShardEntry> result;
+  for (auto const& item : items_of(engine)) {
+    auto const first =
+        item.cut != nullptr ? shard_rows(item.cut->num_rows, comm.num_ranks(), comm.rank()).lo : std::int64_t(0);
+    result.push_back({item.name, item.cut != nullptr ? item.cut->shard.detach() : item.whole.detach(),
+                      item.sizes().vec(), first, item.cut == nullptr});
+  }
+  return result;
+}
+
+void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm const& comm,
+                std::string const& prefix) {
+  auto& engine = sharded.engine();
+  CutFields const fields(engine, comm);
+  for (auto const& item : items_of(engine)) {
+    auto const name = prefix + "/" + item.name;
+    if (item.cut != nullptr)
+      fields.save(writer, name, *item.cut, item.cut->shard);
+    else
+      CutFields::save_whole(writer, name, item.whole);
+  }
+}
+
+void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameters& sharded, std::string const& prefix) {
+  auto& engine = sharded.engine();
+  auto const items = items_of(engine);
+  run_agreed(comm, [&] {
+    std::vector<std::string> differences;
+    std::set<std::string> known;
+    for (auto const& item : items) {
+      auto const name = prefix + "/" + item.name;
+      known.insert(name);
+      auto const text = detail::difference(checkpoint, name, item.dtype(), item.sizes());
+      if (!text.empty()) differences.push_back(text);
+    }
+    for (auto const& field : checkpoint.fields())
+      if (field.name.starts_with(prefix + "/") && !known.contains(field.name))
+        differences.push_back("the model lacks " + field.name);
+    detail::refuse_differences(Fault::input, "ModelMismatch", differences);
+  });
+  CutFields const fields(engine, comm);
+  for (auto const& item : items) {
+    auto const name = prefix + "/" + item.name;
+    if (item.cut != nullptr)
+      fields.load(checkpoint, name, *item.cut, item.cut->shard);
+    else
+      CutFields::load_whole(checkpoint, name, item.whole);
+  }
+}
+
+}  // namespace graticule::nn

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/training/sharded_state.hpp>
+
+#include "expect_error.hpp"
+#include "sharded_net.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+namespace graticule {
+namespace {
+
+using test::Net;
+
+/// A temporary folder of all ranks.
+class Folder {
+ public:
+  explicit Folder(Comm const& comm) : comm_(comm) {
+    auto text = (std::filesystem::temp_directory_path() / "graticule-XXXXXX").string();
+    if (comm.rank() == 0 && ::mkdtemp(text.data()) == nullptr) text.clear();
+    path_ = comm.broadcast(text, 0);
+  }
+  Folder(Folder const&) = delete;
+  Folder& operator=(Folder const&) = delete;
+  ~Folder() {
+    MPI_Barrier(comm_.handle());
+    std::error_code ignored;
+    if (comm_.rank() == 0) std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
+
+ private:
+  Comm comm_;
+  std::filesystem::path path_;
+};
+
+/// A net with a buffer, and a layer that is ignored.
+struct Model {
+  explicit Model(int seed) {
+    torch::manual_seed(seed);
+    net = Net();
+    net->register_buffer("mean", torch::randn({3}, torch::kDouble));
+  }
+  nn::NamedTensors state() const {
+    auto result = nn::parameters_of(*net);
+    for (auto& buffer : nn::buffers_of(*net)) result.push_back(buffer);
+    return result;
+  }
+  nn::ShardOptions options() { return {.ignored = {net->layers[2]}}; }
+  Net net{nullptr};
+};
+
+TEST(ShardedState, is_whole_under_the_names_of_the_model) {
+  auto const comm = Comm::world();
+  Model model(4);
+  nn::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+
+  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+  auto const on_first = nn::full_state(sharded, nn::StateOn::first_rank);
+  if (comm.rank() == 0)
+    EXPECT_EQ(test::difference(on_first, Model(4).state()), 0);
+  else
+    EXPECT_TRUE(on_first.empty());
+}
+
+TEST(ShardedState, names_the_rows_of_each_rank) {
+  auto const comm = Comm::world();
+  Model model(4);
+  nn::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  auto const whole = Model(4).state();
+
+  auto const entries = nn::sharded_state(sharded);
+
+  ASSERT_EQ(entries.size(), whole.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    auto const& entry = entries[i];
+    auto const& [name, tensor] = whole[i];
+    EXPECT_EQ(entry.name, name);
+    EXPECT_EQ(torch::IntArrayRef(entry.sizes), tensor.sizes());
+    EXPECT_EQ(entry.whole, name == "mean" || name.starts_with("layers.2.")) << name;
+    if (entry.whole || tensor.dim() == 0) continue;
+    EXPECT_TRUE(torch::equal(entry.local, tensor.detach().narrow(0, entry.first_row, entry.local.size(0)))) << name;
+  }
+}
+
+TEST(ShardedState, is_taken_whole) {
+  auto const comm = Comm::world();
+  Model model(4);
+  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+
+  nn::load_full_state(sharded, Model(9).state());
+
+  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(9).state()), 0);
+  auto const x = torch::arange(3);
+  EXPECT_TRUE(torch::equal(sharded.forward([&] { return model.net->forward(x); }), Model(9).net->forward(x)));
+}
+
+TEST(ShardedState, refuses_what_does_not_fit_and_stays) {
+  auto const comm = Comm::world();
+  Model model(4);
+  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  auto state = Model(9).state();
+  state[0].second = torch::zeros({2}, torch::kDouble);
+  state[1].first = "other";
+
+  auto const error = test::thrown_by([&] { nn::load_full_state(sharded, state); });
+
+  EXPECT_EQ(error.rule, "StateMismatch");
+  for (auto const* part :
+       {"gain is [2] in the state and [] here", "the state lacks words.weight", "the model lacks other"})
+    EXPECT_NE(error.given.find(part), std::string::npos) << error.given;
+  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+}
+
+/// Saves on all ranks, cut over all; then every part of the ranks loads it, cut over that part.
+TEST(ShardedState, is_saved_by_some_ranks_and_loaded_by_any_others) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  Model model(4);
+  nn::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  CheckpointStore store(comm, folder.path());
+  auto writer = store.begin(7);
+  nn::save_model(writer, sharded, comm);
+  auto const file = writer.commit();
+
+  for (int first = 1; first <= comm.num_ranks(); ++first) {
+    auto const part = comm.split(comm.rank() < first ? 0 : 1, comm.rank());
+    Model other(50);
+    nn::ShardedParameters loaded(other.net.ptr(), {part, nn::Reduction::mean}, other.options());
+    Checkpoint const checkpoint(part, file);
+    checkpoint.verify();
+    nn::load_model(part, checkpoint, loaded);
+    EXPECT_EQ(test::difference(nn::full_state(loaded), Model(4).state()), 0) << first;
+  }
+  // As an uncut model reads it.
+  Checkpoint const checkpoint(comm, file);
+  for (auto const& [name, tensor] : Model(4).state()) {
+    auto const& field = checkpoint.field("model/" + name);
+    EXPECT_EQ(field.extents, Indices(std::span(tensor.sizes().data(), tensor.sizes().size()))) << name;
+    std::vector<double> values(std::size_t(tensor.numel()), -1);
+    checkpoint.read("model/" + name, field_view(values.data(), field.extents, 0));
+    EXPECT_TRUE(torch::equal(torch::tensor(values, torch::kDouble), tensor.detach().reshape({-1}))) << name;
+  }
+}
+
+TEST(ShardedState, is_saved_once_where_replicas_hold_it_too) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const alone = comm.split(comm.rank(), 0);
+  Model model(4);
+  nn::ShardedParameters sharded(model.net.ptr(), {alone, nn::Reduction::mean},
+                                {.replicas = {{comm, nn::Reduction::mean}}, .ignored = model.options().ignored});
+  CheckpointStore store(comm, folder.path());
+  auto writer = store.begin(1);
+  nn::save_model(writer, sharded, comm, "net");
+  Checkpoint const checkpoint(comm, writer.commit());
+  nn::load_full_state(sharded, Model(9).state());
+
+  nn::load_model(comm, checkpoint, sharded, "net");
+
+  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+  auto const error = test::thrown_by([&] { nn::load_model(comm, checkpoint, sharded, "model"); });
+  EXPECT_EQ(error.rule, "ModelMismatch");
+  EXPECT_NE(error.given.find("lacks model/gain"), std::string::npos) << error.given;
+}
+
+}  // namespace
+}  // namespace graticule

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cut parameters with replicas, other precisions, and what is refused.
+#include <graticule/partition/teams.hpp>
+#include <graticule/training/managed.hpp>
+#include <graticule/training/shard_rule.hpp>
+#include <graticule/training/sharded_parameters.hpp>
+
+#include "expect_error.hpp"
+#include "sharded_net.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace graticule {
+namespace {
+
+using test::Net;
+
+/// A layer whose weight may be another one's.
+struct TableImpl : torch::nn::Module {
+  explicit TableImpl(torch::Tensor const& table) : weight(register_parameter("weight", table)) {}
+  torch::Tensor forward(torch::Tensor const& x) { return x.matmul(weight); }
+  torch::Tensor weight;
+};
+TORCH_MODULE(Table);
+
+torch::Tensor make_table() { return torch::linspace(-1, 1, 25, torch::kDouble).view({5, 5}); }
+
+/// 4 ranks cut by 2 and replicated by 2, fewer ranks as far as it goes.
+Teams cut_and_replicated(Comm const& comm) {
+  return Teams(comm, {{"replicas", comm.num_ranks() % 2 == 0 ? 2 : 1}, {"cut", 0}});
+}
+
+class Replicas : public testing::TestWithParam<nn::Unsynchronised> {};
+
+TEST_P(Replicas, hold_the_same_bits_and_train_as_one_rank_does) {
+  auto const teams = cut_and_replicated(Comm::world());
+  auto const& replicas = teams.team("replicas");
+  auto serial = test::make_net();
+  torch::manual_seed(40 + Comm::world().rank());
+  Net net;
+  {
+    torch::NoGradGuard const no_grad;
+    auto to = net->parameters();
+    auto const from = serial->parameters();
+    for (std::size_t i = 0; teams.world().rank() == 0 && i < to.size(); ++i) to[i].copy_(from[i]);
+  }
+  nn::ShardedParameters sharded(net.ptr(), {teams.team("cut"), nn::Reduction::mean},
+                                {.replicas = {{replicas, nn::Reduction::mean}}});
+  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
+  sharded.adopt(optimizer);
+  torch::optim::Adam serial_optimizer(serial->parameters(), torch::optim::AdamOptions(0.01));
+  auto const backward = [&](int step) {
+    auto const batch = test::make_batch(step);
+    auto const mine = test::even_part(batch, teams.world());
+    (serial->forward(batch.x) - batch.y).square().mean().backward();
+    (sharded.forward([&] { return net->forward(mine.x); }) - mine.y).square().mean().backward();
+  };
+
+  for (int step = 0; step < 5; ++step) {
+    serial_optimizer.zero_grad();
+    optimizer.zero_grad();
+    {
+      auto const guard = sharded.no_sync(GetParam());
+      backward(2 * step);
+    }
+    backward(2 * step + 1);
+    serial_optimizer.step();
+    optimizer.step();
+  }
+
+  nn::require_same_bits(replicas, sharded.named_parameters());
+  EXPECT_LT(test::difference(test::whole_parameters(sharded, *net), nn::parameters_of(*serial)), 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(ShardedParameters, Replicas,
+                         testing::Values(nn::Unsynchronised::whole, nn::Unsynchronised::cut));
+
+TEST(ShardedPrecision, computes_narrow_and_keeps_rows_wide) {
+  auto const comm = Comm::world();
+  torch::manual_seed(2);
+  nn::Unit<test::Block> serial(8);
+  torch::manual_seed(2);
+  nn::Unit<test::Block> block(8);
+  nn::ShardedParameters sharded(block.ptr(), {comm, nn::Reduction::mean},
+                                {.precision = {.parameters = torch::kBFloat16, .gradients = torch::kFloat}});
+  auto const x = torch::randn({5, 8});
+
+  auto const y = block(x);
+
+  EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+  EXPECT_TRUE(torch::allclose(y.to(torch::kFloat), serial(x), 0.05, 0.05));
+  serial(x).square().sum().backward();
+  y.to(torch::kFloat).square().sum().backward();
+  auto const expected = test::rows_of(nn::parameters_of(*serial), comm);
+  auto const whole = nn::parameters_of(*serial);
+  nn::NamedTensors gradients;
+  for (auto const& [name, tensor] : whole) gradients.emplace_back(name, tensor.grad());
+  auto const rows = test::rows_of(gradients, comm);
+  auto const found = sharded.named_parameters();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(torch::equal(found[i].second, expected[i].second)) << found[i].first;
+    EXPECT_EQ(found[i].second.grad().scalar_type(), torch::kFloat);
+    auto const size = rows[i].second.abs().sum().item<double>() + 1;
+    EXPECT_LT((found[i].second.grad() - rows[i].second).abs().sum().item<double>(), 0.05 * size) << found[i].first;
+  }
+}
+
+TEST(ShardedPrecision, sums_narrow_gradients_wide) {
+  auto const comm = Comm::world();
+  nn::Unit<torch::nn::Linear> layer(torch::nn::LinearOptions(3, 5).bias(false));
+  nn::ShardedParameters sharded(layer.ptr(), {comm, nn::Reduction::sum},
+                                {.precision = {.gradients = torch::kBFloat16}});
+  // 256 and 1 are bfloat16, 257 is not.
+  auto const x = torch::full({1, 3}, comm.rank() == 0 ? 256.0 : 1.0);
+
+  layer(x).sum().backward();
+
+  auto const shard = sharded.parameters().front();
+  EXPECT_TRUE(torch::equal(shard.grad(), torch::full_like(shard, 255.0 + comm.num_ranks())));
+}
+
+TEST(ShardedParameters, refuse_what_cannot_be_cut) {
+  auto const comm = Comm::world();
+  auto const rule = [&](std::shared_ptr<torch::nn::Module> const& model, nn::ShardOptions const& options = {}) {
+    return test::rule_of([&] { nn::ShardedParameters const sharded(model, {comm, nn::Reduction::mean}, options); });
+  };
+  EXPECT_EQ(rule(torch::nn::Tanh().ptr()), "NoParameters");
+  EXPECT_EQ(rule(nullptr), "NoParameters");
+  EXPECT_EQ(rule(test::make_net().ptr(), {.num_prefetched = -1}), "BadOption");
+  EXPECT_EQ(rule(test::make_net().ptr(), {.precision = {.parameters = torch::kLong}}), "BadOption");
+  EXPECT_EQ(rule(test::make_net().ptr(), {.ignored = {torch::nn::Linear(1, 1).ptr()}}), "NotInModel");
+  torch::nn::Conv2d conv(2, 3, 2);
+  conv->to(torch::kFloat);
+  conv->weight.set_data(conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
+  EXPECT_EQ(rule(conv.ptr()), "NotContiguous");
+  auto const table = make_table();
+  EXPECT_EQ(rule(torch::nn::Sequential(nn::Unit<Table>(table), nn::Unit<Table>(table)).ptr()), "SharedAcrossUnits");
+  if (comm.num_ranks() > 1) {
+    EXPECT_EQ(rule(torch::nn::Linear(2, 2 + comm.rank()).ptr()), "ReplicaMismatch");
+  }
+}
+
+TEST(ShardedParameters, are_cut_once_and_marked) {
+  auto const comm = Comm::world();
+  auto net = test::make_net();
+  auto const other = test::make_net();
+  {
+    nn::ShardedParameters const sharded(net.ptr(), {comm, nn::Reduction::mean}, {.ignored = {net->head.ptr()}});
+    EXPECT_EQ(test::rule_of([&] {
+                nn::ShardedParameters const twice(net.ptr(), {comm, nn::Reduction::mean});
+              }),
+              "AlreadyManaged");
+    EXPECT_EQ(test::rule_of([&] {
+                nn::ShardedParameters const part(net->first.ptr(), {comm, nn::Reduction::mean});
+              }),
+              "AlreadyManaged");
+    for (auto const& module : net->modules()) {
+      EXPECT_EQ(nn::is_managed(*module), module != net->head.ptr()) << module->name();
+      EXPECT_EQ(nn::uses_original_parameters(*module), module != net->head.ptr());
+    }
+    EXPECT_FALSE(nn::is_managed(*other));
+    EXPECT_EQ(sharded.parameters().size(), net->parameters().size() - 2);
+    EXPECT_GT(net->head->weight.storage().nbytes(), 0U);
+  }
+  EXPECT_FALSE(nn::is_managed(*net));
+}
+
+TEST(ShardedParameters, stay_whole_where_an_ignored_module_has_them_too) {
+  auto const table = make_table();
+  Table first(table);
+  Table second(table);
+  torch::nn::Sequential const model(first, second, torch::nn::Linear(5, 1));
+  nn::ShardedParameters const sharded(model.ptr(), {Comm::world(), nn::Reduction::mean}, {.ignored = {second.ptr()}});
+  ASSERT_EQ(sharded.notes().size(), 1U);
+  EXPECT_EQ(sharded.notes().front(), "0.weight stays whole, because an ignored module has it too");
+  EXPECT_EQ(sharded.parameters().size(), 2U);
+  EXPECT_EQ(table.storage().nbytes(), 25 * sizeof(double));
+}
+
+TEST(ShardedParameters, take_gradients_from_all_modules_of_a_unit_that_share_them) {
+  auto const comm = Comm::world();
+  auto const make = [] {
+    auto const table = make_table();
+    return torch::nn::Sequential(Table(table), torch::nn::Tanh(), Table(table));
+  };
+  auto serial = make();
+  auto model = make();
+  nn::ShardedParameters sharded(model.ptr(), {comm, nn::Reduction::mean});
+  auto const x = torch::eye(5, torch::kDouble);
+
+  serial->forward(x).square().sum().backward();
+  sharded.forward([&] { return model->forward(x); }).square().sum().backward();
+
+  ASSERT_EQ(sharded.parameters().size(), 1U);
+  auto const rows = nn::shard_rows(5, comm.num_ranks(), comm.rank());
+  auto const expected = serial->parameters().front().grad().narrow(0, rows.lo, rows.size());
+  EXPECT_TRUE(torch::allclose(sharded.parameters().front().grad(), expected, 1e-13));
+}
+
+TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
+  auto const comm = Comm::world();
+  auto net = test::make_net();
+  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  auto const x = torch::arange(3);
+  auto const loss = [&] { return sharded.forward([&] { return net->forward(x); }).sum(); };
+  auto const change = [&] {
+    torch::NoGradGuard const no_grad;
+    for (auto& shard : sharded.parameters()) shard.mul_(1.5);
+  };
+
+  auto const first = loss();
+  change();
+  EXPECT_EQ(test::rule_of([&] { first.backward(); }), "ParametersChanged");
+  sharded.reset();
+  EXPECT_EQ(test::rule_of([&] { loss().backward({}, true, /*create_graph=*/true); }), "DoubleBackwardUnsupported");
+  sharded.reset();
+  {
+    auto const whole = sharded.gathered();
+    (void)loss();
+    change();
+    EXPECT_EQ(test::rule_of([&] { (void)loss(); }), "ParametersChanged");
+  }
+  torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  {
+    auto const whole = sharded.gathered();
+    for (auto& parameter : net->parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  EXPECT_EQ(test::rule_of([&] { sharded.adopt(optimizer); }), "OptimizerHasState");
+  loss().backward();
+  net->gain.set_data(torch::zeros({}, torch::kDouble));
+  EXPECT_EQ(test::rule_of([&] { (void)loss(); }), "ParameterReplaced");
+}
+
+struct OpaqueImpl : torch::nn::Module {
+  struct Result {
+    torch::Tensor y;
+  };
+  OpaqueImpl() : layer(register_module("layer", torch::nn::Linear(2, 2))) {}
+  Result forward(torch::Tensor const& x) { return {layer(x)}; }
+  torch::nn::Linear layer;
+};
+TORCH_MODULE(Opaque);
+
+TEST(ShardedParameters, refuse_units_whose_outputs_cannot_be_seen) {
+  nn::Unit<Opaque> unit;
+  nn::ShardedParameters const sharded(unit.ptr(), {Comm::world(), nn::Reduction::mean});
+  EXPECT_EQ(test::rule_of([&] { (void)unit->forward(torch::ones({1, 2})); }), "NoOutputTensors");
+  torch::NoGradGuard const no_grad;
+  EXPECT_TRUE(unit->forward(torch::ones({1, 2})).y.defined());
+}
+
+TEST(ShardedParameters, name_ranks_that_use_other_units_when_they_compare) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  auto net = test::make_net();
+  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = nn::PeerChecks::on});
+  auto const x = torch::arange(3);
+  bool const last = comm.rank() + 1 == comm.num_ranks();
+
+  auto const error = test::thrown_by([&] {
+    (void)sharded.forward([&] {
+      auto const words = net->words(x);
+      return last ? net->layers->forward(words) : net->first(words);
+    });
+  });
+
+  EXPECT_EQ(error.rule, "CallDisagreement");
+  EXPECT_NE(error.given.find("the forward of first"), std::string::npos) << error.given;
+  EXPECT_NE(error.given.find("the forward of layers.0"), std::string::npos) << error.given;
+  sharded.forward([&] { return net->forward(x); }).sum().backward();
+  EXPECT_TRUE(sharded.parameters().front().grad().defined());
+}
+
+TEST(ShardedParameters, tell_all_ranks_of_an_exception_on_one_when_they_compare) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "there is no other rank to tell";
+  auto net = test::make_net();
+  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = nn::PeerChecks::on});
+  auto const x = torch::arange(3);
+  for (int i = 0; i < 2; ++i) {
+    auto const run = [&] {
+      return sharded.forward([&] {
+        auto const words = net->words(x);
+        if (comm.rank() == 1) throw std::runtime_error("no more");
+        return net->first(words);
+      });
+    };
+    if (comm.rank() == 1) {
+      EXPECT_THROW((void)run(), std::runtime_error);
+    } else {
+      auto const error = test::thrown_by(run);
+      EXPECT_EQ(error.rule, "CallDisagreement");
+      EXPECT_NE(error.given.find("an exception in a forward"), std::string::npos) << error.given;
+    }
+    EXPECT_EQ(sharded.stats().gathered_bytes, 0);
+    sharded.forward([&] { return net->forward(x); }).sum().backward();
+  }
+}
+
+}  // namespace
+}  // namespace graticule
