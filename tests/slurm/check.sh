@@ -112,6 +112,17 @@ wait_for_checkpoint() {
     fail "no checkpoint in $1"
 }
 
+# SLURM itself holds a requeued job back for two minutes: a node refuses one that it has only just ended ("credential
+# revoked").
+start_again() {
+    for _ in {1..300}; do
+        if [ "$(sinfo --noheader --Node --format=%T | sort -u)" = idle ]; then break; fi
+        sleep 0.2
+    done
+    sleep 10
+    scontrol update JobId="$job" StartTime=now || fail "cannot be started at once"
+}
+
 prepare_training() {
     work=$base/work.$name
     rm -rf "$work"
@@ -153,14 +164,14 @@ case_train_requeued() {
         [ "$(job_field "$job" Restarts)" = $round ] || fail "$(job_field "$job" Restarts) restarts, expected $round"
         [ ! -e "$work/parts/loss.csv" ] || fail "outputs of a training that has not ended"
         [ $round -eq 1 ] || break
-        scontrol update JobId="$job" StartTime=now || fail "cannot be started at once"
+        start_again
         wait_for RUNNING "$job"
         for _ in {1..3000}; do
             if grep -q "resumed after step" "$work/parts.log"; then break; fi
             sleep 0.1
         done
     done
-    scontrol update JobId="$job" StartTime=now || fail "cannot be started at once"
+    start_again
     wait_for COMPLETED "$job"
     cmp "$work/whole/loss.csv" "$work/parts/loss.csv" >"$out" 2>&1 || fail "other losses than those of one piece"
     grep -c "resumed after step" "$work/parts.log" | grep -qx 2 || fail "not resumed twice"
