@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What holds for every layer: derivatives of derivatives, and several calls in one graph.
+#include "expect_error.hpp"
+#include "layer_table.hpp"
+
+#include <gtest/gtest.h>
+
+namespace graticule {
+namespace {
+
+using test::difference;
+using test::domain_of;
+using test::expect_as_exact;
+using test::layer_table;
+using test::LayerFunction;
+using test::LayerResults;
+using test::over_ranks;
+using test::part_of;
+using test::random_part;
+using test::random_tensor;
+using test::rule_of;
+using test::run_layer;
+using torch::Tensor;
+
+/// The gradient, times `direction`, of what the sum of cubes of the layer's output has for a gradient.
+LayerResults second_derivative(LayerFunction const& function, std::vector<Tensor> const& parameters, Tensor const& x,
+                               Tensor const& direction) {
+  LayerResults results;
+  auto const leaf = x.detach().clone().requires_grad_();
+  results.y = function(leaf);
+  auto const first = torch::autograd::grad({results.y.pow(3).sum()}, {leaf}, {}, true, true)[0];
+  std::vector<Tensor> inputs{leaf};
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  auto grads = torch::autograd::grad({first}, inputs, {direction}, {}, false, true);
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    if (!grads[i].defined()) grads[i] = torch::zeros_like(inputs[i]);
+  results.x_grad = grads[0];
+  results.parameter_grads.assign(grads.begin() + 1, grads.end());
+  return results;
+}
+
+TEST(EveryLayer, has_the_second_derivatives_of_the_serial_layer_or_refuses_them) {
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    SCOPED_TRACE(layer.name);
+    std::mt19937 random(11);
+    auto const domain = domain_of(repeat++);
+    auto const whole = random_tensor(random, layer.sizes);
+    auto const direction = random_tensor(random, layer.sizes);
+    auto const part = random_part(domain, random, layer.sizes);
+    auto const made = layer.make(domain, torch::kDouble);
+
+    LayerResults found;
+    auto const rule = rule_of(
+        [&] { found = second_derivative(made.sharded, made.sharded_parameters, part.of(whole), part.of(direction)); });
+
+    if (!layer.twice_differentiable) {
+      EXPECT_EQ(rule, "DoubleBackwardUnsupported");
+      continue;
+    }
+    ASSERT_EQ(rule, "nothing was thrown");
+    auto const expected = second_derivative(made.serial, made.serial_parameters, whole, direction);
+    EXPECT_LE(difference(found.x_grad, part.of(expected.x_grad)), 1e-9);
+    for (std::size_t p = 0; p < expected.parameter_grads.size(); ++p)
+      EXPECT_LE(difference(over_ranks(domain.comm(), found.parameter_grads[p]), expected.parameter_grads[p]), 1e-9);
+  }
+}
+
+/// Two calls in one graph, and one without a graph between them.
+Tensor called_thrice(LayerFunction const& function, Tensor const& x) {
+  auto const first = function(x);
+  {
+    torch::NoGradGuard const no_grad;
+    (void)function(x + 1);
+  }
+  return first + 2 * function(x * 0.5);
+}
+
+TEST(EveryLayer, may_be_called_twice_in_one_graph_and_without_one_between) {
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    SCOPED_TRACE(layer.name);
+    std::mt19937 random(12);
+    auto const domain = domain_of(repeat++);
+    auto const whole = random_tensor(random, layer.sizes);
+    auto const part = random_part(domain, random, layer.sizes);
+    auto const made = layer.make(domain, torch::kDouble);
+    auto const thrice = [](LayerFunction const& function) {
+      return [&](Tensor const& x) { return called_thrice(function, x); };
+    };
+    auto const cotangent = [&](Tensor const& y) {
+      std::mt19937 same(4);
+      return random_tensor(same, y.sizes().vec());
+    };
+    auto const serial = run_layer(thrice(made.serial), made.serial_parameters, whole, cotangent);
+
+    auto const found = run_layer(thrice(made.sharded), made.sharded_parameters, part.of(whole),
+                                 [&](Tensor const& y) { return part_of(domain, y).of(cotangent(serial.y)); });
+
+    expect_as_exact(domain, found, part, serial, serial);
+  }
+}
+
+}  // namespace
+}  // namespace graticule
