@@ -3,6 +3,7 @@
 
 #include "differences.hpp"
 #include "optimizer_kinds.hpp"
+#include "optimizer_tensors.hpp"
 
 #include <algorithm>
 #include <map>
@@ -14,11 +15,36 @@ namespace graticule::nn {
 namespace {
 
 using Groups = std::vector<NamedTensors>;
+using detail::OptimizerTensors;
+
+/// Those of a model that every rank holds whole.
+class WholeTensors : public OptimizerTensors {
+ public:
+  explicit WholeTensors(torch::nn::Module const& model) : parameters_(parameters_of(model)) {}
+
+  [[nodiscard]] NamedTensors parameters() const override { return parameters_; }
+  void save(CheckpointWriter& writer, std::string const& field, std::string const& /*name*/,
+            torch::Tensor const& value) const override {
+    detail::save_tensor(writer, field, value);
+  }
+  void compare(CheckpointField const& field, std::string const& text, std::string const& name,
+               detail::Differences& differences) const override {
+    auto const is_it = [&](auto const& held) { return held.first == name; };
+    detail::compare(field, text, std::find_if(parameters_.begin(), parameters_.end(), is_it)->second, differences);
+  }
+  void load(Checkpoint const& checkpoint, std::string const& field, std::string const& /*name*/,
+            torch::Tensor const& value) const override {
+    detail::load_tensor(checkpoint, field, value);
+  }
+
+ private:
+  NamedTensors parameters_;
+};
 
 /// A tensor that shared modules have put into a group twice has one state, and comes once.
-Groups named_groups(torch::optim::Optimizer const& optimizer, torch::nn::Module const& model) {
+Groups named_groups(torch::optim::Optimizer const& optimizer, OptimizerTensors const& tensors) {
   std::map<void*, std::string> names;
-  for (auto const& item : model.named_parameters()) names.try_emplace(item.value().unsafeGetTensorImpl(), item.key());
+  for (auto const& [name, tensor] : tensors.parameters()) names.try_emplace(tensor.unsafeGetTensorImpl(), name);
   Groups groups;
   for (auto const& group : optimizer.param_groups()) {
     auto& named = groups.emplace_back();
@@ -61,7 +87,7 @@ typename Kind::State const* state_of(torch::optim::Optimizer const& optimizer, t
 
 template <class Kind>
 void save_group(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, NamedTensors const& group,
-                std::string const& prefix, std::size_t number) {
+                OptimizerTensors const& tensors, std::string const& prefix, std::size_t number) {
   auto const base = group_prefix(prefix, number);
   writer.add_value(base + "/parameters", joined(group));
   auto const& options = static_cast<typename Kind::Options const&>(optimizer.param_groups()[number].options());
@@ -78,7 +104,7 @@ void save_group(CheckpointWriter& writer, torch::optim::Optimizer const& optimiz
     if (state == nullptr) continue;
     Kind::state(*state, [&](char const* part, auto const& value) {
       if constexpr (std::is_same_v<std::decay_t<decltype(value)>, torch::Tensor>) {
-        if (value.defined()) detail::save_tensor(writer, prefix + "/" + part + "/" + name, value);
+        if (value.defined()) tensors.save(writer, prefix + "/" + part + "/" + name, name, value);
       } else {
         step = value;
       }
@@ -103,7 +129,8 @@ std::map<std::string, Index> saved_steps(Checkpoint const& checkpoint, std::stri
 template <class Kind>
 class Saved {
  public:
-  Saved(Checkpoint const& checkpoint, std::string prefix) : checkpoint_(checkpoint), prefix_(std::move(prefix)) {}
+  Saved(Checkpoint const& checkpoint, OptimizerTensors const& tensors, std::string prefix)
+      : checkpoint_(checkpoint), tensors_(tensors), prefix_(std::move(prefix)) {}
 
   /// @throws `OptimizerMismatch` (input)
   void compare(Groups const& groups) {
@@ -137,7 +164,7 @@ class Saved {
       auto const& steps = steps_.emplace_back(saved_steps(checkpoint_, group_prefix(prefix_, g), differences));
       for (auto const& [name, parameter] : groups[g]) {
         if (!steps.contains(name)) differences.add("the checkpoint lacks " + name + in_group(g));
-        compare_parts(name, parameter, known, differences);
+        compare_parts(name, known, differences);
       }
       for (auto const& [name, step] : steps)
         if (std::none_of(groups[g].begin(), groups[g].end(), [&](auto const& held) { return held.first == name; }))
@@ -148,15 +175,14 @@ class Saved {
       if (!known.contains(name)) differences.add(prefix_ + "/" + name + " belongs to no parameter");
   }
 
-  void compare_parts(std::string const& name, torch::Tensor const& parameter, std::set<std::string>& known,
-                     detail::Differences& differences) const {
+  void compare_parts(std::string const& name, std::set<std::string>& known, detail::Differences& differences) const {
     typename Kind::State const parts;
     Kind::state(parts, [&](std::string const& part, auto const& value) {
       if constexpr (std::is_same_v<std::decay_t<decltype(value)>, torch::Tensor>) {
         auto const field = prefix_ + "/" + part + "/" + name;
         if (!checkpoint_.has_field(field)) return;
         known.insert(part + "/" + name);
-        detail::compare(checkpoint_.field(field), part + " of " + name, parameter, differences);
+        tensors_.compare(checkpoint_.field(field), part + " of " + name, name, differences);
       }
     });
   }
@@ -186,7 +212,7 @@ class Saved {
         auto const field = prefix_ + "/" + part + "/" + name;
         if (!checkpoint_.has_field(field)) return;
         value = torch::empty_like(parameter.detach());
-        detail::load_tensor(checkpoint_, field, value);
+        tensors_.load(checkpoint_, field, name, value);
       } else {
         value = step;
       }
@@ -195,35 +221,47 @@ class Saved {
   }
 
   Checkpoint const& checkpoint_;
+  OptimizerTensors const& tensors_;
   std::string prefix_;
   std::vector<std::map<std::string, Index>> steps_;
 };
 
 }  // namespace
 
-void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
-                    std::string const& prefix) {
-  auto const groups = named_groups(optimizer, model);
-  detail::with_kind(optimizer, [&](auto kind) {
+void detail::save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer,
+                            OptimizerTensors const& tensors, std::string const& prefix) {
+  auto const groups = named_groups(optimizer, tensors);
+  with_kind(optimizer, [&](auto kind) {
     using Kind = decltype(kind);
     writer.add_value(prefix + "/kind", std::string(Kind::name));
     writer.add_value(prefix + "/num_groups", Index(groups.size()));
-    for (std::size_t g = 0; g < groups.size(); ++g) save_group<Kind>(writer, optimizer, groups[g], prefix, g);
+    for (std::size_t g = 0; g < groups.size(); ++g) save_group<Kind>(writer, optimizer, groups[g], tensors, prefix, g);
   });
 }
 
-void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
-                    torch::nn::Module const& model, std::string const& prefix) {
+void detail::load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
+                            OptimizerTensors const& tensors, std::string const& prefix) {
   std::function<void()> apply;
   run_agreed(comm, [&] {
-    auto const groups = named_groups(optimizer, model);
-    detail::with_kind(optimizer, [&](auto kind) {
-      Saved<decltype(kind)> saved(checkpoint, prefix);
+    auto const groups = named_groups(optimizer, tensors);
+    with_kind(optimizer, [&](auto kind) {
+      Saved<decltype(kind)> saved(checkpoint, tensors, prefix);
       saved.compare(groups);
       apply = [saved, groups, &optimizer] { saved.apply(optimizer, groups); };
     });
   });
   apply();
+}
+
+void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
+                    std::string const& prefix) {
+  detail::save_optimizer(writer, optimizer, WholeTensors(model), prefix);
+}
+
+void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
+                    torch::nn::Module const& model, std::string const& prefix) {
+  WholeTensors const tensors(model);
+  detail::load_optimizer(comm, checkpoint, optimizer, tensors, prefix);
 }
 
 }  // namespace graticule::nn

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/partition/comm.hpp>
+#include <graticule/training/sharded_parameters.hpp>
+
+#include <torch/torch.h>
+
+#include <string>
+
+namespace graticule::nn {
+
+/// Adds the state of an optimizer over the rows of cut parameters to a checkpoint, by names of parameters and cut like these:
+/// the same fields and values as `save_optimizer` of the uncut model, for which they can be loaded, and the other way round.
+///
+/// Collective. @param optimizer over `sharded.parameters()`, or some of them: SGD, Adam, AdamW, Adagrad, RMSprop
+/// @param comm the checkpoint's ranks: shard team and replicas
+/// @throws `UnsupportedOptimizer`; `UnknownParameter` for a tensor that is no cut parameter; `CheckpointDiffers`
+void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer,
+                    ShardedParameters const& sharded, Comm const& comm, std::string const& prefix = "optimizer");
+
+/// Gives it the options, step counts and rows of moments that a checkpoint holds, whatever number of ranks has saved them.
+/// A parameter that was never stepped has no state afterwards. Collective. @param comm the checkpoint's ranks
+/// @throws `OptimizerMismatch` (input) on all ranks, with all that does not fit; `UnsupportedOptimizer`, `UnknownParameter`
+void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
+                    ShardedParameters const& sharded, std::string const& prefix = "optimizer");
+
+}  // namespace graticule::nn
