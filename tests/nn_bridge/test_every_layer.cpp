@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What holds for every layer: derivatives of derivatives, and several calls in one graph.
+// What holds for every layer: derivatives of derivatives, several calls in one graph, and gradients that few ranks need.
 #include "expect_error.hpp"
 #include "layer_table.hpp"
 
@@ -98,6 +98,34 @@ TEST(EveryLayer, may_be_called_twice_in_one_graph_and_without_one_between) {
                                  [&](Tensor const& y) { return part_of(domain, y).of(cotangent(serial.y)); });
 
     expect_as_exact(domain, found, part, serial, serial);
+  }
+}
+
+TEST(EveryLayer, gives_a_gradient_to_the_one_rank_that_needs_it) {
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    SCOPED_TRACE(layer.name);
+    std::mt19937 random(13);
+    auto const domain = domain_of(repeat++);
+    auto const whole = random_tensor(random, layer.sizes).requires_grad_();
+    auto const part = random_part(domain, random, layer.sizes);
+    auto const made = layer.make(domain, torch::kDouble);
+    auto const expected = made.serial(whole);
+    auto const cotangent = random_tensor(random, expected.sizes().vec());
+    expected.backward(cotangent);
+    bool const needs = domain.comm().rank() == domain.comm().num_ranks() - 1;
+    for (auto& parameter : made.sharded_parameters) Tensor(parameter).requires_grad_(false);
+    auto const shard = part.of(whole.detach()).clone().requires_grad_(needs);
+
+    auto const found = made.sharded(shard);
+    auto const own = part_of(domain, found).of(cotangent);
+    // A layer that only looks at its own cells has nothing to do on the others.
+    if (found.requires_grad()) found.backward(own);
+
+    EXPECT_EQ(shard.grad().defined(), needs);
+    if (needs) {
+      EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
+    }
   }
 }
 
