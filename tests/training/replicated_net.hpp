@@ -3,10 +3,14 @@
 
 #include <graticule/nn_bridge/unit.hpp>
 #include <graticule/partition/comm.hpp>
+#include <graticule/training/buckets.hpp>
+
+#include "larger.hpp"
 
 #include <torch/torch.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,6 +39,14 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
 };
 TORCH_MODULE(Net);
 
+/// So small that a few parameters fill several.
+constexpr nn::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000};
+
+/// A few parameters of one's own choice.
+struct Holder : torch::nn::Module {
+  torch::Tensor add(std::string const& name, torch::Tensor const& value) { return register_parameter(name, value); }
+};
+
 inline Net copy_of(Net const& net) { return Net(std::dynamic_pointer_cast<NetImpl>(net->clone())); }
 
 /// Samples of a batch: `num` a rank, the same on all ranks for one `step`.
@@ -60,7 +72,7 @@ inline double gradient_difference(torch::nn::Module const& a, torch::nn::Module 
   auto const as = a.parameters();
   auto const bs = b.parameters();
   for (std::size_t i = 0; i < as.size(); ++i)
-    largest = std::max(largest, (as[i].grad() - bs[i].grad()).abs().max().item<double>());
+    largest = larger(largest, (as[i].grad() - bs[i].grad()).abs().max().item<double>());
   return largest;
 }
 
@@ -68,7 +80,7 @@ inline double parameter_difference(torch::nn::Module const& a, torch::nn::Module
   double largest = 0;
   auto const as = a.parameters();
   auto const bs = b.parameters();
-  for (std::size_t i = 0; i < as.size(); ++i) largest = std::max(largest, (as[i] - bs[i]).abs().max().item<double>());
+  for (std::size_t i = 0; i < as.size(); ++i) largest = larger(largest, (as[i] - bs[i]).abs().max().item<double>());
   return largest;
 }
 

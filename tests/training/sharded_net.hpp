@@ -7,6 +7,8 @@
 #include <graticule/training/shard_rule.hpp>
 #include <graticule/training/sharded_parameters.hpp>
 
+#include "larger.hpp"
+
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -89,9 +91,17 @@ inline double difference(nn::NamedTensors const& a, nn::NamedTensors const& b) {
     EXPECT_EQ(a[i].first, b[i].first);
     EXPECT_EQ(a[i].second.sizes(), b[i].second.sizes()) << a[i].first;
     if (a[i].second.numel() > 0 && a[i].second.sizes() == b[i].second.sizes())
-      largest = std::max(largest, (a[i].second - b[i].second).abs().max().item<double>());
+      largest = larger(largest, (a[i].second - b[i].second).abs().max().item<double>());
   }
   return largest;
+}
+
+/// Those that are defined.
+inline nn::NamedTensors gradients_of(nn::NamedTensors const& parameters) {
+  nn::NamedTensors gradients;
+  for (auto const& [name, tensor] : parameters)
+    if (tensor.grad().defined()) gradients.emplace_back(name, tensor.grad());
+  return gradients;
 }
 
 /// Copies of the whole parameters.

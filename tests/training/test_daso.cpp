@@ -4,6 +4,7 @@
 #include <graticule/training/daso.hpp>
 
 #include "expect_error.hpp"
+#include "larger.hpp"
 
 #include <gtest/gtest.h>
 
@@ -75,7 +76,7 @@ std::vector<double> values_of(torch::nn::Module const& module) {
 double largest_difference(std::vector<double> const& a, std::vector<double> const& b) {
   EXPECT_EQ(a.size(), b.size());
   double result = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) result = std::max(result, std::abs(a[i] - b[i]));
+  for (std::size_t i = 0; i < a.size(); ++i) result = test::larger(result, std::abs(a[i] - b[i]));
   return result;
 }
 

@@ -21,20 +21,15 @@ using nn::DataParallelOptions;
 using nn::Reduction;
 using test::copy_of;
 using test::gradient_difference;
+using test::Holder;
 using test::loss_of;
 using test::Net;
 using test::part_of;
 using test::rule_of;
+using test::small_buckets;
 using test::thrown_by;
 using test::whole_batch;
 using Kind = nn::ReductionEvent::Kind;
-
-constexpr nn::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000};
-
-/// A few parameters of one's own choice.
-struct Holder : torch::nn::Module {
-  torch::Tensor add(std::string const& name, torch::Tensor const& value) { return register_parameter(name, value); }
-};
 
 torch::nn::Linear small_layer(std::uint64_t seed) {
   torch::manual_seed(seed);

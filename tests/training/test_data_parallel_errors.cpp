@@ -3,6 +3,7 @@
 #include <graticule/training/join.hpp>
 
 #include "expect_error.hpp"
+#include "replicated_net.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,14 +14,11 @@ namespace graticule {
 namespace {
 
 using nn::Reduction;
+using test::Holder;
 using test::rule_of;
 using test::thrown_by;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-struct Holder : torch::nn::Module {
-  torch::Tensor add(std::string const& name, torch::Tensor const& value) { return register_parameter(name, value); }
-};
 
 /// Identity, whose backward throws.
 struct Broken : torch::autograd::Function<Broken> {

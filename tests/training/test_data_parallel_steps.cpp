@@ -22,20 +22,16 @@ using nn::DataParallelOptions;
 using nn::GradientWait;
 using nn::Reduction;
 using test::copy_of;
+using test::Holder;
 using test::loss_of;
 using test::Net;
 using test::parameter_difference;
 using test::part_of;
 using test::rule_of;
+using test::small_buckets;
 using test::thrown_by;
 using test::whole_batch;
 using Kind = nn::ReductionEvent::Kind;
-
-constexpr nn::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000};
-
-struct Holder : torch::nn::Module {
-  torch::Tensor add(std::string const& name, torch::Tensor const& value) { return register_parameter(name, value); }
-};
 
 std::unique_ptr<torch::optim::Optimizer> optimizer_for(std::string const& name, Net const& net) {
   if (name == "sgd")

@@ -151,12 +151,8 @@ TEST(ShardedParameters, mean_gradients_over_ranks_with_samples_of_their_own) {
   loss_of(serial->forward(batch.x), batch.y, 12).backward();
   loss_of(sharded.forward([&] { return net->forward(mine.x); }), mine.y, mine.x.size(0)).backward();
 
-  nn::NamedTensors expected;
-  nn::NamedTensors found;
-  for (auto const& [name, tensor] : nn::parameters_of(*serial))
-    if (tensor.grad().defined()) expected.emplace_back(name, tensor.grad());
-  for (auto const& [name, tensor] : sharded.named_parameters())
-    if (tensor.grad().defined()) found.emplace_back(name, tensor.grad());
+  auto const expected = test::gradients_of(nn::parameters_of(*serial));
+  auto const found = test::gradients_of(sharded.named_parameters());
   EXPECT_LT(test::difference(found, test::rows_of(expected, comm)), 1e-14);
   for (auto const& tensor : net->parameters()) EXPECT_FALSE(tensor.grad().defined());
 }
@@ -311,12 +307,8 @@ TEST_P(NoSync, gathers_gradients_for_the_next_synchronised_backward) {
   // What the last backward does not reach waits no longer.
   backward(2, false);
 
-  nn::NamedTensors expected;
-  nn::NamedTensors found;
-  for (auto const& [name, tensor] : nn::parameters_of(*serial))
-    if (tensor.grad().defined()) expected.emplace_back(name, tensor.grad());
-  for (auto const& [name, tensor] : sharded.named_parameters())
-    if (tensor.grad().defined()) found.emplace_back(name, tensor.grad());
+  auto const expected = test::gradients_of(nn::parameters_of(*serial));
+  auto const found = test::gradients_of(sharded.named_parameters());
   EXPECT_LT(test::difference(found, test::rows_of(expected, comm)), 1e-13);
 }
 

@@ -193,12 +193,8 @@ void expect_same_gradients(Run&& run) {
   run(serial, [](auto&& call) { return call(); });
   run(net, [&](auto&& call) { return sharded.forward(call); });
 
-  nn::NamedTensors expected;
-  nn::NamedTensors found;
-  for (auto const& [name, tensor] : nn::parameters_of(*serial))
-    if (tensor.grad().defined()) expected.emplace_back(name, tensor.grad());
-  for (auto const& [name, tensor] : sharded.named_parameters())
-    if (tensor.grad().defined()) found.emplace_back(name, tensor.grad());
+  auto const expected = test::gradients_of(nn::parameters_of(*serial));
+  auto const found = test::gradients_of(sharded.named_parameters());
   EXPECT_GT(norm_of(nn::parameters_of(*serial)), 0);
   EXPECT_LT(test::difference(found, test::rows_of(expected, comm)), 1e-13);
   EXPECT_EQ(sharded.stats().gathered_bytes, 0);
