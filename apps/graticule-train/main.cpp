@@ -112,6 +112,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
                      {"mirrored", result.num_mirrored},
                      {"validation", result.samples.num_samples() - result.num_training}};
   data["network"] = network_report(result, options.run.network);
+  data["parallel"] = parallel_report(result, options.run.network);
   data["loss"] = result.network.losses;
   data["resumed_after_step"] = result.network.first_step;
   data["validation"] = validation_report(result);
@@ -176,7 +177,7 @@ int run(app::Context& context, Options& options) {
     write_report(context, options);
     spdlog::info("verify: largest relative loss difference from one rank {:.2e}, largest parameter difference {:.2e}",
                  comparison.max_relative_loss_difference, comparison.max_parameter_difference);
-    require_agreement(comparison, options.run.network.precision);
+    require_agreement(comparison, options.run.network);
   } else {
     write_report(context, options);
   }

@@ -12,12 +12,12 @@
 
 namespace graticule::train {
 
-nn::Conv2d convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel, nn::Domain const& domain,
-                       std::vector<std::int64_t> odd_channels) {
+Convolution convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel, nn::Domain const& domain,
+                        std::vector<std::int64_t> odd_channels) {
   nn::Conv2dOptions options(torch::nn::Conv2dOptions(num_in, num_out, kernel).padding(kernel / 2),
                             nn::Padding::by_domain);
   options.odd_channels = std::move(odd_channels);
-  return nn::Conv2d(options, domain);
+  return Convolution(options, domain);
 }
 
 Model::Model(ModelOptions const& options, nn::Domain const& domain) {

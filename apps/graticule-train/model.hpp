@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/domain.hpp>
+#include <graticule/nn_bridge/unit.hpp>
 
 #include "model_kind.hpp"
 
@@ -27,6 +28,8 @@ struct ModelOptions {
   std::int64_t num_columns = 0;            ///< of the grid
 };
 
+using Convolution = nn::Unit<nn::Conv2d>;
+
 /// A network whose first features are scaled by learned functions of place.
 ///
 ///     h = stem([inputs, statics]) * (1 + gate(statics));   h = trunk(h);   output = head(h)
@@ -34,6 +37,7 @@ struct ModelOptions {
 /// The stem is a k x k convolution that crosses ranks, poles and the date line; the gate is a network of two layers on the
 /// static values of a row, the head a 1 x 1 convolution. The gate lets one weight mean something else at every latitude,
 /// as the Coriolis parameter does in a wind balance. Kinds of models differ in their trunk.
+/// What holds most parameters is a unit: gathered, and waited for, on its own.
 class Model : public torch::nn::Module {
  public:
   /// Collective. @param inputs [batch, inputs, rows, columns] @param statics [rows, statics], constant along a row
@@ -46,18 +50,18 @@ class Model : public torch::nn::Module {
   virtual torch::Tensor trunk(torch::Tensor h) = 0;
 
  private:
-  nn::Conv2d stem_{nullptr};
+  Convolution stem_{nullptr};
   torch::nn::Linear gate_hidden_{nullptr};
   torch::nn::Linear gate_{nullptr};
-  nn::Conv2d head_{nullptr};
+  Convolution head_{nullptr};
 };
 
 /// @throws `NoQuadrature` (usage) for `sfno` on latitudes without a quadrature rule
 [[nodiscard]] std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const& domain);
 
 /// A k x k convolution that keeps its grid and follows the domain's boundary.
-[[nodiscard]] nn::Conv2d convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel,
-                                     nn::Domain const& domain, std::vector<std::int64_t> odd_channels = {});
+[[nodiscard]] Convolution convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel,
+                                      nn::Domain const& domain, std::vector<std::int64_t> odd_channels = {});
 
 /// Fills all parameters from `seed` and their names: normal weights of variance 1 / fan-in, scales of one, zero biases, and a
 /// zero head, so that training starts from the mean. The same on every rank, and for f32 and f64 but for rounding.

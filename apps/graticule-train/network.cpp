@@ -3,14 +3,13 @@
 
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/traffic.hpp>
-#include <graticule/training/data_parallel.hpp>
 #include <graticule/training/early_stopping.hpp>
 #include <graticule/training/schedules.hpp>
-#include <graticule/training/training_state.hpp>
 
 #include "model.hpp"
 #include "settings_text.hpp"
 #include "tensors.hpp"
+#include "updater.hpp"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
@@ -20,15 +19,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 
 namespace graticule::train {
 namespace {
-
-/// Gradients of a loss of order one are far larger; those that cancel, as a sample's and its mirror image's may, are f32
-/// rounding far smaller, which the usual 1e-8 would turn into full steps that differ with the number of ranks.
-constexpr double adam_epsilon = 1e-5;
 
 ModelOptions model_options(TrainingData const& data, NetworkSettings const& settings) {
   ModelOptions options;
@@ -43,22 +40,6 @@ ModelOptions model_options(TrainingData const& data, NetworkSettings const& sett
   options.num_columns = data.num_global_columns;
   for (std::size_t c = 0; c < data.inputs.size(); ++c)
     if (data.inputs[c].parity == Parity::odd) options.odd_channels.push_back(std::int64_t(c));
-  return options;
-}
-
-/// Partial gradients of one loss: its shares of the domain's ranks and of the teams add up to it.
-std::vector<nn::TeamRule> rules(TeamWork const& teams) {
-  return {{teams.domain(), nn::Reduction::sum}, {teams.data(), nn::Reduction::sum}};
-}
-
-nn::DataParallelOptions parallel_options(NetworkSettings const& settings) {
-  nn::DataParallelOptions options;
-  options.wait = settings.parallel == Parallel::blocking ? nn::GradientWait::in_backward : nn::GradientWait::late;
-  options.unused = nn::Unused::allowed;
-  options.wire = settings.wire == Wire::own    ? nn::Wire::own
-                 : settings.wire == Wire::bf16 ? nn::Wire::bf16
-                                               : nn::Wire::f16;
-  options.order = nn::SumOrder::by_rank;  // a resumed training is to have the same bits
   return options;
 }
 
@@ -94,17 +75,12 @@ class Trainer {
         statics_(static_tensor(data, dtype_of(settings.precision))),
         weights_(sample_weights(teams.domain(), data)),
         domain_(teams.domain(), grid, boundary),
-        net_(make_model(model_options(data, settings), domain_)),
         loss_of_(nn::LossKind::squared, data.row_weights, domain_),
-        optimizer_(initialised_parameters(), torch::optim::AdamOptions(settings.learning_rate).eps(adam_epsilon)),
-        parallel_(*net_, optimizer_, rules(teams), parallel_options(settings)),
-        stopping_(std::max<Index>(settings.patience, 1)),
-        state_(teams.world(), *net_) {
-    state_.add("optimizer", optimizer_);
-    state_.add("early_stopping", stopping_);
-    auto const num_training = Index(data.training.size());
-    trained_.num_steps = num_steps(settings, num_training);
+        stopping_(std::max<Index>(settings.patience, 1)) {
+    trained_.num_steps = num_steps(settings, Index(data.training.size()));
     trained_.steps_per_epoch = trained_.num_steps / settings.epochs;
+    updater_ = make_updater(teams, initialised_model(), settings, trained_.steps_per_epoch);
+    updater_->state().add("early_stopping", stopping_);
     if (control.checkpoints) store_.emplace(teams.world(), control.checkpoints->folder);
   }
 
@@ -112,8 +88,8 @@ class Trainer {
     resume();
     auto const before = nn::traffic();
     train();
-    parallel_.finalize();
     if (trained_.stopped_by) return std::move(trained_);
+    updater_->settle();
     auto const sent = nn::traffic() - before;
     auto const steps = double(std::max<Index>(Index(trained_.losses.size()) - trained_.first_step, 1));
     trained_.messages_per_step = double(sent.num_messages) / steps;
@@ -124,10 +100,11 @@ class Trainer {
   }
 
  private:
-  std::vector<torch::Tensor> initialised_parameters() {
-    net_->to(dtype_of(settings_.precision));
-    initialise_parameters(*net_, settings_.seed);
-    return net_->parameters();
+  std::shared_ptr<Model> initialised_model() {
+    auto model = make_model(model_options(data_, settings_), domain_);
+    model->to(dtype_of(settings_.precision));
+    initialise_parameters(*model, settings_.seed);
+    return model;
   }
 
   [[nodiscard]] Index num_done() const noexcept { return Index(trained_.losses.size()); }
@@ -141,7 +118,7 @@ class Trainer {
       if (std::exchange(ordered_epoch, epoch) != epoch) order = shuffled(data_.training, settings_.seed, epoch);
       auto const count = std::min(settings_.batch, Index(order.size()) - first);
       longest_step_.time([&] { step(std::span<Index const>(order).subspan(std::size_t(first), std::size_t(count))); });
-      if (num_done() % trained_.steps_per_epoch == 0) validate_after(epoch);
+      if (num_done() % trained_.steps_per_epoch == 0) end_epoch(epoch);
       if (keep_or_stop()) return;
     }
   }
@@ -161,15 +138,16 @@ class Trainer {
 
   /// One step on a batch, of which this team has a part.
   void step(std::span<Index const> batch) {
-    nn::set_learning_rate(optimizer_, learning_rate(settings_, num_done(), trained_.num_steps));
-    optimizer_.zero_grad();
+    nn::set_learning_rate(updater_->optimizer(), learning_rate(settings_, num_done(), trained_.num_steps));
+    updater_->zero_grad();
     std::array<double, 1> loss{};
     torch::Tensor share = share_of_loss(batch);
-    // A team without a part takes part in the reductions, with gradients of zero.
-    if (!share.defined()) share = loss_of(batch.subspan(heaviest_of(batch), 1)) * 0;
-    share.backward();
+    if (updater_->loss_factor() == 1)
+      share.backward();
+    else
+      (share * updater_->loss_factor()).backward();
     loss[0] = share.item<double>();
-    parallel_.step();
+    updater_->step();
     teams_.data().sum(std::span<double>(loss));
     if (!std::isfinite(loss[0]))
       throw Error("TrainingDiverged",
@@ -178,22 +156,23 @@ class Trainer {
     control_.on_step(num_done() - 1, loss[0]);
   }
 
-  /// What this team adds to the loss of some samples, which is normalised by the cells of all of them; undefined when
-  /// nothing falls to this team.
+  /// What this team adds to the loss of some samples, which is normalised by the cells of all of them. A team without a
+  /// part adds zero: its forward and its gradients are there, because other teams may wait for them.
   torch::Tensor share_of_loss(std::span<Index const> samples) {
     auto const [first, last] = teams_.my_part_of(Index(samples.size()));
     auto const mine = samples.subspan(std::size_t(first), std::size_t(last - first));
     double const all = weight_of(samples);
     double const own = weight_of(mine);
     if (!(all > 0)) throw Error("EmptyLoss", "all targets of a batch are missing");
-    if (!(own > 0)) return {};
+    if (!(own > 0)) return loss_of(samples.subspan(heaviest_of(samples), 1)) * 0;
     torch::Tensor const loss = loss_of(mine);
     return own == all ? loss : loss * (own / all);
   }
 
   torch::Tensor loss_of(std::span<Index const> samples) {
     torch::Tensor const chosen = numbers(samples);
-    return loss_of_(net_->forward(inputs_.index_select(0, chosen), statics_), targets_.index_select(0, chosen));
+    torch::Tensor const output = updater_->forward(inputs_.index_select(0, chosen), statics_);
+    return loss_of_(output.to(targets_.dtype()), targets_.index_select(0, chosen));
   }
 
   [[nodiscard]] std::size_t heaviest_of(std::span<Index const> samples) const {
@@ -207,8 +186,13 @@ class Trainer {
     return sum;
   }
 
-  void validate_after(Index epoch) {
-    if (settings_.validate_every == 0 || (epoch + 1) % settings_.validate_every != 0) return;
+  void end_epoch(Index epoch) {
+    auto const begin = trained_.losses.end() - std::ptrdiff_t(trained_.steps_per_epoch);
+    updater_->end_epoch(std::accumulate(begin, trained_.losses.end(), 0.0) / double(trained_.steps_per_epoch));
+    if (settings_.validate_every > 0 && (epoch + 1) % settings_.validate_every == 0) validate(epoch);
+  }
+
+  void validate(Index epoch) {
     torch::NoGradGuard const no_grad;
     std::array<double, 1> sum{};
     double weight = 0;
@@ -217,8 +201,7 @@ class Trainer {
       auto const batch = samples.subspan(first, std::min(std::size_t(settings_.batch), samples.size() - first));
       if (!(weight_of(batch) > 0)) continue;
       weight += weight_of(batch);
-      torch::Tensor const share = share_of_loss(batch);
-      if (share.defined()) sum[0] += weight_of(batch) * share.item<double>();
+      sum[0] += weight_of(batch) * share_of_loss(batch).item<double>();
     }
     teams_.data().sum(std::span<double>(sum));
     trained_.validations.push_back({num_done(), sum[0] / weight});
@@ -234,10 +217,11 @@ class Trainer {
   }
 
   void save() {
-    parallel_.finalize();
-    state_.position = {num_done() / trained_.steps_per_epoch, num_done() % trained_.steps_per_epoch, settings_.seed};
+    updater_->settle();
+    updater_->state().position = {num_done() / trained_.steps_per_epoch, num_done() % trained_.steps_per_epoch,
+                                  settings_.seed};
     auto writer = store_->begin(num_done());
-    state_.save(writer);
+    updater_->state().save(writer);
     writer.add_value("training/settings", settings_text(settings_, data_));
     writer.add_value("training/losses", trained_.losses);
     std::vector<Index> steps;
@@ -263,7 +247,7 @@ class Trainer {
   void load(Checkpoint const& checkpoint) {
     require_same_training(checkpoint.path().string(), checkpoint.value<std::string>("training/settings"),
                           settings_text(settings_, data_));
-    state_.load(checkpoint);
+    updater_->state().load(checkpoint);
     trained_.losses = checkpoint.value<std::vector<double>>("training/losses");
     auto const& steps = checkpoint.value<std::vector<Index>>("training/validation_steps");
     auto const& losses = checkpoint.value<std::vector<double>>("training/validation_losses");
@@ -280,9 +264,13 @@ class Trainer {
     Index const cells = data_.num_rows * data_.num_columns;
     trained_.predictions.assign(data_.targets.size(), std::vector<double>(std::size_t(data_.num_predicted * cells)));
     auto const [begin, end] = teams_.my_part_of(data_.num_predicted);
-    for (Index first = begin; first < end; first += settings_.batch) {
-      torch::Tensor const output =
-          net_->forward(inputs_.narrow(0, first, std::min(settings_.batch, end - first)), statics_).to(torch::kFloat64);
+    // All teams make as many forwards, which may be collective over them.
+    Index const most = (data_.num_predicted + teams_.num_teams() - 1) / teams_.num_teams();
+    for (Index round = 0; round < most; round += settings_.batch) {
+      Index const first = std::min(begin + round, data_.num_predicted - 1);
+      Index const count = std::clamp<Index>(end - first, 1, settings_.batch);
+      torch::Tensor const output = updater_->forward(inputs_.narrow(0, first, count), statics_).to(torch::kFloat64);
+      if (begin + round >= end) continue;
       for (std::size_t t = 0; t < trained_.predictions.size(); ++t) {
         torch::Tensor const values = output.select(1, std::int64_t(t)).contiguous();
         std::copy_n(values.const_data_ptr<double>(), values.numel(),
@@ -298,11 +286,11 @@ class Trainer {
   }
 
   void note_parameters() {
-    for (auto const& item : net_->named_parameters()) {
-      torch::Tensor const values = item.value().detach().to(torch::kFloat64).contiguous();
+    trained_.update_figures = updater_->figures();
+    for (auto const& [name, tensor] : updater_->whole_parameters()) {
+      torch::Tensor const values = tensor.detach().to(torch::kFloat64).contiguous();
       trained_.parameters.emplace_back(
-          item.key(),
-          std::vector<double>(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()));
+          name, std::vector<double>(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()));
       trained_.num_parameters += values.numel();
     }
   }
@@ -316,12 +304,9 @@ class Trainer {
   torch::Tensor statics_;
   std::vector<double> weights_;
   nn::Domain domain_;
-  std::shared_ptr<Model> net_;
   nn::AreaWeightedLoss loss_of_;
-  torch::optim::Adam optimizer_;
-  nn::DataParallel parallel_;
   nn::EarlyStopping stopping_;
-  nn::TrainingState state_;
+  std::unique_ptr<Updater> updater_;
   std::optional<CheckpointStore> store_;
   TrainedNetwork trained_;
   Longest longest_step_;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,10 +19,23 @@
 namespace graticule::train {
 
 enum class Precision : std::uint8_t { f32, f64 };
-/// When the gradients' reductions are waited for: at the end of the backward, or as late as possible.
-enum class Parallel : std::uint8_t { blocking, nonblocking };
+/// What the network computes with; parameters and optimizer stay in its own precision.
+enum class Compute : std::uint8_t { own, bf16 };
+/// When the gradients' reductions are waited for: at the end of the backward, or as late as possible. Or teams on one node
+/// share gradients, and nodes average parameters now and then (`nn::Daso`).
+enum class Parallel : std::uint8_t { blocking, nonblocking, daso };
+/// The ranks that parameters and the optimizer's state are cut over.
+enum class Shards : std::uint8_t { none, domain, data, all };
 /// The type in which gradients travel; sums are made in the network's own, or in f32.
 enum class Wire : std::uint8_t { own, bf16, f16 };
+
+/// See `nn::DasoScheduleOptions`.
+struct DasoSettings {
+  Index warmup_epochs = -1;  ///< in `check_options`: a third of all, at most 4
+  Index cooldown_epochs = -1;
+  Index max_skip = 8;
+  Index teams_per_node = 0;  ///< data teams that count as a node; 0: those that share memory
+};
 
 /// The network and how it is trained.
 struct NetworkSettings {
@@ -39,6 +53,9 @@ struct NetworkSettings {
   Index validate_every = 0;         ///< epochs between two validations; 0: none
   Parallel parallel = Parallel::blocking;
   Wire wire = Wire::own;
+  Compute compute = Compute::own;
+  Shards shards = Shards::none;
+  DasoSettings daso = {};
   Index patience = 0;  ///< validations without improvement that end the training; 0: it runs to its end
 };
 
@@ -86,6 +103,7 @@ struct TrainedNetwork {
   std::vector<std::pair<std::string, std::vector<double>>> parameters;
   std::vector<std::vector<double>> predictions;  ///< of each target, `num_predicted` samples, normalised
   Index num_parameters = 0;
+  std::map<std::string, Index> update_figures;  ///< of this rank: `Updater::figures`
   /// What this rank's layers sent in a step, forward and backward, on the average.
   double messages_per_step = 0;
   double bytes_per_step = 0;
@@ -109,8 +127,9 @@ struct TrainingControl {
 /// Trains the network on the samples, each data team on its part of every batch, and predicts. Collective.
 ///
 /// First weights, sample order and every step depend on the settings and the data alone: for any number of ranks and
-/// teams and any cuts the losses are the same but for rounding. Resumed on the same ranks and cuts they have the same bits as
-/// those of a training that was not interrupted.
+/// teams and any cuts the losses are the same but for rounding, unless `Parallel::daso` lets teams differ. Resumed on the
+/// same ranks and cuts they have the same bits as those of a training that was not interrupted; with `Parallel::daso` so if
+/// that was between epochs.
 /// @param grid of the domain's ranks
 /// @throws `OtherTraining` (usage) when the checkpoint that is to be resumed comes from other settings or data
 [[nodiscard]] TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,

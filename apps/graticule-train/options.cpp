@@ -151,12 +151,20 @@ void declare_options(CLI::App& app, Options& options) {
   app.add_option("--seed", net.seed, "Names the first weights and the order of samples")
       ->capture_default_str()
       ->group("Training");
-  app.add_option("--dtype", net.precision, "Precision of the network: f32 or f64")
+  app.add_option("--dtype", net.precision, "Precision of parameters, optimizer and loss: f32 or f64")
       ->transform(
           CLI::CheckedTransformer(std::map<std::string, Precision>{{"f32", Precision::f32}, {"f64", Precision::f64}})
               .description(""))
       ->type_name("f32|f64")
       ->default_str("f32")
+      ->group("Training");
+  app.add_option("--precision", net.compute,
+                 "What the network computes with: own is --dtype, bf16 is faster and rounds")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Compute>{{"own", Compute::own}, {"bf16", Compute::bf16}})
+              .description(""))
+      ->type_name("own|bf16")
+      ->default_str("own")
       ->group("Training");
   app.add_flag("--verify", options.verify,
                "Repeat the training on one rank and compare every loss; exit 4 when they differ")
@@ -172,12 +180,42 @@ void declare_options(CLI::App& app, Options& options) {
       ->group("Partition");
   app.add_option("--parallel", net.parallel,
                  "Gradients are reduced while the backward runs, and waited for at its end (blocking) or as late as "
-                 "possible (nonblocking); the numbers are the same")
+                 "possible (nonblocking), with the same numbers; daso: teams on one node share gradients, and nodes "
+                 "average parameters now and then, without waiting")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Parallel>{{"blocking", Parallel::blocking},
-                                                                          {"nonblocking", Parallel::nonblocking}})
+                                                                          {"nonblocking", Parallel::nonblocking},
+                                                                          {"daso", Parallel::daso}})
                       .description(""))
-      ->type_name("blocking|nonblocking")
+      ->type_name("blocking|nonblocking|daso")
       ->default_str("blocking")
+      ->group("Partition");
+  app.add_option("--daso-warmup", net.daso.warmup_epochs,
+                 "First epochs in which daso averages after every step; -1: a third of all, at most 4")
+      ->check(CLI::Range(Index(-1), many))
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_option("--daso-cooldown", net.daso.cooldown_epochs, "The same for the last epochs")
+      ->check(CLI::Range(Index(-1), many))
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_option("--daso-max-skip", net.daso.max_skip, "Most steps between two averages of daso")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_option("--daso-node-teams", net.daso.teams_per_node,
+                 "Data teams that daso takes for a node; 0: those on one machine")
+      ->check(CLI::Range(Index(0), many))
+      ->capture_default_str()
+      ->group("Partition");
+  app.add_flag("--shard-parameters{all}", net.shards,
+               "Cut parameters, gradients and the optimizer's state over all ranks, or over those of a domain or a "
+               "data team: each keeps a part, and gathers layers as they run; the numbers are the same")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Shards>{{"none", Shards::none},
+                                                                        {"domain", Shards::domain},
+                                                                        {"data", Shards::data},
+                                                                        {"all", Shards::all}})
+                      .description(""))
+      ->type_name("none|domain|data|all")
       ->group("Partition");
   app.add_option("--wire", net.wire,
                  "Type in which gradients travel: own, bf16 or f16 (half the bytes, rounded; sums are made in f32)")
@@ -214,8 +252,37 @@ void declare_options(CLI::App& app, Options& options) {
       ->group("Output");
 }
 
+namespace {
+
+/// Ways to train that exclude each other.
+void check_parallel(Options const& options) {
+  NetworkSettings const& net = options.run.network;
+  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
+  bool const cut = net.shards != Shards::none;
+  if ((cut || net.compute != Compute::own) && net.parallel != Parallel::blocking)
+    refuse(std::string(cut ? "--shard-parameters" : "--precision bf16") + " does not go with --parallel " +
+           (net.parallel == Parallel::daso ? "daso, which needs whole parameters in their own precision"
+                                           : "nonblocking: its gradients are awaited at the end of the backward"));
+  if (net.parallel == Parallel::daso && options.verify && options.run.data_teams > 1)
+    refuse("--verify does not go with --parallel daso, whose teams differ between two averages");
+}
+
+void resolve_daso(NetworkSettings& net) {
+  Index const third = std::min<Index>(4, net.epochs / 3);
+  if (net.daso.warmup_epochs < 0) net.daso.warmup_epochs = third;
+  if (net.daso.cooldown_epochs < 0) net.daso.cooldown_epochs = third;
+  if (net.parallel == Parallel::daso && net.daso.warmup_epochs + net.daso.cooldown_epochs > net.epochs)
+    throw Error(Fault::usage, "BadOption",
+                "--daso-warmup " + std::to_string(net.daso.warmup_epochs) + " and --daso-cooldown " +
+                    std::to_string(net.daso.cooldown_epochs) + " are more than --epochs " + std::to_string(net.epochs));
+}
+
+}  // namespace
+
 void check_options(Options& options) {
   RunSettings& run = options.run;
+  check_parallel(options);
+  resolve_daso(run.network);
   drop_none(run.statics, "--static");
   require_distinct(run.inputs, "--inputs");
   require_distinct(run.targets, "--targets");

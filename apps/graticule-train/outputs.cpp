@@ -129,7 +129,20 @@ nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings c
           {"lr", settings.learning_rate},
           {"schedule", settings.schedule},
           {"seed", settings.seed},
-          {"dtype", settings.precision == Precision::f64 ? "f64" : "f32"}};
+          {"dtype", settings.precision == Precision::f64 ? "f64" : "f32"},
+          {"precision", settings.compute == Compute::bf16 ? "bf16" : "own"}};
+}
+
+nlohmann::ordered_json parallel_report(RunResult const& result, NetworkSettings const& settings) {
+  static std::map<Parallel, std::string> const parallels{
+      {Parallel::blocking, "blocking"}, {Parallel::nonblocking, "nonblocking"}, {Parallel::daso, "daso"}};
+  static std::map<Shards, std::string> const shards{
+      {Shards::none, "none"}, {Shards::domain, "domain"}, {Shards::data, "data"}, {Shards::all, "all"}};
+  nlohmann::ordered_json report{{"parallel", parallels.at(settings.parallel)},
+                                {"shard_parameters", shards.at(settings.shards)}};
+  for (auto const& [name, value] : result.network.update_figures)
+    report[name] = minimum_mean_maximum(result.teams.world(), double(value));
+  return report;
 }
 
 nlohmann::ordered_json validation_report(RunResult const& result) {

@@ -30,6 +30,9 @@ namespace graticule::train {
 /// What was trained and how.
 [[nodiscard]] nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings);
 
+/// How parameters were kept and updated, and what that sent: least, mean and most of any rank. Collective.
+[[nodiscard]] nlohmann::ordered_json parallel_report(RunResult const& result, NetworkSettings const& settings);
+
 /// Per target {`rmse`, `climatology_rmse`, `skill`, `units`, `levels`}; null without validation samples.
 [[nodiscard]] nlohmann::ordered_json validation_report(RunResult const& result);
 

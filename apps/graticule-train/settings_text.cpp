@@ -34,13 +34,18 @@ std::vector<std::string> lines_of(std::string const& text) {
 
 std::string settings_text(NetworkSettings const& settings, TrainingData const& data) {
   std::ostringstream text;
-  bool const depends_on_length = settings.schedule != "constant" || settings.warmup_steps < 0;
+  bool const depends_on_length =
+      settings.schedule != "constant" || settings.warmup_steps < 0 || settings.parallel == Parallel::daso;
   text << "--model " << to_string(settings.model) << "\n--channels " << settings.channels << "\n--blocks "
        << settings.blocks << "\n--kernel " << settings.kernel << "\n--batch " << settings.batch << "\n--lr "
        << exactly(settings.learning_rate) << "\n--schedule " << settings.schedule << "\n--warmup-steps "
        << settings.warmup_steps << "\n--wire " << to_string(settings.wire) << "\n--seed " << settings.seed
        << "\n--dtype " << (settings.precision == Precision::f64 ? "f64" : "f32") << "\n--validate-every "
        << settings.validate_every << "\n--early-stopping " << settings.patience << "\n";
+  if (settings.compute != Compute::own) text << "--precision bf16\n";
+  if (settings.parallel == Parallel::daso)
+    text << "--parallel daso\n--daso-warmup " << settings.daso.warmup_epochs << "\n--daso-cooldown "
+         << settings.daso.cooldown_epochs << "\n--daso-max-skip " << settings.daso.max_skip << "\n";
   if (depends_on_length) text << "--epochs " << settings.epochs << "\n";
   text << "input channels " << names_of(data.inputs) << "\nstatic channels " << names_of(data.statics) << "\ntargets "
        << names_of(data.targets) << "\ngrid " << data.latitudes.size() << " x " << data.num_global_columns

@@ -181,7 +181,7 @@ struct Simulation {
     for (int const node : all_nodes()) {
       auto& own = x[std::size_t(member(node, action.group))];
       auto const n = action.weight > 0 ? 2.0 * double(action.weight) : 1.0;
-      if (action.kind == Kind::merge) own = (n * own + messages.front().sum) / (num_nodes + n);
+      if (action.kind == Kind::merge && num_nodes > 1) own = (n * own + messages.front().sum) / (num_nodes + n);
       if (action.kind == Kind::replace) own = messages.front().sum / num_nodes;
       if (action.kind == Kind::share)
         for (int const rank : ranks_of(node)) x[std::size_t(rank)] = own;

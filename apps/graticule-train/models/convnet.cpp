@@ -10,7 +10,7 @@ ConvNet::ConvNet(ModelOptions const& options, nn::Domain const& domain) : Model(
 }
 
 torch::Tensor ConvNet::trunk(torch::Tensor h) {
-  for (nn::Conv2d& block : blocks_) h = h + torch::gelu(block(h));
+  for (Convolution& block : blocks_) h = h + torch::gelu(block(h));
   return h;
 }
 

@@ -13,7 +13,7 @@ class ConvNet : public Model {
  private:
   torch::Tensor trunk(torch::Tensor h) override;
 
-  std::vector<nn::Conv2d> blocks_;
+  std::vector<Convolution> blocks_;
 };
 
 }  // namespace graticule::train

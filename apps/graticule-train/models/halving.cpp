@@ -22,11 +22,11 @@ std::int64_t Halvings::window() const noexcept {
   return on_pole ? 3 : 2;
 }
 
-nn::Conv2d Halvings::next(std::int64_t num_in, std::int64_t num_out, nn::Domain const& domain) {
+Convolution Halvings::next(std::int64_t num_in, std::int64_t num_out, nn::Domain const& domain) {
   auto const options = torch::nn::Conv2dOptions(num_in, num_out, window()).stride(2).padding(window() == 3 ? 1 : 0);
   num_rows_ = (num_rows_ + 1) / 2;
   num_columns_ /= 2;
-  return nn::Conv2d(nn::Conv2dOptions(options, nn::Padding::by_domain), domain);
+  return Convolution(nn::Conv2dOptions(options, nn::Padding::by_domain), domain);
 }
 
 nn::Resize bilinear(nn::Domain const& domain) {

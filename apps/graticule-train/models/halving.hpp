@@ -17,7 +17,7 @@ class Halvings {
   [[nodiscard]] bool possible() const noexcept;
   /// A convolution of stride 2 to the next grid: a window of 3 centred on every second cell, or of 2 over each pair.
   /// @pre `possible()`
-  [[nodiscard]] nn::Conv2d next(std::int64_t num_in, std::int64_t num_out, nn::Domain const& domain);
+  [[nodiscard]] Convolution next(std::int64_t num_in, std::int64_t num_out, nn::Domain const& domain);
 
  private:
   /// The width of the windows along latitude, 0 for none.

@@ -14,7 +14,7 @@ SphericalNet::SphericalNet(ModelOptions const& options, nn::Domain const& domain
     nn::SphericalConvolutionOptions spherical{.in_channels = width, .out_channels = width, .rows = rows};
     spherical.num_degrees = num_degrees;
     Block block;
-    block.spherical = register_module(name + "spherical", nn::SphericalConvolution(spherical, domain));
+    block.spherical = register_module(name + "spherical", nn::Unit<nn::SphericalConvolution>(spherical, domain));
     block.pointwise = register_module(name + "pointwise", convolution(width, width, 1, domain));
     block.widen = register_module(name + "widen", convolution(width, 2 * width, 1, domain));
     block.narrow = register_module(name + "narrow", convolution(2 * width, width, 1, domain));

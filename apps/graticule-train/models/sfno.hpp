@@ -21,10 +21,10 @@ class SphericalNet : public Model {
   torch::Tensor trunk(torch::Tensor h) override;
 
   struct Block {
-    nn::SphericalConvolution spherical{nullptr};
-    nn::Conv2d pointwise{nullptr};
-    nn::Conv2d widen{nullptr};
-    nn::Conv2d narrow{nullptr};
+    nn::Unit<nn::SphericalConvolution> spherical{nullptr};
+    Convolution pointwise{nullptr};
+    Convolution widen{nullptr};
+    Convolution narrow{nullptr};
   };
   std::vector<Block> blocks_;
 };

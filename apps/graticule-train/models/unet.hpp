@@ -21,9 +21,9 @@ class UNet : public Model {
  private:
   torch::Tensor trunk(torch::Tensor h) override;
 
-  std::vector<nn::Conv2d> blocks_;  ///< one a level
-  std::vector<nn::Conv2d> halves_;  ///< from each level to the next
-  std::vector<nn::Conv2d> joins_;   ///< back to each level
+  std::vector<Convolution> blocks_;  ///< one a level
+  std::vector<Convolution> halves_;  ///< from each level to the next
+  std::vector<Convolution> joins_;   ///< back to each level
   std::vector<nn::Resize> resizes_;
 };
 

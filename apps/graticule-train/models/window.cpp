@@ -41,16 +41,16 @@ WindowNet::Block WindowNet::make_block(std::int64_t index, std::int64_t width, n
   if (index % 2 == 1) attention.shift = {window[0] / 2, window[1] / 2};
   Block block;
   block.attention_norm = register_module(name + "attention_norm", torch::nn::LayerNorm(std::vector{width}));
-  block.attention = register_module(name + "attention", nn::WindowAttention(attention, domain));
+  block.attention = register_module(name + "attention", nn::Unit<nn::WindowAttention>(attention, domain));
   block.mlp_norm = register_module(name + "mlp_norm", torch::nn::LayerNorm(std::vector{width}));
-  block.widen = register_module(name + "widen", torch::nn::Linear(width, 2 * width));
-  block.narrow = register_module(name + "narrow", torch::nn::Linear(2 * width, width));
+  block.widen = register_module(name + "widen", nn::Unit<torch::nn::Linear>(width, 2 * width));
+  block.narrow = register_module(name + "narrow", nn::Unit<torch::nn::Linear>(2 * width, width));
   return block;
 }
 
 torch::Tensor WindowNet::trunk(torch::Tensor h) {
   torch::Tensor t = h;
-  for (nn::Conv2d& half : halves_) t = torch::gelu(half(t));
+  for (Convolution& half : halves_) t = torch::gelu(half(t));
   for (Block& block : blocks_) {
     // Norms and the pointwise network take the channels of a cell last.
     torch::Tensor const normed = block.attention_norm(t.movedim(1, -1)).movedim(-1, 1);

@@ -26,18 +26,18 @@ class WindowNet : public Model {
 
   struct Block {
     torch::nn::LayerNorm attention_norm{nullptr};
-    nn::WindowAttention attention{nullptr};
+    nn::Unit<nn::WindowAttention> attention{nullptr};
     torch::nn::LayerNorm mlp_norm{nullptr};
-    torch::nn::Linear widen{nullptr};
-    torch::nn::Linear narrow{nullptr};
+    nn::Unit<torch::nn::Linear> widen{nullptr};
+    nn::Unit<torch::nn::Linear> narrow{nullptr};
   };
   [[nodiscard]] Block make_block(std::int64_t index, std::int64_t width, nn::Domain const& domain);
 
-  std::vector<nn::Conv2d> halves_;
+  std::vector<Convolution> halves_;
   std::vector<Block> blocks_;
-  nn::Conv2d leave_{nullptr};
+  Convolution leave_{nullptr};
   nn::Resize resize_{nullptr};
-  nn::Conv2d join_{nullptr};
+  Convolution join_{nullptr};
 };
 
 }  // namespace graticule::train

@@ -183,6 +183,9 @@ void Daso::State::receive(DasoAction const& action) {
   bool const merges = action.kind == DasoAction::Kind::merge;
   auto const means = messages.front().wait();
   messages.pop_front();
+  ++(merges ? stats.num_merged : stats.num_replaced);
+  bool const heat = options.schedule.arithmetic == DasoArithmetic::heat;
+  if (merges && group->weights.size() == 1 && !heat) return;  // a node alone would be drawn back to its own past
   auto const num_ranks = double(group->weights.size());
   auto const part = merges ? num_ranks / (num_ranks + double(daso_merge_weight(action.weight))) : 1.0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -196,7 +199,6 @@ void Daso::State::receive(DasoAction const& action) {
     }
     detail::unflatten(optimizer, lanes[i], value);
   }
-  ++(merges ? stats.num_merged : stats.num_replaced);
 }
 
 void Daso::State::share(int root) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/tensor_view.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/training/sharded_optimizer.hpp>
 #include <graticule/training/training_state.hpp>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -59,14 +60,32 @@ void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::stri
     torch::manual_seed(seed_of(rows[0], comm.rank()));
 }
 
+namespace {
+
+void save_part(CheckpointWriter& writer, torch::nn::Module const& model, Comm const& /*comm*/) {
+  save_model(writer, model);
+}
+void save_part(CheckpointWriter& writer, ShardedParameters const& sharded, Comm const& comm) {
+  save_model(writer, sharded, comm);
+}
+void save_part(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
+               Comm const& /*comm*/, std::string const& prefix) {
+  save_optimizer(writer, optimizer, model, prefix);
+}
+void save_part(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, ShardedParameters const& sharded,
+               Comm const& comm, std::string const& prefix) {
+  save_optimizer(writer, optimizer, sharded, comm, prefix);
+}
+
+}  // namespace
+
 void TrainingState::add(std::string name, torch::optim::Optimizer& optimizer) {
-  auto const* const model = model_;
   add_part(std::move(name),
-           {[model, &optimizer](CheckpointWriter& writer, std::string const& prefix) {
-              save_optimizer(writer, optimizer, *model, prefix);
+           {[comm = comm_, model = model_, &optimizer](CheckpointWriter& writer, std::string const& prefix) {
+              std::visit([&](auto const* held) { save_part(writer, optimizer, *held, comm, prefix); }, model);
             },
-            [comm = comm_, model, &optimizer](Checkpoint const& checkpoint, std::string const& prefix) {
-              load_optimizer(comm, checkpoint, optimizer, *model, prefix);
+            [comm = comm_, model = model_, &optimizer](Checkpoint const& checkpoint, std::string const& prefix) {
+              std::visit([&](auto* held) { load_optimizer(comm, checkpoint, optimizer, *held, prefix); }, model);
             }});
 }
 
@@ -79,7 +98,7 @@ void TrainingState::add_part(std::string name, Calls calls) {
 }
 
 void TrainingState::save(CheckpointWriter& writer) const {
-  save_model(writer, *model_);
+  std::visit([&](auto const* held) { save_part(writer, *held, comm_); }, model_);
   save_random_state(comm_, writer);
   writer.add_value("data/epoch", position.epoch);
   writer.add_value("data/batch", position.batch);
@@ -90,7 +109,7 @@ void TrainingState::save(CheckpointWriter& writer) const {
 void TrainingState::load(Checkpoint const& checkpoint) {
   DataPosition const found{checkpoint.value<Index>("data/epoch"), checkpoint.value<Index>("data/batch"),
                            std::bit_cast<std::uint64_t>(checkpoint.value<Index>("data/seed"))};
-  load_model(comm_, checkpoint, *model_);
+  std::visit([&](auto* held) { load_model(comm_, checkpoint, *held); }, model_);
   for (auto const& [name, calls] : parts_) calls.load(checkpoint, name);
   load_random_state(comm_, checkpoint);
   position = found;

@@ -168,6 +168,10 @@ TEST(Samples, vector_components_are_known_by_standard_name_first) {
   EXPECT_TRUE(is_potential(variable("Z", "", "")));
 }
 
+NetworkSettings const f32{.precision = Precision::f32};
+NetworkSettings const f64{.precision = Precision::f64};
+NetworkSettings const bf16{.precision = Precision::f32, .compute = Compute::bf16};
+
 TrainedNetwork network_with(std::vector<double> losses, std::vector<double> parameter) {
   TrainedNetwork network;
   network.losses = std::move(losses);
@@ -181,7 +185,7 @@ TEST(Verify, equal_runs_agree_and_the_largest_difference_is_found) {
   Comparison const same = compare_runs(reference, reference);
   EXPECT_EQ(same.max_relative_loss_difference, 0);
   EXPECT_EQ(same.max_parameter_difference, 0);
-  EXPECT_NO_THROW(require_agreement(same, Precision::f64));
+  EXPECT_NO_THROW(require_agreement(same, f64));
 
   Comparison const other = compare_runs(network_with({2, 1.01, 0.501}, {1, -1.5}), reference);
   EXPECT_NEAR(other.max_relative_loss_difference, 0.01, 1e-12);
@@ -195,23 +199,25 @@ TEST(Verify, a_loss_beyond_the_tolerance_is_a_failed_check) {
     return compare_runs(network_with({2, 1 + relative}, {1}), reference);
   };
 
-  EXPECT_NO_THROW(require_agreement(differs_by(5e-10), Precision::f64));
-  EXPECT_NO_THROW(require_agreement(differs_by(5e-4), Precision::f32));
+  EXPECT_NO_THROW(require_agreement(differs_by(5e-10), f64));
+  EXPECT_NO_THROW(require_agreement(differs_by(5e-4), f32));
   try {
-    require_agreement(differs_by(2e-9), Precision::f64);
+    require_agreement(differs_by(2e-9), f64);
     FAIL() << "2e-9 passed";
   } catch (Error const& error) {
     EXPECT_EQ(error.fault(), Fault::check);
     EXPECT_EQ(error.rule(), "VerifyFailed");
   }
-  EXPECT_THROW(require_agreement(differs_by(2e-3), Precision::f32), Error);
+  EXPECT_THROW(require_agreement(differs_by(2e-3), f32), Error);
+  EXPECT_NO_THROW(require_agreement(differs_by(2e-2), bf16));
+  EXPECT_THROW(require_agreement(differs_by(0.1), bf16), Error);
 }
 
 TEST(Verify, runs_of_other_lengths_and_values_that_are_no_numbers_fail) {
   TrainedNetwork const reference = network_with({2, 1}, {1});
 
   for (auto const& losses : {std::vector<double>{2}, {2, 1, 1}, {2, std::nan("")}, {}})
-    EXPECT_THROW(require_agreement(compare_runs(network_with(losses, {1}), reference), Precision::f32), Error);
+    EXPECT_THROW(require_agreement(compare_runs(network_with(losses, {1}), reference), f32), Error);
   EXPECT_TRUE(std::isinf(compare_runs(network_with({2, 1}, {1, 2}), reference).max_parameter_difference));
 }
 

@@ -3,11 +3,13 @@
 
 #include <graticule/training/model_state.hpp>
 #include <graticule/training/optimizer_state.hpp>
+#include <graticule/training/sharded_state.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace graticule::nn {
@@ -33,7 +35,8 @@ void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::stri
 /// All that a training needs to go on as if it had not stopped: model, optimizers, data position, random state, and
 /// whatever else is added.
 ///
-/// Saved on one number of ranks and shape of teams, it is loaded on any other: parameters are whole on every rank.
+/// Saved on one number of ranks and shape of teams, it is loaded on any other, whether parameters are whole on every rank or
+/// cut: the files are the same.
 /// Refers to what it is given, which must outlive it.
 /// Example:
 ///     nn::TrainingState state(comm, *net);
@@ -49,8 +52,11 @@ class TrainingState {
  public:
   /// @param comm all ranks of the checkpoints that it is saved to and loaded from
   TrainingState(Comm comm, torch::nn::Module& model) : comm_(std::move(comm)), model_(&model) {}
+  /// @param comm shard team and replicas
+  TrainingState(Comm comm, ShardedParameters& sharded) : comm_(std::move(comm)), model_(&sharded) {}
 
-  /// Under `name` in the file. @throws `NameTaken`
+  /// Under `name` in the file; an optimizer of the model's parameters, or of their rows where they are cut.
+  /// @throws `NameTaken`
   void add(std::string name, torch::optim::Optimizer& optimizer);
   /// Anything that has `save(CheckpointWriter&, std::string const& prefix) const` and `load(Checkpoint const&, std::string
   /// const& prefix)`, such as `EarlyStopping`. @throws `NameTaken`
@@ -80,7 +86,7 @@ class TrainingState {
   void add_part(std::string name, Calls calls);
 
   Comm comm_;
-  torch::nn::Module* model_;
+  std::variant<torch::nn::Module*, ShardedParameters*> model_;
   std::vector<std::pair<std::string, Calls>> parts_;
 };
 
