@@ -6,6 +6,7 @@
 #include <graticule/partition/box.hpp>
 
 #include "hdf5.hpp"
+#include "raw_cells.hpp"
 #include "signature.hpp"
 #include "types.hpp"
 #include "virtual_sources.hpp"
@@ -344,10 +345,7 @@ class Listing {
 };
 
 detail::Catalogue list_file(std::filesystem::path const& path) {
-  h5::Properties const access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
-  // Some parallel file systems refuse locks; a reader does not need one.
-  h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
-  h5::File const file(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+  auto const file = detail::open_alone(path);
   Listing listing(file.get(), path);
   listing.walk();
   return listing.catalogue();

@@ -4,6 +4,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "checkpoint_cells.hpp"
+#include "raw_cells.hpp"
 #include "signature.hpp"
 #include "types.hpp"
 
@@ -234,10 +235,7 @@ CheckpointContents read_checkpoint_contents(std::filesystem::path const& path) {
     return Error(Fault::input, rule, path.string() + " cannot be used: " + what);
   };
   try {
-    h5::Properties const access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
-    // Some parallel file systems refuse locks; a reader does not need one.
-    h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
-    h5::File const file(h5::check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
+    auto const file = open_alone(path);
     return read_contents_of(file.get(), std::filesystem::file_size(path));
   } catch (Error const& error) {
     if (error.fault() == Fault::input) throw refuse(error.rule(), error.given());

@@ -67,6 +67,7 @@ void divert(hid_t file) {
 }  // namespace
 
 CheckpointStructure::CheckpointStructure(std::filesystem::path const& path, Index number, Index step) {
+  h5::Quiet const quiet;
   auto const access = access_list();
   auto const creation = untimed(H5P_FILE_CREATE);
   file_ = h5::File(h5::check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), "H5Fcreate"));

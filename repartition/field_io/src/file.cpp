@@ -7,6 +7,7 @@
 #include "hyperslab.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
+#include "raw_cells.hpp"
 #include "values.hpp"
 #include "view_part.hpp"
 
@@ -63,11 +64,7 @@ struct FieldFile::State {
   /// The file as this rank alone has it open: HDF5 would open the sources of a virtual dataset as it opened the file,
   /// by all ranks together, but only on ranks that need them, and wait for the others for ever.
   hid_t alone_id() {
-    if (!alone) {
-      h5::Properties const access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
-      h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");
-      alone = h5::File(h5::check(H5Fopen(contents.path.c_str(), H5F_ACC_RDONLY, access.get()), "H5Fopen"));
-    }
+    if (!alone) alone = detail::open_alone(contents.path);
     return alone.get();
   }
 
@@ -136,29 +133,6 @@ struct FieldFile::State {
     agree(comm, failure);
   }
 
-  /// In the file's own type and byte order: a conversion inside HDF5 would turn collective calls into single ones.
-  static void read_raw(Variable const& variable, hid_t dataset, hid_t transfer, std::optional<detail::Slab> const& slab,
-                       void* target) {
-    bool const ends_early = slab && variable.is_short();
-    if (ends_early) fill_unwritten(variable, Box::from_extents(slab->counts).num_cells(), target);
-    auto const selection = ends_early
-                               ? detail::select(dataset, *slab, detail::counts_within(*slab, variable.stored_extents))
-                               : detail::select(dataset, slab);
-    h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
-    std::byte nothing{};
-    h5::check(
-        H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), transfer, slab ? target : &nothing),
-        "H5Dread");
-  }
-
-  /// Cells beyond those in the file, in its byte order as the others.
-  static void fill_unwritten(Variable const& variable, Index num_cells, void* target) {
-    auto value = detail::unwritten_value(variable);
-    if (detail::swaps_bytes(variable)) detail::swap_bytes(value.data(), variable.value_bytes, 1);
-    auto* at = static_cast<std::byte*>(target);
-    for (Index i = 0; i < num_cells; ++i, at += value.size()) std::copy(value.begin(), value.end(), at);
-  }
-
   template <class Value>
   void read(std::string_view name, Box const& box, std::span<Value> values) {
     auto const& variable = contents.variable(name);
@@ -175,7 +149,7 @@ struct FieldFile::State {
           auto const part = values.subspan(piece.first, piece.count);
           std::vector<std::byte> staging(in_place ? 0 : piece.count * std::size_t(variable.value_bytes));
           void* const target = in_place ? static_cast<void*>(part.data()) : staging.data();
-          read_raw(variable, dataset, transfer, detail::slab_of(piece.box), target);
+          detail::read_raw(variable, dataset, transfer, detail::slab_of(piece.box), target);
           if (piece.box != nullptr) detail::unpack(unpacking, target, part);
         });
   }
@@ -197,11 +171,11 @@ struct FieldFile::State {
           return {part.cells, detail::chunk_for(part, variable.chunk), options.piece_bytes / cell_bytes};
         },
         [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
-          if (piece.box == nullptr) return read_raw(variable, dataset, transfer, {}, nullptr);
+          if (piece.box == nullptr) return detail::read_raw(variable, dataset, transfer, {}, nullptr);
           auto const slab = detail::part_of(part.slab, part.cells, *piece.box);
-          if (in_place) return read_raw(variable, dataset, transfer, slab, part.first + piece.first * size);
+          if (in_place) return detail::read_raw(variable, dataset, transfer, slab, part.first + piece.first * size);
           std::vector<std::byte> staging(piece.count * std::size_t(variable.value_bytes));
-          read_raw(variable, dataset, transfer, slab, staging.data());
+          detail::read_raw(variable, dataset, transfer, slab, staging.data());
           if (same) return part.scatter(*piece.box, staging.data());
           std::vector<std::byte> elements(piece.count * size);
           detail::unpack_elements(unpacking, staging.data(), piece.count, field.dtype, elements.data());
@@ -221,7 +195,7 @@ struct FieldFile::State {
         },
         [&](hid_t dataset, hid_t transfer, detail::Piece const& piece) {
           auto const part = bytes.subspan(piece.first * size, piece.count * size);
-          read_raw(variable, dataset, transfer, detail::slab_of(piece.box), part.data());
+          detail::read_raw(variable, dataset, transfer, detail::slab_of(piece.box), part.data());
           if (detail::swaps_bytes(variable)) detail::swap_bytes(part.data(), variable.value_bytes, piece.count);
         });
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "hdf5.hpp"
 
+#include <mutex>
+
 namespace graticule::detail::h5 {
 
 namespace {
@@ -15,7 +17,16 @@ extern "C" herr_t graticule_keep_innermost(unsigned, H5E_error2_t const* error, 
   return 0;
 }
 
+/// Never destroyed: handles may close at the very end of the program.
+std::recursive_mutex& mutex() {
+  static auto& only = *new std::recursive_mutex;
+  return only;
+}
+
 }  // namespace
+
+Lock::Lock() { mutex().lock(); }
+Lock::~Lock() { mutex().unlock(); }
 
 std::string error_text() {
   Innermost innermost;

@@ -23,6 +23,17 @@ Result check(Result result, char const* call, std::source_location where = std::
   return result;
 }
 
+/// HDF5 as Debian and most clusters build it is not safe for several threads: whoever calls it holds this, one thread
+/// at a time. May be held several times by one thread. A thread that holds it may wait for other ranks, but not for
+/// another thread of its own.
+class Lock {
+ public:
+  Lock();
+  Lock(Lock const&) = delete;
+  Lock& operator=(Lock const&) = delete;
+  ~Lock();
+};
+
 /// An HDF5 identifier, closed by `Close` at the end of its life.
 template <herr_t (*Close)(hid_t)>
 class Handle {
@@ -43,8 +54,9 @@ class Handle {
   [[nodiscard]] explicit operator bool() const noexcept { return id_ >= 0; }
   /// Closes now. @return HDF5's answer, which the destructor has to ignore
   herr_t close() noexcept {
-    hid_t const id = std::exchange(id_, hid_t(-1));
-    return id >= 0 ? Close(id) : 0;
+    if (id_ < 0) return 0;
+    Lock const lock;
+    return Close(std::exchange(id_, hid_t(-1)));
   }
   /// Gives the identifier up without closing it.
   hid_t release() noexcept { return std::exchange(id_, hid_t(-1)); }
@@ -62,8 +74,8 @@ using Type = Handle<H5Tclose>;
 using Properties = Handle<H5Pclose>;
 using AttributeId = Handle<H5Aclose>;
 
-/// Keeps HDF5 from printing its error stack and from loading plugins, for as long as it lives; what the program had set
-/// comes back afterwards.
+/// Keeps HDF5 from printing its error stack and from loading plugins, and other threads from calling it, for as long as
+/// it lives; what the program had set comes back afterwards.
 class Quiet {
  public:
   explicit Quiet(FilterPlugins plugins = FilterPlugins::refused);
@@ -72,6 +84,7 @@ class Quiet {
   ~Quiet();
 
  private:
+  Lock lock_;
   H5E_auto2_t function_ = nullptr;
   void* data_ = nullptr;
   unsigned plugins_ = 0;

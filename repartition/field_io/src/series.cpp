@@ -286,6 +286,8 @@ FieldSeries::~FieldSeries() = default;
 FileContents const& FieldSeries::contents() const noexcept { return state_->contents; }
 std::vector<std::filesystem::path> const& FieldSeries::files() const noexcept { return state_->paths; }
 std::string const& FieldSeries::dimension() const noexcept { return state_->dimension; }
+std::vector<Index> const& FieldSeries::file_ends() const noexcept { return state_->ends; }
+FilterPlugins FieldSeries::plugins() const noexcept { return state_->options.file.plugins; }
 
 HorizontalAxes FieldSeries::horizontal_axes(std::string_view name) const {
   return graticule::horizontal_axes(contents(), variable(name));

@@ -42,6 +42,10 @@ class FieldSeries {
   [[nodiscard]] std::vector<std::filesystem::path> const& files() const noexcept;
   /// The dimension that is joined; empty for one file without a dimension to join along.
   [[nodiscard]] std::string const& dimension() const noexcept;
+  /// File `i` holds the cells from `file_ends()[i]` to `file_ends()[i + 1]` along the joined dimension.
+  [[nodiscard]] std::vector<Index> const& file_ends() const noexcept;
+  /// Which filters its files may be read with.
+  [[nodiscard]] FilterPlugins plugins() const noexcept;
 
   /// As the calls of `FieldFile`. Cost: those of each file that any rank needs cells of, one after the other; opening a
   /// file that is not among the last `most_open`; one all-reduce
