@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "archive.hpp"
 
+#include <graticule/app/bytes.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -45,7 +47,7 @@ class Run {
  public:
   Run(Comm const& comm, Options const& options, Watch const& watch)
       : watch_(watch),
-        setting_(make_setting(comm, parse_bytes(options.memory), options.writers_per_node)),
+        setting_(make_setting(comm, app::parse_bytes("--memory", options.memory), options.writers_per_node)),
         input_(comm, options.input, {.piece_bytes = piece_bytes, .calls = ReadCalls::independent}),
         plan_(plan_rewrite(input_.contents(), options)) {}
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rewrites an archive of fields in another axis order, chunking, packing and type, within a memory budget.
+#include <graticule/app/bytes.hpp>
 #include <graticule/app/driver.hpp>
 #include <graticule/app/stopping.hpp>
 
@@ -97,7 +98,7 @@ void fill_report(app::Context& context, archive::Options const& options, archive
   };
   auto& data = report.data();
   data["output"] = options.output;
-  data["memory_bytes"] = archive::parse_bytes(options.memory);
+  data["memory_bytes"] = app::parse_bytes("--memory", options.memory);
   data["peak_workspace_bytes"] = comm.gather_to_all(totals.peak_bytes);
   data["bytes"] = {{"read", total(totals.read_bytes)},
                    {"moved_between_ranks", total(totals.sent_bytes)},

@@ -42,7 +42,5 @@ struct ChunkWish {
 [[nodiscard]] ChunkWish parse_chunk(std::vector<std::string> const& parts);
 /// 0 to 9; nothing for `same`.
 [[nodiscard]] std::optional<int> parse_deflate(std::string const& text);
-/// Bytes: `2GiB`, `512MiB`, `1.5GB`, `65536`.
-[[nodiscard]] Index parse_bytes(std::string const& text);
 
 }  // namespace graticule::archive

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/app/bytes.hpp>
+
 #include "expect_error.hpp"
 #include "options.hpp"
 
@@ -10,14 +12,14 @@ namespace {
 using test::rule_of;
 
 TEST(Options, read_bytes_with_units) {
-  EXPECT_EQ(parse_bytes("65536"), 65536);
-  EXPECT_EQ(parse_bytes("2GiB"), Index(2) << 30);
-  EXPECT_EQ(parse_bytes("1.5kB"), 1500);
-  EXPECT_EQ(parse_bytes("500MB"), 500000000);
-  EXPECT_EQ(parse_bytes("3MiB"), 3 << 20);
-  EXPECT_EQ(parse_bytes("1TiB"), Index(1) << 40);
+  EXPECT_EQ(app::parse_bytes("--memory", "65536"), 65536);
+  EXPECT_EQ(app::parse_bytes("--memory", "2GiB"), Index(2) << 30);
+  EXPECT_EQ(app::parse_bytes("--memory", "1.5kB"), 1500);
+  EXPECT_EQ(app::parse_bytes("--memory", "500MB"), 500000000);
+  EXPECT_EQ(app::parse_bytes("--memory", "3MiB"), 3 << 20);
+  EXPECT_EQ(app::parse_bytes("--memory", "1TiB"), Index(1) << 40);
   for (auto const* text : {"", "GiB", "-1GiB", "0", "0.1", "2 GiB", "2GiBB", "nan", "inf", "1e30GiB"})
-    EXPECT_EQ(rule_of([&] { return parse_bytes(text); }), "BadOption") << text;
+    EXPECT_EQ(rule_of([&] { return app::parse_bytes("--memory", text); }), "BadOption") << text;
 }
 
 TEST(Options, read_chunks_by_dimension) {

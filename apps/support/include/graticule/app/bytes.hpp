@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/indices.hpp>
+
+#include <string>
+
+namespace graticule::app {
+
+/// The bytes that an option such as `--memory` names: `2GiB`, `512MiB`, `1.5GB`, `65536`.
+/// @throws `BadOption` (usage)
+[[nodiscard]] Index parse_bytes(std::string const& option, std::string const& text);
+
+}  // namespace graticule::app
