@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "channels.hpp"
 
-#include <graticule/halo/plan.hpp>
-
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -16,115 +15,91 @@ constexpr double earth_radius_m = 6.371e6;
 constexpr double earth_rotation_per_s = 7.292e-5;
 constexpr double radians = std::numbers::pi / 180;
 
-/// Sums over all ranks of weight, and of weight times `term(value, level)`, per level.
-struct LevelSums {
-  std::vector<double> weight;
-  std::vector<double> weighted;
-};
-
-template <class Term>
-LevelSums sum_levels(Comm const& comm, Cells const& cells, Field const& field, Index num_levels, Index num_training,
-                     Term const& term) {
-  std::vector<double> sums(std::size_t(2 * num_levels), 0.0);
-  Index const columns = cells.box.extent(1);
-  for (Index s = 0; s < num_training; ++s) {
-    auto const level = std::size_t(s % num_levels);
-    for (Index i = 0; i < cells.box.extent(0); ++i) {
-      double const* const row = field.values.data() + s * cells.per_sample() + i * columns;
-      double sum = 0;
-      Index count = 0;
-      for (Index j = 0; j < columns; ++j) {
-        if (std::isnan(row[j])) continue;
-        sum += term(row[j], level);
-        ++count;
-      }
-      double const weight = cells.row_weights[std::size_t(cells.box.lo(0) + i)];
-      sums[level] += weight * double(count);
-      sums[std::size_t(num_levels) + level] += weight * sum;
-    }
-  }
-  comm.sum(std::span(sums));
-  for (std::size_t level = 0; level < std::size_t(num_levels); ++level)
-    if (!(sums[level] > 0))
-      throw Error(Fault::input, "EmptyField",
-                  field.info.name + " has no value in the training samples" +
-                      (num_levels > 1 ? " of level number " + std::to_string(level) : std::string()));
-  auto const middle = sums.begin() + std::ptrdiff_t(num_levels);
-  return {{sums.begin(), middle}, {middle, sums.end()}};
-}
-
-/// Field with one ghost cell on every side, all samples.
-struct Padded {
-  std::vector<double> values;
-  Index rows = 0;
-  Index columns = 0;
-
-  double const* row(Index sample, Index i) const { return values.data() + (sample * rows + i) * columns; }
-};
-
-Padded with_halo(Comm const& comm, Cells const& cells, Field const& field) {
-  HaloPlan const plan(comm, cells.layout, {{1, 1}, {1, 1}}, cells.grid.boundary, Corners::skip);
-  Box const& local = plan.local();
-  Index const owned_rows = cells.box.extent(0);
-  Index const owned_columns = cells.box.extent(1);
-  Index const num_samples = cells.per_sample() == 0 ? 0 : Index(field.values.size()) / cells.per_sample();
-  // A rank that owns nothing still takes part, with as many samples as the others.
-  std::array<Index, 1> most{num_samples};
-  comm.max(std::span<Index>(most));
-  Padded padded{{}, local.extent(0), local.extent(1)};
-  padded.values.assign(static_cast<std::size_t>(most[0] * padded.rows * padded.columns),
-                       std::numeric_limits<double>::quiet_NaN());
-  for (Index s = 0; s < num_samples; ++s)
-    for (Index i = 0; i < owned_rows; ++i)
-      std::copy_n(field.values.data() + s * cells.per_sample() + i * owned_columns, owned_columns,
-                  padded.values.data() + (s * padded.rows + i + 1) * padded.columns + 1);
-  std::array<HaloField, 1> const halo{
-      HaloField{field_view(padded.values.data(), {most[0], padded.rows, padded.columns}, 2), field.info.parity}};
-  plan.exchange(halo);
-  return padded;
-}
-
 double quotient(double difference, double distance) { return distance == 0 ? 0 : difference / distance; }
 
 }  // namespace
 
-Scaling measure_scaling(Comm const& comm, Cells const& cells, Field const& field, Index num_levels,
-                        Index num_training) {
-  auto const levels = std::size_t(num_levels);
-  Scaling scaling{std::vector<double>(levels, 0.0), std::vector<double>(levels, 1.0)};
-  if (field.info.parity == Parity::even) scaling.mean = measure_mean(comm, cells, field, num_levels, num_training);
-  LevelSums const squares =
-      sum_levels(comm, cells, field, num_levels, num_training, [&](double value, std::size_t level) {
-        double const anomaly = value - scaling.mean[level];
-        return anomaly * anomaly;
-      });
-  for (std::size_t level = 0; level < levels; ++level) {
-    double const deviation = std::sqrt(squares.weighted[level] / squares.weight[level]);
-    // What is left of a constant field is rounding.
-    if (deviation > 1e-12 * std::abs(scaling.mean[level])) scaling.scale[level] = deviation;
-  }
-  return scaling;
+void Moments::add(Moments const& other) noexcept {
+  if (!(other.weight > 0)) return;
+  double const all = weight + other.weight;
+  double const step = other.mean - mean;
+  mean += step * (other.weight / all);
+  squares += other.squares + step * step * (weight * other.weight / all);
+  weight = all;
 }
 
-std::vector<double> measure_mean(Comm const& comm, Cells const& cells, Field const& field, Index num_levels,
-                                 Index num_training) {
-  LevelSums const sums =
-      sum_levels(comm, cells, field, num_levels, num_training, [](double value, std::size_t) { return value; });
-  std::vector<double> mean(sums.weight.size());
-  for (std::size_t level = 0; level < mean.size(); ++level) mean[level] = sums.weighted[level] / sums.weight[level];
-  return mean;
+Moments moments_of(Cells const& cells, std::span<double const> values) {
+  auto const columns = std::size_t(cells.box.extent(1));
+  // Sums over the rows of weight, and of weight times `term(value)`.
+  auto const sums = [&](auto const& term) {
+    std::array<double, 2> all{};
+    for (Index i = 0; i < cells.box.extent(0); ++i) {
+      double sum = 0;
+      Index count = 0;
+      for (double const value : values.subspan(std::size_t(i) * columns, columns)) {
+        if (std::isnan(value)) continue;
+        sum += term(value);
+        ++count;
+      }
+      double const weight = cells.row_weights[std::size_t(cells.box.lo(0) + i)];
+      all[0] += weight * double(count);
+      all[1] += weight * sum;
+    }
+    return all;
+  };
+  auto const [weight, weighted] = sums([](double value) { return value; });
+  if (!(weight > 0)) return {};
+  double const mean = weighted / weight;
+  return {weight, mean, sums([mean](double value) { return (value - mean) * (value - mean); })[1]};
 }
 
-Channel normalised(Field const& field, Scaling const& scaling, Index cells_per_sample, Missing missing) {
-  Channel channel{field.info.name, field.info.parity, field.values};
-  for (std::size_t i = 0; i < channel.values.size(); ++i) {
-    auto const level = (i / std::size_t(cells_per_sample)) % scaling.mean.size();
-    double& value = channel.values[i];
-    value = (value - scaling.mean[level]) / scaling.scale[level];
-    if (missing == Missing::mean && std::isnan(value)) value = 0;
+void finish_statistics(Comm const& comm, std::span<LevelStatistics> fields) {
+  std::vector<double> sums;  // of each field and level: weight, weight * mean
+  for (auto const& field : fields)
+    for (Moments const& moments : field.levels)
+      sums.insert(sums.end(), {moments.weight, moments.weight * moments.mean});
+  comm.sum(std::span(sums));
+  std::vector<double> squares;
+  std::size_t at = 0;
+  for (auto& field : fields) {
+    field.means.clear();
+    for (std::size_t level = 0; level < field.levels.size(); ++level, at += 2) {
+      if (!(sums[at] > 0))
+        throw Error(Fault::input, "EmptyField",
+                    field.channel.name + " has no value in the training samples" +
+                        (field.levels.size() > 1 ? " of level number " + std::to_string(level) : std::string()));
+      field.means.push_back(sums[at + 1] / sums[at]);
+      double const zero = field.channel.parity == Parity::even ? field.means.back() : 0;
+      auto const& own = field.levels[level];
+      squares.push_back(own.squares + own.weight * (own.mean - zero) * (own.mean - zero));
+    }
   }
-  return channel;
+  comm.sum(std::span(squares));
+  at = 0;
+  for (auto& field : fields) {
+    auto const levels = field.levels.size();
+    field.scaling = {std::vector<double>(levels, 0.0), std::vector<double>(levels, 1.0)};
+    if (field.channel.parity == Parity::even) field.scaling.mean = field.means;
+    for (std::size_t level = 0; level < levels; ++level, ++at) {
+      double const deviation = std::sqrt(squares[at] / sums[2 * at]);
+      // What is left of a constant field is rounding.
+      if (deviation > 1e-12 * std::abs(field.scaling.mean[level])) field.scaling.scale[level] = deviation;
+    }
+  }
 }
+
+template <class Value>
+void normalise(std::span<double const> values, Scaling const& scaling, std::size_t level, Missing missing, Value* out) {
+  double const mean = scaling.mean[level];
+  double const scale = scaling.scale[level];
+  for (double const value : values) {
+    double const number = (value - mean) / scale;
+    *out++ = missing == Missing::mean && std::isnan(number) ? Value(0) : Value(number);
+  }
+}
+
+template void normalise<float>(std::span<double const>, Scaling const&, std::size_t, Missing, float*);
+template void normalise<double>(std::span<double const>, Scaling const&, std::size_t, Missing, double*);
 
 std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInfo const& info) {
   std::vector<Feature> features;
@@ -144,40 +119,68 @@ std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInf
   return {Feature::value, Feature::east, Feature::north};
 }
 
-Field derivative(Comm const& comm, Cells const& cells, Field const& field, Feature which) {
-  Padded const padded = with_halo(comm, cells, field);
-  Grid const& grid = cells.grid;
-  Field result{field.info, std::vector<double>(field.values.size())};
-  result.info.name = (which == Feature::east ? "d/dx " : "d/dy ") + field.info.name;
-  result.info.parity = field.info.parity == Parity::even ? Parity::odd : Parity::even;
-  result.info.units = field.info.units + " m**-1";
+ChannelInfo channel_of(Feature feature, FieldInfo const& info) {
+  if (feature == Feature::value) return {info.name, info.parity};
+  return {(feature == Feature::east ? "d/dx " : "d/dy ") + info.name,
+          info.parity == Parity::even ? Parity::odd : Parity::even};
+}
 
+Derivatives::Derivatives(Comm const& comm, Cells const& cells)
+    : cells_(cells), plan_(comm, cells.layout, {{1, 1}, {1, 1}}, cells.grid.boundary, Corners::skip) {}
+
+std::size_t Derivatives::padded_size(Index num_samples) const noexcept {
+  return std::size_t(num_samples * plan_.local().extent(0) * plan_.local().extent(1));
+}
+
+void Derivatives::resize(PaddedField& field, Index num_samples) const {
+  field.num_samples = num_samples;
+  field.values.resize(padded_size(num_samples));
+}
+
+void Derivatives::put(PaddedField& field, Index sample, std::span<double const> values) const {
+  Index const rows = plan_.local().extent(0);
+  Index const columns = plan_.local().extent(1);
+  for (Index i = 0; i < cells_.box.extent(0); ++i)
+    std::copy_n(values.data() + i * cells_.box.extent(1), cells_.box.extent(1),
+                field.values.data() + (sample * rows + i + 1) * columns + 1);
+}
+
+void Derivatives::exchange(std::span<PaddedField> fields) const {
+  std::vector<HaloField> halos;
+  for (PaddedField& field : fields)
+    halos.push_back(
+        {field_view(field.values.data(), {field.num_samples, plan_.local().extent(0), plan_.local().extent(1)}, 2),
+         field.parity});
+  plan_.exchange(halos);
+}
+
+void Derivatives::get(PaddedField const& field, Index sample, Feature which, std::span<double> values) const {
+  Grid const& grid = cells_.grid;
+  Index const num_columns = plan_.local().extent(1);
+  double const* const first = field.values.data() + padded_size(sample);
   double const row_spacing =
       grid.num_rows() > 1 ? std::abs(grid.latitudes[1] - grid.latitudes[0]) * radians : std::numbers::pi;
   double const smallest_cosine = std::sin(std::min(row_spacing, std::numbers::pi) / 2);
-  std::size_t out = 0;
-  Index const num_samples = cells.per_sample() == 0 ? 0 : Index(field.values.size()) / cells.per_sample();
-  for (Index s = 0; s < num_samples; ++s)
-    for (Index i = 0; i < cells.box.extent(0); ++i) {
-      Index const row = cells.box.lo(0) + i;
-      double const* const above = padded.row(s, i) + 1;
-      double const* const here = padded.row(s, i + 1) + 1;
-      double const* const below = padded.row(s, i + 2) + 1;
-      double const cosine = std::max(std::cos(grid.latitudes[std::size_t(row)] * radians), smallest_cosine);
-      double const north =
-          (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
-      for (Index j = 0; j < cells.box.extent(1); ++j) {
-        if (which == Feature::north) {
-          result.values[out++] = quotient(below[j] - above[j], north);
-          continue;
-        }
-        Index const column = cells.box.lo(1) + j;
-        double const east = (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians *
-                            cosine * earth_radius_m;
-        result.values[out++] = quotient(here[j + 1] - here[j - 1], east);
+  auto* out = values.data();
+  for (Index i = 0; i < cells_.box.extent(0); ++i) {
+    Index const row = cells_.box.lo(0) + i;
+    double const* const above = first + i * num_columns + 1;
+    double const* const here = above + num_columns;
+    double const* const below = here + num_columns;
+    double const cosine = std::max(std::cos(grid.latitudes[std::size_t(row)] * radians), smallest_cosine);
+    double const north =
+        (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
+    for (Index j = 0; j < cells_.box.extent(1); ++j) {
+      if (which == Feature::north) {
+        *out++ = quotient(below[j] - above[j], north);
+        continue;
       }
+      Index const column = cells_.box.lo(1) + j;
+      double const east = (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians *
+                          cosine * earth_radius_m;
+      *out++ = quotient(here[j + 1] - here[j - 1], east);
     }
-  return result;
+  }
 }
 
 std::vector<double> static_rows(std::string const& name, Grid const& grid) {

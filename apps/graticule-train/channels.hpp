@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/halo/plan.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include "fields.hpp"
@@ -21,11 +22,17 @@ struct Scaling {
   std::vector<double> scale;  ///< one per level, positive
 };
 
-/// A field of `num_samples` samples on one rank's box, one channel of the network's input or output.
+/// What a channel of the network's input or output is, without its values.
+struct ChannelInfo {
+  std::string name;
+  Parity parity = Parity::even;
+};
+
+/// A channel that is the same in all samples.
 struct Channel {
   std::string name;
   Parity parity = Parity::even;
-  std::vector<double> values;  ///< [sample][row][column], normalised
+  std::vector<double> values;  ///< [row][column] of this rank's box, normalised
 };
 
 /// Where a rank's cells lie, and how much each row counts in means.
@@ -38,20 +45,37 @@ struct Cells {
   [[nodiscard]] Index per_sample() const noexcept { return box.extent(0) * box.extent(1); }
 };
 
-/// Area-weighted mean and standard deviation over all ranks of the first `num_training` samples, level by level, in f64
-/// and two passes; missing cells do not count. Collective. @throws `EmptyField` (input) when a level has no value at
-/// all
-[[nodiscard]] Scaling measure_scaling(Comm const& comm, Cells const& cells, Field const& field, Index num_levels,
-                                      Index num_training);
+/// Area-weighted mean of some cells and their squared distances from it; missing cells do not count.
+///
+/// Made sample by sample and joined in the order of samples (Chan, Golub and LeVeque 1979), so that one pass over the
+/// data is enough and how it is divided into pieces does not change a bit.
+struct Moments {
+  double weight = 0;
+  double mean = 0;
+  double squares = 0;  ///< sum of weight * (value - mean)^2
 
-/// Area-weighted mean of each level, of vector components too: the climatology that forecasts are judged by.
-[[nodiscard]] std::vector<double> measure_mean(Comm const& comm, Cells const& cells, Field const& field,
-                                               Index num_levels, Index num_training);
+  void add(Moments const& other) noexcept;
+};
+
+/// Of one sample's [row][column] on this rank.
+[[nodiscard]] Moments moments_of(Cells const& cells, std::span<double const> values);
+
+/// Means and scalings over all ranks of `comm` from each rank's moments of each level. Collective, one call for all
+/// fields: two all-reduces. @throws `EmptyField` (input) when a level of a field has no value at all
+struct LevelStatistics {
+  ChannelInfo channel;
+  std::vector<Moments> levels;     ///< of this rank
+  Scaling scaling = {};            ///< result
+  std::vector<double> means = {};  ///< result, of vector components too: the climatology that forecasts are judged by
+};
+void finish_statistics(Comm const& comm, std::span<LevelStatistics> fields);
 
 /// What missing values become.
 enum class Missing { keep, mean };
 
-[[nodiscard]] Channel normalised(Field const& field, Scaling const& scaling, Index cells_per_sample, Missing missing);
+/// (value - mean) / scale of a level, in f64, rounded once to `Value`.
+template <class Value>
+void normalise(std::span<double const> values, Scaling const& scaling, std::size_t level, Missing missing, Value* out);
 
 /// What of an input field is given to the network: its value, its derivative along the parallel, along the meridian.
 enum class Feature : std::uint8_t { value, east, north };
@@ -59,13 +83,41 @@ enum class Feature : std::uint8_t { value, east, north };
 /// value means nothing, and all three for any other field. @throws `UnknownFeature` (usage)
 [[nodiscard]] std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInfo const& info);
 
-/// Derivative of a field by metres along the parallel or the meridian, centred differences over the neighboring cells,
-/// across ranks, poles and the date line; one-sided where an edge repeats its cells. Its parity is opposite to the
-/// field's. Collective.
+/// The channel that a feature of a field is: a derivative's parity is opposite to the field's.
+[[nodiscard]] ChannelInfo channel_of(Feature feature, FieldInfo const& info);
+
+/// Samples of a field with one ghost cell on every side: [sample][row][column] of the local box.
+struct PaddedField {
+  Parity parity = Parity::even;
+  Index num_samples = 0;
+  std::vector<double> values;
+};
+
+/// Derivatives of fields by metres along the parallel or the meridian: centred differences over the neighboring cells,
+/// across ranks, poles and the date line; one-sided where an edge repeats its cells.
 ///
 /// d/dx = (f(j+1) - f(j-1)) / (a cos(latitude) (longitude(j+1) - longitude(j-1))), d/dy likewise without the cosine,
-/// which is bounded below by its value half a row from the pole; a = 6371 km. @pre `which` is `east` or `north`
-[[nodiscard]] Field derivative(Comm const& comm, Cells const& cells, Field const& field, Feature which);
+/// which is bounded below by its value half a row from the pole; a = 6371 km.
+class Derivatives {
+ public:
+  /// Collective. The cells must outlive this.
+  Derivatives(Comm const& comm, Cells const& cells);
+
+  /// Values that a padded field of so many samples has on this rank.
+  [[nodiscard]] std::size_t padded_size(Index num_samples) const noexcept;
+  /// Makes room for the samples. Needs no message, as do `put` and `get`.
+  void resize(PaddedField& field, Index num_samples) const;
+  /// Fills the owned cells of a sample from [row][column].
+  void put(PaddedField& field, Index sample, std::span<double const> values) const;
+  /// Fills the ghost cells of all fields, which have as many samples on all ranks. Collective.
+  void exchange(std::span<PaddedField> fields) const;
+  /// One derivative of a sample as [row][column]. @pre `which` is `east` or `north`
+  void get(PaddedField const& field, Index sample, Feature which, std::span<double> values) const;
+
+ private:
+  Cells cells_;
+  HaloPlan plan_;
+};
 
 /// Functions of latitude that can be input channels: `coriolis` (2 Omega sin(latitude), 1/s), `sin_latitude`,
 /// `cos_latitude`. One value per row of the grid. @throws `UnknownStatic` (usage)

@@ -75,60 +75,56 @@ FieldInfo FieldTable::info(std::string const& name) const {
           is_potential(variable)};
 }
 
-Field FieldTable::read(std::string const& name, Box const& box) const {
-  return {info(name), read_samples(name, box, samples_.num_first())};
+SampleReader FieldTable::reader(std::vector<std::string> const& names, Box const& box, Index num_mirrored) const {
+  std::vector<SampleReader::Source> fields;
+  for (std::string const& name : names) fields.push_back({info(name), file_.horizontal_axes(name)});
+  return {SeriesReader(file_), std::move(fields), samples_, box, grid_.num_rows(), num_mirrored};
 }
 
-Field FieldTable::read_mirrored(std::string const& name, Box const& box, Index num_samples) const {
-  Box mirrored = box;
-  mirrored.set(0, grid_.num_rows() - box.hi(0), grid_.num_rows() - box.lo(0));
-  Field field{info(name), read_samples(name, mirrored, num_samples / samples_.num_levels())};
-  Index const rows = box.extent(0);
-  Index const columns = box.extent(1);
-  for (Index s = 0; s < num_samples && !box.empty(); ++s) {
-    auto const first = field.values.begin() + s * rows * columns;
-    for (Index i = 0; i < rows / 2; ++i)
-      std::swap_ranges(first + i * columns, first + (i + 1) * columns, first + (rows - 1 - i) * columns);
+SampleReader::SampleReader(SeriesReader reader, std::vector<Source> fields, SampleAxes samples, Box const& box,
+                           Index num_rows, Index num_mirrored)
+    : reader_(std::move(reader)),
+      fields_(std::move(fields)),
+      samples_(std::move(samples)),
+      box_(box),
+      num_rows_(num_rows),
+      num_mirrored_(num_mirrored) {}
+
+StoredCells SampleReader::read(Index sample, std::size_t field) {
+  auto const& [info, axes] = fields_.at(field);
+  bool const mirrored = sample >= num_in_file();
+  Box wanted = Box::from_extents(Indices::filled(int(samples_.extents.size()) + 2, 1));
+  wanted.set(axes.latitude, mirrored ? num_rows_ - box_.hi(0) : box_.lo(0),
+             mirrored ? num_rows_ - box_.lo(0) : box_.hi(0));
+  wanted.set(axes.longitude, box_.lo(1), box_.hi(1));
+  Index rest = mirrored ? sample - num_in_file() : sample;
+  auto extent = samples_.extents.rbegin();
+  for (int a = wanted.ndim() - 1; a >= 0; --a) {
+    if (a == axes.latitude || a == axes.longitude) continue;
+    wanted.set(a, rest % *extent, rest % *extent + 1);
+    rest /= *extent++;
   }
-  if (field.info.component == Component::northward)
-    for (double& value : field.values) value = -value;
-  return field;
+  return reader_.read(info.name, wanted);
 }
 
-std::vector<double> FieldTable::read_samples(std::string const& name, Box const& box, Index num_first) const {
-  Variable const& variable = file_.variable(name);
-  HorizontalAxes const axes = file_.horizontal_axes(name);
-  Box wanted = Box::from_extents(variable.extents);
-  wanted.set(axes.latitude, box.lo(0), box.hi(0));
-  wanted.set(axes.longitude, box.lo(1), box.hi(1));
-  for (int a = 0; a < variable.ndim(); ++a) {
-    if (a == axes.latitude || a == axes.longitude) continue;
-    wanted.set(a, 0, num_first);
-    break;
+void SampleReader::unpack(Index sample, std::size_t field, StoredCells const& cells, std::span<double> values) const {
+  auto const& [info, axes] = fields_.at(field);
+  auto const rows = std::size_t(box_.extent(0));
+  auto const columns = std::size_t(box_.extent(1));
+  if (axes.latitude < axes.longitude) {
+    cells.unpack(values);
+  } else {
+    std::vector<double> turned(values.size());
+    cells.unpack(turned);
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < columns; ++j) values[i * columns + j] = turned[j * rows + i];
   }
-  std::vector<double> as_stored(static_cast<std::size_t>(wanted.num_cells()));
-  file_.read(name, wanted, std::span(as_stored));
-  if (axes.latitude == variable.ndim() - 2 && axes.longitude == variable.ndim() - 1) return as_stored;
-
-  // Strides in memory of each stored axis: samples in order, then rows, then columns.
-  Indices strides = Indices::filled(variable.ndim(), 0);
-  strides[axes.longitude] = 1;
-  strides[axes.latitude] = wanted.extent(axes.longitude);
-  Index stride = wanted.extent(axes.longitude) * wanted.extent(axes.latitude);
-  for (int a = variable.ndim() - 1; a >= 0; --a) {
-    if (a == axes.latitude || a == axes.longitude) continue;
-    strides[a] = stride;
-    stride *= wanted.extent(a);
-  }
-  std::vector<double> values(as_stored.size());
-  Indices cell = Indices::filled(variable.ndim(), 0);
-  for (double const value : as_stored) {
-    Index offset = 0;
-    for (int a = 0; a < variable.ndim(); ++a) offset += cell[a] * strides[a];
-    values[std::size_t(offset)] = value;
-    for (int a = variable.ndim() - 1; a >= 0 && ++cell[a] == wanted.extent(a); --a) cell[a] = 0;
-  }
-  return values;
+  if (sample < num_in_file()) return;
+  for (std::size_t i = 0; i < rows / 2; ++i)
+    std::swap_ranges(values.data() + i * columns, values.data() + (i + 1) * columns,
+                     values.data() + (rows - 1 - i) * columns);
+  if (info.component == Component::northward)
+    for (double& value : values) value = -value;
 }
 
 }  // namespace graticule::train

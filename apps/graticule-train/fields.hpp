@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/field_io/series.hpp>
+#include <graticule/field_io/series_reader.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
 
 #include "grid.hpp"
 #include "samples.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,13 +25,46 @@ struct FieldInfo {
   bool is_potential = false;
 };
 
-/// A field's values on one rank: [sample][row][column] of its owned box, NaN where missing.
-struct Field {
-  FieldInfo info;
-  std::vector<double> values;
+/// Reads one sample of one field at a time, on this rank's box.
+///
+/// Numbers from `num_in_file()` on are mirror images across the equator of the first samples: row i holds row n-1-i,
+/// northward components with their sign changed. Makes no MPI call; one thread at a time.
+class SampleReader {
+ public:
+  struct Source {
+    FieldInfo info;
+    HorizontalAxes axes;
+  };
+  /// @param box rows and columns of this rank, @param num_rows of the whole grid
+  SampleReader(SeriesReader reader, std::vector<Source> fields, SampleAxes samples, Box const& box, Index num_rows,
+               Index num_mirrored);
+
+  [[nodiscard]] std::size_t num_fields() const noexcept { return fields_.size(); }
+  [[nodiscard]] FieldInfo const& info(std::size_t field) const { return fields_.at(field).info; }
+  [[nodiscard]] Index num_levels() const noexcept { return samples_.num_levels(); }
+  [[nodiscard]] Index num_in_file() const noexcept { return samples_.num_samples(); }
+  [[nodiscard]] Index num_samples() const noexcept { return num_in_file() + num_mirrored_; }
+  [[nodiscard]] Index num_cells() const noexcept { return box_.extent(0) * box_.extent(1); }
+  /// Of one sample of a field.
+  [[nodiscard]] Index stored_bytes(std::size_t field) const {
+    return num_cells() * reader_.value_bytes(info(field).name);
+  }
+
+  /// @throws as `SeriesReader::read`
+  [[nodiscard]] StoredCells read(Index sample, std::size_t field);
+  /// What was read of this sample and field as numbers [row][column]; NaN where missing.
+  void unpack(Index sample, std::size_t field, StoredCells const& cells, std::span<double> values) const;
+
+ private:
+  SeriesReader reader_;
+  std::vector<Source> fields_;
+  SampleAxes samples_;
+  Box box_;
+  Index num_rows_;
+  Index num_mirrored_;
 };
 
-/// The fields of a file, or of a series of files, that a training needs: checked for one grid and one set of samples, read by boxes.
+/// The fields of a file, or of a series of files, that a training needs: checked for one grid and one set of samples.
 class FieldTable {
  public:
   /// Collective. @throws what `FieldSeries` and `make_grid` throw; `SampleMismatch` (input) when two variables differ in
@@ -44,16 +78,11 @@ class FieldTable {
   [[nodiscard]] std::string const& longitude_name() const noexcept { return longitude_name_; }
   [[nodiscard]] FieldInfo info(std::string const& name) const;
 
-  /// Reads the cells of `box` (latitude, longitude), all samples. Collective.
-  [[nodiscard]] Field read(std::string const& name, Box const& box) const;
-  /// Reads the first `num_samples` samples of the mirror image across the equator: row i holds row n-1-i, northward
-  /// components with their sign changed. Collective. @pre the grid is symmetric, `num_samples` is a multiple of the
-  /// levels
-  [[nodiscard]] Field read_mirrored(std::string const& name, Box const& box, Index num_samples) const;
+  /// What reads these fields on this rank's `box` (latitude, longitude) by itself. Not collective.
+  /// @param num_mirrored mirror images that there are, of the first samples; @pre then the grid is symmetric
+  [[nodiscard]] SampleReader reader(std::vector<std::string> const& names, Box const& box, Index num_mirrored) const;
 
  private:
-  [[nodiscard]] std::vector<double> read_samples(std::string const& name, Box const& box, Index num_first) const;
-
   FieldSeries file_;
   Grid grid_;
   SampleAxes samples_;

@@ -87,9 +87,10 @@ void log_skill(RunResult const& result) {
 }
 
 /// Everything but the report. Collective.
-void write_outputs(app::Context& context, Options const& options, RunResult const& result) {
+void write_outputs(app::Context& context, Options const& options, RunResult const& result,
+                   PredictionFile& predictions) {
   auto const phase = context.report.phase("write");
-  write_predictions(result, options.run, options.output / "prediction.nc");
+  predictions.commit();
   MapPicture const picture = picture_of(result, options.run);
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;
@@ -108,6 +109,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   auto& data = report.data();
   data["transport"] = transport_report(result);
   data["input"] = options.run.input.string();
+  data["memory"] = input_report(result);
   data["samples"] = {{"training", result.num_training},
                      {"mirrored", result.num_mirrored},
                      {"validation", result.samples.num_samples() - result.num_training}};
@@ -153,6 +155,7 @@ int run(app::Context& context, Options& options) {
   make_output_folder(context.comm, options.output);
 
   TrainingDisplay display(context, "train");
+  std::optional<PredictionFile> predictions;
   RunResult const result = run_training(
       context.comm, options.run,
       {.on_start =
@@ -163,11 +166,16 @@ int run(app::Context& context, Options& options) {
            },
        .on_step = [&](Index step, double loss) { display.step(step, loss); },
        .on_note = [&](std::string const& note) { spdlog::info("{}", note); },
+       .on_predictions =
+           [&](RunResult const& predicted, PredictedFields const& fields) {
+             if (!predictions) predictions.emplace(predicted, options.run, options.output / "prediction.nc");
+             predictions->write(fields);
+           },
        .reason_to_stop = [&](double seconds) { return app::reason_to_stop(context.comm, signals, limit, seconds); }});
   display.end();
   if (result.network.stopped_by) return end_early(context, result);
   log_skill(result);
-  write_outputs(context, options, result);
+  write_outputs(context, options, result, *predictions);
   fill_report(context, options, result);
 
   if (options.verify) {

@@ -43,10 +43,6 @@ ModelOptions model_options(TrainingData const& data, NetworkSettings const& sett
   return options;
 }
 
-torch::Tensor numbers(std::span<Index const> samples) {
-  return torch::tensor(std::vector<std::int64_t>(samples.begin(), samples.end()));
-}
-
 /// The longest time that something has taken so far.
 class Longest {
  public:
@@ -65,15 +61,13 @@ class Longest {
 class Trainer {
  public:
   Trainer(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary, TrainingData const& data,
-          NetworkSettings const& settings, TrainingControl const& control)
+          BatchSource& source, NetworkSettings const& settings, TrainingControl const& control)
       : teams_(teams),
         data_(data),
+        source_(source),
         settings_(settings),
         control_(control),
-        inputs_(stacked(data.inputs, data, dtype_of(settings.precision))),
-        targets_(stacked(data.targets, data, dtype_of(settings.precision))),
         statics_(static_tensor(data, dtype_of(settings.precision))),
-        weights_(sample_weights(teams.domain(), data)),
         domain_(teams.domain(), grid, boundary),
         loss_of_(nn::LossKind::squared, data.row_weights, domain_),
         stopping_(std::max<Index>(settings.patience, 1)) {
@@ -110,17 +104,43 @@ class Trainer {
   [[nodiscard]] Index num_done() const noexcept { return Index(trained_.losses.size()); }
 
   void train() {
-    std::vector<Index> order;
-    Index ordered_epoch = -1;
     while (num_done() < trained_.num_steps && !stopping_early()) {
       Index const epoch = num_done() / trained_.steps_per_epoch;
-      Index const first = num_done() % trained_.steps_per_epoch * settings_.batch;
-      if (std::exchange(ordered_epoch, epoch) != epoch) order = shuffled(data_.training, settings_.seed, epoch);
-      auto const count = std::min(settings_.batch, Index(order.size()) - first);
-      longest_step_.time([&] { step(std::span<Index const>(order).subspan(std::size_t(first), std::size_t(count))); });
+      auto const batch = batch_of(num_done());
+      longest_step_.time([&] { step(batch, samples_after_step(num_done())); });
       if (num_done() % trained_.steps_per_epoch == 0) end_epoch(epoch);
       if (keep_or_stop()) return;
     }
+  }
+
+  /// The samples of a step, of all teams.
+  std::vector<Index> batch_of(Index step) {
+    Index const epoch = step / trained_.steps_per_epoch;
+    Index const first = step % trained_.steps_per_epoch * settings_.batch;
+    if (std::exchange(ordered_epoch_, epoch) != epoch) order_ = shuffled(data_.training, settings_.seed, epoch);
+    auto const last = std::min(first + settings_.batch, Index(order_.size()));
+    return {order_.begin() + first, order_.begin() + last};
+  }
+
+  /// What falls to this team of a batch; when that has no weight, some sample: the team's forward and its gradients are
+  /// there all the same, because other teams may wait for them.
+  [[nodiscard]] std::vector<Index> mine_of(std::span<Index const> batch) const {
+    auto const [first, last] = teams_.my_part_of(Index(batch.size()));
+    auto const mine = batch.subspan(std::size_t(first), std::size_t(last - first));
+    if (weight_of(mine) > 0) return {mine.begin(), mine.end()};
+    return {batch[heaviest_of(batch)]};
+  }
+
+  /// What this team needs next.
+  std::vector<Index> samples_after_step(Index step) {
+    Index const next = step + 1;
+    bool const validates = next % trained_.steps_per_epoch == 0 && validates_after(step / trained_.steps_per_epoch);
+    if (validates) return mine_of(validation_batch(0));
+    return next < trained_.num_steps ? mine_of(batch_of(next)) : std::vector<Index>();
+  }
+  std::vector<Index> samples_after_validation(std::size_t number) {
+    if (auto const next = validation_batch(number + 1); !next.empty()) return mine_of(next);
+    return num_done() < trained_.num_steps ? mine_of(batch_of(num_done())) : std::vector<Index>();
   }
 
   [[nodiscard]] bool stopping_early() const { return settings_.patience > 0 && stopping_.stopped(); }
@@ -137,11 +157,12 @@ class Trainer {
   }
 
   /// One step on a batch, of which this team has a part.
-  void step(std::span<Index const> batch) {
+  /// @param upcoming this team's samples after these
+  void step(std::span<Index const> batch, std::span<Index const> upcoming) {
     nn::set_learning_rate(updater_->optimizer(), learning_rate(settings_, num_done(), trained_.num_steps));
     updater_->zero_grad();
     std::array<double, 1> loss{};
-    torch::Tensor share = share_of_loss(batch);
+    torch::Tensor share = share_of_loss(batch, upcoming);
     if (updater_->loss_factor() == 1)
       share.backward();
     else
@@ -158,50 +179,63 @@ class Trainer {
 
   /// What this team adds to the loss of some samples, which is normalised by the cells of all of them. A team without a
   /// part adds zero: its forward and its gradients are there, because other teams may wait for them.
-  torch::Tensor share_of_loss(std::span<Index const> samples) {
+  torch::Tensor share_of_loss(std::span<Index const> samples, std::span<Index const> upcoming) {
     auto const [first, last] = teams_.my_part_of(Index(samples.size()));
-    auto const mine = samples.subspan(std::size_t(first), std::size_t(last - first));
     double const all = weight_of(samples);
-    double const own = weight_of(mine);
+    double const own = weight_of(samples.subspan(std::size_t(first), std::size_t(last - first)));
     if (!(all > 0)) throw Error("EmptyLoss", "all targets of a batch are missing");
-    if (!(own > 0)) return loss_of(samples.subspan(heaviest_of(samples), 1)) * 0;
-    torch::Tensor const loss = loss_of(mine);
+    torch::Tensor const loss = loss_of(source_.take(mine_of(samples), upcoming));
     return own == all ? loss : loss * (own / all);
   }
 
-  torch::Tensor loss_of(std::span<Index const> samples) {
-    torch::Tensor const chosen = numbers(samples);
-    torch::Tensor const output = updater_->forward(inputs_.index_select(0, chosen), statics_);
-    return loss_of_(output.to(targets_.dtype()), targets_.index_select(0, chosen));
+  torch::Tensor loss_of(Batch const& batch) {
+    torch::Tensor const targets = tensor_of(batch.targets, data_.targets.size(), batch, data_);
+    return loss_of_(output_of(batch).to(targets.dtype()), targets);
+  }
+
+  torch::Tensor output_of(Batch const& batch) {
+    return updater_->forward(tensor_of(batch.inputs, data_.inputs.size(), batch, data_), statics_);
   }
 
   [[nodiscard]] std::size_t heaviest_of(std::span<Index const> samples) const {
-    auto const lighter = [&](Index a, Index b) { return weights_[std::size_t(a)] < weights_[std::size_t(b)]; };
+    auto const lighter = [&](Index a, Index b) { return weight_of(a) < weight_of(b); };
     return std::size_t(std::max_element(samples.begin(), samples.end(), lighter) - samples.begin());
   }
 
   [[nodiscard]] double weight_of(std::span<Index const> samples) const {
     double sum = 0;
-    for (Index const sample : samples) sum += weights_[std::size_t(sample)];
+    for (Index const sample : samples) sum += weight_of(sample);
     return sum;
+  }
+  /// A mirror image counts as its sample.
+  [[nodiscard]] double weight_of(Index sample) const {
+    return data_.sample_weights[std::size_t(sample % data_.num_predicted)];
+  }
+
+  [[nodiscard]] bool validates_after(Index epoch) const {
+    return settings_.validate_every > 0 && (epoch + 1) % settings_.validate_every == 0;
+  }
+  [[nodiscard]] std::span<Index const> validation_batch(std::size_t number) const {
+    std::span<Index const> const samples(data_.validation);
+    auto const first = std::min(number * std::size_t(settings_.batch), samples.size());
+    return samples.subspan(first, std::min(std::size_t(settings_.batch), samples.size() - first));
   }
 
   void end_epoch(Index epoch) {
     auto const begin = trained_.losses.end() - std::ptrdiff_t(trained_.steps_per_epoch);
     updater_->end_epoch(std::accumulate(begin, trained_.losses.end(), 0.0) / double(trained_.steps_per_epoch));
-    if (settings_.validate_every > 0 && (epoch + 1) % settings_.validate_every == 0) validate(epoch);
+    if (validates_after(epoch)) validate(epoch);
   }
 
   void validate(Index epoch) {
     torch::NoGradGuard const no_grad;
     std::array<double, 1> sum{};
     double weight = 0;
-    std::span<Index const> const samples(data_.validation);
-    for (std::size_t first = 0; first < samples.size(); first += std::size_t(settings_.batch)) {
-      auto const batch = samples.subspan(first, std::min(std::size_t(settings_.batch), samples.size() - first));
+    for (std::size_t number = 0; !validation_batch(number).empty(); ++number) {
+      auto const batch = validation_batch(number);
       if (!(weight_of(batch) > 0)) continue;
       weight += weight_of(batch);
-      sum[0] += weight_of(batch) * share_of_loss(batch).item<double>();
+      sum[0] += weight_of(batch) * share_of_loss(batch, samples_after_validation(number)).item<double>();
     }
     teams_.data().sum(std::span<double>(sum));
     trained_.validations.push_back({num_done(), sum[0] / weight});
@@ -258,30 +292,28 @@ class Trainer {
                      " from " + checkpoint.path().string());
   }
 
-  /// Each team its part of the samples, and then all of them everywhere: [target][sample][row][column].
+  /// Each team its part of the samples, some at a time. All teams make as many forwards, which may be collective over them.
   void predict() {
     torch::NoGradGuard const no_grad;
-    Index const cells = data_.num_rows * data_.num_columns;
-    trained_.predictions.assign(data_.targets.size(), std::vector<double>(std::size_t(data_.num_predicted * cells)));
-    auto const [begin, end] = teams_.my_part_of(data_.num_predicted);
-    // All teams make as many forwards, which may be collective over them.
+    Index const at_once = most_samples_at_once(settings_, teams_);
+    auto const part = teams_.my_part_of(data_.num_predicted);
+    // A team that has no more samples takes the last one.
+    auto const samples_of = [&](Index round) {
+      Index const first = std::min(part.first + round, data_.num_predicted - 1);
+      std::vector<Index> samples(std::size_t(std::clamp<Index>(part.last - first, 1, at_once)));
+      std::iota(samples.begin(), samples.end(), first);
+      return samples;
+    };
     Index const most = (data_.num_predicted + teams_.num_teams() - 1) / teams_.num_teams();
-    for (Index round = 0; round < most; round += settings_.batch) {
-      Index const first = std::min(begin + round, data_.num_predicted - 1);
-      Index const count = std::clamp<Index>(end - first, 1, settings_.batch);
-      torch::Tensor const output = updater_->forward(inputs_.narrow(0, first, count), statics_).to(torch::kFloat64);
-      if (begin + round >= end) continue;
-      for (std::size_t t = 0; t < trained_.predictions.size(); ++t) {
-        torch::Tensor const values = output.select(1, std::int64_t(t)).contiguous();
-        std::copy_n(values.const_data_ptr<double>(), values.numel(),
-                    trained_.predictions[t].begin() + std::ptrdiff_t(first * cells));
-      }
-    }
-    for (int team = 0; team < teams_.num_teams(); ++team) {
-      auto const part = teams_.part_of(data_.num_predicted, team);
-      for (auto& values : trained_.predictions)
-        teams_.data().broadcast(values.data() + part.first * cells,
-                                (part.last - part.first) * cells * Index(sizeof(double)), team);
+    for (Index round = 0; round < most; round += at_once) {
+      bool const is_last = round + at_once >= most;
+      auto const samples = samples_of(round);
+      Batch const batch =
+          source_.take(samples, is_last ? std::vector<Index>() : samples_of(round + at_once), Truth::with);
+      torch::Tensor const output = output_of(batch).to(torch::kFloat64).contiguous();
+      std::span<double const> const values(output.const_data_ptr<double>(), std::size_t(output.numel()));
+      bool const is_mine = part.first + round < part.last;
+      control_.on_prediction(is_mine ? PredictedSamples{samples, values, batch.truth} : PredictedSamples{});
     }
   }
 
@@ -297,12 +329,12 @@ class Trainer {
 
   TeamWork const& teams_;
   TrainingData const& data_;
+  BatchSource& source_;
   NetworkSettings const& settings_;
   TrainingControl const& control_;
-  torch::Tensor inputs_;
-  torch::Tensor targets_;
   torch::Tensor statics_;
-  std::vector<double> weights_;
+  std::vector<Index> order_;  ///< of the training samples in `ordered_epoch_`
+  Index ordered_epoch_ = -1;
   nn::Domain domain_;
   nn::AreaWeightedLoss loss_of_;
   nn::EarlyStopping stopping_;
@@ -328,14 +360,18 @@ Index num_steps(NetworkSettings const& settings, Index num_training) {
   return settings.epochs * ((num_training + settings.batch - 1) / settings.batch);
 }
 
+Index most_samples_at_once(NetworkSettings const& settings, TeamWork const& teams) {
+  return (settings.batch + teams.num_teams() - 1) / teams.num_teams();
+}
+
 double learning_rate(NetworkSettings const& settings, Index step, Index num_steps) {
   return settings.learning_rate * schedule_of(settings, num_steps).factor(step);
 }
 
 TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
-                             TrainingData const& data, NetworkSettings const& settings,
+                             TrainingData const& data, BatchSource& source, NetworkSettings const& settings,
                              TrainingControl const& control) {
-  return Trainer(teams, grid, boundary, data, settings, control)();
+  return Trainer(teams, grid, boundary, data, source, settings, control)();
 }
 
 std::string torch_version() { return TORCH_VERSION; }

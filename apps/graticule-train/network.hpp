@@ -3,6 +3,7 @@
 
 #include <graticule/partition/comm.hpp>
 
+#include "batches.hpp"
 #include "channels.hpp"
 #include "model_kind.hpp"
 #include "team_work.hpp"
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,20 +71,27 @@ struct CheckpointSettings {
   std::filesystem::path file = {};  ///< of `Resume::file`
 };
 
-/// One rank's part of what the network learns from; all values normalised.
+/// What the network learns from, but for the fields' values.
 struct TrainingData {
-  Index num_samples = 0;
-  Index num_predicted = 0;        ///< the first ones
-  std::vector<Index> training;    ///< numbers of the samples that train
-  std::vector<Index> validation;  ///< numbers of the samples that validate
-  Index num_rows = 0;             ///< of this rank
+  Index num_predicted = 0;             ///< the first samples
+  std::vector<Index> training;         ///< numbers of the samples that train
+  std::vector<Index> validation;       ///< numbers of the samples that validate
+  std::vector<double> sample_weights;  ///< what each sample counts in the loss
+  Index num_rows = 0;                  ///< of this rank
   Index num_columns = 0;
-  std::vector<Channel> inputs;      ///< no missing values
-  std::vector<Channel> statics;     ///< one sample each
-  std::vector<Channel> targets;     ///< missing values are NaN
+  std::vector<ChannelInfo> inputs;
+  std::vector<Channel> statics;
+  std::vector<ChannelInfo> targets;
   std::vector<double> row_weights;  ///< of this rank's rows
   std::vector<double> latitudes;    ///< of all rows of the grid
   Index num_global_columns = 0;
+};
+
+/// What the network makes of some samples on this rank's box, normalised: [sample][target][row][column].
+struct PredictedSamples {
+  std::span<Index const> samples;  ///< of this rank's team
+  std::span<double const> values;
+  std::span<double const> truth;  ///< in units
 };
 
 /// The loss of all validation samples after a number of steps.
@@ -101,7 +110,6 @@ struct TrainedNetwork {
   Index first_step = 0;                   ///< where it was resumed; 0 when it began anew
   std::optional<std::string> stopped_by;  ///< why it has to be resumed; nothing else below is known then
   std::vector<std::pair<std::string, std::vector<double>>> parameters;
-  std::vector<std::vector<double>> predictions;  ///< of each target, `num_predicted` samples, normalised
   Index num_parameters = 0;
   std::map<std::string, Index> update_figures;  ///< of this rank: `Updater::figures`
   /// What this rank's layers sent in a step, forward and backward, on the average.
@@ -122,7 +130,12 @@ struct TrainingControl {
   /// Asked after each step, with the seconds that one more and a checkpoint may take; collective, and alike on all ranks.
   std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
   std::optional<CheckpointSettings> checkpoints = {};
+  /// Given the predictions of all samples at the end, some at a time, each from one team. Called as often on all ranks.
+  std::function<void(PredictedSamples const&)> on_prediction = [](PredictedSamples const&) {};
 };
+
+/// Samples of a batch that fall to one team at most.
+[[nodiscard]] Index most_samples_at_once(NetworkSettings const& settings, TeamWork const& teams);
 
 /// Trains the network on the samples, each data team on its part of every batch, and predicts. Collective.
 ///
@@ -133,8 +146,8 @@ struct TrainingControl {
 /// @param grid of the domain's ranks
 /// @throws `OtherTraining` (usage) when the checkpoint that is to be resumed comes from other settings or data
 [[nodiscard]] TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
-                                           TrainingData const& data, NetworkSettings const& settings,
-                                           TrainingControl const& control);
+                                           TrainingData const& data, BatchSource& source,
+                                           NetworkSettings const& settings, TrainingControl const& control);
 
 [[nodiscard]] std::string torch_version();
 

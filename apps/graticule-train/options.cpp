@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "options.hpp"
 
+#include <graticule/app/bytes.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -86,6 +88,13 @@ void declare_options(CLI::App& app, Options& options) {
       ->group("Data");
   app.add_option("--train-fraction", run.train_fraction, "Part of the first dimension that trains; the rest validates")
       ->check(fraction)
+      ->capture_default_str()
+      ->group("Data");
+
+  app.add_option("--memory", options.memory,
+                 "Memory of one rank for samples and batches, such as 2GiB or 500MB: samples that do not fit are read "
+                 "again, the next batch's while the current one trains; auto: a quarter of the node's, divided by its "
+                 "ranks")
       ->capture_default_str()
       ->group("Data");
 
@@ -290,6 +299,7 @@ void check_options(Options& options) {
   static_cast<void>(features_of(run.features, {}));
   for (std::string const& name : run.statics) static_cast<void>(static_rows(name, Grid{}));
   if (run.network.patience > 0 && run.network.validate_every == 0) run.network.validate_every = 1;
+  if (options.memory != "auto") run.memory_bytes = app::parse_bytes("--memory", options.memory);
   run.checkpoints = CheckpointSettings{.folder = options.output / "checkpoints", .every = options.checkpoint_every};
   run.checkpoints->resume = options.resume == "auto"    ? Resume::newest
                             : options.resume == "never" ? Resume::never

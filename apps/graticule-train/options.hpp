@@ -17,6 +17,7 @@ struct Options {
   Index checkpoint_every = 0;
   std::string resume = "auto";  ///< `auto`, `never`, or a file
   std::string time_limit = "auto";
+  std::string memory = "auto";
 };
 
 /// Declares all options of this driver; values land in `options`, which must outlive `app`.

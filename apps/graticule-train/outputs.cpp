@@ -16,12 +16,6 @@ std::string joined(std::vector<std::string> const& words) {
   return text;
 }
 
-/// Values of one sample of this rank's [sample][row][column].
-std::vector<double> sample_of(std::vector<double> const& values, Index sample, Index cells) {
-  auto const first = values.begin() + sample * cells;
-  return {first, first + cells};
-}
-
 nlohmann::ordered_json minimum_mean_maximum(Comm const& comm, double value) {
   std::array<double, 2> extremes{-value, value};
   comm.max(std::span<double>(extremes));
@@ -73,7 +67,6 @@ std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector
 MapPicture picture_of(RunResult const& result, RunSettings const& settings) {
   Comm const& comm = result.teams.domain();
   bool const validates = result.num_training < result.samples.num_samples();
-  Index const sample = validates ? result.num_training : 0;
   ProcessGrid const& grid = *result.layout.grid();
   std::string const teams =
       result.teams.num_teams() == 1 ? std::string() : std::to_string(result.teams.num_teams()) + " teams of ";
@@ -83,7 +76,7 @@ MapPicture picture_of(RunResult const& result, RunSettings const& settings) {
                                       std::to_string(grid.extent(0)) + " x " + std::to_string(grid.extent(1)) + ")";
   MapPicture picture{joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
                      std::string(validates ? "validation" : "training") +
-                         " sample: " + result.samples.describe(sample) + "; " +
+                         " sample: " + result.samples.describe(result.pictured) + "; " +
                          std::to_string(result.network.num_parameters) + " parameters, " +
                          std::to_string(result.network.losses.size()) + " steps; " + settings.input.filename().string(),
                      result.grid.latitudes,
@@ -91,11 +84,9 @@ MapPicture picture_of(RunResult const& result, RunSettings const& settings) {
                      result.row_weights,
                      result.layout,
                      {}};
-  Index const cells = result.layout.owned(comm.rank()).num_cells();
   for (TargetResult const& target : result.targets)
-    picture.rows.push_back({target.info.name, target.info.units,
-                            gathered(comm, result.layout, sample_of(target.truth, sample, cells)),
-                            gathered(comm, result.layout, sample_of(target.prediction, sample, cells))});
+    picture.rows.push_back({target.info.name, target.info.units, gathered(comm, result.layout, target.pictured_truth),
+                            gathered(comm, result.layout, target.pictured_prediction)});
   return picture;
 }
 
@@ -114,6 +105,18 @@ nlohmann::ordered_json transport_report(RunResult const& result) {
           {"unit", "halo exchanges and repartitions of one optimizer step"},
           {"messages", minimum_mean_maximum(comm, result.network.messages_per_step)},
           {"bytes", minimum_mean_maximum(comm, result.network.bytes_per_step)}};
+}
+
+nlohmann::ordered_json input_report(RunResult const& result) {
+  Comm const& comm = result.teams.world();
+  auto const& [memory_bytes, store] = result.input;
+  std::array<Index, 2> sums{store.num_reads, store.num_hits};
+  comm.sum(std::span<Index>(sums));
+  return {{"memory_bytes", memory_bytes},
+          {"held_bytes", minimum_mean_maximum(comm, double(store.bytes_held))},
+          {"read_bytes", minimum_mean_maximum(comm, double(store.bytes_read))},
+          {"reads", sums[0]},
+          {"hits", sums[1]}};
 }
 
 nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings) {

@@ -27,6 +27,10 @@ namespace graticule::train {
 /// least, mean and most of any rank. Collective.
 [[nodiscard]] nlohmann::ordered_json transport_report(RunResult const& result);
 
+/// The memory of each rank for samples and batches, how much of it holds samples at the end, what was read from the file,
+/// as it lies there, and how often a field of a sample was read or found in memory. Collective.
+[[nodiscard]] nlohmann::ordered_json input_report(RunResult const& result);
+
 /// What was trained and how.
 [[nodiscard]] nlohmann::ordered_json network_report(RunResult const& result, NetworkSettings const& settings);
 

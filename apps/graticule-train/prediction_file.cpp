@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "prediction_file.hpp"
 
-#include <graticule/field_io/writer.hpp>
-
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -45,8 +43,9 @@ std::vector<std::string> add_axes(FieldWriter& writer, RunResult const& result) 
 struct Part {
   char const* suffix;
   char const* title;
-  std::vector<double> const& values;
 };
+constexpr std::array parts{Part{"_truth", ", truth"}, Part{"_prediction", ", prediction"},
+                           Part{"_difference", ", prediction - truth"}};
 
 VariableSpec spec_of(TargetResult const& target, Part const& part, std::vector<std::string> const& axes) {
   std::string const long_name = target.info.long_name.empty() ? target.info.name : target.info.long_name;
@@ -57,55 +56,54 @@ VariableSpec spec_of(TargetResult const& target, Part const& part, std::vector<s
   return spec;
 }
 
-/// The cells that this rank writes: of the entries of the first axis that fall to its team, those of its own box.
-struct TeamPart {
-  Box box;  ///< in the file
-  struct {
-    std::size_t first;
-    std::size_t num;
-  } cells;  ///< in memory, [sample][row][column]
-};
-
-TeamPart part_of_team(RunResult const& result) {
-  Box const owned = result.layout.owned(result.teams.domain().rank());
-  auto const [first, last] = result.teams.my_part_of(result.samples.num_first());
-  Indices lo = Indices::filled(int(result.samples.extents.size()), 0);
-  Indices hi{std::span<Index const>(result.samples.extents)};
-  // Without samples there is no axis to divide: the last team has the one entry.
-  bool const writes = last > first;
-  if (!result.samples.extents.empty()) {
-    lo[0] = first;
-    hi[0] = last;
-  }
-  for (int a = 0; a < 2; ++a) {
-    lo.push_back(owned.lo(a));
-    hi.push_back(writes ? owned.hi(a) : owned.lo(a));
-  }
-  Index const cells = owned.extent(0) * owned.extent(1) * result.samples.num_levels();
-  return {Box(lo, hi), {std::size_t(first * cells), std::size_t((last - first) * cells)}};
-}
-
 }  // namespace
 
-void write_predictions(RunResult const& result, RunSettings const& settings, std::filesystem::path const& path) {
-  FieldWriter writer(result.teams.world(), path,
-                     {Attribute::of_text("title", "Predictions of a network that was trained by graticule-train"),
-                      Attribute::of_text("source", settings.input.filename().string())});
-  std::vector<std::string> const axes = add_axes(writer, result);
-  auto const [box, cells] = part_of_team(result);
-  for (TargetResult const& target : result.targets) {
-    std::vector<double> difference(target.truth.size());
-    std::transform(target.prediction.begin(), target.prediction.end(), target.truth.begin(), difference.begin(),
-                   std::minus<>());
-    std::array<Part, 3> const parts{Part{"_truth", ", truth", target.truth},
-                                    Part{"_prediction", ", prediction", target.prediction},
-                                    Part{"_difference", ", prediction - truth", difference}};
-    for (Part const& part : parts) writer.add_variable(spec_of(target, part, axes));
-    for (Part const& part : parts)
-      writer.write(flat_name(target.info.name) + part.suffix, box,
-                   std::span(part.values).subspan(cells.first, cells.num));
+PredictionFile::PredictionFile(RunResult const& result, RunSettings const& settings, std::filesystem::path const& path)
+    : result_(result),
+      writer_(result.teams.world(), path,
+              {Attribute::of_text("title", "Predictions of a network that was trained by graticule-train"),
+               Attribute::of_text("source", settings.input.filename().string())}) {
+  std::vector<std::string> const axes = add_axes(writer_, result);
+  for (TargetResult const& target : result.targets)
+    for (Part const& part : parts) writer_.add_variable(spec_of(target, part, axes));
+}
+
+/// This rank's cells of a sample in the file; none for no sample.
+Box PredictionFile::box_of(Index sample) const {
+  Box const owned = result_.layout.owned(result_.teams.domain().rank());
+  auto const& extents = result_.samples.extents;
+  Box box = Box::from_extents(Indices::filled(int(extents.size()) + 2, 0));
+  if (sample < 0) return box;
+  for (int a = int(extents.size()) - 1; a >= 0; --a) {
+    Index const extent = extents[std::size_t(a)];
+    box.set(a, sample % extent, sample % extent + 1);
+    sample /= extent;
   }
-  writer.commit();
+  for (int a = 0; a < 2; ++a) box.set(int(extents.size()) + a, owned.lo(a), owned.hi(a));
+  return box;
+}
+
+void PredictionFile::write(PredictedFields const& predicted) {
+  Comm const& world = result_.teams.world();
+  std::array<Index, 1> most{Index(predicted.samples.size())};
+  world.max(std::span<Index>(most));
+  std::vector<double> difference;
+  for (Index place = 0; place < most[0]; ++place)
+    for (std::size_t t = 0; t < result_.targets.size(); ++t) {
+      bool const has = place < Index(predicted.samples.size());
+      auto const field = [&](std::span<double const> values) {
+        return has ? predicted.field(values, std::size_t(place), t, result_.targets.size()) : std::span<double const>();
+      };
+      auto const truth = field(predicted.truth);
+      auto const prediction = field(predicted.prediction);
+      difference.resize(truth.size());
+      std::transform(prediction.begin(), prediction.end(), truth.begin(), difference.begin(), std::minus<>());
+      Box const box = box_of(has ? predicted.samples[std::size_t(place)] : -1);
+      std::string const name = flat_name(result_.targets[t].info.name);
+      writer_.write(name + parts[0].suffix, box, truth);
+      writer_.write(name + parts[1].suffix, box, prediction);
+      writer_.write(name + parts[2].suffix, box, std::span<double const>(difference));
+    }
 }
 
 }  // namespace graticule::train

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.hpp"
 
+#include "memory.hpp"
+#include "survey.hpp"
 #include "weights.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -23,9 +28,11 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+/// Each name once: a field that is input and target is read once.
 std::vector<std::string> all_names(RunSettings const& settings) {
   std::vector<std::string> names = settings.inputs;
-  names.insert(names.end(), settings.targets.begin(), settings.targets.end());
+  for (std::string const& name : settings.targets)
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   return names;
 }
 
@@ -36,140 +43,216 @@ bool uses_mirror(Mirror mirror, Grid const& grid) {
   return mirror != Mirror::off && possible;
 }
 
-/// Everything that the network needs, and what is needed to undo the normalisation.
-struct Prepared {
-  TrainingData data;
-  std::vector<Field> targets;
-  std::vector<Scaling> scalings;
-  std::vector<std::vector<double>> means;  ///< of the targets, per level
+/// This rank's input: what is known of it, and what brings it.
+class Input {
+ public:
+  Input(TeamWork const& teams, FieldTable const& table, RunResult const& result, RunSettings const& settings,
+        std::function<void(Index, std::size_t)> const& on_read)
+      : teams_(teams),
+        grid_(result.grid),
+        layout_(result.layout),
+        row_weights_(result.row_weights),
+        cells_{grid_, layout_, layout_.owned(teams.domain().rank()), row_weights_},
+        derivatives_(teams.domain(), cells_),
+        store_(table.reader(all_names(settings), cells_.box, result.num_mirrored), result.num_training, on_read) {
+    plan_channels(settings);
+    dtype_ = settings.network.precision == Precision::f64 ? DType::f64 : DType::f32;
+    most_samples_ = most_samples_at_once(settings.network, teams);
+  }
+  Input(Input const&) = delete;
+  Input& operator=(Input const&) = delete;
+
+  /// Divides the memory of one rank between batches and samples that are held. Collective.
+  Index set_memory(Index bytes) {
+    Index const own = BatchSource::working_bytes(derivatives_, store_.reader(), plan_, dtype_, most_samples_);
+    std::array<Index, 1> least{own};
+    teams_.world().max(std::span<Index>(least));
+    if (bytes == 0) {
+      std::array<Index, 1> given{-default_memory_bytes(teams_.world())};
+      teams_.world().max(std::span<Index>(given));
+      bytes = std::max(-given[0], least[0]);
+    }
+    if (bytes < least[0])
+      throw Error(Fault::usage, "MemoryTooSmall",
+                  "--memory of " + std::to_string(bytes) + " bytes a rank does not hold the batches of up to " +
+                      std::to_string(most_samples_) + (most_samples_ == 1 ? " sample" : " samples") +
+                      " that train and are read meanwhile; at least " + std::to_string(least[0]) +
+                      " are needed, less with a smaller --batch or more ranks");
+    store_.set_budget(bytes - own);
+    return bytes;
+  }
+
+  /// Looks at all samples once and gets ready for batches. Collective.
+  TrainingData prepare(RunResult const& result, RunSettings const& settings) {
+    TrainingData data = shape(result);
+    for (std::string const& name : settings.statics) data.statics.push_back(static_channel(name, cells_));
+    Survey survey = survey_samples(teams_, cells_, derivatives_, store_, plan_, result.num_training, most_samples_);
+    for (std::size_t c = 0; c < plan_.inputs.size(); ++c) {
+      data.inputs.push_back(survey.inputs[c].channel);
+      plan_.inputs[c].scaling = survey.inputs[c].scaling;
+    }
+    for (std::size_t t = 0; t < plan_.targets.size(); ++t) {
+      data.targets.push_back(survey.targets[t].channel);
+      plan_.targets[t].scaling = survey.targets[t].scaling;
+      climatology_.push_back(std::move(survey.targets[t].means));
+    }
+    data.sample_weights = std::move(survey.sample_weights);
+    batches_.emplace(teams_.world(), derivatives_, store_, plan_, dtype_);
+    return data;
+  }
+
+  [[nodiscard]] Cells const& cells() const noexcept { return cells_; }
+  [[nodiscard]] FieldInfo const& target_info(std::size_t target) const {
+    return store_.reader().info(plan_.targets[target].field);
+  }
+  [[nodiscard]] Scaling const& target_scaling(std::size_t target) const { return plan_.targets[target].scaling; }
+  /// Of each level of a target.
+  [[nodiscard]] std::vector<double> const& climatology(std::size_t target) const { return climatology_[target]; }
+  /// @pre `prepare` was called
+  [[nodiscard]] BatchSource& batches() { return *batches_; }
+
+ private:
+  void plan_channels(RunSettings const& settings) {
+    auto const names = all_names(settings);
+    auto const field_of = [&](std::string const& name) {
+      return std::size_t(std::find(names.begin(), names.end(), name) - names.begin());
+    };
+    for (std::string const& name : settings.inputs)
+      for (Feature const feature : features_of(settings.features, store_.reader().info(field_of(name))))
+        plan_.inputs.push_back({field_of(name), feature});
+    for (std::string const& name : settings.targets) plan_.targets.push_back({field_of(name)});
+    plan_.num_levels = store_.reader().num_levels();
+  }
+
+  TrainingData shape(RunResult const& result) const {
+    TrainingData data;
+    data.num_predicted = result.samples.num_samples();
+    data.training.resize(static_cast<std::size_t>(result.num_training));
+    std::iota(data.training.begin(), data.training.end(), Index(0));
+    for (Index s = 0; s < result.num_mirrored; ++s) data.training.push_back(data.num_predicted + s);
+    data.validation.resize(std::size_t(data.num_predicted - result.num_training));
+    std::iota(data.validation.begin(), data.validation.end(), result.num_training);
+    data.num_rows = cells_.box.extent(0);
+    data.num_columns = cells_.box.extent(1);
+    data.latitudes = grid_.latitudes;
+    data.num_global_columns = grid_.num_columns();
+    data.row_weights.assign(row_weights_.begin() + cells_.box.lo(0), row_weights_.begin() + cells_.box.hi(0));
+    return data;
+  }
+
+  TeamWork const& teams_;
+  Grid grid_;
+  Layout layout_;
+  std::vector<double> row_weights_;
+  Cells cells_;
+  Derivatives derivatives_;
+  SampleStore store_;
+  ChannelPlan plan_;
+  DType dtype_ = DType::f32;
+  Index most_samples_ = 1;
+  std::vector<std::vector<double>> climatology_;
+  std::optional<BatchSource> batches_;
 };
 
-class Preparation {
- public:
-  Preparation(Comm const& comm, FieldTable const& table, RunResult const& result, RunSettings const& settings)
-      : comm_(comm),
-        table_(table),
-        result_(result),
-        settings_(settings),
-        cells_{table.grid(), result.layout, result.layout.owned(comm.rank()), result.row_weights} {}
+Skill skill_of(std::array<double, 3> const& sums) {
+  return {std::sqrt(sums[1] / sums[0]), std::sqrt(sums[2] / sums[0])};
+}
 
-  Prepared operator()() {
-    prepare_shape();
-    for (std::string const& name : settings_.inputs) prepare_input(name);
-    for (std::string const& name : settings_.statics) prepared_.data.statics.push_back(static_channel(name, cells_));
-    for (std::string const& name : settings_.targets) prepare_target(name);
-    return std::move(prepared_);
+/// Takes the predictions as they come: in units for the observer, and their errors.
+class Evaluation {
+ public:
+  Evaluation(Input const& input, RunResult& result, RunObserver const& observer)
+      : input_(input), result_(result), observer_(observer) {
+    for (std::size_t t = 0; t < result.targets.size(); ++t)
+      sums_.emplace_back(std::size_t(result.samples.num_levels()), std::array<double, 3>{});
+  }
+
+  void take(PredictedSamples const& predicted) {
+    values_.assign(predicted.values.begin(), predicted.values.end());
+    auto const num_targets = sums_.size();
+    auto const cells = std::size_t(input_.cells().per_sample());
+    for (std::size_t place = 0; place < predicted.samples.size(); ++place)
+      for (std::size_t t = 0; t < num_targets; ++t) {
+        auto const first = (place * num_targets + t) * cells;
+        take(predicted.samples[place], t, std::span(values_).subspan(first, cells),
+             predicted.truth.subspan(first, cells));
+      }
+    observer_.on_predictions(result_, {predicted.samples, predicted.truth, values_});
+  }
+
+  /// After the last ones. Collective.
+  void finish() {
+    if (result_.num_training < result_.samples.num_samples())
+      for (std::size_t t = 0; t < sums_.size(); ++t) set_skills(t);
+    share_picture();
   }
 
  private:
-  Index num_levels() const { return table_.samples().num_levels(); }
-
-  void prepare_shape() {
-    TrainingData& data = prepared_.data;
-    data.num_predicted = table_.samples().num_samples();
-    data.num_samples = data.num_predicted + result_.num_mirrored;
-    data.training.resize(static_cast<std::size_t>(result_.num_training));
-    std::iota(data.training.begin(), data.training.end(), Index(0));
-    for (Index s = 0; s < result_.num_mirrored; ++s) data.training.push_back(data.num_predicted + s);
-    data.validation.resize(std::size_t(data.num_predicted - result_.num_training));
-    std::iota(data.validation.begin(), data.validation.end(), result_.num_training);
-    data.num_rows = cells_.box.extent(0);
-    data.num_columns = cells_.box.extent(1);
-    data.latitudes = table_.grid().latitudes;
-    data.num_global_columns = table_.grid().num_columns();
-    data.row_weights.assign(result_.row_weights.begin() + cells_.box.lo(0),
-                            result_.row_weights.begin() + cells_.box.hi(0));
+  /// One target of one sample, normalised until now.
+  void take(Index sample, std::size_t t, std::span<double> values, std::span<double const> truth) {
+    auto const level = std::size_t(sample % result_.samples.num_levels());
+    Scaling const& scaling = input_.target_scaling(t);
+    for (double& value : values) value = value * scaling.scale[level] + scaling.mean[level];
+    if (sample >= result_.num_training) add_errors(sums_[t][level], input_.climatology(t)[level], values, truth);
+    if (sample != result_.pictured) return;
+    result_.targets[t].pictured_truth.assign(truth.begin(), truth.end());
+    result_.targets[t].pictured_prediction.assign(values.begin(), values.end());
   }
 
-  /// The samples of the file, then the mirror images of the training samples.
-  Field read(std::string const& name) {
-    Field field = table_.read(name, cells_.box);
-    if (result_.num_mirrored == 0) return field;
-    Field const mirrored = table_.read_mirrored(name, cells_.box, result_.num_mirrored);
-    field.values.insert(field.values.end(), mirrored.values.begin(), mirrored.values.end());
-    return field;
-  }
-
-  void prepare_input(std::string const& name) {
-    Field const field = read(name);
-    for (Feature const feature : features_of(settings_.features, field.info)) {
-      Field const shown = feature == Feature::value ? field : derivative(comm_, cells_, field, feature);
-      Scaling const scaling = measure_scaling(comm_, cells_, shown, num_levels(), result_.num_training);
-      prepared_.data.inputs.push_back(normalised(shown, scaling, cells_.per_sample(), Missing::mean));
-    }
-  }
-
-  void prepare_target(std::string const& name) {
-    Field field = read(name);
-    prepared_.scalings.push_back(measure_scaling(comm_, cells_, field, num_levels(), result_.num_training));
-    prepared_.means.push_back(measure_mean(comm_, cells_, field, num_levels(), result_.num_training));
-    prepared_.data.targets.push_back(normalised(field, prepared_.scalings.back(), cells_.per_sample(), Missing::keep));
-    field.values.resize(std::size_t(prepared_.data.num_predicted * cells_.per_sample()));
-    prepared_.targets.push_back(std::move(field));
-  }
-
-  Comm const& comm_;
-  FieldTable const& table_;
-  RunResult const& result_;
-  RunSettings const& settings_;
-  Cells cells_;
-  Prepared prepared_;
-};
-
-/// Area-weighted squared errors of prediction and climatology and their weight, per level, over all ranks.
-std::vector<double> error_sums(Comm const& comm, RunResult const& result, TargetResult const& target,
-                               std::vector<double> const& means) {
-  Box const box = result.layout.owned(comm.rank());
-  Index const levels = result.samples.num_levels();
-  std::vector<double> sums(std::size_t(3 * levels), 0.0);
-  for (Index s = result.num_training; s < result.samples.num_samples(); ++s) {
-    auto const level = std::size_t(s % levels);
-    for (Index i = 0; i < box.extent(0); ++i) {
-      double const weight = result.row_weights[std::size_t(box.lo(0) + i)];
-      for (Index j = 0; j < box.extent(1); ++j) {
-        auto const cell = std::size_t((s * box.extent(0) + i) * box.extent(1) + j);
-        double const truth = target.truth[cell];
-        if (std::isnan(truth)) continue;
-        sums[3 * level] += weight;
-        sums[3 * level + 1] += weight * std::pow(target.prediction[cell] - truth, 2);
-        sums[3 * level + 2] += weight * std::pow(means[level] - truth, 2);
+  /// Weight, and area-weighted squared errors of prediction and climatology.
+  void add_errors(std::array<double, 3>& sums, double climatology, std::span<double const> values,
+                  std::span<double const> truth) const {
+    Cells const& cells = input_.cells();
+    std::size_t cell = 0;
+    for (Index i = 0; i < cells.box.extent(0); ++i) {
+      double const weight = cells.row_weights[std::size_t(cells.box.lo(0) + i)];
+      for (Index j = 0; j < cells.box.extent(1); ++j, ++cell) {
+        if (std::isnan(truth[cell])) continue;
+        sums[0] += weight;
+        sums[1] += weight * std::pow(values[cell] - truth[cell], 2);
+        sums[2] += weight * std::pow(climatology - truth[cell], 2);
       }
     }
   }
-  comm.sum(std::span(sums));
-  return sums;
-}
 
-Skill skill_of(double weight, double squared_error, double squared_anomaly) {
-  return {std::sqrt(squared_error / weight), std::sqrt(squared_anomaly / weight)};
-}
-
-void evaluate(Comm const& comm, RunResult& result, TargetResult& target, std::vector<double> const& means) {
-  std::vector<double> const sums = error_sums(comm, result, target, means);
-  std::array<double, 3> total{};
-  for (std::size_t i = 0; i < sums.size(); i += 3) {
-    target.level_skills.push_back(skill_of(sums[i], sums[i + 1], sums[i + 2]));
-    for (std::size_t k = 0; k < 3; ++k) total[k] += sums[i + k];
+  void set_skills(std::size_t t) {
+    std::vector<double> flat;
+    for (auto const& sums : sums_[t]) flat.insert(flat.end(), sums.begin(), sums.end());
+    result_.teams.world().sum(std::span(flat));
+    TargetResult& target = result_.targets[t];
+    std::array<double, 3> total{};
+    for (std::size_t i = 0; i < flat.size(); i += 3) {
+      target.level_skills.push_back(skill_of({flat[i], flat[i + 1], flat[i + 2]}));
+      for (std::size_t k = 0; k < 3; ++k) total[k] += flat[i + k];
+    }
+    target.validation = skill_of(total);
   }
-  target.validation = skill_of(total[0], total[1], total[2]);
-}
 
-std::vector<double> in_units(std::vector<double> values, Scaling const& scaling, Index cells_per_sample) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    auto const level = (i / std::size_t(cells_per_sample)) % scaling.mean.size();
-    values[i] = values[i] * scaling.scale[level] + scaling.mean[level];
+  /// From the team that has predicted it to all.
+  void share_picture() {
+    Comm const& data = result_.teams.data();
+    std::array<Index, 1> owner{result_.targets.front().pictured_truth.empty() ? -1 : result_.teams.team()};
+    // Ranks without cells have an empty picture, in every team alike.
+    data.max(std::span<Index>(owner));
+    if (owner[0] < 0) return;
+    auto const cells = std::size_t(input_.cells().per_sample());
+    for (TargetResult& target : result_.targets)
+      for (auto* values : {&target.pictured_truth, &target.pictured_prediction}) {
+        values->resize(cells);
+        data.broadcast(values->data(), Index(cells * sizeof(double)), int(owner[0]));
+      }
   }
-  return values;
-}
 
-}  // namespace
+  Input const& input_;
+  RunResult& result_;
+  RunObserver const& observer_;
+  std::vector<std::vector<std::array<double, 3>>> sums_;  ///< of each target and level
+  std::vector<double> values_;
+};
 
-namespace {
-
-/// Reads and normalises what one domain needs; the ranks of a domain fail together.
-Prepared prepare(RunSettings const& settings, RunResult& result) {
+/// What is known before any field is read; the ranks of a domain fail together.
+void describe(FieldTable const& table, RunSettings const& settings, RunResult& result) {
   Comm const& domain = result.teams.domain();
-  FieldTable const table(domain, settings.input.string(), all_names(settings));
   result.grid = table.grid();
   result.samples = table.samples();
   result.latitude_name = table.latitude_name();
@@ -178,35 +261,22 @@ Prepared prepare(RunSettings const& settings, RunResult& result) {
   result.layout = choose_layout(settings.partition, domain.num_ranks(), result.row_weights, result.grid.num_columns());
   result.num_training = num_training_samples(result.samples, settings.train_fraction);
   result.num_mirrored = uses_mirror(settings.mirror, result.grid) ? result.num_training : 0;
+  result.pictured = result.num_training < result.samples.num_samples() ? result.num_training : 0;
+  for (std::string const& name : settings.targets) result.targets.push_back({table.info(name)});
   if (settings.network.validate_every > 0 && result.num_training == result.samples.num_samples())
     throw Error(Fault::usage, "NoValidation",
                 "--validate-every and --early-stopping need samples that do not train; lower --train-fraction");
-  Prepared prepared = Preparation(domain, table, result, settings)();
-  for (Channel const& channel : prepared.data.inputs) result.channels.push_back(channel.name);
-  for (Channel const& channel : prepared.data.statics) result.channels.push_back(channel.name);
-  return prepared;
 }
 
 /// The same on all teams, or the first team's error on all.
-Prepared prepare_agreed(RunSettings const& settings, RunResult& result) {
-  Prepared prepared;
-  run_agreed(result.teams.world(), [&] { prepared = prepare(settings, result); });
-  return prepared;
-}
-
-void evaluate_targets(Prepared& prepared, RunResult& result) {
-  Comm const& domain = result.teams.domain();
-  Box const box = result.layout.owned(domain.rank());
-  for (std::size_t t = 0; t < prepared.targets.size(); ++t) {
-    TargetResult target;
-    target.info = prepared.targets[t].info;
-    target.truth = std::move(prepared.targets[t].values);
-    target.prediction =
-        in_units(std::move(result.network.predictions[t]), prepared.scalings[t], box.extent(0) * box.extent(1));
-    if (result.num_training < result.samples.num_samples()) evaluate(domain, result, target, prepared.means[t]);
-    result.targets.push_back(std::move(target));
-  }
-  result.network.predictions.clear();
+std::unique_ptr<Input> open_input(RunSettings const& settings, RunResult& result, RunObserver const& observer) {
+  std::unique_ptr<Input> input;
+  run_agreed(result.teams.world(), [&] {
+    FieldTable const table(result.teams.domain(), settings.input.string(), all_names(settings));
+    describe(table, settings, result);
+    input = std::make_unique<Input>(result.teams, table, result, settings, observer.on_read);
+  });
+  return input;
 }
 
 }  // namespace
@@ -214,21 +284,30 @@ void evaluate_targets(Prepared& prepared, RunResult& result) {
 RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer) {
   Stopwatch watch;
   RunResult result{.teams = TeamWork(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
-  Prepared prepared = prepare_agreed(settings, result);
-  TrainingData const& data = prepared.data;
+  auto const input = open_input(settings, result, observer);
+  result.input.memory_bytes = input->set_memory(settings.memory_bytes);
+  TrainingData const data = input->prepare(result, settings);
+  for (ChannelInfo const& channel : data.inputs) result.channels.push_back(channel.name);
+  for (Channel const& channel : data.statics) result.channels.push_back(channel.name);
   result.seconds["read"] = watch.lap();
 
   observer.on_start(result, num_steps(settings.network, Index(data.training.size())));
-  result.network = train_network(result.teams, *result.layout.grid(), result.grid.boundary, data, settings.network,
-                                 {.on_step = observer.on_step,
-                                  .on_note = observer.on_note,
-                                  .reason_to_stop = observer.reason_to_stop,
-                                  .checkpoints = settings.checkpoints});
-  result.seconds["train"] = watch.lap();
-  if (result.network.stopped_by) return result;
-
-  evaluate_targets(prepared, result);
-  result.seconds["evaluate"] = watch.lap();
+  Evaluation evaluation(*input, result, observer);
+  bool predicts = false;
+  result.network =
+      train_network(result.teams, *result.layout.grid(), result.grid.boundary, data, input->batches(), settings.network,
+                    {.on_step = observer.on_step,
+                     .on_note = observer.on_note,
+                     .reason_to_stop = observer.reason_to_stop,
+                     .checkpoints = settings.checkpoints,
+                     .on_prediction = [&](PredictedSamples const& predicted) {
+                       if (!std::exchange(predicts, true)) result.seconds["train"] = watch.lap();
+                       evaluation.take(predicted);
+                     }});
+  result.seconds["wait_for_input"] = input->batches().seconds_waited();
+  result.input.store = input->batches().counts();
+  if (!result.network.stopped_by) evaluation.finish();
+  result.seconds[predicts ? "evaluate" : "train"] = watch.lap();
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct RunSettings {
   int data_teams = 1;
   NetworkSettings network;
   std::optional<CheckpointSettings> checkpoints = {};
+  Index memory_bytes = 0;  ///< of one rank, for samples and batches; 0: `default_memory_bytes`
 };
 
 /// How good the predictions of one target are, over all validation samples, weighted by area, in the target's units.
@@ -41,13 +43,34 @@ struct Skill {
   [[nodiscard]] double skill() const noexcept { return 1 - rmse / climatology_rmse; }
 };
 
-/// One target on one rank, in its own units: [sample][row][column] of the owned box.
+/// One target on one rank, in its own units.
 struct TargetResult {
   FieldInfo info;
-  std::vector<double> truth;
-  std::vector<double> prediction;
-  Skill validation;                 ///< of all levels
-  std::vector<Skill> level_skills;  ///< of each level
+  Skill validation = {};                 ///< of all levels
+  std::vector<Skill> level_skills = {};  ///< of each level
+  /// [row][column] of `RunResult::pictured`.
+  std::vector<double> pictured_truth = {};
+  std::vector<double> pictured_prediction = {};
+};
+
+/// Some predicted samples of this rank's data team, in units: [sample][target][row][column] of the owned box.
+struct PredictedFields {
+  std::span<Index const> samples;
+  std::span<double const> truth;  ///< NaN where missing
+  std::span<double const> prediction;
+
+  /// One target of the sample at `place`, of `num_targets`.
+  [[nodiscard]] std::span<double const> field(std::span<double const> values, std::size_t place, std::size_t target,
+                                              std::size_t num_targets) const {
+    std::size_t const cells = values.size() / (samples.size() * num_targets);
+    return values.subspan((place * num_targets + target) * cells, cells);
+  }
+};
+
+/// Where a rank's samples came from.
+struct InputCounts {
+  Index memory_bytes = 0;  ///< the budget
+  StoreCounts store = {};
 };
 
 /// What a training leaves.
@@ -63,8 +86,10 @@ struct RunResult {
   Index num_mirrored = 0;                  ///< mirror images that train
   std::vector<std::string> channels = {};  ///< names of the input channels
   std::vector<TargetResult> targets = {};
+  Index pictured = 0;  ///< the first sample that validates, or the first of all
   TrainedNetwork network = {};
-  std::map<std::string, double> seconds = {};  ///< `read`, `train`, `evaluate`
+  InputCounts input = {};
+  std::map<std::string, double> seconds = {};  ///< `read`, `train`, `evaluate` and, among them, `wait_for_input`
 };
 
 /// Told about a run while it goes on, and asked, on every rank.
@@ -72,10 +97,17 @@ struct RunObserver {
   std::function<void(RunResult const&, Index num_steps)> on_start;  ///< when all but the network is known
   std::function<void(Index step, double loss)> on_step;
   std::function<void(std::string const&)> on_note = [](std::string const&) {};
+  /// Given the predictions of all samples, some at a time; called as often on all ranks, on some without samples.
+  std::function<void(RunResult const&, PredictedFields const&)> on_predictions = [](RunResult const&,
+                                                                                    PredictedFields const&) {};
+  /// Told on the reading thread before a field of a sample is read.
+  std::function<void(Index sample, std::size_t field)> on_read = {};
   std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
 };
 
-/// Reads the file, trains on all ranks of `comm`, predicts and evaluates. Collective; errors are the same on all ranks.
+/// Trains on all ranks of `comm`, predicts and evaluates, reading from the file what does not fit into memory. Collective;
+/// errors are the same on all ranks. What `memory_bytes` says does not change a bit.
+/// @throws `MemoryTooSmall` (usage) when not even two batches fit
 /// A training that was stopped (`network.stopped_by`) has no results yet.
 [[nodiscard]] RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer);
 

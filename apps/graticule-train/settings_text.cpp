@@ -17,9 +17,10 @@ std::string exactly(double value) {
 
 std::string to_string(Wire wire) { return wire == Wire::own ? "own" : wire == Wire::bf16 ? "bf16" : "f16"; }
 
-std::string names_of(std::vector<Channel> const& channels) {
+template <class Channels>
+std::string names_of(Channels const& channels) {
   std::string text;
-  for (Channel const& channel : channels) text += (text.empty() ? "" : ", ") + channel.name;
+  for (auto const& channel : channels) text += (text.empty() ? "" : ", ") + channel.name;
   return text.empty() ? "none" : text;
 }
 

@@ -5,20 +5,17 @@
 
 #include <torch/torch.h>
 
-#include <vector>
+#include <cstddef>
 
 namespace graticule::train {
 
 [[nodiscard]] torch::Dtype dtype_of(Precision precision);
 
-/// [samples, channels, rows, columns] of the channels' values.
-[[nodiscard]] torch::Tensor stacked(std::vector<Channel> const& channels, TrainingData const& data, torch::Dtype dtype);
+/// [samples, channels, rows, columns] of a batch's inputs or targets, where they lie.
+[[nodiscard]] torch::Tensor tensor_of(void const* values, std::size_t num_channels, Batch const& batch,
+                                      TrainingData const& data);
 
 /// [rows, statics]: the first column of each static channel; on a rank without columns there is nothing to scale.
 [[nodiscard]] torch::Tensor static_tensor(TrainingData const& data, torch::Dtype dtype);
-
-/// What each sample counts in the loss: the area of all its targets' cells that are not missing, over the ranks of the
-/// domain. Collective.
-[[nodiscard]] std::vector<double> sample_weights(Comm const& domain, TrainingData const& data);
 
 }  // namespace graticule::train

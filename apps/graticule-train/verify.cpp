@@ -98,6 +98,7 @@ Comparison repeat_on_one_rank(Comm const& comm, RunSettings const& settings, Tra
       repeated.network.parallel = Parallel::blocking;
       repeated.network.shards = Shards::none;
       repeated.checkpoints.reset();
+      repeated.memory_bytes *= comm.num_ranks();  // the others' parts are now here
       RunResult const reference =
           run_training(alone, repeated, {.on_start = [](RunResult const&, Index) {}, .on_step = on_step});
       Comparison const comparison = compare_runs(run, reference.network);

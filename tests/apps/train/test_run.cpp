@@ -3,21 +3,46 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "expect_error.hpp"
 #include "prediction_file.hpp"
+#include "samples.hpp"
 #include "train_fields.hpp"
 #include "verify.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
 
 namespace graticule::train {
 namespace {
 
 RunObserver const silent{.on_start = [](RunResult const&, Index) {}, .on_step = [](Index, double) {}};
+
+/// Predictions of this rank's team by sample: [target][row][column] each.
+using Predictions = std::map<Index, std::vector<double>>;
+
+RunObserver keeping(Predictions& predictions) {
+  RunObserver observer = silent;
+  observer.on_predictions = [&predictions](RunResult const& result, PredictedFields const& fields) {
+    for (std::size_t place = 0; place < fields.samples.size(); ++place)
+      for (std::size_t t = 0; t < result.targets.size(); ++t) {
+        auto const field = fields.field(fields.prediction, place, t, result.targets.size());
+        auto& all = predictions[fields.samples[place]];
+        all.insert(all.end(), field.begin(), field.end());
+      }
+  };
+  return observer;
+}
 
 class Run : public testing::Test {
  protected:
@@ -151,10 +176,11 @@ TEST_F(Run, late_waits_give_the_same_bits_and_narrow_wires_nearly_the_same_losse
 }
 
 /// A training that is stopped after each of these numbers of steps, and resumed until it ends.
-RunResult interrupted(Comm const& comm, RunSettings const& settings, std::vector<Index> const& stops) {
+RunResult interrupted(Comm const& comm, RunSettings const& settings, std::vector<Index> const& stops,
+                      RunObserver const& observes = silent) {
   for (std::size_t number = 0;; ++number) {
     Index done = 0;
-    RunObserver observer = silent;
+    RunObserver observer = observes;
     observer.on_step = [&](Index step, double) { done = step + 1; };
     observer.reason_to_stop = [&](double) -> std::optional<std::string> {
       if (number < stops.size() && done == stops[number]) return "the test";
@@ -332,7 +358,14 @@ TEST_F(Run, data_teams_write_the_file_that_one_team_writes) {
     RunSettings settings = this->settings();
     settings.data_teams = num_teams;
     settings.network.epochs = 2;
-    write_predictions(run_training(comm_, settings, silent), settings, written);
+    std::optional<PredictionFile> predictions;
+    RunObserver observer = silent;
+    observer.on_predictions = [&](RunResult const& result, PredictedFields const& fields) {
+      if (!predictions) predictions.emplace(result, settings, written);
+      predictions->write(fields);
+    };
+    (void)run_training(comm_, settings, observer);
+    predictions->commit();
     FieldFile const file(comm_, written);
     Box const all = Box::from_extents(file.variable("u_prediction").extents);
     values[num_teams - 1].resize(std::size_t(all.num_cells()));
@@ -366,16 +399,19 @@ TEST_F(Run, resumed_training_has_the_bits_of_an_uninterrupted_one) {
     settings.data_teams = num_teams;
     settings.network.precision = Precision::f32;
     settings.network.validate_every = 1;
-    RunResult const whole = run_training(comm_, settings, silent);
+    Predictions predicted;
+    RunResult const whole = run_training(comm_, settings, keeping(predicted));
     settings.checkpoints = CheckpointSettings{.folder = folder, .every = 4, .resume = Resume::newest};
 
-    RunResult const parts = interrupted(comm_, settings, {3, 4, 7});
+    Predictions predicted_by_parts;
+    RunResult const parts = interrupted(comm_, settings, {3, 4, 7}, keeping(predicted_by_parts));
 
     EXPECT_EQ(parts.network.losses, whole.network.losses);
     EXPECT_EQ(parts.network.parameters, whole.network.parameters);
     EXPECT_EQ(parts.network.validations, whole.network.validations);
     EXPECT_EQ(parts.network.first_step, 7);
-    EXPECT_EQ(parts.targets[0].prediction, whole.targets[0].prediction);
+    EXPECT_FALSE(predicted.empty());
+    EXPECT_EQ(predicted_by_parts, predicted);
     settings.network.channels += 1;
     try {
       (void)run_training(comm_, settings, silent);
@@ -409,6 +445,149 @@ TEST_F(Run, checkpoint_of_one_team_shape_goes_on_in_another) {
   EXPECT_LE(compare_runs(parts.network, whole.network).max_relative_loss_difference, 1e-9);
   comm_.barrier();
   if (comm_.rank() == 0) std::filesystem::remove_all(folder);
+}
+
+/// The smallest budget that a training takes, as its refusal names it.
+Index least_memory(Comm const& comm, RunSettings settings) {
+  settings.memory_bytes = 1;
+  auto const thrown = test::thrown_by([&] { (void)run_training(comm, settings, silent); });
+  EXPECT_EQ(thrown.rule, "MemoryTooSmall") << thrown.given;
+  EXPECT_EQ(thrown.fault, Fault::usage);
+  auto const at = thrown.given.find("at least ");
+  return at == std::string::npos ? 0 : std::stoll(thrown.given.substr(at + 9));
+}
+
+TEST_F(Run, losses_and_predictions_have_the_same_bits_within_any_memory) {
+  test::write_train_fields(comm_, path_, {.num_times = 3, .deflate = 1, .has_missing = true});
+  for (int const num_teams : {1, 2}) {
+    if (comm_.num_ranks() % num_teams != 0) continue;
+    RunSettings settings = this->settings();
+    settings.inputs = {"z", "u"};
+    settings.features = {"value", "east", "north"};
+    settings.train_fraction = 0.6;
+    settings.data_teams = num_teams;
+    settings.network.epochs = 3;
+    settings.network.validate_every = 2;
+    Predictions predicted;
+    RunResult const whole = run_training(comm_, settings, keeping(predicted));
+    ASSERT_EQ(whole.num_mirrored, 4);
+    Index const least = least_memory(comm_, settings);
+
+    for (Index const memory : {least, least + 40000}) {
+      settings.memory_bytes = memory;
+      Predictions predicted_again;
+      RunResult const again = run_training(comm_, settings, keeping(predicted_again));
+
+      EXPECT_EQ(again.network.losses, whole.network.losses);
+      EXPECT_EQ(again.network.validations, whole.network.validations);
+      EXPECT_EQ(again.network.parameters, whole.network.parameters);
+      EXPECT_EQ(predicted_again, predicted);
+      for (std::size_t t = 0; t < 2; ++t) {
+        EXPECT_EQ(again.targets[t].validation.rmse, whole.targets[t].validation.rmse);
+        EXPECT_EQ(again.targets[t].validation.climatology_rmse, whole.targets[t].validation.climatology_rmse);
+        EXPECT_EQ(again.targets[t].pictured_prediction, whole.targets[t].pictured_prediction);
+      }
+      EXPECT_GT(again.input.store.num_reads, whole.input.store.num_reads);
+      // Rank 0 has the largest box, for which the least is just enough.
+      if (memory > least || comm_.rank() == 0) {
+        EXPECT_EQ(again.input.store.num_hits > 0, memory > least);
+      }
+    }
+    settings.memory_bytes = least - 1;
+    EXPECT_EQ(test::rule_of([&] { (void)run_training(comm_, settings, silent); }), "MemoryTooSmall");
+  }
+}
+
+/// Lets the reading thread and the training wait for what the other has done.
+class Events {
+ public:
+  void note(std::string const& event) {
+    std::lock_guard const lock(mutex_);
+    seen_.insert(event);
+    changed_.notify_all();
+  }
+  /// @return whether it came
+  bool wait_for(std::string const& event) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return seen_.contains(event); });
+  }
+  bool has(std::string const& event) {
+    std::lock_guard const lock(mutex_);
+    return seen_.contains(event);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::string> seen_;
+};
+
+// The thread stops in the middle of the second batch until the first checkpoint is there.
+TEST_F(Run, reads_the_next_batch_while_a_step_trains_and_a_checkpoint_is_written) {
+  test::write_train_fields(comm_, path_, {.num_times = 4});
+  std::filesystem::path const folder = path_.string() + ".checkpoints";
+  RunSettings settings = this->settings();
+  settings.mirror = Mirror::off;
+  settings.network.batch = 2;
+  settings.network.epochs = 2;
+  RunResult const undisturbed = run_training(comm_, settings, silent);
+  settings.memory_bytes = least_memory(comm_, settings);
+  settings.checkpoints = CheckpointSettings{.folder = folder, .every = 1};
+  Index const second = shuffled({0, 1, 2, 3}, settings.network.seed, 0)[2];
+  Events events;
+  bool begins_in_time = false;
+  bool waited_in_vain = false;
+  RunObserver observer = silent;
+  observer.on_start = [&](RunResult const&, Index) { events.note("training"); };
+  observer.on_read = [&](Index sample, std::size_t) {
+    if (sample != second || !events.has("training") || events.has("checkpoint")) return;
+    events.note("reading");
+    if (!events.wait_for("checkpoint")) waited_in_vain = true;
+  };
+  observer.on_step = [&](Index step, double) {
+    if (step == 0) begins_in_time = events.wait_for("reading");
+  };
+  observer.on_note = [&](std::string const& note) {
+    if (note.starts_with("checkpoint")) events.note("checkpoint");
+  };
+
+  RunResult const result = run_training(comm_, settings, observer);
+
+  EXPECT_TRUE(begins_in_time);
+  EXPECT_FALSE(waited_in_vain);
+  EXPECT_EQ(result.network.losses, undisturbed.network.losses);
+  comm_.barrier();
+  if (comm_.rank() == 0) std::filesystem::remove_all(folder);
+}
+
+TEST_F(Run, a_sample_that_cannot_be_read_under_way_is_one_error_on_all_ranks) {
+  test::write_train_fields(comm_, path_, {.num_times = 4});
+  for (int const num_teams : {1, 2}) {
+    if (comm_.num_ranks() % num_teams != 0) continue;
+    RunSettings settings = this->settings();
+    settings.data_teams = num_teams;
+    settings.network.validate_every = 1;
+    settings.memory_bytes = least_memory(comm_, settings);
+    // Found on one rank: while statistics are made, while it trains, validates, and in the end.
+    for (Index const fails_from : {0, 1, 2, 3}) {
+      std::atomic<bool> is_gone = fails_from == 0;
+      RunObserver observer = silent;
+      observer.on_step = [&](Index step, double) {
+        if ((fails_from == 1 && step == 1) || (fails_from == 2 && step == 2) || (fails_from == 3 && step == 14))
+          is_gone = true;
+      };
+      observer.on_read = [&](Index, std::size_t) {
+        if (is_gone && comm_.rank() == comm_.num_ranks() - 1)
+          throw Error(Fault::input, "BrokenFile", "gone.nc cannot be read (variable z: gone)");
+      };
+
+      auto const thrown = test::thrown_by([&] { (void)run_training(comm_, settings, observer); });
+
+      EXPECT_EQ(thrown.rule, "BrokenFile") << fails_from;
+      EXPECT_EQ(thrown.fault, Fault::input);
+      EXPECT_NE(thrown.given.find("gone.nc cannot be read (variable z"), std::string::npos) << thrown.given;
+    }
+  }
 }
 
 TEST_F(Run, training_ends_early_when_validation_no_longer_improves) {

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace graticule::train {
+
+/// One thread that does one thing at a time while its owner goes on. What it runs makes no MPI call.
+class Background {
+ public:
+  Background() : thread_([this] { run(); }) {}
+  Background(Background const&) = delete;
+  Background& operator=(Background const&) = delete;
+  /// Waits for what is under way; its failure is lost.
+  ~Background();
+
+  /// Begins with `job` at once. @pre nothing is under way: `wait` came after the last `start`
+  void start(std::function<void()> job);
+  /// Blocks until the job, if any, has ended. @return what it threw, or nothing
+  [[nodiscard]] std::exception_ptr wait();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> job_;  ///< under way, or none
+  std::exception_ptr failure_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace graticule::train

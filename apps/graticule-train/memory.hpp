@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+
+namespace graticule::train {
+
+/// Bytes of memory that processes of this node may take together: what the machine has, or less where the job's control
+/// group says so.
+[[nodiscard]] Index node_memory_bytes();
+
+/// A quarter of the node's memory, divided by its ranks: the network needs the larger part.
+[[nodiscard]] Index default_memory_bytes(Comm const& comm);
+
+}  // namespace graticule::train

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "batches.hpp"
+#include "team_work.hpp"
+
+#include <vector>
+
+namespace graticule::train {
+
+/// What one pass over all samples tells.
+struct Survey {
+  std::vector<LevelStatistics> inputs;   ///< of each input channel, over the training samples
+  std::vector<LevelStatistics> targets;  ///< of each target
+  /// What each sample of the file counts in the loss: the area of all its targets' cells that are not missing.
+  std::vector<double> sample_weights;
+};
+
+/// Reads all targets, and the inputs of training samples, once: each data team its part of the samples, a thread the next
+/// ones while the current ones are looked at. Collective; the same on all ranks. How much memory the store has does not
+/// change a bit.
+/// @param at_once samples that are in memory together
+/// @throws `EmptyField` (input), what reading throws
+[[nodiscard]] Survey survey_samples(TeamWork const& teams, Cells const& cells, Derivatives const& derivatives,
+                                    SampleStore& store, ChannelPlan const& plan, Index num_training, Index at_once);
+
+}  // namespace graticule::train
