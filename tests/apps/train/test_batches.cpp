@@ -229,11 +229,11 @@ TEST_F(Batches, hold_training_samples_first_where_not_all_fit) {
 // By the order of events: the caller, between two batches, waits until the reading of the next one has begun, which
 // never happens when it begins with the call for it.
 TEST_F(Batches, are_read_while_the_ones_before_train) {
-  Fixture f(comm_, path_, 0);
-  BatchSource source(comm_, f.derivatives, f.store, f.plan, DType::f32);
   std::mutex mutex;
   std::condition_variable changed;
   std::set<Index> begun;
+  Fixture f(comm_, path_, 0);
+  BatchSource source(comm_, f.derivatives, f.store, f.plan, DType::f32);
   f.on_read = [&](Index sample, std::size_t) {
     std::lock_guard const lock(mutex);
     begun.insert(sample);
@@ -249,9 +249,9 @@ TEST_F(Batches, are_read_while_the_ones_before_train) {
 }
 
 TEST_F(Batches, that_cannot_be_read_on_one_rank_are_one_error_on_all) {
+  bool const last = comm_.rank() == comm_.num_ranks() - 1;
   Fixture f(comm_, path_, 0);
   BatchSource source(comm_, f.derivatives, f.store, f.plan, DType::f32);
-  bool const last = comm_.rank() == comm_.num_ranks() - 1;
   f.on_read = [&](Index sample, std::size_t field) {
     if (last && sample == 2 && field == 1) throw Error(Fault::input, "BrokenFile", "u of sample 2");
   };

@@ -120,21 +120,25 @@ TEST(Derivatives, of_a_vector_component_change_sign_beyond_the_pole) {
 TEST(Statistics, of_a_known_field_are_known_level_by_level) {
   Fixture const f;
   double const nan = std::numeric_limits<double>::quiet_NaN();
-  // Level 0: 3 and 7 in equal parts, then 5 everywhere; level 1: constant 5 twice; a row is missing.
+  // Level 0: 3 and 7 in equal parts but for a row that is missing, then 9 everywhere; level 1: constant 5 twice.
   auto const halves = f.field([&](double latitude, double longitude) {
     return latitude == 0 ? nan : longitude < 0 ? 3.0 : 7.0;
   });
   auto const fives = f.field([](double, double) { return 5.0; });
+  auto const nines = f.field([](double, double) { return 9.0; });
 
   LevelStatistics const one = f.statistics({halves, fives}, Parity::even, 2);
-  LevelStatistics const two = f.statistics({halves, fives, fives, fives}, Parity::even, 2);
+  LevelStatistics const two = f.statistics({halves, fives, nines, fives}, Parity::even, 2);
 
   EXPECT_NEAR(one.scaling.mean[0], 5, 1e-14);
   EXPECT_NEAR(one.scaling.scale[0], 2, 1e-14);
   EXPECT_NEAR(one.scaling.mean[1], 5, 1e-14);
   EXPECT_EQ(one.scaling.scale[1], 1);
-  // 36 of 73 rows differ from the mean by 2.
-  EXPECT_NEAR(two.scaling.scale[0], std::sqrt(4.0 * 36 / 73), 1e-14);
+  // 36 rows of the one and 37 of the other sample.
+  double const mean = (36 * 5.0 + 37 * 9.0) / 73;
+  double const squares = 36 * (4 + (5 - mean) * (5 - mean)) + 37 * (9 - mean) * (9 - mean);
+  EXPECT_NEAR(two.means[0], mean, 1e-14);
+  EXPECT_NEAR(two.scaling.scale[0], std::sqrt(squares / 73), 1e-14);
   EXPECT_EQ(two.scaling.scale[1], 1);
 }
 
