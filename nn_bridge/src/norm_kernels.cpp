@@ -141,8 +141,20 @@ std::pair<torch::Tensor, torch::Tensor> host_moments(torch::Tensor const& x, boo
   return {mean, m2};
 }
 
+/// Coefficients of rows as the kernels read them: one of a single group for all rows comes with stride 0.
+class Values {
+ public:
+  explicit Values(torch::Tensor const& coefficients)
+      : tensor_(coefficients.contiguous()), data_(tensor_.const_data_ptr<double>()) {}
+  double operator[](std::int64_t row) const noexcept { return data_[row]; }
+
+ private:
+  torch::Tensor tensor_;
+  double const* data_;
+};
+
 template <class T>
-torch::Tensor host_affine(torch::Tensor const& x, double const* mean, double const* scale, double const* shift) {
+torch::Tensor host_affine(torch::Tensor const& x, Values const& mean, Values const& scale, Values const& shift) {
   auto result = torch::empty_like(x);
   auto const cells = x.size(1);
   auto const* from = x.const_data_ptr<T>();
@@ -157,7 +169,7 @@ torch::Tensor host_affine(torch::Tensor const& x, double const* mean, double con
 }
 
 template <class T>
-std::pair<torch::Tensor, torch::Tensor> host_dots(torch::Tensor const& g, torch::Tensor const& x, double const* mean) {
+std::pair<torch::Tensor, torch::Tensor> host_dots(torch::Tensor const& g, torch::Tensor const& x, Values const& mean) {
   auto const rows = x.size(0);
   auto const cells = x.size(1);
   std::vector<std::array<double, 2>> parts(std::size_t(num_pieces(rows, cells)));
@@ -189,15 +201,15 @@ std::pair<torch::Tensor, torch::Tensor> host_dots(torch::Tensor const& g, torch:
 }
 
 template <class T>
-torch::Tensor host_gradient(torch::Tensor const& g, torch::Tensor const& x, double const* mean, RowGradient const& by) {
+torch::Tensor host_gradient(torch::Tensor const& g, torch::Tensor const& x, Values const& mean, RowGradient const& by) {
   auto result = torch::empty_like(x);
   auto const cells = x.size(1);
   auto const* xs = x.const_data_ptr<T>();
   auto const* gs = g.const_data_ptr<T>();
   auto* to = result.template mutable_data_ptr<T>();
-  auto const* of_g = by.of_g.const_data_ptr<double>();
-  auto const* of_x = by.of_x.const_data_ptr<double>();
-  auto const* constant = by.constant.const_data_ptr<double>();
+  Values const of_g(by.of_g);
+  Values const of_x(by.of_x);
+  Values const constant(by.constant);
   for_pieces(x.size(0), cells, [&](std::int64_t row, std::int64_t first, std::int64_t last, std::int64_t) {
     Split<T> const deviation(mean[row]);
     T const a(of_g[row]);
@@ -207,9 +219,6 @@ torch::Tensor host_gradient(torch::Tensor const& g, torch::Tensor const& x, doub
   });
   return result;
 }
-
-/// Coefficients of rows as the kernels read them.
-double const* values(torch::Tensor const& coefficients) { return coefficients.const_data_ptr<double>(); }
 
 torch::Tensor column(torch::Tensor const& coefficients, torch::ScalarType type) {
   return coefficients.to(type).unsqueeze(-1);
@@ -243,8 +252,8 @@ torch::Tensor row_affine(torch::Tensor const& x, torch::Tensor const& mean, torc
                          torch::Tensor const& shift) {
   auto const type = x.scalar_type();
   if (has_kernel(x))
-    return type == torch::kFloat ? host_affine<float>(x, values(mean), values(scale), values(shift))
-                                 : host_affine<double>(x, values(mean), values(scale), values(shift));
+    return type == torch::kFloat ? host_affine<float>(x, Values(mean), Values(scale), Values(shift))
+                                 : host_affine<double>(x, Values(mean), Values(scale), Values(shift));
   auto const sums = sum_type(type);
   return (deviations(x, mean.unsqueeze(-1)) * column(scale, sums) + column(shift, sums)).to(type);
 }
@@ -253,7 +262,7 @@ std::pair<torch::Tensor, torch::Tensor> row_dots(torch::Tensor const& g, torch::
                                                  torch::Tensor const& mean) {
   auto const type = x.scalar_type();
   if (has_kernel(x))
-    return type == torch::kFloat ? host_dots<float>(g, x, values(mean)) : host_dots<double>(g, x, values(mean));
+    return type == torch::kFloat ? host_dots<float>(g, x, Values(mean)) : host_dots<double>(g, x, Values(mean));
   auto const wide = g.to(sum_type(type));
   return {wide.sum(1).to(torch::kDouble), (wide * deviations(x, mean.unsqueeze(-1))).sum(1).to(torch::kDouble)};
 }
@@ -262,8 +271,8 @@ torch::Tensor row_gradient(torch::Tensor const& g, torch::Tensor const& x, torch
                            RowGradient const& by) {
   auto const type = x.scalar_type();
   if (has_kernel(x))
-    return type == torch::kFloat ? host_gradient<float>(g, x, values(mean), by)
-                                 : host_gradient<double>(g, x, values(mean), by);
+    return type == torch::kFloat ? host_gradient<float>(g, x, Values(mean), by)
+                                 : host_gradient<double>(g, x, Values(mean), by);
   auto const sums = sum_type(type);
   return (g.to(sums) * column(by.of_g, sums) + deviations(x, mean.unsqueeze(-1)) * column(by.of_x, sums) +
           column(by.constant, sums))

@@ -144,6 +144,21 @@ TEST(Norms, equal_serial_for_random_cuts) {
   }
 }
 
+TEST(Norms, of_a_single_group_or_channel_equal_serial) {
+  std::mt19937 random(21);
+  namespace t = torch::nn;
+  for (auto const& domain : domains()) {
+    for (bool const affine : {true, false}) {
+      auto const group = t::GroupNormOptions(1, 6).affine(affine);
+      expect_serial(domain, nn::GroupNorm(group, domain), t::GroupNorm(group), {1, 6, 7, 5}, random);
+      auto const batch = t::BatchNormOptions(1).affine(affine);
+      expect_serial(domain, nn::BatchNorm2d(batch, domain), t::BatchNorm2d(batch), {3, 1, 7, 5}, random);
+      auto const instance = t::InstanceNormOptions(1).affine(affine);
+      expect_serial(domain, nn::InstanceNorm2d(instance, domain), t::InstanceNorm2d(instance), {3, 1, 7, 5}, random);
+    }
+  }
+}
+
 TEST(Norms, layer_norm_over_channels_after_rows_and_columns_is_local_and_over_columns_too_is_not) {
   std::mt19937 random(12);
   for (auto const& domain : domains()) {
@@ -223,6 +238,7 @@ void expect_close(nn::Domain const& domain, Sharded sharded, Serial serial, torc
 
   EXPECT_EQ(found.scalar_type(), type);
   EXPECT_LE(difference(found.to(torch::kDouble), part.of(expected)), tolerance);
+  expect_same_buffers(*sharded, *serial, tolerance);
   auto const scale = std::max(1.0, whole.grad().abs().max().template item<double>());
   EXPECT_LE(difference(shard.grad().to(torch::kDouble) / scale, part.of(whole.grad()) / scale), tolerance);
   expect_same_parameter_gradients(*sharded, *serial, domain.comm(), tolerance);
@@ -242,25 +258,41 @@ void for_all_norms(nn::Domain const& domain, Check const& check) {
         t::LayerNorm(t::LayerNormOptions({12, 10}).eps(1e-12)));
 }
 
-TEST(Norms, keep_their_digits_for_large_means_in_single_precision) {
+/// Fields of one type whose values lie around `mean`.
+struct Fields {
+  torch::ScalarType type;
+  double mean;
+  double deviation;
+  double tolerance;
+};
+
+std::ostream& operator<<(std::ostream& out, Fields const& fields) {
+  return out << fields.type << " of mean " << fields.mean << ", deviation " << fields.deviation;
+}
+
+// Results of 16-bit types are rounded to 8 or 11 bits, those of affine LayerNorm twice, and parameters' gradients on each
+// rank before they are summed.
+constexpr double bits_8 = 2.0 / 256;
+constexpr double bits_11 = 2.0 / 2048;
+
+class NormsOf : public testing::TestWithParam<Fields> {};
+
+TEST_P(NormsOf, large_means_keep_their_digits) {
+  auto const [type, mean, deviation, tolerance] = GetParam();
   for (auto const& domain : {domains().front(), domains().back()}) {
     std::mt19937 random(15);
-    auto const x = (random_tensor(random, {2, 4, 12, 10}) * 1e-2 + 1e4).to(torch::kFloat);
-    for_all_norms(domain, [&](auto sharded, auto serial) { expect_close(domain, sharded, serial, x, 2e-6); });
+    auto const x = (random_tensor(random, {2, 4, 12, 10}) * deviation + mean).to(type);
+    for_all_norms(domain, [&](auto sharded, auto serial) { expect_close(domain, sharded, serial, x, tolerance); });
   }
 }
 
-TEST(Norms, make_statistics_of_16_bit_input_in_single_precision) {
-  for (auto const& domain : {domains().back()}) {
-    std::mt19937 random(16);
-    for (auto const type : {torch::kBFloat16, torch::kHalf}) {
-      auto const x = (random_tensor(random, {2, 4, 12, 10}) * 2 + 100).to(type);
-      // Results are rounded to 8 or 11 bits, those of affine LayerNorm twice.
-      double const unit = type == torch::kBFloat16 ? 1.0 / 256 : 1.0 / 2048;
-      for_all_norms(domain, [&](auto sharded, auto serial) { expect_close(domain, sharded, serial, x, 1.5 * unit); });
-    }
-  }
-}
+INSTANTIATE_TEST_SUITE_P(Types, NormsOf,
+                         testing::Values(Fields{torch::kFloat, 1e4, 1e-2, 2e-6}, Fields{torch::kFloat, 1e4, 1e2, 2e-6},
+                                         Fields{torch::kFloat, -1e5, 1e-1, 2e-6}, Fields{torch::kFloat, 1e6, 1, 2e-6},
+                                         Fields{torch::kBFloat16, 1e2, 2, bits_8},
+                                         Fields{torch::kBFloat16, -1e4, 200, bits_8},
+                                         Fields{torch::kHalf, 1e2, 2, bits_11},
+                                         Fields{torch::kHalf, 2e4, 100, bits_11}));
 
 TEST(Norms, running_statistics_have_the_same_bits_on_all_ranks) {
   std::mt19937 random(17);
