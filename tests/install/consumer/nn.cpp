@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A training program's view of the installed graticule::nn: a convolution divided by rows equals the whole one.
+// A training program's view of the installed graticule::nn and graticule::training: a step of a convolution divided by
+// rows equals that of the whole one.
 #include <graticule/nn_bridge/conv2d.hpp>
-#include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/repartition/runtime.hpp>
+#include <graticule/training/data_parallel.hpp>
 
 #include <torch/torch.h>
 
@@ -33,12 +34,15 @@ int main(int argc, char** argv) {
 
   auto const expected = whole(x);
   (expected * cotangent).sum().backward();
+  torch::optim::SGD optimizer(sharded->parameters(), 0.1);
+  nn::DataParallel parallel(*sharded, optimizer, {{comm, nn::Reduction::sum}});
   auto const output = sharded(shard(x).contiguous());
   (output * shard(cotangent)).sum().backward();
-  nn::GradientSync(*sharded, {{comm}}).reduce();
+  parallel.step();
 
+  torch::NoGradGuard const no_grad;
   bool const equal = torch::allclose(output, shard(expected), 1e-12, 1e-12) &&
-                     torch::allclose(sharded->weight.grad(), whole->weight.grad(), 1e-12, 1e-12);
+                     torch::allclose(sharded->weight, whole->weight - 0.1 * whole->weight.grad(), 1e-12, 1e-12);
   std::vector<double> num_equal{equal ? 1.0 : 0.0};
   comm.sum(num_equal);
   bool const all_equal = num_equal[0] == comm.num_ranks();
