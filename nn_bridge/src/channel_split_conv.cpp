@@ -2,7 +2,9 @@
 #include <graticule/nn_bridge/channel_split_conv.hpp>
 #include <graticule/partition/error.hpp>
 
-#include "conv_shapes.hpp"
+#include "conv_geometry.hpp"
+#include "conv_options.hpp"
+#include "spatial.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -11,38 +13,14 @@ namespace graticule::nn {
 
 namespace {
 
-template <std::size_t D>
-using NdOptions = torch::nn::detail::ConvNdOptions<D>;
-
-template <std::size_t D>
-NdOptions<D> nd_options(torch::nn::ConvOptions<D> const& o) {
-  return NdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-      .stride(o.stride())
-      .padding(o.padding())
-      .dilation(o.dilation())
-      .transposed(false)
-      .output_padding(0)
-      .groups(o.groups())
-      .bias(o.bias())
-      .padding_mode(o.padding_mode());
-}
-
 /// Padding of all axes, lower and upper, last axis first.
 template <std::size_t D>
-std::vector<std::int64_t> pads_of(NdOptions<D> const& o) {
+std::vector<std::int64_t> pads_of(detail::ConvNdOptions<D> const& o) {
   std::vector<std::int64_t> pads;
   for (std::size_t a = D; a-- > 0;) {
-    std::int64_t lower = 0;
-    std::int64_t upper = 0;
-    if (auto const* cells = std::get_if<torch::ExpandingArray<D>>(&o.padding())) {
-      lower = upper = (**cells)[a];
-    } else if (std::holds_alternative<torch::enumtype::kSame>(o.padding())) {
-      auto const total = (*o.dilation())[a] * ((*o.kernel_size())[a] - 1);
-      lower = total / 2;
-      upper = total - lower;
-    }
-    pads.push_back(lower);
-    pads.push_back(upper);
+    auto const width = detail::padding_of(o, a);
+    pads.push_back(width.lower);
+    pads.push_back(width.upper);
   }
   return pads;
 }
@@ -71,7 +49,7 @@ Sharding by_channels(Domain const& domain) {
 template <std::size_t D>
 ChannelSplitConvImpl<D>::ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& given, SplitOptions split,
                                               Domain const& domain)
-    : torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>(nd_options(given)),
+    : torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>(detail::nd_options(given)),
       pads_(pads_of(this->options)),
       layer_("ChannelSplitConv" + std::to_string(D) + "d",
              {-std::int64_t(D) - 1, given.in_channels(), given.out_channels()}, std::move(split), domain,
@@ -92,26 +70,23 @@ void ChannelSplitConvImpl<D>::check(torch::Tensor const& x) const {
   auto const& o = this->options;
   auto const layer = "ChannelSplitConv" + std::to_string(D) + "d";
   std::ostringstream text;
-  text << layer << " takes " << detail::axis_names<D>() << " or the same without batch, of "
-       << this->weight.scalar_type() << ", not ";
+  text << layer << " takes " << detail::axis_names(D) << " or the same without batch, of " << this->weight.scalar_type()
+       << ", not ";
   if (!x.defined() || x.layout() != torch::kStrided) throw Error("ShapeMismatch", text.str() + "no dense tensor");
   text << x.sizes() << " of " << x.scalar_type();
   if ((x.dim() != std::int64_t(D) + 1 && x.dim() != std::int64_t(D) + 2) ||
       x.scalar_type() != this->weight.scalar_type())
     throw Error("ShapeMismatch", text.str());
-  auto const mode = mode_name(o.padding_mode());
   for (std::size_t a = 0; a < D; ++a) {
     auto const extent = x.size(std::int64_t(a) - std::int64_t(D));
-    auto const lower = pads_[2 * (D - 1 - a)];
-    auto const upper = pads_[2 * (D - 1 - a) + 1];
-    auto const reach = (*o.dilation())[a] * ((*o.kernel_size())[a] - 1) + 1;
-    if (extent + lower + upper < reach)
-      throw Error("KernelTooLarge", layer + ": a kernel that reaches over " + std::to_string(reach) + " of " +
-                                        std::to_string(extent + lower + upper) + " cells");
-    auto const widest = std::max(lower, upper);
-    if ((mode == "reflect" && widest >= extent) || (mode == "circular" && widest > extent))
-      throw Error("PaddingTooWide", layer + ": " + mode + " padding of " + std::to_string(widest) +
-                                        " cells on an axis of " + std::to_string(extent));
+    auto const width = detail::padding_of(o, a);
+    (void)detail::ConvAxis{.extent = extent,
+                           .kernel = (*o.kernel_size())[a],
+                           .dilation = (*o.dilation())[a],
+                           .before = width.lower,
+                           .after = width.upper}
+        .num_outputs();
+    detail::check_width(detail::edge_of(o.padding_mode()), width, extent);
   }
 }
 

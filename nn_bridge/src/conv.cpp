@@ -2,7 +2,7 @@
 #include <graticule/nn_bridge/conv.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 
-#include "conv_shapes.hpp"
+#include "conv_options.hpp"
 #include "conv_step.hpp"
 #include "layer_state.hpp"
 #include "spatial.hpp"
@@ -12,40 +12,7 @@ namespace graticule::nn {
 namespace {
 
 template <std::size_t D>
-using NdOptions = torch::nn::detail::ConvNdOptions<D>;
-
-template <std::size_t D>
-NdOptions<D> nd_options(torch::nn::ConvOptions<D> const& o) {
-  return NdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-      .stride(o.stride())
-      .padding(o.padding())
-      .dilation(o.dilation())
-      .transposed(false)
-      .output_padding(0)
-      .groups(o.groups())
-      .bias(o.bias())
-      .padding_mode(o.padding_mode());
-}
-
-/// LibTorch's padding: explicit, none, or `same`, which adds the odd cell on the upper side.
-template <std::size_t D>
-Width padding_of(NdOptions<D> const& options, std::size_t axis) {
-  if (auto const* cells = std::get_if<torch::ExpandingArray<D>>(&options.padding()))
-    return {(**cells)[axis], (**cells)[axis]};
-  if (std::holds_alternative<torch::enumtype::kValid>(options.padding())) return {0, 0};
-  Index const total = (*options.dilation())[axis] * ((*options.kernel_size())[axis] - 1);
-  return {total / 2, total - total / 2};
-}
-
-Edge edge_of(torch::nn::detail::conv_padding_mode_t const& mode) {
-  if (std::holds_alternative<torch::enumtype::kReflect>(mode)) return Edge::reflect;
-  if (std::holds_alternative<torch::enumtype::kReplicate>(mode)) return Edge::replicate;
-  if (std::holds_alternative<torch::enumtype::kCircular>(mode)) return Edge::periodic;
-  return Edge::constant;
-}
-
-template <std::size_t D>
-detail::ConvDescription describe(NdOptions<D> const& options, Boundary const& boundary,
+detail::ConvDescription describe(detail::ConvNdOptions<D> const& options, Boundary const& boundary,
                                  std::vector<std::int64_t> const& odd_channels) {
   detail::ConvDescription d;
   std::vector<Width> padding;
@@ -53,14 +20,14 @@ detail::ConvDescription describe(NdOptions<D> const& options, Boundary const& bo
     d.kernel.push_back((*options.kernel_size())[a]);
     d.stride.push_back((*options.stride())[a]);
     d.dilation.push_back((*options.dilation())[a]);
-    padding.push_back(padding_of(options, a));
+    padding.push_back(detail::padding_of(options, a));
   }
   if (D == 1) {
     // One column of one cell: [batch, channels, length, 1].
     for (auto* values : {&d.kernel, &d.stride, &d.dilation}) values->push_back(1);
     padding.push_back({0, 0});
   }
-  if (D == 3) d.levels = detail::LevelPadding{edge_of(options.padding_mode()), padding[0]};
+  if (D == 3) d.levels = detail::LevelPadding{detail::edge_of(options.padding_mode()), padding[0]};
   d.padding = {padding[padding.size() - 2], padding.back()};
   d.groups = options.groups();
   d.boundary = boundary;
@@ -91,15 +58,12 @@ struct ConvImpl<D>::State : detail::LayerState<detail::ConvSetUp> {
 
 template <std::size_t D>
 ConvImpl<D>::ConvImpl(ConvOptions<D> const& given, Domain domain)
-    : torch::nn::ConvNdImpl<D, ConvImpl<D>>(nd_options(given.conv)),
+    : torch::nn::ConvNdImpl<D, ConvImpl<D>>(detail::nd_options(given.conv)),
       padding_by_(given.padding),
       odd_channels_(given.odd_channels),
       domain_(std::move(domain)),
       state_(std::make_shared<State>(domain_)) {
-  for (auto const channel : odd_channels_)
-    if (channel < 0 || channel >= given.conv.in_channels())
-      throw Error("OddChannels",
-                  "channel " + std::to_string(channel) + " of " + std::to_string(given.conv.in_channels()));
+  detail::check_odd_channels(odd_channels_, given.conv.in_channels());
   if (D == 1 && domain_.grid().extent(1) > 1)
     throw Error("LongitudeIsCut", "Conv1d in a domain of " + to_string(domain_.grid().extents()) + " parts");
 }
@@ -113,27 +77,15 @@ void ConvImpl<D>::reset() {
 
 template <std::size_t D>
 void ConvImpl<D>::check(torch::Tensor const& x) const {
-  (void)tensor_view(x);
-  auto const layer = "Conv" + std::to_string(D) + "d";
-  if (!torch::isFloatingType(x.scalar_type()))
-    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + ", not of real numbers");
-  if (x.dim() != std::int64_t(D) + 1 && x.dim() != std::int64_t(D) + 2)
-    throw Error("ShapeMismatch", layer + " takes " + detail::axis_names<D>() + " or the same without batch, not " +
-                                     std::to_string(x.dim()) + " axes");
-  auto const channels = x.size(-std::int64_t(D) - 1);
-  if (channels != this->options.in_channels())
-    throw Error("ShapeMismatch", layer + " of " + std::to_string(this->options.in_channels()) +
-                                     " input channels given " + std::to_string(channels));
-  if (x.scalar_type() != this->weight.scalar_type())
-    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(this->weight.scalar_type()) + " given " +
-                                     c10::toString(x.scalar_type()));
+  detail::check_convolution("Conv" + std::to_string(D) + "d", D, x, this->options.in_channels(), this->weight, domain_);
 }
 
 template <std::size_t D>
 torch::Tensor ConvImpl<D>::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
-    auto boundary = padding_by_ == Padding::by_domain ? domain_.boundary()
-                                                      : Boundary::uniform(2, edge_of(this->options.padding_mode()));
+    auto boundary = padding_by_ == Padding::by_domain
+                        ? domain_.boundary()
+                        : Boundary::uniform(2, detail::edge_of(this->options.padding_mode()));
     // One column: half way round it lies the column itself.
     if (D == 1) boundary.odd_longitudes = OddLongitudes::shift_floor;
     auto const description = describe(this->options, boundary, odd_channels_);
@@ -143,11 +95,11 @@ torch::Tensor ConvImpl<D>::forward(torch::Tensor const& x) {
   };
   bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
   auto const call = state_->enter(
-      detail::with_columns<D>(x), [&] { check(x); }, make, parameter_grad);
-  auto const given = detail::pad_levels(call.set_up->description(), detail::batched<D>(x));
-  auto const y = detail::sharded_convolution(call.set_up, given, detail::with_columns<D>(this->weight), this->bias,
+      detail::with_columns(x, D), [&] { check(x); }, make, parameter_grad);
+  auto const given = detail::pad_levels(call.set_up->description(), detail::batched(x, D));
+  auto const y = detail::sharded_convolution(call.set_up, given, detail::with_columns(this->weight, D), this->bias,
                                              call.anchor, call.input_grad);
-  return detail::unbatched<D>(state_->record(y), x);
+  return detail::unbatched(state_->record(y), x, D);
 }
 
 template <std::size_t D>

@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/conv_transpose.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 
+#include "conv_options.hpp"
 #include "needed_inputs.hpp"
 #include "other_layout.hpp"
 #include "spatial.hpp"
@@ -14,22 +15,6 @@
 namespace graticule::nn {
 
 namespace {
-
-template <std::size_t D>
-using NdOptions = torch::nn::detail::ConvNdOptions<D>;
-
-template <std::size_t D>
-NdOptions<D> nd_options(torch::nn::ConvTransposeOptions<D> const& o) {
-  return NdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
-      .stride(o.stride())
-      .padding(o.padding())
-      .dilation(o.dilation())
-      .transposed(true)
-      .output_padding(o.output_padding())
-      .groups(o.groups())
-      .bias(o.bias())
-      .padding_mode(o.padding_mode());
-}
 
 using detail::TransposedAxis;
 
@@ -52,7 +37,7 @@ struct TransposedDescription {
 };
 
 template <std::size_t D>
-TransposedDescription described(NdOptions<D> const& o, Padding padding_by,
+TransposedDescription described(detail::ConvNdOptions<D> const& o, Padding padding_by,
                                 std::vector<std::int64_t> const& odd_channels) {
   auto const values = [](torch::ExpandingArray<D> const& array, Index of_column) {
     std::vector<Index> result(array->begin(), array->end());
@@ -74,16 +59,6 @@ void check_output_padding(TransposedDescription const& d, std::size_t i, Index o
   if (output_padding < 0 || output_padding >= std::max(d.stride[i], d.dilation[i]))
     throw Error(rule, d.layer + ": output padding " + std::to_string(output_padding) + " for stride " +
                           std::to_string(d.stride[i]) + " and dilation " + std::to_string(d.dilation[i]));
-}
-
-void check_description(TransposedDescription const& d) {
-  for (std::size_t i = 0; i < d.kernel.size(); ++i) {
-    if (d.kernel[i] < 1 || d.stride[i] < 1 || d.dilation[i] < 1 || d.padding[i] < 0)
-      throw Error("BadWindow", d.layer + " of kernel " + std::to_string(d.kernel[i]) + ", stride " +
-                                   std::to_string(d.stride[i]) + ", dilation " + std::to_string(d.dilation[i]) +
-                                   ", padding " + std::to_string(d.padding[i]));
-    check_output_padding(d, i, d.output_padding[i], "BadWindow");
-  }
 }
 
 /// Output padding of one axis, and its outputs.
@@ -178,14 +153,16 @@ struct ConvTransposeImpl<D>::State : detail::NeedState<TransposedSetUp> {
 
 template <std::size_t D>
 ConvTransposeImpl<D>::ConvTransposeImpl(ConvTransposeOptions<D> const& given, Domain domain)
-    : torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>(nd_options(given.conv)),
+    : torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>(detail::nd_options(given.conv)),
       padding_by_(given.padding),
       odd_channels_(given.odd_channels),
       domain_(std::move(domain)),
       state_(std::make_shared<State>(domain_)) {
   if (!std::holds_alternative<torch::enumtype::kZeros>(given.conv.padding_mode()))
     throw Error("PaddingModeUnsupported", "ConvTranspose pads by zeros; Padding::by_domain reads the domain's cells");
-  check_description(described<D>(this->options, padding_by_, odd_channels_));
+  auto const d = described<D>(this->options, padding_by_, odd_channels_);
+  for (std::size_t i = 0; i < d.kernel.size(); ++i) check_output_padding(d, i, d.output_padding[i], "BadWindow");
+  detail::check_odd_channels(odd_channels_, given.conv.in_channels());
   if (!odd_channels_.empty() && padding_by_ != Padding::by_domain)
     throw Error("OddChannels", "ConvTranspose reads across no pole unless by Padding::by_domain");
 }
@@ -199,17 +176,8 @@ void ConvTransposeImpl<D>::reset() {
 
 template <std::size_t D>
 void ConvTransposeImpl<D>::check(torch::Tensor const& x) const {
-  auto const layer = "ConvTranspose" + std::to_string(D) + "d";
-  detail::check_spatial(layer, D, x, domain_, odd_channels_);
-  if (!torch::isFloatingType(x.scalar_type()))
-    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + ", not of real numbers");
-  auto const channels = x.size(-std::int64_t(D) - 1);
-  if (channels != this->options.in_channels())
-    throw Error("ShapeMismatch", layer + " of " + std::to_string(this->options.in_channels()) +
-                                     " input channels given " + std::to_string(channels));
-  if (x.scalar_type() != this->weight.scalar_type())
-    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(this->weight.scalar_type()) + " given " +
-                                     c10::toString(x.scalar_type()));
+  detail::check_convolution("ConvTranspose" + std::to_string(D) + "d", D, x, this->options.in_channels(), this->weight,
+                            domain_);
 }
 
 template <std::size_t D>

@@ -3,8 +3,10 @@
 #include <graticule/nn_bridge/tensor_view.hpp>
 
 #include "conv_geometry.hpp"
+#include "conv_options.hpp"
 #include "layer_state.hpp"
 #include "layer_types.hpp"
+#include "spatial.hpp"
 #include "tensor_pull.hpp"
 
 #include <algorithm>
@@ -21,13 +23,6 @@ using torch::nn::Conv2dImpl;
 /// The windows of one layer along rows and columns.
 using Reach = std::array<Width, 2>;
 
-Edge edge_of(torch::nn::detail::conv_padding_mode_t const& mode) {
-  if (std::holds_alternative<torch::enumtype::kReflect>(mode)) return Edge::reflect;
-  if (std::holds_alternative<torch::enumtype::kReplicate>(mode)) return Edge::replicate;
-  if (std::holds_alternative<torch::enumtype::kCircular>(mode)) return Edge::periodic;
-  return Edge::constant;
-}
-
 /// @throws `CannotFuse` unless the layer keeps its grid
 Reach reach_of(Conv2dImpl const& conv, std::string const& name) {
   auto const& o = conv.options;
@@ -36,14 +31,10 @@ Reach reach_of(Conv2dImpl const& conv, std::string const& name) {
     if ((*o.stride())[a] != 1)
       throw Error("CannotFuse", "layer " + name + " has stride " + std::to_string((*o.stride())[a]));
     Index const total = (*o.dilation())[a] * ((*o.kernel_size())[a] - 1);
-    reach[a] = {total / 2, total - total / 2};
-    if (std::holds_alternative<torch::enumtype::kSame>(o.padding())) continue;
-    auto const* cells = std::get_if<torch::ExpandingArray<2>>(&o.padding());
-    Index const padding = cells ? (**cells)[a] : 0;
-    if (2 * padding != total)
+    reach[a] = detail::padding_of(o, a);
+    if (reach[a].lower + reach[a].upper != total)
       throw Error("CannotFuse", "layer " + name + " changes the grid: a window of " + std::to_string(total + 1) +
-                                    " cells with padding " + std::to_string(padding));
-    reach[a] = {padding, padding};
+                                    " cells with padding " + std::to_string(reach[a].lower));
   }
   return reach;
 }
@@ -55,7 +46,7 @@ Boundary boundary_of(torch::nn::SequentialImpl const& layers, Padding padding, D
   for (auto const& layer : layers) {
     auto const* conv = layer.ptr()->as<Conv2dImpl>();
     if (!conv) continue;
-    auto const own = edge_of(conv->options.padding_mode());
+    auto const own = detail::edge_of(conv->options.padding_mode());
     if (edge && *edge != own)
       throw Error("CannotFuse", "layers of " + to_string(*edge) + " and of " + to_string(own) + " padding");
     edge = own;
@@ -248,9 +239,7 @@ FusedConvsImpl::FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOp
                   "layer " + name + " is neither a Conv2d nor a function of single cells: " + module->name());
     }
   }
-  for (auto const channel : options_.odd_channels)
-    if (channel < 0 || channel >= in_channels)
-      throw Error("OddChannels", "channel " + std::to_string(channel) + " of " + std::to_string(in_channels));
+  detail::check_odd_channels(options_.odd_channels, in_channels);
   (void)boundary_of(*this, options_.padding, domain_);
 }
 
@@ -282,7 +271,7 @@ torch::Tensor FusedConvsImpl::forward(torch::Tensor const& x) {
   for (auto& layer : *this) {
     auto const* conv = layer.ptr()->as<Conv2dImpl>();
     if (!conv) {
-      h = layer.forward<torch::Tensor>(h);
+      if (s.has_outputs) h = layer.forward<torch::Tensor>(h);  // Some throw for tensors without cells.
       continue;
     }
     auto const& o = conv->options;

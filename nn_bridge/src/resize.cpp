@@ -5,6 +5,7 @@
 #include "needed_inputs.hpp"
 #include "other_layout.hpp"
 #include "resize_taps.hpp"
+#include "spatial.hpp"
 
 #include <algorithm>
 #include <array>
@@ -185,7 +186,7 @@ torch::Tensor apply_maps(ResizeSetUp const& s, torch::Tensor const& x) {
   auto const first = s.rows_grow ? -1 : -2;
   for (std::int64_t const axis : {std::int64_t(-3), std::int64_t(first), std::int64_t(-3 - first)})
     if (auto const& map = s.maps[std::size_t(-1 - axis)]) y = detail::apply_taps(map, y, axis);
-  return narrow ? y.to(x.scalar_type()) : y;
+  return y.to(x.scalar_type());
 }
 
 void check_input(ResizeOptions const& options, Domain const& domain, torch::Tensor const& x) {
@@ -203,9 +204,7 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
     throw Error("UnsupportedTensor", std::string("Resize of ") + c10::toString(x.scalar_type()));
   if (x.dim() == 3 && domain.grid().extent(1) > 1)
     throw Error("LongitudeIsCut", "Resize of a length in a domain of " + to_string(domain.grid().extents()) + " parts");
-  for (auto const channel : options.odd_channels)
-    if (channel < 0 || channel >= x.size(1))
-      throw Error("OddChannels", "channel " + std::to_string(channel) + " of " + std::to_string(x.size(1)));
+  detail::check_odd_channels(options.odd_channels, x.size(1));
 }
 
 }  // namespace
@@ -230,7 +229,8 @@ torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, st
   auto const call = state_->enter(
       given, [&] { check_input(options_, domain_, x); },
       [&](Layout const& layout) { return make_set_up(domain_, wanted, x, layout); }, false, more);
-  auto const y = apply_maps(*call.set_up, state_->fetch(call, given));
+  auto y = apply_maps(*call.set_up, state_->fetch(call, given));
+  if (y.is_alias_of(x)) y = y.clone();
   return x.dim() == 3 ? y.squeeze(-1) : y;
 }
 

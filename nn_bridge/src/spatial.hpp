@@ -17,6 +17,16 @@ namespace graticule::nn::detail {
 void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
                    std::vector<std::int64_t> const& odd_channels);
 
+/// The same for a convolution; also `ShapeMismatch` unless `x` has its input channels and the dtype of `weight`.
+void check_convolution(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, std::int64_t in_channels,
+                       torch::Tensor const& weight, Domain const& domain);
+
+/// @throws `OddChannels` for channels that a tensor of `num_channels` does not have
+void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int64_t num_channels);
+
+/// `[batch, channels, rows, columns]` for two axes, for messages.
+[[nodiscard]] std::string axis_names(std::size_t num_axes);
+
 /// @throws `PaddingTooWide` where an axis of `extent` cells has no image for so much padding
 void check_width(Edge edge, Width const& padding, Index extent);
 

@@ -379,6 +379,14 @@ TEST(Conv2d, refuses_what_no_serial_layer_could_do) {
   EXPECT_EQ(rule_of([&] { odd(shard_of(domain, 12).narrow(3, 0, 3).contiguous()); }), "OddLongitudeFold");
 }
 
+TEST(Conv2d, refuses_windows_that_are_none_when_it_is_made) {
+  auto const domain = band_domain();
+  using Options = torch::nn::Conv2dOptions;
+  for (auto const& options : {Options(2, 2, 0), Options(2, 2, 3).stride({1, 0}), Options(2, 2, 3).dilation({0, 1}),
+                              Options(2, 2, 3).padding({-1, 0})})
+    EXPECT_EQ(rule_of([&] { nn::Conv2d layer(options, domain); }), "BadWindow");
+}
+
 TEST(Conv2d, has_the_names_and_shapes_of_the_serial_layer) {
   auto const domain = band_domain();
   auto const options = torch::nn::Conv2dOptions(4, 6, 3).groups(2);

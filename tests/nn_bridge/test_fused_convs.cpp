@@ -153,6 +153,23 @@ TEST(FusedConvs, exchange_once_for_all_layers) {
   EXPECT_EQ(fused->num_set_ups(), 1);
 }
 
+TEST(FusedConvs, pass_ranks_without_cells_by_functions_that_refuse_them) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  tn::Sequential serial(tn::Conv2d(tn::Conv2dOptions(2, 4, 3).padding(1)), tn::LocalResponseNorm(2),
+                        tn::Conv2d(tn::Conv2dOptions(4, 2, 3).padding(1)), tn::LocalResponseNorm(2));
+  serial->to(torch::kDouble);
+  nn::FusedConvs fused(serial, nn::FusedConvsOptions{}, domain);
+  nn::GradientSync(*fused, {{comm, nn::Reduction::sum}}).broadcast();
+  std::vector<Index> sizes(std::size_t(comm.num_ranks()), 0);
+  sizes.back() = 5;
+  Part const part(domain, Cuts(sizes), Cuts{4});
+  std::mt19937 random(6);
+  auto const x = random_tensor(random, {1, 2, 5, 4});
+
+  EXPECT_LE(difference(fused->forward(part.of(x)), part.of(serial->forward(x))), 1e-12);
+}
+
 TEST(FusedConvs, differentiate_twice) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What LibTorch's options of convolutions mean.
+#pragma once
+
+#include <graticule/halo/boundary.hpp>
+#include <graticule/partition/box.hpp>
+#include <graticule/partition/error.hpp>
+
+#include <torch/torch.h>
+
+#include <string>
+#include <variant>
+
+namespace graticule::nn::detail {
+
+/// Those that LibTorch's base class of all convolutions takes.
+template <std::size_t D>
+using ConvNdOptions = torch::nn::detail::ConvNdOptions<D>;
+
+/// @throws `BadWindow`
+template <std::size_t D>
+ConvNdOptions<D> checked(ConvNdOptions<D> const& o) {
+  auto const* padding = std::get_if<torch::ExpandingArray<D>>(&o.padding());
+  for (std::size_t a = 0; a < D; ++a) {
+    Index const kernel = (*o.kernel_size())[a];
+    Index const stride = (*o.stride())[a];
+    Index const dilation = (*o.dilation())[a];
+    Index const cells = padding ? (**padding)[a] : 0;
+    if (kernel < 1 || stride < 1 || dilation < 1 || cells < 0)
+      throw Error("BadWindow", "a convolution of kernel " + std::to_string(kernel) + ", stride " +
+                                   std::to_string(stride) + ", dilation " + std::to_string(dilation) + ", padding " +
+                                   std::to_string(cells));
+  }
+  return o;
+}
+
+/// @throws `BadWindow` for kernels, strides or dilations below 1, or padding below 0
+template <std::size_t D>
+ConvNdOptions<D> nd_options(torch::nn::ConvOptions<D> const& o) {
+  return checked(ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+                     .stride(o.stride())
+                     .padding(o.padding())
+                     .dilation(o.dilation())
+                     .transposed(false)
+                     .output_padding(0)
+                     .groups(o.groups())
+                     .bias(o.bias())
+                     .padding_mode(o.padding_mode()));
+}
+template <std::size_t D>
+ConvNdOptions<D> nd_options(torch::nn::ConvTransposeOptions<D> const& o) {
+  return checked(ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())
+                     .stride(o.stride())
+                     .padding(o.padding())
+                     .dilation(o.dilation())
+                     .transposed(true)
+                     .output_padding(o.output_padding())
+                     .groups(o.groups())
+                     .bias(o.bias())
+                     .padding_mode(o.padding_mode()));
+}
+
+/// Explicit padding, none, or `same`, which adds the odd cell on the upper side.
+template <std::size_t D>
+Width padding_of(ConvNdOptions<D> const& options, std::size_t axis) {
+  if (auto const* cells = std::get_if<torch::ExpandingArray<D>>(&options.padding()))
+    return {(**cells)[axis], (**cells)[axis]};
+  if (std::holds_alternative<torch::enumtype::kValid>(options.padding())) return {0, 0};
+  Index const total = (*options.dilation())[axis] * ((*options.kernel_size())[axis] - 1);
+  return {total / 2, total - total / 2};
+}
+
+inline Edge edge_of(torch::nn::detail::conv_padding_mode_t const& mode) {
+  if (std::holds_alternative<torch::enumtype::kReflect>(mode)) return Edge::reflect;
+  if (std::holds_alternative<torch::enumtype::kReplicate>(mode)) return Edge::replicate;
+  if (std::holds_alternative<torch::enumtype::kCircular>(mode)) return Edge::periodic;
+  return Edge::constant;
+}
+
+}  // namespace graticule::nn::detail
