@@ -21,9 +21,10 @@ torch::Tensor as_rows(torch::Tensor const& x, NormShape const& s) {
   return x.contiguous().view({s.num_rows(), s.cells});
 }
 
-/// A tensor like `x` of rows of cells.
+/// A tensor like `x` of fresh rows of cells. No view in LibTorch's eyes, which lets nobody change an output of a
+/// function in place that is one.
 torch::Tensor from_rows(torch::Tensor const& rows, torch::Tensor const& x) {
-  return rows.view(x.sizes()).contiguous(x.suggest_memory_format());
+  return at::_unsafe_view(rows, x.sizes()).contiguous(x.suggest_memory_format());
 }
 
 /// Values of groups, for each row.

@@ -28,7 +28,7 @@ void check_axes(std::string const& layer, torch::Tensor const& x) {
                 layer + " takes [..., channels, rows, columns], not " + std::to_string(x.dim()) + " axes");
 }
 
-// LibTorch 2.13's own functions give tensors without cells another shape, on the CPU.
+// LibTorch 2.13's own functions give tensors without cells another shape, on the CPU. Results are fresh tensors.
 
 /// [..., channels r r, rows, columns] to [..., channels, rows r, columns r].
 torch::Tensor shuffled(torch::Tensor const& x, std::int64_t r) {
@@ -36,7 +36,7 @@ torch::Tensor shuffled(torch::Tensor const& x, std::int64_t r) {
   auto const split = x.unflatten(-3, {channels, r, r}).movedim({-4, -3}, {-3, -1});
   auto sizes = x.sizes().vec();
   std::copy_n(std::array{channels, x.size(-2) * r, x.size(-1) * r}.begin(), 3, sizes.end() - 3);
-  return split.reshape(sizes);
+  return split.clone(torch::MemoryFormat::Contiguous).view(sizes);
 }
 
 /// The inverse.
@@ -46,7 +46,7 @@ torch::Tensor unshuffled(torch::Tensor const& x, std::int64_t r) {
   auto const split = x.unflatten(-1, {columns, r}).unflatten(-3, {rows, r}).movedim({-3, -1}, {-4, -3});
   auto sizes = x.sizes().vec();
   std::copy_n(std::array{x.size(-3) * r * r, rows, columns}.begin(), 3, sizes.end() - 3);
-  return split.reshape(sizes);
+  return split.clone(torch::MemoryFormat::Contiguous).view(sizes);
 }
 
 std::shared_ptr<UnshuffleSetUp const> make_unshuffle(Comm const& comm, Layout const& layout, Index factor) {

@@ -135,26 +135,31 @@ torch::Tensor apply_by_selection(Taps const& taps, torch::Tensor const& x, std::
   return result;
 }
 
-torch::Tensor apply_contiguous(Taps const& taps, torch::Tensor const& x, std::int64_t axis) {
-  if (!x.is_cpu()) return apply_by_selection(taps, x, axis);
-  auto sizes = x.sizes().vec();
-  Planes planes{1, sizes[std::size_t(axis)], 1};
+/// Writes `y`; both are contiguous.
+void apply_contiguous(Taps const& taps, torch::Tensor const& x, torch::Tensor y, std::int64_t axis) {
+  if (!x.is_cpu()) {
+    y.copy_(apply_by_selection(taps, x, axis));
+    return;
+  }
+  if (y.numel() == 0) return;
+  Planes planes{1, x.size(axis), 1};
   for (std::int64_t a = 0; a < x.dim(); ++a) (a < axis ? planes.outer : planes.inner) *= a == axis ? 1 : x.size(a);
-  sizes[std::size_t(axis)] = taps.num_outputs();
-  auto y = torch::empty(sizes, x.options());
-  if (y.numel() == 0) return y;
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "apply_taps", [&] {
     apply_on_host(taps, x.const_data_ptr<scalar_t>(), y.mutable_data_ptr<scalar_t>(), planes);
   });
-  return y;
 }
 
-/// Channels-last tensors are contiguous with the channels moved to the end, and so is the result.
+/// A tensor of its own in the memory format of `x`. Channels-last tensors are contiguous with the channels moved to the end.
 torch::Tensor apply(Taps const& taps, torch::Tensor const& x, std::int64_t axis) {
   auto const format = x.suggest_memory_format();
-  if (format != torch::MemoryFormat::ChannelsLast && format != torch::MemoryFormat::ChannelsLast3d)
-    return apply_contiguous(taps, x.contiguous(), x.dim() + axis);
-  return apply_contiguous(taps, x.movedim(1, -1).contiguous(), x.dim() + axis - 1).movedim(-1, 1);
+  auto sizes = x.sizes().vec();
+  sizes[std::size_t(x.dim() + axis)] = taps.num_outputs();
+  auto y = torch::empty(sizes, x.options(), format);
+  if (format == torch::MemoryFormat::Contiguous)
+    apply_contiguous(taps, x.contiguous(), y, x.dim() + axis);
+  else
+    apply_contiguous(taps, x.movedim(1, -1).contiguous(), y.movedim(1, -1), x.dim() + axis - 1);
+  return y;
 }
 
 using torch::autograd::AutogradContext;

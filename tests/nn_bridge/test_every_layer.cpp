@@ -129,5 +129,41 @@ TEST(EveryLayer, gives_a_gradient_to_the_one_rank_that_needs_it) {
   }
 }
 
+TEST(EveryLayer, gives_an_output_that_may_be_changed_in_place) {
+  auto const in_place = [](LayerFunction const& function) {
+    return [&](Tensor const& x) { return function(x).mul_(2).clamp_min_(-0.5); };
+  };
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    for (bool const channels_last : {false, true}) {
+      SCOPED_TRACE(layer.name + (channels_last ? ", channels last" : ""));
+      std::mt19937 random(14);
+      auto const domain = domain_of(repeat++);
+      auto const whole = random_tensor(random, layer.sizes);
+      auto const part = random_part(domain, random, layer.sizes);
+      auto const made = layer.make(domain, torch::kDouble);
+      auto const format =
+          layer.sizes.size() == 5 ? torch::MemoryFormat::ChannelsLast3d : torch::MemoryFormat::ChannelsLast;
+      auto const shard = part.of(whole).clone(channels_last ? format : torch::MemoryFormat::Contiguous);
+      auto const cotangent = [&](Tensor const& y) {
+        std::mt19937 same(4);
+        return random_tensor(same, y.sizes().vec());
+      };
+      auto const serial = run_layer(in_place(made.serial), made.serial_parameters, whole, cotangent);
+
+      LayerResults found;
+      auto const thrown = test::thrown_by([&] {
+        found = run_layer(in_place(made.sharded), made.sharded_parameters, shard,
+                          [&](Tensor const& y) { return part_of(domain, y).of(cotangent(serial.y)); });
+      });
+
+      EXPECT_EQ(thrown.rule, "nothing was thrown") << thrown.given.substr(0, 200);
+      if (thrown.rule != "nothing was thrown") continue;
+      expect_as_exact(domain, found, part, serial, serial);
+      EXPECT_TRUE(torch::equal(shard, part.of(whole)));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace graticule
