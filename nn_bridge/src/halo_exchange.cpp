@@ -15,6 +15,19 @@ struct HaloExchangeImpl::State : detail::LayerState<detail::TensorPull> {
   explicit State(Domain const& domain) : LayerState(domain, "HaloExchange") {}
 };
 
+namespace {
+
+/// @throws `BadHaloWidth` where a part is smaller than what is cropped
+void check_crop(Cuts const& cuts, Width const& width) {
+  for (int p = 0; p < cuts.num_parts(); ++p)
+    if (cuts.size(p) > 0 && cuts.size(p) + width.lower + width.upper < 0)
+      throw Error("BadHaloWidth", "widths " + std::to_string(width.lower) + " and " + std::to_string(width.upper) +
+                                      " crop more than the " + std::to_string(cuts.size(p)) + " cells of part " +
+                                      std::to_string(p));
+}
+
+}  // namespace
+
 HaloExchangeImpl::HaloExchangeImpl(HaloExchangeOptions options, Domain domain)
     : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(domain_)) {}
 
@@ -27,6 +40,7 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
   };
   auto const make = [&](Layout const& layout) {
     std::array<Width, 2> const widths{options_.latitude, options_.longitude};
+    for (std::size_t a = 0; a < widths.size(); ++a) check_crop(*layout.cuts(int(a)), widths[a]);
     Box const needed = grown(layout.owned(domain_.comm().rank()), widths);
     Hash hash;
     for (auto const& width : widths) hash.add(width.lower).add(width.upper);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/halo_exchange.hpp>
 
+#include "expect_error.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@ using test::pad_sphere;
 using test::Part;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 
 std::vector<nn::Domain> domains(Edge pole) {
   auto const comm = Comm::world();
@@ -134,6 +136,19 @@ TEST(HaloExchange, an_exception_elsewhere_on_one_rank_does_not_leave_the_layer_u
   EXPECT_THROW(layer(bad), Error);
 
   EXPECT_NO_THROW(layer(good));
+}
+
+TEST(HaloExchange, refuses_to_crop_more_than_a_shard_holds_on_all_ranks) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  // One row on the last rank, four on the others.
+  bool const last = comm.rank() == comm.num_ranks() - 1;
+  auto const shard = torch::ones({1, last ? 1 : 4, 4});
+  nn::HaloExchange crops(nn::HaloExchangeOptions{{-1, -1}, {0, 0}, {}}, domain);
+  nn::HaloExchange crops_columns(nn::HaloExchangeOptions{{0, 0}, {2, -7}, {}}, domain);
+
+  EXPECT_EQ(rule_of([&] { crops(shard); }), "BadHaloWidth");
+  EXPECT_EQ(rule_of([&] { crops_columns(shard); }), "BadHaloWidth");
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ class HaloExchangeImpl : public torch::nn::Module {
   HaloExchangeImpl(HaloExchangeOptions options, Domain domain);
 
   /// Collective. @param x [..., rows, columns], this rank's shard
-  /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  /// @throws `BadHaloWidth` where a shard is smaller than what is cropped, `StructureDisagreement`,
+  ///         `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
