@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/rollout.hpp>
 
+#include "expect_error.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@ namespace {
 using test::difference;
 using test::Part;
 using test::random_tensor;
+using test::rule_of;
 
 /// A step of two convolutions on the sphere, and what a rollout of it gives.
 struct Model {
@@ -139,6 +141,15 @@ TEST(Checkpoint, refuses_a_backward_that_is_differentiated) {
   auto const y = nn::checkpoint(domain, [](nn::Tensors const& in) -> nn::Tensors { return {in[0].square()}; }, {x})[0];
 
   EXPECT_THROW((void)torch::autograd::grad({y.sum()}, {x}, {}, true, true), Error);
+}
+
+TEST(Checkpoint, refuses_a_segment_without_outputs) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const x = torch::ones({3}).requires_grad_();
+
+  EXPECT_EQ(rule_of([&] { (void)nn::checkpoint(domain, [](nn::Tensors const&) { return nn::Tensors{}; }, {x}); }),
+            "EmptySegment");
 }
 
 TEST(Checkpoint, one_rank_that_uses_no_output_of_it_does_not_hang) {

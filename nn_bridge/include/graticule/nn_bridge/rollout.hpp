@@ -21,7 +21,8 @@ using Tensors = std::vector<torch::Tensor>;
 /// parameters are added to their `.grad`, so the loss is differentiated by `backward()`, not by `autograd::grad`, and not
 /// twice. Same call on all ranks of the domain.
 /// @param inputs tensors of any shapes @return what `segment` returned
-/// @throws `DoubleBackwardUnsupported` in a backward that builds a graph, on all ranks alike
+/// @throws `EmptySegment` for a segment that returns nothing; `DoubleBackwardUnsupported` in a backward that builds a
+///         graph, on all ranks alike
 [[nodiscard]] Tensors checkpoint(Domain const& domain, std::function<Tensors(Tensors const&)> const& segment,
                                  Tensors const& inputs);
 
