@@ -43,7 +43,8 @@ using ShardedTypes =
           tn::AdaptiveMaxPool1d, tn::AdaptiveMaxPool2d, tn::AdaptiveMaxPool3d, tn::Upsample, tn::PixelShuffle,
           tn::PixelUnshuffle, tn::ZeroPad1d, tn::ZeroPad2d, tn::ZeroPad3d, tn::ConstantPad1d, tn::ConstantPad2d,
           tn::ConstantPad3d, tn::ReflectionPad1d, tn::ReflectionPad2d, tn::ReflectionPad3d, tn::ReplicationPad1d,
-          tn::ReplicationPad2d, tn::ReplicationPad3d, tn::Dropout, tn::Dropout2d, tn::Dropout3d, tn::AlphaDropout>;
+          tn::ReplicationPad2d, tn::ReplicationPad3d, tn::Dropout, tn::Dropout2d, tn::Dropout3d, tn::AlphaDropout,
+          tn::LocalResponseNorm>;
 
 using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
                              tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;
@@ -229,7 +230,8 @@ class Sharder {
         auto* const log = detail::TrialLog::current();
         auto const before = log ? traffic() : Traffic{};
         auto y = sharded->forward(x);
-        if (log) log->calls.push_back({path, y.detach(), traffic() - before});
+        // A copy: what comes next may work in place.
+        if (log) log->calls.push_back({path, y.detach().clone(), traffic() - before});
         return y;
       };
     });

@@ -137,6 +137,20 @@ struct Counterpart<torch::nn::Dropout3dImpl> : DropoutCounterpart<Dropout3dImpl>
 template <>
 struct Counterpart<torch::nn::AlphaDropoutImpl> : DropoutCounterpart<AlphaDropoutImpl> {};
 
+/// LibTorch's, which throws for tensors without cells.
+struct LocalResponse : torch::nn::Module {
+  explicit LocalResponse(torch::nn::LocalResponseNormOptions const& options) : norm(options) {}
+  torch::Tensor forward(torch::Tensor const& x) { return x.numel() > 0 ? norm(x) : x * 1; }
+
+  torch::nn::LocalResponseNorm norm;
+};
+template <>
+struct Counterpart<torch::nn::LocalResponseNormImpl> {
+  static auto make(torch::nn::LocalResponseNormOptions const& options, ShardContext const& /*context*/) {
+    return std::make_shared<LocalResponse>(options);
+  }
+};
+
 template <>
 struct Counterpart<torch::nn::PixelShuffleImpl> : PlainCounterpart<PixelShuffleImpl> {};
 template <>

@@ -59,6 +59,14 @@ class Comparer {
     return worst;
   }
 
+  /// The same for gradients, which are undefined where the output does not depend on the input.
+  [[nodiscard]] double gradient_difference(torch::Tensor const& shard, torch::Tensor const& whole) const {
+    Index num_missing = shard.defined() ? 0 : 1;
+    domain_.comm().sum(std::span(&num_missing, 1));
+    if (!whole.defined()) return num_missing == domain_.comm().num_ranks() ? 0 : infinity;
+    return num_missing > 0 ? infinity : difference(shard, whole, true);
+  }
+
  private:
   static double scale(torch::Tensor const& whole) {
     double const largest = whole.numel() > 0 ? at::abs(whole.detach()).max().item<double>() : 0;
@@ -143,8 +151,7 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
   });
   Trial trial;
   trial.output_difference = comparer.difference(part.output, whole.output, is_cut);
-  if (part.gradient.defined() && whole.gradient.defined())
-    trial.gradient_difference = comparer.difference(part.gradient, whole.gradient, true);
+  trial.gradient_difference = comparer.gradient_difference(part.gradient, whole.gradient);
   std::map<std::string, std::vector<torch::Tensor>> expected;
   for (auto const& call : whole.calls) expected[call.path].push_back(call.output);
   std::map<std::string, std::size_t> num_seen;

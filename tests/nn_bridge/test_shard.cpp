@@ -383,6 +383,75 @@ TEST(TrySharded, names_the_first_layer_that_differs) {
   EXPECT_LT(trial.text().find("second: "), trial.text().find("<- the first that differs"));
 }
 
+TEST(TrySharded, blames_no_layer_for_what_is_done_to_its_output_in_place) {
+  auto const domain = bands();
+  if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
+  nn::Domain const alone(domain.comm().split(domain.comm().rank(), 0), ProcessGrid{1, 1});
+  tn::Sequential model(tn::Conv2d(tn::Conv2dOptions(2, 2, 3).padding(1)));
+  model->to(torch::kDouble);
+  for (auto& parameter : model->parameters())
+    domain.comm().broadcast(parameter.data_ptr(), Index(parameter.nbytes()), 0);
+  tn::Sequential reference(std::dynamic_pointer_cast<tn::SequentialImpl>(model->clone()));
+  nn::shard(*reference, alone);
+  nn::shard(*model, domain);
+  std::mt19937 random(2);
+  // A mean over the rows of a shard, which is not the mean over those of the field.
+  auto const forward = [](tn::Sequential& net, torch::Tensor const& in) {
+    auto h = net->forward(in);
+    return h.sub_(h.mean(-2, true));
+  };
+
+  auto const trial =
+      nn::try_sharded([&](auto const& in) { return forward(reference, in); },
+                      [&](auto const& in) { return forward(model, in); }, random_tensor(random, {1, 2, 9, 6}), domain);
+
+  EXPECT_GT(trial.output_difference, 1e-3);
+  EXPECT_LT(trial.calls.at(0).difference.value(), 1e-12);
+}
+
+TEST(TrySharded, sees_a_gradient_that_is_lost) {
+  auto const domain = bands();
+  auto const x = torch::ones({1, 2, 8, 6}, torch::kDouble);
+
+  auto const trial =
+      nn::try_sharded([](auto const& in) { return 2 * in; }, [](auto const& in) { return 2 * in.detach(); }, x, domain);
+
+  EXPECT_EQ(trial.output_difference, 0);
+  EXPECT_GT(trial.gradient_difference, 1);
+}
+
+TEST(Shard, local_layers_take_ranks_without_cells) {
+  auto const domain = bands();
+  tn::Sequential model(tn::LocalResponseNorm(2), tn::CrossMapLRN2d(3), tn::Softmax2d(), tn::PReLU(), tn::GLU(1),
+                       tn::Softmin(1), tn::LogSoftmax(1), tn::Mish(), tn::Softshrink(), tn::Hardshrink());
+  model->to(torch::kDouble);
+  auto serial = clone_of(model);
+  nn::shard(*model, domain);
+  std::mt19937 random(3);
+  // Two rows: on three ranks one has none.
+  Part const part(domain, balanced_cuts(2, domain.grid().extent(0)), Cuts{6});
+  Part const first(
+      domain,
+      [&] {
+        std::vector<Index> sizes(std::size_t(domain.grid().extent(0)), 0);
+        sizes.back() = 2;
+        return Cuts(sizes);
+      }(),
+      Cuts{6});
+  auto const x = random_tensor(random, {1, 4, 2, 6});
+
+  for (auto const& own : {part, first}) {
+    auto whole = x.clone().requires_grad_();
+    auto shard = own.of(x).clone().requires_grad_();
+    auto const expected = serial->forward(whole);
+    auto const found = model->forward(shard);
+    expected.square().sum().backward();
+    found.square().sum().backward();
+    EXPECT_LE(difference(found, own.of(expected)), 1e-12);
+    EXPECT_LE(difference(shard.grad(), own.of(whole.grad())), 1e-12);
+  }
+}
+
 TEST(Shard, gives_dropout_the_masks_of_one_rank_at_every_path) {
   auto const domain = bands();
   nn::Domain const alone(domain.comm().split(domain.comm().rank(), 0), ProcessGrid{1, 1});

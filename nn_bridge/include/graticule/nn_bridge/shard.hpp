@@ -103,8 +103,8 @@ using Forward = std::function<torch::Tensor(torch::Tensor const&)>;
 /// Both run in the mode they are in, `train` or `eval`. Outputs are sharded as inputs are (last two axes), or whole on all
 /// ranks where they have fewer axes than the input.
 /// Example: `try_sharded([&](auto& x) { return serial->forward(x); }, [&](auto& x) { return model->forward(x); }, x, domain)`
-/// @param reference the model as it was before `shard`. A clone sharded over one rank, `Domain(Comm::self(), {1, 1})`,
-///        lets the first layer that differs be named, not only the end
+/// @param reference the model as it was before `shard`. A clone sharded over one rank,
+///        `Domain(Comm(MPI_COMM_SELF), ProcessGrid{1, 1})`, lets the first layer that differs be named, not only the end
 /// @param x the whole input, the same on all ranks @param cuts of rows and columns; none: balanced
 /// Collective. Cost: the whole model on every rank; meant for small inputs.
 [[nodiscard]] Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tensor const& x,
