@@ -25,6 +25,11 @@ struct PadDescription {
   std::vector<std::int64_t> odd_channels;
 };
 
+/// Crops one side of an axis and pads the other.
+bool is_mixed(Width const& width) {
+  return std::min(width.lower, width.upper) < 0 && std::max(width.lower, width.upper) > 0;
+}
+
 /// The padding of all dimensions' modules.
 class Padder {
  public:
@@ -32,18 +37,25 @@ class Padder {
       : domain_(std::move(domain)),
         num_axes_(num_axes),
         description_(std::move(description)),
+        crop_(make_crop()),
         state_(domain_, description_.layer) {}
 
   torch::Tensor forward(torch::Tensor const& x);
-  void reset_structure() { state_.reset_structure(); }
+  void reset_structure() {
+    state_.reset_structure();
+    if (crop_) crop_->reset_structure();
+  }
   [[nodiscard]] int num_set_ups() const noexcept { return state_.num_set_ups(); }
 
  private:
   [[nodiscard]] std::shared_ptr<PadSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
+  /// Circular padding is that of what is left when all crops are done: they come first, if any axis is mixed.
+  [[nodiscard]] std::shared_ptr<Padder> make_crop();
 
   Domain domain_;
   std::size_t num_axes_;
   PadDescription description_;
+  std::shared_ptr<Padder> crop_;
   NeedState<PadSetUp> state_;
 };
 
@@ -132,7 +144,19 @@ std::shared_ptr<PadSetUp const> Padder::make(torch::Tensor const& x, Layout cons
   return std::make_shared<PadSetUp const>(PadSetUp{NeededInputs(domain_.comm(), layout, need)});
 }
 
-torch::Tensor Padder::forward(torch::Tensor const& x) {
+std::shared_ptr<Padder> Padder::make_crop() {
+  auto& widths = description_.widths;
+  if (description_.mode != PadMode::circular || std::none_of(widths.begin(), widths.end(), is_mixed)) return nullptr;
+  PadDescription crop{description_.layer, widths, PadMode::constant};
+  for (std::size_t a = 0; a < widths.size(); ++a) {
+    crop.widths[a] = {std::min<Index>(widths[a].lower, 0), std::min<Index>(widths[a].upper, 0)};
+    widths[a] = {std::max<Index>(widths[a].lower, 0), std::max<Index>(widths[a].upper, 0)};
+  }
+  return std::make_shared<Padder>(domain_, num_axes_, std::move(crop));
+}
+
+torch::Tensor Padder::forward(torch::Tensor const& field) {
+  auto const x = crop_ ? crop_->forward(field) : field;
   auto const& d = description_;
   auto const call = state_.enter(
       with_columns(x, num_axes_), [&] { check_spatial(d.layer, num_axes_, x, domain_, d.odd_channels); },
