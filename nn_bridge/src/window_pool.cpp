@@ -16,6 +16,15 @@ Index PoolAxis::num_outputs() const {
   if (total < 1 || w.extent < least_cells)
     throw Error("KernelTooLarge", "a window of " + std::to_string(w.reach()) + " cells on an axis of " +
                                       std::to_string(w.extent) + " with padding " + std::to_string(w.before));
+  // A dilated window may lie round the field with no cell in it, whose maximum LibTorch takes for that of some other cell.
+  for (Index o = 0; o < total && !by_domain; ++o) {
+    Index const start = o * w.stride - w.before;
+    Index const first = start < 0 ? start + ceil_div(-start, w.dilation) * w.dilation : start;
+    if (first >= std::min(w.extent, start + w.reach()))
+      throw Error("KernelTooLarge", "a window of " + std::to_string(w.reach()) + " cells, dilated by " +
+                                        std::to_string(w.dilation) + ", holds none of an axis of " +
+                                        std::to_string(w.extent) + " with padding " + std::to_string(w.before));
+  }
   return total;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/pooling.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
@@ -18,6 +19,7 @@ using test::difference;
 using test::Part;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 using Sizes = std::vector<std::int64_t>;
 
 enum class Kind { max, average, power };
@@ -431,15 +433,6 @@ TEST(AdaptivePooling, equals_serial_down_up_and_to_one_cell) {
   }
 }
 
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return "none";
-}
-
 TEST(Pooling2d, refuses_by_name_on_all_ranks) {
   auto const domain = domains<2>().front();
   using Options = torch::nn::MaxPool2dOptions;
@@ -452,6 +445,12 @@ TEST(Pooling2d, refuses_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { nn::AvgPool2d(torch::nn::AvgPool2dOptions(2).divisor_override(0), domain); }), "BadWindow");
   EXPECT_EQ(rule_of([&] { nn::AdaptiveMaxPool2d(nn::AdaptiveMaxPool2dOptions({0, 1}), domain); }), "BadWindow");
   EXPECT_EQ(rule_of([&] { make(Options({5, 1}))(x[0][0].narrow(0, 0, 1).expand({1, 2, 1, 4})); }), "KernelTooLarge");
+  // A window whose two cells lie on either side of all columns.
+  auto const num_columns = domain.grid().extent(1);
+  EXPECT_EQ(rule_of([&] {
+              make(Options({1, 2}).dilation({1, num_columns + 1}).padding({0, 1}))(torch::ones({1, 2, 4, 1}));
+            }),
+            "KernelTooLarge");
   EXPECT_EQ(
       rule_of([&] {
         nn::AvgPool3d(torch::nn::AvgPool3dOptions({3, 1, 1}).padding({1, 0, 0}), domain)(torch::ones({1, 2, 2, 4, 4}));
@@ -477,7 +476,7 @@ TEST(Pooling2d, refuses_by_name_on_all_ranks) {
               auto const copy = std::dynamic_pointer_cast<nn::MaxPool2dImpl>(layer->clone());
               EXPECT_TRUE(torch::equal(copy->forward(x), layer->forward(x)));
             }),
-            "none");
+            "nothing was thrown");
 }
 
 }  // namespace
