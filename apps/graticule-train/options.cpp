@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <type_traits>
+#include <utility>
 
 namespace graticule::train {
 namespace {
@@ -23,6 +25,43 @@ void require_distinct(std::vector<std::string> const& names, char const* option)
   if (distinct.size() != names.size())
     throw Error(Fault::usage, "BadOption", std::string(option) + " names a field twice");
 }
+
+/// Names of values, in the order in which a user reads them.
+template <class Value>
+using Choices = std::vector<std::pair<std::string, Value>>;
+
+template <class Value>
+std::vector<std::string> names_of(Choices<Value> const& choices) {
+  std::vector<std::string> names;
+  for (auto const& [name, value] : choices) names.push_back(name);
+  return names;
+}
+
+template <class Value>
+Value value_of(Choices<Value> const& choices, std::string const& name) {
+  return std::find_if(choices.begin(), choices.end(), [&](auto const& one) { return one.first == name; })->second;
+}
+
+/// An option that takes one of some names. Its text stays as the user wrote it, so that `--dump-config` can show it.
+template <class Value>
+CLI::Option* add_choice(CLI::App& app, std::string const& option, Value& value,
+                        std::type_identity_t<Choices<Value>> const& choices, std::string const& text) {
+  std::string joined;
+  std::string present;
+  for (auto const& [name, choice] : choices) {
+    joined += (joined.empty() ? "" : "|") + name;
+    if (choice == value) present = name;
+  }
+  return app
+      .add_option_function<std::string>(
+          option, [&value, choices](std::string const& name) { value = value_of(choices, name); }, text)
+      ->check(CLI::IsMember(names_of(choices)).description(""))
+      ->type_name(joined)
+      ->default_str(present);
+}
+
+Choices<Shards> const shard_choices{
+    {"none", Shards::none}, {"domain", Shards::domain}, {"data", Shards::data}, {"all", Shards::all}};
 
 CLI::Validator const odd_kernel(
     [](std::string& text) -> std::string {
@@ -79,12 +118,8 @@ void declare_options(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--mirror", run.mirror, "Train on the samples' mirror images across the equator too")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Mirror>{
-                                              {"auto", Mirror::automatic}, {"on", Mirror::on}, {"off", Mirror::off}})
-                      .description(""))
-      ->type_name("auto|on|off")
-      ->default_str("auto")
+  add_choice(app, "--mirror", run.mirror, {{"auto", Mirror::automatic}, {"on", Mirror::on}, {"off", Mirror::off}},
+             "Train on the samples' mirror images across the equator too")
       ->group("Data");
   app.add_option("--train-fraction", run.train_fraction, "Part of the first dimension that trains; the rest validates")
       ->check(fraction)
@@ -98,16 +133,9 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
 
-  std::vector<std::string> models;
-  for (auto const& [name, kind] : model_kinds()) models.push_back(name);
-  app.add_option_function<std::string>(
-         "--model", [&net](std::string const& name) { net.model = model_kinds().at(name); },
-         "The network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
-         "sphere), "
-         "window (attention in shifted windows)")
-      ->check(CLI::IsMember(models).description(""))
-      ->type_name("convnet|unet|sfno|window")
-      ->default_str("convnet")
+  add_choice(app, "--model", net.model, {model_kinds().begin(), model_kinds().end()},
+             "The network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
+             "sphere), window (attention in shifted windows)")
       ->group("Network");
   app.add_option("--channels", net.channels, "Channels of its hidden layers")
       ->check(CLI::Range(Index(1), many))
@@ -160,20 +188,11 @@ void declare_options(CLI::App& app, Options& options) {
   app.add_option("--seed", net.seed, "Names the first weights and the order of samples")
       ->capture_default_str()
       ->group("Training");
-  app.add_option("--dtype", net.precision, "Precision of parameters, optimizer and loss: f32 or f64")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Precision>{{"f32", Precision::f32}, {"f64", Precision::f64}})
-              .description(""))
-      ->type_name("f32|f64")
-      ->default_str("f32")
+  add_choice(app, "--dtype", net.precision, {{"f32", Precision::f32}, {"f64", Precision::f64}},
+             "Precision of parameters, optimizer and loss: f32 or f64")
       ->group("Training");
-  app.add_option("--precision", net.compute,
-                 "What the network computes with: own is --dtype, bf16 is faster and rounds")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, Compute>{{"own", Compute::own}, {"bf16", Compute::bf16}})
-              .description(""))
-      ->type_name("own|bf16")
-      ->default_str("own")
+  add_choice(app, "--precision", net.compute, {{"own", Compute::own}, {"bf16", Compute::bf16}},
+             "What the network computes with: own is --dtype, bf16 halves the memory of activations and rounds")
       ->group("Training");
   app.add_flag("--verify", options.verify,
                "Repeat the training on one rank and compare every loss; exit 4 when they differ")
@@ -187,16 +206,11 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, int(many)))
       ->capture_default_str()
       ->group("Partition");
-  app.add_option("--parallel", net.parallel,
-                 "Gradients are reduced while the backward runs, and waited for at its end (blocking) or as late as "
-                 "possible (nonblocking), with the same numbers; daso: teams on one node share gradients, and nodes "
-                 "average parameters now and then, without waiting")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Parallel>{{"blocking", Parallel::blocking},
-                                                                          {"nonblocking", Parallel::nonblocking},
-                                                                          {"daso", Parallel::daso}})
-                      .description(""))
-      ->type_name("blocking|nonblocking|daso")
-      ->default_str("blocking")
+  add_choice(app, "--parallel", net.parallel,
+             {{"blocking", Parallel::blocking}, {"nonblocking", Parallel::nonblocking}, {"daso", Parallel::daso}},
+             "Gradients are reduced while the backward runs, and waited for at its end (blocking) or as late as "
+             "possible (nonblocking), with the same numbers; daso: teams on one node share gradients, and nodes "
+             "average parameters now and then, without waiting")
       ->group("Partition");
   app.add_option("--daso-warmup", net.daso.warmup_epochs,
                  "First epochs in which daso averages after every step; -1: a third of all, at most 4")
@@ -216,23 +230,15 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Partition");
-  app.add_flag("--shard-parameters{all}", net.shards,
+  app.add_flag("--shard-parameters{all}", options.shard_parameters,
                "Cut parameters, gradients and the optimizer's state over all ranks, or over those of a domain or a "
                "data team: each keeps a part, and gathers layers as they run; the numbers are the same")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Shards>{{"none", Shards::none},
-                                                                        {"domain", Shards::domain},
-                                                                        {"data", Shards::data},
-                                                                        {"all", Shards::all}})
-                      .description(""))
+      ->check(CLI::IsMember(names_of(shard_choices)).description(""))
       ->type_name("none|domain|data|all")
+      ->default_str("none")
       ->group("Partition");
-  app.add_option("--wire", net.wire,
-                 "Type in which gradients travel: own, bf16 or f16 (half the bytes, rounded; sums are made in f32)")
-      ->transform(CLI::CheckedTransformer(
-                      std::map<std::string, Wire>{{"own", Wire::own}, {"bf16", Wire::bf16}, {"f16", Wire::f16}})
-                      .description(""))
-      ->type_name("own|bf16|f16")
-      ->default_str("own")
+  add_choice(app, "--wire", net.wire, {{"own", Wire::own}, {"bf16", Wire::bf16}, {"f16", Wire::f16}},
+             "Type in which gradients travel: own, bf16 or f16 (half the bytes, rounded; sums are made in f32)")
       ->group("Partition");
   app.add_option("--cuts", run.partition.cuts, "balanced, area, or rows per rank such as 61,60,60,60")
       ->capture_default_str()
@@ -290,6 +296,7 @@ void resolve_daso(NetworkSettings& net) {
 
 void check_options(Options& options) {
   RunSettings& run = options.run;
+  run.network.shards = value_of(shard_choices, options.shard_parameters);
   check_parallel(options);
   resolve_daso(run.network);
   drop_none(run.statics, "--static");

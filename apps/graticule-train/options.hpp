@@ -17,6 +17,7 @@ struct Options {
   Index checkpoint_every = 0;
   std::string resume = "auto";  ///< `auto`, `never`, or a file
   std::string time_limit = "auto";
+  std::string shard_parameters = "none";
   std::string memory = "auto";
 };
 

@@ -73,8 +73,8 @@ std::string value_text(std::string const& path, std::string const& name, YAML::N
 }
 
 std::string effective_value(CLI::Option const& option) {
-  if (option.get_expected_max() == 0)
-    return option.count() > 0 && option.results().front() != "false" ? "true" : "false";
+  bool const takes_values = option.get_expected_max() > 0 || !option.get_default_str().empty();  // --flag[=VALUE]
+  if (!takes_values) return option.count() > 0 && option.results().front() != "false" ? "true" : "false";
   if (option.count() == 0) return option.get_default_str();
   std::string text;
   for (auto const& result : option.results()) text += (text.empty() ? "" : ",") + result;
