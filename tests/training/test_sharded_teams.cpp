@@ -199,6 +199,44 @@ TEST(ShardedParameters, take_gradients_from_all_modules_of_a_unit_that_share_the
   EXPECT_TRUE(torch::allclose(sharded.parameters().front().grad(), expected, 1e-13));
 }
 
+TEST(ShardedParameters, leave_no_message_to_later_teams_after_a_reset) {
+  auto const world = Comm::world();
+  auto const x = torch::arange(3);
+  {
+    Comm const team(MPI_COMM_WORLD);
+    auto net = test::make_net();
+    nn::ShardedParameters sharded(net.ptr(), {team, nn::Reduction::mean}, {.num_prefetched = 3});
+    auto const y = sharded.forward([&] { return net->forward(x); });
+    y.register_hook([](torch::Tensor const& gradient) -> torch::Tensor {
+      if (gradient.defined()) throw std::runtime_error("in the backward");
+      return gradient;
+    });
+    // What the others gather ahead is sent to a rank that has given up.
+    if (world.rank() > 0) world.barrier();
+    EXPECT_EQ(test::thrown_by([&] { y.sum().backward(); }).given.substr(0, 15), "in the backward");
+    sharded.reset();
+    if (world.rank() == 0) world.barrier();
+    sharded.forward([&] { return net->forward(x); }).sum().backward();
+  }
+  // Communicators like the one before, whose first messages have the tags of those.
+  for (int later = 0; later < 3; ++later) {
+    Comm const team(MPI_COMM_WORLD);
+    auto net = test::make_net();
+    auto serial = test::make_net();
+    for (auto const& model : {net, serial}) {
+      torch::NoGradGuard const no_grad;
+      for (auto& parameter : model->parameters()) parameter.mul_(2);
+    }
+    nn::ShardedParameters sharded(net.ptr(), {team, nn::Reduction::mean}, {.num_prefetched = 3});
+
+    sharded.forward([&] { return net->forward(x); }).sum().backward();
+
+    serial->forward(x).sum().backward();
+    auto const expected = test::rows_of(test::gradients_of(nn::parameters_of(*serial)), team);
+    EXPECT_LT(test::difference(test::gradients_of(sharded.named_parameters()), expected), 1e-12);
+  }
+}
+
 TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
   auto const comm = Comm::world();
   auto net = test::make_net();
@@ -233,6 +271,30 @@ TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
   loss().backward();
   net->gain.set_data(torch::zeros({}, torch::kDouble));
   EXPECT_EQ(test::rule_of([&] { (void)loss(); }), "ParameterReplaced");
+}
+
+TEST(ShardedParameters, are_adopted_by_an_optimizer_that_begins_with_state) {
+  auto const comm = Comm::world();
+  auto const options = torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.5);
+  auto net = test::make_net();
+  auto serial = test::make_net();
+  torch::optim::Adagrad optimizer(net->parameters(), options);
+  torch::optim::Adagrad serial_optimizer(serial->parameters(), options);
+  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  auto const x = torch::arange(3);
+
+  sharded.adopt(optimizer);
+
+  for (int step = 0; step < 2; ++step) {
+    optimizer.zero_grad();
+    serial_optimizer.zero_grad();
+    sharded.forward([&] { return net->forward(x); }).sum().backward();
+    serial->forward(x).sum().backward();
+    optimizer.step();
+    serial_optimizer.step();
+  }
+  EXPECT_LT(test::difference(test::whole_parameters(sharded, *net), nn::parameters_of(*serial)), 1e-12);
+  EXPECT_EQ(test::rule_of([&] { sharded.adopt(optimizer); }), "OptimizerHasState");
 }
 
 struct OpaqueImpl : torch::nn::Module {

@@ -89,16 +89,6 @@ bool Messages::test() {
   return all_done(sends_) && received;
 }
 
-bool Messages::cancel() {
-  for (auto& request : receives_) {
-    if (request == MPI_REQUEST_NULL) continue;
-    check_mpi(MPI_Cancel(&request), "MPI_Cancel");
-    check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-  }
-  receives_.clear();
-  return all_done(sends_);
-}
-
 void Messages::wait(Comm const& team, std::string const& what, Stall stall) {
   try {
     wait_until(

@@ -43,8 +43,6 @@ class Messages {
   void wait(Comm const& team, std::string const& what, Stall stall);
   /// MPI may still write to the memory of messages that `wait` has given up.
   [[nodiscard]] bool abandoned() const noexcept { return abandoned_; }
-  /// Receives nothing more. @return false when MPI may still read the memory of what was sent
-  [[nodiscard]] bool cancel();
 
  private:
   std::vector<MPI_Request> sends_;

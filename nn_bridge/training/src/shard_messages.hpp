@@ -65,8 +65,6 @@ class Gather {
   /// are there
   Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters, std::vector<torch::Tensor> flat);
   [[nodiscard]] bool test() { return messages_.test(); }
-  /// See `Messages::cancel`.
-  [[nodiscard]] bool cancel() { return messages_.cancel(); }
   /// Waits, and puts the small parts in their places.
   void finish(ShardTeam& team, std::string const& unit);
   [[nodiscard]] bool abandoned() const noexcept { return messages_.abandoned(); }
@@ -95,8 +93,6 @@ class GradientScatter {
   /// Takes the gradients from the parameters and posts the messages. @throws `SparseGradient`
   GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
   [[nodiscard]] bool test() { return messages_.test(); }
-  /// See `Messages::cancel`.
-  [[nodiscard]] bool cancel() { return messages_.cancel(); }
   /// Waits and adds the sums, times the factor, to `reduced`. A gradient that no rank has stays undefined.
   /// @throws `UnusedParameter` on all ranks alike
   void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit);

@@ -55,6 +55,8 @@ ShardUnit::~ShardUnit() {
     keep_for_good(std::move(gather_));
   }
   if (scatter_ && !scatter_->test()) keep_for_good(std::move(scatter_));
+  std::erase_if(unwaited_, [](Unwaited const& left) { return left.test(); });
+  if (!unwaited_.empty()) keep_for_good(std::move(unwaited_));
 }
 
 std::string ShardUnit::released_text(ShardedParameter const& parameter) const {
@@ -136,17 +138,20 @@ void ShardUnit::finish_scatter() {
 void ShardUnit::progress() {
   if (gather_) (void)gather_->test();
   if (scatter_) (void)scatter_->test();
+  std::erase_if(unwaited_, [](Unwaited const& left) { return left.test(); });
 }
 
 void ShardUnit::reset() {
-  if (gather_ && !gather_->cancel()) {
-    for (auto const& parameter : parameters_) keep_for_good(take_storage(parameter.values));
-    keep_for_good(std::move(gather_));
+  Unwaited unwaited;
+  if (gather_ && !gather_->test()) {
+    for (auto const& parameter : parameters_) unwaited.memory.push_back(take_storage(parameter.values));
+    unwaited.gather = std::move(gather_);
   }
   gather_.reset();
   staged_.clear();
-  if (scatter_ && !scatter_->cancel()) keep_for_good(std::move(scatter_));
+  if (scatter_ && !scatter_->test()) unwaited.scatter = std::move(scatter_);
   scatter_.reset();
+  if (unwaited.gather || unwaited.scatter) unwaited_.push_back(std::move(unwaited));
   // Messages of others that are under way meet no call of the next backward.
   gather_tag_ = team_->comm.next_tag();
   scatter_tag_ = team_->comm.next_tag();

@@ -71,6 +71,16 @@ class ShardUnit {
   std::unique_ptr<Gather> gather_;
   std::vector<torch::Tensor> staged_;  ///< on the host, of parameters on a device; else undefined
   std::unique_ptr<GradientScatter> scatter_;
+
+  /// Messages that `reset` has given up, and what they are received in. They are received all the same: what nobody
+  /// receives is found by the next communicator that MPI puts in the place of a freed one.
+  struct Unwaited {
+    std::unique_ptr<Gather> gather = {};
+    std::vector<c10::DataPtr> memory = {};
+    std::unique_ptr<GradientScatter> scatter = {};
+    [[nodiscard]] bool test() const { return (!gather || gather->test()) && (!scatter || scatter->test()); }
+  };
+  std::vector<Unwaited> unwaited_;
 };
 
 enum class Receivers { all, first };

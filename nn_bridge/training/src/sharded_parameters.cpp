@@ -42,15 +42,43 @@ NamedTensors ShardedParameters::named_parameters() const {
   return result;
 }
 
+namespace {
+
+/// LibTorch's Adagrad has state before its first step.
+bool has_stepped(torch::optim::Optimizer& optimizer) {
+  auto const& state = optimizer.state();
+  return std::any_of(state.begin(), state.end(), [](auto const& entry) {
+    auto const* const adagrad = dynamic_cast<torch::optim::AdagradParamState const*>(entry.second.get());
+    return adagrad == nullptr || adagrad->step() != 0;
+  });
+}
+
+/// Gives the rows what Adagrad began with.
+void adopt_state(torch::optim::Optimizer& optimizer, torch::Tensor const& whole, torch::Tensor const& shard) {
+  auto const found = optimizer.state().find(whole.unsafeGetTensorImpl());
+  if (found == optimizer.state().end()) return;
+  auto state = std::move(found->second);
+  optimizer.state().erase(found);
+  auto const& options = dynamic_cast<torch::optim::AdagradOptions const&>(optimizer.defaults());
+  dynamic_cast<torch::optim::AdagradParamState&>(*state).sum(
+      torch::full_like(shard.detach(), options.initial_accumulator_value()));
+  optimizer.state()[shard.unsafeGetTensorImpl()] = std::move(state);
+}
+
+}  // namespace
+
 void ShardedParameters::adopt(torch::optim::Optimizer& optimizer) const {
-  if (!optimizer.state().empty())
+  if (has_stepped(optimizer))
     throw Error("OptimizerHasState", "an optimizer is adopted before its first step: its state is of whole parameters");
   std::map<c10::TensorImpl const*, torch::Tensor> shards;
   for (auto const* parameter : engine_->parameters())
     shards.emplace(parameter->full.unsafeGetTensorImpl(), parameter->shard);
   for (auto& group : optimizer.param_groups())
     for (auto& tensor : group.params())
-      if (auto const found = shards.find(tensor.unsafeGetTensorImpl()); found != shards.end()) tensor = found->second;
+      if (auto const found = shards.find(tensor.unsafeGetTensorImpl()); found != shards.end()) {
+        adopt_state(optimizer, tensor, found->second);
+        tensor = found->second;
+      }
 }
 
 ShardedParameters::NoSync ShardedParameters::no_sync(Unsynchronised how) { return NoSync(*engine_, how); }

@@ -161,8 +161,8 @@ class ShardedParameters {
 
   /// Gives the model its whole parameters back, as it had them; the object is of no further use. Collective.
   void unwrap();
-  /// After an exception in forward or backward: forgets the gradients of that backward, and what is in flight.
-  /// Collective where ranks have left off at different places; else it needs no other rank.
+  /// After an exception in forward or backward: forgets the gradients of that backward, those that `no_sync` left whole, and
+  /// what is in flight. Collective where ranks have left off at different places; else it needs no other rank.
   void reset();
 
   [[nodiscard]] ShardStats stats() const;
