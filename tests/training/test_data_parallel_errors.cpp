@@ -132,6 +132,40 @@ TEST(DataParallel, refuses_to_step_with_gradients_of_this_rank_alone) {
   }
 }
 
+TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  torch::nn::Sequential net(nn::Unit<torch::nn::Linear>(3, 3), nn::Unit<torch::nn::Linear>(3, 2));
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = nn::GradientWait::late});
+  std::vector<torch::Tensor> before;
+  for (auto const& parameter : net->parameters()) before.push_back(parameter.detach().clone());
+  auto const pass = [&](bool fails) {
+    net->zero_grad();
+    parallel.run([&] {
+      auto const y = net->forward(torch::full({1, 3}, comm.rank() + 1.0));
+      if (fails) throw std::runtime_error("in the forward");
+      y.sum().backward();
+    });
+  };
+
+  auto const thrown = thrown_by([&] {
+    pass(odd_one);
+    parallel.step();
+    parallel.finalize();
+  });
+
+  EXPECT_EQ(odd_one ? thrown.given : thrown.rule, odd_one ? "in the forward" : "PeerFailed");
+  parallel.finalize();
+  auto const parameters = net->parameters();
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(torch::equal(parameters[i], before[i])) << i;
+  pass(false);
+  parallel.step();
+  parallel.finalize();
+  EXPECT_FALSE(torch::equal(parameters.front(), before.front()));
+  EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
+}
+
 TEST(Join, refuses_buffers_that_are_kept_equal_at_each_step) {
   auto const comm = Comm::world();
   torch::nn::BatchNorm1d norm(2);

@@ -376,6 +376,10 @@ void Reducer::hand_over(std::vector<std::size_t> const& parameters) {
 
 void Reducer::finish() {
   phase_ = Phase::idle;
+  // What a late step has taken is this rank's alone where there are no sums.
+  if (failed_ || peer_failed_ || !unused_.empty())
+    for (auto& parameter : parameters_)
+      if (parameter.handed_over) parameter.held.reset();
   if (failed_) return;
   if (peer_failed_)
     throw Error("PeerFailed",
