@@ -41,7 +41,12 @@ class LayerState {
     if (agreed.changed || !current_ || more != current_more_) {
       current_.reset();  // A set-up that throws must not leave that of an older structure behind.
       auto const layout = agreement_.gather_layout(x);
-      current_ = set_ups_.get(Hash().add(key(x, layout)).add(more).value(), [&] { return make(layout); });
+      current_ = set_ups_.get(Hash().add(key(x, layout)).add(more).value(), [&] {
+        // Its tensors serve later calls, which may build graphs: tensors of an inference mode could not.
+        c10::InferenceMode const no_inference_mode(false);
+        torch::NoGradGuard const no_grad;
+        return make(layout);
+      });
       current_more_ = more;
     }
     bool const any = agreed.requires_grad || (parameter_grad && torch::GradMode::is_enabled());

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What must hold for a module's whole life, shown with the two kinds of exchange: `HaloExchange` and `Conv2d`.
+#include <graticule/nn_bridge/attention.hpp>
+#include <graticule/nn_bridge/conservation.hpp>
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/halo_exchange.hpp>
@@ -200,6 +202,23 @@ TEST(Lifecycle, checks_of_new_structures_only_give_the_same_numbers) {
 
   EXPECT_EQ(layer(taller).sizes(), taller.sizes());
   EXPECT_EQ(layer->num_set_ups(), 2);
+}
+
+TEST(Lifecycle, a_first_call_in_inference_mode_leaves_nothing_that_cannot_be_trained_with) {
+  auto const domain = bands();
+  nn::WindowAttention windows(nn::WindowAttentionOptions{{2, 1}, {3, 2}, {1, 1}}, domain);
+  windows->to(torch::kDouble);
+  nn::ConservationFixer fixer(domain);
+  auto const run = [&](torch::Tensor const& x) { return fixer(windows(x), x); };
+  auto const x = shard_of(domain).requires_grad_();
+  {
+    c10::InferenceMode const inference_mode;
+    (void)run(x);
+  }
+
+  run(x).square().sum().backward();
+
+  EXPECT_EQ(x.grad().sizes(), x.sizes());
 }
 
 TEST(Lifecycle, clones_save_and_load_as_any_module) {
