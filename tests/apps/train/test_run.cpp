@@ -490,9 +490,9 @@ TEST_F(Run, losses_and_predictions_have_the_same_bits_within_any_memory) {
         EXPECT_EQ(again.targets[t].validation.climatology_rmse, whole.targets[t].validation.climatology_rmse);
         EXPECT_EQ(again.targets[t].pictured_prediction, whole.targets[t].pictured_prediction);
       }
-      EXPECT_GT(again.input.store.num_reads, whole.input.store.num_reads);
-      // Rank 0 has the largest box, for which the least is just enough.
-      if (memory > least || comm_.rank() == 0) {
+      // Others have smaller boxes, of which more may fit.
+      if (comm_.rank() == 0) {
+        EXPECT_GT(again.input.store.num_reads, whole.input.store.num_reads);
         EXPECT_EQ(again.input.store.num_hits > 0, memory > least);
       }
     }
