@@ -75,7 +75,11 @@ std::string value_text(std::string const& path, std::string const& name, YAML::N
 std::string effective_value(CLI::Option const& option) {
   bool const takes_values = option.get_expected_max() > 0 || !option.get_default_str().empty();  // --flag[=VALUE]
   if (!takes_values) return option.count() > 0 && option.results().front() != "false" ? "true" : "false";
-  if (option.count() == 0) return option.get_default_str();
+  if (option.count() == 0) {
+    auto const given = option.get_default_str();
+    bool const is_list = given.starts_with('[') && given.ends_with(']');  // as CLI11 writes vectors
+    return is_list ? given.substr(1, given.size() - 2) : given;
+  }
   std::string text;
   for (auto const& result : option.results()) text += (text.empty() ? "" : ",") + result;
   return text;
