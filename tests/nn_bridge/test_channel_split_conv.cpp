@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
@@ -19,6 +20,7 @@ using nn::SplitOptions;
 using test::difference;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 using torch::Tensor;
 
 template <std::size_t D>
@@ -138,14 +140,6 @@ TEST(ChannelSplitConv, refuses_bad_arguments_on_all_ranks) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   bool const odd_one = comm.rank() == 0;
-  auto const rule_of = [](std::function<void()> const& action) -> std::string {
-    try {
-      action();
-    } catch (Error const& error) {
-      return error.rule();
-    }
-    return "none";
-  };
   auto const make = [&](torch::nn::Conv2dOptions const& options) {
     return nn::ChannelSplitConv2d(options, SplitOptions(), domain);
   };

@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/halo_exchange.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
@@ -16,6 +17,7 @@ using test::difference;
 using test::gradient_errors;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 using test::Spread;
 
 /// One row of the table: the function, its types, and the serial result from all ranks' inputs.
@@ -210,15 +212,6 @@ TEST(Collectives, take_part_in_the_backward_where_the_own_input_needs_no_gradien
   }
   torch::NoGradGuard const no_grad;
   EXPECT_FALSE(nn::all_sum(torch::ones({2}), comm).requires_grad());
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return "none";
 }
 
 TEST(Collectives, refuse_what_differs_among_the_ranks_on_all_of_them) {

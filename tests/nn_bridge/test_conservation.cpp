@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/conservation.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
@@ -19,6 +20,7 @@ using nn::MeanWeights;
 using test::difference;
 using test::Part;
 using test::random_tensor;
+using test::rule_of;
 using torch::Tensor;
 
 constexpr Index num_rows = 7;
@@ -212,14 +214,6 @@ TEST(Conservation, refuses_bad_arguments_on_all_ranks) {
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   bool const odd_one = comm.rank() == 0;
   auto const x = torch::ones({1, 2, 1, 4});
-  auto const rule_of = [](std::function<void()> const& action) -> std::string {
-    try {
-      action();
-    } catch (Error const& error) {
-      return error.rule();
-    }
-    return "none";
-  };
   auto const fixer = [&](ConservationOptions options = {}) { return nn::ConservationFixer(domain, options); };
   auto const mean = [&](MeanWeights weights) { return nn::GlobalMean(Consumer::distinct, domain, weights); };
 

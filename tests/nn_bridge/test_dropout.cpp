@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/philox.hpp>
 #include <graticule/nn_bridge/rollout.hpp>
 
+#include "expect_error.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@ using nn::RandomOptions;
 using test::difference;
 using test::Part;
 using test::random_tensor;
+using test::rule_of;
 using torch::Tensor;
 
 TEST(Philox, gives_its_published_answers) {
@@ -259,14 +261,6 @@ TEST(Dropout, refuses_bad_arguments_on_all_ranks) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   bool const odd_one = comm.rank() == 0;
-  auto const rule_of = [](std::function<void()> const& action) -> std::string {
-    try {
-      action();
-    } catch (Error const& error) {
-      return error.rule();
-    }
-    return "none";
-  };
   auto const make = [&](double p, RandomOptions options) {
     return nn::Dropout(torch::nn::DropoutOptions(p), options, domain);
   };

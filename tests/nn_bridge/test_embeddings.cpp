@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/embeddings.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
 
+#include "expect_error.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@ using test::difference;
 using test::Part;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 using torch::Tensor;
 
 TEST(PositionEmbedding, adds_the_slice_of_a_serial_parameter_whose_gradients_are_partial_sums) {
@@ -128,14 +130,6 @@ TEST(Embeddings, refuse_bad_arguments_on_all_ranks) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   bool const odd_one = comm.rank() == 0;
-  auto const rule_of = [](std::function<void()> const& action) -> std::string {
-    try {
-      action();
-    } catch (Error const& error) {
-      return error.rule();
-    }
-    return "none";
-  };
   auto const x = torch::ones({1, 2, 1, 4});
   auto const rows = std::int64_t(comm.num_ranks());
   auto const position = [&](nn::PositionEmbeddingOptions options) { return nn::PositionEmbedding(options, domain); };

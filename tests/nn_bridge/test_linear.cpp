@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/linear.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
@@ -19,6 +20,7 @@ using nn::SplitOptions;
 using test::difference;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 using torch::Tensor;
 
 constexpr Index num_rows = 5;
@@ -232,14 +234,6 @@ TEST(Linear, refuses_bad_arguments_on_all_ranks) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   bool const odd_one = comm.rank() == 0;
-  auto const rule_of = [](std::function<void()> const& action) -> std::string {
-    try {
-      action();
-    } catch (Error const& error) {
-      return error.rule();
-    }
-    return "none";
-  };
   auto const make = [&](SplitOptions split, std::int64_t axis = -1) {
     return nn::Linear(torch::nn::LinearOptions(6, 4), split, domain, nn::Sharding{{-1}, ProcessGrid{comm.num_ranks()}},
                       axis);

@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/resize.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
@@ -19,6 +20,7 @@ using test::difference;
 using test::Part;
 using test::random_cuts;
 using test::random_tensor;
+using test::rule_of;
 namespace F = torch::nn::functional;
 using Sizes = std::vector<std::int64_t>;
 using Factors = std::vector<double>;
@@ -332,15 +334,6 @@ TEST(Resize, joins_a_skip_connection_of_odd_size) {
 
     EXPECT_LE(difference(found, part.of(expected)), 1e-12);
   }
-}
-
-std::string rule_of(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return "none";
 }
 
 TEST(Resize, refuses_by_name_on_all_ranks) {

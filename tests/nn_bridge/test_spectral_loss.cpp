@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/spectral_loss.hpp>
 
+#include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
@@ -20,6 +21,7 @@ using nn::LossReduction;
 using test::difference;
 using test::Part;
 using test::random_tensor;
+using test::rule_of;
 using torch::Tensor;
 
 std::vector<double> area() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
@@ -154,14 +156,6 @@ TEST(SpectralLoss, refuses_bad_arguments_on_all_ranks) {
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   bool const odd_one = comm.rank() == 0;
   auto const x = torch::ones({1, 2, 1, 4});
-  auto const rule_of = [](std::function<void()> const& action) -> std::string {
-    try {
-      action();
-    } catch (Error const& error) {
-      return error.rule();
-    }
-    return "none";
-  };
 
   EXPECT_EQ(rule_of([&] { nn::SpectralLoss{domain}(x, odd_one ? x[0] : x); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { nn::SpectralLoss{domain}(x, odd_one ? x.to(torch::kLong) : x); }), "UnsupportedTensor");
