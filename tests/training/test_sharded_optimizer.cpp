@@ -13,6 +13,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace graticule {
 namespace {
@@ -85,7 +87,9 @@ TEST_P(SavedOptimizer, goes_on_on_any_ranks_and_uncut) {
     auto loaded = make()(cut.parameters());
     Checkpoint const checkpoint(part, file);
     nn::load_model(part, checkpoint, cut);
-    nn::load_optimizer(part, checkpoint, *loaded, cut);
+    // The frozen layer.
+    EXPECT_EQ(nn::load_optimizer(part, checkpoint, *loaded, cut),
+              (std::vector<std::string>{"layers.2.weight", "layers.2.bias"}));
     train(cut, other, *loaded, 3, 6);
     EXPECT_LT(test::difference(nn::full_state(cut), nn::parameters_of(*expected)), 1e-12) << num_first;
   }
@@ -115,8 +119,11 @@ TEST(SavedOptimizerOfRows, refuses_another_kind_and_tensors_that_are_not_cut) {
   Checkpoint const checkpoint(comm, writer.commit());
 
   EXPECT_EQ(test::rule_of([&] { nn::load_optimizer(comm, checkpoint, adam, sharded); }), "OptimizerMismatch");
-  nn::load_optimizer(comm, checkpoint, sgd, sharded);
+  auto const without_state = nn::load_optimizer(comm, checkpoint, sgd, sharded);
   EXPECT_TRUE(sgd.state().empty());
+  std::vector<std::string> names;
+  for (auto const& [name, tensor] : sharded.named_parameters()) names.push_back(name);
+  EXPECT_EQ(without_state, names);
 }
 
 }  // namespace

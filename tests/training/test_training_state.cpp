@@ -11,6 +11,8 @@
 
 #include <cstdlib>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace graticule {
 namespace {
@@ -291,6 +293,8 @@ TEST(TrainingState, passes_over_a_parameter_without_a_step) {
   state.load(found);
 
   EXPECT_EQ(optimizer.state().count(key), 0U);
+  EXPECT_EQ(nn::load_optimizer(comm, found, optimizer, *net),
+            (std::vector<std::string>{"none", "head.weight", "head.bias"}));
 }
 
 /// A sharded layer and a plain one of the same names.

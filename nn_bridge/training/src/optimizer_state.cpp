@@ -6,6 +6,7 @@
 #include "optimizer_tensors.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -143,12 +144,17 @@ class Saved {
     differences.throw_if_any("OptimizerMismatch", checkpoint_);
   }
 
-  /// Collective.
-  void apply(torch::optim::Optimizer& optimizer, Groups const& groups) const {
+  /// Collective. @return the names of parameters that have no state
+  [[nodiscard]] std::vector<std::string> apply(torch::optim::Optimizer& optimizer, Groups const& groups) const {
+    std::vector<std::string> without_state;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       apply_options(optimizer.param_groups()[g].options(), group_prefix(prefix_, g));
-      for (auto const& [name, parameter] : groups[g]) apply_state(optimizer, name, parameter, steps_[g].at(name));
+      for (auto const& [name, parameter] : groups[g]) {
+        apply_state(optimizer, name, parameter, steps_[g].at(name));
+        if (steps_[g].at(name) == no_state) without_state.push_back(name);
+      }
     }
+    return without_state;
   }
 
  private:
@@ -239,18 +245,19 @@ void detail::save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer co
   });
 }
 
-void detail::load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
-                            OptimizerTensors const& tensors, std::string const& prefix) {
-  std::function<void()> apply;
+std::vector<std::string> detail::load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
+                                                torch::optim::Optimizer& optimizer, OptimizerTensors const& tensors,
+                                                std::string const& prefix) {
+  std::function<std::vector<std::string>()> apply;
   run_agreed(comm, [&] {
     auto const groups = named_groups(optimizer, tensors);
     with_kind(optimizer, [&](auto kind) {
       Saved<decltype(kind)> saved(checkpoint, tensors, prefix);
       saved.compare(groups);
-      apply = [saved, groups, &optimizer] { saved.apply(optimizer, groups); };
+      apply = [saved, groups, &optimizer] { return saved.apply(optimizer, groups); };
     });
   });
-  apply();
+  return apply();
 }
 
 void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
@@ -258,10 +265,11 @@ void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& opt
   detail::save_optimizer(writer, optimizer, WholeTensors(model), prefix);
 }
 
-void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
-                    torch::nn::Module const& model, std::string const& prefix) {
+std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
+                                        torch::optim::Optimizer& optimizer, torch::nn::Module const& model,
+                                        std::string const& prefix) {
   WholeTensors const tensors(model);
-  detail::load_optimizer(comm, checkpoint, optimizer, tensors, prefix);
+  return detail::load_optimizer(comm, checkpoint, optimizer, tensors, prefix);
 }
 
 }  // namespace graticule::nn

@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <vector>
 
 namespace graticule::nn::detail {
 
@@ -32,7 +33,8 @@ class OptimizerTensors {
 /// See `save_optimizer` and `load_optimizer`.
 void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, OptimizerTensors const& tensors,
                     std::string const& prefix);
-void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
-                    OptimizerTensors const& tensors, std::string const& prefix);
+std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
+                                        torch::optim::Optimizer& optimizer, OptimizerTensors const& tensors,
+                                        std::string const& prefix);
 
 }  // namespace graticule::nn::detail

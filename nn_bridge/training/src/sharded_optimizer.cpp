@@ -50,10 +50,11 @@ void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& opt
   detail::save_optimizer(writer, optimizer, CutTensors(sharded.engine(), comm), prefix);
 }
 
-void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
-                    ShardedParameters const& sharded, std::string const& prefix) {
+std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
+                                        torch::optim::Optimizer& optimizer, ShardedParameters const& sharded,
+                                        std::string const& prefix) {
   CutTensors const tensors(sharded.engine(), comm);
-  detail::load_optimizer(comm, checkpoint, optimizer, tensors, prefix);
+  return detail::load_optimizer(comm, checkpoint, optimizer, tensors, prefix);
 }
 
 }  // namespace graticule::nn

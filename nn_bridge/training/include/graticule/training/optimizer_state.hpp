@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <vector>
 
 namespace graticule::nn {
 
@@ -21,13 +22,16 @@ void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& opt
                     std::string const& prefix = "optimizer");
 
 /// Gives an optimizer the options, step counts and moments of a checkpoint, whatever it has done before; it is left as it was when
-/// they do not fit. A parameter that had no state when it was saved (never stepped) has none afterwards.
+/// they do not fit. A parameter that had no state when it was saved (never stepped) has none afterwards: its moments begin
+/// at zero with its first step, as in a new optimizer.
+/// @return the names of those parameters, in the optimizer's order
 ///
 /// Collective over `comm`, that of the checkpoint or one of as many ranks. The optimizer must be of the saved kind and hold the
 /// same parameters in the same groups; their order may differ.
 /// @throws `OptimizerMismatch` (input) on all ranks, with both kinds, or all names, shapes and dtypes that differ;
 ///         `UnsupportedOptimizer`, `UnknownParameter` as above
-void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
-                    torch::nn::Module const& model, std::string const& prefix = "optimizer");
+std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
+                                        torch::optim::Optimizer& optimizer, torch::nn::Module const& model,
+                                        std::string const& prefix = "optimizer");
 
 }  // namespace graticule::nn

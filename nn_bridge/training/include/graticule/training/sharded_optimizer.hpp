@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <vector>
 
 namespace graticule::nn {
 
@@ -22,8 +23,10 @@ void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& opt
 
 /// Gives it the options, step counts and rows of moments that a checkpoint holds, whatever number of ranks has saved them.
 /// A parameter that was never stepped has no state afterwards. Collective. @param comm the checkpoint's ranks
+/// @return the names of those parameters, in the optimizer's order, the same on all ranks
 /// @throws `OptimizerMismatch` (input) on all ranks, with all that does not fit; `UnsupportedOptimizer`, `UnknownParameter`
-void load_optimizer(Comm const& comm, Checkpoint const& checkpoint, torch::optim::Optimizer& optimizer,
-                    ShardedParameters const& sharded, std::string const& prefix = "optimizer");
+std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
+                                        torch::optim::Optimizer& optimizer, ShardedParameters const& sharded,
+                                        std::string const& prefix = "optimizer");
 
 }  // namespace graticule::nn
