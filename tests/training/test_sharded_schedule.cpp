@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // When units are gathered and released, and how much memory that takes.
 #include <graticule/nn_bridge/rollout.hpp>
+#include <graticule/training/shard_rule.hpp>
 #include <graticule/training/sharded_parameters.hpp>
 
+#include "expect_error.hpp"
 #include "sharded_net.hpp"
 
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace graticule {
 namespace {
@@ -83,6 +87,101 @@ TEST(ShardedSchedule, gathers_nothing_ahead_when_told_so) {
   EXPECT_EQ(stats.gathers, 2 * 2 * 4 + 2);  // The model itself has no parameters and is gathered once a forward.
   EXPECT_EQ(stats.scatters, 2 * 4);
   EXPECT_EQ(stats.peak_gathered_bytes, sharded.units().front().bytes);
+}
+
+TEST(ShardedSchedule, gathers_ahead_what_is_listed) {
+  for (int const num_prefetched : {1, 2}) {
+    auto layers = make_layers(5);
+    std::vector<Event> events;
+    nn::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean},
+                                  {.num_prefetched = num_prefetched,
+                                   .ahead_in_forward = {{"0", {"2", "3"}}, {"1", {}}},
+                                   .ahead_in_backward = {{"3", {"0"}}},
+                                   .on_event = [&](ShardEvent what, std::string const& unit) {
+                                     events.push_back({what, unit});
+                                   }});
+
+    // What the first pass has shown counts for units that are not listed only.
+    for (int pass = 0; pass < 2; ++pass) {
+      events.clear();
+      auto const loss = sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }).sum();
+
+      auto const begun = place_of(events, {ShardEvent::forward_begun, "0"});
+      EXPECT_LT(place_of(events, {ShardEvent::gather_posted, "2"}), begun);
+      EXPECT_EQ(place_of(events, {ShardEvent::gather_posted, "3"}) < begun, num_prefetched == 2);
+      EXPECT_GT(place_of(events, {ShardEvent::gather_posted, "1"}), begun);
+      events.clear();
+      loss.backward();
+      EXPECT_LT(place_of(events, {ShardEvent::gather_posted, "0"}),
+                place_of(events, {ShardEvent::backward_ended, "3"}));
+      // One that is under way already may be all.
+      EXPECT_EQ(
+          place_of(events, {ShardEvent::gather_posted, "1"}) < place_of(events, {ShardEvent::backward_ended, "2"}),
+          num_prefetched == 2);
+    }
+    EXPECT_EQ(sharded.stats().gathered_bytes, 0);
+  }
+}
+
+TEST(ShardedSchedule, refuses_lists_of_what_is_no_unit_and_groups_that_do_not_fit) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  auto const rule = [&](nn::ShardOptions const& options) {
+    auto layers = make_layers(5);
+    return test::rule_of([&] { nn::ShardedParameters(layers.ptr(), {comm, nn::Reduction::mean}, options); });
+  };
+
+  EXPECT_EQ(rule({.ahead_in_forward = {{"0", {odd_one ? "4" : "3"}}}}), "UnknownUnit");
+  EXPECT_EQ(rule({.ahead_in_backward = {{odd_one ? "4" : "3", {}}}}), "UnknownUnit");
+  EXPECT_EQ(rule({.ranks_per_group = 0}), "BadOption");
+  EXPECT_EQ(rule({.ranks_per_group = comm.num_ranks() + 1}), "BadOption");
+  EXPECT_EQ(rule({.between_passes = odd_one ? nn::BetweenPasses::in_groups : nn::BetweenPasses::kept}),
+            comm.num_ranks() > 1 ? "OptionsDisagreement" : "nothing was thrown");
+}
+
+/// Messages of a backward, after a forward, of all ranks.
+Index messages_of_backward(nn::ShardOptions const& options) {
+  auto layers = make_layers(5);
+  nn::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean}, options);
+  auto const loss = sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }).sum();
+  auto const before = sharded.stats().messages;
+  loss.backward();
+  std::array<Index, 1> messages{sharded.stats().messages - before};
+  Comm::world().sum(messages);
+  return messages[0];
+}
+
+TEST(ShardedSchedule, keeps_parts_in_groups_for_the_backward) {
+  auto const comm = Comm::world();
+  for (int ranks = 1; ranks <= comm.num_ranks(); ++ranks) {
+    if (comm.num_ranks() % ranks != 0) continue;
+    auto layers = make_layers(5);
+    nn::ShardedParameters sharded(layers.ptr(), {comm, nn::Reduction::mean},
+                                  {.between_passes = nn::BetweenPasses::in_groups, .ranks_per_group = ranks});
+    auto const forward = [&] { return sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }); };
+    auto const mine = nn::shard_rows(5, ranks, comm.rank() % ranks).size();
+    for (int step = 0; step < 2; ++step) {
+      auto const loss = forward().sum();
+      // Rows of four weights and biases, of f32.
+      EXPECT_EQ(sharded.stats().group_bytes, 4 * mine * (5 + 1) * 4);
+      {
+        torch::NoGradGuard const no_grad;
+        (void)forward();
+      }
+      loss.backward();
+      EXPECT_EQ(sharded.stats().group_bytes, 0);
+      EXPECT_EQ(sharded.stats().gathered_bytes, 0);
+    }
+    EXPECT_EQ(sharded.stats().group_gathers, 2 * 4);
+  }
+
+  // Groups of one rank ask no other, the whole team asks as many as without groups.
+  auto const kept = messages_of_backward({.between_passes = nn::BetweenPasses::kept});
+  auto const whole = messages_of_backward({});
+  EXPECT_EQ(messages_of_backward({.between_passes = nn::BetweenPasses::in_groups}), kept);
+  EXPECT_EQ(messages_of_backward({.between_passes = nn::BetweenPasses::in_groups, .ranks_per_group = comm.num_ranks()}),
+            whole);
+  EXPECT_EQ(whole > kept, comm.num_ranks() > 1);
 }
 
 /// Counts the memory of tensors.
@@ -184,11 +283,11 @@ double norm_of(nn::NamedTensors const& tensors) {
 
 /// Gradients by both models, of whatever `run` returns, must be alike.
 template <class Run>
-void expect_same_gradients(Run&& run) {
+void expect_same_gradients_with(nn::ShardOptions const& options, Run&& run) {
   auto const comm = Comm::world();
   auto serial = test::make_net();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, options);
 
   run(serial, [](auto&& call) { return call(); });
   run(net, [&](auto&& call) { return sharded.forward(call); });
@@ -198,6 +297,17 @@ void expect_same_gradients(Run&& run) {
   EXPECT_GT(norm_of(nn::parameters_of(*serial)), 0);
   EXPECT_LT(test::difference(found, test::rows_of(expected, comm)), 1e-13);
   EXPECT_EQ(sharded.stats().gathered_bytes, 0);
+}
+
+template <class Run>
+void expect_same_gradients(Run&& run) {
+  int const num_ranks = Comm::world().num_ranks();
+  expect_same_gradients_with({}, run);
+  for (int const ranks_per_group : {1, num_ranks % 2 == 0 ? num_ranks / 2 : num_ranks})
+    expect_same_gradients_with({.between_passes = nn::BetweenPasses::in_groups,
+                                .root_between_passes = nn::BetweenPasses::in_groups,
+                                .ranks_per_group = ranks_per_group},
+                               run);
 }
 
 TEST(ShardedSchedule, takes_two_graphs_at_a_time) {

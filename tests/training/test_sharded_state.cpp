@@ -116,6 +116,44 @@ TEST(ShardedState, refuses_what_does_not_fit_and_stays) {
   EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
 }
 
+TEST(ShardedState, is_given_back_to_the_rank_that_it_was_taken_from) {
+  auto const comm = Comm::world();
+  Model model(4);
+  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  auto const state = nn::local_state(sharded);
+  nn::load_full_state(sharded, Model(9).state());
+
+  nn::load_local_state(sharded, state);
+
+  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+}
+
+TEST(ShardedState, refuses_that_of_another_layout_rank_or_model_on_all_ranks) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  Model model(4);
+  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  auto const error_with = [&](auto const& change) {
+    auto state = nn::local_state(sharded);
+    for (auto& [name, tensor] : state.tensors) tensor = tensor + 1;
+    if (odd_one) change(state);
+    return test::thrown_by([&] { nn::load_local_state(sharded, state); });
+  };
+
+  auto const layout = error_with([](nn::LocalState& state) { ++state.num_ranks; });
+  auto const rank = error_with([](nn::LocalState& state) { ++state.rank; });
+  auto const type =
+      error_with([](nn::LocalState& state) { state.tensors[1].second = state.tensors[1].second.to(torch::kFloat); });
+  auto const name = error_with([](nn::LocalState& state) { state.tensors[1].first = "other"; });
+  auto const number = error_with([](nn::LocalState& state) { state.tensors.pop_back(); });
+
+  for (auto const& error : {layout, rank, type, name, number}) EXPECT_EQ(error.rule, "StateMismatch");
+  EXPECT_NE(layout.given.find("of " + std::to_string(comm.num_ranks() + 1) + " is given to rank"), std::string::npos);
+  EXPECT_NE(type.given.find("words.weight is Float"), std::string::npos) << type.given;
+  EXPECT_NE(name.given.find("other stands in the place of words.weight"), std::string::npos) << name.given;
+  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+}
+
 /// Saves on all ranks, cut over all; then every part of the ranks loads it, cut over that part.
 TEST(ShardedState, is_saved_by_some_ranks_and_loaded_by_any_others) {
   auto const comm = Comm::world();

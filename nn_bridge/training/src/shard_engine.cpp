@@ -69,7 +69,7 @@ void ShardEngine::begin_forward(std::size_t u, std::vector<torch::Tensor>& input
   if (!calls_[root()].forwards.empty()) {
     if (last_forward_) calls_[*last_forward_].next_forward = u;
     last_forward_ = u;
-    gather_ahead(calls.next_forward);
+    gather_ahead(calls.ahead_in_forward, calls.next_forward);
   }
   cast(inputs);
   tell(ShardEvent::forward_begun, u);
@@ -107,8 +107,8 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
   }
   calls.forwards.pop_back();
   tell(ShardEvent::forward_ended, u);
-  auto const between = u == root() ? options_.root_between_passes : options_.between_passes;
-  if (calls.idle() && !(has_backward && between == BetweenPasses::kept)) release(u);
+  if (has_backward && between_passes(u) == BetweenPasses::in_groups) units_[u]->keep_in_group();
+  if (calls.idle() && !(has_backward && between_passes(u) == BetweenPasses::kept)) release(u);
   if (u != root() || !calls.forwards.empty()) return;
   last_forward_.reset();
   for (std::size_t other = 0; other < units_.size(); ++other)
@@ -154,7 +154,7 @@ void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std:
   tell(ShardEvent::backward_begun, u);
   if (last_backward_ && *last_backward_ != u) calls_[*last_backward_].next_backward = u;
   last_backward_ = u;
-  gather_ahead(calls.next_backward);
+  gather_ahead(calls.ahead_in_backward, calls.next_backward);
 }
 
 void ShardEngine::end_backwards_after(Index number) {
@@ -170,6 +170,7 @@ void ShardEngine::end_backward(std::size_t u, Index call) {
   auto& calls = calls_[u];
   if (calls.backwards.erase(call) == 0) return;
   calls.open.erase(call);
+  if (calls.open.empty()) units_[u]->leave_group();
   progress();
   if (!calls.idle()) return;
   tell(ShardEvent::backward_ended, u);
@@ -195,6 +196,8 @@ void ShardEngine::end_task(int task) {
     // Calls of this graph, or older ones, whose outputs were no part of it.
     std::erase_if(calls.open, [&](Index call) { return call <= last_call; });
   }
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    if (calls_[u].open.empty()) units_[u]->leave_group();
   release_idle();
   finish_scatter();
   if (unsynchronised_ != Unsynchronised::whole) {
@@ -209,26 +212,34 @@ void ShardEngine::make_whole(std::size_t u) {
   if (unit.state() == ShardUnit::State::gathered && num_holds_ > 0 && unit.is_outdated())
     throw Error("ParametersChanged", "parameters of " + unit.name() + " have changed while gathered() lasts");
   if (unit.state() == ShardUnit::State::gathered) return;
-  if (unit.state() == ShardUnit::State::released) {
-    unit.start_gather();
-    ++stats_.gathers;
-    stats_.peak_gathered_bytes = std::max(stats_.peak_gathered_bytes, stats().gathered_bytes);
-    tell(ShardEvent::gather_posted, u);
-  }
+  if (unit.state() == ShardUnit::State::released) start_gather(u);
   unit.finish_gather();
   tell(ShardEvent::gather_waited, u);
 }
 
-void ShardEngine::gather_ahead(std::optional<std::size_t> u) {
-  if (!u || units_[*u]->state() != ShardUnit::State::released) return;
-  auto const in_flight = std::count_if(units_.begin(), units_.end(),
-                                       [](auto const& unit) { return unit->state() == ShardUnit::State::gathering; });
-  if (in_flight >= options_.num_prefetched) return;
-  units_[*u]->start_gather();
+void ShardEngine::start_gather(std::size_t u) {
+  auto& unit = *units_[u];
+  // Only a backward that follows a forward finds what its group has kept then: the rows may have changed since others.
+  bool const from_group = in_backward() && unit.is_in_group();
+  unit.start_gather(from_group ? ShardUnit::Source::group : ShardUnit::Source::team);
   ++stats_.gathers;
-  ++stats_.gathers_ahead;
+  if (from_group) ++stats_.group_gathers;
   stats_.peak_gathered_bytes = std::max(stats_.peak_gathered_bytes, stats().gathered_bytes);
-  tell(ShardEvent::gather_posted, *u);
+  tell(ShardEvent::gather_posted, u);
+}
+
+void ShardEngine::gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next) {
+  std::vector<std::size_t> wanted;
+  if (next) wanted = {*next};
+  if (listed) wanted = *listed;
+  for (auto const u : wanted) {
+    auto const in_flight = std::count_if(units_.begin(), units_.end(),
+                                         [](auto const& unit) { return unit->state() == ShardUnit::State::gathering; });
+    if (in_flight >= options_.num_prefetched) return;
+    if (units_[u]->state() != ShardUnit::State::released) continue;
+    start_gather(u);
+    ++stats_.gathers_ahead;
+  }
 }
 
 void ShardEngine::release(std::size_t u) {

@@ -59,6 +59,8 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
     std::map<Index, int> backwards;           ///< running, with their graph tasks
     std::optional<std::size_t> next_forward;  ///< the unit that was next last time
     std::optional<std::size_t> next_backward;
+    std::optional<std::vector<std::size_t>> ahead_in_forward;  ///< as the options say
+    std::optional<std::vector<std::size_t>> ahead_in_backward;
     [[nodiscard]] bool idle() const { return forwards.empty() && backwards.empty(); }
   };
 
@@ -68,7 +70,12 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   void end_task(int task);
   void enter_task(int task);
   void make_whole(std::size_t u);
-  void gather_ahead(std::optional<std::size_t> u);
+  void start_gather(std::size_t u);
+  void gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next);
+  void read_ahead_lists();
+  [[nodiscard]] BetweenPasses between_passes(std::size_t u) const noexcept {
+    return u == root() ? options_.root_between_passes : options_.between_passes;
+  }
   void release(std::size_t u);
   void release_idle();
   void start_scatter(std::size_t u);
@@ -86,6 +93,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   TeamRule shards_;
   ShardOptions options_;
   ShardTeam team_;
+  std::optional<ShardTeam> group_;  ///< ranks of the team that keep parameters between passes
   UnitSearch found_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::vector<Calls> calls_;

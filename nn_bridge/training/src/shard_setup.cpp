@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/replicas.hpp>
+#include <graticule/partition/hash.hpp>
 #include <graticule/training/managed.hpp>
 
 #include "shard_engine.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -11,9 +13,12 @@ namespace graticule::nn::detail {
 
 namespace {
 
-void check_options(ShardOptions const& options) {
+void check_options(ShardOptions const& options, int num_ranks) {
   if (options.num_prefetched < 0)
     throw Error("BadOption", std::to_string(options.num_prefetched) + " units gathered ahead");
+  if (options.ranks_per_group < 1 || num_ranks % options.ranks_per_group != 0)
+    throw Error("BadOption", "groups of " + std::to_string(options.ranks_per_group) + " ranks in a team of " +
+                                 std::to_string(num_ranks));
   if (!std::isfinite(options.gradient_factor))
     throw Error("BadOption", "a gradient factor of " + std::to_string(options.gradient_factor));
   auto const check = [](std::optional<torch::ScalarType> const& type, char const* what) {
@@ -40,28 +45,60 @@ void agree_on_values(torch::nn::Module const& model, TeamRule const& shards, Sha
 ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards, ShardOptions options)
     : model_(std::move(model)), shards_(shards), options_(std::move(options)), team_{shards.team} {
   run_agreed(shards_.team, [&] {
-    check_options(options_);
+    check_options(options_, shards_.team.num_ranks());
     found_ = find_units(model_, options_);
+    calls_.resize(found_.units.size());
+    read_ahead_lists();
   });
+  auto const groups = [](BetweenPasses between) { return int(between == BetweenPasses::in_groups); };
+  bool const has_groups = groups(options_.between_passes) + groups(options_.root_between_passes) > 0;
+  require_same(shards_.team, "OptionsDisagreement",
+               Hash()
+                   .add(groups(options_.between_passes))
+                   .add(groups(options_.root_between_passes))
+                   .add(options_.ranks_per_group)
+                   .value(),
+               (has_groups ? "groups of " : "no groups, of ") + std::to_string(options_.ranks_per_group) + " ranks");
+  if (has_groups)
+    group_.emplace(ShardTeam{shards_.team.split(shards_.team.rank() / options_.ranks_per_group, shards_.team.rank())});
   agree_on_values(*model_, shards_, options_);
   bool const compares = options_.checks == PeerChecks::on ||
                         (options_.checks == PeerChecks::by_environment && environment_checks_calls());
   if (compares) comparison_.emplace(shards_.team);
   if (compares) team_.stall = Stall::fail;
+  if (group_) group_->stall = team_.stall;
   reduction_.factor = options_.gradient_factor;
   if (shards_.reduction == Reduction::mean) reduction_.factor /= shards_.team.num_ranks();
   reduction_.dtype = options_.precision.gradients;
   reduction_.missing =
       options_.unused == UnusedParameters::are_refused ? MissingGradients::are_refused : MissingGradients::are_zero;
   for (auto const& unit : found_.units)
-    units_.push_back(std::make_unique<ShardUnit>(team_, unit.name, unit.parameters, options_.precision.parameters));
-  calls_.resize(units_.size());
+    units_.push_back(std::make_unique<ShardUnit>(team_, group_ ? &*group_ : nullptr, unit.name, unit.parameters,
+                                                 options_.precision.parameters));
   if (auto const& type = options_.precision.buffers)
     for (auto const& [name, buffer] : buffers_of(*model_)) {
       auto held = buffer;
       if (at::isFloatingType(held.scalar_type())) held.set_data(held.to(*type));
     }
   mark_managed(model_, ParameterNames::original, options_.ignored);
+}
+
+void ShardEngine::read_ahead_lists() {
+  auto const place_of = [&](std::string const& name) {
+    auto const is_it = [&](auto const& unit) { return unit.name == name; };
+    auto const found = std::find_if(found_.units.begin(), found_.units.end(), is_it);
+    if (found == found_.units.end())
+      throw Error("UnknownUnit", "'" + name + "' is to be gathered ahead, or to gather others, and is no unit");
+    return std::size_t(found - found_.units.begin());
+  };
+  auto const read = [&](auto const& lists, auto member) {
+    for (auto const& [name, ahead] : lists) {
+      auto& places = (calls_[place_of(name)].*member).emplace();
+      for (auto const& other : ahead) places.push_back(place_of(other));
+    }
+  };
+  read(options_.ahead_in_forward, &Calls::ahead_in_forward);
+  read(options_.ahead_in_backward, &Calls::ahead_in_backward);
 }
 
 std::vector<ShardedParameter*> ShardEngine::parameters() const {
@@ -121,16 +158,18 @@ ShardStats ShardEngine::stats() const {
   auto result = stats_;
   for (auto const& unit : units_) {
     if (unit->state() != ShardUnit::State::released) result.gathered_bytes += unit->bytes();
+    result.group_bytes += unit->group_bytes();
     for (auto const& parameter : unit->parameters()) result.shard_bytes += Index(parameter.shard.nbytes());
   }
-  result.messages = team_.counts.messages;
-  result.bytes = team_.counts.bytes;
+  result.messages = team_.counts.messages + (group_ ? group_->counts.messages : 0);
+  result.bytes = team_.counts.bytes + (group_ ? group_->counts.bytes : 0);
   return result;
 }
 
 void ShardEngine::reset_stats() {
   stats_ = {};
   team_.counts = {};
+  if (group_) group_->counts = {};
 }
 
 }  // namespace graticule::nn::detail

@@ -37,10 +37,16 @@ ShardedParameter cut(Comm const& team, std::string const& name, torch::Tensor co
 
 }  // namespace
 
-ShardUnit::ShardUnit(ShardTeam& team, std::string name, std::vector<std::pair<std::string, torch::Tensor>> const& whole,
+ShardUnit::ShardUnit(ShardTeam& team, ShardTeam* group, std::string name,
+                     std::vector<std::pair<std::string, torch::Tensor>> const& whole,
                      std::optional<torch::ScalarType> gathered_dtype)
-    : team_(&team), name_(std::move(name)), gather_tag_(team.comm.next_tag()), scatter_tag_(team.comm.next_tag()) {
+    : team_(&team),
+      group_(group),
+      name_(std::move(name)),
+      gather_tag_(team.comm.next_tag()),
+      scatter_tag_(team.comm.next_tag()) {
   torch::NoGradGuard const no_grad;
+  if (group_ != nullptr) group_tag_ = group_->comm.next_tag();
   for (auto const& [parameter_name, tensor] : whole) {
     auto& parameter = parameters_.emplace_back(cut(team.comm, parameter_name, tensor, gathered_dtype));
     bytes_ += Index(parameter.values.nbytes());
@@ -78,7 +84,7 @@ std::int64_t ShardUnit::version() const {
   return sum;
 }
 
-void ShardUnit::start_gather() {
+void ShardUnit::start_gather(Source source) {
   torch::NoGradGuard const no_grad;
   for (auto const& parameter : parameters_)
     if (parameter.full.storage().unsafeGetStorageImpl() != parameter.values.storage().unsafeGetStorageImpl())
@@ -88,21 +94,25 @@ void ShardUnit::start_gather() {
                       "parameters are sharded, and loaded by load_full_state");
   std::vector<torch::Tensor> flat;
   staged_.clear();
-  for (auto const& parameter : parameters_) {
+  gathered_from_ = source == Source::group ? group_ : team_;
+  auto const& comm = gathered_from_->comm;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    auto const& parameter = parameters_[i];
     refill_storage(parameter.values);
     bool const on_host = parameter.values.is_cpu();
     staged_.push_back(on_host ? torch::Tensor() : torch::empty_like(parameter.values, torch::kCPU));
     flat.push_back((on_host ? parameter.values : staged_.back()).view({-1}));
-    elements(flat.back(), parameter.elements_of(team_->comm, team_->comm.rank()))
-        .copy_(parameter.shard.detach().view({-1}));
+    elements(flat.back(), parameter.elements_of(comm, comm.rank()))
+        .copy_(source == Source::group ? group_parts_[i] : parameter.shard.detach().view({-1}));
   }
   gathered_version_ = version();
   state_ = State::gathering;
-  gather_ = std::make_unique<Gather>(*team_, gather_tag_, parameters_, std::move(flat));
+  auto const tag = source == Source::group ? group_tag_ : gather_tag_;
+  gather_ = std::make_unique<Gather>(*gathered_from_, tag, parameters_, std::move(flat));
 }
 
 void ShardUnit::finish_gather() {
-  gather_->finish(*team_, name_);
+  gather_->finish(*gathered_from_, name_);
   gather_.reset();
   torch::NoGradGuard const no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
@@ -117,6 +127,20 @@ void ShardUnit::release() {
   if (state_ == State::released) return;
   for (auto const& parameter : parameters_) release_storage(parameter.values, released_text(parameter));
   state_ = State::released;
+}
+
+void ShardUnit::keep_in_group() {
+  torch::NoGradGuard const no_grad;
+  group_parts_.clear();
+  for (auto const& parameter : parameters_)
+    group_parts_.push_back(
+        elements(parameter.values.view({-1}), parameter.elements_of(group_->comm, group_->comm.rank())).clone());
+}
+
+Index ShardUnit::group_bytes() const noexcept {
+  Index bytes = 0;
+  for (auto const& part : group_parts_) bytes += Index(part.nbytes());
+  return bytes;
 }
 
 void ShardUnit::start_scatter(ReductionRule const& rule) {
@@ -155,6 +179,8 @@ void ShardUnit::reset() {
   // Messages of others that are under way meet no call of the next backward.
   gather_tag_ = team_->comm.next_tag();
   scatter_tag_ = team_->comm.next_tag();
+  if (group_ != nullptr) group_tag_ = group_->comm.next_tag();
+  leave_group();
   if (state_ != State::released) {
     state_ = State::gathered;
     release();

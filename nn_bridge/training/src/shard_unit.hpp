@@ -21,7 +21,9 @@ class ShardUnit {
 
   /// Cuts the parameters and releases the whole ones. Collective. @param whole leaves of the module, by name
   /// @param gathered_dtype for real floating-point parameters: the dtype in which they are whole
-  ShardUnit(ShardTeam& team, std::string name, std::vector<std::pair<std::string, torch::Tensor>> const& whole,
+  /// @param group ranks of the team that keep parts for the backward; null for none
+  ShardUnit(ShardTeam& team, ShardTeam* group, std::string name,
+            std::vector<std::pair<std::string, torch::Tensor>> const& whole,
             std::optional<torch::ScalarType> gathered_dtype);
   ~ShardUnit();
 
@@ -40,11 +42,18 @@ class ShardUnit {
   /// The shards have changed since they were gathered.
   [[nodiscard]] bool is_outdated() const { return version() != gathered_version_; }
 
+  /// Where whole parameters come from.
+  enum class Source { team, group };
   /// Takes memory and posts the messages. Same order of calls on all ranks. @throws `ParameterReplaced`
-  void start_gather();
+  void start_gather(Source source);
   void finish_gather();
   /// Gives the memory back; waits where it is still being filled.
   void release();
+  /// Keeps this rank's part of the whole parameters, cut over the group. @pre gathered
+  void keep_in_group();
+  [[nodiscard]] bool is_in_group() const noexcept { return !group_parts_.empty(); }
+  [[nodiscard]] Index group_bytes() const noexcept;
+  void leave_group() noexcept { group_parts_.clear(); }
   /// Takes the gradients of the whole parameters and posts the messages.
   void start_scatter(ReductionRule const& rule);
   void finish_scatter();
@@ -61,15 +70,19 @@ class ShardUnit {
   [[nodiscard]] std::string released_text(ShardedParameter const& parameter) const;
 
   ShardTeam* team_;
+  ShardTeam* group_;
   std::string name_;
   std::vector<ShardedParameter> parameters_;
   int gather_tag_;
   int scatter_tag_;
+  int group_tag_ = 0;
   Index bytes_ = 0;
   State state_ = State::released;
   std::int64_t gathered_version_ = 0;
   std::unique_ptr<Gather> gather_;
-  std::vector<torch::Tensor> staged_;  ///< on the host, of parameters on a device; else undefined
+  ShardTeam* gathered_from_ = nullptr;
+  std::vector<torch::Tensor> group_parts_;  ///< by parameter, in one dimension; empty where the group keeps nothing
+  std::vector<torch::Tensor> staged_;       ///< on the host, of parameters on a device; else undefined
   std::unique_ptr<GradientScatter> scatter_;
 
   /// Messages that `reset` has given up, and what they are received in. They are received all the same: what nobody

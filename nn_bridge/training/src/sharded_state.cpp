@@ -66,6 +66,23 @@ std::vector<std::string> differences_of(std::vector<Item> const& items,
   return differences;
 }
 
+/// The same names in the same order, of the same shapes and dtypes.
+std::vector<std::string> differences_of(std::vector<ShardEntry> const& entries, NamedTensors const& state) {
+  if (entries.size() != state.size())
+    return {"the state has " + std::to_string(state.size()) + " tensors, the model " + std::to_string(entries.size())};
+  std::vector<std::string> differences;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    auto const& [name, tensor] = state[i];
+    auto const& own = entries[i].local;
+    if (name != entries[i].name)
+      differences.push_back(name + " stands in the place of " + entries[i].name);
+    else if (tensor.sizes() != own.sizes() || tensor.scalar_type() != own.scalar_type())
+      differences.push_back(name + " is " + c10::toString(tensor.scalar_type()) + text_of(tensor.sizes()) +
+                            " in the state and " + c10::toString(own.scalar_type()) + text_of(own.sizes()) + " here");
+  }
+  return differences;
+}
+
 }  // namespace
 
 NamedTensors full_state(ShardedParameters const& sharded, StateOn where) {
@@ -113,6 +130,27 @@ std::vector<ShardEntry> sharded_state(ShardedParameters const& sharded) {
                       item.sizes().vec(), first, item.cut == nullptr});
   }
   return result;
+}
+
+LocalState local_state(ShardedParameters const& sharded) {
+  auto const& comm = sharded.engine().team().comm;
+  LocalState state{comm.num_ranks(), comm.rank(), {}};
+  for (auto const& entry : sharded_state(sharded)) state.tensors.emplace_back(entry.name, entry.local.clone());
+  return state;
+}
+
+void load_local_state(ShardedParameters& sharded, LocalState const& state) {
+  torch::NoGradGuard const no_grad;
+  auto const& comm = sharded.engine().team().comm;
+  auto const entries = sharded_state(sharded);
+  run_agreed(comm, [&] {
+    if (state.num_ranks != comm.num_ranks() || state.rank != comm.rank())
+      throw Error("StateMismatch", "the state of rank " + std::to_string(state.rank) + " of " +
+                                       std::to_string(state.num_ranks) + " is given to rank " +
+                                       std::to_string(comm.rank()) + " of " + std::to_string(comm.num_ranks()));
+    detail::refuse_differences(Fault::program, "StateMismatch", differences_of(entries, state.tensors));
+  });
+  for (std::size_t i = 0; i < entries.size(); ++i) torch::Tensor(entries[i].local).copy_(state.tensors[i].second);
 }
 
 void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm const& comm,

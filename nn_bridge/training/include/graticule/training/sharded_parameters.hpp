@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,11 @@ class ShardEngine;
 }
 
 /// What becomes of a unit's whole parameters between its forward and its backward.
-enum class BetweenPasses : std::uint8_t { released, kept };
+enum class BetweenPasses : std::uint8_t {
+  released,
+  kept,
+  in_groups,  ///< cut over `ranks_per_group` ranks, which gather them for the backward from each other
+};
 /// What to do where only some ranks have a gradient of a parameter.
 enum class UnusedParameters : std::uint8_t { count_as_zero, are_refused };
 /// Whether ranks compare what they are about to do; by default where `GRATICULE_CHECK=comm` is set.
@@ -53,7 +58,14 @@ struct ShardOptions {
   std::vector<TeamRule> replicas = {};
   BetweenPasses between_passes = BetweenPasses::released;
   BetweenPasses root_between_passes = BetweenPasses::kept;
-  int num_prefetched = 1;  ///< units gathered ahead of their use; 0: none
+  /// A divisor of the team's size: ranks that follow each other, such as those of a node, form a group. Each keeps
+  /// one part in so many of what is `in_groups`.
+  int ranks_per_group = 1;
+  int num_prefetched = 1;  ///< units gathered ahead of their use, at a time; 0: none
+  /// Which units are gathered ahead, in this order, when the forward or the backward of a unit begins: by names as in
+  /// `units()`. For those that are not listed, the unit that followed last time.
+  std::map<std::string, std::vector<std::string>> ahead_in_forward = {};
+  std::map<std::string, std::vector<std::string>> ahead_in_backward = {};
   ShardPrecision precision = {};
   /// Modules that stay whole on every rank, whose gradients this object does not reduce.
   std::vector<std::shared_ptr<torch::nn::Module>> ignored = {};
@@ -84,11 +96,13 @@ enum class Unsynchronised : std::uint8_t {
 struct ShardStats {
   Index shard_bytes = 0;          ///< of this rank's rows
   Index gathered_bytes = 0;       ///< of whole parameters, now
+  Index group_bytes = 0;          ///< of this rank's parts of what groups keep for a backward, now
   Index peak_gathered_bytes = 0;  ///< since the object was made or `reset_stats`
   Index gathers = 0;
   Index gathers_ahead = 0;  ///< of these, those begun before the unit was needed
   Index scatters = 0;
-  Index messages = 0;  ///< sent by this rank over the shard team
+  Index group_gathers = 0;  ///< of the gathers, those within groups
+  Index messages = 0;       ///< sent by this rank over the shard team
   Index bytes = 0;
 };
 
@@ -125,7 +139,7 @@ class ShardedParameters {
   /// @param shards rule `mean` where its ranks have samples of their own, `sum` where their losses are parts of one
   /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ; `AlreadyManaged` for a model of which a
   ///         part is; `NotInModel` for an ignored module that is not; `NotContiguous`; `SharedAcrossUnits` for a parameter
-  ///         of two units; `BadOption`
+  ///         of two units; `BadOption`; `UnknownUnit` for a name to be gathered ahead; `OptionsDisagreement`
   ShardedParameters(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards, ShardOptions options = {});
   ShardedParameters(ShardedParameters&&) noexcept;
   ShardedParameters& operator=(ShardedParameters&&) = delete;

@@ -37,6 +37,18 @@ struct ShardEntry {
 /// What this rank holds, in the order of `full_state`. Asks no other rank.
 [[nodiscard]] std::vector<ShardEntry> sharded_state(ShardedParameters const& sharded);
 
+/// What one rank holds, for this layout only: quickly taken and given back, without a message but for the agreement.
+struct LocalState {
+  int num_ranks = 1;     ///< of the shard team
+  int rank = 0;          ///< this one's place in it
+  NamedTensors tensors;  ///< this rank's rows of parameters, and buffers, in the order of `full_state`; copies
+};
+[[nodiscard]] LocalState local_state(ShardedParameters const& sharded);
+
+/// Takes what `local_state` gave on the same rank of as many. Collective over the shard team.
+/// @throws `StateMismatch` on all ranks, where one's is of another layout, rank or model; the model is left as it was
+void load_local_state(ShardedParameters& sharded, LocalState const& state);
+
 /// Adds parameters and buffers to a checkpoint, each rank its rows: one field each, as an uncut model is saved, for which
 /// they can be loaded, and the other way round.
 ///
