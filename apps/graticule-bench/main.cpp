@@ -11,19 +11,22 @@ int main(int argc, char** argv) {
     app.add_option(
            "KIND,--kind", options.kind,
            "What to measure: halo, repartition; layer (a convolution), halo-layer, fused-layer, repartition-layer, "
-           "unet; or a plan to replay")
+           "unet, data-parallel; or a plan to replay")
         ->required()
-        ->check(CLI::IsMember(
-            {"halo", "repartition", "layer", "halo-layer", "fused-layer", "repartition-layer", "unet", "replay"}));
+        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "fused-layer", "repartition-layer", "unet",
+                               "data-parallel", "replay"}));
     app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
-    app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512")
+    app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512, for data-parallel 32")
         ->check(CLI::Range(Index(2), Index(1) << 20));
-    app.add_option("--nlon", options.num_columns, "Longitudes, even; without: 1440, for repartition 512")
+    app.add_option("--nlon", options.num_columns,
+                   "Longitudes, even; without: 1440, for repartition 512, for data-parallel 32")
         ->check(CLI::Range(Index(2), Index(1) << 20));
     app.add_option("--levels", options.num_levels, "Cells of the third axis (repartition)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--channels", options.num_channels, "Channels; 0: 8 for layer, fused-layer and unet, else 64")
         ->check(CLI::Range(Index(0), Index(1) << 16));
+    app.add_option("--batch", options.batch, "Images of each rank (data-parallel)")
+        ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
         ->check(CLI::Range(Index(1), Index(64)));
     app.add_option("--repetitions", options.timing.num_repetitions, "Timed repetitions of each candidate")
@@ -36,9 +39,10 @@ int main(int argc, char** argv) {
     if ((options.kind == "replay") == options.plan.empty())
       throw Error(Fault::usage, "PlanArgument", "the kind replay takes the file of a plan, and no other kind does");
     bool const moves = options.kind == "repartition";
-    if (options.num_rows == 0) options.num_rows = moves ? 512 : 721;
-    if (options.num_columns == 0) options.num_columns = moves ? 512 : 1440;
-    if (!moves && options.kind != "replay" && options.num_columns % 2 != 0)
+    bool const trains = options.kind == "data-parallel";
+    if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
+    if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
+    if (!moves && !trains && options.kind != "replay" && options.num_columns % 2 != 0)
       throw Error(Fault::usage, "OddLongitudes",
                   "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
     if (moves) bench::run_repartition(context, options);
@@ -50,8 +54,9 @@ int main(int argc, char** argv) {
     if (options.kind == "fused-layer") bench::run_fused_layers(context, options);
     if (options.kind == "repartition-layer") bench::run_repartition_layer(context, options);
     if (options.kind == "unet") bench::run_unet(context, options);
+    if (trains) bench::run_data_parallel(context, options);
 #else
-    if (options.kind.ends_with("layer") || options.kind == "unet")
+    if (options.kind.ends_with("layer") || options.kind == "unet" || trains)
       throw Error(Fault::usage, "NoTorch", "this graticule-bench was built without LibTorch; layers need it");
 #endif
     return app::good;

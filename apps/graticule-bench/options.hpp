@@ -13,10 +13,11 @@ namespace graticule::bench {
 struct Options {
   std::string kind;
   std::string plan;        ///< file of a plan to replay
-  Index num_rows = 0;      ///< 0: 721, for repartition 512
-  Index num_columns = 0;   ///< 0: 1440, for repartition 512
+  Index num_rows = 0;      ///< 0: 721, for repartition 512, for data-parallel 32
+  Index num_columns = 0;   ///< 0: 1440, for repartition 512, for data-parallel 32
   Index num_levels = 64;   ///< third axis of a repartition
   Index num_channels = 0;  ///< 0: 8 for layer, fused-layer and unet, else 64
+  Index batch = 16;        ///< images of a rank in data-parallel
   Index width = 1;
   Timing timing;
 };
@@ -36,6 +37,8 @@ void run_fused_layers(app::Context& context, Options const& options);
 void run_repartition_layer(app::Context& context, Options const& options);
 /// A training step of a U-Net on the globe against that of each rank's rows alone.
 void run_unet(app::Context& context, Options const& options);
+/// Steps of a CNN with reduced gradients against steps of each rank alone.
+void run_data_parallel(app::Context& context, Options const& options);
 /// Halo exchange with autograd, forward and backward, against the engine's own calls.
 void run_halo_layer(app::Context& context, Options const& options);
 /// A plan of a file on the same number of ranks: verified cell by cell, then timed on each path.

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/replicas.hpp>
+#include <graticule/nn_bridge/unit.hpp>
+#include <graticule/training/data_parallel.hpp>
+
+#include "options.hpp"
+#include "timing.hpp"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::bench {
+
+namespace {
+
+/// Steps of one repetition: a late step ends in the forward of the next one.
+constexpr int num_steps = 4;
+constexpr Index num_classes = 10;
+
+void add_convolutions(torch::nn::Sequential& model, Index num_inputs, Index num_outputs) {
+  for (auto const num : {num_inputs, num_outputs}) {
+    model->push_back(nn::Unit<torch::nn::Conv2d>(torch::nn::Conv2dOptions(num, num_outputs, 3).padding(1)));
+    model->push_back(torch::nn::ReLU());
+  }
+}
+
+/// Three pairs of 3x3 convolutions with ReLU, of `channels`, 2 and 4 times as many, with 2x2 maxima taken between them; then
+/// the mean over all cells and a linear layer. The same as in scripts/bench/data_parallel_peers.py.
+torch::nn::Sequential make_model(Index channels) {
+  torch::nn::Sequential model;
+  add_convolutions(model, 3, channels);
+  model->push_back(torch::nn::MaxPool2d(2));
+  add_convolutions(model, channels, 2 * channels);
+  model->push_back(torch::nn::MaxPool2d(2));
+  add_convolutions(model, 2 * channels, 4 * channels);
+  model->push_back(torch::nn::AdaptiveAvgPool2d(1));
+  model->push_back(torch::nn::Flatten());
+  model->push_back(nn::Unit<torch::nn::Linear>(4 * channels, num_classes));
+  return model;
+}
+
+/// A replica with its optimizer; it trains by itself unless it is given options.
+struct Trainer {
+  Trainer(Comm const& comm, Options const& options, Index channels, std::optional<nn::DataParallelOptions> const& how)
+      : model(make_model(channels)),
+        optimizer(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)),
+        images(torch::randn({options.batch, 3, options.num_rows, options.num_columns})),
+        labels(torch::randint(num_classes, {options.batch}, torch::kLong)) {
+    if (how) parallel.emplace(*model, optimizer, std::vector<nn::TeamRule>{{comm, nn::Reduction::mean}}, *how);
+  }
+
+  void operator()() {
+    for (int step = 0; step < num_steps; ++step) {
+      optimizer.zero_grad();
+      torch::cross_entropy_loss(model->forward(images), labels).backward();
+      if (parallel)
+        parallel->step();
+      else
+        optimizer.step();
+    }
+    if (parallel) parallel->finalize();
+  }
+
+  torch::nn::Sequential model;
+  torch::optim::SGD optimizer;
+  torch::Tensor images;
+  torch::Tensor labels;
+  std::optional<nn::DataParallel> parallel;
+};
+
+}  // namespace
+
+void run_data_parallel(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  torch::set_num_threads(context.num_threads);
+  torch::manual_seed(1 + std::uint64_t(comm.rank()));
+  Index const channels = options.num_channels ? options.num_channels : 64;
+  std::vector<std::shared_ptr<Trainer>> trainers;
+  std::vector<Candidate> candidates;
+  auto const add = [&](std::string const& name, std::optional<nn::DataParallelOptions> const& how) {
+    auto const trainer = std::make_shared<Trainer>(comm, options, channels, how);
+    trainers.push_back(trainer);
+    candidates.push_back({name, [trainer] { (*trainer)(); }});
+  };
+  add("each rank alone, no communication", {});
+  add("DataParallel", nn::DataParallelOptions{});
+  add("DataParallel, late", nn::DataParallelOptions{.wait = nn::GradientWait::late});
+  add("DataParallel, sums by rank", nn::DataParallelOptions{.order = nn::SumOrder::by_rank});
+  add("DataParallel, bf16 on the wire", nn::DataParallelOptions{.wire = nn::Wire::bf16});
+
+  Index num_parameters = 0;
+  for (auto const& parameter : trainers.front()->model->parameters()) num_parameters += parameter.numel();
+  auto const samples = interleave(context, candidates, options.timing);
+
+  for (std::size_t i = 1; i < trainers.size(); ++i) nn::require_same_bits(comm, nn::parameters_of(*trainers[i]->model));
+  show(context,
+       std::to_string(num_steps) + " steps of a CNN of " + std::to_string(num_parameters) + " parameters, " +
+           std::to_string(options.batch) + " images of " + std::to_string(options.num_rows) + " x " +
+           std::to_string(options.num_columns) + " f32 a rank, " + std::to_string(comm.num_ranks()) + " ranks",
+       samples);
+}
+
+}  // namespace graticule::bench
