@@ -5,6 +5,7 @@
 
 #include "expect_error.hpp"
 #include "larger.hpp"
+#include "pmpi_shim.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -216,6 +218,111 @@ TEST(Daso, mixes_late_messages_in_as_the_rules_say) {
       daso.drain();
       EXPECT_EQ(daso.stats().num_sent, daso.stats().num_merged + daso.stats().num_replaced);
     }
+}
+
+/// Several buckets of gradients, of f64.
+torch::nn::Sequential wide_model() {
+  torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Tanh(), torch::nn::Linear(4, 40000));
+  model->to(torch::kDouble);
+  return model;
+}
+
+torch::Tensor mean_over(Comm const& comm, torch::Tensor const& tensor) {
+  auto sum = tensor.detach().clone();
+  comm.sum(std::span(sum.mutable_data_ptr<double>(), std::size_t(sum.numel())));
+  return sum / comm.num_ranks();
+}
+
+TEST(Daso, averages_gradients_within_nodes_while_the_backward_runs) {
+  auto const world = Comm::world();
+  bool const several = world.num_ranks() > 1;
+  torch::manual_seed(3);
+  auto model = wide_model();
+  auto const parameters = model->parameters();
+  torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(0.1));
+  Daso daso(*model, optimizer, world, {.schedule = {.total_epochs = 9}, .node = 0});
+  set_skips(daso, {4, 2, 1});
+  daso.set_last_batch(20);
+  long sends_at_last_gradient = 0;
+  // That of the first layer's weight comes after those of the last layer.
+  (void)parameters[0].register_hook([&](torch::Tensor const&) { sends_at_last_gradient = test::mpi_calls().sends; });
+  int num_averaged = 0;
+  for (int step = 0; step < 9; ++step) {
+    bool const averages = daso.schedule().local_sync();
+    num_averaged += averages ? 1 : 0;
+    daso.zero_grad();
+    auto const loss = model->forward(numbers(std::uint64_t(10 * step + world.rank()), {2, 3})).square().mean();
+    auto const own = torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/true);
+    auto const before = test::mpi_calls().sends;
+
+    loss.backward();
+
+    EXPECT_EQ(sends_at_last_gradient > before, averages && several);
+    EXPECT_EQ(test::mpi_calls().sends > before, averages && several);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      auto const expected = averages ? mean_over(world, own[i]) : own[i];
+      EXPECT_LE((parameters[i].grad() - expected).abs().max().item<double>(), 1e-15);
+    }
+    daso.step();
+  }
+  EXPECT_GT(num_averaged, 2);
+  EXPECT_LT(num_averaged, 9);
+}
+
+TEST(Daso, sums_gradients_over_a_domain_in_every_backward) {
+  auto const all = Comm::world();
+  // Each rank is a part of the domain, and a data team by itself.
+  auto const alone = all.split(all.rank(), 0);
+  auto model = perceptron();
+  auto serial = perceptron();
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05));
+  torch::optim::SGD reference(serial->parameters(), torch::optim::SGDOptions(0.05));
+  Daso daso(*model, optimizer, alone, {.schedule = {.total_epochs = 9}, .gradient_rules = {{all, nn::Reduction::sum}}});
+  set_skips(daso, {4, 2, 1});
+  daso.set_last_batch(20);
+  for (int step = 0; step < 9; ++step) {
+    auto const batch = numbers(std::uint64_t(100 + step), {4 * all.num_ranks(), 3});
+    daso.zero_grad();
+    (loss_of(model, batch.narrow(0, 4 * all.rank(), 4)) / all.num_ranks()).backward();
+    daso.step();
+    reference.zero_grad();
+    loss_of(serial, batch).backward();
+    reference.step();
+    ASSERT_LE(largest_difference(values_of(*model), values_of(*serial)), 1e-12);
+  }
+}
+
+TEST(Daso, tells_the_ranks_of_a_node_of_a_backward_that_has_thrown) {
+  auto const world = Comm::world();
+  bool const odd_one = world.rank() == world.num_ranks() - 1;
+  auto model = perceptron();
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+  Daso daso(*model, optimizer, world, {.schedule = {.total_epochs = 9}, .node = 0});
+  daso.set_last_batch(3);
+  auto const loss = [&] { return loss_of(model, numbers(std::uint64_t(world.rank()), {4, 3})); };
+  auto const start = values_of(*model);
+
+  auto const broken = model->parameters()[0].register_hook([&](torch::Tensor const&) {
+    if (odd_one) throw Error("Broken", "here");
+  });
+  EXPECT_EQ(rule_of([&] { loss().backward(); }), odd_one ? "Broken" : "PeerFailed");
+  model->parameters()[0].remove_hook(broken);
+  daso.zero_grad();
+  loss().backward();
+  daso.step();
+
+  nn::require_same_bits(world, nn::parameters_of(*model));
+  EXPECT_GT(largest_difference(values_of(*model), start), 1e-4);
+}
+
+TEST(Daso, is_alone_in_reducing_a_modules_gradients) {
+  auto const world = Comm::world();
+  auto model = perceptron();
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+  DasoOptions const options{.schedule = {.total_epochs = 9}, .gradient_rules = {{world, nn::Reduction::sum}}};
+  Daso const daso(*model, optimizer, world.split(world.rank(), 0), options);
+
+  EXPECT_EQ(rule_of([&] { Daso(*model, optimizer, world.split(world.rank(), 0), options); }), "WrappedTwice");
 }
 
 TEST(Daso, keeps_equal_parameters_bit_for_bit_whatever_the_wire) {

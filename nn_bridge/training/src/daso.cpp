@@ -5,6 +5,7 @@
 #include "daso_message.hpp"
 #include "moments.hpp"
 #include "node_groups.hpp"
+#include "reducer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -52,11 +53,6 @@ DasoOptions agreed(Comm const& world, DasoOptions options) {
   return options;
 }
 
-std::vector<TeamRule> with_node(std::vector<TeamRule> rules, Comm const& node) {
-  if (node.num_ranks() > 1) rules.push_back({node, Reduction::mean});
-  return rules;
-}
-
 torch::ScalarType real_type(torch::Tensor const& tensor) { return c10::toRealValueType(tensor.scalar_type()); }
 
 }  // namespace
@@ -81,9 +77,14 @@ struct Daso::State {
         parameters(parameters_of(module)),
         buffers(buffers_of(module)),
         nodes(detail::node_groups(comm, wanted.node, wanted.unequal_nodes)),
-        schedule(options.schedule, nodes.num_groups),
-        alone(module, options.gradient_rules),
-        in_node(module, with_node(options.gradient_rules, nodes.node)) {}
+        schedule(options.schedule, nodes.num_groups) {
+    for (auto const& rule : options.gradient_rules) {
+      require_replicas(rule.team, parameters);
+      require_replicas(rule.team, buffers);
+      teams.emplace_back(rule.team.handle());
+    }
+    teams.emplace_back(nodes.node.handle());
+  }
 
   Comm world;
   torch::optim::Optimizer& optimizer;
@@ -92,8 +93,11 @@ struct Daso::State {
   NamedTensors buffers;
   detail::NodeGroups nodes;
   DasoSchedule schedule;
-  GradientSync alone;
-  GradientSync in_node;
+  std::vector<Comm> teams;  ///< over which gradients are reduced: those of the rules, then the node
+  /// Reduces while a backward runs, within the node where the schedule says so. None where there are neither rules nor
+  /// other ranks in the node.
+  std::unique_ptr<detail::Reducer> reducer;
+  Index num_reduced = 0;                                      ///< its iterations at the last step
   std::vector<bool> trained;                                  ///< by parameter: needs a gradient, and so is sent
   std::vector<SentLane> lanes;                                ///< what is averaged over nodes
   std::map<torch::ScalarType, std::vector<SentItem>> shared;  ///< what a node's ranks take from one of them
@@ -112,6 +116,9 @@ struct Daso::State {
     broadcast_replicas(world, buffers);
   }
   void choose();
+  void watch();
+  void follow_schedule();
+  void reduce();
   void add(SentItem const& item, DasoPolicy policy);
   void keep_reference();
   void perform(std::vector<DasoAction> const& actions);
@@ -126,6 +133,11 @@ void Daso::State::choose() {
   run_agreed(world, [&] {
     if (std::find(trained.begin(), trained.end(), true) == trained.end())
       throw Error("NothingToTrain", "no parameter of the module needs a gradient");
+    if (!reducer)
+      for (auto const& [name, tensor] : parameters)
+        if (detail::GradientHooks::are_on(tensor))
+          throw Error("WrappedTwice",
+                      "gradients of '" + name + "' are reduced by another object: destroy that one first");
     if (options.moments == DasoPolicy::leave) return;
     for (auto const& [name, tensor] : parameters) (void)detail::num_moments(optimizer, tensor);
   });
@@ -144,6 +156,44 @@ void Daso::State::choose() {
     add({name, tensor}, taken ? DasoPolicy::take_sender : options.buffers);
   }
   keep_reference();
+  watch();
+}
+
+/// Reduces gradients of what is trained from now on.
+void Daso::State::watch() {
+  reducer.reset();
+  if (teams.size() == 1 && teams.front().num_ranks() == 1) return;
+  std::vector<detail::TeamPlace> rules;
+  for (auto const& rule : options.gradient_rules) rules.push_back({rules.size(), rule.reduction});
+  rules.push_back({rules.size(), Reduction::mean});
+  std::vector<detail::ReducedParameter> watched;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (trained[i])
+      watched.push_back({.name = parameters[i].first, .tensor = parameters[i].second, .rules = rules, .sizes = {}});
+  reducer = std::make_unique<detail::Reducer>(
+      std::move(watched), teams, DataParallelOptions{.unused = Unused::allowed, .order = SumOrder::by_rank});
+  num_reduced = 0;
+  follow_schedule();
+}
+
+/// Before each backward.
+void Daso::State::follow_schedule() {
+  if (!reducer) return;
+  bool const in_node = schedule.local_sync();
+  reducer->set_team(teams.size() - 1, in_node);
+  reducer->set_sync(in_node || teams.size() > 1);
+}
+
+/// What a backward has not: gradients that were given by hand, or under a schedule without any sum.
+void Daso::State::reduce() {
+  if (!reducer) return;
+  reducer->end_failed_backward();
+  if (reducer->num_begun() == num_reduced && reducer->syncs()) {
+    reducer->forget_reduced();
+    reducer->reduce();
+  }
+  reducer->complete();
+  num_reduced = reducer->num_begun();
 }
 
 void Daso::State::add(SentItem const& item, DasoPolicy policy) {
@@ -255,6 +305,7 @@ void Daso::set_last_batch(Index last_batch) {
   require_same(state_->world, "LastBatchDiffers", std::uint64_t(last_batch),
                "last batch " + std::to_string(last_batch));
   state_->schedule.set_last_batch(last_batch);
+  state_->follow_schedule();
 }
 
 void Daso::zero_grad() { state_->optimizer.zero_grad(); }
@@ -262,10 +313,10 @@ void Daso::zero_grad() { state_->optimizer.zero_grad(); }
 void Daso::step() {
   auto& s = *state_;
   if (s.failed) s.perform({});
-  auto const& sync = s.schedule.local_sync() ? s.in_node : s.alone;
   auto const actions = s.schedule.step();
   progress();
-  sync.reduce();
+  s.reduce();
+  s.follow_schedule();
   s.optimizer.step();
   if (!s.failure && s.flags() != s.trained) {
     auto const now = s.flags();
@@ -293,6 +344,7 @@ void Daso::epoch_loss(double loss, LossIs whose) {
     loss = sum[0] / s.world.num_ranks();
   }
   s.schedule.epoch_loss(loss);
+  s.follow_schedule();
   if (now != s.trained) s.choose();
 }
 
@@ -301,7 +353,10 @@ void Daso::progress() {
     if (!message.progress()) return;
 }
 
-void Daso::drain() { state_->perform(state_->schedule.drain()); }
+void Daso::drain() {
+  state_->perform(state_->schedule.drain());
+  state_->follow_schedule();
+}
 
 void Daso::synchronize() {
   drain();

@@ -37,6 +37,9 @@ std::vector<std::vector<std::string>> DataParallel::buckets() const {
 
 std::vector<ReductionEvent> DataParallel::events() { return std::exchange(impl_->reducer().events(), {}); }
 
+NamedTensors DataParallel::low_rank_state() const { return impl_->reducer().low_rank_state(); }
+void DataParallel::load_low_rank_state(NamedTensors const& state) { impl_->reducer().load_low_rank_state(state); }
+
 DataParallel::NoSync::NoSync(DataParallel::Impl& impl) : impl_(impl), before_(impl.reducer().syncs()) {
   impl_.reducer().set_sync(false);
 }

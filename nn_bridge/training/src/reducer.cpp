@@ -179,6 +179,10 @@ void Reducer::reduce() {
   complete();
 }
 
+void Reducer::forget_reduced() {
+  for (auto& parameter : parameters_) parameter.reduced = false;
+}
+
 void Reducer::fill(Bucket& bucket) {
   auto const num = bucket.members.size();
   std::vector<double> flags(2 * num + 1, 0.0);
@@ -217,18 +221,33 @@ void Reducer::fill_in_order(bool all) {
 }
 
 void Reducer::start_sums() {
-  for (std::size_t t = 0; t < teams_.size(); ++t)
-    while (next_in_queue_[t] < queues_[t].size()) {
-      auto const b = queues_[t][next_in_queue_[t]];
-      auto& bucket = buckets_[b];
-      auto const& rules = parameters_[bucket.members.front()].rules;
-      auto const k = bucket.num_ended;
-      if (!bucket.filled || bucket.num_started > k || rules[k].team != t || !is_agreed(t, b)) break;
-      if (k == 0) note(ReductionEvent::Kind::bucket_posted, b);
-      bucket.sums[k].start(bucket.flat, bucket.num_data, rules[k].reduction == Reduction::mean ? divisors_[t] : 1);
-      ++bucket.num_started;
-      ++next_in_queue_[t];
-    }
+  // A team that is left out may let one go on that has been looked at.
+  for (bool left_out = true; left_out;) {
+    left_out = false;
+    for (std::size_t t = 0; t < teams_.size(); ++t)
+      while (start_next(t)) left_out = left_out || !sums_over_[t];
+  }
+}
+
+bool Reducer::start_next(std::size_t t) {
+  if (next_in_queue_[t] == queues_[t].size()) return false;
+  auto const b = queues_[t][next_in_queue_[t]];
+  auto& bucket = buckets_[b];
+  auto const& rules = parameters_[bucket.members.front()].rules;
+  auto const k = bucket.num_ended;
+  if (!bucket.filled || bucket.num_started > k || rules[k].team != t) return false;
+  if (sums_over_[t] && !is_agreed(t, b)) return false;
+  if (k == 0) note(ReductionEvent::Kind::bucket_posted, b);
+  if (sums_over_[t]) {
+    bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
+    bucket.sums[k].start(bucket.flat, bucket.num_data, rules[k].reduction == Reduction::mean ? divisors_[t] : 1,
+                         thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
+  } else {
+    ++bucket.num_ended;
+  }
+  ++bucket.num_started;
+  ++next_in_queue_[t];
+  return true;
 }
 
 bool Reducer::is_agreed(std::size_t team, std::size_t b) {

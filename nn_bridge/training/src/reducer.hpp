@@ -8,15 +8,17 @@
 
 #include "call_check.hpp"
 #include "gradient_hooks.hpp"
-#include "team_sum.hpp"
+#include "gradient_sum.hpp"
 
 #include <torch/torch.h>
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace graticule::nn::detail {
@@ -47,7 +49,7 @@ struct Bucket {
   std::vector<Index> begins;  ///< of the members in `flat`
   Index num_data = 0;
   torch::Tensor flat;  ///< gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed
-  std::vector<TeamSum> sums;  ///< one a rule
+  std::vector<GradientSum> sums;  ///< one a rule
   std::size_t num_ready = 0;
   std::size_t num_started = 0;  ///< of the sums
   std::size_t num_ended = 0;
@@ -69,9 +71,13 @@ class Reducer {
   ~Reducer();
 
   void set_sync(bool on) noexcept { sync_ = on; }
+  /// Whether gradients are summed over a team, from the next iteration on; all teams are at first. Same calls on all its ranks.
+  void set_team(std::size_t team, bool on) { sums_over_[team] = on; }
   [[nodiscard]] bool syncs() const noexcept { return sync_; }
   /// Reduces what `.grad` holds now, without a backward. Collective.
   void reduce();
+  /// What `.grad` holds is not what has been reduced last.
+  void forget_reduced();
   /// Delivers all gradients, or only those of some parameters. @throws `PeerFailed`, `UnusedParameter`
   void complete();
   void complete(std::vector<std::size_t> const& parameters);
@@ -103,6 +109,8 @@ class Reducer {
   /// @throws `LostParameter` unless all parameters are still watched
   void require_watched() const;
   void note(ReductionEvent::Kind kind, std::size_t index);
+  [[nodiscard]] NamedTensors low_rank_state() const;
+  void load_low_rank_state(NamedTensors const& state);
 
  private:
   enum class Phase : std::uint8_t { idle, in_backward, pending };
@@ -115,11 +123,14 @@ class Reducer {
   void end_backward();
   [[nodiscard]] std::string described(Bucket const& bucket) const;
   void make_buckets(std::vector<std::size_t> const& order);
+  [[nodiscard]] std::vector<LowRankMatrix> matrices_of(Bucket const& bucket, std::size_t rule);
   void rebucket();
   void fill(Bucket& bucket);
   void fill_in_order(bool all);
   void advance();
   void start_sums();
+  /// Starts, or passes over, the next sum of a team. @return false where it cannot be yet
+  bool start_next(std::size_t t);
   bool is_agreed(std::size_t team, std::size_t bucket);
   void stall(std::size_t bucket, double waited);
   void wait_for(std::size_t bucket);
@@ -129,6 +140,7 @@ class Reducer {
 
   std::vector<ReducedParameter> parameters_;
   std::vector<Comm> teams_;
+  std::vector<bool> sums_over_;  ///< by team
   DataParallelOptions options_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;
@@ -157,7 +169,9 @@ class Reducer {
   Index num_present_ = 0;
   std::vector<TeamPlace> join_rules_;
   JoinOptions join_;
-  std::vector<double> divisors_;  ///< of each team, for means
+  std::vector<double> divisors_;                                         ///< of each team, for means
+  std::map<std::pair<std::size_t, std::size_t>, LowRankPart> low_rank_;  ///< by parameter and rule
+  Index num_before_ = 0;                                                 ///< iterations, of a state that was loaded
   std::vector<TeamTraffic> traffic_;
   std::vector<ReductionEvent> events_;
   std::optional<GradientHooks> hooks_;

@@ -4,6 +4,8 @@
 
 #include "reducer.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -27,6 +29,7 @@ Index largest(std::vector<Comm> const& teams, Index value) {
 Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options)
     : parameters_(std::move(parameters)),
       teams_(std::move(teams)),
+      sums_over_(teams_.size(), true),
       options_(options),
       bucket_of_(parameters_.size()),
       traffic_(teams_.size()) {
@@ -96,12 +99,72 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
     }
     auto const real = c10::toRealValueType(type);
     bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, real);
-    for (auto const& [team, reduction] : rules) {
-      bucket.sums.emplace_back(teams_[team], real, options_.wire, options_.order);
-      queues_[team].push_back(buckets_.size() - 1);
-    }
     bucket.members = std::move(members);
+    for (std::size_t k = 0; k < rules.size(); ++k) {
+      bucket.sums.emplace_back(TeamSum(teams_[rules[k].team], real, options_.wire, options_.order),
+                               matrices_of(bucket, k));
+      queues_[rules[k].team].push_back(buckets_.size() - 1);
+    }
     if (!checks_.empty()) bucket.described = described(bucket);
+  }
+}
+
+std::vector<LowRankMatrix> Reducer::matrices_of(Bucket const& bucket, std::size_t rule) {
+  auto const type = bucket.flat.scalar_type();
+  std::vector<LowRankMatrix> matrices;
+  if (!options_.low_rank || (type != torch::kFloat && type != torch::kDouble)) return matrices;
+  auto const& low = *options_.low_rank;
+  auto const num_members = Index(bucket.members.size());
+  for (Index m = 0; m < num_members; ++m) {
+    auto const i = bucket.members[std::size_t(m)];
+    auto const& sizes = parameters_[i].sizes;
+    auto const size = c10::multiply_integers(sizes);
+    if (sizes.size() < 2 || size == 0 || teams_[parameters_[i].rules[rule].team].num_ranks() == 1) continue;
+    auto const rows = sizes.front();
+    auto const columns = size / rows;
+    if (double(rows + columns) * double(low.rank) * low.least_saving >= double(size)) continue;
+    auto& part = low_rank_[{i, rule}];
+    if (!part.factor.defined()) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(low.seed + i);
+      auto const rank = std::min({low.rank, rows, columns});
+      part.factor = orthonormal(torch::randn({columns, rank}, generator, type));
+      part.error = torch::zeros({rows, columns}, type);
+    }
+    matrices.push_back({bucket.begins[std::size_t(m)], rows, columns, bucket.num_data + num_members + m, &part});
+  }
+  return matrices;
+}
+
+namespace {
+
+std::string low_rank_name(std::string const& parameter, std::size_t rule, char const* what) {
+  return parameter + "/" + std::to_string(rule) + "/" + what;
+}
+
+}  // namespace
+
+NamedTensors Reducer::low_rank_state() const {
+  NamedTensors state{{"iterations", torch::tensor(num_before_ + num_begun_)}};
+  for (auto const& [key, part] : low_rank_) {
+    auto const& name = parameters_[key.first].name;
+    state.emplace_back(low_rank_name(name, key.second, "factor"), part.factor.clone());
+    state.emplace_back(low_rank_name(name, key.second, "error"), part.error.clone());
+  }
+  return state;
+}
+
+void Reducer::load_low_rank_state(NamedTensors const& state) {
+  auto const own = low_rank_state();
+  bool same = own.size() == state.size();
+  for (std::size_t i = 0; same && i < own.size(); ++i)
+    same = own[i].first == state[i].first && own[i].second.sizes() == state[i].second.sizes() &&
+           own[i].second.scalar_type() == state[i].second.scalar_type();
+  if (!same) throw Error("StateMismatch", "what is kept of gradients belongs to another model, other rules or ranks");
+  num_before_ = state.front().second.item<Index>() - num_begun_;
+  std::size_t at = 1;
+  for (auto& [key, part] : low_rank_) {
+    part.factor.copy_(state[at++].second);
+    part.error.copy_(state[at++].second);
   }
 }
 

@@ -48,6 +48,11 @@ void require_arguments(NamedTensors const& parameters, NamedTensors const& buffe
   for (auto const& [name, policy] : options.own_buffers)
     if (!holds(buffers, name)) throw Error("UnknownBuffer", "there is a policy for '" + name + "'");
   (void)assign_buckets({}, {}, options.buckets);
+  if (auto const& low = options.low_rank;
+      low && (low->rank < 1 || !(low->least_saving > 0) || low->first_iterations < 0))
+    throw Error("BadOption", "gradients of rank " + std::to_string(low->rank) + " that save " +
+                                 std::to_string(low->least_saving) + " times the bytes after " +
+                                 std::to_string(low->first_iterations) + " iterations");
   bool any = false;
   for (auto const& [name, tensor] : parameters) {
     if (tensor.is_meta())
@@ -80,6 +85,8 @@ std::uint64_t hash_of(std::vector<TeamPlace> const& rules,
   hash.add(options.buckets.first_bytes).add(options.buckets.bytes).add(int(options.buffers));
   for (auto const& [name, policy] : options.own_buffers) hash.add(std::string_view(name)).add(int(policy));
   hash.add(int(options.checks == CheckedCalls::on || checks_calls_by_environment()));
+  auto const low = options.low_rank.value_or(LowRankGradients{.rank = 0});
+  hash.add(low.rank).add(low.least_saving).add(low.first_iterations).add(low.seed);
   return hash.value();
 }
 

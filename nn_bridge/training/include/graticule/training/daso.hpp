@@ -57,7 +57,7 @@ struct DasoOptions {
   DasoPolicy buffers = DasoPolicy::average;
   DasoPolicy moments = DasoPolicy::leave;  ///< for SGD, Adam, AdamW, RMSprop and Adagrad
   DasoCheck check = DasoCheck::nan;        ///< of what is sent
-  /// Applied to gradients at every step, before the mean within a node: `{domain, Reduction::sum}`.
+  /// Applied to gradients in every backward, before the mean within a node: `{domain, Reduction::sum}`.
   std::vector<TeamRule> gradient_rules = {};
 };
 
@@ -81,15 +81,16 @@ struct DasoStats {
 ///     daso.set_last_batch(num_batches - 1);
 ///     for (...) { for (...) { daso.zero_grad(); loss(...).backward(); daso.step(); } daso.epoch_loss(mean_loss); }
 ///
-/// Calls are collective over `world`; `step` communicates within a node and, as the schedule says, within a group. What one
-/// rank finds wrong with what it sends is an error on all ranks when the message is waited for. Numbers are the same in
-/// every run, and for every MPI library but for the sums within nodes.
+/// Calls are collective over `world`; a backward communicates within a node, `step`, as the schedule says, within a group.
+/// Gradients are reduced while the backward runs, by the engine of `DataParallel`: `.grad` is reduced when `backward()`
+/// returns. A parameter that some ranks have no gradient of counts as zero there. What one rank finds wrong with what it sends is an error on all ranks when
+/// the message is waited for. Numbers are the same in every run, and for every MPI library.
 /// Cost: a message of n elements over P nodes sends 2 n (P - 1) / P elements a rank of the group.
 class Daso {
  public:
   /// Copies parameters and buffers of rank 0 to the others.
   /// @throws `ReplicaMismatch`, `DasoDisagreement` for options that differ, `NothingToTrain`, `BadOption`,
-  ///         `UnequalNodes`, `UnsupportedOptimizer` for moments that are not known; on all ranks
+  ///         `UnequalNodes`, `UnsupportedOptimizer` for moments that are not known, `WrappedTwice`; on all ranks
   Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world, DasoOptions options);
   Daso(Daso&&) noexcept;
   Daso& operator=(Daso&&) = delete;
@@ -98,9 +99,10 @@ class Daso {
   /// Before the first step. @throws `LastBatchDiffers` on all ranks; see `DasoSchedule::set_last_batch`
   void set_last_batch(Index last_batch);
   void zero_grad();
-  /// Reduces gradients, steps the optimizer, then communicates. After an error that a message brought, only `load_state`
-  /// makes this usable again (`DasoFailed`).
-  /// @throws `NotFinite`, naming a parameter and a rank; `FrozenChanged` where a parameter's `requires_grad` changed
+  /// Reduces gradients that were given without a backward, steps the optimizer, then communicates. After an error that a
+  /// message brought, only `load_state` makes this usable again (`DasoFailed`).
+  /// @throws `PeerFailed` where another rank's backward has thrown, as the backward does; `NotFinite`, naming a parameter
+  ///         and a rank; `FrozenChanged` where a parameter's `requires_grad` changed
   ///         within an epoch; `LastBatchUnset`
   void step();
   /// After an epoch's last step; changes of `requires_grad` are taken up here.

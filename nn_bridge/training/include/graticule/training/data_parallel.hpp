@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,7 @@ struct DataParallelOptions {
   double patience_seconds = 0;
   /// Keeps `events()`.
   bool record_events = false;
+  std::optional<LowRankGradients> low_rank = {};
 };
 
 /// What happened, in order. `index` is a parameter's place in the module, or a bucket's number.
@@ -102,7 +104,7 @@ class DataParallel {
   /// random states are untouched. Collective over all teams.
   /// @param module outlives this object @param optimizers of its parameters, if `step()` is to be used; they outlive it, too
   /// @throws `ReplicaMismatch`, `UnknownParameter`, `UnknownBuffer`, `NothingToReduce`, `TeamTwice`, `WrappedTwice`,
-  ///         `UninitialisedParameter`, `UnsupportedTensor`, `BucketSizes` on all ranks of a team
+  ///         `UninitialisedParameter`, `UnsupportedTensor`, `BucketSizes`, `BadOption` on all ranks of a team
   DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers, std::vector<TeamRule> rules,
                DataParallelOptions const& options = {});
   DataParallel(torch::nn::Module& module, torch::optim::Optimizer& optimizer, std::vector<TeamRule> rules,
@@ -149,6 +151,11 @@ class DataParallel {
   [[nodiscard]] std::vector<std::vector<std::string>> buckets() const;
   /// Since the last call.
   [[nodiscard]] std::vector<ReductionEvent> events();
+
+  /// What `low_rank` keeps of this rank's gradients, for `load_low_rank_state` on the same rank: it belongs in no replica.
+  [[nodiscard]] NamedTensors low_rank_state() const;
+  /// @throws `StateMismatch` on this rank alone, for that of another model, other rules or another rank of factors
+  void load_low_rank_state(NamedTensors const& state);
 
   /// For `Join` and `find_wrong_rules`.
   class Impl;
