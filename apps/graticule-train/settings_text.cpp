@@ -31,6 +31,12 @@ std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
+/// A line that begins like `line`: what is not default may be in one text only.
+bool mentions(std::vector<std::string> const& lines, std::string const& line) {
+  auto const word = line.substr(0, line.find(' ') + 1);
+  return std::any_of(lines.begin(), lines.end(), [&](auto const& other) { return other.starts_with(word); });
+}
+
 }  // namespace
 
 std::string settings_text(NetworkSettings const& settings, TrainingData const& data) {
@@ -61,10 +67,15 @@ void require_same_training(std::string const& file, std::string const& saved, st
   auto const differs = std::mismatch(before.begin(), before.begin() + std::ptrdiff_t(shared), now.begin()).first;
   auto const line = std::size_t(differs - before.begin());
   if (line == before.size() && line == now.size()) return;
+  std::string difference;
+  if (line < now.size() && !mentions(before, now[line]))
+    difference = "without '" + now[line] + "', this training has it";
+  else if (line < before.size() && !mentions(now, before[line]))
+    difference = "with '" + before[line] + "', this training is without";
+  else
+    difference = "with '" + before.at(line) + "', this training has '" + now.at(line) + "'";
   throw Error(Fault::usage, "OtherTraining",
-              file + " was made with '" + (line < before.size() ? before[line] : "nothing") + "', this training has '" +
-                  (line < now.size() ? now[line] : "nothing") +
-                  "'; go on with the same options, or start anew with --resume never");
+              file + " was made " + difference + "; go on with the same options, or start anew with --resume never");
 }
 
 }  // namespace graticule::train

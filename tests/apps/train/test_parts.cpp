@@ -320,6 +320,25 @@ TEST(SettingsText, names_the_first_option_that_differs) {
   }
 }
 
+TEST(SettingsText, names_an_option_that_only_one_training_has) {
+  TrainingData const data;
+  NetworkSettings settings;
+  auto const plain = settings_text(settings, data);
+  settings.compute = Compute::bf16;
+  auto const narrow = settings_text(settings, data);
+  auto const refusal = [](std::string const& saved, std::string const& current) {
+    try {
+      require_same_training("c.h5", saved, current);
+    } catch (Error const& error) {
+      return error.given().substr(0, error.given().find(';'));
+    }
+    return std::string("nothing was thrown");
+  };
+
+  EXPECT_EQ(refusal(plain, narrow), "c.h5 was made without '--precision bf16', this training has it");
+  EXPECT_EQ(refusal(narrow, plain), "c.h5 was made with '--precision bf16', this training is without");
+}
+
 TEST(SettingsText, leaves_the_length_open_where_the_steps_do_not_depend_on_it) {
   TrainingData const data;
   NetworkSettings settings;
