@@ -132,6 +132,31 @@ TEST(DataParallel, refuses_to_step_with_gradients_of_this_rank_alone) {
   }
 }
 
+TEST(DataParallel, refuses_to_step_when_some_sums_were_made_before_a_failure) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  Holder holder;
+  auto const a = holder.add("a", torch::ones({2}, torch::kDouble));
+  auto const b = holder.add("b", torch::ones({2}, torch::kDouble));
+  torch::optim::SGD sgd(holder.parameters(), 0.1);
+  nn::DataParallel parallel(holder, sgd, {{comm, Reduction::mean}}, {.buckets = {1, 1}});
+  auto const pass = [&](bool fails) {
+    parallel.run([&] {
+      auto const first = a * 2;
+      (b.sum() + (fails ? Broken::apply(first) : first).sum()).backward();
+    });
+  };
+
+  EXPECT_NE(rule_of([&] { pass(odd_one); }), "nothing was thrown");
+
+  EXPECT_EQ(rule_of([&] { parallel.step(); }), "UnreducedGradients");
+  EXPECT_TRUE((b == 1).all().item<bool>());
+  holder.zero_grad();
+  pass(false);
+  EXPECT_EQ(rule_of([&] { parallel.step(); }), "nothing was thrown");
+  EXPECT_TRUE((b != 1).all().item<bool>());
+}
+
 TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;

@@ -62,6 +62,10 @@ void Reducer::require_watched() const {
 
 void Reducer::require_reduced() const {
   if (phase_ != Phase::idle) return;
+  // What was summed before the failure is applied by none.
+  if (failed_ || peer_failed_)
+    throw Error("UnreducedGradients", std::string("the last forward or backward of ") + (failed_ ? "this" : "another") +
+                                          " rank ended with an exception");
   for (auto const& parameter : parameters_)
     if (parameter.tensor.grad().defined() && !parameter.reduced)
       throw Error("UnreducedGradients", "the gradient of '" + parameter.name +
