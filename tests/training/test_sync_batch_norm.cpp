@@ -56,7 +56,7 @@ void expect_serial(tn::BatchNormOptions const& options, std::vector<std::int64_t
   serial->to(torch::kDouble);
   (void)nn::replicate(*sync, world);
   for (int call = 0; call < 2; ++call) {
-    std::vector<std::int64_t> sizes{total, 3};
+    std::vector<std::int64_t> sizes{total, options.num_features()};
     sizes.insert(sizes.end(), cells.begin(), cells.end());
     // Of a large mean.
     auto whole = (numbers(std::uint64_t(call), sizes) * 2 + 1000).requires_grad_();
@@ -85,7 +85,7 @@ void expect_serial(tn::BatchNormOptions const& options, std::vector<std::int64_t
   if (!options.track_running_stats()) return;
   sync->eval();
   serial->eval();
-  std::vector<std::int64_t> sizes{4, 3};
+  std::vector<std::int64_t> sizes{4, options.num_features()};
   sizes.insert(sizes.end(), cells.begin(), cells.end());
   auto const x = numbers(9, sizes);
   EXPECT_LE(difference(sync->forward(x), serial->forward(x)), 1e-11);
@@ -96,6 +96,8 @@ TEST(SyncBatchNorm, equals_the_serial_layer_on_all_samples_uneven_and_none) {
   expect_serial<nn::SyncBatchNorm1d, tn::BatchNorm1d>(plain, {});
   expect_serial<nn::SyncBatchNorm1d, tn::BatchNorm1d>(plain, {5});
   expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(plain, {4, 5});
+  expect_serial<nn::SyncBatchNorm1d, tn::BatchNorm1d>(tn::BatchNormOptions(1), {5});
+  expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(1), {4, 5});
   expect_serial<nn::SyncBatchNorm3d, tn::BatchNorm3d>(plain, {2, 3, 2});
   expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(3).momentum(std::nullopt).eps(1e-3), {4, 5});
   expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(3).track_running_stats(false).affine(false),
