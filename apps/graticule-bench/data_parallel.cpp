@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -90,7 +91,9 @@ void run_data_parallel(app::Context& context, Options const& options) {
   add("each rank alone, no communication", {});
   add("DataParallel", nn::DataParallelOptions{});
   add("DataParallel, late", nn::DataParallelOptions{.wait = nn::GradientWait::late});
-  add("DataParallel, sums by rank", nn::DataParallelOptions{.order = nn::SumOrder::by_rank});
+  add("DataParallel, MPI's all-reduce", nn::DataParallelOptions{.order = nn::SumOrder::any});
+  add("DataParallel, all gradients copied",
+      nn::DataParallelOptions{.buckets = {.in_place_bytes = std::numeric_limits<Index>::max()}});
   add("DataParallel, bf16 on the wire", nn::DataParallelOptions{.wire = nn::Wire::bf16});
 
   Index num_parameters = 0;

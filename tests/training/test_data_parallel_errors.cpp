@@ -157,6 +157,29 @@ TEST(DataParallel, refuses_to_step_when_some_sums_were_made_before_a_failure) {
   EXPECT_TRUE((b != 1).all().item<bool>());
 }
 
+TEST(DataParallel, leaves_no_gradient_that_was_summed_in_place_without_a_rank_that_failed) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  Holder holder;
+  auto const large = holder.add("large", torch::ones({50}, torch::kDouble));
+  auto const small = holder.add("small", torch::ones({2}, torch::kDouble));
+  nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.buckets = {.in_place_bytes = 100}});
+  auto const pass = [&](bool fails) {
+    parallel.run([&] {
+      if (fails) throw std::runtime_error("in the forward");
+      (large.sum() + small.sum()).backward();
+    });
+  };
+
+  EXPECT_NE(rule_of([&] { pass(odd_one); }), "nothing was thrown");
+
+  EXPECT_FALSE(large.grad().defined());
+  holder.zero_grad();
+  pass(false);
+  EXPECT_TRUE((large.grad() == 1).all().item<bool>());
+  EXPECT_TRUE((small.grad() == 1).all().item<bool>());
+}
+
 TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
@@ -188,6 +211,34 @@ TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank)
   parallel.step();
   parallel.finalize();
   EXPECT_FALSE(torch::equal(parameters.front(), before.front()));
+  EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
+}
+
+TEST(DataParallel, fails_late_in_the_iteration_in_which_one_rank_failed_and_in_no_other) {
+  auto const comm = Comm::world();
+  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
+  constexpr int failing = 2;
+  torch::nn::Sequential net(nn::Unit<torch::nn::Linear>(3, 3), nn::Unit<torch::nn::Linear>(3, 2));
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = nn::GradientWait::late, .buckets = {1, 1}});
+  std::vector<int> failed;
+  for (int step = 0; step < 6; ++step) {
+    auto const rule = rule_of([&] {
+      parallel.run([&] {
+        net->zero_grad();
+        auto const x = torch::full({1, 3}, comm.rank() + step + 1.0).requires_grad_();
+        auto const first = net[0]->as<nn::Unit<torch::nn::Linear>>()->forward(x);
+        auto const y = net[1]->as<nn::Unit<torch::nn::Linear>>()->forward(
+            odd_one && step == failing ? Broken::apply(first) : first);
+        y.sum().backward();
+      });
+      parallel.step();
+    });
+    if (rule != "nothing was thrown") failed.push_back(step);
+  }
+  parallel.finalize();
+
+  EXPECT_EQ(failed, std::vector{failing});
   EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
 }
 

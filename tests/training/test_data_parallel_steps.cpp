@@ -218,7 +218,7 @@ TEST(DataParallel, sends_narrow_words_and_adds_them_in_f32) {
 TEST(DataParallel, counts_what_it_sends) {
   auto const comm = Comm::world();
   Net net;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}});
+  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.order = nn::SumOrder::any});
   auto const before = test::mpi_calls();
 
   loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward();

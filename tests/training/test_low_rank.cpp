@@ -66,7 +66,8 @@ double difference(torch::Tensor const& a, torch::Tensor const& b) { return (a - 
 TEST(LowRankGradients, give_sums_of_low_rank_as_they_are_and_send_few_numbers) {
   auto const comm = Comm::world();
   for (auto const reduction : {Reduction::mean, Reduction::sum}) {
-    Trained trained({.low_rank = nn::LowRankGradients{.rank = 2, .first_iterations = 0}}, reduction);
+    Trained trained({.order = nn::SumOrder::any, .low_rank = nn::LowRankGradients{.rank = 2, .first_iterations = 0}},
+                    reduction);
     auto const factor = reduction == Reduction::sum ? comm.num_ranks() : 1;
     for (int iteration = 0; iteration < 3; ++iteration) {
       auto const seed = std::uint64_t(10 * iteration);

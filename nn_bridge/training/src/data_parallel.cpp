@@ -29,6 +29,7 @@ std::vector<TeamTraffic> const& DataParallel::traffic() const { return impl_->re
 std::vector<std::vector<std::string>> DataParallel::buckets() const {
   std::vector<std::vector<std::string>> result;
   for (auto const& bucket : impl_->reducer().buckets()) {
+    if (bucket.members.empty()) continue;
     auto& names = result.emplace_back();
     for (auto const i : bucket.members) names.push_back(impl_->reducer().parameters()[i].name);
   }

@@ -84,6 +84,7 @@ void LateSteps::step() {
   finalize();
   auto const& own = units_.front().parameters;
   options_ = optimizer_.param_groups().front().options().clone();
+  reducer_.await_backward();
   reducer_.complete(own);
   for (auto const i : own) due_[i] = true;
   reducer_.hand_over(own);

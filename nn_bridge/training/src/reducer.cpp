@@ -26,6 +26,18 @@ bool has_its_sizes(ReducedParameter const& parameter, torch::Tensor const& grad)
   return sizes == parameter.sizes;
 }
 
+/// The gradient itself in one dimension where nothing else sees its memory, which is on the host and in order; else a copy.
+torch::Tensor body_of(ReducedParameter const& parameter) {
+  auto const& grad = parameter.tensor.grad();
+  // A gradient that the engine has not cloned may be a view of what another parameter or the user holds, too.
+  bool const alone =
+      grad.storage().use_count() == 1 && grad.is_cpu() && grad.is_contiguous() && !grad.is_conj() && !grad.is_neg();
+  auto const body =
+      alone ? grad.detach()
+            : grad.detach().to(torch::kCPU).resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous);
+  return (body.is_complex() ? torch::view_as_real(body) : body).view({-1});
+}
+
 /// Buffers that MPI may still use when nobody waits any more.
 void keep_for_ever(std::vector<Bucket>&& buckets) {
   static auto* const kept = new std::vector<std::vector<Bucket>>;
@@ -183,24 +195,34 @@ void Reducer::forget_reduced() {
   for (auto& parameter : parameters_) parameter.reduced = false;
 }
 
+bool Reducer::is_there(ReducedParameter const& parameter) const {
+  auto const& grad = parameter.tensor.grad();
+  if (!present_ || failed_ || !grad.defined() || parameter.reduced) return false;
+  if (grad.layout() != torch::kStrided || !has_its_sizes(parameter, grad))
+    throw Error("UnsupportedTensor",
+                "the gradient of '" + parameter.name + "' is sparse, or the parameter has changed its shape");
+  return true;
+}
+
 void Reducer::fill(Bucket& bucket) {
   auto const num = bucket.members.size();
   std::vector<double> flags(2 * num + 1, 0.0);
   for (std::size_t m = 0; m < num; ++m) {
     auto const& parameter = parameters_[bucket.members[m]];
-    auto const& grad = parameter.tensor.grad();
-    auto const place =
-        bucket.flat.narrow(0, bucket.begins[m], c10::multiply_integers(parameter.sizes)).view(parameter.sizes);
-    bool const there = present_ && !failed_ && grad.defined() && !parameter.reduced;
+    bool const there = is_there(parameter);
     if (present_) flags[there ? num + m : m] = 1;
+    auto const numel = c10::multiply_integers(parameter.sizes);
+    if (bucket.in_place) {
+      bucket.body = there ? body_of(parameter) : torch::zeros({numel}, bucket.flat.options());
+      continue;
+    }
+    auto const place = bucket.flat.narrow(0, bucket.begins[m], numel).view(parameter.sizes);
     if (!there) {
       place.zero_();
       continue;
     }
-    if (grad.layout() != torch::kStrided || !has_its_sizes(parameter, grad))
-      throw Error("UnsupportedTensor",
-                  "the gradient of '" + parameter.name + "' is sparse, or the parameter has changed its shape");
-    place.copy_(grad.is_complex() ? torch::view_as_real(grad.detach()) : grad.detach());
+    auto const grad = parameter.tensor.grad().detach();
+    place.copy_(grad.is_complex() ? torch::view_as_real(grad) : grad);
   }
   flags.back() = failed_ ? 1 : 0;
   bucket.flat.narrow(0, bucket.num_data, Index(flags.size()))
@@ -233,15 +255,18 @@ bool Reducer::start_next(std::size_t t) {
   if (next_in_queue_[t] == queues_[t].size()) return false;
   auto const b = queues_[t][next_in_queue_[t]];
   auto& bucket = buckets_[b];
-  auto const& rules = parameters_[bucket.members.front()].rules;
   auto const k = bucket.num_ended;
-  if (!bucket.filled || bucket.num_started > k || rules[k].team != t) return false;
+  if (!bucket.filled || bucket.num_started > k || bucket.rules[k].team != t) return false;
   if (sums_over_[t] && !is_agreed(t, b)) return false;
-  if (k == 0) note(ReductionEvent::Kind::bucket_posted, b);
+  if (k == 0 && !bucket.members.empty()) note(ReductionEvent::Kind::bucket_posted, b);
   if (sums_over_[t]) {
     bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
-    bucket.sums[k].start(bucket.flat, bucket.num_data, rules[k].reduction == Reduction::mean ? divisors_[t] : 1,
-                         thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
+    double const divisor = bucket.rules[k].reduction == Reduction::mean ? divisors_[t] : 1;
+    if (bucket.in_place)
+      bucket.sums[k].start_in_place(bucket.flat, bucket.body, divisor);
+    else
+      bucket.sums[k].start(bucket.flat, bucket.num_data, divisor,
+                           thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
   } else {
     ++bucket.num_ended;
   }
@@ -274,7 +299,7 @@ void Reducer::advance() {
       if (bucket.num_started == bucket.num_ended) continue;
       auto& sum = bucket.sums[bucket.num_ended];
       if (!sum.advance()) continue;
-      auto& traffic = traffic_[parameters_[bucket.members.front()].rules[bucket.num_ended].team];
+      auto& traffic = traffic_[bucket.rules[bucket.num_ended].team];
       traffic.collectives += sum.traffic().collectives;
       traffic.messages += sum.traffic().messages;
       traffic.bytes += sum.traffic().bytes;
@@ -302,7 +327,7 @@ void Reducer::wait_for(std::size_t b) {
 
 void Reducer::stall(std::size_t b, double waited) {
   auto const& bucket = buckets_[b];
-  auto const team = parameters_[bucket.members.front()].rules[bucket.num_ended].team;
+  auto const team = bucket.rules[bucket.num_ended].team;
   auto const text = "after " + std::to_string(int(waited)) + " s the ranks of a team of " +
                     std::to_string(teams_[team].num_ranks()) + " have not all come to " + described_ +
                     std::to_string(b) + " of " + bucket.described;
@@ -325,12 +350,14 @@ void Reducer::deliver(std::size_t b) {
   auto& bucket = buckets_[b];
   if (bucket.delivered) return;
   bucket.delivered = true;
-  note(ReductionEvent::Kind::bucket_waited, b);
+  if (!bucket.members.empty()) note(ReductionEvent::Kind::bucket_waited, b);
   auto const num = Index(bucket.members.size());
+  auto const body = std::exchange(bucket.body, torch::Tensor());
   auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kDouble);
   auto const flag = flags.accessor<double, 1>();
   if (flag[2 * num] > 0) {
     peer_failed_ = true;
+    if (bucket.in_place) drop(parameters_[bucket.members.front()], body);
     return;
   }
   for (Index m = 0; m < num; ++m) {
@@ -341,10 +368,16 @@ void Reducer::deliver(std::size_t b) {
       constexpr std::size_t max_text = 1000;
       if (unused_.size() < max_text)
         unused_ += (unused_.empty() ? "'" : ", '") + parameter.name + (there ? "' on some ranks" : "' on any rank");
+      if (bucket.in_place) drop(parameter, body);
     } else if (there) {
-      deliver_to(parameter, slot(bucket.flat, bucket.begins[std::size_t(m)], parameter));
+      deliver_to(parameter, slot(bucket.in_place ? body : bucket.flat, bucket.begins[std::size_t(m)], parameter));
     }
   }
+}
+
+void Reducer::drop(ReducedParameter& parameter, torch::Tensor const& body) {
+  auto& target = parameter.handed_over ? parameter.held : parameter.tensor.mutable_grad();
+  if (target.defined() && target.is_alias_of(body)) target.reset();
 }
 
 void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value) {
@@ -352,10 +385,10 @@ void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value
   auto& target = parameter.handed_over ? parameter.held : parameter.tensor.mutable_grad();
   auto before = std::exchange(parameter.before, torch::Tensor());
   if (!before.defined() && target.defined() && parameter.reduced) before = target.detach().clone();
-  if (target.defined() && target.sizes() == value.sizes())
-    target.detach().copy_(value);
-  else
+  if (!target.defined() || target.sizes() != value.sizes())
     target = value.to(parameter.tensor.options().requires_grad(false), false, true);
+  else if (!target.is_alias_of(value))
+    target.detach().copy_(value);
   if (before.defined()) target.detach().add_(before);
   parameter.reduced = true;
 }
@@ -383,6 +416,15 @@ void Reducer::complete(std::vector<std::size_t> const& parameters) {
   if (peer_failed_ || !unused_.empty() ||
       std::all_of(buckets_.begin(), buckets_.end(), [](auto const& bucket) { return bucket.delivered; }))
     complete();
+}
+
+void Reducer::await_backward() {
+  require_whole();
+  if (phase_ == Phase::idle) return;
+  torch::NoGradGuard const no_grad;
+  wait_for(buckets_.size() - 1);
+  deliver(buckets_.size() - 1);
+  if (peer_failed_) complete();
 }
 
 void Reducer::hand_over(std::vector<std::size_t> const& parameters) {

@@ -45,10 +45,13 @@ struct ReducedParameter {
 
 /// Gradients that travel together.
 struct Bucket {
-  std::vector<std::size_t> members;
+  std::vector<std::size_t> members;  ///< none: it only tells whether a rank has failed
+  std::vector<TeamPlace> rules;
   std::vector<Index> begins;  ///< of the members in `flat`
   Index num_data = 0;
-  torch::Tensor flat;  ///< gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed
+  torch::Tensor flat;     ///< gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed
+  bool in_place = false;  ///< its one gradient is not in `flat`, but summed where it is
+  torch::Tensor body;     ///< that one, in one dimension, on its way
   std::vector<GradientSum> sums;  ///< one a rule
   std::size_t num_ready = 0;
   std::size_t num_started = 0;  ///< of the sums
@@ -62,7 +65,9 @@ struct Bucket {
 /// Reduces gradients over teams while the backward runs.
 ///
 /// An iteration begins with the first gradient of a backward and ends when all buckets have been delivered. Buckets
-/// start in the order of their numbers, on each team.
+/// start in the order of their numbers, on each team. Large gradients are buckets by themselves, summed where they are;
+/// the others are copied into buckets and back. Where gradients are waited for late, a last bucket without gradients
+/// leaves at the end of the backward, so that a rank learns at its step whether all have come so far.
 class Reducer {
  public:
   Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options);
@@ -81,6 +86,8 @@ class Reducer {
   /// Delivers all gradients, or only those of some parameters. @throws `PeerFailed`, `UnusedParameter`
   void complete();
   void complete(std::vector<std::size_t> const& parameters);
+  /// Waits until all ranks have ended their backward. For late waits. @throws as `complete`
+  void await_backward();
   /// Takes the gradients of `parameters` out of `.grad`: they are delivered into `held`.
   void hand_over(std::vector<std::size_t> const& parameters);
   /// This rank has nothing to give in this iteration: takes part in all sums, and makes the others throw `PeerFailed`.
@@ -123,9 +130,14 @@ class Reducer {
   void end_backward();
   [[nodiscard]] std::string described(Bucket const& bucket) const;
   void make_buckets(std::vector<std::size_t> const& order);
+  void add_bucket(std::vector<std::size_t> members, torch::ScalarType type, std::vector<TeamPlace> rules);
   [[nodiscard]] std::vector<LowRankMatrix> matrices_of(Bucket const& bucket, std::size_t rule);
   void rebucket();
   void fill(Bucket& bucket);
+  /// Whether there is a gradient to be reduced.
+  [[nodiscard]] bool is_there(ReducedParameter const& parameter) const;
+  /// Takes away a gradient that has been summed where it is, for some teams or without some ranks.
+  static void drop(ReducedParameter& parameter, torch::Tensor const& body);
   void fill_in_order(bool all);
   void advance();
   void start_sums();

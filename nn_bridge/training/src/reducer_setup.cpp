@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -34,6 +36,8 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
       bucket_of_(parameters_.size()),
       traffic_(teams_.size()) {
   options_.own_rules.clear();
+  // What travels as thin factors needs the copy.
+  if (options_.low_rank) options_.buckets.in_place_bytes = std::numeric_limits<Index>::max();
   divisors_.resize(teams_.size());
   for (std::size_t t = 0; t < teams_.size(); ++t) divisors_[t] = teams_[t].num_ranks();
   for (auto& parameter : parameters_) {
@@ -73,13 +77,40 @@ void Reducer::require_reduced() const {
 }
 
 std::string Reducer::described(Bucket const& bucket) const {
+  if (bucket.members.empty()) return "nothing but the end of the backward";
   Hash hash;
   for (auto const i : bucket.members) hash.add(std::string_view(parameters_[i].name)).add(parameters_[i].sizes);
   auto const& first = parameters_[bucket.members.front()];
-  std::string text = std::to_string(bucket.num_data) + " numbers from " + c10::toString(first.tensor.scalar_type()) +
+  Index num_data = 0;
+  for (auto const i : bucket.members) num_data += c10::multiply_integers(parameters_[i].sizes);
+  std::string text = std::to_string(num_data) + " numbers from " + c10::toString(first.tensor.scalar_type()) +
                      " gradients of '" + first.name + "' and others with checksum " + std::to_string(hash.value());
   for (auto const& rule : first.rules) text += rule.reduction == Reduction::mean ? ", mean" : ", sum";
   return text;
+}
+
+void Reducer::add_bucket(std::vector<std::size_t> members, torch::ScalarType type, std::vector<TeamPlace> rules) {
+  auto const b = buckets_.size();
+  auto& bucket = buckets_.emplace_back();
+  bucket.in_place =
+      members.size() == 1 && Index(parameters_[members.front()].tensor.nbytes()) >= options_.buckets.in_place_bytes;
+  for (auto const i : members) {
+    bucket_of_[i] = b;
+    bucket.begins.push_back(bucket.num_data);
+    if (!bucket.in_place) bucket.num_data += c10::multiply_integers(parameters_[i].sizes);
+  }
+  bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, type);
+  bucket.members = std::move(members);
+  bucket.rules = std::move(rules);
+  for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
+    auto const team = bucket.rules[k].team;
+    auto const sum = [&] { return TeamSum(teams_[team], type, options_.wire, options_.order); };
+    auto own = sum();
+    auto body = bucket.in_place ? std::optional(sum()) : std::nullopt;
+    bucket.sums.emplace_back(std::move(own), std::move(body), matrices_of(bucket, k));
+    queues_[team].push_back(b);
+  }
+  if (!checks_.empty()) bucket.described = described(bucket);
 }
 
 void Reducer::make_buckets(std::vector<std::size_t> const& order) {
@@ -94,23 +125,13 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
   buckets_.clear();
   queues_.assign(teams_.size(), {});
   for (auto& members : assign_buckets(items, order, options_.buckets)) {
-    auto& bucket = buckets_.emplace_back();
-    auto const& [type, rules] = kinds[items[members.front()].kind];
-    for (auto const i : members) {
-      bucket_of_[i] = buckets_.size() - 1;
-      bucket.begins.push_back(bucket.num_data);
-      bucket.num_data += c10::multiply_integers(parameters_[i].sizes);
-    }
-    auto const real = c10::toRealValueType(type);
-    bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, real);
-    bucket.members = std::move(members);
-    for (std::size_t k = 0; k < rules.size(); ++k) {
-      bucket.sums.emplace_back(TeamSum(teams_[rules[k].team], real, options_.wire, options_.order),
-                               matrices_of(bucket, k));
-      queues_[rules[k].team].push_back(buckets_.size() - 1);
-    }
-    if (!checks_.empty()) bucket.described = described(bucket);
+    auto const [type, rules] = kinds[items[members.front()].kind];
+    add_bucket(std::move(members), c10::toRealValueType(type), rules);
   }
+  if (options_.wait != GradientWait::late) return;
+  std::vector<TeamPlace> all;
+  for (std::size_t t = 0; t < teams_.size(); ++t) all.push_back({t, Reduction::sum});
+  add_bucket({}, torch::kDouble, all);
 }
 
 std::vector<LowRankMatrix> Reducer::matrices_of(Bucket const& bucket, std::size_t rule) {

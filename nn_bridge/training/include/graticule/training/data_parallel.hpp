@@ -21,7 +21,9 @@ namespace graticule::nn {
 enum class GradientWait : std::uint8_t {
   in_backward,  ///< at its end: `.grad` is reduced when it returns
   /// By `step()`; and the gradients of units (`Unit`, `Layer`) in the next forward of each one, which the optimizer then
-  /// updates before it runs. The same numbers as `in_backward`.
+  /// updates before it runs. The same numbers as `in_backward`. Between backward and `step()`, `.grad` is not to be touched
+  /// without `synchronize()`. `step()` waits until all ranks have ended their backward, and throws `PeerFailed` where one
+  /// of them has failed.
   late,
 };
 
@@ -51,7 +53,7 @@ struct DataParallelOptions {
   GradientWait wait = GradientWait::in_backward;
   Unused unused = Unused::refused;
   Wire wire = Wire::own;
-  SumOrder order = SumOrder::any;
+  SumOrder order = SumOrder::by_rank;
   BucketSizes buckets = {};
   /// Rules for single parameters, by name, instead of the others. Their teams may be any; none: never reduced.
   std::map<std::string, std::vector<TeamRule>> own_rules = {};
@@ -94,8 +96,8 @@ struct TeamTraffic {
 /// the gradient of the whole batch where all have as many samples; else divide the loss by the global number and sum.
 /// Example: two ranks with gradients 1 and 3 of a parameter under `mean`: both have 2 after `backward()`.
 ///
-/// Gradients travel in buckets of one type and rule list, at first in reversed order of registration, from the second
-/// iteration on in the order in which they arrived at the first rank. Further backwards without `zero_grad` add to what
+/// Gradients travel in buckets of one type and rule list, large ones alone and without copies, at first in reversed order
+/// of registration, from the second iteration on in the order in which they arrived at the first rank. Further backwards without `zero_grad` add to what
 /// has been reduced. Types are kept: f64, complex, bf16 and f16 (added in f32). Gradients on devices are reduced on the host.
 /// Each backward inside another (`checkpoint`) is reduced on its own; `no_sync` with `reduce` makes one reduction of all.
 class DataParallel {
@@ -117,7 +119,7 @@ class DataParallel {
 
   /// Steps the optimizers with reduced gradients. With `GradientWait::late`, gradients of units are taken out of `.grad`
   /// and applied later, with the options (learning rate) of now. Then applies the policies for buffers.
-  /// @throws `NoOptimizer`, `LostParameter`, `UnreducedGradients` (after `no_sync`, or where a pass has failed)
+  /// @throws `NoOptimizer`, `LostParameter`, `UnreducedGradients` (after `no_sync`, or where a pass has failed), `PeerFailed`
   void step();
   /// Waits until `.grad` holds reduced gradients: to clip or to look at them before `step()`.
   void synchronize();

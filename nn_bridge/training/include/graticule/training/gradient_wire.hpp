@@ -31,11 +31,12 @@ struct LowRankGradients {
 
 /// In what order the gradients of a team's ranks are added.
 enum class SumOrder : std::uint8_t {
-  /// As MPI's all-reduce adds them. MPI recommends, and does not promise, the same bits on all ranks and in all runs;
-  /// `require_same_bits` compares the replicas.
+  /// As MPI's all-reduce adds them: fewer messages where a team has hundreds of ranks. MPI recommends, and does not promise,
+  /// the same bits on all ranks and in all runs; `require_same_bits` compares the replicas.
   any,
   /// Rank 0 first: the same bits in every run on as many ranks, and on every rank, because each sum is made by one rank.
-  /// Cost: two messages to each other rank instead of an all-reduce.
+  /// Cost: two messages to each other rank, with as many bytes in all as the best all-reduces; measured, it is ahead of
+  /// MPICH's on 2 ranks.
   by_rank,
 };
 
