@@ -71,7 +71,7 @@ bool Agreement::is_cut(std::size_t axis, std::size_t ndim) const {
 }
 
 void Agreement::record(torch::Tensor const& output) const {
-  domain_.recorded_calls().record(output, ordinal_, call_, layer_);
+  domain_.recorded_calls().record(output, {number_, num_records_++}, ordinal_, layer_);
 }
 
 Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& check) {
@@ -87,6 +87,8 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   bool const own_change = !known_ || *known_ != structure;
   bool const own_grad = grad_mode && x.defined() && x.requires_grad();
   ++call_;
+  number_ = domain_.recorded_calls().next_call();
+  num_records_ = 0;
   if (comm.num_ranks() == 1) {
     if (failure) std::rethrow_exception(failure);
     known_ = std::move(structure);

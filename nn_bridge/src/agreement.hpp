@@ -47,6 +47,8 @@ class Agreement {
   Sharding sharding_;
   int ordinal_;
   Index call_ = 0;
+  Index number_ = 0;                         ///< of the call, in the domain
+  mutable Index num_records_ = 0;            ///< of this call
   std::optional<std::vector<Index>> known_;  ///< sizes and dtype of the last agreed input
   bool known_grad_mode_ = false;
   bool known_own_grad_ = false;

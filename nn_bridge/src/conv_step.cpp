@@ -260,7 +260,6 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    note_backward();
     auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
     bool const input_grad = ctx->saved_data["input_grad"].toBool();
     auto const saved = ctx->get_saved_variables();

@@ -16,7 +16,10 @@ torch::Tensor reduce_loss(torch::Tensor const& partial, Comm const& comm) {
 }
 
 torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
-  return reduce_loss(domain.recorded_calls().tie(domain.comm(), partial), domain.comm());
+  auto sum = partial;
+  for (auto const& token : domain.recorded_calls().unreached(domain.comm(), {partial}))
+    sum = sum + token.to(partial.options()) * 0;
+  return reduce_loss(sum, domain.comm());
 }
 
 AreaWeightedLossImpl::AreaWeightedLossImpl(LossKind kind, std::vector<double> row_weights, Domain domain) {

@@ -115,7 +115,6 @@ struct AllSum : torch::autograd::Function<AllSum> {
     return {total, make_token(x.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    note_backward();
     return {all_sum(grads[0], kept_by(ctx)), {}, {}};
   }
 };
@@ -206,7 +205,6 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
     return {y, make_token(x.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    note_backward();
     auto const tensors = ctx->get_saved_variables();
     Saved const saved{tensors[0], tensors[1], tensors[2], tensors[3]};
     auto const kept = kept_by(ctx);

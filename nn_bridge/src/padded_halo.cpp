@@ -73,7 +73,6 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    detail::note_backward();
     auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
     auto const& widths = set_up->options;
     if (torch::GradMode::is_enabled()) {

@@ -4,58 +4,126 @@
 #include <graticule/partition/hash.hpp>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
+#include <map>
+#include <numeric>
 
 namespace graticule::nn::detail {
 
 namespace {
 
-std::atomic<std::uint64_t> num_backwards{0};
+using torch::autograd::Node;
+using Key = RecordedCalls::Key;
+
+/// Adds to `nodes` those that a backward from `roots` runs.
+void walk(std::vector<torch::Tensor> const& roots, RecordedCalls::Nodes& nodes) {
+  std::vector<Node const*> ahead;
+  auto const meet = [&](Node const* node) {
+    if (node && nodes.insert(node).second) ahead.push_back(node);
+  };
+  for (auto const& root : roots)
+    if (root.defined()) meet(root.grad_fn().get());
+  while (!ahead.empty()) {
+    auto const* node = ahead.back();
+    ahead.pop_back();
+    for (auto const& edge : node->next_edges()) meet(edge.function.get());
+  }
+}
+
+bool same_on_all(Comm const& comm, std::vector<Key> const& keys) {
+  Hash hash;
+  for (auto const& key : keys) hash.add(key);
+  auto const value = Index(hash.value() >> 2U);
+  std::array<Index, 2> ends{value, -value};
+  comm.max(ends);
+  return ends[0] == -ends[1];
+}
+
+/// The keys of all ranks, in order of the calls. Collective.
+std::vector<Key> union_of(Comm const& comm, std::vector<Key> const& own) {
+  auto const counts = comm.gather_to_all(Index(own.size()));
+  auto const first = std::accumulate(counts.begin(), counts.begin() + comm.rank(), Index(0));
+  std::vector<Index> values(std::size_t(2 * std::accumulate(counts.begin(), counts.end(), Index(0))));
+  for (std::size_t i = 0; i < own.size(); ++i)
+    std::copy(own[i].begin(), own[i].end(), values.begin() + 2 * (first + Index(i)));
+  comm.sum(values);
+  std::vector<Key> all;
+  for (std::size_t i = 0; i < values.size(); i += 2) all.push_back({values[i], values[i + 1]});
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+template <class NodePointer>
+torch::Tensor token_of(NodePointer node) {
+  auto token = torch::zeros({}, node->input_metadata(1).options());
+  torch::autograd::impl::set_gradient_edge(token, torch::autograd::Edge(std::move(node), 1));
+  return token;
+}
 
 }  // namespace
-
-void note_backward() noexcept { ++num_backwards; }
 
 torch::Tensor make_token(torch::TensorOptions const& options) {
   auto const type = c10::typeMetaToScalarType(options.dtype());
   return torch::zeros({}, options.requires_grad(false).dtype(torch::isFloatingType(type) ? type : torch::kFloat));
 }
 
-void RecordedCalls::record(torch::Tensor const& output, int ordinal, std::int64_t call, std::string const& layer) {
+void RecordedCalls::record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer) {
   auto const node = output.grad_fn();
   if (!node || node->num_inputs() < 2 || node->input_metadata(1).shape_as_dim_vector().size() != 0) return;
-  if (calls_.size() >= next_sweep_) {
-    drop_expired();
-    next_sweep_ = std::max<std::size_t>(64, 2 * calls_.size());
-  }
-  calls_.push_back({weak_node(node), num_backwards.load(), ordinal, call, layer});
+  if (calls_.size() >= next_sweep_) drop_expired();
+  calls_.push_back({weak_node(node), key, ordinal, layer});
 }
 
 void RecordedCalls::drop_expired() {
-  std::erase_if(calls_, [](Call const& call) { return call.node.expired() || call.backwards != num_backwards.load(); });
+  std::erase_if(calls_, [](Call const& call) { return call.node.expired(); });
+  next_sweep_ = std::max<std::size_t>(64, 2 * calls_.size());
 }
 
-torch::Tensor RecordedCalls::tie(Comm const& comm, torch::Tensor const& loss) {
+std::vector<torch::Tensor> RecordedCalls::unreached(Comm const& comm, std::vector<torch::Tensor> const& roots) {
+  if (comm.num_ranks() == 1) return {};
   drop_expired();
-  auto const calls = std::exchange(calls_, {});
-  if (comm.num_ranks() > 1) {
-    Hash hash;
-    std::string text = std::to_string(calls.size()) + " differentiable calls";
-    for (auto const& call : calls) hash.add(call.ordinal).add(Index(call.call));
-    if (!calls.empty())
-      text += ", the last of layer " + std::to_string(calls.back().ordinal) + " (" + calls.back().layer + ")";
-    require_same(comm, "UnusedOnSomeRanks", hash.value(), text);
+  Nodes nodes;
+  walk(roots, nodes);
+  std::vector<torch::Tensor> tokens;
+  // What this rank runs for another may lead to nodes that the other does not run: until all run the same.
+  while (true) {
+    std::vector<Key> reached;
+    for (auto const& call : calls_)
+      if (nodes.contains(call.node.lock().get())) reached.push_back(call.key);
+    if (same_on_all(comm, reached)) return tokens;
+    auto const more = tokens_of(comm, union_of(comm, reached), nodes);
+    walk(more, nodes);
+    tokens.insert(tokens.end(), more.begin(), more.end());
   }
-  torch::Tensor sum = loss;
-  for (auto const& call : calls) {
-    auto node = call.node.lock();
-    auto const& metadata = node->input_metadata(1);
-    auto token = torch::zeros({}, metadata.options());
-    torch::autograd::impl::set_gradient_edge(token, torch::autograd::Edge(std::move(node), 1));
-    sum = sum + token.to(loss.options()) * 0;
+}
+
+std::vector<torch::Tensor> RecordedCalls::tokens_of(Comm const& comm, std::vector<Key> const& wanted,
+                                                    Nodes const& nodes) const {
+  std::map<Key, Call const*> alive;
+  for (auto const& call : calls_) alive[call.key] = &call;
+  std::vector<torch::Tensor> tokens;
+  std::array<Index, 1> num_after{0};  // the first wanted node that some rank has lost, counted from the last
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    auto const found = alive.find(wanted[i]);
+    if (found == alive.end()) {
+      num_after[0] = std::max(num_after[0], Index(wanted.size() - i));
+    } else if (auto node = found->second->node.lock(); !nodes.contains(node.get())) {
+      tokens.push_back(token_of(std::move(node)));
+    }
   }
-  return sum;
+  comm.max(num_after);
+  if (num_after[0] == 0) return tokens;
+  auto const found = alive.find(wanted[wanted.size() - std::size_t(num_after[0])]);
+  bool const lost = found == alive.end();
+  bool const reached = !lost && nodes.contains(found->second->node.lock().get());
+  std::array<Index, 2> ranks{reached ? comm.rank() : -1, lost ? comm.rank() : -1};
+  comm.max(ranks);
+  auto const layer = comm.broadcast(
+      reached ? "layer " + std::to_string(found->second->ordinal) + " (" + found->second->layer + ")" : "",
+      int(ranks[0]));
+  throw Error("UnusedOnSomeRanks", "an output of " + layer + " is part of the loss on rank " +
+                                       std::to_string(ranks[0]) + ", and rank " + std::to_string(ranks[1]) +
+                                       " has thrown it away");
 }
 
 }  // namespace graticule::nn::detail

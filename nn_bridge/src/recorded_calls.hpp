@@ -5,9 +5,11 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -24,23 +26,33 @@ c10::weak_intrusive_ptr<T> weak_node(c10::intrusive_ptr<T> const& node) {
 }
 using WeakNode = decltype(weak_node(std::declval<torch::Tensor const&>().grad_fn()));
 
-/// The differentiable calls of a domain that no loss has taken up yet.
+/// The differentiable calls of a domain whose graph is alive.
 ///
-/// A node of the graph whose output reaches the loss on some ranks only would run its backward on those only, and they
-/// would wait for ever. So each communicating node has a second output, a scalar, and the closing reduction of a loss
-/// adds all of them, times zero: then every node runs, on all ranks, in reverse order of the calls (LibTorch's engine
-/// takes ready nodes by descending sequence number). Nodes are held weakly: an output that a rank has dropped is gone,
-/// and if the others still have theirs, that is `UnusedOnSomeRanks`.
+/// A communicating node that the backward of one rank runs and that of another does not would wait for ever. So the
+/// closing reduction of a loss compares which recorded nodes it reaches on each rank. Where that is the same everywhere,
+/// all ranks run them in the same order without more: LibTorch's engine takes ready nodes by descending sequence number,
+/// a node becomes ready by nodes made after it, and calls come in the same order on all ranks. Where it differs, the
+/// ranks that do not reach a node run it all the same: each has a second output, a scalar, that can be added to the loss.
+///
+/// Nodes are held weakly: an output that a rank has dropped is gone, and if the loss of another needs it, that is
+/// `UnusedOnSomeRanks`.
 class RecordedCalls {
  public:
-  /// The node that made `output`; `text` names the call. Nothing without a graph.
-  void record(torch::Tensor const& output, int ordinal, std::int64_t call, std::string const& layer);
+  /// A number for a call that begins on all ranks, whether it is recorded or not.
+  [[nodiscard]] Index next_call() noexcept { return ++num_calls_; }
 
-  /// Adds the second outputs of all recorded nodes, times zero, to `loss`, and forgets them. Collective.
+  /// Which node: the call, and its place among the nodes of this call.
+  using Key = std::array<Index, 2>;
+  using Nodes = std::unordered_set<torch::autograd::Node const*>;
+
+  /// The node that made `output`; the layer's ordinal and name for messages. Nothing without a graph.
+  void record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer);
+
+  /// The second outputs of recorded nodes that a backward from `roots` runs on some ranks, but not on this one: the
+  /// backward shall start from them too, with zeros. Roots may be undefined or without graph. Collective.
   /// @throws `UnusedOnSomeRanks` on all ranks alike
-  [[nodiscard]] torch::Tensor tie(Comm const& comm, torch::Tensor const& loss);
-
-  [[nodiscard]] std::size_t size() const noexcept { return calls_.size(); }
+  /// Cost: a walk through the graph and one all-reduce of 2 integers when all ranks run the same
+  [[nodiscard]] std::vector<torch::Tensor> unreached(Comm const& comm, std::vector<torch::Tensor> const& roots);
 
   /// How many masks the domain's random layers have drawn; the same on all ranks.
   std::int64_t num_draws = 0;
@@ -48,19 +60,19 @@ class RecordedCalls {
  private:
   struct Call {
     WeakNode node;
-    std::uint64_t backwards;
+    Key key;
     int ordinal;
-    std::int64_t call;
     std::string layer;
   };
   void drop_expired();
+  /// Second outputs of those of the `wanted` nodes that are not among `nodes`. Collective.
+  [[nodiscard]] std::vector<torch::Tensor> tokens_of(Comm const& comm, std::vector<Key> const& wanted,
+                                                     Nodes const& nodes) const;
 
   std::vector<Call> calls_;
   std::size_t next_sweep_ = 64;
+  Index num_calls_ = 0;
 };
-
-/// Said by each communicating node when its backward runs: calls recorded before belong to a graph that has been used.
-void note_backward() noexcept;
 
 /// The second output of a communicating node, made in its forward.
 [[nodiscard]] torch::Tensor make_token(torch::TensorOptions const& options);

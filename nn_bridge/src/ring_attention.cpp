@@ -141,7 +141,6 @@ struct RingFunction : torch::autograd::Function<RingFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    note_backward();
     if (torch::GradMode::is_enabled())
       throw Error("DoubleBackwardUnsupported",
                   "attention round the ranks; AttentionKernel::plain has derivatives of any order");

@@ -61,7 +61,6 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    detail::note_backward();
     auto const capsule = ctx->saved_data["segment"].toCapsule();
     auto const& holder = static_cast<SegmentHolder const&>(*capsule);
     auto const saved = ctx->get_saved_variables();
@@ -79,12 +78,9 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
       roots.push_back(outputs[i]);
       root_grads.push_back(grads[i == 0 ? 0 : i + 1]);
     }
-    // Calls inside whose output reaches none of the segment's outputs on some rank.
-    auto const tied =
-        holder.domain.recorded_calls().tie(holder.domain.comm(), torch::zeros({}, grads.front().options()));
-    if (tied.requires_grad()) {
-      roots.push_back(tied);
-      root_grads.push_back(torch::zeros_like(tied));
+    for (auto const& token : holder.domain.recorded_calls().unreached(holder.domain.comm(), roots)) {
+      roots.push_back(token);
+      root_grads.push_back(torch::zeros_like(token));
     }
     if (!roots.empty()) torch::autograd::backward(roots, root_grads);
     variable_list result;
@@ -97,6 +93,8 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
 }  // namespace
 
 Tensors checkpoint(Domain const& domain, Segment const& segment, Tensors const& inputs) {
+  auto& calls = domain.recorded_calls();
+  auto const number = calls.next_call();
   if (!torch::GradMode::is_enabled()) return segment(inputs);
   variable_list tensors(inputs.begin(), inputs.end());
   auto const options = inputs.empty() ? torch::TensorOptions() : inputs.front().options();
@@ -104,7 +102,7 @@ Tensors checkpoint(Domain const& domain, Segment const& segment, Tensors const& 
   tensors.push_back(detail::anchor(true, options));
   auto outputs = CheckpointFunction::apply(at::TensorList(tensors),
                                            c10::make_intrusive<SegmentHolder>(domain, segment, inputs.size()));
-  domain.recorded_calls().record(outputs.front(), 0, 0, "checkpoint");
+  calls.record(outputs.front(), {number, 0}, 0, "checkpoint");
   outputs.erase(outputs.begin() + 1);
   return outputs;
 }

@@ -68,7 +68,6 @@ struct MoveFunction : torch::autograd::Function<MoveFunction<way>> {
     return {y, make_token(y.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    note_backward();
     auto const move = static_cast<MoveHolder const&>(*ctx->saved_data["move"].toCapsule()).move;
     // Inside a backward that builds a graph, every rank gets a node again.
     auto const next_anchor = anchor(torch::GradMode::is_enabled(), grads[0].options());

@@ -159,7 +159,6 @@ struct PullFunction : torch::autograd::Function<PullFunction> {
     return {target, make_token(target.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    note_backward();
     return {push_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
   }
 };
@@ -174,7 +173,6 @@ struct PushFunction : torch::autograd::Function<PushFunction> {
     return {x, make_token(x.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    note_backward();
     return {pull_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
   }
 };

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <span>
 #include <sstream>
 
 namespace graticule {
@@ -121,7 +123,7 @@ TEST(Lifecycle, an_output_that_one_rank_does_not_use_does_not_hang) {
   EXPECT_TRUE(unused->weight.grad().defined());
 }
 
-TEST(Lifecycle, an_output_dropped_on_one_rank_only_is_named) {
+TEST(Lifecycle, an_output_dropped_on_one_rank_is_named_where_another_needs_it) {
   auto const domain = bands();
   if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
   auto used = convolution(domain);
@@ -130,8 +132,18 @@ TEST(Lifecycle, an_output_dropped_on_one_rank_only_is_named) {
   auto const y = used(x);
   torch::Tensor z = dropped(x);
   if (domain.comm().rank() != 0) z = torch::Tensor();
+  auto const partial = z.defined() ? y.sum() + z.sum() : y.sum();
 
-  EXPECT_EQ(rule_of([&] { (void)nn::reduce_loss(y.sum(), domain); }), "UnusedOnSomeRanks");
+  try {
+    (void)nn::reduce_loss(partial, domain);
+    FAIL() << "no error";
+  } catch (Error const& error) {
+    EXPECT_EQ(error.rule(), "UnusedOnSomeRanks");
+    EXPECT_NE(std::string(error.what()).find("layer 2 (Conv2d)"), std::string::npos) << error.what();
+  }
+  nn::reduce_loss(y.sum(), domain).backward();
+  EXPECT_TRUE(used->weight.grad().defined());
+  EXPECT_FALSE(dropped->weight.grad().defined());
 }
 
 TEST(Lifecycle, a_loss_takes_up_its_own_calls_only) {
@@ -148,6 +160,122 @@ TEST(Lifecycle, a_loss_takes_up_its_own_calls_only) {
   nn::reduce_loss(layer(x).sum(), domain).backward();
 
   EXPECT_EQ(layer->num_set_ups(), 1);
+}
+
+/// Two layers on shards of the world, or on the whole field with the shards' rows known.
+struct TwoLayers {
+  TwoLayers(nn::Domain const& given, Cuts const& rows)
+      : domain(given),
+        world_rows(rows),
+        part(domain, domain.comm().num_ranks() > 1 ? rows : Cuts{rows.extent()}, Cuts{6}),
+        first(convolution(domain)),
+        second(convolution(domain)) {
+    std::mt19937 random(5);
+    torch::NoGradGuard const no_grad;
+    for (auto* layer : {&first, &second}) {
+      (*layer)->weight.copy_(0.2 * random_tensor(random, {2, 2, 3, 3}));
+      (*layer)->bias.copy_(random_tensor(random, {2}));
+    }
+    x = part.of(random_tensor(random, {1, 2, rows.extent(), 6})).clone();
+    x.requires_grad_();
+  }
+  /// `used` in the rows of rank `r` of the world, else `other`; a shard has the graph of one of them only.
+  [[nodiscard]] torch::Tensor choose(int r, torch::Tensor const& used, torch::Tensor const& other) const {
+    if (domain.comm().num_ranks() > 1) return domain.comm().rank() == r ? used : other;
+    auto const in_rank = torch::zeros({world_rows.extent(), 1}, torch::kBool);
+    in_rank.narrow(0, world_rows.lo(r), world_rows.size(r)).fill_(true);
+    return torch::where(in_rank, used, other);
+  }
+  [[nodiscard]] torch::Tensor loss(torch::Tensor const& field) const {
+    return nn::reduce_loss(field.square().sum(), domain);
+  }
+  /// Of the input and, summed over the ranks, of the weights.
+  [[nodiscard]] std::vector<torch::Tensor> gradients() const {
+    std::vector<torch::Tensor> result{x.grad().defined() ? x.grad() : torch::zeros_like(x)};
+    for (auto const& layer : {first, second}) {
+      auto const& own = layer->weight.grad();
+      result.push_back(own.defined() ? own.clone() : torch::zeros_like(layer->weight));
+      domain.comm().sum(std::span(result.back().data_ptr<double>(), std::size_t(result.back().numel())));
+    }
+    return result;
+  }
+
+  nn::Domain domain;
+  Cuts world_rows;
+  Part part;
+  nn::Conv2d first;
+  nn::Conv2d second;
+  torch::Tensor x;
+};
+
+/// Compares the gradients after `run` on shards with those after it on the whole field; one of two sets of shards has
+/// fewer rows than ranks.
+void expect_serial_gradients(std::function<void(TwoLayers&)> const& run) {
+  auto const domain = bands();
+  auto const num_ranks = domain.comm().num_ranks();
+  for (std::int64_t const num_rows : {std::max(1, num_ranks - 1), 7}) {
+    auto const rows = balanced_cuts(num_rows, num_ranks);
+    TwoLayers whole(nn::Domain(Comm(MPI_COMM_SELF), ProcessGrid{1, 1}), rows);
+    run(whole);
+    TwoLayers shards(domain, rows);
+    run(shards);
+
+    auto const expected = whole.gradients();
+    auto const found = shards.gradients();
+    EXPECT_LE(difference(found[0], shards.part.of(expected[0])), 1e-12) << num_rows << " rows";
+    for (std::size_t i = 1; i < 3; ++i) EXPECT_LE(difference(found[i], expected[i]), 1e-12) << num_rows << " rows";
+  }
+}
+
+TEST(Lifecycle, a_loss_of_a_detached_field_leaves_the_graph_before_it) {
+  expect_serial_gradients([](TwoLayers& l) {
+    auto const made = l.first(l.x);
+    l.loss(l.second(made.detach())).backward();
+    EXPECT_FALSE(l.x.grad().defined());
+    l.loss(l.second(made)).backward();
+  });
+}
+
+TEST(Lifecycle, two_losses_of_one_forward_with_a_backward_each) {
+  expect_serial_gradients([](TwoLayers& l) {
+    auto const made = l.first(l.x);
+    auto const early = l.loss(made.sin());
+    auto const late = l.loss(l.second(made));
+    early.backward({}, true);
+    late.backward({}, true);
+    late.backward();
+  });
+}
+
+TEST(Lifecycle, a_call_before_a_backward_of_others_still_reaches_its_loss) {
+  expect_serial_gradients([](TwoLayers& l) {
+    auto const made = l.first(l.x);
+    l.loss(l.second(l.x)).backward();
+    {
+      torch::NoGradGuard const no_grad;
+      (void)l.loss(l.second(l.x));
+    }
+    l.loss(l.choose(0, torch::zeros_like(made), made)).backward();
+  });
+}
+
+TEST(Lifecycle, what_leads_to_a_call_that_one_rank_uses_runs_on_all_ranks) {
+  expect_serial_gradients([](TwoLayers& l) {
+    auto const last = l.world_rows.num_parts() - 1;
+    auto const made = l.first(l.x);
+    // The last rank alone has a loss, and alone lets no gradient through here.
+    auto const end = l.second(l.choose(last, made.detach(), made));
+    l.loss(l.choose(last, end, torch::zeros_like(end))).backward();
+  });
+}
+
+TEST(Lifecycle, a_graph_that_one_rank_keeps_is_no_part_of_the_next_loss) {
+  torch::Tensor kept;
+  expect_serial_gradients([&](TwoLayers& l) {
+    auto const old = l.loss(l.second(l.first(l.x)));
+    if (l.domain.comm().rank() == 0) kept = old;
+    l.loss(l.second(l.x)).backward();
+  });
 }
 
 TEST(Lifecycle, a_gradient_wanted_on_one_rank_only) {

@@ -167,5 +167,26 @@ TEST(Checkpoint, one_rank_that_uses_no_output_of_it_does_not_hang) {
   EXPECT_TRUE(model.first->weight.grad().defined());
 }
 
+TEST(Checkpoint, a_call_inside_that_reaches_no_output_of_one_rank_does_not_hang) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  Model model(domain);
+  Part const part(domain, balanced_cuts(7, comm.num_ranks()), Cuts{6});
+  auto x = part.of(torch::ones({1, 2, 7, 6}, torch::kDouble)).clone().requires_grad_();
+  torch::Tensor kept;
+  auto const segment = [&](nn::Tensors const& in) -> nn::Tensors {
+    kept = model.step(in[0]);
+    return {comm.rank() == 0 ? in[0].square() : kept};
+  };
+  auto const gradient = [&](nn::Tensors const& outputs) {
+    return torch::autograd::grad({nn::reduce_loss(outputs[0].square().sum(), domain)}, {x})[0];
+  };
+
+  auto const expected = gradient(segment({x}));
+  auto const found = gradient(nn::checkpoint(domain, segment, {x}));
+
+  EXPECT_LE(difference(found, expected), 1e-13);
+}
+
 }  // namespace
 }  // namespace graticule

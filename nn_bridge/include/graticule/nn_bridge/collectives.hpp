@@ -109,7 +109,7 @@ class CollectiveLayer {
 }  // namespace detail
 
 /// A module over the ranks of a domain, in order of ranks; like the function of its name, with the checks of all layers in
-/// one small all-reduce, set-ups kept, and the call tied to the domain's next loss.
+/// one small all-reduce, set-ups kept, and the call tied to the losses that any rank uses it for.
 template <class Derived>
 class CollectiveModule : public torch::nn::Cloneable<Derived> {
  public:

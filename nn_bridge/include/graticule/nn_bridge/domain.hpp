@@ -44,7 +44,7 @@ class Domain {
   void set_call_checks(CallChecks checks) noexcept;
   [[nodiscard]] CallChecks call_checks() const noexcept;
 
-  /// The differentiable calls that no loss has taken up yet.
+  /// The differentiable calls whose graph is alive.
   [[nodiscard]] detail::RecordedCalls& recorded_calls() const noexcept;
 
   /// A number that names one layer on all ranks. Same call order on all ranks.

@@ -20,9 +20,9 @@ namespace graticule::nn {
 
 /// The same over the ranks of a domain, for the losses of its layers.
 ///
-/// All differentiable calls of the domain's layers since the last loss are tied to the result, so that the backward runs
-/// through each of them on every rank, also where a rank did not use an output.
-/// @throws `UnusedOnSomeRanks` on all ranks when an output lives on some ranks only
+/// A call of the domain's layers that the result depends on through any rank's part is tied to it on all ranks, so that
+/// the backward runs through it on every rank, also where a rank did not use the output. Other calls are left alone.
+/// @throws `UnusedOnSomeRanks` on all ranks when another rank has thrown away such an output
 [[nodiscard]] torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain);
 
 enum class LossKind : std::uint8_t { squared, absolute };
