@@ -75,6 +75,11 @@ void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
     if (error || !std::filesystem::is_directory(folder))
       throw Error(Fault::usage, "BadOutputFolder",
                   "--output " + folder.string() + " cannot be made: " + error.message());
+    // Else found at the first checkpoint, maybe hours later.
+    auto const checkpoints = folder / "checkpoints";
+    if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))
+      throw Error(Fault::usage, "BadOutputFolder",
+                  checkpoints.string() + " is a file; checkpoints need a folder there");
   });
 }
 

@@ -282,6 +282,24 @@ void check_parallel(Options const& options) {
     refuse("--verify does not go with --parallel daso, whose teams differ between two averages");
 }
 
+/// Options of a way to train that is not taken would do nothing.
+void check_daso(Options const& options) {
+  NetworkSettings const& net = options.run.network;
+  DasoSettings const untouched;
+  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
+  auto const require_daso = [&](std::string const& option, Index value, Index default_value) {
+    if (net.parallel != Parallel::daso && value != default_value)
+      refuse(option + " " + std::to_string(value) + " is for --parallel daso only");
+  };
+  require_daso("--daso-warmup", net.daso.warmup_epochs, untouched.warmup_epochs);
+  require_daso("--daso-cooldown", net.daso.cooldown_epochs, untouched.cooldown_epochs);
+  require_daso("--daso-max-skip", net.daso.max_skip, untouched.max_skip);
+  require_daso("--daso-node-teams", net.daso.teams_per_node, untouched.teams_per_node);
+  if (net.daso.teams_per_node > options.run.data_teams)
+    refuse("--daso-node-teams " + std::to_string(net.daso.teams_per_node) + " is more than --data-teams " +
+           std::to_string(options.run.data_teams));
+}
+
 void resolve_daso(NetworkSettings& net) {
   Index const third = std::min<Index>(4, net.epochs / 3);
   if (net.daso.warmup_epochs < 0) net.daso.warmup_epochs = third;
@@ -298,6 +316,7 @@ void check_options(Options& options) {
   RunSettings& run = options.run;
   run.network.shards = value_of(shard_choices, options.shard_parameters);
   check_parallel(options);
+  check_daso(options);
   resolve_daso(run.network);
   drop_none(run.statics, "--static");
   require_distinct(run.inputs, "--inputs");

@@ -16,11 +16,15 @@
 #include <omp.h>
 #endif
 
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 namespace graticule::app {
@@ -67,6 +71,36 @@ std::map<std::string, ProgressMode> const progress_modes{{"auto", ProgressMode::
                                                          {"lines", ProgressMode::lines},
                                                          {"none", ProgressMode::none}};
 
+/// A whole number in the form that CLI11 reads as it is meant.
+template <class Number>
+std::optional<std::string> whole_number(std::string const& text) {
+  Number number{};
+  auto const* const end = text.data() + text.size();
+  auto const [last, status] = std::from_chars(text.data(), end, number);
+  return status == std::errc{} && last == end ? std::optional(std::to_string(number)) : std::nullopt;
+}
+
+/// CLI11 2.1 takes an empty text for 0 and 010 for 8, and wraps unsigned numbers that are negative or too large.
+/// @param type the option's, in CLI11's words @return what to say of `text`; empty where it is good
+std::string checked_text(std::string const& type, std::string& text) {
+  if (text.empty()) return "the value is empty";
+  bool const is_unsigned = type.starts_with("UINT");
+  if (!is_unsigned && !type.starts_with("INT")) return {};
+  auto const number = is_unsigned ? whole_number<std::uint64_t>(text) : whole_number<std::int64_t>(text);
+  if (!number)
+    return "'" + text + "' is not a whole number" + (is_unsigned ? " from 0 to 18446744073709551615" : " of 64 bits");
+  text = *number;
+  return {};
+}
+
+/// Before the checks that options have of their own.
+void check_values(CLI::App& app) {
+  for (auto* option : app.get_options([](CLI::Option const* one) { return one->get_expected_max() > 0; })) {
+    auto const type = option->get_type_name();
+    option->transform(CLI::Validator([type](std::string& text) { return checked_text(type, text); }, ""));
+  }
+}
+
 void declare(CommandLine& line, Driver const& driver) {
   auto& app = line.app;
   app.name(driver.name);
@@ -99,6 +133,7 @@ void declare(CommandLine& line, Driver const& driver) {
   app.add_flag("--allow-single-rank", line.common.allow_single_rank,
                "Run although the launcher made worlds of one rank each")
       ->group(group);
+  check_values(app);
 }
 
 std::string read_shared(Comm const& comm, std::string const& path) {
@@ -116,6 +151,20 @@ std::string read_shared(Comm const& comm, std::string const& path) {
   return comm.broadcast(text, 0);
 }
 
+/// What to say of an argument that belongs to nothing. An option that may stand alone takes its value after '='.
+std::string stray_argument(CLI::App const& app, std::string const& stray, std::vector<std::string> const& arguments) {
+  auto const place = std::find(arguments.begin(), arguments.end(), stray);
+  if (place != arguments.begin() && place != arguments.end()) {
+    auto const& before = *(place - 1);
+    auto const* const option = before.starts_with("--") ? app.get_option_no_throw(before) : nullptr;
+    bool const may_stand_alone = option != nullptr && option->get_expected_max() == 0;
+    if (may_stand_alone && !option->get_default_str().empty())
+      return before + " takes its value after '=': write " + before + "=" + stray;
+    if (may_stand_alone) return before + " takes no value, but '" + stray + "' follows it";
+  }
+  return "'" + stray + "' belongs to no option";
+}
+
 void parse(Comm const& comm, CommandLine& line, std::vector<std::string> arguments) {
   Hash hash;
   std::string shown;
@@ -127,6 +176,7 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
   if (auto const path = config_path(arguments); !path.empty())
     arguments = with_config(line.app, std::move(arguments), path, read_shared(comm, path));
   auto const& app = line.app;
+  auto const given = arguments;
   try {
     std::reverse(arguments.begin(), arguments.end());
     line.app.parse(std::move(arguments));
@@ -137,6 +187,8 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
     if (auto const extras = app.remaining(); !extras.empty() && extras.front().starts_with("--")) {
       auto const name = extras.front().substr(2, extras.front().find('=') - 2);
       text = "unknown option --" + name + "; the nearest known one is --" + nearest_option(app, name);
+    } else if (!extras.empty()) {
+      text = stray_argument(app, extras.front(), given);
     }
     throw Error(Fault::usage, "CommandLine", text + " (--help lists the options)");
   }

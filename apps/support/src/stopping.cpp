@@ -83,7 +83,7 @@ TimeLimit::TimeLimit(std::string const& text) {
   auto const seconds = seconds_of(text);
   if (!seconds)
     throw Error(Fault::usage, "BadTimeLimit",
-                "'" + text + "' is neither auto nor none, a number of seconds, MM:SS or HH:MM:SS");
+                "--time-limit '" + text + "' is neither auto nor none, a number of seconds, MM:SS or HH:MM:SS");
   end_ = now() + *seconds;
 }
 

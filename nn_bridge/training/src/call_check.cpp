@@ -111,7 +111,7 @@ void CallCheck::give_up(double waited, double patience) {
   std::string text = "after " + seconds + " rank";
   if (team_.rank() == 0) {
     for (std::size_t r = 1; r < m.texts.size(); ++r)
-      if (m.requests[r - 1] != MPI_REQUEST_NULL) text += " " + std::to_string(r);
+      if (m.requests[r - 1] != MPI_REQUEST_NULL) text.append(" ").append(std::to_string(r));
   } else {
     text += " 0";
   }
