@@ -181,7 +181,11 @@ std::shared_ptr<FusedSetUp const> make_set_up(torch::nn::SequentialImpl const& l
   for (std::size_t a = 0; a < 2; ++a) {
     set_up->axes[a] = {layout.extent(int(a)), boundary.axes[a]};
     set_up->outputs[a] = {own.lo(int(a)), own.hi(int(a))};
-    for (auto const& reach : reaches) check_width(set_up->axes[a], reach[a]);
+    for (auto const& reach : reaches)
+      if (options.padding == Padding::by_domain)
+        check_width(set_up->axes[a], reach[a]);
+      else
+        detail::check_width(boundary.axes[a].lower, reach[a], layout.extent(int(a)));
   }
   check_rules(set_up->axes, domain);
   set_up->has_outputs = !own.empty();

@@ -210,10 +210,16 @@ TEST(FusedConvs, refuse_by_name) {
                                    tn::Conv2d(tn::Conv2dOptions(1, 1, 3).padding(1).padding_mode(torch::kReflect)))),
             "CannotFuse");
   EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(1, 1, 1)), {nn::Padding::by_mode, {1}}), "OddChannels");
-  tn::Sequential wide(tn::Conv2d(tn::Conv2dOptions(1, 1, {7, 1}).padding({3, 0}).padding_mode(torch::kReflect)));
-  auto fused = nn::FusedConvs(wide, nn::FusedConvsOptions{}, domain);
   Part const part(domain, balanced_cuts(3, comm.num_ranks()), Cuts{4});
-  EXPECT_EQ(test::rule_of([&] { fused(part.of(torch::ones({1, 1, 3, 4}))); }), "PaddingTooWide");
+  auto const rule_of_wide = [&](tn::detail::conv_padding_mode_t const& mode, std::int64_t padding) {
+    tn::Sequential model(
+        tn::Conv2d(tn::Conv2dOptions(1, 1, {2 * padding + 1, 1}).padding({padding, 0}).padding_mode(mode)));
+    auto fused = nn::FusedConvs(model, nn::FusedConvsOptions{}, domain);
+    return test::rule_of([&] { fused(part.of(torch::ones({1, 1, 3, 4}))); });
+  };
+  EXPECT_EQ(rule_of_wide(torch::kReflect, 3), "PaddingTooWide");
+  EXPECT_EQ(rule_of_wide(torch::kCircular, 4), "PaddingTooWide");
+  EXPECT_EQ(rule_of_wide(torch::kCircular, 3), "nothing was thrown");
 }
 
 }  // namespace
