@@ -8,13 +8,13 @@ int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option(
-           "KIND,--kind", options.kind,
-           "What to measure: halo, repartition; layer (a convolution), halo-layer, fused-layer, repartition-layer, "
-           "unet, data-parallel; or a plan to replay")
+    app.add_option("KIND,--kind", options.kind,
+                   "What to measure: halo, repartition; layer (a convolution), halo-layer, fused-layer, pull-layer "
+                   "(pooling and "
+                   "resizing), repartition-layer, unet, data-parallel; or a plan to replay")
         ->required()
-        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "fused-layer", "repartition-layer", "unet",
-                               "data-parallel", "replay"}));
+        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "fused-layer", "pull-layer",
+                               "repartition-layer", "unet", "data-parallel", "replay"}));
     app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
     app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512, for data-parallel 32")
         ->check(CLI::Range(Index(2), Index(1) << 20));
@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(Index(2), Index(1) << 20));
     app.add_option("--levels", options.num_levels, "Cells of the third axis (repartition)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
-    app.add_option("--channels", options.num_channels, "Channels; 0: 8 for layer, fused-layer and unet, else 64")
+    app.add_option("--channels", options.num_channels,
+                   "Channels; 0: 8 for layer, fused-layer, pull-layer and unet, else 64")
         ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--batch", options.batch, "Images of each rank (data-parallel)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
     if (options.kind == "layer") bench::run_layer(context, options);
     if (options.kind == "halo-layer") bench::run_halo_layer(context, options);
     if (options.kind == "fused-layer") bench::run_fused_layers(context, options);
+    if (options.kind == "pull-layer") bench::run_pull_layers(context, options);
     if (options.kind == "repartition-layer") bench::run_repartition_layer(context, options);
     if (options.kind == "unet") bench::run_unet(context, options);
     if (trains) bench::run_data_parallel(context, options);

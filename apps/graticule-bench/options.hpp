@@ -16,7 +16,7 @@ struct Options {
   Index num_rows = 0;      ///< 0: 721, for repartition 512, for data-parallel 32
   Index num_columns = 0;   ///< 0: 1440, for repartition 512, for data-parallel 32
   Index num_levels = 64;   ///< third axis of a repartition
-  Index num_channels = 0;  ///< 0: 8 for layer, fused-layer and unet, else 64
+  Index num_channels = 0;  ///< 0: 8 for layer, fused-layer, pull-layer and unet, else 64
   Index batch = 16;        ///< images of a rank in data-parallel
   Index width = 1;
   Timing timing;
@@ -33,6 +33,8 @@ void run_repartition(app::Context& context, Options const& options);
 void run_layer(app::Context& context, Options const& options);
 /// Several convolutions, one exchange each and one for all, against local ones.
 void run_fused_layers(app::Context& context, Options const& options);
+/// Pooling and resizing, forward and backward, against LibTorch's layers on the local rows.
+void run_pull_layers(app::Context& context, Options const& options);
 /// A tensor from latitudes to channels, forward and backward, against copies.
 void run_repartition_layer(app::Context& context, Options const& options);
 /// A training step of a U-Net on the globe against that of each rank's rows alone.

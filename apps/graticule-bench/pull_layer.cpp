@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/pixel_shuffle.hpp>
+#include <graticule/nn_bridge/pooling.hpp>
+#include <graticule/nn_bridge/resize.hpp>
+#include <graticule/partition/cuts.hpp>
+
+#include "options.hpp"
+#include "timing.hpp"
+
+namespace graticule::bench {
+
+namespace {
+
+using Function = std::function<torch::Tensor(torch::Tensor const&)>;
+
+struct Case {
+  std::string name;
+  Function local;
+  std::vector<std::pair<std::string, Function>> sharded;
+};
+
+template <class Layer>
+Function function_of(Layer const& layer) {
+  return [held = layer](torch::Tensor const& x) mutable { return held->forward(x); };
+}
+
+std::vector<Case> cases(nn::Domain const& domain) {
+  namespace F = torch::nn::functional;
+  auto const max_3 = torch::nn::MaxPool2dOptions(3).stride(2).padding(1);
+  auto const max_2 = torch::nn::MaxPool2dOptions(2);
+  auto const mean_3 = torch::nn::AvgPool2dOptions(3).stride(1).padding(1);
+  auto const twice =
+      torch::nn::UpsampleOptions().scale_factor(std::vector<double>{2, 2}).mode(torch::kBilinear).align_corners(false);
+  std::string const globe = "sharded, poles and periodic longitude";
+  std::string const edges = "sharded, LibTorch's padding";
+  auto const by = nn::Padding::by_domain;
+  return {{"MaxPool2d 3x3, stride 2",
+           function_of(torch::nn::MaxPool2d(max_3)),
+           {{edges, function_of(nn::MaxPool2d(max_3, domain))},
+            {globe, function_of(nn::MaxPool2d(nn::MaxPool2dOptions(max_3, by), domain))}}},
+          {"MaxPool2d 2x2, stride 2",
+           function_of(torch::nn::MaxPool2d(max_2)),
+           {{edges, function_of(nn::MaxPool2d(max_2, domain))}}},
+          {"AvgPool2d 3x3, stride 1",
+           function_of(torch::nn::AvgPool2d(mean_3)),
+           {{edges, function_of(nn::AvgPool2d(mean_3, domain))},
+            {globe, function_of(nn::AvgPool2d(nn::AvgPool2dOptions(mean_3, by), domain))}}},
+          {"bilinear Resize by 2",
+           function_of(torch::nn::Upsample(twice)),
+           {{edges, function_of(nn::Resize(twice, domain))},
+            {globe, function_of(nn::Resize(nn::ResizeOptions(twice, by), domain))}}},
+          {"PixelShuffle by 2",
+           function_of(torch::nn::PixelShuffle(torch::nn::PixelShuffleOptions(2))),
+           {{"sharded", function_of(nn::PixelShuffle(torch::nn::PixelShuffleOptions(2), domain))}}}};
+}
+
+}  // namespace
+
+void run_pull_layers(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  torch::set_num_threads(context.num_threads);
+  torch::manual_seed(1);
+  Index const channels = options.num_channels ? options.num_channels : 8;
+  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
+  nn::Domain const domain(comm, bands(comm));
+  auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
+  for (auto const& c : cases(domain)) {
+    auto const step = [&](Function const& layer) {
+      return [&x, layer, cotangent = torch::randn(layer(x).sizes())] {
+        layer(x).backward(cotangent);
+        x.mutable_grad() = torch::Tensor();
+      };
+    };
+    std::vector<Candidate> candidates{{"LibTorch's layer on the local rows", step(c.local)}};
+    for (auto const& [name, function] : c.sharded) candidates.push_back({name, step(function)});
+    show(context,
+         c.name + ", forward and backward, " + std::to_string(channels) + " x " + std::to_string(options.num_rows) +
+             " x " + std::to_string(options.num_columns) + " f32, " + std::to_string(comm.num_ranks()) + " ranks",
+         interleave(context, candidates, options.timing));
+  }
+}
+
+}  // namespace graticule::bench
