@@ -515,8 +515,14 @@ TEST(Daso, knows_the_moments_of_each_optimizer) {
   EXPECT_EQ(spread([](auto p) { return t::Adagrad(p, t::AdagradOptions(0.1)); }), 2 * plain);
   Parameters model(one);
   t::LBFGS lbfgs(model->parameters());
+  EXPECT_EQ(rule_of([&] { Daso(*model, lbfgs, world, {.schedule = {.total_epochs = 9}}); }), "UnsupportedOptimizer");
+  struct Own : t::Optimizer {
+    using Optimizer::Optimizer;
+    torch::Tensor step(LossClosure /*closure*/) override { return {}; }
+  };
+  Own own(model->parameters(), std::make_unique<t::SGDOptions>(0.1));
   EXPECT_EQ(
-      rule_of([&] { Daso(*model, lbfgs, world, {.schedule = {.total_epochs = 9}, .moments = DasoPolicy::average}); }),
+      rule_of([&] { Daso(*model, own, world, {.schedule = {.total_epochs = 9}, .moments = DasoPolicy::average}); }),
       "UnsupportedOptimizer");
 }
 

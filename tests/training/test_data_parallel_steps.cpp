@@ -183,6 +183,98 @@ TEST(DataParallel, falls_back_to_waiting_in_the_backward_where_steps_cannot_be_s
   EXPECT_EQ(reason({&groups}), "2 parameter groups");
 }
 
+TEST(DataParallel, searches_by_lbfgs_as_one_rank_on_the_whole_batch) {
+  auto const comm = Comm::world();
+  for (auto const reduction : {Reduction::mean, Reduction::sum})
+    for (std::string const search : {"", "strong_wolfe"}) {
+      auto options = torch::optim::LBFGSOptions(0.1).max_iter(6);
+      if (!search.empty()) options.line_search_fn(search);
+      torch::manual_seed(7);
+      Net net;
+      auto serial = copy_of(net);
+      torch::optim::LBFGS lbfgs(net->parameters(), options);
+      torch::optim::LBFGS serial_lbfgs(serial->parameters(), options);
+      nn::DataParallel parallel(*net, lbfgs, {{comm, reduction}}, {.wait = GradientWait::late});
+      double const share = reduction == Reduction::sum ? 1.0 / comm.num_ranks() : 1;
+      auto const batch = whole_batch(0, 2 * comm.num_ranks());
+      int num_calls = 0;
+      int num_serial_calls = 0;
+      for (int step = 0; step < 3; ++step) {
+        double const loss = parallel.step([&] {
+          ++num_calls;
+          lbfgs.zero_grad();
+          auto const part = loss_of(net, part_of(batch, comm)) * share;
+          part.backward();
+          return part;
+        });
+
+        auto const expected = serial_lbfgs.step([&] {
+          ++num_serial_calls;
+          serial_lbfgs.zero_grad();
+          auto const whole = loss_of(serial, batch);
+          whole.backward();
+          return whole;
+        });
+        EXPECT_NEAR(loss, expected.item<double>(), 1e-9) << search << step;
+        EXPECT_EQ(num_calls, num_serial_calls) << search;
+        EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
+      }
+      EXPECT_LT(parameter_difference(*net, *serial), 1e-8) << search;
+    }
+}
+
+TEST(DataParallel, runs_closures_of_any_optimizer_and_tells_all_ranks_of_one_that_throws) {
+  auto const comm = Comm::world();
+  std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
+  for (auto const wait : {GradientWait::in_backward, GradientWait::late}) {
+    torch::manual_seed(7);
+    Net net;
+    auto serial = copy_of(net);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    torch::optim::SGD serial_sgd(serial->parameters(), 0.1);
+    nn::DataParallel parallel(*net, sgd, mean, {.wait = wait});
+    auto const batch = whole_batch(0, 2 * comm.num_ranks());
+    auto const closure = [&](bool throws) {
+      sgd.zero_grad();
+      auto const loss = loss_of(net, part_of(batch, comm));
+      loss.backward();
+      if (throws) throw Error("OwnFailure", "after its backward");
+      return loss;
+    };
+
+    parallel.step([&] { return closure(false); });
+    auto const error = rule_of([&] { parallel.step([&] { return closure(comm.rank() == 0); }); });
+
+    EXPECT_EQ(error, comm.rank() == 0 ? "OwnFailure" : "PeerFailed");
+    parallel.finalize();
+    loss_of(serial, batch).backward();
+    serial_sgd.step();
+    EXPECT_LT(parameter_difference(*net, *serial), 1e-12);
+  }
+}
+
+TEST(DataParallel, refuses_steps_that_lbfgs_cannot_make) {
+  auto const comm = Comm::world();
+  std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
+  Net net;
+  torch::optim::LBFGS lbfgs(net->parameters(), 1);
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  auto const nothing = [] { return torch::zeros({}); };
+  {
+    nn::DataParallel parallel(*net, lbfgs, mean);
+    EXPECT_EQ(rule_of([&] { parallel.step(); }), "ClosureNeeded");
+    EXPECT_EQ(rule_of([&] { parallel.step([] { return torch::Tensor(); }); }), "BadOption");
+  }
+  {
+    nn::DataParallel parallel(*net, lbfgs, mean, {.own_rules = {{"scale", {}}}});
+    auto const error = thrown_by([&] { parallel.step(nothing); });
+    EXPECT_EQ(error.rule, "BadOption");
+    EXPECT_NE(error.given.find("'scale'"), std::string::npos) << error.given;
+  }
+  nn::DataParallel parallel(*net, {&lbfgs, &sgd}, mean);
+  EXPECT_EQ(rule_of([&] { parallel.step(nothing); }), "BadOption");
+}
+
 TEST(DataParallel, sends_narrow_words_and_adds_them_in_f32) {
   auto const comm = Comm::world();
   for (auto const type : {torch::kFloat, torch::kDouble, torch::kComplexDouble})

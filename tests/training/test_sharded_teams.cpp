@@ -307,6 +307,14 @@ struct OpaqueImpl : torch::nn::Module {
 };
 TORCH_MODULE(Opaque);
 
+TEST(ShardedParameters, refuse_an_optimizer_that_takes_all_for_one_vector) {
+  auto net = test::make_net();
+  torch::optim::LBFGS lbfgs(net->parameters(), 1);
+  nn::ShardedParameters const sharded(net.ptr(), {Comm::world(), nn::Reduction::mean});
+
+  EXPECT_EQ(test::rule_of([&] { sharded.adopt(lbfgs); }), "UnsupportedOptimizer");
+}
+
 TEST(ShardedParameters, refuse_units_whose_outputs_cannot_be_seen) {
   nn::Unit<Opaque> unit;
   nn::ShardedParameters const sharded(unit.ptr(), {Comm::world(), nn::Reduction::mean});

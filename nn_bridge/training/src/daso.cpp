@@ -131,6 +131,8 @@ struct Daso::State {
 void Daso::State::choose() {
   trained = flags();
   run_agreed(world, [&] {
+    if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
+      throw Error("UnsupportedOptimizer", "LBFGS calls forwards and backwards of its own in a step, DASO's does not");
     if (std::find(trained.begin(), trained.end(), true) == trained.end())
       throw Error("NothingToTrain", "no parameter of the module needs a gradient");
     if (!reducer)

@@ -15,6 +15,7 @@ DataParallel& DataParallel::operator=(DataParallel&& other) noexcept = default;
 DataParallel::~DataParallel() = default;
 
 void DataParallel::step() { impl_->step(); }
+double DataParallel::step(std::function<torch::Tensor()> const& closure) { return impl_->step(closure); }
 void DataParallel::synchronize() { impl_->synchronize(); }
 void DataParallel::finalize() { impl_->finalize(); }
 DataParallel::NoSync DataParallel::no_sync() { return NoSync(*impl_); }

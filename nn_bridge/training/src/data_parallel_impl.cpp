@@ -14,14 +14,17 @@ namespace graticule::nn {
 
 namespace {
 
-void average(Comm const& team, torch::Tensor const& tensor) {
+/// The sum of all ranks, or their mean, with the same bits on all of them.
+void combine(Comm const& team, torch::Tensor const& tensor, Reduction reduction) {
   auto const real = tensor.is_complex() ? torch::view_as_real(tensor) : tensor;
   auto const flat = real.detach().to(torch::kCPU, false, true).contiguous().view({-1});
   detail::TeamSum sum(team, flat.scalar_type(), Wire::own, SumOrder::by_rank);
-  sum.start(flat, flat.numel(), team.num_ranks());
+  sum.start(flat, flat.numel(), reduction == Reduction::mean ? team.num_ranks() : 1);
   while (!sum.advance()) std::this_thread::yield();
   real.detach().copy_(flat.view(real.sizes()));
 }
+
+bool is_lbfgs(torch::optim::Optimizer* optimizer) { return dynamic_cast<torch::optim::LBFGS*>(optimizer) != nullptr; }
 
 }  // namespace
 
@@ -47,6 +50,8 @@ DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Op
 
 void DataParallel::Impl::step() {
   if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
+  if (std::any_of(optimizers_.begin(), optimizers_.end(), is_lbfgs))
+    throw Error("ClosureNeeded", "LBFGS makes forwards and backwards of its own: call step(closure)");
   reducer_->end_failed_backward();
   require_watched();
   num_begun_ = reducer_->num_begun();
@@ -58,6 +63,71 @@ void DataParallel::Impl::step() {
     for (auto* const optimizer : optimizers_) optimizer->step();
   }
   sync_buffers();
+}
+
+double DataParallel::Impl::step(std::function<torch::Tensor()> const& closure) {
+  require_one_vector();
+  reducer_->end_failed_backward();
+  if (late_) {
+    auto const loss = reduced_loss(closure);
+    step();
+    return loss.item<double>();
+  }
+  apply_all();
+  torch::Tensor first;
+  optimizers_.front()->step([&] {
+    auto const loss = reduced_loss(closure);
+    if (!first.defined()) first = loss;
+    return loss;
+  });
+  num_begun_ = reducer_->num_begun();
+  sync_buffers();
+  return first.item<double>();
+}
+
+void DataParallel::Impl::require_one_vector() const {
+  if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
+  if (optimizers_.size() != 1)
+    throw Error("BadOption", "step(closure) is for one optimizer, not " + std::to_string(optimizers_.size()));
+  if (!is_lbfgs(optimizers_.front())) return;
+  for (auto const& parameter : reducer_->parameters())
+    if (!teams_without_rule(parameter).empty())
+      throw Error("BadOption", "LBFGS takes all parameters for one vector, but '" + parameter.name +
+                                   "' is each rank's own in a team");
+}
+
+torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> const& closure) {
+  // The loss, and whether this rank has failed, at any place in the closure: the others would wait for its loss.
+  auto const values = torch::zeros({2}, torch::kDouble);
+  std::exception_ptr failure;
+  auto const attempt = [&](auto const& action) {
+    try {
+      action();
+    } catch (Error const& error) {
+      if (error.rule() == "CallDisagreement" || error.rule() == "StalledReduction") throw;  // On all ranks.
+      if (!failure) failure = std::current_exception();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  attempt([&] {
+    run([&] {
+      auto const loss = closure();
+      if (!loss.defined() || loss.numel() != 1) throw Error("BadOption", "a closure returns its loss, one number");
+      values[0] = loss.detach().to(torch::kDouble).reshape({});
+    });
+  });
+  attempt([&] {
+    synchronize();
+    require_watched();
+    reducer_->require_reduced();
+  });
+  values[1] = failure ? 1 : 0;
+  for (auto const& rule : default_rules_) combine(reducer_->teams()[rule.team], values, rule.reduction);
+  if (failure) std::rethrow_exception(failure);
+  if (values[1].item<double>() > 0)
+    throw Error("PeerFailed", "the closure of another rank ended with an exception: this step is not complete");
+  return values[0];
 }
 
 void DataParallel::Impl::synchronize() {
@@ -108,7 +178,7 @@ void DataParallel::Impl::sync_buffers() const {
   }
   for (auto const& team : default_teams()) {
     broadcast_replicas(team, copied);
-    for (auto const& [name, tensor] : averaged) average(team, tensor);
+    for (auto const& [name, tensor] : averaged) combine(team, tensor, Reduction::mean);
   }
 }
 

@@ -18,6 +18,7 @@ class DataParallel::Impl {
        DataParallelOptions const& options);
 
   void step();
+  double step(std::function<torch::Tensor()> const& closure);
   void synchronize();
   /// Applies what late steps have left, without comparing calls.
   void apply_all();
@@ -39,6 +40,9 @@ class DataParallel::Impl {
 
  private:
   void require_watched();
+  /// Before an optimizer's step that calls `closure`.
+  void require_one_vector() const;
+  [[nodiscard]] torch::Tensor reduced_loss(std::function<torch::Tensor()> const& closure);
   [[nodiscard]] BufferPolicy policy_of(std::string const& buffer) const;
 
   std::vector<torch::optim::Optimizer*> optimizers_;

@@ -68,6 +68,8 @@ void adopt_state(torch::optim::Optimizer& optimizer, torch::Tensor const& whole,
 }  // namespace
 
 void ShardedParameters::adopt(torch::optim::Optimizer& optimizer) const {
+  if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
+    throw Error("UnsupportedOptimizer", "LBFGS takes all parameters for one vector, of which this rank has some rows");
   if (has_stepped(optimizer))
     throw Error("OptimizerHasState", "an optimizer is adopted before its first step: its state is of whole parameters");
   std::map<c10::TensorImpl const*, torch::Tensor> shards;

@@ -90,7 +90,7 @@ class Daso {
  public:
   /// Copies parameters and buffers of rank 0 to the others.
   /// @throws `ReplicaMismatch`, `DasoDisagreement` for options that differ, `NothingToTrain`, `BadOption`,
-  ///         `UnequalNodes`, `UnsupportedOptimizer` for moments that are not known, `WrappedTwice`; on all ranks
+  ///         `UnequalNodes`, `UnsupportedOptimizer` for moments that are not known and for LBFGS, `WrappedTwice`; on all ranks
   Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world, DasoOptions options);
   Daso(Daso&&) noexcept;
   Daso& operator=(Daso&&) = delete;

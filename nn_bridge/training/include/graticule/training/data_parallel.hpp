@@ -119,8 +119,16 @@ class DataParallel {
 
   /// Steps the optimizers with reduced gradients. With `GradientWait::late`, gradients of units are taken out of `.grad`
   /// and applied later, with the options (learning rate) of now. Then applies the policies for buffers.
-  /// @throws `NoOptimizer`, `LostParameter`, `UnreducedGradients` (after `no_sync`, or where a pass has failed), `PeerFailed`
+  /// @throws `NoOptimizer`, `LostParameter`, `UnreducedGradients` (after `no_sync`, or where a pass has failed), `PeerFailed`;
+  ///         `ClosureNeeded` for LBFGS
   void step();
+  /// A step of the one optimizer, which calls `closure` as often as it needs to (LBFGS): zeroes the gradients, makes a forward
+  /// and backward and returns this rank's loss. The optimizer sees gradients and loss reduced by the rules, so that all ranks
+  /// search, and end, alike. @return the reduced loss of the first call
+  /// @throws as `step`; `BadOption` for several optimizers, for a loss that is no number, and for LBFGS, which takes all
+  ///         parameters for one vector, where some are each rank's own
+  /// Cost: for each call of `closure` one small blocking sum a team more than its backward.
+  double step(std::function<torch::Tensor()> const& closure);
   /// Waits until `.grad` holds reduced gradients: to clip or to look at them before `step()`.
   void synchronize();
   /// Applies what late steps have left: before parameters are read outside of their units' forwards (to save them, to

@@ -158,7 +158,7 @@ class ShardedParameters {
   [[nodiscard]] std::vector<torch::Tensor> parameters() const;
   [[nodiscard]] NamedTensors named_parameters() const;
   /// Puts the rows in the place of the whole parameters in an optimizer made for the model: groups and options stay.
-  /// @throws `OptimizerHasState` when it has made a step
+  /// @throws `OptimizerHasState` when it has made a step; `UnsupportedOptimizer` for LBFGS, which would search in rows alone
   void adopt(torch::optim::Optimizer& optimizer) const;
 
   /// While it lives, backwards leave their gradients for the next one that is synchronised.
