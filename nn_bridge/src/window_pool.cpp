@@ -168,7 +168,8 @@ std::vector<torch::Tensor> WindowPool::forward(torch::Tensor const& x, std::vect
     results = local(windows_of(s, inputs));
     for (auto& result : results)
       for (std::size_t i = 0; i < num_axes; ++i)
-        result = result.narrow(std::int64_t(i) + 2, s.num_skipped[i], s.num_outputs[i]);
+        if (auto const axis = std::int64_t(i) + 2; result.size(axis) != s.num_outputs[i])
+          result = result.narrow(axis, s.num_skipped[i], s.num_outputs[i]);
   }
   if (x.dim() == std::int64_t(num_axes) + 1)
     for (auto& result : results) result = result.squeeze(0);
