@@ -23,6 +23,17 @@ PullDescription describe(Comm const& comm, TensorPullDescription const& d) {
   return result;
 }
 
+/// The parts of `box` that lie outside of `inner`, which lies in it, of two axes.
+std::vector<Box> around(Box const& box, Box const& inner) {
+  if (inner.empty()) return {box};
+  auto const rows = [&](Index lo, Index hi) { return Box({lo, box.lo(1)}, {hi, box.hi(1)}); };
+  auto const beside = [&](Index lo, Index hi) { return Box({inner.lo(0), lo}, {inner.hi(0), hi}); };
+  std::vector<Box> parts{rows(box.lo(0), inner.lo(0)), rows(inner.hi(0), box.hi(0)), beside(box.lo(1), inner.lo(1)),
+                         beside(inner.hi(1), box.hi(1))};
+  std::erase_if(parts, [](Box const& part) { return part.empty(); });
+  return parts;
+}
+
 TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Boundary const& boundary) {
   TensorPullDescription result{.source = layout, .map = {}, .targets = {}, .odd_channels = {}};
   run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
@@ -43,6 +54,10 @@ TensorPull::TensorPull(Comm const& comm, Layout const& layout, Boundary const& b
     : TensorPull(comm, [&] {
         auto d = by_boundary(comm, layout, boundary);
         d.targets = std::move(targets);
+        if (d.targets.size() == 1 && d.targets[0].needed == std::vector{d.targets[0].box}) {
+          d.direct = intersection(d.targets[0].box, layout.owned(comm.rank()));
+          d.targets[0].needed = around(d.targets[0].box, d.direct);
+        }
         d.odd_channels = std::move(odd_channels);
         d.fingerprint = Hash().add(fingerprint).add(d.fingerprint).value();
         return d;
@@ -60,8 +75,24 @@ torch::Tensor TensorPull::empty_target(torch::Tensor const& x, int t) const {
   return torch::empty(sizes_with(x, targets()[std::size_t(t)].box), x.options().requires_grad(false), memory);
 }
 
-torch::Tensor TensorPull::zeros_source(torch::Tensor const& target) const {
-  return torch::zeros(sizes_with(target, owned_), target.options().requires_grad(false));
+torch::Tensor TensorPull::direct_part(torch::Tensor const& tensor, Box const& box) const {
+  auto const& part = description_.direct;
+  auto result = tensor;
+  for (int a = 0; a < 2; ++a) {
+    auto const axis = description_.axes[std::size_t(a)];
+    if (part.extent(a) != box.extent(a)) result = result.narrow(axis, part.lo(a) - box.lo(a), part.extent(a));
+  }
+  return result;
+}
+
+torch::Tensor TensorPull::source_of(torch::Tensor const& target) const {
+  auto const& direct = description_.direct;
+  bool const any = direct.ndim() > 0 && !direct.empty();
+  auto const part = any ? direct_part(target, targets()[0].box) : torch::Tensor();
+  if (any && direct == owned_) return part.clone(torch::MemoryFormat::Contiguous);
+  auto result = torch::zeros(sizes_with(target, owned_), target.options().requires_grad(false));
+  if (any) direct_part(result, owned_).copy_(part);
+  return result;
 }
 
 namespace {
@@ -102,7 +133,10 @@ Pending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const>
   for (std::size_t r = 0; r < sources.size(); ++r)
     views.fields[r].source = tensor_view(sources[r].part, description_.axes);
   count_traffic(counts_, Way::forward, cell_bytes(x));
-  return plan_.start(views.fields);
+  auto pending = plan_.start(views.fields);
+  if (description_.direct.ndim() > 0 && !description_.direct.empty())
+    direct_part(targets[0], description_.targets[0].box).copy_(direct_part(x, owned_));
+  return pending;
 }
 
 Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const {
@@ -168,7 +202,7 @@ struct PushFunction : torch::autograd::Function<PushFunction> {
                                PullPointer const& pull) {
     keep(ctx, pull);
     auto pending = pull->start_adjoint(std::span(&target, 1));
-    auto x = pull->zeros_source(target);
+    auto x = pull->source_of(target);
     pull->finish_adjoint(pending, x);
     return {x, make_token(x.options())};
   }

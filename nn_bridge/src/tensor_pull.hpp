@@ -24,10 +24,12 @@ struct TensorPullDescription {
   std::uint64_t fingerprint = 0;           ///< of what else is the same on all ranks
   std::vector<std::int64_t> odd_channels;  ///< see `HaloExchangeOptions`
   Messages messages = Messages::whole;
+  /// Own cells of the only target, rows and columns, which it takes from the shard without the plan.
+  Box direct;
 };
 
 /// A plan between tensors: from this rank's shard to some target tensors. Axes without a place in the layout are batch
-/// axes; several calls may be in flight.
+/// axes; several calls may be in flight. A single target's own cells are copied while the messages of the others travel.
 class TensorPull {
  public:
   /// Collective.
@@ -41,8 +43,9 @@ class TensorPull {
   /// An uninitialised tensor like `x` with the extents of target `t`.
   [[nodiscard]] torch::Tensor empty_target(torch::Tensor const& x, int t) const;
 
-  /// A tensor of zeros like `target` with the extents of this rank's shard.
-  [[nodiscard]] torch::Tensor zeros_source(torch::Tensor const& target) const;
+  /// What `finish_adjoint` adds to: a fresh tensor with the extents of this rank's shard, of what own cells of a single
+  /// target leave there, and zeros.
+  [[nodiscard]] torch::Tensor source_of(torch::Tensor const& target) const;
 
   [[nodiscard]] Pending start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const;
   /// The source tensor comes at the end: `finish_adjoint`.
@@ -55,6 +58,8 @@ class TensorPull {
  private:
   [[nodiscard]] Index cell_bytes(torch::Tensor const& tensor) const;
   [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;
+  /// The direct cells of a tensor that holds `box`.
+  [[nodiscard]] torch::Tensor direct_part(torch::Tensor const& tensor, Box const& box) const;
 
   Box owned_;
   TensorPullDescription description_;
