@@ -145,6 +145,32 @@ Net trained_in_turn(Net const& start, GradientWait wait) {
   return net;
 }
 
+TEST(DataParallel, leaves_reduced_gradients_and_made_steps_when_it_ends) {
+  auto const comm = Comm::world();
+  for (auto const wait : {GradientWait::in_backward, GradientWait::late}) {
+    torch::manual_seed(5);
+    Net net;
+    auto serial = copy_of(net);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    torch::optim::SGD serial_sgd(serial->parameters(), 0.1);
+    auto const batch = whole_batch(0, 2 * comm.num_ranks());
+    for (bool const steps_itself : {true, false}) {
+      sgd.zero_grad();
+      {
+        nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
+        loss_of(net, part_of(batch, comm)).backward();
+        if (steps_itself) parallel.step();
+      }
+      if (!steps_itself) sgd.step();
+
+      serial_sgd.zero_grad();
+      loss_of(serial, batch).backward();
+      serial_sgd.step();
+      EXPECT_LT(parameter_difference(*net, *serial), 1e-12) << steps_itself;
+    }
+  }
+}
+
 TEST(DataParallel, updates_what_a_forward_has_not_run_before_the_next_backward) {
   torch::manual_seed(5);
   Net const start;

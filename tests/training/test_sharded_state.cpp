@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/training/model_state.hpp>
 #include <graticule/training/sharded_state.hpp>
 
 #include "expect_error.hpp"
@@ -204,6 +205,45 @@ TEST(ShardedState, is_saved_once_where_replicas_hold_it_too) {
   auto const error = test::thrown_by([&] { nn::load_model(comm, checkpoint, sharded, "model"); });
   EXPECT_EQ(error.rule, "ModelMismatch");
   EXPECT_NE(error.given.find("lacks model/gain"), std::string::npos) << error.given;
+}
+
+TEST(ShardedState, keeps_the_models_dtype_of_buffers_held_in_another) {
+  struct Buffered : torch::nn::Module {
+    Buffered()
+        : layer(register_module("layer", torch::nn::Linear(3, 2))),
+          mean(register_buffer("mean", torch::full({3}, 0.5))),
+          count(register_buffer("count", torch::tensor(3))) {}
+    torch::nn::Linear layer;
+    torch::Tensor mean;
+    torch::Tensor count;
+  };
+  auto const comm = Comm::world();
+  auto const model = std::make_shared<Buffered>();
+  auto const loaded = std::make_shared<Buffered>();
+  auto const plain = std::make_shared<Buffered>();
+  nn::ShardOptions const narrow{.precision = {.buffers = torch::kBFloat16}};
+  nn::ShardedParameters sharded(model, {comm, nn::Reduction::mean}, narrow);
+  nn::ShardedParameters other(loaded, {comm, nn::Reduction::mean}, narrow);
+  EXPECT_EQ(model->mean.scalar_type(), torch::kBFloat16);
+  EXPECT_EQ(model->count.scalar_type(), torch::kLong);
+  model->mean.fill_(0.75);
+  Folder const folder(comm);
+  CheckpointStore store(comm, folder.path());
+  auto writer = store.begin(1);
+  nn::save_model(writer, sharded, comm);
+  Checkpoint const checkpoint(comm, writer.commit());
+
+  nn::load_model(comm, checkpoint, other);
+  nn::load_model(comm, checkpoint, *plain);
+
+  for (auto const& [name, tensor] : nn::full_state(sharded)) EXPECT_NE(tensor.scalar_type(), torch::kBFloat16) << name;
+  EXPECT_EQ(plain->mean.scalar_type(), torch::kFloat);
+  EXPECT_TRUE((plain->mean == 0.75).all().item<bool>());
+  EXPECT_EQ(loaded->mean.scalar_type(), torch::kBFloat16);
+  EXPECT_TRUE((loaded->mean == 0.75).all().item<bool>());
+  sharded.unwrap();
+  EXPECT_EQ(model->mean.scalar_type(), torch::kFloat);
+  EXPECT_TRUE((model->mean == 0.75).all().item<bool>());
 }
 
 }  // namespace

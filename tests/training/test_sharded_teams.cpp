@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cut parameters with replicas, other precisions, and what is refused.
 #include <graticule/partition/teams.hpp>
+#include <graticule/training/daso.hpp>
+#include <graticule/training/data_parallel.hpp>
 #include <graticule/training/managed.hpp>
 #include <graticule/training/shard_rule.hpp>
 #include <graticule/training/sharded_parameters.hpp>
@@ -165,6 +167,36 @@ TEST(ShardedParameters, are_cut_once_and_marked) {
     EXPECT_GT(net->head->weight.storage().nbytes(), 0U);
   }
   EXPECT_FALSE(nn::is_managed(*net));
+  EXPECT_EQ(test::rule_of([&] {
+              nn::ShardedParameters const again(net.ptr(), {comm, nn::Reduction::mean});
+            }),
+            "ReleasedParameter");
+}
+
+TEST(ShardedParameters, are_alone_in_reducing_a_models_gradients) {
+  auto const comm = Comm::world();
+  std::vector<nn::TeamRule> const mean{{comm, nn::Reduction::mean}};
+  nn::DasoOptions const daso{.schedule = {.total_epochs = 9}};
+  auto net = test::make_net();
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  auto const cut = [&] { nn::ShardedParameters const sharded(net.ptr(), mean.front()); };
+  auto const reduce = [&] { nn::DataParallel const parallel(*net, sgd, mean); };
+  auto const average = [&] { nn::Daso const averaged(*net, sgd, comm, daso); };
+  {
+    nn::DataParallel const parallel(*net, sgd, mean);
+    EXPECT_EQ(test::rule_of(cut), "WrappedTwice");
+  }
+  {
+    nn::ShardedParameters sharded(net.ptr(), mean.front());
+    EXPECT_EQ(test::rule_of(reduce), "WrappedTwice");
+    EXPECT_EQ(test::rule_of(average), "WrappedTwice");
+    sharded.unwrap();
+    EXPECT_EQ(test::rule_of(reduce), "nothing was thrown");
+    EXPECT_EQ(test::rule_of(average), "nothing was thrown");
+  }
+  cut();
+  EXPECT_EQ(test::rule_of(reduce), "ReleasedParameter");
+  EXPECT_EQ(test::rule_of(average), "ReleasedParameter");
 }
 
 TEST(ShardedParameters, stay_whole_where_an_ignored_module_has_them_too) {

@@ -55,7 +55,7 @@ void CutFields::load(Checkpoint const& checkpoint, std::string const& name, Shar
   auto const options = torch::TensorOptions(local.scalar_type()).device(torch::kCPU);
   if (!is_cut(parameter)) {
     auto const whole = torch::empty(parameter.full.sizes(), options);
-    load_whole(checkpoint, name, whole);
+    load_whole(checkpoint, name, whole, whole.scalar_type());
     if (local.numel() > 0) local.detach().copy_(whole);
     return;
   }
@@ -69,9 +69,10 @@ void CutFields::save_whole(CheckpointWriter& writer, std::string const& name, to
   writer.add(name, tensor_view(on_host(tensor), {}));
 }
 
-void CutFields::load_whole(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor) {
+void CutFields::load_whole(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor,
+                           torch::ScalarType type) {
   torch::NoGradGuard const no_grad;
-  auto const held = torch::empty(tensor.sizes(), torch::TensorOptions(tensor.scalar_type()).device(torch::kCPU));
+  auto const held = torch::empty(tensor.sizes(), torch::TensorOptions(type).device(torch::kCPU));
   checkpoint.read(name, tensor_view(held, {}));
   tensor.detach().copy_(held);
 }

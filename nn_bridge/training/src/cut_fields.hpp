@@ -28,7 +28,9 @@ class CutFields {
             torch::Tensor const& local) const;
   /// The same for a tensor that every rank has whole.
   static void save_whole(CheckpointWriter& writer, std::string const& name, torch::Tensor const& tensor);
-  static void load_whole(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor);
+  /// @param type in the file
+  static void load_whole(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor,
+                         torch::ScalarType type);
 
   [[nodiscard]] Comm const& comm() const noexcept { return comm_; }
 

@@ -6,6 +6,7 @@
 #include "moments.hpp"
 #include "node_groups.hpp"
 #include "reducer.hpp"
+#include "wrap.hpp"
 
 #include <algorithm>
 #include <array>
@@ -293,6 +294,7 @@ void Daso::State::perform(std::vector<DasoAction> const& actions) {
 
 Daso::Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world,
            DasoOptions options) {
+  run_agreed(world, [&] { detail::refuse_cut(module); });
   require_replicas(world, parameters_of(module));
   require_replicas(world, buffers_of(module));
   state_ = std::make_unique<State>(module, optimizer, world, options);

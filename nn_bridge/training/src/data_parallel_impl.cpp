@@ -48,6 +48,15 @@ DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Op
     late_ = std::make_unique<detail::LateSteps>(module, *optimizers_.front(), *reducer_);
 }
 
+DataParallel::Impl::~Impl() {
+  if (options_.wait != GradientWait::late || std::uncaught_exceptions() > 0) return;
+  try {
+    apply_all();
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "graticule: late gradients are lost at the end of a DataParallel: %s\n", error.what());
+  }
+}
+
 void DataParallel::Impl::step() {
   if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
   if (std::any_of(optimizers_.begin(), optimizers_.end(), is_lbfgs))

@@ -16,6 +16,9 @@ class DataParallel::Impl {
  public:
   Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers, std::vector<TeamRule> const& rules,
        DataParallelOptions const& options);
+  Impl(Impl const&) = delete;
+  Impl& operator=(Impl const&) = delete;
+  ~Impl();
 
   void step();
   double step(std::function<torch::Tensor()> const& closure);

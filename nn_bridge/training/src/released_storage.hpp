@@ -29,6 +29,10 @@ inline void release_storage(torch::Tensor const& tensor, std::string const& why)
   refuse_access(storage, why);
 }
 
+[[nodiscard]] inline bool is_released(torch::Tensor const& tensor) {
+  return !tensor.is_meta() && tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+}
+
 /// The memory of a tensor, which loses it.
 inline c10::DataPtr take_storage(torch::Tensor const& tensor) {
   auto& storage = *tensor.storage().unsafeGetStorageImpl();

@@ -48,6 +48,8 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   [[nodiscard]] std::vector<std::unique_ptr<ShardUnit>> const& units() const noexcept { return units_; }
   /// All cut parameters, in the model's order.
   [[nodiscard]] std::vector<ShardedParameter*> parameters() const;
+  /// The model's dtype of a tensor that is whole, which may be held in another one.
+  [[nodiscard]] torch::ScalarType own_type(torch::Tensor const& whole) const;
   [[nodiscard]] ShardStats stats() const;
   void reset_stats();
 
@@ -96,6 +98,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   std::optional<ShardTeam> group_;  ///< ranks of the team that keep parameters between passes
   UnitSearch found_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
+  std::vector<std::pair<torch::Tensor, torch::ScalarType>> buffer_types_;  ///< of buffers in another dtype: the model's
   std::vector<Calls> calls_;
   std::vector<std::shared_ptr<ForwardHooks>> hooks_;
   std::optional<CallComparison> comparison_;

@@ -78,7 +78,9 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule cons
   if (auto const& type = options_.precision.buffers)
     for (auto const& [name, buffer] : buffers_of(*model_)) {
       auto held = buffer;
-      if (at::isFloatingType(held.scalar_type())) held.set_data(held.to(*type));
+      if (!at::isFloatingType(held.scalar_type()) || held.scalar_type() == *type) continue;
+      buffer_types_.emplace_back(held, held.scalar_type());
+      held.set_data(held.to(*type));
     }
   mark_managed(model_, ParameterNames::original, options_.ignored);
 }
@@ -150,8 +152,16 @@ void ShardEngine::unwrap() {
       whole.push_back(gather_whole(team_, parameter, parameter.shard, Receivers::all).to(parameter.shard.device()));
     unit->restore(whole);
   }
+  for (auto& [buffer, type] : buffer_types_) buffer.set_data(buffer.to(type));
+  buffer_types_.clear();
   detach();
   unmark_managed(*model_);
+}
+
+torch::ScalarType ShardEngine::own_type(torch::Tensor const& whole) const {
+  for (auto const& [buffer, type] : buffer_types_)
+    if (buffer.is_same(whole)) return type;
+  return whole.scalar_type();
 }
 
 ShardStats ShardEngine::stats() const {

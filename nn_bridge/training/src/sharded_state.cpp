@@ -22,10 +22,8 @@ struct Item {
   std::string name;
   ShardedParameter* cut = nullptr;
   torch::Tensor whole;
+  torch::ScalarType dtype = torch::kFloat;  ///< the model's
 
-  [[nodiscard]] torch::ScalarType dtype() const {
-    return cut != nullptr ? cut->shard.scalar_type() : whole.scalar_type();
-  }
   [[nodiscard]] torch::IntArrayRef sizes() const { return cut != nullptr ? cut->full.sizes() : whole.sizes(); }
 };
 
@@ -35,10 +33,13 @@ std::vector<Item> items_of(ShardEngine const& engine) {
   std::vector<Item> items;
   for (auto const& [name, tensor] : parameters_of(engine.model())) {
     auto const found = cut.find(name);
-    items.push_back(
-        {name, found == cut.end() ? nullptr : found->second, found == cut.end() ? tensor : torch::Tensor()});
+    if (found == cut.end())
+      items.push_back({name, nullptr, tensor, tensor.scalar_type()});
+    else
+      items.push_back({name, found->second, {}, found->second->shard.scalar_type()});
   }
-  for (auto const& [name, tensor] : buffers_of(engine.model())) items.push_back({name, nullptr, tensor});
+  for (auto const& [name, tensor] : buffers_of(engine.model()))
+    items.push_back({name, nullptr, tensor, engine.own_type(tensor)});
   return items;
 }
 
@@ -93,7 +94,7 @@ NamedTensors full_state(ShardedParameters const& sharded, StateOn where) {
   for (auto const& item : items_of(engine)) {
     auto const tensor = item.cut != nullptr
                             ? detail::gather_whole(engine.team(), *item.cut, item.cut->shard, receivers)
-                            : item.whole.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
+                            : item.whole.detach().to(torch::kCPU, item.dtype, /*non_blocking=*/false, /*copy=*/true);
     if (gets) result.emplace_back(item.name, tensor);
   }
   return result;
@@ -162,7 +163,7 @@ void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm
     if (item.cut != nullptr)
       fields.save(writer, name, *item.cut, item.cut->shard);
     else
-      CutFields::save_whole(writer, name, item.whole);
+      CutFields::save_whole(writer, name, item.whole.to(item.dtype));
   }
 }
 
@@ -175,7 +176,7 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameter
     for (auto const& item : items) {
       auto const name = prefix + "/" + item.name;
       known.insert(name);
-      auto const text = detail::difference(checkpoint, name, item.dtype(), item.sizes());
+      auto const text = detail::difference(checkpoint, name, item.dtype, item.sizes());
       if (!text.empty()) differences.push_back(text);
     }
     for (auto const& field : checkpoint.fields())
@@ -189,7 +190,7 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameter
     if (item.cut != nullptr)
       fields.load(checkpoint, name, *item.cut, item.cut->shard);
     else
-      CutFields::load_whole(checkpoint, name, item.whole);
+      CutFields::load_whole(checkpoint, name, item.whole, item.dtype);
   }
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "unit_search.hpp"
 
+#include "gradient_hooks.hpp"
+#include "released_storage.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -63,6 +66,10 @@ class Search {
       result_.notes.push_back(name + " stays whole, because an ignored module has it too");
       return;
     }
+    if (GradientHooks::are_on(tensor))
+      throw Error("WrappedTwice", "gradients of " + name + " are reduced by another object: destroy that one first");
+    if (is_released(tensor))
+      throw Error("ReleasedParameter", name + " has no values: what has cut it before ended without unwrap()");
     if (!tensor.is_contiguous()) throw Error("NotContiguous", name + " is not contiguous and cannot be cut into rows");
     auto const known = [&](auto const& held) { return held.second.is_same(tensor); };
     if (std::none_of(list.begin(), list.end(), known)) list.emplace_back(name, tensor);

@@ -26,7 +26,8 @@ struct UnitSearch {
 };
 
 /// Divides the parameters of a model into units. Asks no other rank.
-/// @throws `NoParameters`, `AlreadyManaged`, `NotInModel`, `NotContiguous`, `SharedAcrossUnits`
+/// @throws `NoParameters`, `AlreadyManaged`, `NotInModel`, `WrappedTwice`, `ReleasedParameter`, `NotContiguous`,
+///         `SharedAcrossUnits`
 [[nodiscard]] UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardOptions const& options);
 
 }  // namespace graticule::nn::detail

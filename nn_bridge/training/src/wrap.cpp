@@ -2,6 +2,9 @@
 #include "wrap.hpp"
 
 #include <graticule/partition/hash.hpp>
+#include <graticule/training/managed.hpp>
+
+#include "released_storage.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -41,8 +44,9 @@ bool holds(NamedTensors const& tensors, std::string const& name) {
 }
 
 /// What this rank can see alone.
-void require_arguments(NamedTensors const& parameters, NamedTensors const& buffers,
+void require_arguments(torch::nn::Module const& module, NamedTensors const& parameters, NamedTensors const& buffers,
                        DataParallelOptions const& options) {
+  refuse_cut(module);
   for (auto const& [name, rules] : options.own_rules)
     if (!holds(parameters, name)) throw Error("UnknownParameter", "there are rules for '" + name + "'");
   for (auto const& [name, policy] : options.own_buffers)
@@ -123,6 +127,15 @@ Groups grouped(NamedTensors const& parameters, NamedTensors const& buffers, std:
 
 }  // namespace
 
+void refuse_cut(torch::nn::Module const& module) {
+  auto const below = module.modules(/*include_self=*/false);
+  if (is_managed(module) || std::any_of(below.begin(), below.end(), [](auto const& one) { return is_managed(*one); }))
+    throw Error("WrappedTwice", "parameters of the model are cut: ShardedParameters reduces their gradients");
+  for (auto const& [name, tensor] : parameters_of(module))
+    if (is_released(tensor))
+      throw Error("ReleasedParameter", "'" + name + "' has no values: what has cut it before ended without unwrap()");
+}
+
 std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception_ptr failure) {
   for (std::size_t round = 0; round < teams.size(); ++round)
     for (auto const& team : teams) {
@@ -150,7 +163,7 @@ Wrapped wrap(torch::nn::Module const& module, std::vector<TeamRule> const& rules
   attempt(failure, [&] {
     require_no_team_twice(default_rules, "all parameters");
     for (auto const& [name, list] : own_rules) require_no_team_twice(list, "'" + name + "'");
-    require_arguments(parameters, buffers, options);
+    require_arguments(module, parameters, buffers, options);
   });
   throw_agreed(default_teams, failure);
   auto const hash = hash_of(default_rules, own_rules, options);

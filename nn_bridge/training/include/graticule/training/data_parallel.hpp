@@ -105,8 +105,8 @@ class DataParallel {
   /// Checks that the replicas are of one kind, then copies parameters and buffers of each team's first rank to the others;
   /// random states are untouched. Collective over all teams.
   /// @param module outlives this object @param optimizers of its parameters, if `step()` is to be used; they outlive it, too
-  /// @throws `ReplicaMismatch`, `UnknownParameter`, `UnknownBuffer`, `NothingToReduce`, `TeamTwice`, `WrappedTwice`,
-  ///         `UninitialisedParameter`, `UnsupportedTensor`, `BucketSizes`, `BadOption` on all ranks of a team
+  /// @throws `ReplicaMismatch`, `UnknownParameter`, `UnknownBuffer`, `NothingToReduce`, `TeamTwice`, `WrappedTwice`
+  ///         (by any object that reduces or cuts), `ReleasedParameter`, `UninitialisedParameter`, `UnsupportedTensor`, `BucketSizes`, `BadOption` on all ranks of a team
   DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers, std::vector<TeamRule> rules,
                DataParallelOptions const& options = {});
   DataParallel(torch::nn::Module& module, torch::optim::Optimizer& optimizer, std::vector<TeamRule> rules,
@@ -114,7 +114,8 @@ class DataParallel {
       : DataParallel(module, std::vector{&optimizer}, std::move(rules), options) {}
   DataParallel(DataParallel&& other) noexcept;
   DataParallel& operator=(DataParallel&& other) noexcept;
-  /// Removes its hooks; waits for what is under way, and after an exception tells the other ranks.
+  /// Removes its hooks; waits for what is under way, applies what late steps have left, and after an exception tells the
+  /// other ranks instead.
   ~DataParallel();
 
   /// Steps the optimizers with reduced gradients. With `GradientWait::late`, gradients of units are taken out of `.grad`

@@ -138,7 +138,8 @@ class ShardedParameters {
   /// Takes the values of the team's first rank. Collective over the shard team and all replica teams.
   /// @param shards rule `mean` where its ranks have samples of their own, `sum` where their losses are parts of one
   /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ; `AlreadyManaged` for a model of which a
-  ///         part is; `NotInModel` for an ignored module that is not; `NotContiguous`; `SharedAcrossUnits` for a parameter
+  ///         part is; `WrappedTwice` for one under `DataParallel` or `Daso`; `ReleasedParameter` for what a
+  ///         `ShardedParameters` without `unwrap` has left; `NotInModel` for an ignored module that is not; `NotContiguous`; `SharedAcrossUnits` for a parameter
   ///         of two units; `BadOption`; `UnknownUnit` for a name to be gathered ahead; `OptionsDisagreement`
   ShardedParameters(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards, ShardOptions options = {});
   ShardedParameters(ShardedParameters&&) noexcept;
