@@ -22,10 +22,10 @@ struct ModelOptions {
   std::int64_t num_outputs = 1;
   std::int64_t channels = 32;
   std::int64_t blocks = 4;
-  std::int64_t kernel = 3;                 ///< odd
-  std::vector<std::int64_t> odd_channels;  ///< inputs that are components of a horizontal vector
-  std::vector<double> latitudes;           ///< degrees north of all rows of the grid
-  std::int64_t num_columns = 0;            ///< of the grid
+  std::int64_t kernel = 3;                      ///< odd
+  std::vector<std::int64_t> odd_channels = {};  ///< inputs that are components of a horizontal vector
+  std::vector<double> latitudes = {};           ///< degrees north of all rows of the grid
+  std::int64_t num_columns = 0;                 ///< of the grid
 };
 
 using Convolution = nn::Unit<nn::Conv2d>;
