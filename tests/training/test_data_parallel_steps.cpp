@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
+#include <thread>
 
 namespace graticule {
 namespace {
@@ -490,6 +492,26 @@ TEST(CheckedCalls, make_a_call_that_one_rank_does_not_make_one_error_on_all) {
   EXPECT_NE(thrown.given.find("iteration 4, bucket 0"), std::string::npos) << thrown.given;
   EXPECT_NE(thrown.given.find("finalize() after iteration 3"), std::string::npos) << thrown.given;
   EXPECT_EQ(rule_of([&] { parallel.finalize(); }), "CallDisagreement");
+}
+
+TEST(DataParallel, says_on_stderr_what_it_waits_for) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "an error where calls are compared";
+  bool const late_one = comm.rank() == comm.num_ranks() - 1;
+  Net net;
+  nn::DataParallel const parallel(*net, {}, {{comm, Reduction::mean}}, {.patience_seconds = 0.3});
+  comm.barrier();
+  testing::internal::CaptureStderr();
+
+  if (late_one) std::this_thread::sleep_for(std::chrono::seconds(1));
+  loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward();
+
+  auto const said = testing::internal::GetCapturedStderr();
+  if (late_one) return;
+  EXPECT_NE(said.find("have not all come to iteration 1, bucket 0 of "), std::string::npos) << said;
+  EXPECT_NE(said.find("from Double gradients of 'last."), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 TEST(CheckedCalls, name_the_rank_that_does_not_come) {

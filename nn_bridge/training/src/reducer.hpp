@@ -59,7 +59,7 @@ struct Bucket {
   bool filled = false;
   bool delivered = false;
   bool compared = false;  ///< its comparison among ranks is under way
-  std::string described;  ///< for that
+  std::string described;  ///< for that, and for one who waits too long
 };
 
 /// Reduces gradients over teams while the backward runs.

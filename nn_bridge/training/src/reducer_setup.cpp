@@ -110,7 +110,7 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::ScalarType typ
     bucket.sums.emplace_back(std::move(own), std::move(body), matrices_of(bucket, k));
     queues_[team].push_back(b);
   }
-  if (!checks_.empty()) bucket.described = described(bucket);
+  bucket.described = described(bucket);
 }
 
 void Reducer::make_buckets(std::vector<std::size_t> const& order) {
