@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The main function of the MPI tests: a failure on one rank fails the test on all, the ranks stay in the same test,
-// and no rank waits for ever for one that failed.
+// no rank waits for ever for one that failed, and temporary files of two runs never meet.
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 
 /// Read by LeakSanitizer: HDF5 1.10.8 forgets blocks of files that turned out to be damaged ("infinite loop closing
@@ -201,7 +203,40 @@ bool has_expected_size(World const& world) {
   return false;
 }
 
+/// A folder of this run alone, in which `std::filesystem::temp_directory_path` is from now on; removed at the end.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(World const& world) : world_(world), path_(own_name()) {
+    auto length = static_cast<int>(path_.size());
+    MPI_Bcast(&length, 1, MPI_INT, 0, world.comm);
+    path_.resize(static_cast<std::size_t>(length));
+    MPI_Bcast(path_.data(), length, MPI_CHAR, 0, world.comm);
+    if (!path_.empty()) setenv("TMPDIR", path_.c_str(), 1);
+  }
+  TemporaryFolder(TemporaryFolder const&) = delete;
+  TemporaryFolder& operator=(TemporaryFolder const&) = delete;
+  ~TemporaryFolder() {
+    MPI_Barrier(world_.comm);
+    std::error_code ignored;
+    if (world_.rank == 0 && !path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+
+ private:
+  /// Of a new folder on rank 0; empty elsewhere, and where none can be made.
+  std::string own_name() const {
+    if (world_.rank != 0) return {};
+    std::error_code none;
+    auto text = (std::filesystem::temp_directory_path(none) / "graticule-test-XXXXXX").string();
+    if (none || ::mkdtemp(text.data()) == nullptr) text.clear();
+    return text;
+  }
+
+  World world_;
+  std::string path_;
+};
+
 int run_tests(World const& world) {
+  TemporaryFolder const folder(world);
   // A shuffled order must be the same on every rank.
   int seed = static_cast<int>(std::chrono::steady_clock::now().time_since_epoch().count() % 99999) + 1;
   MPI_Bcast(&seed, 1, MPI_INT, 0, world.comm);
