@@ -4,28 +4,25 @@
 #include <graticule/nn_bridge/halo_exchange.hpp>
 #include <graticule/nn_bridge/memory.hpp>
 #include <graticule/nn_bridge/repartition.hpp>
-#include <graticule/partition/cuts.hpp>
 
 #include "options.hpp"
+#include "shards.hpp"
 #include "timing.hpp"
 
 namespace graticule::bench {
 
 void run_layer(app::Context& context, Options const& options) {
-  auto const& comm = context.comm;
-  torch::set_num_threads(context.num_threads);
-  torch::manual_seed(1);
-  Index const channels = options.num_channels ? options.num_channels : 8;
-  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
-  nn::Domain const domain(comm, bands(comm));
+  Shards const shards(context, options);
+  auto const channels = shards.channels;
+  auto const& domain = shards.domain;
   auto const conv_options = torch::nn::Conv2dOptions(channels, channels, 3).padding(1);
   nn::Conv2d sharded(nn::Conv2dOptions(conv_options, nn::Padding::by_domain), domain);
   nn::Conv2d zero_padded(conv_options, domain);
   torch::nn::Conv2d local(conv_options);
   nn::HaloExchange halo(nn::HaloExchangeOptions{{1, 1}, {1, 1}, {}}, domain);
   torch::nn::Conv2d unpadded(torch::nn::Conv2dOptions(channels, channels, 3));
-  auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
-  auto const cotangent = torch::randn({1, channels, rows, options.num_columns});
+  auto const x = shards.random().requires_grad_();
+  auto const cotangent = shards.random();
   auto const step = [&](auto&& layer) {
     return [&, layer]() mutable {
       x.mutable_grad() = torch::Tensor();
@@ -38,10 +35,7 @@ void run_layer(app::Context& context, Options const& options) {
     unpadded->zero_grad();
     unpadded(halo(x)).backward(cotangent);
   };
-  std::string const title = "3x3 convolution, forward and backward, " + std::to_string(channels) + " x " +
-                            std::to_string(options.num_rows) + " x " + std::to_string(options.num_columns) + " f32, " +
-                            std::to_string(comm.num_ranks()) + " ranks";
-  show(context, title,
+  show(context, "3x3 convolution, forward and backward, " + shards.size_text,
        interleave(context,
                   {{"local convolution, no exchange", step(local)},
                    {"Conv2d, poles and periodic longitude", step(sharded)},
@@ -51,12 +45,9 @@ void run_layer(app::Context& context, Options const& options) {
 }
 
 void run_fused_layers(app::Context& context, Options const& options) {
-  auto const& comm = context.comm;
-  torch::set_num_threads(context.num_threads);
-  torch::manual_seed(1);
-  Index const channels = options.num_channels ? options.num_channels : 8;
-  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
-  nn::Domain const domain(comm, bands(comm));
+  Shards const shards(context, options);
+  auto const channels = shards.channels;
+  auto const& domain = shards.domain;
   constexpr int num_layers = 4;
   auto const conv_options = torch::nn::Conv2dOptions(channels, channels, 3).padding(1);
   std::vector<nn::Conv2d> single;
@@ -70,8 +61,8 @@ void run_fused_layers(app::Context& context, Options const& options) {
     }
   }
   nn::FusedConvs fused(model, nn::FusedConvsOptions{nn::Padding::by_domain, {}}, domain);
-  auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
-  auto const cotangent = torch::randn({1, channels, rows, options.num_columns});
+  auto const x = shards.random().requires_grad_();
+  auto const cotangent = shards.random();
   auto const backward = [&](torch::Tensor const& y) {
     y.backward(cotangent);
     x.mutable_grad() = torch::Tensor();
@@ -80,10 +71,7 @@ void run_fused_layers(app::Context& context, Options const& options) {
     for (auto& layer : single)
       for (auto& parameter : layer->parameters()) parameter.mutable_grad() = torch::Tensor();
   };
-  show(context,
-       std::to_string(num_layers) + " 3x3 convolutions with ReLU, forward and backward, " + std::to_string(channels) +
-           " x " + std::to_string(options.num_rows) + " x " + std::to_string(options.num_columns) + " f32, " +
-           std::to_string(comm.num_ranks()) + " ranks",
+  show(context, std::to_string(num_layers) + " 3x3 convolutions with ReLU, forward and backward, " + shards.size_text,
        interleave(context,
                   {{"local convolutions, no exchange", [&] { backward(local->forward(x)); }},
                    {"Conv2d, one exchange each",
@@ -97,13 +85,11 @@ void run_fused_layers(app::Context& context, Options const& options) {
 }
 
 void run_repartition_layer(app::Context& context, Options const& options) {
-  auto const& comm = context.comm;
-  torch::set_num_threads(context.num_threads);
-  Index const channels = options.num_channels ? options.num_channels : 64;
-  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
-  nn::Domain const domain(comm, bands(comm));
-  nn::Repartition to_channels(nn::RepartitionOptions{domain.sharding(), {{-3}, ProcessGrid{comm.num_ranks()}}}, domain);
-  auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
+  Shards const shards(context, options, 64);
+  auto const& domain = shards.domain;
+  nn::Repartition to_channels(nn::RepartitionOptions{domain.sharding(), {{-3}, ProcessGrid{context.comm.num_ranks()}}},
+                              domain);
+  auto const x = shards.random().requires_grad_();
   auto const there = torch::empty_like(x);
   auto const cotangent = torch::randn(to_channels(x).sizes());
   auto const back = torch::empty_like(cotangent);
@@ -123,11 +109,10 @@ void run_repartition_layer(app::Context& context, Options const& options) {
                                              to_channels(x).backward(cotangent);
                                              x.mutable_grad() = torch::Tensor();
                                            }}};
-  std::string const size = std::to_string(channels) + " x " + std::to_string(options.num_rows) + " x " +
-                           std::to_string(options.num_columns) + " f32, " + std::to_string(comm.num_ranks()) + " ranks";
-  show(context, "From latitudes to channels, " + size, interleave(context, candidates, options.timing));
+  show(context, "From latitudes to channels, " + shards.size_text, interleave(context, candidates, options.timing));
   if (nn::keep_freed_memory())
-    show(context, "The same with freed memory kept, " + size, interleave(context, candidates, options.timing));
+    show(context, "The same with freed memory kept, " + shards.size_text,
+         interleave(context, candidates, options.timing));
 }
 
 }  // namespace graticule::bench

@@ -2,9 +2,9 @@
 #include "model.hpp"
 
 #include <graticule/nn_bridge/loss.hpp>
-#include <graticule/partition/cuts.hpp>
 
 #include "options.hpp"
+#include "shards.hpp"
 #include "timing.hpp"
 
 #include <torch/torch.h>
@@ -47,22 +47,16 @@ struct Step {
 }  // namespace
 
 void run_unet(app::Context& context, Options const& options) {
+  Shards const shards(context, options);
   auto const& comm = context.comm;
-  torch::set_num_threads(context.num_threads);
-  torch::manual_seed(1);
-  Index const channels = options.num_channels ? options.num_channels : 8;
-  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
   nn::Domain const globe(comm, bands(comm), Boundary::sphere(Edge::pole_row));
   // The same layers on the same rows, each rank by itself: what is left is the compute.
   nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1}, Boundary::uniform(2, Edge::replicate));
-  auto sharded = std::make_shared<Step>(globe, options.num_rows, options, channels);
-  auto local = std::make_shared<Step>(alone, rows, options, channels);
-  auto const x = torch::randn({1, 2, rows, options.num_columns});
-  auto const target = torch::randn({1, 2, rows, options.num_columns});
-  show(context,
-       "U-Net of 5 grids, forward and backward, " + std::to_string(channels) + " channels, " +
-           std::to_string(options.num_rows) + " x " + std::to_string(options.num_columns) + " f32, " +
-           std::to_string(comm.num_ranks()) + " ranks",
+  auto sharded = std::make_shared<Step>(globe, options.num_rows, options, shards.channels);
+  auto local = std::make_shared<Step>(alone, shards.rows, options, shards.channels);
+  auto const x = torch::randn({1, 2, shards.rows, shards.columns});
+  auto const target = torch::randn({1, 2, shards.rows, shards.columns});
+  show(context, "U-Net of 5 grids, forward and backward, " + shards.size_text,
        interleave(context,
                   {{"each rank alone, no exchange", [=] { (*local)(x, target); }},
                    {"sharded over latitude", [=] { (*sharded)(x, target); }}},

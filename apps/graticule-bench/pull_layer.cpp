@@ -2,9 +2,9 @@
 #include <graticule/nn_bridge/pixel_shuffle.hpp>
 #include <graticule/nn_bridge/pooling.hpp>
 #include <graticule/nn_bridge/resize.hpp>
-#include <graticule/partition/cuts.hpp>
 
 #include "options.hpp"
+#include "shards.hpp"
 #include "timing.hpp"
 
 namespace graticule::bench {
@@ -57,14 +57,9 @@ std::vector<Case> cases(nn::Domain const& domain) {
 }  // namespace
 
 void run_pull_layers(app::Context& context, Options const& options) {
-  auto const& comm = context.comm;
-  torch::set_num_threads(context.num_threads);
-  torch::manual_seed(1);
-  Index const channels = options.num_channels ? options.num_channels : 8;
-  auto const rows = balanced_cuts(options.num_rows, comm.num_ranks()).size(comm.rank());
-  nn::Domain const domain(comm, bands(comm));
-  auto const x = torch::randn({1, channels, rows, options.num_columns}).requires_grad_();
-  for (auto const& c : cases(domain)) {
+  Shards const shards(context, options);
+  auto const x = shards.random().requires_grad_();
+  for (auto const& c : cases(shards.domain)) {
     auto const step = [&](Function const& layer) {
       return [&x, layer, cotangent = torch::randn(layer(x).sizes())] {
         layer(x).backward(cotangent);
@@ -73,9 +68,7 @@ void run_pull_layers(app::Context& context, Options const& options) {
     };
     std::vector<Candidate> candidates{{"LibTorch's layer on the local rows", step(c.local)}};
     for (auto const& [name, function] : c.sharded) candidates.push_back({name, step(function)});
-    show(context,
-         c.name + ", forward and backward, " + std::to_string(channels) + " x " + std::to_string(options.num_rows) +
-             " x " + std::to_string(options.num_columns) + " f32, " + std::to_string(comm.num_ranks()) + " ranks",
+    show(context, c.name + ", forward and backward, " + shards.size_text,
          interleave(context, candidates, options.timing));
   }
 }
