@@ -188,8 +188,7 @@ GroupedField::GroupedField(Comm const& comm, Layout const& fields, std::array<Gr
   pull_ = std::make_shared<TensorPull const>(comm, TensorPullDescription{.source = fields,
                                                                          .map = map_of(std::move(sources)),
                                                                          .targets = {{needed, {needed}}},
-                                                                         .fingerprint = hash.value(),
-                                                                         .odd_channels = {}});
+                                                                         .fingerprint = hash.value()});
 }
 
 namespace {

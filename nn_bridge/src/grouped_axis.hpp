@@ -59,10 +59,10 @@ class GroupedField {
     Index size = 1;
     Index num_groups = 0;
     Index num_cells = 0;
-    bool selects = false;   ///< cells are put in order on this rank; otherwise they come or lie so
-    torch::Tensor there;    ///< place of each member's cell on this rank, `num_cells` for none
-    torch::Tensor back;     ///< and of each cell among the members
-    torch::Tensor present;  ///< [groups, members]
+    bool selects = false;        ///< cells are put in order on this rank; otherwise they come or lie so
+    torch::Tensor there = {};    ///< place of each member's cell on this rank, `num_cells` for none
+    torch::Tensor back = {};     ///< and of each cell among the members
+    torch::Tensor present = {};  ///< [groups, members]
   };
   std::array<Axis, 2> axes_;
   std::shared_ptr<TensorPull const> pull_;

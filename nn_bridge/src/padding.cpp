@@ -22,7 +22,7 @@ struct PadDescription {
   PadMode mode = PadMode::constant;
   double value = 0;
   PadCuts cuts = PadCuts::extend_edges;
-  std::vector<std::int64_t> odd_channels;
+  std::vector<std::int64_t> odd_channels = {};
 };
 
 /// Crops one side of an axis and pads the other.
