@@ -11,6 +11,7 @@ namespace graticule::nn {
 
 namespace {
 
+using detail::PoolKind;
 using detail::WindowPool;
 using detail::WindowPoolDescription;
 
@@ -28,11 +29,12 @@ template <class Options>
 WindowPoolDescription described(std::string layer, Options const& options) {
   WindowPoolDescription d;
   d.layer = std::move(layer);
-  d.kernel = values(options.pool.kernel_size());
-  d.stride = values(options.pool.stride());
-  d.padding.assign(d.kernel.size(), 0);
-  d.dilation.assign(d.kernel.size(), 1);
-  d.ceil_mode = options.pool.ceil_mode();
+  auto& w = d.windows;
+  w.kernel = values(options.pool.kernel_size());
+  w.stride = values(options.pool.stride());
+  w.padding.assign(w.kernel.size(), 0);
+  w.dilation.assign(w.kernel.size(), 1);
+  w.ceil_mode = options.pool.ceil_mode();
   d.by_domain = options.padding == Padding::by_domain;
   d.odd_channels = options.odd_channels;
   return d;
@@ -41,17 +43,20 @@ WindowPoolDescription described(std::string layer, Options const& options) {
 template <std::size_t D>
 std::shared_ptr<WindowPool> make_core(MaxPoolOptions<D> const& options, Domain const& domain) {
   auto d = described(name_of<D>("MaxPool"), options);
-  d.padding = values(options.pool.padding());
-  d.dilation = values(options.pool.dilation());
+  d.windows.padding = values(options.pool.padding());
+  d.windows.dilation = values(options.pool.dilation());
   return std::make_shared<WindowPool>(domain, std::move(d));
 }
 
 template <std::size_t D>
 std::shared_ptr<WindowPool> make_core(AvgPoolOptions<D> const& options, Domain const& domain) {
   auto d = described(name_of<D>("AvgPool"), options);
-  d.padding = values(options.pool.padding());
+  d.windows.padding = values(options.pool.padding());
   d.needs_whole_kernel = D == 3;
   if (options.pool.divisor_override() == 0) throw Error("BadWindow", d.layer + " with a divisor of 0");
+  d.rule = {PoolKind::means, options.pool.count_include_pad(), {}};
+  // LibTorch's mean of a length knows no divisor.
+  if (D > 1) d.rule.divisor = options.pool.divisor_override();
   return std::make_shared<WindowPool>(domain, std::move(d));
 }
 
@@ -59,6 +64,7 @@ template <std::size_t D>
 std::shared_ptr<WindowPool> make_core(LPPoolOptions<D> const& options, Domain const& domain) {
   auto d = described(name_of<D>("LPPool"), options);
   d.needs_whole_kernel = D == 3;
+  d.rule.kind = PoolKind::means;
   return std::make_shared<WindowPool>(domain, std::move(d));
 }
 
@@ -74,49 +80,6 @@ std::shared_ptr<detail::AdaptiveMax> make_core(torch::nn::AdaptiveMaxPoolOptions
   auto sizes = sizes_of(options.output_size());
   auto layer = "AdaptiveMaxPool" + std::to_string(sizes.size()) + "d";
   return std::make_shared<detail::AdaptiveMax>(domain, std::move(layer), std::move(sizes));
-}
-
-template <std::size_t D>
-torch::Tensor max_pool(WindowPool::Windows const& w, WindowPoolDescription const& d) {
-  if constexpr (D == 1) return at::max_pool1d(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
-  if constexpr (D == 2) return at::max_pool2d(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
-  return at::max_pool3d(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
-}
-
-template <std::size_t D>
-std::tuple<torch::Tensor, torch::Tensor> max_pool_with_indices(WindowPool::Windows const& w,
-                                                               WindowPoolDescription const& d) {
-  if constexpr (D == 1)
-    return at::max_pool1d_with_indices(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
-  if constexpr (D == 2)
-    return at::max_pool2d_with_indices(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
-  return at::max_pool3d_with_indices(w.inputs, d.kernel, d.stride, w.padding, d.dilation, d.ceil_mode);
-}
-
-/// Flat indices in `inputs` as flat indices in the whole field.
-torch::Tensor global_indices(WindowPool::Windows const& w, torch::Tensor const& indices) {
-  auto rest = indices;
-  auto result = torch::zeros_like(indices);
-  std::int64_t stride = 1;
-  for (auto i = std::int64_t(w.extents.size()) - 1; i >= 0; --i) {
-    auto const extent = w.inputs.size(i + 2);
-    result = result + stride * (rest.remainder(extent) + w.first_cell[std::size_t(i)]);
-    rest = rest.floor_divide(extent);
-    stride *= w.extents[std::size_t(i)];
-  }
-  return result;
-}
-
-template <std::size_t D>
-torch::Tensor avg_pool(WindowPool::Windows const& w, torch::nn::AvgPoolOptions<D> const& o) {
-  bool const count_padding = o.count_include_pad();
-  if constexpr (D == 1)
-    return at::avg_pool1d(w.inputs, *o.kernel_size(), *o.stride(), w.padding, o.ceil_mode(), count_padding);
-  if constexpr (D == 2)
-    return at::avg_pool2d(w.inputs, *o.kernel_size(), *o.stride(), w.padding, o.ceil_mode(), count_padding,
-                          o.divisor_override());
-  return at::avg_pool3d(w.inputs, *o.kernel_size(), *o.stride(), w.padding, o.ceil_mode(), count_padding,
-                        o.divisor_override());
 }
 
 }  // namespace
@@ -146,41 +109,27 @@ int PoolModule<Derived, Options, Core>::num_set_ups() const noexcept {
 
 template <std::size_t D>
 torch::Tensor MaxPoolImpl<D>::forward(torch::Tensor const& x) {
-  auto const& d = this->core_->description();
-  return this->core_->forward(x, {x.defined() ? x.scalar_type() : torch::kFloat},
-                              [&](WindowPool::Windows const& w) { return std::vector{max_pool<D>(w, d)}; })[0];
+  return this->core_->forward(x);
 }
 
 template <std::size_t D>
 std::tuple<torch::Tensor, torch::Tensor> MaxPoolImpl<D>::forward_with_indices(torch::Tensor const& x) {
   auto const& d = this->core_->description();
   if (d.by_domain) throw Error("IndicesByDomain", d.layer + ": maxima beyond an edge have no index in the field");
-  auto const results = this->core_->forward(x, {x.defined() ? x.scalar_type() : torch::kFloat, torch::kLong},
-                                            [&](WindowPool::Windows const& w) {
-                                              auto const [maxima, indices] = max_pool_with_indices<D>(w, d);
-                                              return std::vector{maxima, global_indices(w, indices)};
-                                            });
-  return {results[0], results[1]};
+  return this->core_->forward_with_indices(x);
 }
 
 template <std::size_t D>
 torch::Tensor AvgPoolImpl<D>::forward(torch::Tensor const& x) {
-  return this->core_->forward(x, {x.defined() ? x.scalar_type() : torch::kFloat}, [&](WindowPool::Windows const& w) {
-    return std::vector{avg_pool<D>(w, this->options_.pool)};
-  })[0];
+  return this->core_->forward(x);
 }
 
 template <std::size_t D>
 torch::Tensor LPPoolImpl<D>::forward(torch::Tensor const& x) {
   auto const& o = this->options_.pool;
-  torch::nn::AvgPoolOptions<D> mean(o.kernel_size());
-  mean.stride(o.stride()).ceil_mode(o.ceil_mode());
   double num_cells = 1;
   for (auto const cells : *o.kernel_size()) num_cells *= double(cells);
-  auto const powers = x.defined() ? x.pow(o.norm_type()) : x;
-  auto const y =
-      this->core_->forward(powers, {powers.defined() ? powers.scalar_type() : torch::kFloat},
-                           [&](WindowPool::Windows const& w) { return std::vector{avg_pool<D>(w, mean)}; })[0];
+  auto const y = this->core_->forward(x.defined() ? x.pow(o.norm_type()) : x);
   return (torch::sign(y) * torch::relu(torch::abs(y))).mul(num_cells).pow(1. / o.norm_type());
 }
 

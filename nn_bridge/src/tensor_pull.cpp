@@ -23,7 +23,15 @@ PullDescription describe(Comm const& comm, TensorPullDescription const& d) {
   return result;
 }
 
-/// The parts of `box` that lie outside of `inner`, which lies in it, of two axes.
+TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Boundary const& boundary) {
+  TensorPullDescription result{.source = layout, .map = {}, .targets = {}};
+  run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
+  result.fingerprint = fingerprint(boundary);
+  return result;
+}
+
+}  // namespace
+
 std::vector<Box> around(Box const& box, Box const& inner) {
   if (inner.empty()) return {box};
   auto const rows = [&](Index lo, Index hi) { return Box({lo, box.lo(1)}, {hi, box.hi(1)}); };
@@ -33,15 +41,6 @@ std::vector<Box> around(Box const& box, Box const& inner) {
   std::erase_if(parts, [](Box const& part) { return part.empty(); });
   return parts;
 }
-
-TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Boundary const& boundary) {
-  TensorPullDescription result{.source = layout, .map = {}, .targets = {}, .odd_channels = {}};
-  run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
-  result.fingerprint = fingerprint(boundary);
-  return result;
-}
-
-}  // namespace
 
 TensorPull::TensorPull(Comm const& comm, TensorPullDescription description)
     : owned_(description.source.owned(comm.rank())),

@@ -20,13 +20,16 @@ struct TensorPullDescription {
   /// The tensors' axes that the layout's axes are, counted from the last one.
   std::vector<std::int64_t> axes{-2, -1};
   IndexMap map;
-  std::vector<Target> targets;             ///< of this rank; the same number on all ranks
-  std::uint64_t fingerprint = 0;           ///< of what else is the same on all ranks
-  std::vector<std::int64_t> odd_channels;  ///< see `HaloExchangeOptions`
+  std::vector<Target> targets;                  ///< of this rank; the same number on all ranks
+  std::uint64_t fingerprint = 0;                ///< of what else is the same on all ranks
+  std::vector<std::int64_t> odd_channels = {};  ///< see `HaloExchangeOptions`
   Messages messages = Messages::whole;
   /// Own cells of the only target, rows and columns, which it takes from the shard without the plan.
-  Box direct;
+  Box direct = {};
 };
+
+/// The parts of `box` that lie outside of `inner`, which lies in it, of two axes.
+[[nodiscard]] std::vector<Box> around(Box const& box, Box const& inner);
 
 /// A plan between tensors: from this rank's shard to some target tensors. Axes without a place in the layout are batch
 /// axes; several calls may be in flight. A single target's own cells are copied while the messages of the others travel.

@@ -4,15 +4,16 @@
 #include <graticule/nn_bridge/domain.hpp>
 
 #include "needed_inputs.hpp"
+#include "pool_kernel.hpp"
+#include "pool_step.hpp"
 
 #include <torch/torch.h>
 
-#include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace graticule::nn::detail {
@@ -20,74 +21,45 @@ namespace graticule::nn::detail {
 /// Pooling windows along the spatial axes of LibTorch's layer: length; rows, columns; or levels, rows, columns.
 struct WindowPoolDescription {
   std::string layer;
-  std::vector<Index> kernel;
-  std::vector<Index> stride;
-  std::vector<Index> padding;
-  std::vector<Index> dilation;
-  bool ceil_mode = false;
+  PoolRule rule;
+  PoolWindows windows;
   bool by_domain = false;
-  std::vector<std::int64_t> odd_channels;
-  /// The local function refuses tensors smaller than the kernel, as LibTorch's avg_pool3d does whatever the padding.
+  std::vector<std::int64_t> odd_channels = {};
+  /// LibTorch refuses tensors smaller than the kernel, as avg_pool3d does whatever the padding.
   bool needs_whole_kernel = false;
 };
 
-/// One axis of pooling on the whole globe.
-struct PoolAxis {
-  ConvAxis window;
-  bool ceil_mode = false;
-  bool by_domain = false;
-  Index least_cells = 1;  ///< of a tensor that the local function takes
-
-  /// Windows start within the globe or its lower padding. @throws `KernelTooLarge`
-  [[nodiscard]] Index num_outputs() const;
-  /// Inputs that LibTorch's pooling of a part of the globe needs for `outputs`. The part starts at the globe's edge or where
-  /// a window would without padding, so that the pooling gives `outputs` behind some that are thrown away.
-  [[nodiscard]] Range needed(Range outputs) const noexcept;
-  /// How many are thrown away. @param needed as returned for `outputs`
-  [[nodiscard]] Index num_skipped(Range outputs, Range needed) const noexcept;
-};
-
-struct WindowPoolSetUp {
-  NeededInputs inputs;
-  std::vector<Index> extents;      ///< of the whole field along all spatial axes
-  std::vector<Index> num_outputs;  ///< of this rank
-  std::vector<Index> num_skipped;
-};
-
-/// Pooling of shards by a local function, LibTorch's own, on the part of the globe that the outputs need.
+/// Pooling of shards by LibTorch's own functions: of own cells where they lie and of strips where all ranks can split
+/// their outputs so, else of one tensor of all that the outputs need; see `PoolSplits`.
 class WindowPool {
  public:
   /// @throws `BadWindow`, `PaddingTooWide`
   WindowPool(Domain domain, WindowPoolDescription description);
 
-  /// What the local function is given.
-  struct Windows {
-    torch::Tensor inputs;  ///< batched
-    std::vector<Index> padding;
-    std::vector<Index> first_cell;  ///< of `inputs` in the whole field
-    std::vector<Index> extents;     ///< of the whole field
-  };
-  /// Results of all windows of `inputs`, not only of this rank's; the first is differentiable.
-  using Local = std::function<std::vector<torch::Tensor>(Windows const&)>;
-
-  /// Collective. @param types of the results
-  [[nodiscard]] std::vector<torch::Tensor> forward(torch::Tensor const& x, std::vector<torch::ScalarType> const& types,
-                                                   Local const& local);
+  /// Collective.
+  [[nodiscard]] torch::Tensor forward(torch::Tensor const& x);
+  /// Collective, of maxima: also their flat indices in the whole field.
+  [[nodiscard]] std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
 
   [[nodiscard]] WindowPoolDescription const& description() const noexcept { return description_; }
   void reset_structure() { state_.reset_structure(); }
   [[nodiscard]] int num_set_ups() const noexcept { return state_.num_set_ups(); }
 
  private:
-  [[nodiscard]] std::shared_ptr<WindowPoolSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
-  /// Ranks without windows must refuse what the others' local function does. @throws `UnsupportedTensor`
-  void require_type(torch::Tensor const& x, Local const& local);
-  [[nodiscard]] Windows windows_of(WindowPoolSetUp const& s, torch::Tensor const& inputs) const;
+  using State = NeedState<PoolSetUp>;
+
+  [[nodiscard]] State::Call enter(torch::Tensor const& x);
+  [[nodiscard]] std::shared_ptr<PoolSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
+  /// Ranks without windows must refuse what LibTorch refuses on the others. @throws `UnsupportedTensor`
+  void require_type(torch::Tensor const& x);
+  /// From one tensor of all that the outputs need; differentiable.
+  [[nodiscard]] Pooled pool_whole(State::Call const& call, torch::Tensor const& x) const;
 
   Domain domain_;
+  std::size_t num_axes_;  ///< of the layer; a length is a column here
   WindowPoolDescription description_;
-  NeedState<WindowPoolSetUp> state_;
-  std::optional<torch::ScalarType> known_type_;  ///< one that the local function takes
+  State state_;
+  std::optional<torch::ScalarType> known_type_;  ///< one that LibTorch takes
 };
 
 }  // namespace graticule::nn::detail

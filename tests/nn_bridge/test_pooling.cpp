@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/pooling.hpp>
+#include <graticule/partition/cuts.hpp>
 
 #include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "shards.hpp"
 
+#include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <type_traits>
 
@@ -143,11 +148,19 @@ struct Shards {
   Shard output;
 };
 
+/// Shards of nearly equal sizes, which pool their own cells where they lie, or of any.
+enum class Cutting { balanced, random };
+
+Cuts cuts_of(Cutting cutting, std::mt19937& random, Index extent, int parts) {
+  return cutting == Cutting::balanced ? balanced_cuts(extent, parts) : random_cuts(random, extent, parts);
+}
+
 template <std::size_t D>
-Shards shards_of(nn::Domain const& domain, Case const& c, torch::Tensor const& expected, std::mt19937& random) {
+Shards shards_of(nn::Domain const& domain, Case const& c, torch::Tensor const& expected, std::mt19937& random,
+                 Cutting cutting = Cutting::random) {
   std::size_t const row = D == 3 ? 1 : 0;
-  auto const rows = random_cuts(random, c.extent[row], domain.grid().extent(0));
-  auto const columns = random_cuts(random, D == 1 ? 1 : c.extent[row + 1], domain.grid().extent(1));
+  auto const rows = cuts_of(cutting, random, c.extent[row], domain.grid().extent(0));
+  auto const columns = cuts_of(cutting, random, D == 1 ? 1 : c.extent[row + 1], domain.grid().extent(1));
   auto const out_rows = output_cuts(c, row, rows, expected.size(D == 1 ? -1 : -2));
   auto const out_columns = D == 1 ? columns : output_cuts(c, row + 1, columns, expected.size(-1));
   return {{{domain, rows, columns}, D > 1}, {{domain, out_rows, out_columns}, D > 1}};
@@ -164,16 +177,17 @@ torch::Tensor field_of(Case const& c, std::mt19937& random, torch::ScalarType ty
 
 template <std::size_t D>
 void expect_serial(nn::Domain const& domain, Case const& c, std::mt19937& random, double tolerance = 1e-12,
-                   torch::ScalarType type = torch::kDouble) {
+                   torch::ScalarType type = torch::kDouble, Cutting cutting = Cutting::random,
+                   at::MemoryFormat format = at::MemoryFormat::Contiguous) {
   SCOPED_TRACE(to_text(c));
   auto const x = field_of(c, random, type);
   auto whole = x.clone().requires_grad_();
   auto const expected = serial<D>(c, whole);
   auto const cotangent = random_tensor(random, expected.sizes().vec(), type);
   expected.backward(cotangent);
-  auto const shards = shards_of<D>(domain, c, expected, random);
+  auto const shards = shards_of<D>(domain, c, expected, random, cutting);
 
-  auto shard = shards.input.of(x).clone().requires_grad_();
+  auto shard = shards.input.of(x).clone(format).requires_grad_();
   auto const found = sharded<D>(c, shard, domain, nn::Padding::by_mode);
   found.backward(shards.output.of(cotangent));
 
@@ -191,8 +205,9 @@ std::vector<nn::Domain> domains(Boundary const& boundary = Boundary::sphere(Edge
   return result;
 }
 
+/// @param more cells of each axis that may be cut
 template <std::size_t D>
-Case random_case(std::mt19937& random, Kind kind) {
+Case random_case(std::mt19937& random, Kind kind, std::int64_t more = 0) {
   auto const pick = [&](std::int64_t lo, std::int64_t hi) {
     return lo + std::int64_t(random() % std::uint32_t(hi - lo + 1));
   };
@@ -200,6 +215,7 @@ Case random_case(std::mt19937& random, Kind kind) {
   c.kind = kind;
   for (std::size_t a = 0; a < D; ++a) {
     c.extent.push_back(D > 1 && a == D - 1 ? 2 * pick(2, 4) : pick(3, D == 3 ? 7 : 13));
+    if (D < 3 || a > 0) c.extent.back() += more;
     // LibTorch's means over three axes take no kernel wider than the field, whatever the padding.
     c.kernel.push_back(pick(1, D == 3 ? 3 : 4));
     c.stride.push_back(pick(1, 4));
@@ -254,48 +270,74 @@ TYPED_TEST(Pooling, indices_are_those_of_the_whole_field) {
 }
 
 /// As many windows as by mode, whole ones, on a field with the sphere's cells round it.
+template <std::size_t D>
+void expect_sphere(nn::Domain const& domain, Case c, Edge pole, std::mt19937& random, Cutting cutting) {
+  c.batched = true;
+  // Levels stay as by mode: none of them here.
+  if (D == 3) c.padding[0] = 0, c.extent[0] = c.kernel[0] = c.stride[0] = c.dilation[0] = 1;
+  SCOPED_TRACE(to_text(c));
+  auto const x = field_of(c, random);
+  auto whole = x.clone().requires_grad_();
+  auto const by_mode = serial<D>(c, x);
+  auto const width = [&](std::size_t a) {
+    Index const span = (by_mode.size(std::int64_t(a) + 2) - 1) * c.stride[a] + c.dilation[a] * (c.kernel[a] - 1) + 1;
+    return Width{c.padding[a], span - c.extent[a] - c.padding[a]};
+  };
+  auto const columns = D == 1 ? Width{0, 0} : width(D - 1);
+  auto const rows = width(D == 3 ? 1 : 0);
+  auto const turned = D == 1 ? whole.unsqueeze(-1) : D == 3 ? whole.transpose(1, 2) : whole;
+  auto padded = test::pad_sphere(turned, rows, columns, pole == Edge::pole_row, {1});
+  if (D == 1) padded = padded.squeeze(-1);
+  if (D == 3) padded = padded.transpose(1, 2);
+  auto bare = c;
+  bare.padding.assign(D, 0);
+  bare.ceil_mode = false;
+  auto const expected = serial<D>(bare, padded);
+  auto const cotangent = random_tensor(random, expected.sizes().vec());
+  expected.backward(cotangent);
+  auto const shards = shards_of<D>(domain, c, expected, random, cutting);
+
+  auto shard = shards.input.of(x).clone().requires_grad_();
+  auto const found = sharded<D>(c, shard, domain, nn::Padding::by_domain, {1});
+  found.backward(shards.output.of(cotangent));
+
+  EXPECT_LE(difference(found, shards.output.of(expected)), 1e-12);
+  EXPECT_LE(difference(shard.grad(), shards.input.of(whole.grad())), 1e-12);
+}
+
 TYPED_TEST(Pooling, by_domain_reads_across_poles_and_the_date_line) {
   constexpr std::size_t num_axes = TypeParam::value;
   std::mt19937 random(3);
   for (Edge const pole : {Edge::pole_face, Edge::pole_row}) {
     auto const grids = domains<num_axes>(Boundary::sphere(pole));
-    for (int repeat = 0; repeat < 16; ++repeat) {
-      auto c = random_case<num_axes>(random, repeat % 2 ? Kind::max : Kind::average);
-      c.batched = true;
-      // Levels stay as by mode: none of them here.
-      if (num_axes == 3) c.padding[0] = 0, c.extent[0] = c.kernel[0] = c.stride[0] = c.dilation[0] = 1;
-      SCOPED_TRACE(to_text(c));
-      auto const& domain = grids[std::size_t(repeat) % grids.size()];
-      auto const x = field_of(c, random);
-      auto whole = x.clone().requires_grad_();
-      auto const by_mode = serial<num_axes>(c, x);
-      auto const width = [&](std::size_t a) {
-        Index const span =
-            (by_mode.size(std::int64_t(a) + 2) - 1) * c.stride[a] + c.dilation[a] * (c.kernel[a] - 1) + 1;
-        return Width{c.padding[a], span - c.extent[a] - c.padding[a]};
-      };
-      auto const columns = num_axes == 1 ? Width{0, 0} : width(num_axes - 1);
-      auto const rows = width(num_axes == 3 ? 1 : 0);
-      auto const turned = num_axes == 1 ? whole.unsqueeze(-1) : num_axes == 3 ? whole.transpose(1, 2) : whole;
-      auto padded = test::pad_sphere(turned, rows, columns, pole == Edge::pole_row, {1});
-      if (num_axes == 1) padded = padded.squeeze(-1);
-      if (num_axes == 3) padded = padded.transpose(1, 2);
-      auto bare = c;
-      bare.padding.assign(num_axes, 0);
-      bare.ceil_mode = false;
-      auto const expected = serial<num_axes>(bare, padded);
-      auto const cotangent = random_tensor(random, expected.sizes().vec());
-      expected.backward(cotangent);
-      auto const shards = shards_of<num_axes>(domain, c, expected, random);
-
-      auto shard = shards.input.of(x).clone().requires_grad_();
-      auto const found = sharded<num_axes>(c, shard, domain, nn::Padding::by_domain, {1});
-      found.backward(shards.output.of(cotangent));
-
-      EXPECT_LE(difference(found, shards.output.of(expected)), 1e-12);
-      EXPECT_LE(difference(shard.grad(), shards.input.of(whole.grad())), 1e-12);
-    }
+    for (int repeat = 0; repeat < 16; ++repeat)
+      expect_sphere<num_axes>(grids[std::size_t(repeat) % grids.size()],
+                              random_case<num_axes>(random, repeat % 2 ? Kind::max : Kind::average), pole, random,
+                              Cutting::random);
   }
+}
+
+/// Shards that are large enough to be pooled where they lie, but for the rims.
+TYPED_TEST(Pooling, of_large_shards_equals_serial_and_the_sphere) {
+  constexpr std::size_t num_axes = TypeParam::value;
+  std::mt19937 random(7);
+  auto const grids = domains<num_axes>();
+  for (Kind const kind : {Kind::max, Kind::average, Kind::power})
+    for (int repeat = 0; repeat < 24; ++repeat) {
+      auto const& domain = grids[std::size_t(repeat) % grids.size()];
+      auto const c = random_case<num_axes>(random, kind, 20);
+      expect_serial<num_axes>(domain, c, random, 1e-12, torch::kDouble, Cutting::balanced);
+      if (kind != Kind::power) expect_sphere<num_axes>(domain, c, Edge::pole_face, random, Cutting::balanced);
+    }
+}
+
+TEST(Pooling2d, of_large_shards_keeps_channels_last) {
+  std::mt19937 random(8);
+  for (auto const& domain : domains<2>())
+    for (Kind const kind : {Kind::max, Kind::average}) {
+      Case const c{kind, {21, 20}, {3, 3}, {2, 1}, {1, 1}, {1, 1}};
+      expect_serial<2>(domain, c, random, 1e-12, torch::kDouble, Cutting::balanced, at::MemoryFormat::ChannelsLast);
+    }
 }
 
 TEST(Pooling2d, equals_serial_in_narrow_types) {
@@ -307,30 +349,146 @@ TEST(Pooling2d, equals_serial_in_narrow_types) {
     }
 }
 
+void expect_twice_differentiable(Case const& c, Cutting cutting, std::mt19937& random) {
+  SCOPED_TRACE(to_text(c));
+  for (auto const& domain : domains<2>()) {
+    auto const x = random_tensor(random, {1, 2, c.extent[0], c.extent[1]});
+    Shard const part{{domain, cuts_of(cutting, random, c.extent[0], domain.grid().extent(0)),
+                      cuts_of(cutting, random, c.extent[1], domain.grid().extent(1))},
+                     true};
+    auto whole = x.clone().requires_grad_();
+    serial<2>(c, whole).sum().backward();
+    auto shard = part.of(x).clone().requires_grad_();
+
+    sharded<2>(c, shard, domain, nn::Padding::by_mode).sum().backward();
+    auto const errors = test::gradient_errors(
+        {.function = [&](auto const& t) { return sharded<2>(c, t, domain, nn::Padding::by_domain).pow(3); },
+         .step = 1e-5},
+        part.of(x), domain.comm());
+
+    EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
+    EXPECT_LE(errors.first, 1e-6);
+    EXPECT_LE(errors.second, 1e-6);
+  }
+}
+
 TEST(Pooling2d, is_differentiable_twice_and_takes_the_cotangent_of_a_sum) {
   std::mt19937 random(5);
-  for (auto const& domain : domains<2>()) {
-    for (Kind const kind : {Kind::max, Kind::average}) {
-      Case const c{kind, {5, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}};
-      auto const x = random_tensor(random, {1, 2, 5, 6});
-      Shard const part{
-          {domain, random_cuts(random, 5, domain.grid().extent(0)), random_cuts(random, 6, domain.grid().extent(1))},
-          true};
-      auto whole = x.clone().requires_grad_();
-      serial<2>(c, whole).sum().backward();
-      auto shard = part.of(x).clone().requires_grad_();
-
-      sharded<2>(c, shard, domain, nn::Padding::by_mode).sum().backward();
-      auto const errors = test::gradient_errors(
-          {.function = [&](auto const& t) { return sharded<2>(c, t, domain, nn::Padding::by_domain).pow(3); },
-           .step = 1e-5},
-          part.of(x), domain.comm());
-
-      EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
-      EXPECT_LE(errors.first, 1e-6);
-      EXPECT_LE(errors.second, 1e-6);
-    }
+  for (Kind const kind : {Kind::max, Kind::average}) {
+    expect_twice_differentiable({kind, {5, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}}, Cutting::random, random);
+    expect_twice_differentiable({kind, {17, 16}, {3, 3}, {2, 1}, {1, 1}, {1, 1}}, Cutting::balanced, random);
   }
+}
+
+/// Allocations of LibTorch on this thread.
+struct Allocations : c10::MemoryReportingInfoBase {
+  void reportMemoryUsage(void* /*ptr*/, std::int64_t bytes, std::size_t /*total*/, std::size_t /*reserved*/,
+                         c10::Device /*device*/) override {
+    if (bytes > 0) sizes.push_back(bytes);
+  }
+  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
+  [[nodiscard]] Index num_of_at_least(Index bytes) const {
+    return std::count_if(sizes.begin(), sizes.end(), [&](Index size) { return size >= bytes; });
+  }
+  std::vector<Index> sizes;
+};
+
+/// How often `work` takes memory of at least nine tenths of `bytes`.
+Index num_large_allocations(Index bytes, std::function<void()> const& work) {
+  auto const allocations = std::make_shared<Allocations>();
+  c10::DebugInfoGuard const guard(c10::DebugInfoKind::PROFILER_STATE, allocations);
+  work();
+  EXPECT_FALSE(allocations->sizes.empty());
+  return allocations->num_of_at_least(bytes * 9 / 10);
+}
+
+/// Rows that are not a multiple of the stride, so that windows lie across cuts and shards start between windows.
+TEST(Pooling2d, of_large_shards_copies_no_field) {
+  std::mt19937 random(9);
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_face));
+  for (nn::Padding const padding : {nn::Padding::by_mode, nn::Padding::by_domain})
+    for (Case const& c :
+         {Case{Kind::max, {}, {3, 3}, {2, 2}, {1, 1}, {1, 1}}, Case{Kind::max, {}, {2, 2}, {2, 2}, {0, 0}, {1, 1}},
+          Case{Kind::average, {}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}}) {
+      SCOPED_TRACE(to_text(c) + (padding == nn::Padding::by_mode ? " by mode" : " by domain"));
+      auto const rows = balanced_cuts(40 * comm.num_ranks() + 1, comm.num_ranks()).size(comm.rank());
+      auto const x = torch::rand({1, 4, rows, 64}, torch::kDouble).requires_grad_();
+      auto const bytes = Index(x.nbytes());
+      torch::Tensor y;
+      auto const forward = num_large_allocations(bytes, [&] { y = sharded<2>(c, x, domain, padding); });
+      auto const cotangent = torch::rand_like(y);
+      auto const backward = num_large_allocations(bytes, [&] { y.backward(cotangent); });
+
+      EXPECT_EQ(forward, c.stride[0] == 1 ? 1 : 0);  // The result.
+      EXPECT_EQ(backward, 1);                        // The gradient.
+    }
+}
+
+/// Rank 1 starts an exchange only when rank 0 says that it has pooled its own cells; without overlap rank 0 waits for the
+/// exchange first.
+class Interior {
+ public:
+  explicit Interior(Comm const& comm) : comm_(comm.handle()) { current_ = this; }
+  ~Interior() { current_ = nullptr; }
+  Interior(Interior const&) = delete;
+  Interior& operator=(Interior const&) = delete;
+
+  /// Whether rank 0 ended the `nth` call of `pooled` before rank 1 began `started`, its first such.
+  bool comes_first(std::string const& pooled, int nth, std::string const& started, std::function<void()> const& work) {
+    pooled_ = pooled, started_ = started, num_left_ = nth, has_started_ = false, in_time_ = true;
+    auto const handle = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end));
+    work();
+    at::removeCallback(handle);
+    return in_time_;
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> begin(at::RecordFunction const& function) {
+    auto& self = *current_;
+    if (self.comm_.rank() == 1 && !self.has_started_ && function.name() == self.started_) {
+      self.has_started_ = true;
+      self.in_time_ = self.hears_within(10);
+    }
+    return nullptr;
+  }
+  static void end(at::RecordFunction const& function, at::ObserverContext* /*context*/) {
+    auto& self = *current_;
+    if (self.comm_.rank() == 0 && function.name() == self.pooled_ && --self.num_left_ == 0)
+      MPI_Send(nullptr, 0, MPI_BYTE, 1, 0, self.comm_.handle());
+  }
+  bool hears_within(double seconds) const {
+    int heard = 0;
+    for (double const start = MPI_Wtime(); heard == 0 && MPI_Wtime() - start < seconds;)
+      MPI_Iprobe(0, 0, comm_.handle(), &heard, MPI_STATUS_IGNORE);
+    if (heard) MPI_Recv(nullptr, 0, MPI_BYTE, 0, 0, comm_.handle(), MPI_STATUS_IGNORE);
+    return heard != 0;
+  }
+
+  inline static Interior* current_ = nullptr;
+  Comm comm_;
+  std::string pooled_;
+  std::string started_;
+  int num_left_ = 0;
+  bool has_started_ = false;
+  bool in_time_ = true;
+};
+
+TEST(Pooling2d, pools_own_cells_while_messages_travel) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() != 2) GTEST_SKIP() << "for 2 ranks";
+  nn::Domain const domain(comm, ProcessGrid{2, 1}, Boundary::sphere(Edge::pole_face));
+  nn::AvgPool2d layer(torch::nn::AvgPool2dOptions(3).stride(1).padding(1), domain);
+  auto const x = torch::rand({1, 2, 16, 8}, torch::kDouble).requires_grad_();
+  layer(x).sum().backward();  // Plans are made.
+  Interior interior(comm);
+  torch::Tensor y;
+
+  // The exchange comes after the strips' memory is taken.
+  EXPECT_TRUE(interior.comes_first("aten::avg_pool2d", 1, "aten::empty", [&] { y = layer(x); }));
+  // The cotangent of the strip goes first: rank 0 has one, of the rows beside the cut.
+  EXPECT_TRUE(
+      interior.comes_first("aten::avg_pool2d_backward", 2, "aten::avg_pool2d_backward", [&] { y.sum().backward(); }));
 }
 
 /// Windows within shards on all ranks need no plan, and a rank whose input requires no gradient no node.
