@@ -2,34 +2,15 @@
 #include <graticule/repartition/node_memory.hpp>
 #include <graticule/repartition/plan.hpp>
 
+#include "no_files.hpp"
+
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <optional>
 #include <vector>
 
 namespace graticule {
 namespace {
-
-/// Leaves this process without a free file descriptor until it is destroyed.
-class NoFiles {
- public:
-  NoFiles() {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    int const next = dup(0);
-    close(next);
-    auto limit = before_;
-    limit.rlim_cur = rlim_t(next);
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  NoFiles(NoFiles const&) = delete;
-  NoFiles& operator=(NoFiles const&) = delete;
-  ~NoFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 // The first plan of the process, so that no shared memory is at hand yet.
 TEST(NoSharedMemory, on_one_rank_sends_messages_to_and_from_it) {
@@ -41,7 +22,7 @@ TEST(NoSharedMemory, on_one_rank_sends_messages_to_and_from_it) {
   Layout const columns(ProcessGrid{1, comm.num_ranks()}, Indices{6, 4});
   // All ranks have talked to each other before files run out.
   std::vector<Index> const greetings = comm.gather_to_all(1);
-  std::optional<NoFiles> no_files;
+  std::optional<test::NoFiles> no_files;
   if (comm.rank() == 0) no_files.emplace();
 
   RepartitionPlan const plan(comm, rows, columns);

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace graticule {
@@ -349,6 +350,26 @@ TEST(DataParallel, counts_what_it_sends) {
   EXPECT_EQ(parallel.traffic()[0].collectives, num_collectives);
   EXPECT_EQ(test::mpi_calls().collectives - before.collectives, num_collectives);
   EXPECT_GE(parallel.traffic()[0].bytes, comm.num_ranks() > 1 ? 8 * numel : 0);
+}
+
+TEST(DataParallel, hands_gradients_over_in_memory_that_the_ranks_of_a_node_share) {
+  auto const comm = Comm::world();
+  auto const* const transport = std::getenv("GRATICULE_TRANSPORT");
+  bool const by_messages = comm.num_nodes() > 1 || (transport != nullptr && std::string(transport) == "p2p");
+  if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "calls are compared by messages";
+  Net net;
+  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.buckets = small_buckets});
+  // In the second one buckets are made anew.
+  for (int step = 0; step < 4; ++step) {
+    net->zero_grad();
+    auto const before = test::mpi_calls();
+    loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward();
+
+    if (step == 1) continue;
+    EXPECT_EQ(test::mpi_calls().collectives, before.collectives);
+    EXPECT_EQ(test::mpi_calls().sends > before.sends, by_messages && comm.num_ranks() > 1);
+    EXPECT_EQ(parallel.traffic()[0].messages > 0, comm.num_ranks() > 1);
+  }
 }
 
 TEST(DataParallel, keeps_buffers_equal_by_policy) {

@@ -48,6 +48,9 @@ class GradientSum {
   void start_in_place(torch::Tensor const& flags, torch::Tensor const& body, double divisor);
   bool advance();
 
+  /// What adds the bucket's own memory, and what adds `body`; null where there is none.
+  [[nodiscard]] TeamSum* sum() noexcept { return &sum_; }
+  [[nodiscard]] TeamSum* body() noexcept { return body_ ? &*body_ : nullptr; }
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return sum_.team(); }
 

@@ -131,6 +131,7 @@ class Reducer {
   [[nodiscard]] std::string described(Bucket const& bucket) const;
   void make_buckets(std::vector<std::size_t> const& order);
   void add_bucket(std::vector<std::size_t> members, torch::ScalarType type, std::vector<TeamPlace> rules);
+  void share_on_node();
   [[nodiscard]] std::vector<LowRankMatrix> matrices_of(Bucket const& bucket, std::size_t rule);
   void rebucket();
   void fill(Bucket& bucket);

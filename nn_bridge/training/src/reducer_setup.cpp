@@ -128,10 +128,28 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
     auto const [type, rules] = kinds[items[members.front()].kind];
     add_bucket(std::move(members), c10::toRealValueType(type), rules);
   }
-  if (options_.wait != GradientWait::late) return;
-  std::vector<TeamPlace> all;
-  for (std::size_t t = 0; t < teams_.size(); ++t) all.push_back({t, Reduction::sum});
-  add_bucket({}, torch::kDouble, all);
+  if (options_.wait == GradientWait::late) {
+    std::vector<TeamPlace> all;
+    for (std::size_t t = 0; t < teams_.size(); ++t) all.push_back({t, Reduction::sum});
+    add_bucket({}, torch::kDouble, all);
+  }
+  share_on_node();
+}
+
+void Reducer::share_on_node() {
+  for (std::size_t t = 0; t < teams_.size(); ++t) {
+    std::vector<std::pair<TeamSum*, Index>> sums;
+    for (auto const b : queues_[t]) {
+      auto& bucket = buckets_[b];
+      for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
+        if (bucket.rules[k].team != t) continue;
+        sums.emplace_back(bucket.sums[k].sum(), bucket.flat.numel());
+        if (auto* const body = bucket.sums[k].body())
+          sums.emplace_back(body, c10::multiply_integers(parameters_[bucket.members.front()].sizes));
+      }
+    }
+    TeamSum::share_on_node(teams_[t], sums);
+  }
 }
 
 std::vector<LowRankMatrix> Reducer::matrices_of(Bucket const& bucket, std::size_t rule) {

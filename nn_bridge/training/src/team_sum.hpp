@@ -4,13 +4,18 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/gradient_wire.hpp>
 
+#include "node_place.hpp"
+
 #include <torch/torch.h>
 
+#include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace graticule::nn::detail {
 
-/// What has been sent for one sum.
+/// What has been sent for one sum, by MPI or through memory of the node.
 struct SumTraffic {
   Index collectives = 0;
   Index messages = 0;
@@ -20,7 +25,8 @@ struct SumTraffic {
 /// Sums one flat tensor after the other over a team, without blocking.
 ///
 /// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else each rank adds one part, which
-/// the others send to it, in the order of ranks (16-bit types in f32), and sends it to all.
+/// the others send to it, in the order of ranks (16-bit types in f32), and sends it to all. Ranks of one node may hand
+/// the parts over in memory that they share (`share_on_node`), with the same bits.
 class TeamSum {
  public:
   /// Same calls on all ranks. @param type of the tensors, real
@@ -33,18 +39,32 @@ class TeamSum {
   /// Posts what follows from what has arrived. True at the end, when `flat` holds the sum.
   bool advance();
 
+  /// Sums over `team` of up to as many elements as given go through memory of the node from now on, where all ranks share
+  /// it; those by MPI's all-reduce do not. Collective, the same sums on all ranks. @pre none is under way
+  /// Cost: that of `NodePlace::make`; memory for the elements as they travel, as long as the sums live.
+  static void share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums);
+
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return team_; }
 
  private:
-  enum class Stage : std::uint8_t { idle, reducing, scattering, gathering };
+  enum class Stage : std::uint8_t { idle, reducing, scattering, gathering, giving, taking };
 
+  [[nodiscard]] bool arrived();
+  void start_all_reduce();
+  void scale_before();
   void start_exchange();
-  void add_part();
+  void give();
+  void add_received();
+  void add_given();
+  void add(std::vector<torch::Tensor> const& terms, std::vector<torch::Tensor> const& results) const;
   void post_send(torch::Tensor const& part, int rank);
   void post_receive(torch::Tensor const& part, int rank);
   [[nodiscard]] torch::Tensor part(torch::Tensor const& whole, int rank) const;
   [[nodiscard]] Index part_begin(int rank) const;
+  [[nodiscard]] torch::Tensor values_of(int rank) const;
+  void copy_others(torch::Tensor const& to, torch::Tensor const& from) const;
+  void count(torch::Tensor const& sent);
 
   Comm team_;
   torch::ScalarType type_;
@@ -57,7 +77,8 @@ class TeamSum {
   Index num_data_ = 0;
   double divisor_ = 1;
   torch::Tensor sent_;      ///< `flat_` as it travels
-  torch::Tensor received_;  ///< [rank, element]: all ranks' values of this rank's part
+  torch::Tensor received_;  ///< [rank, element]: the others' values of this rank's part
+  std::unique_ptr<NodePlace> place_;
   std::vector<MPI_Request> requests_;
   SumTraffic traffic_;
 };

@@ -81,12 +81,12 @@ struct ReductionEvent {
   std::size_t index;
 };
 
-/// What this rank has sent to a team.
+/// What this rank has sent to a team, by MPI or through memory that the node's ranks share.
 struct TeamTraffic {
   int num_ranks = 1;
   Index collectives = 0;
   Index messages = 0;
-  Index bytes = 0;  ///< given to MPI; an all-reduce moves up to twice as many
+  Index bytes = 0;  ///< of messages and of what is given to collectives: an all-reduce moves up to twice as many
 };
 
 /// Trains replicas of a module on the ranks of teams: gradients are reduced by rules while the backward runs.
@@ -106,7 +106,7 @@ class DataParallel {
   /// random states are untouched. Collective over all teams.
   /// @param module outlives this object @param optimizers of its parameters, if `step()` is to be used; they outlive it, too
   /// @throws `ReplicaMismatch`, `UnknownParameter`, `UnknownBuffer`, `NothingToReduce`, `TeamTwice`, `WrappedTwice`
-  ///         (by any object that reduces or cuts), `ReleasedParameter`, `UninitialisedParameter`, `UnsupportedTensor`, `BucketSizes`, `BadOption` on all ranks of a team
+  ///         (by any object that reduces or cuts), `ReleasedParameter`, `UninitialisedParameter`, `UnsupportedTensor`, `BucketSizes`, `BadOption`, `BadTransport` on all ranks of a team
   DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers, std::vector<TeamRule> rules,
                DataParallelOptions const& options = {});
   DataParallel(torch::nn::Module& module, torch::optim::Optimizer& optimizer, std::vector<TeamRule> rules,

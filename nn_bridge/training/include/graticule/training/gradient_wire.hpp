@@ -35,8 +35,8 @@ enum class SumOrder : std::uint8_t {
   /// the same bits on all ranks and in all runs; `require_same_bits` compares the replicas.
   any,
   /// Rank 0 first: the same bits in every run on as many ranks, and on every rank, because each sum is made by one rank.
-  /// Cost: two messages to each other rank, with as many bytes in all as the best all-reduces; measured, it is ahead of
-  /// MPICH's on 2 ranks.
+  /// Cost: two messages to each other rank, with as many bytes in all as the best all-reduces. The ranks of a team that is
+  /// on one node read and write them in shared memory, as large as the gradients in the form in which they travel.
   by_rank,
 };
 
