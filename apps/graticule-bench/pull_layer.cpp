@@ -68,6 +68,8 @@ void run_pull_layers(app::Context& context, Options const& options) {
     };
     std::vector<Candidate> candidates{{"LibTorch's layer on the local rows", step(c.local)}};
     for (auto const& [name, function] : c.sharded) candidates.push_back({name, step(function)});
+    // What the order of candidates and the machine's other work make of the same layer.
+    candidates.push_back({"LibTorch's layer again", step(c.local)});
     show(context, c.name + ", forward and backward, " + shards.size_text,
          interleave(context, candidates, options.timing));
   }
