@@ -9,7 +9,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,8 +91,6 @@ void run_data_parallel(app::Context& context, Options const& options) {
   add("DataParallel", nn::DataParallelOptions{});
   add("DataParallel, late", nn::DataParallelOptions{.wait = nn::GradientWait::late});
   add("DataParallel, MPI's all-reduce", nn::DataParallelOptions{.order = nn::SumOrder::any});
-  add("DataParallel, all gradients copied",
-      nn::DataParallelOptions{.buckets = {.in_place_bytes = std::numeric_limits<Index>::max()}});
   add("DataParallel, bf16 on the wire", nn::DataParallelOptions{.wire = nn::Wire::bf16});
 
   Index num_parameters = 0;

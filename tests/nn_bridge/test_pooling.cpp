@@ -331,7 +331,7 @@ TYPED_TEST(Pooling, of_large_shards_equals_serial_and_the_sphere) {
     }
 }
 
-TEST(Pooling2d, of_large_shards_keeps_channels_last) {
+TEST(Pooling2d, of_large_shards_in_channels_last_equals_serial) {
   std::mt19937 random(8);
   for (auto const& domain : domains<2>())
     for (Kind const kind : {Kind::max, Kind::average}) {

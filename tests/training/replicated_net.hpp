@@ -39,8 +39,8 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
 };
 TORCH_MODULE(Net);
 
-/// So small that a few parameters fill several, and that matrices are summed in place.
-constexpr nn::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000, .in_place_bytes = 1500};
+/// So small that a few parameters fill several.
+constexpr nn::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000};
 
 /// A few parameters of one's own choice.
 struct Holder : torch::nn::Module {

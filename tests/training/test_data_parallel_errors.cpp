@@ -157,29 +157,6 @@ TEST(DataParallel, refuses_to_step_when_some_sums_were_made_before_a_failure) {
   EXPECT_TRUE((b != 1).all().item<bool>());
 }
 
-TEST(DataParallel, leaves_no_gradient_that_was_summed_in_place_without_a_rank_that_failed) {
-  auto const comm = Comm::world();
-  bool const odd_one = comm.rank() == comm.num_ranks() - 1;
-  Holder holder;
-  auto const large = holder.add("large", torch::ones({50}, torch::kDouble));
-  auto const small = holder.add("small", torch::ones({2}, torch::kDouble));
-  nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.buckets = {.in_place_bytes = 100}});
-  auto const pass = [&](bool fails) {
-    parallel.run([&] {
-      if (fails) throw std::runtime_error("in the forward");
-      (large.sum() + small.sum()).backward();
-    });
-  };
-
-  EXPECT_NE(rule_of([&] { pass(odd_one); }), "nothing was thrown");
-
-  EXPECT_FALSE(large.grad().defined());
-  holder.zero_grad();
-  pass(false);
-  EXPECT_TRUE((large.grad() == 1).all().item<bool>());
-  EXPECT_TRUE((small.grad() == 1).all().item<bool>());
-}
-
 TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;

@@ -19,20 +19,15 @@ struct Filling {
 
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const> items,
                                                      std::span<std::size_t const> order, BucketSizes sizes) {
-  if (sizes.first_bytes < 1 || sizes.bytes < 1 || sizes.in_place_bytes < 1)
-    throw Error("BucketSizes", "buckets of " + std::to_string(sizes.first_bytes) + " and " +
-                                   std::to_string(sizes.bytes) + " bytes, gradients in place from " +
-                                   std::to_string(sizes.in_place_bytes) + " bytes");
+  if (sizes.first_bytes < 1 || sizes.bytes < 1)
+    throw Error("BucketSizes",
+                "buckets of " + std::to_string(sizes.first_bytes) + " and " + std::to_string(sizes.bytes) + " bytes");
   std::vector<std::vector<std::size_t>> full;
   std::map<std::uint64_t, Filling> filling;
   auto const close = [&](Filling& bucket) { full.push_back(std::exchange(bucket, {}).members); };
   std::vector<std::uint64_t> kinds;  // by the time of their last item
   for (auto const i : order) {
     auto const& item = items[i];
-    if (item.bytes >= sizes.in_place_bytes) {
-      full.push_back({i});
-      continue;
-    }
     auto& bucket = filling[item.kind];
     auto const cap = [&] { return full.empty() ? sizes.first_bytes : sizes.bytes; };
     if (!bucket.members.empty() && bucket.bytes + item.bytes > cap()) close(bucket);

@@ -34,20 +34,11 @@ void GradientSum::start(torch::Tensor const& flat, Index num_data, double diviso
     sum_.start(flat, num_data, divisor);
 }
 
-void GradientSum::start_in_place(torch::Tensor const& flags, torch::Tensor const& body, double divisor) {
-  traffic_ = {};
-  stage_ = Stage::whole;
-  body_->start(body, body.numel(), divisor);
-  sum_.start(flags, 0, 1);
-}
-
 bool GradientSum::advance() {
   torch::NoGradGuard const no_grad;
   while (stage_ != Stage::idle) {
-    bool const has_body = !body_ || body_->advance();
-    if (!sum_.advance() || !has_body) return false;
-    count(sum_);
-    if (body_) count(*body_);
+    if (!sum_.advance()) return false;
+    count();
     auto const stage = stage_;
     stage_ = Stage::idle;
     if (stage == Stage::left) send_right();
@@ -59,10 +50,10 @@ bool GradientSum::advance() {
   return true;
 }
 
-void GradientSum::count(TeamSum const& sum) {
-  traffic_.collectives += sum.traffic().collectives;
-  traffic_.messages += sum.traffic().messages;
-  traffic_.bytes += sum.traffic().bytes;
+void GradientSum::count() {
+  traffic_.collectives += sum_.traffic().collectives;
+  traffic_.messages += sum_.traffic().messages;
+  traffic_.bytes += sum_.traffic().bytes;
 }
 
 void GradientSum::send_left() {

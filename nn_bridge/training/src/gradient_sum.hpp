@@ -6,7 +6,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -37,20 +36,17 @@ struct LowRankMatrix {
 /// M_r - P R' / ranks is lost until then. Source: Vogels et al. 2019, arXiv:1905.13727.
 class GradientSum {
  public:
-  /// @param body for what is not in the bucket's own memory @param matrices in order of their places; none: all travels whole
-  GradientSum(TeamSum sum, std::optional<TeamSum> body, std::vector<LowRankMatrix> matrices)
-      : sum_(std::move(sum)), body_(std::move(body)), matrices_(std::move(matrices)) {}
+  /// @param matrices in order of their places; none: all travels whole
+  GradientSum(TeamSum sum, std::vector<LowRankMatrix> matrices)
+      : sum_(std::move(sum)), matrices_(std::move(matrices)) {}
 
   enum class Travels : std::uint8_t { whole, thin };
   /// As `TeamSum::start`. @param flat its last number is positive where a rank has failed, which leaves no trace in what is kept
   void start(torch::Tensor const& flat, Index num_data, double divisor, Travels how);
-  /// Sums `body`, all of which is divided, and `flags`, of which nothing is. Both as in `TeamSum::start`.
-  void start_in_place(torch::Tensor const& flags, torch::Tensor const& body, double divisor);
   bool advance();
 
-  /// What adds the bucket's own memory, and what adds `body`; null where there is none.
-  [[nodiscard]] TeamSum* sum() noexcept { return &sum_; }
-  [[nodiscard]] TeamSum* body() noexcept { return body_ ? &*body_ : nullptr; }
+  /// What adds the numbers that travel.
+  [[nodiscard]] TeamSum& sum() noexcept { return sum_; }
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return sum_.team(); }
 
@@ -60,14 +56,13 @@ class GradientSum {
   void send_left();
   void send_right();
   void multiply();
-  void count(TeamSum const& sum);
+  void count();
   [[nodiscard]] torch::Tensor matrix(LowRankMatrix const& place) const;
   /// Calls `visit` with each stretch of the bucket that is in no matrix.
   template <class Visit>
   void visit_rest(Visit const& visit) const;
 
   TeamSum sum_;
-  std::optional<TeamSum> body_;
   std::vector<LowRankMatrix> matrices_;
   Stage stage_ = Stage::idle;
   torch::Tensor flat_;

@@ -12,7 +12,7 @@ namespace graticule::nn {
 namespace {
 
 double squared_norm(torch::Tensor const& tensor) {
-  auto const real = tensor.is_complex() ? torch::view_as_real(tensor) : tensor;
+  auto const real = tensor.is_complex() ? torch::view_as_real(tensor.resolve_conj()) : tensor;
   return real.numel() == 0 ? 0 : real.to(torch::kDouble).square().sum().item<double>();
 }
 

@@ -26,18 +26,6 @@ bool has_its_sizes(ReducedParameter const& parameter, torch::Tensor const& grad)
   return sizes == parameter.sizes;
 }
 
-/// The gradient itself in one dimension where nothing else sees its memory, which is on the host and in order; else a copy.
-torch::Tensor body_of(ReducedParameter const& parameter) {
-  auto const& grad = parameter.tensor.grad();
-  // A gradient that the engine has not cloned may be a view of what another parameter or the user holds, too.
-  bool const alone =
-      grad.storage().use_count() == 1 && grad.is_cpu() && grad.is_contiguous() && !grad.is_conj() && !grad.is_neg();
-  auto const body =
-      alone ? grad.detach()
-            : grad.detach().to(torch::kCPU).resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous);
-  return (body.is_complex() ? torch::view_as_real(body) : body).view({-1});
-}
-
 /// Buffers that MPI may still use when nobody waits any more.
 void keep_for_ever(std::vector<Bucket>&& buckets) {
   static auto* const kept = new std::vector<std::vector<Bucket>>;
@@ -212,17 +200,13 @@ void Reducer::fill(Bucket& bucket) {
     bool const there = is_there(parameter);
     if (present_) flags[there ? num + m : m] = 1;
     auto const numel = c10::multiply_integers(parameter.sizes);
-    if (bucket.in_place) {
-      bucket.body = there ? body_of(parameter) : torch::zeros({numel}, bucket.flat.options());
-      continue;
-    }
     auto const place = bucket.flat.narrow(0, bucket.begins[m], numel).view(parameter.sizes);
     if (!there) {
       place.zero_();
       continue;
     }
     auto const grad = parameter.tensor.grad().detach();
-    place.copy_(grad.is_complex() ? torch::view_as_real(grad) : grad);
+    place.copy_(grad.is_complex() ? torch::view_as_real(grad.resolve_conj()) : grad);
   }
   flags.back() = failed_ ? 1 : 0;
   bucket.flat.narrow(0, bucket.num_data, Index(flags.size()))
@@ -262,11 +246,8 @@ bool Reducer::start_next(std::size_t t) {
   if (sums_over_[t]) {
     bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
     double const divisor = bucket.rules[k].reduction == Reduction::mean ? divisors_[t] : 1;
-    if (bucket.in_place)
-      bucket.sums[k].start_in_place(bucket.flat, bucket.body, divisor);
-    else
-      bucket.sums[k].start(bucket.flat, bucket.num_data, divisor,
-                           thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
+    bucket.sums[k].start(bucket.flat, bucket.num_data, divisor,
+                         thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
   } else {
     ++bucket.num_ended;
   }
@@ -352,12 +333,10 @@ void Reducer::deliver(std::size_t b) {
   bucket.delivered = true;
   if (!bucket.members.empty()) note(ReductionEvent::Kind::bucket_waited, b);
   auto const num = Index(bucket.members.size());
-  auto const body = std::exchange(bucket.body, torch::Tensor());
   auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kDouble);
   auto const flag = flags.accessor<double, 1>();
   if (flag[2 * num] > 0) {
     peer_failed_ = true;
-    if (bucket.in_place) drop(parameters_[bucket.members.front()], body);
     return;
   }
   for (Index m = 0; m < num; ++m) {
@@ -368,16 +347,10 @@ void Reducer::deliver(std::size_t b) {
       constexpr std::size_t max_text = 1000;
       if (unused_.size() < max_text)
         unused_ += (unused_.empty() ? "'" : ", '") + parameter.name + (there ? "' on some ranks" : "' on any rank");
-      if (bucket.in_place) drop(parameter, body);
     } else if (there) {
-      deliver_to(parameter, slot(bucket.in_place ? body : bucket.flat, bucket.begins[std::size_t(m)], parameter));
+      deliver_to(parameter, slot(bucket.flat, bucket.begins[std::size_t(m)], parameter));
     }
   }
-}
-
-void Reducer::drop(ReducedParameter& parameter, torch::Tensor const& body) {
-  auto& target = parameter.handed_over ? parameter.held : parameter.tensor.mutable_grad();
-  if (target.defined() && target.is_alias_of(body)) target.reset();
 }
 
 void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value) {
@@ -387,7 +360,7 @@ void Reducer::deliver_to(ReducedParameter& parameter, torch::Tensor const& value
   if (!before.defined() && target.defined() && parameter.reduced) before = target.detach().clone();
   if (!target.defined() || target.sizes() != value.sizes())
     target = value.to(parameter.tensor.options().requires_grad(false), false, true);
-  else if (!target.is_alias_of(value))
+  else
     target.detach().copy_(value);
   if (before.defined()) target.detach().add_(before);
   parameter.reduced = true;

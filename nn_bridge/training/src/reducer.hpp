@@ -49,10 +49,9 @@ struct Bucket {
   std::vector<TeamPlace> rules;
   std::vector<Index> begins;  ///< of the members in `flat`
   Index num_data = 0;
-  torch::Tensor flat;     ///< gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed
-  bool in_place = false;  ///< its one gradient is not in `flat`, but summed where it is
-  torch::Tensor body;     ///< that one, in one dimension, on its way
   std::vector<GradientSum> sums;  ///< one a rule
+  /// Gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed. May lie in memory of `sums`.
+  torch::Tensor flat;
   std::size_t num_ready = 0;
   std::size_t num_started = 0;  ///< of the sums
   std::size_t num_ended = 0;
@@ -65,8 +64,8 @@ struct Bucket {
 /// Reduces gradients over teams while the backward runs.
 ///
 /// An iteration begins with the first gradient of a backward and ends when all buckets have been delivered. Buckets
-/// start in the order of their numbers, on each team. Large gradients are buckets by themselves, summed where they are;
-/// the others are copied into buckets and back. Where gradients are waited for late, a last bucket without gradients
+/// start in the order of their numbers, on each team. Gradients are copied into buckets
+/// and back. Where gradients are waited for late, a last bucket without gradients
 /// leaves at the end of the backward, so that a rank learns at its step whether all have come so far.
 class Reducer {
  public:
@@ -137,8 +136,6 @@ class Reducer {
   void fill(Bucket& bucket);
   /// Whether there is a gradient to be reduced.
   [[nodiscard]] bool is_there(ReducedParameter const& parameter) const;
-  /// Takes away a gradient that has been summed where it is, for some teams or without some ranks.
-  static void drop(ReducedParameter& parameter, torch::Tensor const& body);
   void fill_in_order(bool all);
   void advance();
   void start_sums();

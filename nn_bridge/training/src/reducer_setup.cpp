@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -36,8 +35,6 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
       bucket_of_(parameters_.size()),
       traffic_(teams_.size()) {
   options_.own_rules.clear();
-  // What travels as thin factors needs the copy.
-  if (options_.low_rank) options_.buckets.in_place_bytes = std::numeric_limits<Index>::max();
   divisors_.resize(teams_.size());
   for (std::size_t t = 0; t < teams_.size(); ++t) divisors_[t] = teams_[t].num_ranks();
   for (auto& parameter : parameters_) {
@@ -92,22 +89,17 @@ std::string Reducer::described(Bucket const& bucket) const {
 void Reducer::add_bucket(std::vector<std::size_t> members, torch::ScalarType type, std::vector<TeamPlace> rules) {
   auto const b = buckets_.size();
   auto& bucket = buckets_.emplace_back();
-  bucket.in_place =
-      members.size() == 1 && Index(parameters_[members.front()].tensor.nbytes()) >= options_.buckets.in_place_bytes;
   for (auto const i : members) {
     bucket_of_[i] = b;
     bucket.begins.push_back(bucket.num_data);
-    if (!bucket.in_place) bucket.num_data += c10::multiply_integers(parameters_[i].sizes);
+    bucket.num_data += c10::multiply_integers(parameters_[i].sizes);
   }
   bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, type);
   bucket.members = std::move(members);
   bucket.rules = std::move(rules);
   for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
     auto const team = bucket.rules[k].team;
-    auto const sum = [&] { return TeamSum(teams_[team], type, options_.wire, options_.order); };
-    auto own = sum();
-    auto body = bucket.in_place ? std::optional(sum()) : std::nullopt;
-    bucket.sums.emplace_back(std::move(own), std::move(body), matrices_of(bucket, k));
+    bucket.sums.emplace_back(TeamSum(teams_[team], type, options_.wire, options_.order), matrices_of(bucket, k));
     queues_[team].push_back(b);
   }
   bucket.described = described(bucket);
@@ -143,13 +135,16 @@ void Reducer::share_on_node() {
       auto& bucket = buckets_[b];
       for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
         if (bucket.rules[k].team != t) continue;
-        sums.emplace_back(bucket.sums[k].sum(), bucket.flat.numel());
-        if (auto* const body = bucket.sums[k].body())
-          sums.emplace_back(body, c10::multiply_integers(parameters_[bucket.members.front()].sizes));
+        sums.emplace_back(&bucket.sums[k].sum(), bucket.flat.numel());
       }
     }
     TeamSum::share_on_node(teams_[t], sums);
   }
+  // What travels as thin factors needs the bucket beside them.
+  if (options_.low_rank) return;
+  for (auto& bucket : buckets_)
+    for (auto& sum : bucket.sums)
+      if (auto const memory = sum.sum().shared_memory(); memory.defined()) bucket.flat = memory;
 }
 
 std::vector<LowRankMatrix> Reducer::matrices_of(Bucket const& bucket, std::size_t rule) {

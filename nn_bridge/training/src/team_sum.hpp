@@ -44,6 +44,10 @@ class TeamSum {
   /// Cost: that of `NodePlace::make`; memory for the elements as they travel, as long as the sums live.
   static void share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums);
 
+  /// The memory of the node that this rank's elements pass through, as many as were given to `share_on_node`; undefined
+  /// where there is none, or where they travel in another type. A `flat` that is this very memory is not copied.
+  [[nodiscard]] torch::Tensor shared_memory() const;
+
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return team_; }
 

@@ -86,7 +86,7 @@ std::uint64_t hash_of(std::vector<TeamPlace> const& rules,
     add(list);
   }
   hash.add(int(options.wait)).add(int(options.unused)).add(int(options.wire)).add(int(options.order));
-  hash.add(options.buckets.first_bytes).add(options.buckets.bytes).add(options.buckets.in_place_bytes);
+  hash.add(options.buckets.first_bytes).add(options.buckets.bytes);
   hash.add(int(options.buffers));
   for (auto const& [name, policy] : options.own_buffers) hash.add(std::string_view(name)).add(int(policy));
   hash.add(int(options.checks == CheckedCalls::on || checks_calls_by_environment()));

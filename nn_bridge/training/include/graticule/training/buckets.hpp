@@ -14,9 +14,6 @@ namespace graticule::nn {
 struct BucketSizes {
   Index first_bytes = Index(1) << 20;  ///< of the first one, which should leave early
   Index bytes = Index(25) << 20;       ///< of the others; a larger gradient travels alone
-  /// Gradients of that size and more travel alone and from where they are: a message of its own costs less than the copies
-  /// into a bucket and back.
-  Index in_place_bytes = Index(256) << 10;
 };
 
 /// One gradient, as far as buckets are concerned.
@@ -27,10 +24,9 @@ struct BucketItem {
 
 /// Fills buckets with items in `order`, and lists them in the order in which they become full.
 ///
-/// Items of one kind are taken in `order` as long as they fit; the first bucket of all is the small one. Those of
-/// `in_place_bytes` and more are buckets by themselves, and leave open what is being filled.
+/// Items of one kind are taken in `order` as long as they fit; the first bucket of all is the small one.
 /// Example: items of 3, 3 and 3 bytes of one kind, order {2, 1, 0}, sizes {3, 6}: buckets {2}, {1, 0}.
-/// @param order places in `items`, each once @throws `BucketSizes` unless all sizes are positive
+/// @param order places in `items`, each once @throws `BucketSizes` unless both sizes are positive
 [[nodiscard]] std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const> items,
                                                                    std::span<std::size_t const> order,
                                                                    BucketSizes sizes);
