@@ -105,6 +105,27 @@ TEST(TeamSum, gives_the_same_bits_through_memory_of_the_node_and_by_messages) {
   }
 }
 
+TEST(TeamSum, adds_values_that_lie_in_the_memory_that_is_shared) {
+  auto const comm = Comm::world();
+  constexpr Index numel = 70001;
+  for (auto const& kind : kinds) {
+    TeamSum sum(comm, kind.type, kind.wire, SumOrder::by_rank);
+    TeamSum::share_on_node(comm, {{&sum, numel}});
+    auto const flat = sum.shared_memory();
+    bool const has_place = comm.num_ranks() > 1 && !told_to_send_messages() && kind.travels == kind.type;
+    ASSERT_EQ(flat.defined(), has_place) << kind.type << " as " << kind.travels;
+    // Again in the memory of the sum before.
+    for (int number = 0; has_place && number < 3; ++number) {
+      auto const expected = expected_sum(comm, numel, kind.type, kind.travels, number, numel - 5, 3);
+      flat.copy_(values_of(comm.rank(), numel, kind.type, number));
+      sum.start(flat, numel - 5, 3);
+      finish(sum);
+
+      EXPECT_TRUE(same_bits(flat, expected)) << kind.type << ", sum " << number;
+    }
+  }
+}
+
 TEST(TeamSum, takes_messages_for_more_than_there_is_room_for) {
   auto const comm = Comm::world();
   TeamSum sum(comm, torch::kFloat, Wire::own, SumOrder::by_rank);
