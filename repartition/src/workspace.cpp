@@ -134,14 +134,20 @@ void place_for_node(MessageSet& set, int num_views) {
   }
 }
 
-void make_request(WorkspaceNeeds const& needs, Way way, int peer, std::span<std::byte> bytes, MPI_Request& request) {
-  auto const comm = needs.comm.handle();
+/// Makes a request of `message` that sends or receives `bytes`.
+MPI_Request make_request(MPI_Comm comm, int tag, Way way, Message const& message, std::span<std::byte> bytes) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const peer = message.peer->peer;
   if (way == Way::out)
-    check_mpi(MPI_Send_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, needs.tag, comm, &request),
-              "MPI_Send_init");
+    check_mpi(MPI_Send_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, tag, comm, &request), "MPI_Send_init");
   else
-    check_mpi(MPI_Recv_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, needs.tag, comm, &request),
-              "MPI_Recv_init");
+    check_mpi(MPI_Recv_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, tag, comm, &request), "MPI_Recv_init");
+  return request;
+}
+
+/// MPI answers a null request by the error handler of `MPI_COMM_WORLD`, which may end the job: it never sees one.
+void start(MPI_Request& request) {
+  check_mpi(request == MPI_REQUEST_NULL ? MPI_ERR_REQUEST : MPI_Start(&request), "MPI_Start");
 }
 
 void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
@@ -154,8 +160,8 @@ void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
       auto const bytes = std::min(max_request_bytes, total - done);
       set.message_of_request.push_back(int(&message - set.messages.data()));
       set.bytes_of_request.push_back(int(bytes));
-      make_request(needs, way, message.peer->peer, {message.wire + done, bytes},
-                   set.requests.emplace_back(MPI_REQUEST_NULL));
+      set.requests.push_back(
+          make_request(needs.comm.handle(), needs.tag, way, message, {message.wire + done, bytes}));
       ++message.num_requests;
       done += bytes;
     } while (done < total);
@@ -182,6 +188,8 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
 Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
     : shape(std::move(call_shape)),
       oversubscribed(needs.comm.oversubscribed()),
+      comm_(needs.comm.handle()),
+      tag_(needs.tag),
       rank_(needs.comm.rank()),
       describe_([this] { return describe(); }) {
   if (!shape.streamed) {
@@ -246,7 +254,7 @@ void Workspace::start_receives() {
   ended_.clear();
   failure.clear();
   for (std::size_t r = 0; r < incoming.requests.size(); ++r) {
-    check_mpi(MPI_Start(&incoming.requests[r]), "MPI_Start");
+    start(incoming.requests[r]);
     open_[r] = 1;
   }
 }
@@ -261,7 +269,7 @@ void Workspace::start_refusal() {
       message.link->publish(message.number);
     }
     for (int r = 0; r < message.num_requests; ++r)
-      check_mpi(MPI_Start(&outgoing.requests[std::size_t(message.first_request + r)]), "MPI_Start");
+      start(outgoing.requests[std::size_t(message.first_request + r)]);
   }
 }
 
@@ -311,7 +319,7 @@ void Workspace::send(Message& message) {
     return;
   }
   for (int r = 0; r < message.num_requests; ++r)
-    check_mpi(MPI_Start(&outgoing.requests[std::size_t(message.first_request + r)]), "MPI_Start");
+    start(outgoing.requests[std::size_t(message.first_request + r)]);
 }
 
 void Workspace::send_in_place(Message& message) {
@@ -335,8 +343,18 @@ void Workspace::poll_requests() {
     int const code = MPI_Test(&incoming.requests[r], &done, &status);
     if (code == MPI_SUCCESS && !done) continue;
     open_[r] = 0;
+    if (incoming.requests[r] == MPI_REQUEST_NULL) renew_receive(r);
     note_arrival(r, code, status);
   }
+}
+
+void Workspace::renew_receive(std::size_t request) {
+  // Open MPI (4.1.4) frees a persistent request that ends with an error: a message longer than its buffer.
+  auto const& message = incoming.messages[std::size_t(incoming.message_of_request[request])];
+  auto const piece = request - std::size_t(message.first_request);
+  incoming.requests[request] =
+      make_request(comm_, tag_, Way::in, message,
+                   {message.wire + piece * max_request_bytes, std::size_t(incoming.bytes_of_request[request])});
 }
 
 void Workspace::poll() {

@@ -199,6 +199,8 @@ struct Workspace {
  private:
   void poll();
   void poll_requests();
+  /// Makes an incoming request anew that MPI has freed.
+  void renew_receive(std::size_t request);
   void note_arrival(std::size_t request, int code, MPI_Status const& status);
   void note_post(Message& message);
   void fail(Message const& message, std::string const& sent);
@@ -208,6 +210,8 @@ struct Workspace {
   bool matches(Message const& message, Trailer const& trailer);
   [[nodiscard]] std::string describe() const;
 
+  MPI_Comm comm_;  ///< of the plan
+  int tag_;
   int rank_ = 0;
   std::vector<char> open_;   ///< by incoming request: started and not arrived
   std::vector<int> ended_;   ///< messages that have arrived whole

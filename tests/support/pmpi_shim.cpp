@@ -126,6 +126,12 @@ void note_end(MPI_Request before, MPI_Request after) {
     at->second.active = false;
 }
 
+/// After an error. Open MPI (4.1.4) frees persistent requests too, MPICH keeps them: here they are always freed.
+void free_failed(MPI_Request* request) {
+  auto const at = live.requests.find(*request);
+  if (at != live.requests.end() && at->second.persistent) PMPI_Request_free(request);
+}
+
 void note_start(MPI_Request request) {
   auto const at = live.requests.find(request);
   if (at == live.requests.end()) return;
@@ -304,6 +310,7 @@ int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   delays.sleep();
   MPI_Request const before = *request;
   int const code = PMPI_Wait(request, status);
+  if (code != MPI_SUCCESS) free_failed(request);
   note_end(before, *request);
   return code;
 }
@@ -338,6 +345,7 @@ int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   if (delays.miss()) return MPI_SUCCESS;
   MPI_Request const before = *request;
   int const code = PMPI_Test(request, done, status);
+  if (code != MPI_SUCCESS) free_failed(request);
   if (code != MPI_SUCCESS || *done != 0) note_end(before, *request);
   return code;
 }
