@@ -8,6 +8,7 @@
 #include "hdf5.hpp"
 #include "raw_cells.hpp"
 #include "signature.hpp"
+#include "structure_process.hpp"
 #include "types.hpp"
 #include "virtual_sources.hpp"
 
@@ -20,6 +21,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace graticule {
@@ -49,7 +51,8 @@ std::string shown_name(std::string const& path) {
 
 class Listing {
  public:
-  Listing(hid_t file, std::filesystem::path const& path) : file_(file), path_(path) {}
+  Listing(hid_t file, std::filesystem::path const& path, detail::ListingWatch const& watch)
+      : file_(file), path_(path), watch_(watch) {}
 
   void walk() {
     h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
@@ -65,10 +68,10 @@ class Listing {
     result.path = path_;
     h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
     result.attributes = h5::read_attributes(root.get());
-    for (auto const& met : met_) find_dimension(met);
+    for (auto const& met : met_) named(met, [&] { find_dimension(met); });
     order_dimensions(result);
     for (auto const& met : met_)
-      if (auto variable = describe(met)) {
+      if (auto variable = named(met, [&] { return describe(met); })) {
         result.variables.push_back(std::move(*variable));
         catalogue.addresses.push_back(met.address);
       }
@@ -84,6 +87,18 @@ class Listing {
     std::size_t order = 0;
     bool is_variable = true;
   };
+
+  /// Runs `action`, and names the variable in the error that ends it.
+  template <class Action>
+  std::invoke_result_t<Action> named(Met const& met, Action const& action) const {
+    auto const name = "variable " + shown_name(met.path);
+    watch_.reads(name);
+    try {
+      return action();
+    } catch (Error const& error) {
+      throw Error(error.fault(), error.rule(), name + ": " + error.given());
+    }
+  }
 
   void walk(hid_t group, std::string const& prefix, int depth) {
     if (depth > deepest_group)
@@ -232,7 +247,20 @@ class Listing {
       variable.refusal = "it holds " + stored.described + ", not numbers";
     variable.attributes = h5::read_attributes(dataset.get());
     name_axes(dataset.get(), met, variable);
+    look_at_storage(dataset.get(), variable);
     return variable;
+  }
+
+  /// Where only its cells are damaged, the file's other variables can be read.
+  void look_at_storage(hid_t dataset, Variable& variable) const {
+    if (!variable.refusal.empty()) return;
+    try {
+      watch_.opened(dataset, variable);
+    } catch (Error const& error) {
+      variable.refusal = "it is damaged (" + error.given() + ")";
+      variable.refusal_rule = "BrokenFile";
+      variable.value_bytes = 0;
+    }
   }
 
   static void describe_extents(hid_t dataset, Variable& variable) {
@@ -338,15 +366,16 @@ class Listing {
 
   hid_t file_;
   std::filesystem::path path_;
+  detail::ListingWatch const& watch_;
   std::vector<Met> met_;
   std::set<haddr_t> groups_;
   std::map<haddr_t, std::string> names_;
   std::map<haddr_t, Scale> scales_;
 };
 
-detail::Catalogue list_file(std::filesystem::path const& path) {
+detail::Catalogue list_file(std::filesystem::path const& path, detail::ListingWatch const& watch) {
   auto const file = detail::open_alone(path);
-  Listing listing(file.get(), path);
+  Listing listing(file.get(), path, watch);
   listing.walk();
   return listing.catalogue();
 }
@@ -357,9 +386,17 @@ namespace detail {
 
 Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins) {
   require_hdf5_signature(path);
+  auto const bytes = read_by_process(Structure::contents, path, plugins);
+  if (!bytes) return list_catalogue(path, plugins);
+  auto catalogue = catalogue_from_bytes(*bytes);
+  catalogue.contents.path = path;
+  return catalogue;
+}
+
+Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugins, ListingWatch const& watch) {
   h5::Quiet const quiet(plugins);
   try {
-    return list_file(path);
+    return list_file(path, watch);
   } catch (Error const& error) {
     throw Error(Fault::input, "BrokenFile",
                 path.string() + " is damaged or incomplete (" + error.given() + "); copy or make it again");

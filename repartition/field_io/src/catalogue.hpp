@@ -5,7 +5,10 @@
 #include <graticule/field_io/contents.hpp>
 #include <graticule/partition/comm.hpp>
 
+#include "hdf5.hpp"
+
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +19,19 @@ struct Catalogue {
   std::vector<std::uint64_t> addresses;  ///< of each variable's dataset in the file
 };
 
-/// As the public `read_contents`. Serial.
+/// What is told while a file is listed.
+struct ListingWatch {
+  /// What is read next: "variable z".
+  std::function<void(std::string const&)> reads = [](std::string const&) {};
+  /// An open dataset. The variable cannot be read when this throws.
+  std::function<void(hid_t, Variable const&)> opened = [](hid_t, Variable const&) {};
+};
+
+/// Lists the file in this process, which a damaged one may crash.
+[[nodiscard]] Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugins,
+                                       ListingWatch const& watch = {});
+
+/// As the public `read_contents`: by a process that may crash. Serial.
 [[nodiscard]] Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugins);
 
 /// The same, listed by rank 0, which sends the list, or the error, to all. Collective.

@@ -51,7 +51,9 @@ class Reader {
   void text(std::string& value) { value = std::string(take(std::size_t(number()))); }
   template <class T>
   void list(std::vector<T>& values, auto const& visit_one) {
-    values.resize(std::size_t(number()));
+    auto const count = std::size_t(number());
+    if (count > rest_.size()) throw Error("BadCatalogue", "the bytes end early");
+    values.resize(count);
     for (auto& value : values) visit_one(value);
   }
   void value(Attribute& attribute) {

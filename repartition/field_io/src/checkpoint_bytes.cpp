@@ -83,6 +83,7 @@ class In {
   std::size_t count() {
     std::size_t result = 0;
     number(result);
+    if (result > rest_.size()) throw Error("BadCatalogue", "the bytes end early");
     return result;
   }
   void take(void* to, std::size_t count) {

@@ -6,6 +6,7 @@
 #include "checkpoint_cells.hpp"
 #include "raw_cells.hpp"
 #include "signature.hpp"
+#include "structure_process.hpp"
 #include "types.hpp"
 
 #include <algorithm>
@@ -117,7 +118,8 @@ extern "C" herr_t graticule_keep_link(hid_t, char const* name, H5L_info_t const*
 }
 
 /// The datasets below a group, in order of names.
-std::vector<Described> describe_all(hid_t file, std::string const& group) {
+std::vector<Described> describe_all(hid_t file, std::string const& group,
+                                    std::function<void(std::string const&)> const& reads) {
   Links links;
   h5::check(H5Lvisit_by_name(file, group.c_str(), H5_INDEX_NAME, H5_ITER_INC, graticule_keep_link, &links, H5P_DEFAULT),
             "H5Lvisit_by_name");
@@ -126,6 +128,7 @@ std::vector<Described> describe_all(hid_t file, std::string const& group) {
   std::vector<Described> result;
   for (auto& name : links.names) {
     auto const path = group + "/" + name;
+    reads(path);
     H5O_info_t info{};
     h5::check(H5Oget_info_by_name2(file, path.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT), "H5Oget_info_by_name2");
     if (info.type == H5O_TYPE_DATASET) result.push_back(describe(file, path, std::move(name)));
@@ -139,11 +142,11 @@ struct DescribedFile {
   std::vector<Described> fields;
   std::vector<Described> values;
 
-  explicit DescribedFile(hid_t file)
+  DescribedFile(hid_t file, std::function<void(std::string const&)> const& reads)
       : step(required_integer(file, "graticule_step", "the file")),
         number(required_integer(file, "graticule_number", "the file")),
-        fields(describe_all(file, "fields")),
-        values(describe_all(file, "values")) {}
+        fields(describe_all(file, "fields", reads)),
+        values(describe_all(file, "values", reads)) {}
 
   [[nodiscard]] std::uint64_t hash() const {
     Hash hash;
@@ -197,14 +200,15 @@ CheckpointValue read_value(hid_t file, Described const& described, std::uintmax_
   return typed_value(raw, described.name);
 }
 
-CheckpointContents read_contents_of(hid_t file, std::uintmax_t file_bytes) {
+CheckpointContents read_contents_of(hid_t file, std::uintmax_t file_bytes,
+                                    std::function<void(std::string const&)> const& reads) {
   auto const version = own_integer(file, "graticule_checkpoint");
   if (!version) broken("it is an HDF5 file, but not a checkpoint");
   if (*version > checkpoint_version)
     throw Error(Fault::input, "NewerCheckpoint",
                 "it is a checkpoint of format " + std::to_string(*version) + ", and this program reads up to format " +
                     std::to_string(checkpoint_version));
-  DescribedFile const described(file);
+  DescribedFile const described(file, reads);
   if (std::uint64_t(required_integer(file, "graticule_contents", "the file")) != described.hash())
     broken("what it says of its contents does not have its checksum");
   CheckpointContents contents;
@@ -219,6 +223,7 @@ CheckpointContents read_contents_of(hid_t file, std::uintmax_t file_bytes) {
     contents.checksums.push_back(field.checksum);
     contents.offsets.push_back(bytes > 0 ? Index(field.address) : 0);
   }
+  reads("values");
   for (auto const& value : described.values)
     contents.values.emplace_back(value.name, read_value(file, value, file_bytes));
   return contents;
@@ -226,17 +231,25 @@ CheckpointContents read_contents_of(hid_t file, std::uintmax_t file_bytes) {
 
 }  // namespace
 
-std::uint64_t contents_hash(hid_t file) { return DescribedFile(file).hash(); }
+std::uint64_t contents_hash(hid_t file) {
+  return DescribedFile(file, [](std::string const&) {}).hash();
+}
 
 CheckpointContents read_checkpoint_contents(std::filesystem::path const& path) {
   require_hdf5_signature(path);
+  auto const bytes = read_by_process(Structure::checkpoint, path, FilterPlugins::refused);
+  return bytes ? checkpoint_contents_from_bytes(*bytes) : list_checkpoint(path, [](std::string const&) {});
+}
+
+CheckpointContents list_checkpoint(std::filesystem::path const& path,
+                                   std::function<void(std::string const&)> const& reads) {
   h5::Quiet const quiet;
   auto const refuse = [&](std::string const& rule, std::string const& what) {
     return Error(Fault::input, rule, path.string() + " cannot be used: " + what);
   };
   try {
     auto const file = open_alone(path);
-    return read_contents_of(file.get(), std::filesystem::file_size(path));
+    return read_contents_of(file.get(), std::filesystem::file_size(path), reads);
   } catch (Error const& error) {
     if (error.fault() == Fault::input) throw refuse(error.rule(), error.given());
     throw refuse("BrokenCheckpoint", "it is damaged or incomplete (" + error.given() + ")");

@@ -11,6 +11,7 @@
 #include "hdf5.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +56,12 @@ enum class Place : std::uint8_t { file, memory };
 /// @throws `BrokenCheckpoint` for what this format does not have
 [[nodiscard]] std::uint64_t contents_hash(hid_t file);
 
-/// Reads and checks what the file says of itself, and the values. Serial.
+/// Reads and checks what the file says of itself, and the values, in this process, which a damaged one may crash. Calls
+/// `reads` with what is read next: "field z".
+[[nodiscard]] CheckpointContents list_checkpoint(std::filesystem::path const& path,
+                                                 std::function<void(std::string const&)> const& reads);
+
+/// The same by a process that may crash. Serial.
 /// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `ForeignFile`, `BrokenCheckpoint`,
 ///         `NewerCheckpoint` (input)
 [[nodiscard]] CheckpointContents read_checkpoint_contents(std::filesystem::path const& path);

@@ -13,6 +13,9 @@ namespace {
 /// Attributes larger than this are not metadata any more.
 constexpr hsize_t largest_attribute = hsize_t(16) << 20;
 
+/// No file is smaller.
+constexpr hsize_t surely_small_attribute = 512;
+
 /// Longer texts are not values of a field any more, and their product with extents could overflow.
 constexpr std::size_t largest_text = 65536;
 
@@ -100,6 +103,14 @@ std::string read_text(hid_t attribute, hid_t type, hid_t space, std::size_t coun
   return joined(texts);
 }
 
+/// Bytes of the file that holds an object.
+hsize_t file_bytes(hid_t object) {
+  File const file(check(H5Iget_file_id(object), "H5Iget_file_id"));
+  hsize_t bytes = 0;
+  check(H5Fget_filesize(file.get(), &bytes), "H5Fget_filesize");
+  return bytes;
+}
+
 std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) {
   Type const type(check(H5Aget_type(attribute), "H5Aget_type"));
   Space const space(check(H5Aget_space(attribute), "H5Aget_space"));
@@ -107,7 +118,10 @@ std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) 
     return H5Tget_class(type.get()) == H5T_STRING ? std::optional(Attribute::of_text(std::move(name), ""))
                                                   : std::nullopt;
   auto const count = check(H5Sget_simple_extent_npoints(space.get()), "H5Sget_simple_extent_npoints");
-  if (H5Aget_storage_size(attribute) > largest_attribute || hsize_t(count) > largest_attribute / 8) return {};
+  auto const bytes = H5Aget_storage_size(attribute);
+  if (bytes > surely_small_attribute && bytes > file_bytes(attribute))
+    throw Error("Hdf5Error", "attribute " + name + " of " + std::to_string(bytes) + " bytes is larger than the file");
+  if (bytes > largest_attribute || hsize_t(count) > largest_attribute / 8) return {};
   switch (H5Tget_class(type.get())) {
     case H5T_STRING:
       return Attribute::of_text(std::move(name), read_text(attribute, type.get(), space.get(), std::size_t(count)));

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads a file's structure in a process of its own, which a damaged file may crash, keep busy for ever or make ask for
+// all memory: HDF5 1.10.8 does each of these.
+#pragma once
+
+#include <graticule/field_io/contents.hpp>
+#include <graticule/partition/error.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace graticule::detail {
+
+/// What of a file is read.
+enum class Structure : std::uint8_t { contents, checkpoint };
+
+/// What a file may cost that process. Both grow with the file, so that no healthy one comes near.
+struct StructureLimits {
+  std::uintmax_t memory_bytes = 0;
+  int processor_seconds = 0;
+  int seconds = 0;
+};
+[[nodiscard]] StructureLimits structure_limits(Structure kind, std::uintmax_t file_bytes);
+
+/// Reads `path` by the program `graticule-read-structure`, which ends before this returns.
+///
+/// The program is found by `GRATICULE_READ_STRUCTURE`, beside the running program or the library, in `../bin` of it, by
+/// `PATH`, or where it was built or installed. Nothing is returned when it is nowhere, after one line on stderr, and
+/// when the environment says `GRATICULE_READ_STRUCTURE=none`: then the caller reads the file itself, unprotected.
+/// @return the bytes of the `Catalogue` or the `CheckpointContents`
+/// @throws as `read_catalogue` and `read_checkpoint_contents`; `BrokenFile`, `BrokenCheckpoint` (input) when the process
+///         crashed or met a limit; `NoProcess` when it was killed, or could not be started for want of processes or memory
+[[nodiscard]] std::optional<std::string> read_by_process(Structure kind, std::filesystem::path const& path,
+                                                         FilterPlugins plugins);
+
+/// The letters of the frames that the program sends: a letter, the length of what follows as 64-bit integer, and so many
+/// bytes. `reads` comes first of all, empty, and then with the name of what is read next.
+enum class Frame : char { reads = 'R', answer = 'A', error = 'E' };
+
+}  // namespace graticule::detail
