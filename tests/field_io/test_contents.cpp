@@ -177,14 +177,6 @@ TEST(FileContents, reads_a_file_with_a_user_block) {
   EXPECT_TRUE(read_contents(path).variables.empty());
 }
 
-#ifdef __SANITIZE_ADDRESS__
-// HDF5 1.10.8 itself reads freed memory in some damaged attributes (H5A__compact_build_table), so only cut files remain.
-constexpr bool changes_bytes = false;
-#else
-constexpr bool changes_bytes = true;
-#endif
-
-/// Text of variable length is left out: HDF5 1.10.8 itself crashes on some damaged heaps of such text (H5HG_read).
 /// Damaged metadata must lead to an error or to a list, never to a crash, a hang or another kind of exception.
 TEST(FileContents, survives_damage_anywhere) {
   Folder const folder(Comm::world());
@@ -206,9 +198,9 @@ TEST(FileContents, survives_damage_anywhere) {
   std::mt19937 random(1);
   int num_refused = 0;
 
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < 300; ++round) {
     auto bytes = whole;
-    if (round % 4 == 0 || !changes_bytes)
+    if (round % 4 == 0)
       bytes.resize(random() % whole.size());
     else
       for (int k = 0; k < 1 + round % 8; ++k) bytes[random() % bytes.size()] = char(random() % 256);
@@ -221,7 +213,7 @@ TEST(FileContents, survives_damage_anywhere) {
     }
   }
 
-  EXPECT_GT(num_refused, 150);
+  EXPECT_GT(num_refused, 75);
 }
 
 }  // namespace

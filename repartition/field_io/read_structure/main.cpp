@@ -95,9 +95,8 @@ std::string read(Structure kind, std::filesystem::path const& path, FilterPlugin
   auto const note = [&](std::string const& what) { sender.send(Frame::reads, what); };
   if (kind == Structure::checkpoint) return to_bytes(list_checkpoint(path, note));
   ChunkCheck const check(std::filesystem::file_size(path));
-  return to_bytes(list_catalogue(path, plugins, {note, [&](hid_t dataset, Variable const& variable) {
-                                                   check(dataset, variable);
-                                                 }}));
+  return to_bytes(list_catalogue(path, plugins,
+                                 {note, [&](hid_t dataset, Variable const& variable) { check(dataset, variable); }}));
 }
 
 void answer(Structure kind, std::filesystem::path const& path, FilterPlugins plugins, Sender const& sender) {

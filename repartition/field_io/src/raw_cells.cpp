@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "raw_cells.hpp"
 
+#include "packed_chunks.hpp"
 #include "values.hpp"
 
 #include <algorithm>
@@ -30,6 +31,10 @@ h5::File open_alone(std::filesystem::path const& path) {
 void read_raw(Variable const& variable, hid_t dataset, hid_t transfer, std::optional<Slab> const& slab, void* target) {
   bool const ends_early = slab && variable.is_short();
   if (ends_early) fill_unwritten(variable, Box::from_extents(slab->counts).num_cells(), target);
+  if (is_packed(variable)) {
+    if (slab) read_packed(variable, dataset, *slab, counts_within(*slab, variable.stored_extents), target);
+    return;
+  }
   auto const selection =
       ends_early ? select(dataset, *slab, counts_within(*slab, variable.stored_extents)) : select(dataset, slab);
   h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));

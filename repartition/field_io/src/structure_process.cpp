@@ -80,8 +80,8 @@ struct Pipe {
   Pipe() {
     std::array<int, 2> ends{-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-      throw Error("OutOfDescriptors", "no pipe for " + std::string(program_name) + ": " +
-                                          std::generic_category().message(errno));
+      throw Error("OutOfDescriptors",
+                  "no pipe for " + std::string(program_name) + ": " + std::generic_category().message(errno));
     reader = Descriptor(ends[0]);
     writer = Descriptor(ends[1]);
   }
@@ -246,7 +246,7 @@ StructureLimits structure_limits(Structure kind, std::uintmax_t file_bytes) {
   StructureLimits limits;
   // The values of a checkpoint are read whole, and copied on their way.
   limits.memory_bytes = 1024 * mebibyte + (kind == Structure::checkpoint ? 4 * file_bytes : 0);
-  limits.processor_seconds = 3 + int(megabytes / 4);
+  limits.processor_seconds = 2 + int(megabytes / 8);
   limits.seconds = 120 + int(megabytes);
   return limits;
 }
@@ -263,9 +263,10 @@ std::optional<std::string> read_by_process(Structure kind, std::filesystem::path
   std::error_code ignored;
   auto const limits = structure_limits(kind, std::filesystem::file_size(path, ignored));
   Pipe pipe;
-  Child child(SpawnSettings(pipe.writer.get())
-                  .spawn(program, {program_name, GRATICULE_RELEASE, kind == Structure::contents ? "contents" : "checkpoint",
-                                   plugins == FilterPlugins::allowed ? "plugins" : "no-plugins", path.string()}));
+  Child child(
+      SpawnSettings(pipe.writer.get())
+          .spawn(program, {program_name, GRATICULE_RELEASE, kind == Structure::contents ? "contents" : "checkpoint",
+                           plugins == FilterPlugins::allowed ? "plugins" : "no-plugins", path.string()}));
   pipe.writer = Descriptor();
   auto answer = FrameReader(Clock::now() + std::chrono::seconds(limits.seconds)).read(pipe.reader.get());
   if (!answer.kind) child.kill();

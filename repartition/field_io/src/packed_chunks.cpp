@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "packed_chunks.hpp"
+
+#include <graticule/partition/cells.hpp>
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <list>
+#include <string>
+#include <vector>
+
+namespace graticule::detail {
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t fletcher_bytes = 4;
+
+[[noreturn]] void damaged(std::string const& what) { throw Error("Hdf5Error", what); }
+
+/// As HDF5 computes it, over big-endian words of 16 bits.
+std::uint32_t fletcher32(std::byte const* bytes, std::size_t count) {
+  std::uint32_t sum1 = 0;
+  std::uint32_t sum2 = 0;
+  auto const fold = [](std::uint32_t sum) { return (sum & 0xffffU) + (sum >> 16U); };
+  auto const at = [&](std::size_t i) { return i < count ? std::to_integer<std::uint32_t>(bytes[i]) : 0U; };
+  for (std::size_t i = 0; i < count;) {
+    // So many sums do not overflow.
+    for (auto const end = std::min(i + 720, count); i < end; i += 2) {
+      sum1 += at(i) << 8U | at(i + 1);
+      sum2 += sum1;
+    }
+    sum1 = fold(sum1);
+    sum2 = fold(sum2);
+  }
+  return fold(sum2) << 16U | fold(sum1);
+}
+
+void check_fletcher32(Bytes& bytes) {
+  if (bytes.size() < fletcher_bytes) damaged("a chunk is shorter than its checksum");
+  auto const length = bytes.size() - fletcher_bytes;
+  std::uint32_t stored = 0;
+  for (std::size_t i = 0; i < fletcher_bytes; ++i)
+    stored |= std::to_integer<std::uint32_t>(bytes[length + i]) << (8U * unsigned(i));
+  auto const sum = fletcher32(bytes.data(), length);
+  // HDF5 before 1.6.3 swapped the bytes of each half on little-endian machines.
+  auto const swapped = (sum & 0x00ff00ffU) << 8U | (sum >> 8U & 0x00ff00ffU);
+  if (stored != sum && stored != swapped) damaged("a chunk does not have its checksum");
+  bytes.resize(length);
+}
+
+/// Gives exactly `count` bytes or an error.
+Bytes inflated(Bytes const& packed, std::size_t count) {
+  Bytes bytes(count);
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) throw Error("Hdf5Error", "zlib's inflateInit failed");
+  auto* in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
+  auto* out = reinterpret_cast<Bytef*>(bytes.data());
+  constexpr std::size_t most = std::size_t(1) << 30;
+  std::size_t read = 0;
+  std::size_t written = 0;
+  int code = Z_OK;
+  while (code == Z_OK) {
+    stream.next_in = in + read;
+    stream.avail_in = uInt(std::min(packed.size() - read, most));
+    stream.next_out = out + written;
+    stream.avail_out = uInt(std::min(count - written, most));
+    code = inflate(&stream, Z_SYNC_FLUSH);
+    read = std::size_t(stream.next_in - in);
+    written = std::size_t(stream.next_out - out);
+  }
+  inflateEnd(&stream);
+  if (code != Z_STREAM_END) damaged("a chunk cannot be inflated to its " + std::to_string(count) + " bytes");
+  if (written != count)
+    damaged("a chunk inflates to " + std::to_string(written) + " bytes instead of " + std::to_string(count));
+  return bytes;
+}
+
+Bytes unshuffled(Bytes const& bytes, std::size_t value_bytes) {
+  auto const count = value_bytes > 0 ? bytes.size() / value_bytes : 0;
+  if (value_bytes <= 1 || count <= 1) return bytes;
+  Bytes result(bytes.size());
+  for (std::size_t b = 0; b < value_bytes; ++b)
+    for (std::size_t i = 0; i < count; ++i) result[i * value_bytes + b] = bytes[b * count + i];
+  std::copy(bytes.begin() + std::ptrdiff_t(count * value_bytes), bytes.end(),
+            result.begin() + std::ptrdiff_t(count * value_bytes));
+  return result;
+}
+
+/// Undoes the filters that the chunk passed through: all but those that `mask` names.
+Bytes unpacked(Variable const& variable, Bytes bytes, std::uint32_t mask, std::size_t chunk_bytes) {
+  auto const passed = [&](std::size_t i) { return (mask >> i & 1U) == 0; };
+  for (std::size_t i = variable.filters.size(); i-- > 0;) {
+    if (!passed(i)) continue;
+    auto const& filter = variable.filters[i];
+    if (filter.id == H5Z_FILTER_FLETCHER32) check_fletcher32(bytes);
+    if (filter.id == H5Z_FILTER_SHUFFLE)
+      bytes = unshuffled(bytes, filter.parameters.empty() ? 0 : std::size_t(filter.parameters.front()));
+    if (filter.id == H5Z_FILTER_DEFLATE) {
+      auto count = chunk_bytes;
+      for (std::size_t before = 0; before < i; ++before)
+        if (passed(before) && variable.filters[before].id == H5Z_FILTER_FLETCHER32) count += fletcher_bytes;
+      bytes = inflated(bytes, count);
+    }
+  }
+  if (bytes.size() != chunk_bytes)
+    damaged("a chunk has " + std::to_string(bytes.size()) + " bytes instead of " + std::to_string(chunk_bytes));
+  return bytes;
+}
+
+std::size_t bytes_of_chunk(Variable const& variable) {
+  std::size_t bytes = std::size_t(variable.value_bytes);
+  for (Index const extent : variable.chunk)
+    if (__builtin_mul_overflow(bytes, std::size_t(extent), &bytes) || bytes > std::numeric_limits<std::uint32_t>::max())
+      damaged("a chunk of more than 4 GiB");
+  return bytes;
+}
+
+/// Chunks that the next call may need again, as HDF5 would keep them. Identifiers of HDF5 are not used twice.
+class KeptChunks {
+ public:
+  Bytes const* find(hid_t dataset, Indices const& first) {
+    auto const found = std::find_if(kept_.begin(), kept_.end(),
+                                    [&](auto const& one) { return one.dataset == dataset && one.first == first; });
+    if (found == kept_.end()) return nullptr;
+    kept_.splice(kept_.begin(), kept_, found);
+    return &kept_.front().bytes;
+  }
+  Bytes const& keep(hid_t dataset, Indices const& first, Bytes bytes) {
+    // One is held in any case, until the next one comes.
+    num_bytes_ += bytes.size();
+    kept_.push_front({dataset, first, std::move(bytes)});
+    while (kept_.size() > 1 && num_bytes_ > most_bytes) {
+      num_bytes_ -= kept_.back().bytes.size();
+      kept_.pop_back();
+    }
+    return kept_.front().bytes;
+  }
+  /// A large chunk is not held on to.
+  void drop_large() {
+    if (num_bytes_ > most_bytes) {
+      kept_.clear();
+      num_bytes_ = 0;
+    }
+  }
+
+ private:
+  struct Kept {
+    hid_t dataset;
+    Indices first;
+    Bytes bytes;
+  };
+  static constexpr std::size_t most_bytes = std::size_t(4) << 20;
+  std::list<Kept> kept_;
+  std::size_t num_bytes_ = 0;
+};
+
+/// Used by whoever holds `h5::Lock`.
+KeptChunks& kept_chunks() {
+  static auto& only = *new KeptChunks;
+  return only;
+}
+
+/// The chunk's bytes as they were before the filters; `nullptr` when the file does not hold it.
+Bytes const* chunk_at(Variable const& variable, hid_t dataset, Indices const& first) {
+  if (auto const* kept = kept_chunks().find(dataset, first)) return kept;
+  std::array<hsize_t, max_ndim> offset{};
+  std::copy(first.begin(), first.end(), offset.begin());
+  hsize_t size = 0;
+  // HDF5 1.10 fails where a chunk was never written, later ones say 0.
+  if (H5Dget_chunk_storage_size(dataset, offset.data(), &size) < 0 || size == 0) return nullptr;
+  auto const chunk_bytes = bytes_of_chunk(variable);
+  // Deflate adds next to nothing to what it cannot make smaller.
+  if (size > hsize_t(2 * chunk_bytes + 65536))
+    damaged("a chunk of " + std::to_string(size) + " bytes for " + std::to_string(chunk_bytes));
+  Bytes packed((std::size_t(size)));
+  std::uint32_t mask = 0;
+  h5::check(H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &mask, packed.data()), "H5Dread_chunk");
+  return &kept_chunks().keep(dataset, first, unpacked(variable, std::move(packed), mask, chunk_bytes));
+}
+
+/// The slab's cells within a chunk, by their places in the slab.
+Box places_in(Slab const& slab, Indices const& counts, Indices const& first, Indices const& chunk) {
+  Box box = Box::from_extents(counts);
+  for (int axis = 0; axis < counts.size(); ++axis) {
+    auto const place = [&](Index cell) {
+      return std::clamp<Index>((cell - slab.start[axis] + slab.steps[axis] - 1) / slab.steps[axis], 0, counts[axis]);
+    };
+    box.set(axis, first[axis] > slab.start[axis] ? place(first[axis]) : 0,
+            first[axis] + chunk[axis] > slab.start[axis] ? place(first[axis] + chunk[axis]) : 0);
+  }
+  return box;
+}
+
+/// Where a cell lies in a dense block.
+Index place_of(Indices const& cell, Indices const& extents) {
+  Index place = 0;
+  for (int axis = 0; axis < extents.size(); ++axis) place = place * extents[axis] + cell[axis];
+  return place;
+}
+
+/// Calls `visit(cell)` for the first cell of each run along the last axis.
+template <class Visit>
+void for_each_row(Box rows, Visit const& visit) {
+  rows.set(rows.ndim() - 1, rows.lo(rows.ndim() - 1), rows.lo(rows.ndim() - 1) + 1);
+  for_each_cell(rows, visit);
+}
+
+void copy_cells(Variable const& variable, Slab const& slab, Indices const& first, Box const& places, Bytes const& from,
+                std::byte* to) {
+  auto const size = std::size_t(variable.value_bytes);
+  int const last = places.ndim() - 1;
+  Index const step = slab.steps[last];
+  auto const count = std::size_t(places.extent(last));
+  for_each_row(places, [&](Indices const& place) {
+    Indices cell = place;
+    for (int axis = 0; axis <= last; ++axis)
+      cell[axis] = slab.start[axis] + place[axis] * slab.steps[axis] - first[axis];
+    auto const* source = from.data() + std::size_t(place_of(cell, variable.chunk)) * size;
+    auto* target = to + std::size_t(place_of(place, slab.counts)) * size;
+    if (step == 1) {
+      std::memcpy(target, source, count * size);
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(target + i * size, source + i * std::size_t(step) * size, size);
+  });
+}
+
+/// HDF5 knows what cells hold that were never written.
+void read_unwritten(Variable const& variable, hid_t dataset, Slab const& slab, Box const& places, std::byte* to) {
+  auto const part = part_of(slab, Box::from_extents(slab.counts), places);
+  Bytes cells(std::size_t(places.num_cells() * variable.value_bytes));
+  auto const selection = select(dataset, part);
+  h5::Type const type(h5::check(H5Dget_type(dataset), "H5Dget_type"));
+  h5::check(H5Dread(dataset, type.get(), selection.memory.get(), selection.file.get(), H5P_DEFAULT, cells.data()),
+            "H5Dread");
+  auto const size = std::size_t(variable.value_bytes);
+  auto const row_bytes = std::size_t(places.extent(places.ndim() - 1)) * size;
+  auto const* from = cells.data();
+  for_each_row(places, [&](Indices const& place) {
+    std::memcpy(to + std::size_t(place_of(place, slab.counts)) * size, from, row_bytes);
+    from += row_bytes;
+  });
+}
+
+}  // namespace
+
+bool is_packed(Variable const& variable) {
+  auto const times = [&](int id) {
+    return std::count_if(variable.filters.begin(), variable.filters.end(),
+                         [&](auto const& filter) { return filter.id == id; });
+  };
+  auto const deflated = times(H5Z_FILTER_DEFLATE);
+  auto const shuffled = times(H5Z_FILTER_SHUFFLE);
+  auto const checked = times(H5Z_FILTER_FLETCHER32);
+  return !variable.filters.empty() && variable.chunk.size() == variable.ndim() && variable.ndim() > 0 &&
+         deflated <= 1 && shuffled <= 1 && checked <= 1 &&
+         std::size_t(deflated + shuffled + checked) == variable.filters.size();
+}
+
+void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indices const& counts, void* target) {
+  auto const ndim = variable.ndim();
+  Box chunks = Box::from_extents(counts);
+  if (chunks.empty()) return;
+  for (int axis = 0; axis < ndim; ++axis) {
+    Index const last = slab.start[axis] + (counts[axis] - 1) * slab.steps[axis];
+    chunks.set(axis, slab.start[axis] / variable.chunk[axis], last / variable.chunk[axis] + 1);
+  }
+  auto* const to = static_cast<std::byte*>(target);
+  for_each_cell(chunks, [&](Indices const& chunk) {
+    Indices first = chunk;
+    for (int axis = 0; axis < ndim; ++axis) first[axis] *= variable.chunk[axis];
+    auto const places = places_in(slab, counts, first, variable.chunk);
+    if (places.empty()) return;
+    if (auto const* bytes = chunk_at(variable, dataset, first))
+      copy_cells(variable, slab, first, places, *bytes, to);
+    else
+      read_unwritten(variable, dataset, slab, places, to);
+  });
+  kept_chunks().drop_large();
+}
+
+}  // namespace graticule::detail

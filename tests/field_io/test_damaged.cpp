@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Files that crash, hang or mislead HDF5 1.10.8 itself.
+#include <graticule/field_io/file.hpp>
+#include <graticule/field_io/series.hpp>
+#include <graticule/field_io/series_reader.hpp>
+
+#include "expect_error.hpp"
+#include "file_mutants.hpp"
+#include "sample_files.hpp"
+
+#include <gtest/gtest.h>
+#include <hdf5_hl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+namespace graticule {
+namespace {
+
+using test::Folder;
+using test::NewFile;
+using test::rule_of;
+using test::thrown_by;
+
+/// Sets an environment variable for as long as it lives.
+class Setting {
+ public:
+  Setting(char const* name, char const* value) : name_(name) { ::setenv(name, value, 1); }
+  Setting(Setting const&) = delete;
+  Setting& operator=(Setting const&) = delete;
+  ~Setting() { ::unsetenv(name_); }
+
+ private:
+  char const* name_;
+};
+
+constexpr auto program = "GRATICULE_READ_STRUCTURE";
+
+void expect_no_child_left() {
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+template <class Value>
+void put(std::string& bytes, std::size_t at, Value value) {
+  std::memcpy(bytes.data() + at, &value, sizeof value);
+}
+
+/// `z(y, x)` of 4 x 6 values with scales, whose names lie in a global heap, and `other`.
+void write_fields(std::filesystem::path const& path) {
+  NewFile const file(path);
+  std::vector<float> const values(24, 1.0F);
+  test::write_dataset(file, {"y", H5T_IEEE_F32LE, {4}}, H5T_NATIVE_FLOAT, values.data(),
+                      [](hid_t y) { H5DSset_scale(y, "y"); });
+  test::write_dataset(file, {"x", H5T_IEEE_F32LE, {6}}, H5T_NATIVE_FLOAT, values.data(),
+                      [](hid_t x) { H5DSset_scale(x, "x"); });
+  for (auto const* name : {"z", "other"})
+    test::write_dataset(file, {name, H5T_IEEE_F32LE, {4, 6}, {2, 3}}, H5T_NATIVE_FLOAT, values.data(), [&](hid_t z) {
+      int axis = 0;
+      for (auto const* scale : {"y", "x"}) {
+        hid_t const id = H5Dopen2(file, scale, H5P_DEFAULT);
+        H5DSattach_scale(z, id, unsigned(axis++));
+        H5Dclose(id);
+      }
+    });
+}
+
+TEST(DamagedFile, that_keeps_HDF5_busy_for_ever_is_an_error_that_names_the_variable) {
+  Folder const folder(Comm::world());
+  auto const path = folder.make("heap.h5", write_fields);
+  auto bytes = test::read_bytes(path);
+  // The length of the heap's first object.
+  auto const heap = bytes.find("GCOL");
+  ASSERT_NE(heap, std::string::npos);
+  put(bytes, heap + 24, std::uint64_t(0));
+  test::write_bytes(path, bytes);
+
+  auto const thrown = thrown_by([&] { (void)read_contents(path); });
+
+  EXPECT_EQ(thrown.rule, "BrokenFile") << thrown.given;
+  EXPECT_EQ(thrown.fault, Fault::input);
+  EXPECT_NE(thrown.given.find(path.string()), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("variable "), std::string::npos) << thrown.given;
+  expect_no_child_left();
+}
+
+TEST(DamagedFile, with_an_attribute_larger_than_itself_is_refused) {
+  Folder const folder(Comm::world());
+  auto const path = folder.make("attribute.h5", [](auto const& p) {
+    NewFile const file(p);
+    float const value = 1;
+    test::write_dataset(file, {"z", H5T_IEEE_F32LE, {1}}, H5T_NATIVE_FLOAT, &value, [](hid_t z) {
+      hsize_t const count = 257;
+      hid_t const space = H5Screate_simple(1, &count, nullptr);
+      hid_t const attribute = H5Acreate2(z, "table", H5T_STD_I8LE, space, H5P_DEFAULT, H5P_DEFAULT);
+      std::vector<signed char> const values(257, 1);
+      H5Awrite(attribute, H5T_NATIVE_SCHAR, values.data());
+      H5Aclose(attribute);
+      H5Sclose(space);
+    });
+  });
+  auto bytes = test::read_bytes(path);
+  std::string extent(8, '\0');
+  put(extent, 0, std::uint64_t(257));
+  auto at = bytes.find(extent);
+  ASSERT_NE(at, std::string::npos);
+  for (; at != std::string::npos; at = bytes.find(extent, at)) put(bytes, at, std::uint64_t(15) << 20);
+  test::write_bytes(path, bytes);
+
+  auto const thrown = thrown_by([&] { (void)read_contents(path); });
+
+  EXPECT_EQ(thrown.rule, "BrokenFile") << thrown.given;
+  EXPECT_NE(thrown.given.find("variable z: attribute table of 15728640 bytes is larger than the file"),
+            std::string::npos)
+      << thrown.given;
+}
+
+TEST(DamagedFile, with_a_chunk_outside_of_it_is_read_but_for_that_variable) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder.make("chunk.h5", [](auto const& p) {
+    write_fields(p);
+    auto bytes = test::read_bytes(p);
+    // The tree of z, the first one of chunks: node type 1. A key has 4 + 4 bytes and an offset for each axis and the
+    // value's bytes, the address of the first chunk follows.
+    auto tree = bytes.find("TREE\x01");
+    ASSERT_NE(tree, std::string::npos);
+    put(bytes, tree + 24 + 8 + 3 * 8, std::uint64_t(1) << 40);
+    test::write_bytes(p, bytes);
+  });
+
+  FieldFile const file(comm, path);
+
+  std::vector<double> values(24);
+  auto const all = std::span(values);
+  auto const thrown = thrown_by([&] { file.read("z", Box({0, 0}, {4, 6}), all); });
+  EXPECT_EQ(thrown.rule, "BrokenFile");
+  EXPECT_NE(thrown.given.find("variable z of " + path.string()), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("lies outside the file"), std::string::npos) << thrown.given;
+  file.read("other", Box({0, 0}, {4, 6}), all);
+  EXPECT_EQ(values, std::vector<double>(24, 1.0));
+}
+
+/// A dataset `z` of 2 chunks of 4096 floats, of which the first one is `packed` as it stands.
+void write_packed(std::filesystem::path const& path, std::string const& packed, bool sums) {
+  NewFile const file(path);
+  hsize_t const extent = 8192;
+  hsize_t const chunk = 4096;
+  hid_t const space = H5Screate_simple(1, &extent, nullptr);
+  hid_t const creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(creation, 1, &chunk);
+  if (sums)
+    H5Pset_fletcher32(creation);
+  else
+    H5Pset_deflate(creation, 1);
+  hid_t const z = H5Dcreate2(file, "z", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  std::vector<float> const values(8192, 3.0F);
+  H5Dwrite(z, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+  hsize_t const first = 0;
+  H5Dwrite_chunk(z, H5P_DEFAULT, 0, &first, packed.size(), packed.data());
+  H5Dclose(z);
+  H5Pclose(creation);
+  H5Sclose(space);
+}
+
+std::string deflated(std::string const& bytes) {
+  uLongf size = compressBound(uLong(bytes.size()));
+  std::string packed(size, '\0');
+  compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<Bytef const*>(bytes.data()),
+            uLong(bytes.size()), 9);
+  packed.resize(size);
+  return packed;
+}
+
+struct PackedCase {
+  char const* name;
+  std::string packed;
+  bool sums;
+  char const* expected;
+};
+
+TEST(DamagedFile, with_a_chunk_of_other_length_gives_an_error_and_no_other_memory) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  rusage before{};
+  ::getrusage(RUSAGE_SELF, &before);
+  std::vector<PackedCase> const cases{
+      {"short.h5", deflated(std::string(100, 'x')), false, "a chunk inflates to 100 bytes instead of 16384"},
+      {"bomb.h5", deflated(std::string(std::size_t(1) << 25, '\0')), false, "a chunk cannot be inflated to its 16384"},
+      {"long.h5", std::string(100000, 'x'), false, "a chunk of 100000 bytes for 16384"},
+      {"sum.h5", "xy", true, "a chunk is shorter than its checksum"},
+      {"wrong_sum.h5", std::string(16388, 'x'), true, "a chunk does not have its checksum"}};
+
+  for (auto const& one : cases) {
+    auto const path = folder.make(one.name, [&](auto const& p) { write_packed(p, one.packed, one.sums); });
+    FieldFile const file(comm, path);
+    std::vector<double> values(4096);
+
+    auto const thrown = thrown_by([&] { file.read("z", Box({0}, {4096}), std::span(values)); });
+
+    EXPECT_EQ(thrown.rule, "BrokenFile") << one.name;
+    EXPECT_NE(thrown.given.find(one.expected), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.given.find("variable z"), std::string::npos) << thrown.given;
+    file.read("z", Box({4096}, {8192}), std::span(values));
+    EXPECT_EQ(values, std::vector<double>(4096, 3.0)) << one.name;
+  }
+}
+
+TEST(PackedChunks, are_unpacked_as_HDF5_does_for_every_filter_step_and_unwritten_chunk) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::vector<hsize_t> const extents{7, 9, 11};
+  std::vector<std::int32_t> values(7 * 9 * 11);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::int32_t(i * i * 37 % 100003);
+  auto const path = folder.make("filters.h5", [&](auto const& p) {
+    NewFile const file(p);
+    for (int filters = 1; filters < 16; ++filters) {
+      hid_t const space = H5Screate_simple(3, extents.data(), nullptr);
+      hid_t const creation = H5Pcreate(H5P_DATASET_CREATE);
+      hsize_t const chunk[] = {2, 4, 5};
+      H5Pset_chunk(creation, 3, chunk);
+      std::int32_t const fill = -7;
+      H5Pset_fill_value(creation, H5T_NATIVE_INT32, &fill);
+      if ((filters & 1) != 0) H5Pset_shuffle(creation);
+      if ((filters & 8) != 0) H5Pset_fletcher32(creation);
+      if ((filters & 2) != 0) H5Pset_deflate(creation, 3);
+      if ((filters & 12) == 4) H5Pset_fletcher32(creation);
+      hid_t const dataset = H5Dcreate2(file, ("v" + std::to_string(filters)).c_str(), H5T_STD_I32BE, space, H5P_DEFAULT,
+                                       creation, H5P_DEFAULT);
+      // The last planes are never written.
+      hsize_t const start[] = {0, 0, 0};
+      hsize_t const count[] = {4, 9, 11};
+      H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, count, nullptr);
+      hid_t const memory = H5Screate_simple(3, count, nullptr);
+      H5Dwrite(dataset, H5T_NATIVE_INT32, memory, space, H5P_DEFAULT, values.data());
+      H5Sclose(memory);
+      H5Dclose(dataset);
+      H5Pclose(creation);
+      H5Sclose(space);
+    }
+  });
+  FieldFile const file(comm, path);
+  auto const expected = [&](Index i, Index j, Index k) {
+    return i < 4 ? double(values[std::size_t((i * 9 + j) * 11 + k)]) : -7.0;
+  };
+
+  for (int filters = 1; filters < 16; ++filters) {
+    auto const name = "v" + std::to_string(filters);
+    std::vector<double> all(7 * 9 * 11);
+    file.read(name, Box({0, 0, 0}, {7, 9, 11}), std::span(all));
+    for (Index i = 0; i < 7; ++i)
+      for (Index j = 0; j < 9; ++j)
+        for (Index k = 0; k < 11; ++k)
+          ASSERT_EQ(all[std::size_t((i * 9 + j) * 11 + k)], expected(i, j, k))
+              << name << " " << i << " " << j << " " << k;
+    // Planes 1, 3, 5, rows from 8 to 2, columns 2, 5, 8.
+    std::vector<double> some(3 * 3 * 3, -1);
+    file.read(name, {.box = Box({1, 2, 2}, {7, 9, 11}), .steps = {2, -3, 3}}, field_view(some.data(), {3, 3, 3}, 0));
+    for (Index i = 0; i < 3; ++i)
+      for (Index j = 0; j < 3; ++j)
+        for (Index k = 0; k < 3; ++k)
+          ASSERT_EQ(some[std::size_t((i * 3 + j) * 3 + k)], expected(1 + 2 * i, 8 - 3 * j, 2 + 3 * k)) << name;
+  }
+}
+
+TEST(ReadStructure, leaves_no_process_and_needs_no_child_signal) {
+  Folder const folder(Comm::world());
+  auto const path = folder.make("whole.h5", write_fields);
+  auto const old = std::signal(SIGCHLD, SIG_IGN);
+
+  auto const ignored = read_contents(path);
+  std::signal(SIGCHLD, old);
+  std::vector<std::thread> threads;
+  std::vector<FileContents> found(4);
+  for (auto& contents : found) threads.emplace_back([&] { contents = read_contents(path); });
+  for (auto& thread : threads) thread.join();
+
+  EXPECT_EQ(ignored.variables.size(), 4U);
+  for (auto const& contents : found) EXPECT_EQ(contents.variables, ignored.variables);
+  expect_no_child_left();
+}
+
+TEST(ReadStructure, that_is_missing_or_broken_is_done_without) {
+  Folder const folder(Comm::world());
+  auto const path = folder.make("whole.h5", write_fields);
+  auto const expected = read_contents(path);
+
+  for (auto const* choice : {"none", "/bin/false", "/bin/true"}) {
+    Setting const setting(program, choice);
+    auto const contents = read_contents(path);
+
+    EXPECT_EQ(contents.variables, expected.variables) << choice;
+    EXPECT_EQ(contents.dimensions, expected.dimensions) << choice;
+    EXPECT_EQ(contents.attributes, expected.attributes) << choice;
+  }
+  Setting const setting(program, "/no/such/program");
+  EXPECT_EQ(rule_of([&] { (void)read_contents(path); }), "NoProcess");
+}
+
+}  // namespace
+}  // namespace graticule
