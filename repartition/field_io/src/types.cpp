@@ -13,7 +13,7 @@ namespace {
 /// Attributes larger than this are not metadata any more.
 constexpr hsize_t largest_attribute = hsize_t(16) << 20;
 
-/// No file is smaller.
+/// No file is smaller, so its length need not be asked for.
 constexpr hsize_t surely_small_attribute = 512;
 
 /// Longer texts are not values of a field any more, and their product with extents could overflow.
@@ -82,14 +82,33 @@ std::string joined(std::vector<std::string> const& texts) {
   return result;
 }
 
-std::string read_text(hid_t attribute, hid_t type, hid_t space, std::size_t count) {
+/// Bytes of the file that holds an object.
+hsize_t file_bytes(hid_t object) {
+  File const file(check(H5Iget_file_id(object), "H5Iget_file_id"));
+  hsize_t bytes = 0;
+  check(H5Fget_filesize(file.get(), &bytes), "H5Fget_filesize");
+  return bytes;
+}
+
+/// Attributes are copied and sent: a damaged one may be read, but not be any length.
+void require_smaller_than_file(hid_t attribute, std::string const& name, hsize_t bytes) {
+  if (bytes > surely_small_attribute && bytes > file_bytes(attribute))
+    throw Error("Hdf5Error", "attribute " + name + " of " + std::to_string(bytes) + " bytes is larger than the file");
+}
+
+std::string read_text(hid_t attribute, std::string const& name, hid_t type, hid_t space, std::size_t count) {
   std::vector<std::string> texts;
   if (check(H5Tis_variable_str(type), "H5Tis_variable_str") > 0) {
     Type const memory(check(H5Tcopy(type), "H5Tcopy"));
     std::vector<char*> pointers(count, nullptr);
     check(H5Aread(attribute, memory.get(), pointers.data()), "H5Aread");
     Reclaim const reclaim{memory.get(), space, pointers.data()};
-    for (char const* text : pointers) texts.emplace_back(text != nullptr ? text : "");
+    hsize_t bytes = 0;
+    for (char const* text : pointers) {
+      bytes += text != nullptr ? std::strlen(text) : 0;
+      require_smaller_than_file(attribute, name, bytes);
+      texts.emplace_back(text != nullptr ? text : "");
+    }
   } else {
     auto const size = H5Tget_size(type);
     if (size == 0 || count > largest_attribute / size) return {};
@@ -103,14 +122,6 @@ std::string read_text(hid_t attribute, hid_t type, hid_t space, std::size_t coun
   return joined(texts);
 }
 
-/// Bytes of the file that holds an object.
-hsize_t file_bytes(hid_t object) {
-  File const file(check(H5Iget_file_id(object), "H5Iget_file_id"));
-  hsize_t bytes = 0;
-  check(H5Fget_filesize(file.get(), &bytes), "H5Fget_filesize");
-  return bytes;
-}
-
 std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) {
   Type const type(check(H5Aget_type(attribute), "H5Aget_type"));
   Space const space(check(H5Aget_space(attribute), "H5Aget_space"));
@@ -119,12 +130,11 @@ std::optional<Attribute> read_open_attribute(hid_t attribute, std::string name) 
                                                   : std::nullopt;
   auto const count = check(H5Sget_simple_extent_npoints(space.get()), "H5Sget_simple_extent_npoints");
   auto const bytes = H5Aget_storage_size(attribute);
-  if (bytes > surely_small_attribute && bytes > file_bytes(attribute))
-    throw Error("Hdf5Error", "attribute " + name + " of " + std::to_string(bytes) + " bytes is larger than the file");
+  require_smaller_than_file(attribute, name, bytes);
   if (bytes > largest_attribute || hsize_t(count) > largest_attribute / 8) return {};
   switch (H5Tget_class(type.get())) {
     case H5T_STRING:
-      return Attribute::of_text(std::move(name), read_text(attribute, type.get(), space.get(), std::size_t(count)));
+      return Attribute::of_text(name, read_text(attribute, name, type.get(), space.get(), std::size_t(count)));
     case H5T_INTEGER: {
       auto const stored = stored_type(type.get());
       if (stored.type == ValueType::other) return {};
