@@ -165,6 +165,44 @@ TEST(HorizontalAxes, are_refused_for_curvilinear_and_rotated_grids) {
   EXPECT_EQ(rule_of([&] { (void)horizontal_axes(contents, contents.variable("r")); }), "NoLatitude");
 }
 
+/// By h5py 3.16 with HDF5 2.0, `libver="latest"`: z in chunks, t in one piece, both along latitude and longitude, whose
+/// attributes hold a reference of the new kind.
+std::string newer_file() { return test::read_bytes(GRATICULE_NEWER_HDF5); }
+
+TEST(FileContents, lists_what_a_newer_hdf5_wrote_and_says_how_to_rewrite_it) {
+  Folder const folder(Comm::world());
+  auto const path = folder.make("newer.nc", [](auto const& p) { test::write_bytes(p, newer_file()); });
+
+  auto const contents = read_contents(path);
+
+  auto const& t = contents.variable("t");
+  EXPECT_EQ(to_string(t), "t(latitude=5, longitude=8)");
+  EXPECT_EQ(t.refusal, "");
+  EXPECT_EQ(t.text("units"), "K");
+  EXPECT_EQ(contents.dimensions, (std::vector<Dimension>{{"latitude", 5, false}, {"longitude", 8, false}}));
+  EXPECT_EQ(horizontal_axes(contents, t), (HorizontalAxes{0, 1}));
+  ASSERT_EQ(contents.attributes.size(), 1U);
+  EXPECT_EQ(contents.attributes.front(), Attribute::of_text("title", "x"));
+  for (auto const* name : {"z", "latitude", "longitude"}) {
+    auto const& refusal = contents.variable(name).refusal;
+    EXPECT_EQ(contents.variable(name).value_bytes, 0) << name;
+    for (auto const* word : {"a newer version of the format than HDF5 1.", "bad version number for", "nccopy"})
+      EXPECT_NE(refusal.find(word), std::string::npos) << name << ": " << refusal;
+    EXPECT_EQ(refusal.find("damaged"), std::string::npos) << "its checksums are right: " << refusal;
+  }
+}
+
+TEST(FileContents, says_that_a_file_is_newer_where_not_even_the_list_can_be_read) {
+  Folder const folder(Comm::world());
+  auto const path = folder.make("newest.nc", [](auto const& p) {
+    auto bytes = newer_file();
+    bytes[8] = 9;  // the version of the superblock
+    test::write_bytes(p, bytes);
+  });
+
+  EXPECT_EQ(rule_of([&] { (void)read_contents(path); }, "bad superblock version number"), "NewerHdf5");
+}
+
 TEST(FileContents, reads_a_file_with_a_user_block) {
   Folder const folder(Comm::world());
   auto const path = folder.make("block.h5", [](auto const& p) {

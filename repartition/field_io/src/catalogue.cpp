@@ -49,10 +49,28 @@ std::string shown_name(std::string const& path) {
   return path;
 }
 
+/// HDF5's words for the version of a structure that a later release has brought.
+bool is_newer(std::string const& reason) {
+  return reason.find("bad") != std::string::npos && reason.find("version number") != std::string::npos;
+}
+
+/// What to say of it and what to do.
+/// @param checked a checksum has shown that the bytes are those that were written
+std::string newer_text(std::string reason, bool checked) {
+  if (auto const call = reason.find(" failed: "); call != std::string::npos) reason.erase(0, call + 9);
+  return "stored in a newer version of the format than HDF5 " + h5::release() + ", which this program has, reads (" +
+         reason + ")" + (checked ? "" : ", or damaged") +
+         "; rewrite the file where the newer HDF5 is, with its `nccopy -k nc4 IN OUT` or xarray's to_netcdf";
+}
+
 class Listing {
  public:
   Listing(hid_t file, std::filesystem::path const& path, detail::ListingWatch const& watch)
-      : file_(file), path_(path), watch_(watch) {}
+      : file_(file), path_(path), watch_(watch) {
+    H5F_info2_t info{};
+    h5::check(H5Fget_info2(file, &info), "H5Fget_info2");
+    has_checksums_ = info.super.version >= 2;
+  }
 
   void walk() {
     h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
@@ -67,7 +85,11 @@ class Listing {
     auto& result = catalogue.contents;
     result.path = path_;
     h5::Group const root(h5::check(H5Gopen2(file_, "/", H5P_DEFAULT), "H5Gopen2"));
-    result.attributes = h5::read_attributes(root.get());
+    try {
+      result.attributes = h5::read_attributes(root.get());
+    } catch (Error const& error) {
+      if (!is_newer(error.given())) throw;
+    }
     for (auto const& met : met_) named(met, [&] { find_dimension(met); });
     order_dimensions(result);
     for (auto const& met : met_)
@@ -75,6 +97,7 @@ class Listing {
         result.variables.push_back(std::move(*variable));
         catalogue.addresses.push_back(met.address);
       }
+    add_named_dimensions(result);
     for (auto& dimension : result.dimensions)
       if (dimension.is_unlimited) measure(dimension, result.variables);
     return catalogue;
@@ -142,7 +165,12 @@ class Listing {
     h5::Object object(link.type == H5L_TYPE_SOFT ? open_soft(group, name) : H5Oopen(group, name.c_str(), H5P_DEFAULT));
     if (!object) {
       if (link.type == H5L_TYPE_SOFT) return;
-      throw Error("BrokenFile", "object " + path + " cannot be opened: " + h5::error_text());
+      auto const reason = h5::error_text();
+      if (is_newer(reason)) {
+        met_.push_back({path, 0, "it is " + newer_text(reason, has_checksums_)});
+        return;
+      }
+      throw Error("BrokenFile", "object " + path + " cannot be opened: " + reason);
     }
     H5O_info_t info{};
     h5::check(H5Oget_info2(object.get(), &info, H5O_INFO_BASIC), "H5Oget_info2");
@@ -198,6 +226,17 @@ class Listing {
     for (auto const* scale : scales) result.dimensions.push_back(scale->dimension);
   }
 
+  /// Those whose own dataset does not tell that it is one, because its attributes cannot be read.
+  static void add_named_dimensions(FileContents& result) {
+    for (auto const& variable : result.variables)
+      for (int axis = 0; axis < variable.ndim(); ++axis) {
+        auto const& name = variable.dimensions[std::size_t(axis)];
+        bool const is_known = std::any_of(result.dimensions.begin(), result.dimensions.end(),
+                                          [&](auto const& dimension) { return dimension.name == name; });
+        if (!name.empty() && !is_known) result.dimensions.push_back({name, variable.extents[axis], false});
+      }
+  }
+
   /// netCDF-4's own rule: an unlimited dimension is as long as the longest variable along it, and so are then all of
   /// them. netCDF never makes the data set longer that stands for a dimension without coordinate.
   static void measure(Dimension& dimension, std::vector<Variable>& variables) {
@@ -245,10 +284,21 @@ class Listing {
     if (variable.refusal.empty()) variable.value_bytes = stored.bytes;
     if (size_in_bytes(stored.type) == 0 && variable.refusal.empty())
       variable.refusal = "it holds " + stored.described + ", not numbers";
-    variable.attributes = h5::read_attributes(dataset.get());
     name_axes(dataset.get(), met, variable);
+    read_attributes(dataset.get(), variable);
     look_at_storage(dataset.get(), variable);
     return variable;
+  }
+
+  /// Without them nobody knows what its values mean.
+  void read_attributes(hid_t dataset, Variable& variable) const {
+    try {
+      variable.attributes = h5::read_attributes(dataset);
+    } catch (Error const& error) {
+      if (!is_newer(error.given())) throw;
+      variable.refusal = "its attributes are " + newer_text(error.given(), has_checksums_);
+      variable.value_bytes = 0;
+    }
   }
 
   /// Where only its cells are damaged, the file's other variables can be read.
@@ -367,6 +417,7 @@ class Listing {
   hid_t file_;
   std::filesystem::path path_;
   detail::ListingWatch const& watch_;
+  bool has_checksums_ = false;  ///< of every structure
   std::vector<Met> met_;
   std::set<haddr_t> groups_;
   std::map<haddr_t, std::string> names_;
@@ -398,6 +449,8 @@ Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugin
   try {
     return list_file(path, watch);
   } catch (Error const& error) {
+    if (is_newer(error.given()))
+      throw Error(Fault::input, "NewerHdf5", path.string() + " is " + newer_text(error.given(), false));
     throw Error(Fault::input, "BrokenFile",
                 path.string() + " is damaged or incomplete (" + error.given() + "); copy or make it again");
   }

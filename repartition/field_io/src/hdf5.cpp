@@ -35,6 +35,14 @@ std::string error_text() {
   return innermost.text;
 }
 
+std::string release() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned patch = 0;
+  check(H5get_libversion(&major, &minor, &patch), "H5get_libversion");
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+}
+
 Quiet::Quiet(FilterPlugins plugins) {
   if (H5Eget_auto2(H5E_DEFAULT, &function_, &data_) < 0) throw Error("Hdf5Error", "H5Eget_auto2 failed");
   check(H5PLget_loading_state(&plugins_), "H5PLget_loading_state");

@@ -16,6 +16,9 @@ namespace graticule::detail::h5 {
 /// What HDF5's error stack says: the innermost cause.
 [[nodiscard]] std::string error_text();
 
+/// Of the library that this program runs with, such as `1.10.8`.
+[[nodiscard]] std::string release();
+
 /// Throws `Hdf5Error` with HDF5's own text when `result` is negative. Returns `result`.
 template <class Result>
 Result check(Result result, char const* call, std::source_location where = std::source_location::current()) {

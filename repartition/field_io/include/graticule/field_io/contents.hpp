@@ -120,7 +120,9 @@ struct HorizontalAxes {
 enum class FilterPlugins { refused, allowed };
 
 /// Lists a netCDF-4 or HDF5 file. Serial; needs no MPI.
-/// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `Netcdf3File`, `ForeignFile`, `BrokenFile` (input)
+/// Variables that a newer HDF5 has written so that this one does not read them are listed with a `refusal`.
+/// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `Netcdf3File`, `ForeignFile`, `BrokenFile`,
+/// `NewerHdf5` (input) when not even the list can be read
 [[nodiscard]] FileContents read_contents(std::filesystem::path const& path,
                                          FilterPlugins plugins = FilterPlugins::refused);
 
