@@ -124,7 +124,11 @@ std::size_t num_fields(Options const& options) { return options.stream_function 
 void define(FieldWriter& writer, Options const& options) {
   std::vector<double> samples(std::size_t(options.num_samples));
   for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = double(i);
-  writer.add_coordinate("sample", samples, ValueType::i32, {text("long_name", "number of the random flow")});
+  // Tools that work in time, such as CDO, need a time axis: the flows are a day apart, though independent.
+  writer.add_coordinate(
+      "sample", samples, ValueType::i32,
+      {text("standard_name", "time"), text("long_name", "time of the random flow, one a day"),
+       text("units", "days since 2001-01-01 00:00:00"), text("calendar", "standard"), text("axis", "T")});
   writer.add_coordinate("level", pressures(options.num_levels), ValueType::f64,
                         {text("standard_name", "air_pressure"), text("long_name", "pressure level"),
                          text("units", "hPa"), text("positive", "down"), text("axis", "Z")});
@@ -142,6 +146,15 @@ void define(FieldWriter& writer, Options const& options) {
                          .attributes = {text("standard_name", spec.standard_name), text("long_name", spec.long_name),
                                         text("units", spec.units)}});
   }
+}
+
+/// What makes the same file again, on any number of ranks.
+std::string history(Options const& options) {
+  return "graticule-make-fields --nlat " + std::to_string(options.num_latitudes) + " --nlon " +
+         std::to_string(options.num_longitudes) + " --levels " + std::to_string(options.num_levels) + " --samples " +
+         std::to_string(options.num_samples) + " --seed " + std::to_string(options.seed) + " --lat-order " +
+         options.latitude_order + " --poles " + options.poles + " --dtype " + options.dtype +
+         (options.stream_function ? " --stream-function" : "");
 }
 
 /// Most bytes of fields that a rank holds before it writes them: few large writes are faster than many small ones.
@@ -226,7 +239,8 @@ int run(app::Context& context, Options const& options) {
 
   FieldWriter writer(comm, options.output,
                      {text("Conventions", "CF-1.8"), text("title", "Random rotational flows in linear balance"),
-                      text("source", "graticule-make-fields, seed " + std::to_string(options.seed))});
+                      text("source", "graticule-make-fields, seed " + std::to_string(options.seed)),
+                      text("history", history(options))});
   define(writer, options);
   Part part(options, owned);
   auto progress = context.progress("fields", options.num_samples);
