@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 namespace graticule::archive {
 
@@ -43,6 +45,17 @@ void define(FieldWriter& output, Plan const& plan) {
   for (auto const& variable : plan.variables) output.add_variable(variable.target);
 }
 
+/// By whatever names.
+void require_other_file(Comm const& comm, Options const& options) {
+  run_agreed(comm, [&] {
+    std::error_code no_output;
+    if (comm.rank() != 0 || options.in_place || !std::filesystem::equivalent(options.input, options.output, no_output))
+      return;
+    throw Error(Fault::usage, "SameFile",
+                options.output + " is the input " + options.input + "; --in-place replaces it, another name keeps it");
+  });
+}
+
 class Run {
  public:
   Run(Comm const& comm, Options const& options, Watch const& watch)
@@ -62,6 +75,7 @@ class Run {
     watch_(num_done_, num_rounds_, "");
     output.commit();
     result_.ambiguous = plan_.ambiguous;
+    result_.fixed = plan_.fixed;
     return std::move(result_);
   }
 
@@ -126,6 +140,7 @@ class Run {
 }  // namespace
 
 Result rewrite_file(Comm const& comm, Options const& options, Watch const& watch) {
+  require_other_file(comm, options);
   return Run(comm, options, watch).rewrite(options.output);
 }
 

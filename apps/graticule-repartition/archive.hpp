@@ -23,6 +23,7 @@ struct Result {
   Totals totals;  ///< of this rank
   std::vector<VariableResult> variables;
   std::vector<std::string> ambiguous;  ///< see `Plan`
+  std::vector<std::string> fixed;      ///< see `Plan`
 };
 
 /// Told before each round and after the last one how many rounds there are and how many are done; throws on all ranks
@@ -32,7 +33,7 @@ using Watch = std::function<void(Index done, Index all, std::string const& varia
 /// Rewrites `options.input` to `options.output`. Collective, with the same options on all ranks.
 ///
 /// The output gets its name when it is complete; when anything fails, an older file of that name stays.
-/// @throws as `FieldFile`, `plan_rewrite`, `make_tiling`, `FieldWriter`, `find_packing`
+/// @throws `SameFile` (usage) when the output would replace the input and nobody has said so; as `FieldFile`, `plan_rewrite`, `make_tiling`, `FieldWriter`, `find_packing`
 [[nodiscard]] Result rewrite_file(Comm const& comm, Options const& options, Watch const& watch);
 
 }  // namespace graticule::archive

@@ -38,6 +38,7 @@ void declare(CLI::App& app, archive::Options& options) {
   app.add_option("--memory", options.memory, "Budget of one rank for buffers and messages, such as 2GiB or 500MB");
   app.add_option("--writers-per-node", options.writers_per_node, "Ranks of a node that write; 0: all")
       ->check(CLI::Range(0, 1 << 20));
+  app.add_flag("--in-place", options.in_place, "OUT may be IN, which is then replaced when OUT is complete");
 }
 
 using Json = app::Report::Json;
@@ -70,6 +71,8 @@ Json describe(archive::VariableResult const& result) {
 void advise(archive::Result const& result) {
   for (auto const& name : result.ambiguous)
     spdlog::info("{} keeps its order: --order cannot tell its axes apart", name);
+  for (auto const& name : result.fixed)
+    spdlog::info("dimension {} is not unlimited any more: fields in one piece cannot grow", name);
   for (auto const& [rewrite, tiling] : result.variables)
     if (tiling.read_factor > 3)
       spdlog::info("each chunk of {} was read {:.1f} times; a larger --memory or more ranks would make that less",

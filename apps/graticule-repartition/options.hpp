@@ -25,6 +25,7 @@ struct Options {
   bool no_shuffle = false;
   std::string memory = "2GiB";
   int writers_per_node = 0;
+  bool in_place = false;  ///< the output may take the place of the input
 };
 
 enum class TypeWish { same, f32, f64, i16_packed };

@@ -250,17 +250,34 @@ Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const&
   if (options.no_shuffle) rewrite.target.shuffle = Shuffle::never;
   if (wishes.deflate && !options.shuffle && !options.no_shuffle) rewrite.target.shuffle = Shuffle::with_deflate;
   bool const has_filters = rewrite.target.deflate > 0 || rewrite.target.shuffle == Shuffle::always;
-  if (wishes.chunk.kind == ChunkWish::Kind::none && (has_filters || is_unlimited))
-    refuse("BadChunk", "--chunk none: " + source.name + " needs chunks because " +
-                           (is_unlimited ? "a dimension is unlimited" : "it is compressed (--deflate 0 --no-shuffle)"));
+  if (wishes.chunk.kind == ChunkWish::Kind::none && has_filters)
+    refuse("BadChunk",
+           "--chunk none: " + source.name + " needs chunks because it is compressed (--deflate 0 --no-shuffle)");
   set_chunk(rewrite, wishes.chunk, has_filters || is_unlimited);
   return rewrite;
 }
 
-Rewrite copy_of(Variable const& source) {
+/// @param fixed dimensions that are unlimited no more: what is stored along them needs no chunks but for filters
+Rewrite copy_of(Variable const& source, std::vector<std::string> const& fixed) {
   Rewrite rewrite{.source = source, .permutation = permutation_of(source, {}), .target = spec_of(source)};
   rewrite.target.dimensions = source.dimensions;
+  bool const has_filters = rewrite.target.deflate > 0 || rewrite.target.shuffle == Shuffle::always;
+  bool const is_freed = std::any_of(source.dimensions.begin(), source.dimensions.end(),
+                                    [&](auto const& dimension) { return holds(fixed, dimension); });
+  if (is_freed && !has_filters) rewrite.target.chunk = {};
   return rewrite;
+}
+
+/// Fields in one piece cannot grow.
+void fix_dimensions(Plan& plan, std::vector<Variable> const& variables, std::vector<std::string> const& fields) {
+  for (auto const& variable : variables) {
+    if (!holds(fields, variable.name)) continue;
+    for (auto& dimension : plan.dimensions)
+      if (dimension.is_unlimited && variable.axis(dimension.name) >= 0) {
+        dimension.is_unlimited = false;
+        plan.fixed.push_back(dimension.name);
+      }
+  }
 }
 
 void require_copyable(FileContents const& contents, Variable const& variable) {
@@ -293,7 +310,7 @@ Storage Rewrite::target_storage() const {
 Plan plan_rewrite(FileContents const& contents, Options const& options) {
   Wishes const wishes{parse_type(options.dtype), parse_chunk(options.chunk), parse_deflate(options.deflate)};
   if (options.shuffle && options.no_shuffle) refuse("BadOption", "--shuffle and --no-shuffle exclude each other");
-  Plan plan{contents.dimensions, {}, {}};
+  Plan plan{contents.dimensions, {}, {}, {}};
   auto const variables = with_names(contents, plan.dimensions);
   std::vector<std::string> dimensions;
   for (auto const& dimension : plan.dimensions) dimensions.push_back(dimension.name);
@@ -303,13 +320,15 @@ Plan plan_rewrite(FileContents const& contents, Options const& options) {
   require_known(chunked, dimensions, "--chunk", "dimension");
   auto const choice = chosen(variables, options);
   plan.ambiguous = choice.ambiguous;
+  if (wishes.chunk.kind == ChunkWish::Kind::none) fix_dimensions(plan, variables, choice.names);
   for (auto const& variable : variables) {
     if (holds(options.exclude, variable.name)) continue;
     require_copyable(contents, variable);
     bool const is_rewritten = holds(choice.names, variable.name);
     if (is_rewritten && !variable.dimensions.empty() && variable.dimensions.front() == variable.name)
       refuse("BadOption", "--variables: " + variable.name + " is a coordinate, which comes along as it is");
-    plan.variables.push_back(is_rewritten ? rewrite_of(variable, options, wishes, plan.dimensions) : copy_of(variable));
+    plan.variables.push_back(is_rewritten ? rewrite_of(variable, options, wishes, plan.dimensions)
+                                          : copy_of(variable, plan.fixed));
   }
   // Dimensions of groups; whoever used them was left out.
   std::erase_if(plan.dimensions, [](auto const& d) { return d.name.find('/') != std::string::npos; });

@@ -42,6 +42,8 @@ struct Plan {
   std::vector<Rewrite> variables;  ///< coordinates too
   /// Fields such as `cov(x, x)` that keep their order because `--order` cannot tell their axes apart, described.
   std::vector<std::string> ambiguous;
+  /// Dimensions that are unlimited in the input but not in the output, because fields along them lie in one piece.
+  std::vector<std::string> fixed;
 };
 
 /// Decides what becomes of every variable. Variables that were not asked for come along as they are.

@@ -46,8 +46,11 @@ case_round_trip() {
     run 2 series.nc again.nc --order sample,level,latitude,longitude --chunk none --deflate 0 --no-shuffle --progress none
     succeeds
     cmp back.nc again.nc || fail "2 ranks give another file than 1"
-    # Over itself.
-    run 2 again.nc again.nc --order level,sample,latitude,longitude --progress none
+    # Over itself only when told.
+    run 2 again.nc ./again.nc --order level,sample,latitude,longitude --progress none
+    [ $code -eq 2 ] && grep -qF -- '--in-place' err || fail "its input is replaced without a question"
+    cmp back.nc again.nc || fail "the refused call has changed its input"
+    run 2 again.nc again.nc --in-place --order level,sample,latitude,longitude --progress none
     succeeds
     ncdump -h again.nc >out
     grep -qF 'float u(level, sample, latitude, longitude) ;' out || fail "over itself"
@@ -69,7 +72,15 @@ case_files() {
         'grid_mapping_name' '_FillValue = -1s' '{1, 4}' '{2, 5}' '{_, 6}'; do
         grep -qF -- "$text" out || fail "the output lacks '$text'"
     done
-    rm out.nc
+    # The way back from an unlimited dimension: fixed, in one piece.
+    run 2 in.nc fixed.nc --chunk none --progress none
+    succeeds
+    grep -qF 'dimension time is not unlimited any more' err || fail "silent about it"
+    ncdump -hs fixed.nc >header
+    grep -qF 'time = 2 ;' header || fail "time is not fixed"
+    for text in t time; do grep -qF "$text:_Storage = \"contiguous\"" header || fail "$text is not in one piece"; done
+    dump in.nc | sed -n '/^data:/,$p' >a && dump fixed.nc | sed -n '/^data:/,$p' >b && cmp a b || fail "other values"
+    rm out.nc fixed.nc
 
     printf '%s' 'netcdf x { dimensions: a = 2; b = 3; variables: float v(a, b); string s(a); data: s = "x", "y"; }' >s.cdl
     ncgen -k nc4 -o s.nc s.cdl || fail "ncgen"

@@ -257,6 +257,53 @@ TEST(Rewrite, records_without_a_coordinate_come_along) {
   expect_same_contents(comm, in, folder / "back.nc");
 }
 
+TEST(Rewrite, fields_in_one_piece_fix_unlimited_dimensions) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_archive(comm, folder / "in.nc", {1, 1, 14, 9}, 1);
+
+  auto const result = rewrite(comm, {.input = folder / "in.nc",
+                                     .output = folder / "out.nc",
+                                     .order = {"level", "time", "latitude", "longitude"},
+                                     .chunk = {"none"},
+                                     .deflate = "0",
+                                     .no_shuffle = true});
+
+  EXPECT_EQ(result.fixed, (std::vector<std::string>{"time"}));
+  FieldFile const before(comm, folder / "in.nc");
+  FieldFile const after(comm, folder / "out.nc");
+  EXPECT_EQ(after.variable("u").chunk.size(), 0);
+  for (auto const& dimension : after.contents().dimensions) EXPECT_FALSE(dimension.is_unlimited) << dimension.name;
+  EXPECT_TRUE(stored(after, "u") == permuted(stored(before, "u"), before.variable("u").extents, {1, 0, 2, 3}, 4));
+}
+
+TEST(Rewrite, the_input_is_not_replaced_by_any_name_unless_told) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_archive(comm, folder / "in.nc");
+  if (comm.rank() == 0) {
+    std::filesystem::create_symlink("in.nc", folder / "soft.nc");
+    std::filesystem::create_hard_link(folder / "in.nc", folder / "hard.nc");
+    std::filesystem::create_directory(folder / "below");
+  }
+  comm.barrier();
+  auto const older = test::read_bytes(folder / "in.nc");
+  comm.barrier();
+
+  for (auto const* name : {"in.nc", "soft.nc", "hard.nc", "below/../in.nc"}) {
+    Options const options{.input = folder / "in.nc", .output = folder / name, .exclude = {"u"}};
+    auto const thrown = test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); });
+    EXPECT_EQ(thrown.rule, "SameFile") << name;
+    EXPECT_EQ(thrown.fault, Fault::usage);
+    EXPECT_NE(thrown.given.find("--in-place"), std::string::npos) << thrown.given;
+  }
+  EXPECT_TRUE(test::read_bytes(folder / "in.nc") == older);
+  comm.barrier();
+  static_cast<void>(
+      rewrite(comm, {.input = folder / "in.nc", .output = folder / "soft.nc", .exclude = {"u"}, .in_place = true}));
+  EXPECT_EQ(FieldFile(comm, folder / "in.nc").contents().find("u"), nullptr);
+}
+
 /// The data section of ncdump, without the attributes.
 std::string dumped_data(Folder const& folder, std::filesystem::path const& file) {
   auto const text = folder.make(file.filename().string() + ".cdl", [&](auto const& p) {
