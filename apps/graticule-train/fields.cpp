@@ -75,6 +75,18 @@ FieldInfo FieldTable::info(std::string const& name) const {
           is_potential(variable)};
 }
 
+std::string FieldTable::history() const {
+  for (Attribute const& attribute : file_.contents().attributes)
+    if (attribute.name == "history") return attribute.text();
+  return {};
+}
+
+CompanionSet FieldTable::companions(Comm const& comm, std::vector<std::string> const& names) const {
+  std::vector<std::string> dimensions = samples_.dimensions;
+  dimensions.insert(dimensions.end(), {latitude_name_, longitude_name_});
+  return read_companions(comm, file_, names, dimensions, latitude_name_, longitude_name_);
+}
+
 SampleReader FieldTable::reader(std::vector<std::string> const& names, Box const& box, Index num_mirrored) const {
   std::vector<SampleReader::Source> fields;
   for (std::string const& name : names) fields.push_back({info(name), file_.horizontal_axes(name)});

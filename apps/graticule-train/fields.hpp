@@ -5,6 +5,7 @@
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
 
+#include "companions.hpp"
 #include "grid.hpp"
 #include "samples.hpp"
 
@@ -77,6 +78,11 @@ class FieldTable {
   [[nodiscard]] std::string const& latitude_name() const noexcept { return latitude_name_; }
   [[nodiscard]] std::string const& longitude_name() const noexcept { return longitude_name_; }
   [[nodiscard]] FieldInfo info(std::string const& name) const;
+  [[nodiscard]] Variable const& variable(std::string const& name) const { return file_.variable(name); }
+  /// The `history` of the first file.
+  [[nodiscard]] std::string history() const;
+  /// What describes the axes and these fields. Collective over the ranks of the constructor.
+  [[nodiscard]] CompanionSet companions(Comm const& comm, std::vector<std::string> const& names) const;
 
   /// What reads these fields on this rank's `box` (latitude, longitude) by itself. Not collective.
   /// @param num_mirrored mirror images that there are, of the first samples; @pre then the grid is symmetric

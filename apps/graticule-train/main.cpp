@@ -67,6 +67,9 @@ class TrainingDisplay {
   std::optional<StepDisplay> display_;
 };
 
+/// Tells scripts that a run stopped early: launchers lose exit codes.
+std::filesystem::path stopped_file(std::filesystem::path const& folder) { return folder / "stopped"; }
+
 void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
   run_agreed(comm, [&] {
     if (comm.rank() != 0) return;
@@ -80,6 +83,20 @@ void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
     if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))
       throw Error(Fault::usage, "BadOutputFolder",
                   checkpoints.string() + " is a file; checkpoints need a folder there");
+    // Of the run before.
+    std::filesystem::remove(stopped_file(folder), error);
+  });
+}
+
+/// Not after hours of work.
+void require_other_file(Comm const& comm, Options const& options) {
+  run_agreed(comm, [&] {
+    auto const output = options.output / "prediction.nc";
+    std::error_code no_output;
+    if (comm.rank() == 0 && std::filesystem::equivalent(options.run.input, output, no_output))
+      throw Error(Fault::usage, "SameFile",
+                  "--input " + options.run.input.string() + " is " + output.string() +
+                      ", which this training would replace; give another --output");
   });
 }
 
@@ -143,11 +160,18 @@ Comparison verify(app::Context& context, Options const& options, RunResult const
                             [&](Index step, double loss) { display.step(step, loss); });
 }
 
-/// What is left of a training that has to be resumed: its checkpoint, and a report where one was asked for.
-int end_early(app::Context& context, RunResult const& result) {
+/// What is left of a training that has to be resumed: its checkpoint, the file `stopped`, and a report where one was
+/// asked for.
+int end_early(app::Context& context, Options const& options, RunResult const& result) {
   TrainedNetwork const& network = result.network;
   context.report.data()["stopped_by"] = *network.stopped_by;
   context.report.data()["steps"] = network.losses.size();
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() == 0)
+      app::write_complete_file(
+          stopped_file(options.output),
+          fmt::format("{} after step {} of {}\n", *network.stopped_by, network.losses.size(), network.num_steps));
+  });
   spdlog::info("stopped by {} after step {} of {}, with a checkpoint; the same command goes on from it",
                *network.stopped_by, network.losses.size(), network.num_steps);
   return app::run_again;
@@ -158,6 +182,7 @@ int run(app::Context& context, Options& options) {
   check_options(options);
   app::TimeLimit const limit(options.time_limit);
   make_output_folder(context.comm, options.output);
+  require_other_file(context.comm, options);
 
   TrainingDisplay display(context, "train");
   std::optional<PredictionFile> predictions;
@@ -178,7 +203,7 @@ int run(app::Context& context, Options& options) {
            },
        .reason_to_stop = [&](double seconds) { return app::reason_to_stop(context.comm, signals, limit, seconds); }});
   display.end();
-  if (result.network.stopped_by) return end_early(context, result);
+  if (result.network.stopped_by) return end_early(context, options, result);
   log_skill(result);
   write_outputs(context, options, result, *predictions);
   fill_report(context, options, result);

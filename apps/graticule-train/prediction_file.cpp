@@ -8,52 +8,47 @@
 namespace graticule::train {
 namespace {
 
-std::vector<Attribute> coordinate_attributes(char const* standard_name, char const* units) {
-  return {Attribute::of_text("standard_name", standard_name), Attribute::of_text("units", units)};
-}
-
-/// Variables in groups become variables of the one group that is written.
-std::string flat_name(std::string name) {
-  std::replace(name.begin(), name.end(), '/', '_');
-  return name;
-}
-
-/// Defines the axes and names them, slowest first.
+/// Defines the axes and what describes them, and names the axes, slowest first.
 std::vector<std::string> add_axes(FieldWriter& writer, RunResult const& result) {
+  std::vector<Dimension> dimensions;
+  for (std::size_t a = 0; a < result.samples.extents.size(); ++a)
+    dimensions.push_back({result.samples.dimensions[a], result.samples.extents[a]});
+  dimensions.push_back({result.latitude_name, result.grid.num_rows()});
+  dimensions.push_back({result.longitude_name, result.grid.num_columns()});
+  write_companions(result.teams.world(), writer, dimensions, result.companions);
   std::vector<std::string> names;
-  for (std::size_t a = 0; a < result.samples.extents.size(); ++a) {
-    std::string const& name = result.samples.dimensions[a];
-    names.push_back(name);
-    std::vector<Attribute> attributes;
-    if (!result.samples.units[a].empty()) attributes.push_back(Attribute::of_text("units", result.samples.units[a]));
-    if (result.samples.coordinates[a].empty())
-      writer.add_dimension(name, result.samples.extents[a]);
-    else
-      writer.add_coordinate(name, result.samples.coordinates[a], ValueType::f64, attributes);
-  }
-  writer.add_coordinate(result.latitude_name, result.grid.latitudes, ValueType::f64,
-                        coordinate_attributes("latitude", "degrees_north"));
-  writer.add_coordinate(result.longitude_name, result.grid.longitudes, ValueType::f64,
-                        coordinate_attributes("longitude", "degrees_east"));
-  names.push_back(result.latitude_name);
-  names.push_back(result.longitude_name);
+  for (auto const& dimension : dimensions) names.push_back(flat_name(dimension.name));
   return names;
 }
 
 struct Part {
   char const* suffix;
   char const* title;
+  bool is_quantity;  ///< what the target's standard_name says
 };
-constexpr std::array parts{Part{"_truth", ", truth"}, Part{"_prediction", ", prediction"},
-                           Part{"_difference", ", prediction - truth"}};
+constexpr std::array parts{Part{"_truth", ", truth", true}, Part{"_prediction", ", prediction", true},
+                           Part{"_difference", ", prediction - truth", false}};
 
 VariableSpec spec_of(TargetResult const& target, Part const& part, std::vector<std::string> const& axes) {
   std::string const long_name = target.info.long_name.empty() ? target.info.name : target.info.long_name;
   VariableSpec spec{.name = flat_name(target.info.name) + part.suffix, .dimensions = axes};
   spec.fill = 9.96921e36F;  // netCDF's own default for floating-point numbers
   spec.attributes.push_back(Attribute::of_text("long_name", long_name + part.title));
-  if (!target.info.units.empty()) spec.attributes.push_back(Attribute::of_text("units", target.info.units));
+  for (Attribute const& attribute : target.attributes)
+    if (part.is_quantity || attribute.name != "standard_name") spec.attributes.push_back(attribute);
   return spec;
+}
+
+std::string joined(std::vector<std::string> const& names) {
+  std::string text;
+  for (auto const& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+/// What was done to the fields, the last first.
+std::string history_of(RunResult const& result, RunSettings const& settings) {
+  auto const own = "graticule-train --inputs " + joined(settings.inputs) + " --targets " + joined(settings.targets);
+  return result.input_history.empty() ? own : own + "\n" + result.input_history;
 }
 
 }  // namespace
@@ -62,7 +57,8 @@ PredictionFile::PredictionFile(RunResult const& result, RunSettings const& setti
     : result_(result),
       writer_(result.teams.world(), path,
               {Attribute::of_text("title", "Predictions of a network that was trained by graticule-train"),
-               Attribute::of_text("source", settings.input.filename().string())}) {
+               Attribute::of_text("source", settings.input.filename().string()),
+               Attribute::of_text("history", history_of(result, settings))}) {
   std::vector<std::string> const axes = add_axes(writer_, result);
   for (TargetResult const& target : result.targets)
     for (Part const& part : parts) writer_.add_variable(spec_of(target, part, axes));

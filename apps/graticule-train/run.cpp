@@ -262,7 +262,10 @@ void describe(FieldTable const& table, RunSettings const& settings, RunResult& r
   result.num_training = num_training_samples(result.samples, settings.train_fraction);
   result.num_mirrored = uses_mirror(settings.mirror, result.grid) ? result.num_training : 0;
   result.pictured = result.num_training < result.samples.num_samples() ? result.num_training : 0;
-  for (std::string const& name : settings.targets) result.targets.push_back({table.info(name)});
+  result.companions = table.companions(domain, settings.targets);
+  result.input_history = table.history();
+  for (std::string const& name : settings.targets)
+    result.targets.push_back({table.info(name), kept_attributes(table.variable(name), result.companions)});
   if (settings.network.validate_every > 0 && result.num_training == result.samples.num_samples())
     throw Error(Fault::usage, "NoValidation",
                 "--validate-every and --early-stopping need samples that do not train; lower --train-fraction");
@@ -285,6 +288,8 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
   Stopwatch watch;
   RunResult result{.teams = TeamWork(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
   auto const input = open_input(settings, result, observer);
+  for (std::string const& name : result.companions.left_out)
+    observer.on_note(name + ", which describes coordinates, cannot come along; attributes that name it are left out");
   result.input.memory_bytes = input->set_memory(settings.memory_bytes);
   TrainingData const data = input->prepare(result, settings);
   for (ChannelInfo const& channel : data.inputs) result.channels.push_back(channel.name);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "companions.hpp"
+#include "fields.hpp"
 #include "network.hpp"
 #include "partition.hpp"
 
@@ -46,8 +48,9 @@ struct Skill {
 /// One target on one rank, in its own units.
 struct TargetResult {
   FieldInfo info;
-  Skill validation = {};                 ///< of all levels
-  std::vector<Skill> level_skills = {};  ///< of each level
+  std::vector<Attribute> attributes = {};  ///< that hold for its predictions
+  Skill validation = {};                   ///< of all levels
+  std::vector<Skill> level_skills = {};    ///< of each level
   /// [row][column] of `RunResult::pictured`.
   std::vector<double> pictured_truth = {};
   std::vector<double> pictured_prediction = {};
@@ -81,6 +84,8 @@ struct RunResult {
   SampleAxes samples = {};
   std::string latitude_name = {};
   std::string longitude_name = {};
+  CompanionSet companions = {};
+  std::string input_history = {};
   std::vector<double> row_weights = {};
   Index num_training = 0;                  ///< samples of the file that train
   Index num_mirrored = 0;                  ///< mirror images that train

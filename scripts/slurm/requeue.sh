@@ -3,7 +3,8 @@
 # Trains for longer than a job may last:  sbatch scripts/slurm/requeue.sh --input FIELDS.nc --output DIR [OPTION...]
 #
 # Two minutes before the time limit SLURM sends USR1 to the ranks. They finish their step, write a checkpoint to
-# DIR/checkpoints and end with exit code 85; the job then goes back into the queue under its number and goes on where it was.
+# DIR/checkpoints, leave the file DIR/stopped and end with exit code 85; the job then goes back into the queue under its
+# number and goes on where it was.
 # So it does when the job is preempted or requeued by hand (TERM), or when a node fails (from the last checkpoint of
 # --checkpoint-every). The losses have the same bits as those of a training that was never interrupted.
 # Any other error ends the job; submitting it again goes on from the last checkpoint as well.
@@ -32,11 +33,18 @@ if [ -z "${SLURM_JOB_END_TIME:-}" ]; then
 fi
 
 every=(--checkpoint-every 100)
+output=graticule-train
+before=
 for option in "$@"; do
     case $option in
         --checkpoint-every | --checkpoint-every=*) every=() ;;
+        --output=*) output=${option#*=} ;;
     esac
+    if [ "$before" = --output ]; then output=$option; fi
+    before=$option
 done
+# What a run that stopped early leaves. Of this run: it may end before graticule-train removes that of the one before.
+rm -f "$output/stopped"
 
 # A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are
 # about to end, and their exit code is lost.
@@ -53,5 +61,6 @@ while :; do
     kill -0 "$ranks" 2>/dev/null || break
 done
 
-if [ $status -eq 85 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+# Exit code 85, which some launchers lose, or the file that says the same.
+if [ $status -eq 85 ] || [ -e "$output/stopped" ]; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit $status

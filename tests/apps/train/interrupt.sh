@@ -79,8 +79,10 @@ case_signals() {
         [ $code -eq 85 ] || fail "exit $code after $signal, expected 85"
         grep -q "stopped by signal $signal" "$log" || fail "does not say that $signal stopped it"
         expect_no_outputs $signal
+        grep -qxE "signal $signal after step [0-9]+ of 120" "$folder/$signal/stopped" || fail "the file stopped does not say so"
         train 2 $signal --checkpoint-every 50
         [ $code -eq 0 ] || fail "exit $code of the resumed training"
+        [ ! -e "$folder/$signal/stopped" ] || fail "the file stopped stays when the training has ended"
         grep -q "resumed after step" "$log" || fail "began anew"
         expect_the_same_curve $signal
     done
@@ -95,11 +97,34 @@ case_signals() {
     grep -q -- "--lr 0.001" "$log" || fail "does not name the option that differs"
 }
 
+# A signal to the launcher, which hands it on. Hydra 4.0.2 then ends with 0 in some runs: the file tells what happened.
+case_launcher() {
+    train 2 whole
+    [ $code -eq 0 ] || fail "exit $code"
+    start 2 handed --checkpoint-every 5
+    for _ in {1..600}; do
+        if compgen -G "$folder/handed/checkpoints/checkpoint-*.h5" >/dev/null; then break; fi
+        sleep 0.1
+    done
+    kill -USR1 "$pid" || fail "no launcher"
+    finish
+    grep -qxE "signal USR1 after step [0-9]+ of 120" "$folder/handed/stopped" || fail "no file stopped"
+    expect_no_outputs handed
+    # What ends with an error is not to be run again: nothing but a stop leaves the file.
+    train 2 handed --lr 1e-3
+    [ $code -eq 2 ] || fail "exit $code of a training with another --lr, expected 2"
+    [ ! -e "$folder/handed/stopped" ] || fail "the file stopped outlives the next start"
+    train 2 handed --checkpoint-every 50
+    [ $code -eq 0 ] || fail "exit $code of the resumed training"
+    expect_the_same_curve handed
+}
+
 case_killed() {
     train 2 whole
     [ $code -eq 0 ] || fail "exit $code"
     interrupt KILL killed
     [ $code -ne 0 ] && [ $code -ne 85 ] || fail "exit $code although a rank was killed"
+    [ ! -e "$folder/killed/stopped" ] || fail "the file stopped although it was killed"
     expect_no_outputs killed
     train 2 killed --checkpoint-every 50
     [ $code -eq 0 ] || fail "exit $code of the resumed training"

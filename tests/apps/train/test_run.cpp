@@ -381,6 +381,80 @@ TEST_F(Run, data_teams_write_the_file_that_one_team_writes) {
   for (std::size_t i = 0; i < values[0].size(); ++i) ASSERT_NEAR(values[0][i], values[1][i], 1e-6) << i;
 }
 
+/// Of 3 times in a calendar of its own, with bounds; a level that points down; values that rise and fall.
+void write_described_fields(Comm const& comm, std::filesystem::path const& path) {
+  auto const text = [](char const* name, char const* value) { return Attribute::of_text(name, value); };
+  FieldWriter writer(comm, path, {text("history", "made by a test")});
+  std::vector<double> latitudes;
+  std::vector<double> longitudes;
+  for (Index i = 0; i < 12; ++i) latitudes.push_back(82.5 - 15 * double(i));
+  for (Index j = 0; j < 24; ++j) longitudes.push_back(15 * double(j));
+  writer.add_coordinate("time", std::vector<double>{58, 59, 60}, ValueType::i32,
+                        {text("units", "days since 2000-01-01"), text("calendar", "360_day"), text("axis", "T"),
+                         text("standard_name", "time"), text("bounds", "time_bnds"),
+                         Attribute::of_number("actual_range", 58, ValueType::i32)});
+  writer.add_coordinate("level", std::vector<double>{850}, ValueType::f32,
+                        {text("standard_name", "air_pressure"), text("units", "hPa"), text("positive", "down"),
+                         Attribute::of_number("_FillValue", -1, ValueType::f32)});
+  writer.add_coordinate("latitude", latitudes, ValueType::f64, {text("units", "degrees_north"), text("axis", "Y")});
+  writer.add_coordinate("longitude", longitudes, ValueType::f64, {text("units", "degrees_east"), text("axis", "X")});
+  writer.add_dimension("bnds", 2);
+  writer.add_variable({.name = "time_bnds", .dimensions = {"time", "bnds"}, .type = ValueType::f64});
+  std::vector<double> const bounds{57.5, 58.5, 58.5, 59.5, 59.5, 60.5};
+  bool const writes = comm.rank() == 0;
+  writer.write("time_bnds", Box({0, 0}, {writes ? 3 : 0, 2}), std::span(bounds).first(writes ? 6 : 0));
+  std::vector<double> values;
+  for (Index i = 0; i < Index(3) * 12 * 24; ++i) values.push_back(std::sin(0.7 * double(i)));
+  for (auto const* name : {"z", "u"}) {
+    writer.add_variable({.name = name,
+                         .dimensions = {"time", "level", "latitude", "longitude"},
+                         .attributes = {text("cell_methods", "time: mean"), text("cell_measures", "area: area")}});
+    writer.write(name, Box({0, 0, 0, 0}, {writes ? 3 : 0, 1, 12, 24}),
+                 std::span(std::as_const(values)).first(writes ? values.size() : 0));
+  }
+  writer.commit();
+}
+
+TEST_F(Run, predictions_keep_all_that_coordinates_had) {
+  write_described_fields(comm_, path_);
+  std::filesystem::path const written = path_.string() + ".out";
+  RunSettings settings = this->settings();
+  settings.targets = {"u"};
+  settings.network.epochs = 1;
+  std::optional<PredictionFile> predictions;
+  RunObserver observer = silent;
+  observer.on_predictions = [&](RunResult const& result, PredictedFields const& fields) {
+    if (!predictions) predictions.emplace(result, settings, written);
+    predictions->write(fields);
+  };
+
+  (void)run_training(comm_, settings, observer);
+  predictions->commit();
+
+  FieldFile const before(comm_, path_);
+  FieldFile const after(comm_, written);
+  for (auto const* name : {"time", "time_bnds"}) EXPECT_EQ(after.variable(name), before.variable(name)) << name;
+  EXPECT_EQ(after.coordinate("time"), before.coordinate("time"));
+  std::vector<double> bounds(6);
+  after.read("time_bnds", Box({0, 0}, {3, 2}), std::span(bounds));
+  EXPECT_EQ(bounds, (std::vector<double>{57.5, 58.5, 58.5, 59.5, 59.5, 60.5}));
+  // CF allows coordinates no fill value, and wants them to have a name.
+  auto const& level = after.variable("level");
+  EXPECT_EQ(level.type, ValueType::f32);
+  EXPECT_EQ(level.text("positive"), "down");
+  EXPECT_EQ(level.attribute("_FillValue"), nullptr);
+  EXPECT_EQ(after.variable("latitude").text("axis"), "Y");
+  EXPECT_EQ(after.variable("latitude").text("standard_name"), "latitude");
+  EXPECT_EQ(after.variable("u_prediction").text("cell_methods"), "time: mean");
+  EXPECT_EQ(after.variable("u_prediction").attribute("cell_measures"), nullptr) << "area is not in the file";
+  auto const& attributes = after.contents().attributes;
+  EXPECT_TRUE(std::any_of(attributes.begin(), attributes.end(), [](Attribute const& attribute) {
+    return attribute.name == "history" && attribute.text().ends_with("made by a test");
+  }));
+  comm_.barrier();
+  if (comm_.rank() == 0) std::filesystem::remove(written);
+}
+
 TEST_F(Run, teams_that_do_not_divide_the_ranks_are_a_usage_error) {
   RunSettings settings = this->settings();
   settings.data_teams = comm_.num_ranks() + 1;
