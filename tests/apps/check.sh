@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of the drivers from outside: check.sh CASE. The environment names the programs (BIN, FAILING_DRIVER, DUMP_PLANS), the
-# launcher (MPIEXEC) and the folder of sample files (DATA, may be empty). Ends with 77 when the case is skipped.
+# launcher (MPIEXEC), a file of a newer HDF5 (NEWER_HDF5) and the folder of sample files (DATA, may be empty). Ends with 77 when the case is skipped.
 # Words of $MPIEXEC and of options are split on purpose; `A && B || fail` fails when either does.
 # shellcheck disable=SC2086,SC2015
 . "$(dirname "${BASH_SOURCE[0]}")/checks.sh"
@@ -31,6 +31,7 @@ expect_bad() {
 
 case_bad_files() {
     need ncgen netcdf-bin
+    local ranks
     local cdl='netcdf x { dimensions: latitude = 4; longitude = 6; variables: float latitude(latitude);
         latitude:units = "degrees_north"; float v(latitude, longitude); data: latitude = 3, 2, 1, 0; v = 1, 2, 3; }'
     printf '%s' "$cdl" >x.cdl
@@ -44,6 +45,17 @@ case_bad_files() {
     run 1 "$BIN/graticule-info" converted.nc
     succeeds
     grep -qF 'v(latitude=4, longitude=6)' out || fail "the converted file is not listed"
+
+    # Of a newer HDF5: the rest of the file is listed, and what cannot be read is not called damaged.
+    cp "$NEWER_HDF5" newer.nc
+    for ranks in 1 3; do
+        run $ranks "$BIN/graticule-info" newer.nc
+        succeeds
+        [ "$(grep -c 'a newer version of the format than HDF5' out)" -eq 3 ] && ! grep -q damaged out || fail "newer.nc"
+        has 't(latitude=5, longitude=8) f32' 'cuts of t(latitude=5, longitude=8)' 'nccopy -k nc4 IN OUT'
+    done
+    printf '\011' | dd of=newer.nc bs=1 seek=8 conv=notrunc status=none
+    expect_bad newer.nc "a newer version of the format than HDF5"
 
     head -c $(($(stat -c %s good.nc) / 2)) good.nc >half.nc
     expect_bad half.nc "damaged or incomplete"
@@ -212,7 +224,8 @@ case_make_fields_header() {
     succeeds
     ncdump -h n.nc >out || fail "ncdump"
     local line
-    for line in 'sample = 2 ;' 'level = 2 ;' 'latitude = 7 ;' 'longitude = 8 ;' 'double z(sample, level, latitude, longitude) ;' \
+    for line in 'sample = 2 ;' 'sample:units = "days since 2001-01-01 00:00:00" ;' 'sample:standard_name = "time" ;' \
+        'sample:calendar = "standard" ;' 'sample:axis = "T" ;' 'level = 2 ;' 'latitude = 7 ;' 'longitude = 8 ;' 'double z(sample, level, latitude, longitude) ;' \
         'u:standard_name = "eastward_wind" ;' 'v:units = "m s-1" ;' 'z:standard_name = "geopotential" ;' \
         'latitude:units = "degrees_north" ;' 'longitude:units = "degrees_east" ;' ':Conventions = "CF-1.8" ;'; do
         grep -qF -- "$line" out || fail "the header lacks '$line'"
@@ -246,10 +259,31 @@ import xarray, numpy
 data = xarray.open_dataset("f.nc")
 assert data.u.dims == ("sample", "level", "latitude", "longitude")
 assert data.u.sel(latitude=90, longitude=0).shape == (2, 3)
+assert [str(time)[:10] for time in data.sample.values] == ["2001-01-01", "2001-01-02"]
 weights = numpy.cos(numpy.deg2rad(data.latitude))
 speed = numpy.sqrt((data.u**2 + data.v**2).weighted(weights).mean(("latitude", "longitude")))
 assert ((speed > 8) & (speed < 25)).all(), speed
 PY
+}
+
+# CDO, where it is installed: a time axis, levels and a grid that it knows.
+case_make_fields_cdo() {
+    need cdo cdo
+    run 2 "$BIN/graticule-make-fields" f.nc --nlat 19 --nlon 36 --samples 3 --levels 2 --progress none
+    succeeds
+    local file=f.nc
+    if [ -x "$BIN/graticule-train" ]; then
+        run 2 "$BIN/graticule-train" --input f.nc --output trained --channels 2 --blocks 1 --epochs 1 --threads 1 --progress none
+        succeeds
+        file="f.nc trained/prediction.nc"
+    fi
+    for file in $file; do
+        cdo -s sinfo "$file" >out 2>err || fail "cdo sinfo $file"
+        has 'sample : 3 steps' 'pressure : levels=2' 'points=684 (36x19)' '2001-01-01 00:00:00 2001-01-02 00:00:00'
+        # A mean over time leaves one step of all levels.
+        cdo -s timmean "$file" mean.nc 2>err && [ "$(cdo -s ntime mean.nc)" = 1 ] || fail "cdo timmean $file"
+        rm mean.nc
+    done
 }
 
 case_make_fields_errors() {
