@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/patience.hpp>
+
+#include "comm_state.hpp"
 
 #ifdef __linux__
 #include <sched.h>
@@ -12,27 +14,26 @@
 
 namespace graticule {
 
-struct Comm::State {
-  MPI_Comm handle = MPI_COMM_NULL;
-  int rank = 0;
-  int num_ranks = 1;
-  int node_rank = 0;
-  int num_node_ranks = 1;
-  int num_nodes = 1;
-  std::vector<int> node_ranks;  // ascending
-  int max_tag = 0;
-  int last_tag = 0;
-  bool oversubscribed = false;
+namespace detail {
 
-  State() = default;
-  State(State const&) = delete;
-  State& operator=(State const&) = delete;
-  ~State() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized && handle != MPI_COMM_NULL) MPI_Comm_free(&handle);
-  }
-};
+namespace {
+
+/// Communicators of this process up to now.
+std::int64_t num_made = 0;
+
+}  // namespace
+
+CommState::CommState() = default;
+
+CommState::~CommState() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized) return;
+  if (channel) channel->forget(id, generation);
+  if (handle != MPI_COMM_NULL) MPI_Comm_free(&handle);
+}
+
+}  // namespace detail
 
 namespace {
 
@@ -50,47 +51,59 @@ int num_cores(MPI_Comm node) {
   return int(std::thread::hardware_concurrency());
 }
 
-/// Longest piece of one MPI call, whose counts are `int`.
-constexpr Index max_count = Index(1) << 30;
-
-/// Elements of `type` in bytes.
-Index extent_of(MPI_Datatype type) {
-  int bytes = 0;
-  check_mpi(MPI_Type_size(type, &bytes), "MPI_Type_size");
-  return bytes;
-}
-
 }  // namespace
 
-Comm::Comm(MPI_Comm parent) : state_(std::make_shared<State>()) {
+void detail::CommState::look_around() {
+  check_mpi(MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(handle, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_rank(node, &node_rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &num_node_ranks), "MPI_Comm_size");
+  int const cores = num_cores(node);
+  node_ranks.resize(std::size_t(num_node_ranks));
+  check_mpi(MPI_Allgather(&rank, 1, MPI_INT, node_ranks.data(), 1, MPI_INT, node), "MPI_Allgather");
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  int world_rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank), "MPI_Comm_rank");
+  auto const own_id = std::int64_t(world_rank + 1) << 32U | ++num_made;
+  // Nodes may differ, yet all ranks must choose alike: blocking and non-blocking collective calls do not match.
+  std::array<std::int64_t, 3> counts{node_rank == 0 ? 1 : 0, cores != 0 && num_node_ranks > cores ? 1 : 0,
+                                     rank == 0 ? own_id : 0};
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, counts.data(), 3, MPI_INT64_T, MPI_SUM, handle), "MPI_Allreduce");
+  num_nodes = int(counts[0]);
+  oversubscribed = counts[1] > 0;
+  id = counts[2];
+  void* bound = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(handle, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
+  max_tag = found ? *static_cast<int*>(bound) : 32767;
+}
+
+Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   int started = 0;
   int finalized = 0;
   MPI_Initialized(&started);
   MPI_Finalized(&finalized);
   if (!started || finalized) throw Error("MpiNotStarted", "a communicator outside MPI_Init and MPI_Finalize");
   if (parent == MPI_COMM_NULL) throw Error("NullCommunicator", "MPI_COMM_NULL: this rank is in no communicator");
+  // Here, and not in the middle of a wait.
+  static_cast<void>(stall_rule());
   auto& s = *state_;
+  check_mpi(MPI_Comm_rank(parent, &s.rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(parent, &s.num_ranks), "MPI_Comm_size");
+  if (auto* const known = detail::Channel::find(parent)) {
+    s.places = known->places(parent).value();
+    s.channel = known;
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(parent, &request), "MPI_Ibarrier");
+  wait(request, "for the other ranks to make a communicator");
   check_mpi(MPI_Comm_dup(parent, &s.handle), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(s.handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check_mpi(MPI_Comm_rank(s.handle, &s.rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(s.handle, &s.num_ranks), "MPI_Comm_size");
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(s.handle, MPI_COMM_TYPE_SHARED, s.rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  check_mpi(MPI_Comm_rank(node, &s.node_rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(node, &s.num_node_ranks), "MPI_Comm_size");
-  int const cores = num_cores(node);
-  s.node_ranks.resize(std::size_t(s.num_node_ranks));
-  check_mpi(MPI_Allgather(&s.rank, 1, MPI_INT, s.node_ranks.data(), 1, MPI_INT, node), "MPI_Allgather");
-  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
-  // Nodes may differ, yet all ranks must choose alike: blocking and non-blocking collective calls do not match.
-  std::array<int, 2> counts{s.node_rank == 0 ? 1 : 0, cores != 0 && s.num_node_ranks > cores ? 1 : 0};
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, counts.data(), 2, MPI_INT, MPI_SUM, s.handle), "MPI_Allreduce");
-  s.num_nodes = counts[0];
-  s.oversubscribed = counts[1] > 0;
-  void* bound = nullptr;
-  int found = 0;
-  check_mpi(MPI_Comm_get_attr(s.handle, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
-  s.max_tag = found ? *static_cast<int*>(bound) : 32767;
+  s.look_around();
+  if (s.channel) return;
+  auto& made = detail::Channel::make(parent);
+  s.places = made.places(parent).value();
+  s.channel = &made;
 }
 
 int Comm::rank() const noexcept { return state_->rank; }
@@ -104,6 +117,7 @@ bool Comm::on_this_node(int rank) const noexcept {
 MPI_Comm Comm::handle() const noexcept { return state_->handle; }
 
 Comm Comm::split(int color, int key) const {
+  detail::enter(*this, detail::CommCall::split, 0);
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(handle(), color, key, &part), "MPI_Comm_split");
   Comm result(part);
@@ -120,79 +134,58 @@ int Comm::next_tag() const {
 
 bool Comm::oversubscribed() const noexcept { return state_->oversubscribed; }
 
-void Comm::wait(MPI_Request& request) const {
-  int done = 0;
-  while (oversubscribed() && !done) {
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (!done) std::this_thread::yield();
+void Comm::wait(MPI_Request& request, char const* what) const {
+  struct Waiting {
+    int rank;
+    char const* what;
+  };
+  Waiting const waiting{rank(), what};
+  std::function<std::string()> const describe = [&waiting] {
+    return "rank " + std::to_string(waiting.rank) + " waits " + waiting.what;
+  };
+  detail::Patience patience(*this, describe);
+  detail::wait(request, patience);
+}
+
+std::optional<PeerFailure> Comm::failed_peer() const {
+  auto const& s = *state_;
+  if (!s.channel) return std::nullopt;
+  s.channel->poll();
+  for (auto const& [from, notice] : s.channel->received()) {
+    bool const ends = notice.comm == 0;
+    if (!ends && (notice.comm != s.id || notice.generation != s.generation || s.renewing)) continue;
+    auto const place = std::find(s.places.begin(), s.places.end(), from);
+    if (place != s.places.end())
+      return PeerFailure{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()};
   }
-  if (!done) check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+  return std::nullopt;
 }
 
-void Comm::reduce(void* data, Index count, MPI_Datatype type, MPI_Op op) const {
-  Index const bytes = extent_of(type);
-  for (Index done = 0; done < count; done += max_count) {
-    auto const part = int(std::min(max_count, count - done));
-    auto* const at = static_cast<std::byte*>(data) + done * bytes;
-    auto const* const from = rank() == 0 ? MPI_IN_PLACE : at;
-    if (oversubscribed()) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(MPI_Ireduce(from, at, part, type, op, 0, handle(), &request), "MPI_Ireduce");
-      wait(request);
-    } else {
-      check_mpi(MPI_Reduce(from, at, part, type, op, 0, handle()), "MPI_Reduce");
-    }
+int Comm::generation() const noexcept { return state_->generation; }
+
+void Comm::renew() const {
+  auto& s = *state_;
+  s.renewing = true;
+  try {
+    std::array<Index, 2> key{s.id, s.generation};
+    std::function<std::string()> const describe = [] { return std::string("in the renewal of a communicator"); };
+    detail::meet(*this, {s.channel->handle(), detail::Channel::renewal_tag, s.places.data(), true}, key, describe);
+    // Whatever was begun on it stays under way for good, so it is never freed.
+    MPI_Group group = MPI_GROUP_NULL;
+    check_mpi(MPI_Comm_group(s.handle, &group), "MPI_Comm_group");
+    check_mpi(MPI_Comm_create_group(s.channel->handle(), group, detail::Channel::renewal_tag + 1, &s.handle),
+              "MPI_Comm_create_group");
+    check_mpi(MPI_Group_free(&group), "MPI_Group_free");
+    check_mpi(MPI_Comm_set_errhandler(s.handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  } catch (...) {
+    s.renewing = false;
+    throw;
   }
-  broadcast(data, count * bytes, 0);
-}
-
-void Comm::broadcast(void* data, Index bytes, int root) const {
-  for (Index done = 0; done < bytes; done += max_count) {
-    auto const part = int(std::min(max_count, bytes - done));
-    auto* const at = static_cast<std::byte*>(data) + done;
-    if (oversubscribed()) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(MPI_Ibcast(at, part, MPI_BYTE, root, handle(), &request), "MPI_Ibcast");
-      wait(request);
-    } else {
-      check_mpi(MPI_Bcast(at, part, MPI_BYTE, root, handle()), "MPI_Bcast");
-    }
-  }
-}
-
-void Comm::sum(std::span<double> values) const { reduce(values.data(), Index(values.size()), MPI_DOUBLE, MPI_SUM); }
-void Comm::sum(std::span<Index> values) const { reduce(values.data(), Index(values.size()), MPI_INT64_T, MPI_SUM); }
-void Comm::max(std::span<double> values) const { reduce(values.data(), Index(values.size()), MPI_DOUBLE, MPI_MAX); }
-
-void Comm::max(std::span<Index> values) const {
-  if (oversubscribed() || Index(values.size()) > max_count)
-    return reduce(values.data(), Index(values.size()), MPI_INT64_T, MPI_MAX);
-  // A maximum of integers has the same bits in any order.
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_INT64_T, MPI_MAX, handle()),
-            "MPI_Allreduce");
-}
-
-std::vector<Index> Comm::gather_to_all(Index value) const {
-  std::vector<Index> values(std::size_t(num_ranks()), 0);
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(&value, 1, MPI_INT64_T, values.data(), 1, MPI_INT64_T, handle(), &request),
-            "MPI_Iallgather");
-  wait(request);
-  return values;
-}
-
-std::string Comm::broadcast(std::string const& text, int root) const {
-  Index size = Index(text.size());
-  broadcast(&size, Index(sizeof size), root);
-  std::string result = rank() == root ? text : std::string(std::size_t(size), '\0');
-  broadcast(result.data(), size, root);
-  return result;
-}
-
-void Comm::barrier() const {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibarrier(handle(), &request), "MPI_Ibarrier");
-  wait(request);
+  s.renewing = false;
+  s.last_tag = 0;
+  s.num_calls = 0;
+  s.calls = 0;
+  s.channel->forget(s.id, s.generation++);
 }
 
 namespace {
@@ -246,9 +239,14 @@ void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerp
   std::array<Index, 4> range{upper, -upper, lower, -lower};
   comm.max(range);
   if (range[0] == -range[1] && range[2] == -range[3]) return;
+  detail::throw_difference(comm, rule, fingerprint, described);
+}
+
+void detail::throw_difference(Comm const& comm, std::string_view rule, std::uint64_t fingerprint,
+                              std::string const& described) {
   // The lowest rank that differs from rank 0 speaks.
   std::uint64_t first = fingerprint;
-  check_mpi(MPI_Bcast(&first, 1, MPI_UINT64_T, 0, comm.handle()), "MPI_Bcast");
+  comm.broadcast(&first, Index(sizeof first), 0);
   std::array<Index, 1> other{fingerprint != first ? Index(comm.num_ranks() - comm.rank()) : 0};
   comm.max(other);
   int const differing = comm.num_ranks() - int(other[0]);

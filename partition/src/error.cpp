@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 
+#include "channel.hpp"
+
 #include <mpi.h>
 
 #include <array>
@@ -22,10 +24,16 @@ int mpi_class(int code) {
   return result;
 }
 
+thread_local std::string last_text;
+
 }  // namespace
 
+std::string const& detail::last_error_text() noexcept { return last_text; }
+
 Error::Error(std::string_view rule, std::string_view given, std::source_location where)
-    : std::runtime_error(std::string(rule) + ": " + std::string(given)), rule_(rule), given_(given), where_(where) {}
+    : std::runtime_error(std::string(rule) + ": " + std::string(given)), rule_(rule), given_(given), where_(where) {
+  last_text = what();
+}
 
 Error::Error(Fault fault, std::string_view rule, std::string_view given, std::source_location where)
     : Error(rule, given, where) {

@@ -1,49 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "check_mode.hpp"
 
-#include "patience.hpp"
-
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <vector>
 
 namespace graticule::detail {
-
-namespace {
-
-struct Settings {
-  bool calls = false;
-  bool cells = false;
-  double stall_seconds = 300;
-};
-
-Settings read_settings() {
-  Settings settings;
-  char const* const check = std::getenv("GRATICULE_CHECK");
-  std::string const value = check ? check : "";
-  settings.calls = value == "comm" || value == "all";
-  settings.cells = value == "cells" || value == "all";
-  if (!settings.calls && !settings.cells && !value.empty() && value != "none")
-    throw Error(Fault::usage, "BadCheck", "GRATICULE_CHECK is '" + value + "'; known are none, comm, cells and all");
-  if (char const* const seconds = std::getenv("GRATICULE_STALL_SECONDS"); seconds && *seconds) {
-    char* end = nullptr;
-    settings.stall_seconds = std::strtod(seconds, &end);
-    if (*end != '\0' || !std::isfinite(settings.stall_seconds) || settings.stall_seconds < 0)
-      throw Error(Fault::usage, "BadStallSeconds",
-                  "GRATICULE_STALL_SECONDS is '" + std::string(seconds) + "', not a number of seconds");
-  }
-  return settings;
-}
-
-Settings const& settings() {
-  static Settings const once = read_settings();
-  return once;
-}
-
-}  // namespace
 
 namespace {
 
@@ -57,7 +20,7 @@ struct Comparison {
 
 /// Waits for the messages; names those that do not come in time by `describe`.
 void wait_all(Comm const& comm, std::unique_ptr<Comparison>& c, std::function<std::string()> const& describe) {
-  Patience patience(comm.oversubscribed(), describe);
+  Patience patience(comm, describe);
   try {
     for (auto& request : c->requests) {
       int done = 0;
@@ -68,8 +31,7 @@ void wait_all(Comm const& comm, std::unique_ptr<Comparison>& c, std::function<st
     }
   } catch (...) {
     // What did not come in time may come yet, and MPI writes it then.
-    static std::vector<std::unique_ptr<Comparison>> kept;
-    kept.push_back(std::move(c));
+    keep_for_good(std::move(c));
     throw;
   }
 }
@@ -110,15 +72,6 @@ void compare_calls(Comm const& comm, int tag, std::uint64_t hash, std::string co
     });
   }
   if (c->differs) require_same(comm, "CallDisagreement", hash, described);
-}
-
-bool checks_calls() { return settings().calls; }
-bool checks_cells() { return settings().cells; }
-double stall_seconds() { return settings().stall_seconds; }
-
-double seconds_to_end() {
-  constexpr double patient = 10;
-  return stall_seconds() > 0 ? std::min(patient, stall_seconds()) : patient;
 }
 
 }  // namespace graticule::detail

@@ -663,7 +663,7 @@ void PullState::settle_in_place(Workspace& w) const {
   double const begin = MPI_Wtime();
   for (auto& message : w.outgoing.messages) {
     if (!message.in_place) continue;
-    Patience patience(w.oversubscribed, w.description());
+    Patience patience(w.comm, w.description());
     while (!message.link->is_consumed(message.number)) {
       patience.pause();
       if (MPI_Wtime() - begin < longest_wait || !message.link->take_back(message.number)) continue;

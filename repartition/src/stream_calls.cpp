@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls of plans whose messages travel in segments: their order, their buffers and their end.
 #include "kokkos_compat.hpp"
-#include "patience.hpp"
 #include "pull_state.hpp"
 
 #include <algorithm>
@@ -133,7 +132,7 @@ void PullState::finish_stream(Workspace& w) const {
   while (is_under_way(w)) {
     if (advance_streams()) continue;
     double const idle = MPI_Wtime();
-    Patience patience(comm_.oversubscribed(), describe);
+    Patience patience(comm_, describe);
     do patience.pause();
     while (!advance_streams());
     waited += MPI_Wtime() - idle;

@@ -187,10 +187,9 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
 
 Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
     : shape(std::move(call_shape)),
-      oversubscribed(needs.comm.oversubscribed()),
-      comm_(needs.comm.handle()),
+      comm(needs.comm),
+      handle_(needs.comm.handle()),
       tag_(needs.tag),
-      rank_(needs.comm.rank()),
       describe_([this] { return describe(); }) {
   if (!shape.streamed) {
     make_messages(outgoing, needs, shape, Way::out);
@@ -261,7 +260,7 @@ void Workspace::start_receives() {
 
 void Workspace::start_refusal() {
   start_receives();
-  Patience patience(oversubscribed, describe_);
+  Patience patience(comm, describe_);
   for (auto& message : outgoing.messages) {
     if (message.link) {
       while (!message.link->has_room(message.number)) patience.pause();
@@ -286,7 +285,7 @@ void Workspace::open_place(Message& message) {
     auto const number = message.last_number[std::size_t(place)];
     return number == 0 || message.link->is_consumed(number);
   };
-  Patience patience(oversubscribed, describe_);
+  Patience patience(comm, describe_);
   while (!message.link->has_room(message.number) || (!is_free(0) && !is_free(1))) patience.pause();
   message.place = is_free(0) ? 0 : 1;
   auto const place = std::size_t(message.place);
@@ -353,7 +352,7 @@ void Workspace::renew_receive(std::size_t request) {
   auto const& message = incoming.messages[std::size_t(incoming.message_of_request[request])];
   auto const piece = request - std::size_t(message.first_request);
   incoming.requests[request] =
-      make_request(comm_, tag_, Way::in, message,
+      make_request(handle_, tag_, Way::in, message,
                    {message.wire + piece * max_request_bytes, std::size_t(incoming.bytes_of_request[request])});
 }
 
@@ -471,7 +470,7 @@ void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& st
 
 std::vector<int> const& Workspace::wait_some() {
   handed_.clear();
-  Patience patience(oversubscribed, describe_);
+  Patience patience(comm, describe_);
   while (ended_.empty() && num_messages_open > 0) {
     poll();
     if (ended_.empty()) patience.pause();
@@ -520,7 +519,7 @@ bool Workspace::has_ended() {
 }
 
 void Workspace::wait_sends() {
-  Patience patience(oversubscribed, describe_);
+  Patience patience(comm, describe_);
   while (is_sending()) patience.pause();
 }
 
@@ -551,7 +550,7 @@ Index Workspace::buffer_bytes() const noexcept {
 }
 
 std::string Workspace::describe() const {
-  std::string text = "rank " + std::to_string(rank_) + " waits in call " + std::to_string(call) + " (" +
+  std::string text = "rank " + std::to_string(comm.rank()) + " waits in call " + std::to_string(call) + " (" +
                      (shape.direction == Direction::forward ? "forward" : "adjoint") + ") of a plan for";
   char const* separator = " ";
   auto const add = [&](Message const& message, char const* what) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
 
 #include "device_tasks.hpp"
 #include "node_link.hpp"
-#include "patience.hpp"
 #include "posted_views.hpp"
 #include "pull_table.hpp"
 
@@ -156,7 +156,7 @@ struct Workspace {
   std::vector<Message*> unsent;        ///< messages that are packed together
   std::vector<Image> images;           ///< of the sending side, for messages that are read in place
   std::vector<NodeAddress> addresses;  ///< of their memory; empty when some field lies in private memory
-  bool oversubscribed = false;         ///< more ranks than cores on this node: waiting yields the core
+  Comm comm;                           ///< whose ranks are waited for
 
   void start_receives();
   /// Tells the peers that this rank refuses the call, and starts to receive what they send in it.
@@ -210,9 +210,8 @@ struct Workspace {
   bool matches(Message const& message, Trailer const& trailer);
   [[nodiscard]] std::string describe() const;
 
-  MPI_Comm comm_;  ///< of the plan
+  MPI_Comm handle_;  ///< of the plan's communicator, whose requests these are
   int tag_;
-  int rank_ = 0;
   std::vector<char> open_;   ///< by incoming request: started and not arrived
   std::vector<int> ended_;   ///< messages that have arrived whole
   std::vector<int> handed_;  ///< messages that the last `wait_some()` returned

@@ -10,19 +10,35 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace graticule {
 
+namespace detail {
+struct CommState;
+}
+
+/// A rank of a communicator that has given up, and what it said.
+struct PeerFailure {
+  int rank = 0;
+  Fault fault = Fault::program;
+  std::string text;
+};
+
 /// A private duplicate of a communicator, whose errors are returned, with the ranks' nodes known.
 ///
 /// Copies share the duplicate; the last one frees it (collective; left alone when MPI is already finalised). The
 /// communicator that was handed in is never changed. Calls on one `Comm` come in the same order on all its ranks.
+///
+/// Each wait of a call names itself when it lasts too long (`StallRule`), and ends with the error `PeerFailed` when a rank
+/// has given up (`announce_failure`) or ended. After such an error the ranks are in different calls: `renew`.
 class Comm {
  public:
-  /// Duplicates `parent`. Collective. @throws `MpiNotStarted`, `NullCommunicator`, `MpiError`
+  /// Duplicates `parent`. Collective. @throws `MpiNotStarted`, `NullCommunicator`, `MpiError`, and a usage error where
+  ///         `GRATICULE_CHECK`, `GRATICULE_STALL_SECONDS` or `GRATICULE_STALL_LIMIT` has no meaning
   explicit Comm(MPI_Comm parent);
   /// Duplicate of `MPI_COMM_WORLD`.
   [[nodiscard]] static Comm world() { return Comm(MPI_COMM_WORLD); }
@@ -51,6 +67,8 @@ class Comm {
   void max(std::span<double> values) const;
   /// `value` of each rank, in order of ranks. Collective.
   [[nodiscard]] std::vector<Index> gather_to_all(Index value) const;
+  /// `bytes` at `own` of each rank, in order of ranks, to `all`, which may hold `own` in its place. Collective.
+  void gather_to_all(void const* own, Index bytes, void* all) const;
   /// `text` of rank `root` on all ranks. Collective.
   [[nodiscard]] std::string broadcast(std::string const& text, int root) const;
   void barrier() const;
@@ -65,12 +83,25 @@ class Comm {
   /// libraries poll: a rank that waits then takes the core from the rank that it waits for, so all waits of Graticule
   /// yield the core between polls.
   [[nodiscard]] bool oversubscribed() const noexcept;
-  /// Blocks until `request` has ended.
-  void wait(MPI_Request& request) const;
+  /// Blocks until `request` has ended. After an error it is still under way: its memory must stay where it is.
+  /// @param what is waited for, for the message of a wait that stalls: `rank 0 waits WHAT`
+  void wait(MPI_Request& request, char const* what = "for a message") const;
+
+  /// A rank that has given up its calls on this communicator, or has ended; none when all is well. Does not block.
+  [[nodiscard]] std::optional<PeerFailure> failed_peer() const;
+  /// Makes the communicator usable again after an error that some ranks had in the middle of a call.
+  ///
+  /// Collective, in a way that does not depend on the calls before: every rank calls it, whether it had the error or not.
+  /// All copies get a new duplicate, tags start anew, and announced failures are forgotten. What was under way is given up,
+  /// its memory kept for good. Plans made before are refused as `StalePlan`: make them again. Communicators that were split
+  /// off are others, and renewed by themselves. @throws `PeerFailed` when a rank has ended, `StalledExchange`
+  void renew() const;
+  /// How often it was renewed.
+  [[nodiscard]] int generation() const noexcept;
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  friend struct detail::CommState;
+  std::shared_ptr<detail::CommState> state_;
 };
 
 /// Throws on all ranks when `failure` is set on any: the failing rank of the lowest number speaks for all.

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "patience.hpp"
-
-#include "check_mode.hpp"
+#include <graticule/partition/detail/patience.hpp>
 
 #include <cstdio>
 #include <map>
 #include <thread>
-#include <utility>
 
 namespace graticule::detail {
 
 namespace {
 
 constexpr double spinning_seconds = 1e-3;
+/// What a rank sent before it gave up may still be under way.
+constexpr double seconds_of_grace = 0.1;
 
 using Works = std::map<void const*, std::function<bool()>>;
 
@@ -45,11 +44,27 @@ void Patience::look_at_clock() {
   seconds_ = now - begin_;
   if (oversubscribed_ || seconds_ > spinning_seconds) std::this_thread::yield();
   if (!works().empty()) do_works();
-  double const limit = stall_seconds();
-  if (reported_ || limit <= 0 || seconds_ < limit) return;
-  reported_ = true;
+  if (seconds_ < spinning_seconds) return;
+  look_for_failures();
+  look_for_stall();
+}
+
+void Patience::look_for_failures() {
+  auto const failure = comm_.failed_peer();
+  if (!failure) return;
+  if (failed_since_ < 0) failed_since_ = seconds_;
+  if (seconds_ - failed_since_ < seconds_of_grace) return;
+  throw Error(failure->fault, "PeerFailed", "rank " + std::to_string(failure->rank) + ": " + failure->text);
+}
+
+void Patience::look_for_stall() {
+  auto const rule = stall_rule();
+  bool const is_error = rule.error_seconds > 0 && seconds_ >= rule.error_seconds;
+  bool const is_late = !reported_ && rule.report_seconds > 0 && seconds_ >= rule.report_seconds;
+  if (!is_error && !is_late) return;
   auto const text = describe_() + " for " + std::to_string(int(seconds_)) + " s";
-  if (checks_calls()) throw Error("StalledExchange", text);
+  if (is_error) throw Error("StalledExchange", text);
+  reported_ = true;
   std::fprintf(stderr, "graticule: %s\n", text.c_str());
 }
 

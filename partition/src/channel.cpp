@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "channel.hpp"
+
+#include <graticule/partition/failure.hpp>
+#include <graticule/partition/stall.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+namespace graticule::detail {
+
+namespace {
+
+/// How long a rank that ends waits for the others before it says so.
+constexpr double seconds_before_notice = 1;
+
+std::vector<Channel*>& channels() {
+  static auto& all = *new std::vector<Channel*>;
+  return all;
+}
+
+Notice end_notice(Fault fault, std::string const& text) {
+  Notice notice;
+  notice.fault = std::int32_t(fault);
+  std::copy_n(text.begin(), std::min(text.size(), notice.text.size() - 1), notice.text.begin());
+  return notice;
+}
+
+}  // namespace
+
+Channel* Channel::find(MPI_Comm comm) {
+  for (auto* channel : channels())
+    if (channel->places(comm)) return channel;
+  return nullptr;
+}
+
+Channel& Channel::make(MPI_Comm comm) {
+  if (channels().empty()) {
+    // Attributes of MPI_COMM_SELF are deleted first in MPI_Finalize, where messages may still be sent.
+    int key = MPI_KEYVAL_INVALID;
+    check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_all, &key, nullptr), "MPI_Comm_create_keyval");
+    check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+    check_mpi(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");
+  }
+  return *channels().emplace_back(new Channel(comm));
+}
+
+Channel::Channel(MPI_Comm parent) {
+  check_mpi(MPI_Comm_dup(parent, &handle_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_group(handle_, &group_), "MPI_Comm_group");
+  check_mpi(MPI_Comm_rank(handle_, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(handle_, &size_), "MPI_Comm_size");
+}
+
+std::optional<std::vector<int>> Channel::places(MPI_Comm comm) const {
+  MPI_Group group = MPI_GROUP_NULL;
+  int size = 0;
+  check_mpi(MPI_Comm_group(comm, &group), "MPI_Comm_group");
+  check_mpi(MPI_Group_size(group, &size), "MPI_Group_size");
+  std::vector<int> ranks(std::size_t(size), 0);
+  std::vector<int> result(std::size_t(size), 0);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  check_mpi(MPI_Group_translate_ranks(group, size, ranks.data(), group_, result.data()), "MPI_Group_translate_ranks");
+  check_mpi(MPI_Group_free(&group), "MPI_Group_free");
+  if (std::find(result.begin(), result.end(), MPI_UNDEFINED) != result.end()) return std::nullopt;
+  return result;
+}
+
+void Channel::tell(int to, Notice const& notice) noexcept {
+  auto& sent = *sent_.emplace_back(std::make_unique<Sent>());
+  sent.notice = notice;
+  // Synchronous, so that this rank knows when nothing of it is left under way.
+  MPI_Issend(&sent.notice, int(sizeof(Notice)), MPI_BYTE, to, notice_tag, handle_, &sent.request);
+}
+
+void Channel::poll() noexcept {
+  for (;;) {
+    int found = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, notice_tag, handle_, &found, &status) != MPI_SUCCESS || !found) return;
+    Received received;
+    received.from = status.MPI_SOURCE;
+    if (MPI_Recv(&received.notice, int(sizeof(Notice)), MPI_BYTE, status.MPI_SOURCE, notice_tag, handle_,
+                 MPI_STATUS_IGNORE) != MPI_SUCCESS)
+      return;
+    received.notice.text.back() = '\0';
+    received_.push_back(received);
+  }
+}
+
+void Channel::forget(std::int64_t comm, std::int64_t generation) noexcept {
+  std::erase_if(received_, [&](Received const& received) {
+    return received.notice.comm == comm && received.notice.generation <= generation;
+  });
+}
+
+void Channel::tell_end(Fault fault, std::string const& text) noexcept {
+  if (told_end_) return;
+  told_end_ = true;
+  auto const notice = end_notice(fault, text);
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) tell(r, notice);
+}
+
+void Channel::announce_end(Fault fault, std::string const& text) noexcept {
+  for (auto* channel : channels()) channel->tell_end(fault, text);
+}
+
+bool Channel::all_received() noexcept {
+  std::erase_if(sent_, [](std::unique_ptr<Sent> const& sent) {
+    int done = 0;
+    return MPI_Test(&sent->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+  });
+  return sent_.empty();
+}
+
+void Channel::begin_to_end() noexcept {
+  if (MPI_Ibarrier(handle_, &meeting_) != MPI_SUCCESS) phase_ = Phase::ended;
+}
+
+void Channel::advance_end(bool late) noexcept {
+  if (phase_ == Phase::ended) return;
+  poll();
+  bool const received = all_received();
+  int met = 0;
+  if (MPI_Test(&meeting_, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+    phase_ = Phase::ended;
+  } else if (phase_ == Phase::listening) {
+    if (met) phase_ = Phase::ended;
+  } else if (met && received) {
+    phase_ = Phase::listening;
+    begin_to_end();
+  } else if (!met && late) {
+    tell_end(Fault::program, "it has ended while others wait for it");
+  }
+}
+
+int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
+  if (std::uncaught_exceptions() > 0) announce_unwinding();
+  auto const begin = std::chrono::steady_clock::now();
+  auto const ended = [](Channel const* channel) { return channel->phase_ == Phase::ended; };
+  double const limit = stall_rule().report_seconds;
+  bool reported = false;
+  for (auto* channel : channels()) channel->begin_to_end();
+  while (!std::all_of(channels().begin(), channels().end(), ended)) {
+    double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    for (auto* channel : channels()) channel->advance_end(waited > seconds_before_notice);
+    if (waited < 1e-3)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (reported || limit <= 0 || waited < limit) continue;
+    reported = true;
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    std::fprintf(stderr, "graticule: rank %d waits in MPI_Finalize for the other ranks for %d s\n", rank, int(waited));
+  }
+  for (auto* channel : channels()) {
+    MPI_Group_free(&channel->group_);
+    MPI_Comm_free(&channel->handle_);
+  }
+  channels().clear();
+  return MPI_SUCCESS;
+}
+
+}  // namespace graticule::detail

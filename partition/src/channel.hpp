@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How ranks tell each other that one of them gives up: a communicator apart from all others, which outlives them.
+#pragma once
+
+#include <graticule/partition/error.hpp>
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::detail {
+
+/// What a rank says of itself.
+struct Notice {
+  std::int64_t comm = 0;        ///< the communicator whose calls it gives up; 0: all, because it ends
+  std::int64_t generation = 0;  ///< of that communicator
+  std::int32_t fault = 0;
+  std::array<char, 1004> text{};
+};
+
+/// A duplicate of a communicator for notices. Made at the first `Comm` whose ranks no channel has, and kept until MPI ends:
+/// a rank that unwinds its stack has freed all its `Comm`s before it can tell the others.
+class Channel {
+ public:
+  struct Received {
+    int from = 0;
+    Notice notice;
+  };
+
+  static constexpr int notice_tag = 0;
+  static constexpr int renewal_tag = 1;  ///< of the meeting before a communicator is renewed; one more for the making
+
+  /// The first channel that holds all ranks of `comm`, the same on all of them; null when there is none.
+  [[nodiscard]] static Channel* find(MPI_Comm comm);
+  /// A new one over the ranks of `comm`. Collective.
+  [[nodiscard]] static Channel& make(MPI_Comm comm);
+  /// Tells all ranks of all channels that this rank ends.
+  static void announce_end(Fault fault, std::string const& text) noexcept;
+
+  explicit Channel(MPI_Comm parent);
+  Channel(Channel const&) = delete;
+  Channel& operator=(Channel const&) = delete;
+  ~Channel() = delete;
+
+  [[nodiscard]] MPI_Comm handle() const noexcept { return handle_; }
+  /// Places of the ranks of `comm` in this channel; none when some are missing.
+  [[nodiscard]] std::optional<std::vector<int>> places(MPI_Comm comm) const;
+  void tell(int to, Notice const& notice) noexcept;
+  /// Notes that this rank has given up itself.
+  void note_own(Notice const& notice) { received_.push_back({rank_, notice}); }
+  /// Takes what has come, without blocking.
+  void poll() noexcept;
+  [[nodiscard]] std::vector<Received> const& received() const noexcept { return received_; }
+  /// Drops what was said of a communicator up to a generation of it.
+  void forget(std::int64_t comm, std::int64_t generation) noexcept;
+
+ private:
+  struct Sent {
+    Notice notice;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  /// Steps of the common end: each rank says what it has to say before the second meeting, and listens until its end.
+  enum class Phase : std::uint8_t { meeting, listening, ended };
+
+  static int end_all(MPI_Comm, int, void*, void*) noexcept;
+  void tell_end(Fault fault, std::string const& text) noexcept;
+  [[nodiscard]] bool all_received() noexcept;
+  void begin_to_end() noexcept;
+  /// One step towards the common end. @param late the others should have come
+  void advance_end(bool late) noexcept;
+
+  MPI_Comm handle_ = MPI_COMM_NULL;
+  MPI_Group group_ = MPI_GROUP_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<Received> received_;
+  std::vector<std::unique_ptr<Sent>> sent_;
+  bool told_end_ = false;
+  Phase phase_ = Phase::meeting;
+  MPI_Request meeting_ = MPI_REQUEST_NULL;
+};
+
+/// What the last `Error` of this thread says; empty when there was none.
+[[nodiscard]] std::string const& last_error_text() noexcept;
+
+}  // namespace graticule::detail

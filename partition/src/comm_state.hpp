@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+
+#include "channel.hpp"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace graticule::detail {
+
+/// Memory of the messages of a meeting.
+struct MeetingMemory {
+  /// What is folded in any case, and room for the caller's numbers.
+  static constexpr int num_own = 3;
+  static constexpr int most_values = 13;
+  using Words = std::array<Index, num_own + most_values>;
+  struct Round {
+    Words sent;
+    Words received;
+    MPI_Request send = MPI_REQUEST_NULL;
+    MPI_Request receive = MPI_REQUEST_NULL;
+  };
+  std::vector<Round> rounds;
+};
+
+/// A call of a communicator, as its ranks must agree on it.
+enum class CommCall : std::uint8_t { barrier, maximum, sum, gather, broadcast, split };
+
+struct CommState {
+  MPI_Comm handle = MPI_COMM_NULL;
+  int rank = 0;
+  int num_ranks = 1;
+  int node_rank = 0;
+  int num_node_ranks = 1;
+  int num_nodes = 1;
+  std::vector<int> node_ranks;  // ascending
+  int max_tag = 0;
+  int last_tag = 0;  // tag 0 is that of meetings
+  bool oversubscribed = false;
+
+  Channel* channel = nullptr;   ///< null until the ranks are known to have one
+  std::vector<int> places;  ///< of the ranks in the channel
+  std::int64_t id = 0;      ///< the same on all ranks, and of no other communicator
+  int generation = 0;
+  bool renewing = false;
+
+  Index num_calls = 0;
+  std::uint64_t calls = 0;  ///< hash of the calls up to now
+  std::unique_ptr<MeetingMemory> meeting;
+
+  CommState();
+  CommState(CommState const&) = delete;
+  CommState& operator=(CommState const&) = delete;
+  ~CommState();
+
+  [[nodiscard]] static CommState& of(Comm const& comm) noexcept { return *comm.state_; }
+  /// Sets what follows from a fresh `handle`. Collective.
+  void look_around();
+};
+
+class Patience;
+/// Blocks until `request` has ended, or the patience has.
+void wait(MPI_Request& request, Patience& patience);
+
+/// Where the messages of a meeting go.
+struct MeetingPlace {
+  MPI_Comm handle;
+  int tag;
+  int const* places = nullptr;  ///< of the ranks in `handle`; null: their own
+  bool keyed = false;           ///< the first two words are a key, and messages with another are thrown away
+};
+
+/// Folds `words` by their maximum over all ranks, and returns when all have come: messages in ceil(log2 n) rounds.
+/// Source: the dissemination barrier of Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988; a
+/// maximum may be folded in any order and any number of times. Collective.
+/// @param describe_call what this rank does, for a wait that stalls: `in a barrier`
+/// @pre no more words than `MeetingMemory::Words` has
+void meet(Comm const& comm, MeetingPlace const& place, std::span<Index> words,
+          std::function<std::string()> const& describe_call);
+
+/// Begins a call of the communicator, in which all ranks have come when this returns, and folds `values`. Throws
+/// `CallDisagreement` on all ranks when they make different calls.
+/// @pre at most `MeetingMemory::most_values` values
+void enter(Comm const& comm, CommCall call, Index count, std::span<Index> values = {});
+
+/// Throws `rule` with the values of rank 0 and of the lowest rank that differs from it. Collective.
+[[noreturn]] void throw_difference(Comm const& comm, std::string_view rule, std::uint64_t fingerprint,
+                                   std::string const& described);
+
+}  // namespace graticule::detail

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/failure.hpp>
+
+#include "comm_state.hpp"
+
+#include <algorithm>
+
+namespace graticule {
+
+namespace {
+
+struct Said {
+  Fault fault = Fault::program;
+  std::string text;
+};
+
+Said said_by(std::exception_ptr const& failure) {
+  try {
+    if (failure) std::rethrow_exception(failure);
+  } catch (Error const& error) {
+    return {error.fault(), error.what()};
+  } catch (std::exception const& error) {
+    return {Fault::program, error.what()};
+  } catch (...) {
+  }
+  return {Fault::program, "an exception of unknown type"};
+}
+
+void announce(std::span<Comm const> comms, Said const& said) {
+  for (auto const& comm : comms) {
+    auto& s = detail::CommState::of(comm);
+    detail::Notice notice{s.id, s.generation, std::int32_t(said.fault), {}};
+    std::copy_n(said.text.begin(), std::min(said.text.size(), notice.text.size() - 1), notice.text.begin());
+    for (int r = 0; r < s.num_ranks; ++r)
+      if (r != s.rank) s.channel->tell(s.places[std::size_t(r)], notice);
+    // Nor does this rank wait for calls that it has given up itself.
+    s.channel->note_own(notice);
+  }
+}
+
+}  // namespace
+
+void announce_failure(std::span<Comm const> comms, std::string const& text) { announce(comms, {Fault::program, text}); }
+
+void announce_failure(std::span<Comm const> comms, std::exception_ptr const& failure) {
+  announce(comms, said_by(failure));
+}
+
+void announce_failure(std::exception_ptr const& failure) {
+  auto const said = said_by(failure);
+  detail::Channel::announce_end(said.fault, said.text);
+}
+
+namespace detail {
+
+void announce_unwinding() noexcept {
+  auto const& text = last_error_text();
+  Channel::announce_end(Fault::program, text.empty() ? std::string("an exception") : text);
+}
+
+}  // namespace detail
+
+}  // namespace graticule

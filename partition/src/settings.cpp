@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The only reader of GRATICULE_CHECK, GRATICULE_STALL_SECONDS and GRATICULE_STALL_LIMIT.
+#include <graticule/partition/detail/patience.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+
+namespace graticule {
+
+namespace {
+
+struct Settings {
+  bool calls = false;
+  bool cells = false;
+  StallRule stall;
+};
+
+std::optional<double> seconds_of(char const* variable) {
+  char const* const text = std::getenv(variable);
+  if (!text || !*text) return std::nullopt;
+  char* end = nullptr;
+  double const seconds = std::strtod(text, &end);
+  if (*end != '\0' || !std::isfinite(seconds) || seconds < 0)
+    throw Error(Fault::usage, "BadStallSeconds",
+                std::string(variable) + " is '" + std::string(text) + "', not a number of seconds");
+  return seconds;
+}
+
+Settings read_settings() {
+  Settings settings;
+  char const* const check = std::getenv("GRATICULE_CHECK");
+  std::string const value = check ? check : "";
+  settings.calls = value == "comm" || value == "all";
+  settings.cells = value == "cells" || value == "all";
+  if (!settings.calls && !settings.cells && !value.empty() && value != "none")
+    throw Error(Fault::usage, "BadCheck", "GRATICULE_CHECK is '" + value + "'; known are none, comm, cells and all");
+  auto& stall = settings.stall;
+  stall.report_seconds = seconds_of("GRATICULE_STALL_SECONDS").value_or(stall.report_seconds);
+  stall.error_seconds = seconds_of("GRATICULE_STALL_LIMIT").value_or(settings.calls ? stall.report_seconds : 0);
+  return settings;
+}
+
+Settings& settings() {
+  static Settings once = read_settings();
+  return once;
+}
+
+thread_local StallRule const* innermost = nullptr;
+
+}  // namespace
+
+StallRule stall_rule() { return innermost ? *innermost : settings().stall; }
+
+void set_stall_rule(StallRule const& rule) {
+  for (double const seconds : {rule.report_seconds, rule.error_seconds})
+    if (!std::isfinite(seconds) || seconds < 0)
+      throw Error(Fault::usage, "BadStallSeconds", std::to_string(seconds) + " is no number of seconds to wait");
+  settings().stall = rule;
+}
+
+namespace detail {
+
+bool checks_calls() { return settings().calls; }
+bool checks_cells() { return settings().cells; }
+
+double seconds_to_end() {
+  constexpr double patient = 10;
+  constexpr double hurried = 1;
+  auto const rule = stall_rule();
+  double seconds = std::uncaught_exceptions() > 0 ? hurried : patient;
+  for (double const limit : {rule.report_seconds, rule.error_seconds})
+    if (limit > 0) seconds = std::min(seconds, limit);
+  return seconds;
+}
+
+StallScope::StallScope(StallRule const& rule) noexcept : rule_(rule), outer_(innermost) { innermost = &rule_; }
+StallScope::~StallScope() { innermost = outer_; }
+
+}  // namespace detail
+
+}  // namespace graticule
