@@ -45,9 +45,9 @@ struct CommState {
   int last_tag = 0;  // tag 0 is that of meetings
   bool oversubscribed = false;
 
-  Channel* channel = nullptr;   ///< null until the ranks are known to have one
-  std::vector<int> places;  ///< of the ranks in the channel
-  std::int64_t id = 0;      ///< the same on all ranks, and of no other communicator
+  Channel* channel = nullptr;  ///< null until the ranks are known to have one
+  std::vector<int> places;     ///< of the ranks in the channel
+  std::int64_t id = 0;         ///< the same on all ranks, and of no other communicator
   int generation = 0;
   bool renewing = false;
 
