@@ -15,8 +15,14 @@ namespace graticule::detail {
 
 namespace {
 
-/// How long a rank that ends waits for the others before it says so.
+/// How long a rank that ends waits for the others before it says so: all may end alike. One that fails is faster.
 constexpr double seconds_before_notice = 1;
+constexpr double seconds_before_failure = 0.2;
+
+std::string& noted_end() {
+  static auto& text = *new std::string;
+  return text;
+}
 
 std::vector<Channel*>& channels() {
   static auto& all = *new std::vector<Channel*>;
@@ -111,6 +117,8 @@ void Channel::announce_end(Fault fault, std::string const& text) noexcept {
   for (auto* channel : channels()) channel->tell_end(fault, text);
 }
 
+void Channel::note_end(std::string const& text) noexcept { noted_end() = text; }
+
 bool Channel::all_received() noexcept {
   std::erase_if(sent_, [](std::unique_ptr<Sent> const& sent) {
     int done = 0;
@@ -136,12 +144,13 @@ void Channel::advance_end(bool late) noexcept {
     phase_ = Phase::listening;
     begin_to_end();
   } else if (!met && late) {
-    tell_end(Fault::program, "it has ended while others wait for it");
+    tell_end(Fault::program, noted_end().empty() ? "it has ended while others wait for it" : noted_end());
   }
 }
 
 int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
-  if (std::uncaught_exceptions() > 0) announce_unwinding();
+  if (std::uncaught_exceptions() > 0) note_unwinding();
+  double const late = noted_end().empty() ? seconds_before_notice : seconds_before_failure;
   auto const begin = std::chrono::steady_clock::now();
   auto const ended = [](Channel const* channel) { return channel->phase_ == Phase::ended; };
   double const limit = stall_rule().report_seconds;
@@ -149,7 +158,7 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   for (auto* channel : channels()) channel->begin_to_end();
   while (!std::all_of(channels().begin(), channels().end(), ended)) {
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    for (auto* channel : channels()) channel->advance_end(waited > seconds_before_notice);
+    for (auto* channel : channels()) channel->advance_end(waited > late);
     if (waited < 1e-3)
       std::this_thread::yield();
     else

@@ -41,6 +41,8 @@ class Channel {
   [[nodiscard]] static Channel& make(MPI_Comm comm);
   /// Tells all ranks of all channels that this rank ends.
   static void announce_end(Fault fault, std::string const& text) noexcept;
+  /// What to tell of the end when the others do not come to it.
+  static void note_end(std::string const& text) noexcept;
 
   explicit Channel(MPI_Comm parent);
   Channel(Channel const&) = delete;

@@ -53,9 +53,9 @@ void announce_failure(std::exception_ptr const& failure) {
 
 namespace detail {
 
-void announce_unwinding() noexcept {
+void note_unwinding() noexcept {
   auto const& text = last_error_text();
-  Channel::announce_end(Fault::program, text.empty() ? std::string("an exception") : text);
+  Channel::note_end(text.empty() ? "an exception" : text);
 }
 
 }  // namespace detail

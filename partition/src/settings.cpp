@@ -15,7 +15,9 @@ namespace {
 struct Settings {
   bool calls = false;
   bool cells = false;
-  StallRule stall;
+  std::optional<double> report_seconds;
+  std::optional<double> error_seconds;
+  StallRule stall;  ///< what holds
 };
 
 std::optional<double> seconds_of(char const* variable) {
@@ -38,8 +40,11 @@ Settings read_settings() {
   if (!settings.calls && !settings.cells && !value.empty() && value != "none")
     throw Error(Fault::usage, "BadCheck", "GRATICULE_CHECK is '" + value + "'; known are none, comm, cells and all");
   auto& stall = settings.stall;
-  stall.report_seconds = seconds_of("GRATICULE_STALL_SECONDS").value_or(stall.report_seconds);
-  stall.error_seconds = seconds_of("GRATICULE_STALL_LIMIT").value_or(settings.calls ? stall.report_seconds : 0);
+  settings.report_seconds = seconds_of("GRATICULE_STALL_SECONDS");
+  stall.report_seconds = settings.report_seconds.value_or(stall.report_seconds);
+  settings.error_seconds = seconds_of("GRATICULE_STALL_LIMIT");
+  if (!settings.error_seconds && settings.calls) settings.error_seconds = stall.report_seconds;
+  stall.error_seconds = settings.error_seconds.value_or(stall.error_seconds);
   return settings;
 }
 
@@ -53,6 +58,12 @@ thread_local StallRule const* innermost = nullptr;
 }  // namespace
 
 StallRule stall_rule() { return innermost ? *innermost : settings().stall; }
+
+StallRule stall_rule_of_environment(StallRule const& otherwise) {
+  auto const& known = settings();
+  return {known.report_seconds.value_or(otherwise.report_seconds),
+          known.error_seconds.value_or(otherwise.error_seconds)};
+}
 
 void set_stall_rule(StallRule const& rule) {
   for (double const seconds : {rule.report_seconds, rule.error_seconds})

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes plans as JSON. The engine reads none, so a few functions of text serve.
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/dump.hpp>
 
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -138,7 +140,12 @@ std::string gathered(Comm const& comm, std::string& own) {
     for (Index done = 0; done < Index(text.size()); done += longest_message) {
       MPI_Request request = MPI_REQUEST_NULL;
       post(text.data() + done, int(std::min(longest_message, Index(text.size()) - done)), &request);
-      comm.wait(request);
+      try {
+        comm.wait(request, "for the text of a plan");
+      } catch (...) {
+        keep_for_good(std::make_unique<std::string>(std::move(text)));
+        throw;
+      }
     }
   };
   if (comm.rank() != 0) {

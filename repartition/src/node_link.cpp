@@ -4,8 +4,10 @@
 #include "check_mode.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <thread>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -22,16 +24,28 @@ std::vector<int> peers_on_node(Comm const& comm, PullTable const& table) {
 /// One item to and from each peer.
 template <class T>
 std::vector<T> swap_with_peers(Comm const& comm, int tag, std::vector<int> const& peers, std::vector<T> const& mine) {
-  std::vector<T> theirs(peers.size());
-  std::vector<MPI_Request> requests(2 * peers.size(), MPI_REQUEST_NULL);
-  for (std::size_t p = 0; p < peers.size(); ++p) {
-    check_mpi(MPI_Irecv(&theirs[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &requests[2 * p]),
-              "MPI_Irecv");
-    check_mpi(MPI_Isend(&mine[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &requests[2 * p + 1]),
-              "MPI_Isend");
+  struct Swap {
+    std::vector<T> mine;
+    std::vector<T> theirs;
+    std::vector<MPI_Request> requests;
+  };
+  auto swap = std::make_unique<Swap>(
+      Swap{mine, std::vector<T>(peers.size()), std::vector<MPI_Request>(2 * peers.size(), MPI_REQUEST_NULL)});
+  try {
+    for (std::size_t p = 0; p < peers.size(); ++p) {
+      check_mpi(
+          MPI_Irecv(&swap->theirs[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &swap->requests[2 * p]),
+          "MPI_Irecv");
+      check_mpi(
+          MPI_Isend(&swap->mine[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &swap->requests[2 * p + 1]),
+          "MPI_Isend");
+    }
+    for (auto& request : swap->requests) comm.wait(request, "for a peer on its node to make the same plan");
+  } catch (...) {
+    keep_for_good(std::move(swap));
+    throw;
   }
-  for (auto& request : requests) comm.wait(request);
-  return theirs;
+  return std::move(swap->theirs);
 }
 
 struct Offer {
@@ -76,12 +90,11 @@ NodeLinks::NodeLinks(Comm const& comm, PullTable const& table, Transport wanted)
   }
 }
 
-bool NodeLinks::settle() noexcept {
-  double const longest_wait = seconds_to_end();
+bool NodeLinks::settle(double longest_wait) noexcept {
   double const begin = MPI_Wtime();
   for (auto const& link : links_) {
     while (!link.all_consumed()) {
-      if (MPI_Wtime() - begin > longest_wait) return false;
+      if (MPI_Wtime() - begin > longest_wait || comm_.failed_peer()) return false;
       std::this_thread::yield();
     }
   }

@@ -3,6 +3,7 @@
 
 #include "pull_state.hpp"
 
+#include <exception>
 #include <utility>
 
 namespace graticule {
@@ -65,6 +66,10 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 Pending::~Pending() {
   try {
     if (workspace_ == nullptr) return;
+    // An exception that unwinds this rank is not held up by ranks that may never send.
+    auto rule = stall_rule();
+    rule.error_seconds = std::uncaught_exceptions() > 0 ? detail::seconds_to_end() : rule.error_seconds;
+    detail::StallScope const hurried(rule);
     if (state_->lacks_memory(*workspace_))
       state_->drain(*std::exchange(workspace_, nullptr));
     else

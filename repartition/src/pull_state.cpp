@@ -12,7 +12,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -178,6 +177,7 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
 
 PullState::PullState(Comm const& comm, PullDescription const& d)
     : comm_(comm),
+      generation_(comm.generation()),
       tag_(comm.next_tag()),
       check_tag_(comm.next_tag()),
       kinds_(d.kinds),
@@ -228,7 +228,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
   auto dumped = asked_.dump ? dump_where_asked() : std::string();
   if (checks_cells()) {
     verify_cells();
-    if (links_->settle()) workspaces_.clear();
+    if (links_->settle(seconds_to_end())) workspaces_.clear();
   }
   dump_file_ = std::move(dumped);
 }
@@ -236,27 +236,39 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
 PullState::~PullState() {
   forget_work(this);
   bool const ended = end_calls_in_time();
-  if (links_->settle() && ended) {
+  // Nobody reads what was posted before the communicator was renewed.
+  if (links_->settle(comm_.generation() == generation_ ? seconds_to_end() : 0) && ended) {
     workspaces_.clear();
     links_->free_rings();
     return;
   }
   // A peer has not read its messages yet, or may still send some: their memory stays until this process ends.
-  static auto& kept = *new std::vector<std::unique_ptr<Workspace>>;
-  std::move(workspaces_.begin(), workspaces_.end(), std::back_inserter(kept));
+  for (auto& workspace : workspaces_) keep_for_good(std::move(workspace));
+}
+
+bool PullState::is_alive() const { return comm_.generation() == generation_ && !comm_.failed_peer(); }
+
+void PullState::check_generation() const {
+  if (comm_.generation() == generation_) return;
+  throw Error("StalePlan", "plan " + std::to_string(tag_) + " was made before its communicator was renewed (" +
+                               std::to_string(comm_.generation() - generation_) + " times since): make it again");
 }
 
 bool PullState::end_calls_in_time() noexcept {
   int finalized = 0;
+  if (gave_up_) return false;
   if ((ending_.empty() && !stream_plan_) || (MPI_Finalized(&finalized), finalized)) return true;
   try {
     double const begin = MPI_Wtime();
     auto const sends = [](auto const& workspace) {
       return workspace->stream && !workspace->stream->has_free_buffers();
     };
+    // Calls do not go on: their messages would be mixed with those of this generation.
+    if (comm_.generation() != generation_)
+      return ending_.empty() && streams_.empty() && std::none_of(workspaces_.begin(), workspaces_.end(), sends);
     while (advance_streams() || !end_calls() || !streams_.empty() ||
            std::any_of(workspaces_.begin(), workspaces_.end(), sends)) {
-      if (MPI_Wtime() - begin > seconds_to_end()) {
+      if (MPI_Wtime() - begin > seconds_to_end() || !is_alive()) {
         for (auto* workspace : ending_) workspace->cancel_receives();
         return false;
       }
@@ -530,7 +542,7 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
     ending_.push_back(&workspace);
     workspace.start_refusal();
   }
-  work_while_waiting(this, [this] { return end_refused_calls(); });
+  work_while_waiting(this, [this] { return comm_.generation() != generation_ || end_refused_calls(); });
 }
 
 bool PullState::end_refused_calls() const {
@@ -569,6 +581,7 @@ class Stopwatch {
 Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue,
                             Posting posting) const {
   Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
+  check_generation();
   if (!ending_.empty()) end_calls();
   auto& workspace = accept(fields, direction);
   try {
@@ -601,6 +614,7 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
       stats_.local_seconds += watch.lap();
     }
   } catch (...) {
+    gave_up_ = true;
     workspace.abandon();
     throw;
   }
@@ -682,6 +696,8 @@ void PullState::move_local(Workspace& w) const {
 
 void PullState::finish(Workspace& w) const {
   Region const region("graticule::wait");
+  if (comm_.generation() != generation_) ending_.push_back(&w);
+  check_generation();
   if (w.stream) return finish_stream(w);
   Stopwatch watch;
   try {
@@ -704,12 +720,18 @@ void PullState::finish(Workspace& w) const {
 }
 
 void PullState::drain(Workspace& w) const {
+  check_generation();
   if (w.stream) return finish_stream(w);
-  while (w.num_messages_open > 0)
-    for (int const m : w.wait_some()) w.release(w.incoming.messages[std::size_t(m)]);
-  settle_in_place(w);
-  if (!w.failure.empty()) return ending_.push_back(&w);
-  w.wait_sends();
+  try {
+    while (w.num_messages_open > 0)
+      for (int const m : w.wait_some()) w.release(w.incoming.messages[std::size_t(m)]);
+    settle_in_place(w);
+    if (!w.failure.empty()) return ending_.push_back(&w);
+    w.wait_sends();
+  } catch (...) {
+    ending_.push_back(&w);
+    throw;
+  }
   w.busy = false;
 }
 

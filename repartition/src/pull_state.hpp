@@ -147,7 +147,13 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void unpack_forward(Workspace& workspace) const;
   void add_adjoint(Workspace& workspace) const;
 
+  /// Throws `StalePlan` when the communicator was renewed since.
+  void check_generation() const;
+  /// True when messages on the communicator may still come.
+  [[nodiscard]] bool is_alive() const;
+
   Comm comm_;
+  int generation_;  ///< of the communicator when the plan was made
   int tag_;
   int check_tag_;
   std::vector<PullKind> kinds_;
@@ -171,6 +177,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   mutable std::vector<std::unique_ptr<Workspace>> workspaces_;
   /// Of calls that were refused or have failed: messages of theirs are still under way.
   mutable std::vector<Workspace*> ending_;
+  mutable bool gave_up_ = false;  ///< a call broke off half way: what was under way stays so
   mutable std::uint64_t num_calls_ = 0;
   mutable PullStats stats_;
   mutable std::string dump_file_;  ///< on rank 0, until the first call

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pull_table.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
+
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 namespace graticule {
 
@@ -159,41 +164,60 @@ std::vector<Transfer> from_words(std::vector<Index> const& words, int ndim) {
 /// Sends each peer its words and returns what came in, by peer. Nobody knows beforehand who sends.
 /// Source: the non-blocking consensus of Hoefler, Siebert and Lumsdaine, "Scalable communication protocols for dynamic
 /// sparse data exchange", PPoPP 2010.
-std::map<int, std::vector<Index>> exchange_sparse(Comm const& comm, std::map<int, std::vector<Index>> const& outgoing) {
+std::map<int, std::vector<Index>> exchange_sparse(Comm const& comm, std::map<int, std::vector<Index>> outgoing) {
+  struct Exchange {
+    std::map<int, std::vector<Index>> outgoing;
+    std::vector<MPI_Request> sends;
+    MPI_Request barrier = MPI_REQUEST_NULL;
+  };
   int const tag = comm.next_tag();
-  std::vector<MPI_Request> sends;
-  for (auto const& [peer, words] : outgoing) {
+  auto exchange = std::make_unique<Exchange>();
+  auto& e = *exchange;
+  e.outgoing = std::move(outgoing);
+  for (auto const& [peer, words] : e.outgoing) {
     if (words.size() > std::size_t(std::numeric_limits<int>::max()))
       throw Error("Overflow", std::to_string(words.size()) + " words of plan for rank " + std::to_string(peer));
-    check_mpi(MPI_Issend(words.data(), int(words.size()), MPI_INT64_T, peer, tag, comm.handle(), &sends.emplace_back()),
-              "MPI_Issend");
+    check_mpi(
+        MPI_Issend(words.data(), int(words.size()), MPI_INT64_T, peer, tag, comm.handle(), &e.sends.emplace_back()),
+        "MPI_Issend");
   }
   std::map<int, std::vector<Index>> incoming;
-  MPI_Request barrier = MPI_REQUEST_NULL;
   bool in_barrier = false;
   int done = 0;
-  while (!done) {
-    int found = 0;
-    MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm.handle(), &found, &status), "MPI_Iprobe");
-    if (found) {
-      int count = 0;
-      check_mpi(MPI_Get_count(&status, MPI_INT64_T, &count), "MPI_Get_count");
-      auto& words = incoming[status.MPI_SOURCE];
-      words.resize(std::size_t(count));
-      check_mpi(MPI_Recv(words.data(), count, MPI_INT64_T, status.MPI_SOURCE, tag, comm.handle(), MPI_STATUS_IGNORE),
-                "MPI_Recv");
-    } else if (in_barrier) {
-      check_mpi(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    } else {
-      int sent = 0;
-      check_mpi(MPI_Testall(int(sends.size()), sends.data(), &sent, MPI_STATUSES_IGNORE), "MPI_Testall");
-      if (sent) {
-        check_mpi(MPI_Ibarrier(comm.handle(), &barrier), "MPI_Ibarrier");
-        in_barrier = true;
+  std::function<std::string()> const describe = [&comm] {
+    return "rank " + std::to_string(comm.rank()) + " waits for the other ranks to make the same plan";
+  };
+  Patience patience(comm, describe);
+  try {
+    while (!done) {
+      int found = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, tag, comm.handle(), &found, &status), "MPI_Iprobe");
+      if (found) {
+        int count = 0;
+        check_mpi(MPI_Get_count(&status, MPI_INT64_T, &count), "MPI_Get_count");
+        auto& words = incoming[status.MPI_SOURCE];
+        words.resize(std::size_t(count));
+        check_mpi(MPI_Recv(words.data(), count, MPI_INT64_T, status.MPI_SOURCE, tag, comm.handle(), MPI_STATUS_IGNORE),
+                  "MPI_Recv");
+      } else if (in_barrier) {
+        check_mpi(MPI_Test(&e.barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      } else {
+        int sent = 0;
+        check_mpi(MPI_Testall(int(e.sends.size()), e.sends.data(), &sent, MPI_STATUSES_IGNORE), "MPI_Testall");
+        if (sent) {
+          check_mpi(MPI_Ibarrier(comm.handle(), &e.barrier), "MPI_Ibarrier");
+          in_barrier = true;
+        }
+      }
+      if (!found && !done) {
+        patience.pause();
+        std::this_thread::yield();
       }
     }
-    if (!found) std::this_thread::yield();
+  } catch (...) {
+    keep_for_good(std::move(exchange));
+    throw;
   }
   return incoming;
 }
@@ -215,7 +239,7 @@ PullTable make_pull_table(Comm const& comm, PullDescription const& description) 
     outgoing[owner] = to_words(transfers);
     table.receives.push_back(numbered(owner, std::move(transfers), num_kinds));
   }
-  for (auto const& [peer, words] : exchange_sparse(comm, outgoing))
+  for (auto const& [peer, words] : exchange_sparse(comm, std::move(outgoing)))
     table.sends.push_back(numbered(peer, from_words(words, description.source.ndim()), num_kinds));
   return table;
 }

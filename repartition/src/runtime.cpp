@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/partition/error.hpp>
+#include <graticule/partition/failure.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "kokkos_compat.hpp"
@@ -7,10 +7,12 @@
 #include <mpi.h>
 
 #include <cstdlib>
+#include <exception>
+#include <string>
 
 namespace graticule {
 
-Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) {
+Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) : num_exceptions_(std::uncaught_exceptions()) {
   int started = 0;
   MPI_Initialized(&started);
   int level = MPI_THREAD_SINGLE;
@@ -34,6 +36,8 @@ Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) {
 }
 
 Runtime::~Runtime() {
+  // Its communicators are gone, yet other ranks may wait for it on them.
+  if (std::uncaught_exceptions() > num_exceptions_) detail::note_unwinding();
   if (owns_kokkos_ && Kokkos::is_initialized()) Kokkos::finalize();
   int finalized = 0;
   MPI_Finalized(&finalized);

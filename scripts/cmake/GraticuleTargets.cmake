@@ -154,6 +154,30 @@ function(graticule_add_mpi_variants name)
   endforeach()
 endfunction()
 
+# graticule_run_accidents(TARGET engine_accidents OPERATIONS halo ... [NP 2 3] [NAME suffix] [ENVIRONMENT NAME=value...])
+# Registers accidents.halo.np2, ...: each accident (tests/support/accidents.sh) in each operation of a program that was made
+# with tests/support/accidents.hpp.
+function(graticule_run_accidents)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET;NAME" "OPERATIONS;NP;ENVIRONMENT")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_OPERATIONS)
+    message(FATAL_ERROR "graticule_run_accidents: OPERATIONS are required; unknown: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_NP)
+    set(arg_NP 2 3)
+  endif()
+  foreach(operation IN LISTS arg_OPERATIONS)
+    foreach(num_ranks IN LISTS arg_NP)
+      set(test accidents.${operation}${arg_NAME}.np${num_ranks})
+      add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/accidents.sh" ${num_ranks} ${operation}
+                                    $<TARGET_FILE:${arg_TARGET}> ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${num_ranks}
+                                    ${MPIEXEC_PREFLAGS})
+      set_tests_properties(
+        ${test} PROPERTIES PROCESSORS ${num_ranks} TIMEOUT 300 LABELS mpi
+        ENVIRONMENT "${GRATICULE_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
+    endforeach()
+  endforeach()
+endfunction()
+
 # One thread a rank; Open MPI may run as root and with more ranks than cores; UCX leaves crashes and sanitizers alone.
 set(GRATICULE_TEST_ENVIRONMENT
     OMP_NUM_THREADS=1 OMP_PROC_BIND=false UCX_ERROR_SIGNALS= OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

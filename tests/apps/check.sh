@@ -320,7 +320,7 @@ case_endings() {
 
 case_lonely_failures() {
     run 3 "$FAILING_DRIVER" --mode alone
-    aborts_with 4 "failing-driver: rank 2: only here"
+    fails_with 4 "failing-driver: rank 2: only here"
     run 3 "$FAILING_DRIVER" --mode terminate
     aborts_with 1 "in a thread"
 }

@@ -43,6 +43,7 @@ Cores own_cores() {
 int cores_per_rank(Comm const& comm) {
   auto const own = own_cores();
   Cores users{};
+  comm.barrier();
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm.handle(), MPI_COMM_TYPE_SHARED, comm.rank(), MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");

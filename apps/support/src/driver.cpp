@@ -2,6 +2,7 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/app/output_file.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/partition/stall.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include "config.hpp"
@@ -51,6 +52,9 @@ class MpiSession {
  private:
   bool owns_ = false;
 };
+
+/// Seconds after which a wait for other ranks ends a driver.
+constexpr double usual_stall_limit = 600;
 
 /// What the command line asks for instead of a run.
 struct Questions {
@@ -129,6 +133,11 @@ void declare(CommandLine& line, Driver const& driver) {
       ->group(group);
   app.add_option("--threads", line.common.num_threads, "Threads per rank; 0 shares the node's cores among its ranks")
       ->check(CLI::Range(0, 4096))
+      ->group(group);
+  app.add_option("--stall-limit", line.common.stall_limit,
+                 "Seconds that a wait for other ranks may last before it is an error that ends the job; 0: any time")
+      ->check(CLI::Range(0.0, 1e9))
+      ->default_str("600")
       ->group(group);
   app.add_flag("--allow-single-rank", line.common.allow_single_rank,
                "Run although the launcher made worlds of one rank each")
@@ -291,6 +300,9 @@ int run_driver(int argc, char** argv, Driver const& driver) {
       CommandLine line;
       declare(line, driver);
       parse(comm, line, {argv + 1, argv + argc});
+      auto rule = stall_rule_of_environment({.error_seconds = usual_stall_limit});
+      rule.error_seconds = line.common.stall_limit.value_or(rule.error_seconds);
+      set_stall_rule(rule);
       start_logging(comm, line.common);
       bool const asks = line.questions.help || line.questions.version || line.questions.dump_config;
       if (!asks) refuse_accidental_single_ranks(comm, line.common);
@@ -300,9 +312,10 @@ int run_driver(int argc, char** argv, Driver const& driver) {
     }
     return end_together(ending, driver.name, code, failure);
   } catch (std::exception const& error) {
-    // MPI itself failed to start or to end: there is nobody to agree with.
-    std::cerr << driver.name << ": " << error.what() << std::endl;
-    return run_time_failure;
+    // MPI itself failed to start or to end, or the environment makes no sense: there is nobody to agree with.
+    auto const verdict = verdict_of(std::current_exception());
+    std::cerr << driver.name << ": " << verdict.message << std::endl;
+    return verdict.code;
   }
 }
 

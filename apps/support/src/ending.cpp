@@ -2,6 +2,7 @@
 #include "ending.hpp"
 
 #include <graticule/app/driver.hpp>
+#include <graticule/partition/failure.hpp>
 
 #include <algorithm>
 #include <array>
@@ -10,13 +11,28 @@
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 namespace graticule::app {
 
 namespace {
 
-/// How long a rank that failed waits for the others before it takes them for stuck.
+/// How long a rank that failed waits for the others before it tells them, and before it takes them for stuck.
+constexpr auto courtesy = std::chrono::seconds(1);
 constexpr auto patience = std::chrono::seconds(10);
+
+/// Failures of other ranks count less than those of a rank itself.
+constexpr Index own_failure = Index(1) << 40;
+
+bool is_of_peer(std::exception_ptr const& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (Error const& error) {
+    return error.rule() == "PeerFailed";
+  } catch (...) {
+    return false;
+  }
+}
 
 std::string& terminating_name() {
   static std::string name;
@@ -74,7 +90,8 @@ Verdict verdict_of(std::exception_ptr const& failure) {
 int end_together(Comm const& comm, std::string const& name, int code, std::exception_ptr const& failure) {
   auto const own = failure ? verdict_of(failure) : Verdict{code, ""};
   // The lowest rank that failed wins, and its exit code with it; without a failure the largest code does.
-  std::array<Index, 2> const mine{failure ? Index(comm.num_ranks() - comm.rank()) * 256 + own.code : 0, own.code};
+  Index const weight = !failure ? 0 : Index(comm.num_ranks() - comm.rank()) * 256 + own.code;
+  std::array<Index, 2> const mine{weight + (failure && !is_of_peer(failure) ? own_failure : 0), own.code};
   std::array<Index, 2> all{};
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallreduce(mine.data(), all.data(), 2, MPI_INT64_T, MPI_MAX, comm.handle(), &request),
@@ -82,12 +99,15 @@ int end_together(Comm const& comm, std::string const& name, int code, std::excep
   // Ranks that fail apart from each other do not speak all at once.
   auto const limit = patience + std::chrono::milliseconds(100) * std::min(comm.rank(), 50);
   auto const begin = std::chrono::steady_clock::now();
+  auto const rank = comm.num_ranks() > 1 ? "rank " + std::to_string(comm.rank()) + ": " : std::string();
+  bool told = false;
   auto pause = std::chrono::microseconds(0);
   for (int done = 0;;) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) break;
-    if (failure && std::chrono::steady_clock::now() - begin > limit) {
-      auto const rank = comm.num_ranks() > 1 ? "rank " + std::to_string(comm.rank()) + ": " : std::string();
+    auto const waited = std::chrono::steady_clock::now() - begin;
+    if (failure && waited > courtesy && !std::exchange(told, true)) announce_failure(failure);
+    if (failure && waited > limit) {
       print_message(name, rank + own.message);
       abort_all(own.code);
     }
@@ -95,7 +115,7 @@ int end_together(Comm const& comm, std::string const& name, int code, std::excep
     std::this_thread::sleep_for(pause);
   }
   if (all[0] == 0) return int(all[1]);
-  if (failure && comm.num_ranks() - comm.rank() == int(all[0] / 256)) print_message(name, own.message);
+  if (failure && mine[0] == all[0]) print_message(name, (told ? rank : "") + own.message);
   return int(all[0] % 256);
 }
 

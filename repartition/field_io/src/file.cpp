@@ -237,9 +237,7 @@ std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
   bool const reads = state_->comm.rank() == 0;
   Box const box({0}, {reads ? found->extents[0] : 0});
   read(found->name, box, std::span(values).first(reads ? values.size() : 0));
-  if (values.size() > std::size_t(std::numeric_limits<int>::max()))
-    throw Error("Overflow", "coordinate " + found->name + " of " + std::to_string(values.size()) + " values");
-  check_mpi(MPI_Bcast(values.data(), int(values.size()), MPI_DOUBLE, 0, state_->comm.handle()), "MPI_Bcast");
+  state_->comm.broadcast(values.data(), Index(values.size() * sizeof(double)), 0);
   return values;
 }
 

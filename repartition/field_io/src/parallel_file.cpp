@@ -88,6 +88,7 @@ bool ParallelFile::meets_others() const noexcept {
   for (int met = 0; std::chrono::steady_clock::now() < end;) {
     if (MPI_Test(&request, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
     if (met != 0) return true;
+    if (meeting_.failed_peer()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return false;
@@ -104,7 +105,7 @@ void ParallelFile::reserve(Index num_bytes) {
     throw Error("Overflow", "a file of more than 2^63 bytes");
   // All ranks have to name the same length, and none may go beyond the limit: a signal would end it.
   MPI_Offset length = std::min<MPI_Offset>(reserved_, file_size_limit());
-  check_mpi(MPI_Bcast(&length, 1, MPI_OFFSET, 0, meeting_.handle()), "MPI_Bcast");
+  meeting_.broadcast(&length, Index(sizeof length), 0);
   check_mpi(MPI_File_set_size(handle(), length), "MPI_File_set_size");
 }
 

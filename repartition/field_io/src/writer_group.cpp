@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "writer_group.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
+
 #include "dense.hpp"
 #include "pieces.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -97,9 +100,7 @@ WriterGroup::WriterGroup(Comm const& comm, int writers_per_node)
 std::vector<Turn> WriterGroup::turns(Supply const& mine) {
   auto const numbers = numbers_of(mine);
   std::vector<Numbers> all(std::size_t(group_.num_ranks()));
-  check_mpi(MPI_Allgather(numbers.data(), int(num_numbers), MPI_INT64_T, all.data(), int(num_numbers), MPI_INT64_T,
-                          group_.handle()),
-            "MPI_Allgather");
+  group_.gather_to_all(numbers.data(), Index(sizeof numbers), all.data());
   std::vector<Supply> supplies;
   boxes_.clear();
   for (auto const& one : all) {
@@ -138,7 +139,7 @@ void const* WriterGroup::gather(Turn const& turn, Index value_bytes, void const*
   if (!writes()) {
     if (own.empty()) return nullptr;
     check_mpi(MPI_Isend(source, bytes_of(own), MPI_BYTE, 0, tag_, group_.handle(), &request), "MPI_Isend");
-    group_.wait(request);
+    group_.wait(request, "for its writer to take its cells");
     return nullptr;
   }
   if (own == turn.cells) return source;
@@ -152,7 +153,13 @@ void const* WriterGroup::gather(Turn const& turn, Index value_bytes, void const*
     part_.resize(run ? 0 : std::size_t(bytes_of(cells)));
     void* const target = run ? whole_.data() + *run * value_bytes : part_.data();
     check_mpi(MPI_Irecv(target, bytes_of(cells), MPI_BYTE, member, tag_, group_.handle(), &request), "MPI_Irecv");
-    group_.wait(request);
+    try {
+      group_.wait(request, "for the cells of the ranks that it writes for");
+    } catch (...) {
+      keep_for_good(std::move(part_));
+      keep_for_good(std::move(whole_));
+      throw;
+    }
     if (!run) copy_in(turn.cells, cells, value_bytes, part_.data(), whole_.data());
   }
   return whole_.data();

@@ -25,8 +25,9 @@ void announce_failure(std::exception_ptr const& failure);
 
 namespace detail {
 
-/// The same while an exception unwinds the stack: nobody holds it, so the last `Error` of this thread speaks for it.
-void announce_unwinding() noexcept;
+/// Notes that an exception unwinds the stack of `main`: if the others do not come to `MPI_Finalize`, they are told. Nobody
+/// holds the exception, so the last `Error` of this thread speaks for it.
+void note_unwinding() noexcept;
 
 }  // namespace detail
 

@@ -13,6 +13,9 @@ struct StallRule {
 /// reported (300), `GRATICULE_STALL_LIMIT` when it is an error (never; with `GRATICULE_CHECK=comm`, when it would be
 /// reported).
 [[nodiscard]] StallRule stall_rule();
+/// The rule of the environment, and `otherwise` where it says nothing: for programs with a rule of their own.
+/// @throws `BadCheck`, `BadStallSeconds` (usage) for a value that has no meaning
+[[nodiscard]] StallRule stall_rule_of_environment(StallRule const& otherwise = {});
 /// Sets the rule for all waits of this process. Set it alike on all ranks.
 /// @throws `BadStallSeconds` (usage) for a negative number of seconds, or one that is not finite
 void set_stall_rule(StallRule const& rule);

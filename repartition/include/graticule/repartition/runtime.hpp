@@ -10,7 +10,9 @@ struct RuntimeOptions {
 
 /// Starts MPI (`MPI_THREAD_SERIALIZED` or more) and Kokkos where the program has not, and ends what it started.
 ///
-/// Make one in `main`, before the first `Comm`. Nothing is started or ended twice.
+/// Make one in `main`, before the first `Comm`. Nothing is started or ended twice. An exception that unwinds through it is
+/// announced: ranks that wait for this one get `PeerFailed` with the text of the last `Error` of this thread. So does
+/// `announce_failure` in a program's own `catch`, with the exception itself.
 class Runtime {
  public:
   /// @throws `ThreadLevel` when MPI was started, or can only be started, below `MPI_THREAD_SERIALIZED` and more than
@@ -21,6 +23,7 @@ class Runtime {
   Runtime& operator=(Runtime const&) = delete;
 
  private:
+  int num_exceptions_;
   bool owns_mpi_ = false;
   bool owns_kokkos_ = false;
 };

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 /// What all drivers share: start and end, command line, logs, progress, report and exit codes.
@@ -30,6 +31,7 @@ struct CommonOptions {
   std::string log_level = "info";
   int num_threads = 0;  ///< 0: the cores that this rank may use, shared with the other ranks of the node
   bool allow_single_rank = false;
+  std::optional<double> stall_limit;  ///< seconds; none: what the environment says, else ten minutes
 };
 
 /// What the driver's `run` is given.
@@ -62,9 +64,9 @@ struct Driver {
 /// The main function of a driver: starts MPI and Kokkos, reads the command line, runs, and ends all ranks.
 ///
 /// Options: --help, --version, --config, --dump-config, --report, --progress, --log-level, --threads,
-/// --allow-single-rank. An exception leads to one message on stderr, from the lowest rank that threw, and to the exit
-/// code of its `Fault`. When other ranks do not end within seconds of it (they wait for a rank that threw alone),
-/// `MPI_Abort` ends them.
+/// --stall-limit, --allow-single-rank. An exception leads to one message on stderr, from the lowest rank that threw, and to
+/// the exit code of its `Fault`. Ranks that wait for one that threw alone get `PeerFailed` a second later; when they do not
+/// end within seconds of it, `MPI_Abort` ends them. A wait that lasts longer than the limit (ten minutes) is an error.
 /// @return the exit code, the same on all ranks
 [[nodiscard]] int run_driver(int argc, char** argv, Driver const& driver);
 

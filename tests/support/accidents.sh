@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Each accident of the last rank in one operation ends with a name, on all ranks and in time:
+# accidents.sh RANKS OPERATION PROGRAM LAUNCHER... (the accidents in $ACCIDENTS, the step in $STEP where they are not the usual ones)
+set -uo pipefail
+
+ranks=$1 operation=$2 program=$3
+shift 3
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+failed=0
+
+fail() {
+    printf 'FAILED: %s of %s on %s ranks: %s\n' "$accident" "$operation" "$ranks" "$*"
+    sed 's/^/    /' "$out"
+    failed=1
+}
+
+# others_end_with PATTERN: every rank but the last prints an error that matches
+others_end_with() {
+    local rank
+    [ $code -ne 0 ] || fail "exit 0"
+    for ((rank = 0; rank < ranks - 1; ++rank)); do
+        grep -qE "^rank $rank: ($1)" "$out" || fail "rank $rank does not end with $1"
+    done
+}
+
+for accident in ${ACCIDENTS:-none throws absent late other killed exits returns}; do
+    limit=2
+    # One that is late is waited for.
+    case $accident in none | late) limit=0 ;; esac
+    begin=$SECONDS
+    GRATICULE_STALL_SECONDS=1 GRATICULE_STALL_LIMIT=$limit timeout --kill-after=10 40 \
+        "$@" "$program" "$operation" "$accident" ${STEP:-} >"$out" 2>&1
+    code=$?
+    [ $((SECONDS - begin)) -lt 30 ] || fail "takes $((SECONDS - begin)) s"
+    case $accident in
+        none) [ $code -eq 0 ] && grep -q '^complete' "$out" || fail "exit $code" ;;
+        late)
+            [ $code -eq 0 ] && grep -q '^complete' "$out" || fail "exit $code"
+            grep -q '^graticule: rank 0 waits .* for [1-9] s' "$out" || fail "the wait is not reported"
+            ;;
+        throws)
+            others_end_with 'PeerFailed: .*Accident: of rank'
+            grep -q "^rank $((ranks - 1)): Accident" "$out" || fail "the accident is not shown"
+            ;;
+        absent) others_end_with 'StalledExchange: rank .* waits|PeerFailed: .*(StalledExchange|has ended)' ;;
+        other) others_end_with 'CallDisagreement|StalledExchange|FieldMismatch|PeerFailed|PeerRefused' ;;
+        returns) others_end_with 'PeerFailed: .*it has ended while others wait' ;;
+        killed | exits) [ $code -ne 0 ] || fail "exit 0" ;;
+    esac
+done
+[ $failed -eq 0 ] && printf 'every accident of %s on %s ranks ends with a name\n' "$operation" "$ranks"
+exit $failed
