@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/failure.hpp>
+#include <graticule/partition/stall.hpp>
+
+#include "expect_error.hpp"
+#include "pmpi_shim.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace graticule {
+namespace {
+
+using test::rule_of;
+using test::thrown_by;
+
+/// The rank that fails.
+int last(Comm const& comm) { return comm.num_ranks() - 1; }
+
+bool fails(Comm const& comm) { return comm.rank() == last(comm); }
+
+void announce(Comm const& comm, std::string const& text) { announce_failure(std::span(&comm, 1), text); }
+
+void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+/// A failure of the last rank that all ranks know of.
+void fail_together(Comm const& comm) {
+  if (fails(comm))
+    announce(comm, "cell 7 is bad");
+  else
+    EXPECT_EQ(rule_of([&] { comm.barrier(); }), "PeerFailed");
+}
+
+TEST(Failure, ends_the_waits_of_the_other_ranks_with_its_rank_and_text) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (fails(comm)) {
+    announce(comm, "cell 7 is bad");
+  } else {
+    for (int turn = 0; turn < 2; ++turn) {
+      auto const thrown = thrown_by([&] { comm.barrier(); });
+
+      EXPECT_EQ(thrown.rule, "PeerFailed");
+      EXPECT_EQ(thrown.given, "rank " + std::to_string(last(comm)) + ": cell 7 is bad");
+    }
+  }
+  comm.renew();
+  test::forgive_left_objects();
+}
+
+TEST(Failure, carries_the_fault_and_rule_of_an_exception) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (fails(comm)) {
+    announce_failure(std::span(&comm, 1), std::make_exception_ptr(Error(Fault::input, "BadFile", "u.nc is bad")));
+  } else {
+    auto const thrown = thrown_by([&] { (void)comm.gather_to_all(Index(1)); });
+
+    EXPECT_EQ(thrown.rule, "PeerFailed");
+    EXPECT_EQ(thrown.fault, Fault::input);
+    EXPECT_NE(thrown.given.find("BadFile: u.nc is bad"), std::string::npos) << thrown.given;
+  }
+  comm.renew();
+  test::forgive_left_objects();
+}
+
+TEST(Failure, ends_no_call_of_another_communicator) {
+  auto const comm = Comm::world();
+  auto const other = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  fail_together(comm);
+
+  if (fails(comm)) sleep(0.3);
+  EXPECT_EQ(rule_of([&] { other.barrier(); }), "nothing was thrown");
+  EXPECT_FALSE(other.failed_peer());
+  EXPECT_TRUE(comm.failed_peer());
+  comm.renew();
+  EXPECT_FALSE(comm.failed_peer());
+  test::forgive_left_objects();
+}
+
+TEST(Renew, makes_calls_go_on_whatever_the_ranks_have_called_before) {
+  auto const comm = Comm::world();
+  auto const copy = comm;
+  for (int turn = 1; turn <= 3; ++turn) {
+    if (comm.num_ranks() > 1) fail_together(comm);
+    for (int t = 0; t < comm.rank(); ++t) (void)comm.next_tag();
+
+    comm.renew();
+
+    EXPECT_EQ(copy.generation(), turn);
+    EXPECT_EQ(copy.next_tag(), 1);
+    std::array<Index, 1> ones{1};
+    copy.sum(ones);
+    EXPECT_EQ(ones[0], comm.num_ranks());
+    auto const part = copy.split(comm.rank() % 2, 0);
+    EXPECT_EQ(part.generation(), 0);
+    part.barrier();
+  }
+  test::forgive_left_objects();
+}
+
+TEST(Renew, serves_after_a_call_that_some_ranks_never_made) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (!fails(comm)) {
+    detail::StallScope const impatient({.report_seconds = 0, .error_seconds = 0.2});
+    std::array<double, 2> values{1, 2};
+    EXPECT_EQ(rule_of([&] { comm.sum(std::span<double>(values)); }), "StalledExchange");
+  }
+
+  comm.renew();
+
+  std::array<double, 1> ones{1};
+  comm.sum(std::span<double>(ones));
+  EXPECT_EQ(ones[0], comm.num_ranks());
+  test::forgive_left_objects();
+}
+
+TEST(Stall, a_rank_that_comes_late_is_reported_once_and_waited_for) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  if (fails(comm)) {
+    sleep(0.8);
+    comm.barrier();
+    return;
+  }
+  detail::StallScope const impatient({.report_seconds = 0.2, .error_seconds = 0});
+  testing::internal::CaptureStderr();
+
+  comm.barrier();
+
+  auto const text = testing::internal::GetCapturedStderr();
+  auto const expected = "graticule: rank " + std::to_string(comm.rank()) + " waits in call 1 of a communicator (barrier)";
+  EXPECT_EQ(text.rfind(expected, 0), 0U) << text;
+  EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
+}
+
+TEST(Stall, a_rank_that_never_comes_is_an_error_when_the_rule_says_so) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  std::vector<std::function<void()>> const calls{
+      [&] { comm.barrier(); },
+      [&] { (void)comm.gather_to_all(Index(1)); },
+      [&] { (void)comm.broadcast("text", 0); },
+      [&] { (void)comm.split(0, 0); },
+      [&] { run_agreed(comm, [] {}); },
+      [&] { (void)Comm(comm.handle()); },
+  };
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    if (!fails(comm)) {
+      detail::StallScope const impatient({.report_seconds = 0, .error_seconds = 0.2});
+      auto const thrown = thrown_by(calls[c]);
+      EXPECT_EQ(thrown.rule, "StalledExchange") << "call " << c;
+      EXPECT_EQ(thrown.given.rfind("rank " + std::to_string(comm.rank()) + " waits ", 0), 0U) << thrown.given;
+    }
+    comm.renew();
+  }
+  test::forgive_left_objects();
+}
+
+TEST(Stall, the_rule_is_checked) {
+  auto const before = stall_rule();
+  EXPECT_EQ(rule_of([] { set_stall_rule({.report_seconds = -1}); }), "BadStallSeconds");
+  EXPECT_EQ(rule_of([] { set_stall_rule({.error_seconds = 0.0 / 0.0}); }), "BadStallSeconds");
+  set_stall_rule({7, 8});
+  EXPECT_EQ(stall_rule().report_seconds, 7);
+  EXPECT_EQ(stall_rule().error_seconds, 8);
+  {
+    detail::StallScope const inner({1, 2});
+    EXPECT_EQ(stall_rule().error_seconds, 2);
+  }
+  EXPECT_EQ(stall_rule().error_seconds, 8);
+  set_stall_rule(before);
+}
+
+// One rank calls something else: all ranks are told, and their next calls are paired.
+TEST(CommCalls, that_differ_are_an_error_on_all_ranks_and_the_next_ones_go_on) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  std::array<Index, 3> values{1, 2, 3};
+  for (int turn = 0; turn < 3; ++turn) {
+    auto const thrown = thrown_by([&] {
+      if (fails(comm))
+        comm.max(values);
+      else
+        comm.barrier();
+    });
+
+    EXPECT_EQ(thrown.rule, "CallDisagreement");
+    EXPECT_NE(thrown.given.find("(barrier)"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.given.find("(maximum of 3 numbers)"), std::string::npos) << thrown.given;
+    std::array<Index, 1> ones{1};
+    comm.sum(ones);
+    EXPECT_EQ(ones[0], comm.num_ranks());
+  }
+}
+
+}  // namespace
+}  // namespace graticule
