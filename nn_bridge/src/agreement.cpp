@@ -120,10 +120,13 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   auto const own_order = slots[order];
   comm.max(slots);
 
-  if (slots[order] != -slots[minus_order])
-    throw Error("CallOrderDisagreement", both_sides(comm, own_order == slots[order],
-                                                    "call " + std::to_string(call_) + " of layer " +
-                                                        std::to_string(ordinal_) + " (" + layer_ + ")"));
+  if (slots[order] != -slots[minus_order]) {
+    auto const differ =
+        both_sides(comm, own_order == slots[order],
+                   "call " + std::to_string(call_) + " of layer " + std::to_string(ordinal_) + " (" + layer_ + ")");
+    leave_call();
+    throw Error("CallOrderDisagreement", differ);
+  }
   if (slots[failed]) graticule::agree(comm, failure);
   if (slots[grad_mode_on] && slots[grad_mode_off])
     throw Error("GradModeDisagreement",
@@ -142,6 +145,15 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   known_own_grad_ = own_grad;
   known_requires_grad_ = slots[requires_grad] != 0;
   return {slots[changed] != 0, known_requires_grad_};
+}
+
+void Agreement::leave_call() {
+  std::array<Index, 4> ends{ordinal_, -ordinal_, call_, number_};
+  domain_.comm().max(ends);
+  bool const same_layer = ends[0] == -ends[1];
+  // Calls of different layers have met: none of them counts. Calls of one layer have met because some rank has made fewer.
+  call_ = same_layer ? ends[2] : call_ - 1;
+  domain_.recorded_calls().skip_to(ends[3]);
 }
 
 Layout Agreement::gather_layout(torch::Tensor const& x) const {

@@ -42,6 +42,8 @@ class Agreement {
  private:
   Domain domain_;
   [[nodiscard]] bool is_cut(std::size_t axis, std::size_t ndim) const;
+  /// After a call that met another one: makes the counts of calls the same on all ranks again. Collective.
+  void leave_call();
 
   std::string layer_;
   Sharding sharding_;

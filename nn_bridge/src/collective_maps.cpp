@@ -127,7 +127,9 @@ torch::Tensor gathered(torch::Tensor const& x, Comm const& comm, CutAxis const& 
 }  // namespace
 
 torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return MapFunction::apply(resolved(x), anchor, map)[0];
+  auto y = MapFunction::apply(resolved(x), anchor, map)[0];
+  RecordedCalls::record_derivative(y);
+  return y;
 }
 
 torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x) {

@@ -4,6 +4,7 @@
 #include <graticule/partition/hash.hpp>
 
 #include "agreement.hpp"
+#include "local_map.hpp"
 #include "recorded_calls.hpp"
 
 #include <algorithm>
@@ -264,7 +265,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     bool const input_grad = ctx->saved_data["input_grad"].toBool();
     auto const saved = ctx->get_saved_variables();
     bool const with_bias = saved[2].defined();
-    auto const result = torch::GradMode::is_enabled() ? differentiable(*set_up, saved, grads[0], input_grad, with_bias)
+    auto const result = torch::GradMode::is_enabled() ? differentiable(set_up, saved, grads[0], input_grad, with_bias)
                                                       : direct(*set_up, saved, grads[0], input_grad, with_bias);
     return {result.input, result.weight, result.bias, {}, {}, {}};
   }
@@ -326,24 +327,26 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
   }
 
   /// The same from differentiable parts, for a backward that is differentiated again.
-  static Gradients differentiable(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g,
+  static Gradients differentiable(SetUpPointer const& set_up, variable_list const& saved, torch::Tensor const& g,
                                   bool input_grad, bool with_bias) {
-    auto const& d = s.description();
+    auto const& s = *set_up;
     auto const& weight = saved[1];
     auto const tie = [&] { return anchor(true, g.options()); };
     auto const whole = engine_view(pull_tensor(s.whole(), engine_view(saved[0]), tie()));
+    auto map = std::make_shared<LocalMap>();
+    map->apply = [=](variable_list const& in) -> variable_list {
+      auto const num_biases = in[2].size(0);
+      if (!set_up->has_outputs())
+        return {torch::zeros_like(in[1]), torch::zeros_like(in[2]), torch::zeros({num_biases}, in[2].options())};
+      auto [of_whole, of_weight, of_bias] =
+          convolve_backward(set_up->description(), in[0], in[1], in[2], no_padding, {true, true, true});
+      return {of_whole, of_weight, of_bias};
+    };
+    auto const gradients = apply_local(std::move(map), {g, whole, weight});
     Gradients result;
-    torch::Tensor whole_grad;
-    if (s.has_outputs()) {
-      std::tie(whole_grad, result.weight, result.bias) =
-          convolve_backward(d, g, whole, weight, no_padding, {true, true, with_bias});
-    } else {
-      // Sums of nothing: zeros that keep the pull within reach of the next backward, where other ranks wait for it.
-      auto const nothing = whole.sum() + g.sum() + weight.narrow(0, 0, 0).sum();
-      whole_grad = whole + nothing;
-      result.weight = torch::zeros_like(weight) + nothing;
-      if (with_bias) result.bias = torch::zeros_like(saved[2]) + nothing;
-    }
+    auto const& whole_grad = gradients[0];
+    result.weight = gradients[1];
+    if (with_bias) result.bias = gradients[2];
     if (input_grad) result.input = engine_view(push_tensor(s.whole(), engine_view(whole_grad), tie()));
     return result;
   }

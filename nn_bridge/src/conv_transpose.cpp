@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/tensor_view.hpp>
 
 #include "conv_options.hpp"
+#include "local_map.hpp"
 #include "needed_inputs.hpp"
 #include "other_layout.hpp"
 #include "spatial.hpp"
@@ -16,6 +17,7 @@ namespace graticule::nn {
 
 namespace {
 
+using detail::LocalMap;
 using detail::TransposedAxis;
 
 struct TransposedSetUp {
@@ -117,24 +119,62 @@ std::shared_ptr<TransposedSetUp const> make_set_up(Domain const& domain, Transpo
                                                                  missing, output_levels, level_output_padding});
 }
 
-/// The outputs of this rank, from all inputs that add to them.
-torch::Tensor convolve(TransposedSetUp const& s, TransposedDescription const& d, torch::Tensor const& inputs,
-                       torch::Tensor const& weight, torch::Tensor const& bias, std::int64_t groups) {
-  auto const num_axes = d.kernel.size();
-  torch::Tensor y;
-  if (inputs.numel() == 0 || s.outputs[0] == 0 || s.outputs[1] == 0) {
-    std::vector<std::int64_t> sizes{inputs.size(0), weight.size(1) * groups};
-    if (num_axes == 3) sizes.push_back(s.output_levels);
-    sizes.insert(sizes.end(), s.outputs.begin(), s.outputs.end());
-    // Sums of no cells: edges of the graph.
-    y = torch::zeros(sizes, inputs.options()) + inputs.narrow(0, 0, 0).sum() + weight.narrow(0, 0, 0).sum();
-  } else {
-    std::vector<std::int64_t> padding(num_axes, 0);
-    std::vector<std::int64_t> output_padding(num_axes, 0);
-    if (num_axes == 3) padding[0] = d.padding[0], output_padding[0] = s.level_output_padding;
-    y = at::convolution(inputs, weight, {}, d.stride, padding, d.dilation, true, output_padding, groups);
-    y = at::constant_pad_nd(y, {s.missing[1].lower, s.missing[1].upper, s.missing[0].lower, s.missing[0].upper});
+/// One call of LibTorch's convolution.
+struct TransposedCall {
+  TransposedSetUp set_up;
+  TransposedDescription description;
+  std::int64_t groups = 1;
+  std::vector<std::int64_t> padding, output_padding;
+
+  TransposedCall(TransposedSetUp s, TransposedDescription d, std::int64_t num_groups)
+      : set_up(std::move(s)),
+        description(std::move(d)),
+        groups(num_groups),
+        padding(description.kernel.size(), 0),
+        output_padding(description.kernel.size(), 0) {
+    if (description.kernel.size() == 3)
+      padding[0] = description.padding[0], output_padding[0] = set_up.level_output_padding;
   }
+  /// Whether there is anything to compute.
+  [[nodiscard]] bool gives(torch::Tensor const& inputs) const {
+    return inputs.numel() != 0 && set_up.outputs[0] != 0 && set_up.outputs[1] != 0;
+  }
+  [[nodiscard]] torch::Tensor outputs(torch::Tensor const& inputs, torch::Tensor const& weight) const {
+    auto const& s = set_up;
+    auto const& d = description;
+    if (!gives(inputs)) {
+      std::vector<std::int64_t> sizes{inputs.size(0), weight.size(1) * groups};
+      if (d.kernel.size() == 3) sizes.push_back(s.output_levels);
+      sizes.insert(sizes.end(), s.outputs.begin(), s.outputs.end());
+      return torch::zeros(sizes, inputs.options().requires_grad(false));
+    }
+    auto const y = at::convolution(inputs, weight, {}, d.stride, padding, d.dilation, true, output_padding, groups);
+    return at::constant_pad_nd(y, {s.missing[1].lower, s.missing[1].upper, s.missing[0].lower, s.missing[0].upper});
+  }
+  [[nodiscard]] LocalMap::Tensors gradients(torch::Tensor const& inputs, torch::Tensor const& weight,
+                                            torch::Tensor const& g, std::vector<bool> const& needed) const {
+    auto const& d = description;
+    if (!gives(inputs)) return {torch::zeros_like(inputs), torch::zeros_like(weight)};
+    auto const& [rows, columns] = set_up.missing;
+    auto const of_call = at::constant_pad_nd(g, {-columns.lower, -columns.upper, -rows.lower, -rows.upper});
+    auto const [of_inputs, of_weight, none] =
+        at::convolution_backward(of_call, inputs, weight, {}, d.stride, padding, d.dilation, true, output_padding,
+                                 groups, {needed[0], needed[1], false});
+    return {of_inputs, of_weight};
+  }
+};
+
+/// The outputs of this rank, from all inputs that add to them.
+torch::Tensor convolve(TransposedCall call, torch::Tensor const& inputs, torch::Tensor const& weight,
+                       torch::Tensor const& bias) {
+  auto const num_axes = call.description.kernel.size();
+  auto const shared = std::make_shared<TransposedCall const>(std::move(call));
+  auto map = std::make_shared<LocalMap>();
+  map->apply = [=](LocalMap::Tensors const& in) -> LocalMap::Tensors { return {shared->outputs(in[0], in[1])}; };
+  map->backward = [=](LocalMap::Tensors const& in, LocalMap::Tensors const& g, std::vector<bool> const& needed) {
+    return shared->gradients(in[0], in[1], g[0], needed);
+  };
+  auto const y = detail::apply_local(std::move(map), {inputs, weight})[0];
   if (!bias.defined()) return y;
   std::vector<std::int64_t> shape(num_axes + 1, 1);
   shape[0] = -1;
@@ -191,7 +231,7 @@ torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, Layout con
       more);
   auto const inputs = state_->fetch(call, detail::batched(x, D));
   auto const y =
-      convolve(*call.set_up, d, inputs, detail::with_columns(this->weight, D), this->bias, this->options.groups());
+      convolve({*call.set_up, d, this->options.groups()}, inputs, detail::with_columns(this->weight, D), this->bias);
   return detail::unbatched(y, x, D);
 }
 

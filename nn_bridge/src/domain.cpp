@@ -25,7 +25,7 @@ Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& bounda
                                    std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
   if (boundary.axes.size() != 2)
     throw Error("DomainShape", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
-  state_ = std::make_shared<State>(State{comm, grid, boundary, grid.coords(comm.rank())});
+  state_.reset(new State{comm, grid, boundary, grid.coords(comm.rank())});
 }
 
 Comm const& Domain::comm() const noexcept { return state_->comm; }

@@ -19,7 +19,11 @@ torch::Tensor reduce_loss(torch::Tensor const& partial, Domain const& domain) {
   auto sum = partial;
   for (auto const& token : domain.recorded_calls().unreached(domain.comm(), {partial}))
     sum = sum + token.to(partial.options()) * 0;
-  return reduce_loss(sum, domain.comm());
+  auto loss = reduce_loss(sum, domain.comm());
+  // A loss on gradients of this one runs its adjoint again.
+  auto& calls = domain.recorded_calls();
+  calls.record(loss, {calls.next_call(), 0}, 0, "loss");
+  return loss;
 }
 
 AreaWeightedLossImpl::AreaWeightedLossImpl(LossKind kind, std::vector<double> row_weights, Domain domain) {

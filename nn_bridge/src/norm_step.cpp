@@ -121,7 +121,9 @@ struct AllSum : torch::autograd::Function<AllSum> {
 
 /// Where a graph is built, every rank gets a node in it.
 torch::Tensor all_sum(torch::Tensor const& x, KeptPointer const& kept) {
-  return AllSum::apply(x, anchor(torch::GradMode::is_enabled(), x.options()), kept)[0];
+  auto total = AllSum::apply(x, anchor(torch::GradMode::is_enabled(), x.options()), kept)[0];
+  RecordedCalls::record_derivative(total);
+  return total;
 }
 
 /// What the forward saved.

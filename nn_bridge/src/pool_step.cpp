@@ -2,6 +2,7 @@
 #include "pool_step.hpp"
 
 #include "agreement.hpp"
+#include "local_map.hpp"
 #include "recorded_calls.hpp"
 #include "resolved.hpp"
 
@@ -239,7 +240,7 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
     auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
     auto const saved = ctx->get_saved_variables();
     auto const g = resolved(grads[0]);
-    return {torch::GradMode::is_enabled() ? differentiable(*set_up, saved, g) : direct(*set_up, saved, g), {}, {}};
+    return {torch::GradMode::is_enabled() ? differentiable(set_up, saved, g) : direct(*set_up, saved, g), {}, {}};
   }
 
  private:
@@ -273,7 +274,8 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
 
   /// The same by way of all needed inputs, for a backward that is differentiated again. It does not depend on the values
   /// of the inputs, but for which of them are greatest.
-  static torch::Tensor differentiable(PoolSetUp const& s, variable_list const& saved, torch::Tensor const& g) {
+  static torch::Tensor differentiable(SetUpPointer const& set_up, variable_list const& saved, torch::Tensor const& g) {
+    auto const& s = *set_up;
     auto const& pull = s.inputs.pull();
     torch::Tensor whole;
     torch::Tensor indices;
@@ -283,10 +285,13 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
           pull_tensor(pull, s.inputs.engine_view(saved[saved_inputs].detach()), anchor(false, g.options())));
       if (s.has_outputs()) indices = pool(s.globe.rule, whole, s.whole.windows()).indices;
     }
-    // Without outputs, the sum of nothing.
-    auto const gradient = s.has_outputs()
-                              ? pool_backward(s.globe.rule, s.whole.results_of(g), whole, indices, s.whole.windows())
-                              : whole + g.sum();
+    auto map = std::make_shared<LocalMap>();
+    map->apply = [=](variable_list const& in) -> variable_list {
+      if (!set_up->has_outputs()) return {torch::zeros_like(whole)};
+      auto const& w = set_up->whole;
+      return {pool_backward(set_up->globe.rule, w.results_of(in[0]), whole, indices, w.windows())};
+    };
+    auto const gradient = apply_local(std::move(map), {g})[0];
     return s.inputs.engine_view(push_tensor(pull, s.inputs.engine_view(gradient), anchor(true, g.options())));
   }
 };

@@ -3,8 +3,11 @@
 
 #include <graticule/partition/hash.hpp>
 
+#include <torch/csrc/autograd/engine.h>
+
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <numeric>
 
 namespace graticule::nn::detail {
@@ -53,6 +56,16 @@ std::vector<Key> union_of(Comm const& comm, std::vector<Key> const& own) {
   return all;
 }
 
+/// Of all domains. A backward runs on the thread that called it, where no tensor lies on a device.
+struct Registry {
+  std::mutex mutex;
+  std::vector<RecordedCalls*> calls;
+};
+Registry& registry() {
+  static auto* const all = new Registry;
+  return *all;
+}
+
 template <class NodePointer>
 torch::Tensor token_of(NodePointer node) {
   auto token = torch::zeros({}, node->input_metadata(1).options());
@@ -65,6 +78,32 @@ torch::Tensor token_of(NodePointer node) {
 torch::Tensor make_token(torch::TensorOptions const& options) {
   auto const type = c10::typeMetaToScalarType(options.dtype());
   return torch::zeros({}, options.requires_grad(false).dtype(torch::isFloatingType(type) ? type : torch::kFloat));
+}
+
+RecordedCalls::RecordedCalls() {
+  std::scoped_lock const lock(registry().mutex);
+  registry().calls.push_back(this);
+}
+
+RecordedCalls::~RecordedCalls() {
+  std::scoped_lock const lock(registry().mutex);
+  std::erase(registry().calls, this);
+}
+
+void RecordedCalls::record_derivative(torch::Tensor const& output) {
+  if (!torch::GradMode::is_enabled() || !output.grad_fn()) return;
+  auto const node = torch::autograd::get_current_node();
+  if (!node) return;
+  std::scoped_lock const lock(registry().mutex);
+  for (auto* const recorded : registry().calls) {
+    auto const& calls = recorded->calls_;
+    auto const found = std::find_if(calls.rbegin(), calls.rend(), [&](Call const& call) {
+      return call.node.lock().get() == node.get();
+    });
+    if (found == calls.rend()) continue;
+    auto const [ordinal, layer] = std::pair(found->ordinal, found->layer);
+    return recorded->record(output, {recorded->next_call(), 0}, ordinal, layer);
+  }
 }
 
 void RecordedCalls::record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer) {

@@ -38,8 +38,15 @@ using WeakNode = decltype(weak_node(std::declval<torch::Tensor const&>().grad_fn
 /// `UnusedOnSomeRanks`.
 class RecordedCalls {
  public:
+  RecordedCalls();
+  RecordedCalls(RecordedCalls const&) = delete;
+  RecordedCalls& operator=(RecordedCalls const&) = delete;
+  ~RecordedCalls();
+
   /// A number for a call that begins on all ranks, whether it is recorded or not.
   [[nodiscard]] Index next_call() noexcept { return ++num_calls_; }
+  /// The last number that any rank has given, after a call that ranks have made out of order.
+  void skip_to(Index number) noexcept { num_calls_ = number; }
 
   /// Which node: the call, and its place among the nodes of this call.
   using Key = std::array<Index, 2>;
@@ -47,6 +54,10 @@ class RecordedCalls {
 
   /// The node that made `output`; the layer's ordinal and name for messages. Nothing without a graph.
   void record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer);
+
+  /// Records the node that made `output` where that happens in the backward of a recorded node, which builds a graph. The
+  /// domain is that of the node.
+  static void record_derivative(torch::Tensor const& output);
 
   /// The second outputs of recorded nodes that a backward from `roots` runs on some ranks, but not on this one: the
   /// backward shall start from them too, with zeros. Roots may be undefined or without graph. Collective.

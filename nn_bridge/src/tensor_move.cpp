@@ -77,7 +77,9 @@ struct MoveFunction : torch::autograd::Function<MoveFunction<way>> {
 
 template <Leg way>
 torch::Tensor moved(MovePointer const& move, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return MoveFunction<way>::apply(resolved(x), anchor, move)[0];
+  auto y = MoveFunction<way>::apply(resolved(x), anchor, move)[0];
+  RecordedCalls::record_derivative(y);
+  return y;
 }
 
 }  // namespace

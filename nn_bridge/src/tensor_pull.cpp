@@ -213,11 +213,15 @@ struct PushFunction : torch::autograd::Function<PushFunction> {
 }  // namespace
 
 torch::Tensor pull_tensor(PullPointer const& pull, torch::Tensor const& x, torch::Tensor const& anchor) {
-  return PullFunction::apply(resolved(x), anchor, pull)[0];
+  auto target = PullFunction::apply(resolved(x), anchor, pull)[0];
+  RecordedCalls::record_derivative(target);
+  return target;
 }
 
 torch::Tensor push_tensor(PullPointer const& pull, torch::Tensor const& target, torch::Tensor const& anchor) {
-  return PushFunction::apply(resolved(target), anchor, pull)[0];
+  auto x = PushFunction::apply(resolved(target), anchor, pull)[0];
+  RecordedCalls::record_derivative(x);
+  return x;
 }
 
 }  // namespace graticule::nn::detail

@@ -3,6 +3,7 @@
 
 #include <graticule/partition/hash.hpp>
 
+#include "local_map.hpp"
 #include "spatial.hpp"
 
 #include <algorithm>
@@ -63,6 +64,25 @@ torch::Tensor global_indices(PoolSetUp const& s, torch::Tensor const& indices) {
     stride *= whole;
   }
   return result;
+}
+
+/// Pooling of one tensor by LibTorch; differentiable to any order. Zeros without indices where this rank has no outputs.
+Pooled pool_locally(std::shared_ptr<PoolSetUp const> const& set_up, PoolCall const& call, torch::Tensor const& inputs) {
+  auto const indices = std::make_shared<torch::Tensor>();
+  auto map = std::make_shared<LocalMap>();
+  map->apply = [=](LocalMap::Tensors const& in) -> LocalMap::Tensors {
+    if (!set_up->has_outputs()) return {set_up->no_outputs(in[0], in[0].scalar_type())};
+    auto const pooled = pool(set_up->globe.rule, in[0], call.windows());
+    *indices = pooled.indices;
+    return {call.outputs_of(pooled.values)};
+  };
+  map->backward = [=](LocalMap::Tensors const& in, LocalMap::Tensors const& g,
+                      std::vector<bool> const&) -> LocalMap::Tensors {
+    if (!set_up->has_outputs()) return {torch::zeros_like(in[0])};
+    return {pool_backward(set_up->globe.rule, call.results_of(g[0]), in[0], *indices, call.windows())};
+  };
+  auto const values = apply_local(std::move(map), {inputs})[0];
+  return {values, *indices};
 }
 
 }  // namespace
@@ -137,13 +157,11 @@ WindowPool::State::Call WindowPool::enter(torch::Tensor const& x) {
 
 Pooled WindowPool::pool_whole(State::Call const& call, torch::Tensor const& x) const {
   auto const& s = *call.set_up;
-  auto const inputs = state_.fetch(call, x);
+  auto result = pool_locally(call.set_up, s.whole, state_.fetch(call, x));
   if (!s.has_outputs())
-    // The sum of no cells: an edge of the graph.
-    return {s.no_outputs(inputs, inputs.scalar_type()) + inputs.sum(), s.no_outputs(inputs, torch::kLong)};
-  auto const pooled = pool(description_.rule, inputs, s.whole.windows());
-  Pooled result{s.whole.outputs_of(pooled.values), {}};
-  if (pooled.indices.defined()) result.indices = s.whole.outputs_of(pooled.indices);
+    result.indices = s.no_outputs(x, torch::kLong);
+  else if (result.indices.defined())
+    result.indices = s.whole.outputs_of(result.indices);
   return result;
 }
 
@@ -151,7 +169,7 @@ torch::Tensor WindowPool::forward(torch::Tensor const& x) {
   auto const call = enter(x);
   auto const cells = batched(x, num_axes_);
   auto const& s = *call.set_up;
-  if (s.own) return unbatched(s.own->outputs_of(pool(s.globe.rule, cells, s.own->windows()).values), x, num_axes_);
+  if (s.own) return unbatched(pool_locally(call.set_up, *s.own, cells).values, x, num_axes_);
   auto const y =
       s.splits ? state_.record(pool_by_splits(call.set_up, cells, call.anchor)) : pool_whole(call, cells).values;
   return unbatched(y, x, num_axes_);
