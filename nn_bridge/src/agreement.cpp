@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agreement.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
+
+#include <torch/csrc/autograd/engine.h>
 
 #include "recorded_calls.hpp"
 
@@ -46,6 +49,19 @@ std::string described(torch::Tensor const& x) {
   return text.str();
 }
 
+/// The layer that this thread has called last.
+std::string& latest_layer() {
+  static thread_local std::string text;
+  return text;
+}
+
+/// What a wait that stalls has to do with layers.
+std::string context_of_wait() {
+  if (auto const node = torch::autograd::get_current_node())
+    if (auto const layer = RecordedCalls::described(*node); !layer.empty()) return ", in the backward of " + layer;
+  return latest_layer().empty() ? "" : "; the layer called last is " + latest_layer();
+}
+
 /// One rank with and one without `flag`, each with its text, for a message. Collective.
 std::string both_sides(Comm const& comm, bool flag, std::string const& text) {
   std::array<Index, 2> first{flag ? Index(comm.num_ranks() - comm.rank()) : 0,
@@ -63,7 +79,11 @@ Agreement::Agreement(Domain domain, std::string layer, Sharding sharding)
     : domain_(std::move(domain)),
       layer_(std::move(layer)),
       sharding_(std::move(sharding)),
-      ordinal_(domain_.next_ordinal()) {}
+      ordinal_(domain_.next_ordinal()),
+      described_("layer " + std::to_string(ordinal_) + " (" + layer_ + ")"),
+      generation_(domain_.comm().generation()) {
+  graticule::detail::set_wait_context(&context_of_wait);
+}
 
 bool Agreement::is_cut(std::size_t axis, std::size_t ndim) const {
   auto const from_last = std::int64_t(axis) - std::int64_t(ndim);
@@ -75,6 +95,11 @@ void Agreement::record(torch::Tensor const& output) const {
 }
 
 Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& check) {
+  if (generation_ != domain_.comm().generation()) {
+    generation_ = domain_.comm().generation();
+    known_.reset();
+    call_ = 0;
+  }
   std::exception_ptr failure;
   try {
     check();
@@ -87,6 +112,7 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   bool const own_change = !known_ || *known_ != structure;
   bool const own_grad = grad_mode && x.defined() && x.requires_grad();
   ++call_;
+  latest_layer() = described_;
   number_ = domain_.recorded_calls().next_call();
   num_records_ = 0;
   if (comm.num_ranks() == 1) {
@@ -122,8 +148,7 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
 
   if (slots[order] != -slots[minus_order]) {
     auto const differ =
-        both_sides(comm, own_order == slots[order],
-                   "call " + std::to_string(call_) + " of layer " + std::to_string(ordinal_) + " (" + layer_ + ")");
+        both_sides(comm, own_order == slots[order], "call " + std::to_string(call_) + " of " + described_);
     leave_call();
     throw Error("CallOrderDisagreement", differ);
   }

@@ -48,7 +48,9 @@ class Agreement {
   std::string layer_;
   Sharding sharding_;
   int ordinal_;
+  std::string described_;  ///< both, for messages
   Index call_ = 0;
+  int generation_;                           ///< of the domain's communicator, that `known_` and `call_` belong to
   Index number_ = 0;                         ///< of the call, in the domain
   mutable Index num_records_ = 0;            ///< of this call
   std::optional<std::vector<Index>> known_;  ///< sizes and dtype of the last agreed input

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collective_maps.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
+
 #include "agreement.hpp"
 #include "recorded_calls.hpp"
 #include "reduce.hpp"
@@ -69,7 +71,13 @@ std::vector<torch::Tensor> exchange_parts(Comm const& comm, std::vector<torch::T
       check_mpi(MPI_Isend(at, bytes, MPI_BYTE, r, tag, comm.handle(), add()), "MPI_Isend");
     });
   }
-  for (auto& request : requests) comm.wait(request);
+  try {
+    for (auto& request : requests) comm.wait(request, "for a part of a tensor");
+  } catch (...) {
+    // MPI may still write to it, and read from it.
+    graticule::detail::keep_for_good(std::pair(std::move(sent), received));
+    throw;
+  }
   for (int r = 0; r < comm.num_ranks(); ++r) {
     auto& part = received[std::size_t(r)];
     part = r == comm.rank() ? own : part.to(own.device());

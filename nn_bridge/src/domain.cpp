@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "live_domains.hpp"
 #include "recorded_calls.hpp"
 
 namespace graticule::nn {
@@ -14,7 +15,30 @@ struct Domain::State {
   int last_ordinal = 0;
   CallChecks checks = CallChecks::every_call;
   detail::RecordedCalls calls = {};
+  int generation = 0;            ///< of `comm`, that what follows belongs to
+  std::vector<Comm> parts = {};  ///< split off
 };
+
+namespace detail {
+
+/// In the order in which they were made; some may have died.
+struct LiveDomains {
+  static std::vector<std::weak_ptr<Domain::State>>& states() {
+    static auto* const all = new std::vector<std::weak_ptr<Domain::State>>;
+    return *all;
+  }
+  static Domain domain(std::shared_ptr<Domain::State> state) { return Domain(std::move(state)); }
+};
+
+std::vector<Domain> live_domains() {
+  auto& states = LiveDomains::states();
+  std::erase_if(states, [](auto const& state) { return state.expired(); });
+  std::vector<Domain> domains;
+  for (auto const& state : states) domains.push_back(LiveDomains::domain(state.lock()));
+  return domains;
+}
+
+}  // namespace detail
 
 Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
   Hash hash;
@@ -26,6 +50,8 @@ Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& bounda
   if (boundary.axes.size() != 2)
     throw Error("DomainShape", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
   state_.reset(new State{comm, grid, boundary, grid.coords(comm.rank())});
+  state_->generation = comm.generation();
+  detail::LiveDomains::states().push_back(state_);
 }
 
 Comm const& Domain::comm() const noexcept { return state_->comm; }
@@ -36,8 +62,29 @@ int Domain::longitude_part() const noexcept { return int(state_->coords[1]); }
 Sharding Domain::sharding() const { return {{-2, -1}, state_->grid}; }
 void Domain::set_call_checks(CallChecks checks) noexcept { state_->checks = checks; }
 CallChecks Domain::call_checks() const noexcept { return state_->checks; }
-detail::RecordedCalls& Domain::recorded_calls() const noexcept { return state_->calls; }
+detail::RecordedCalls& Domain::recorded_calls() const noexcept { return renewed().calls; }
 int Domain::next_ordinal() const noexcept { return ++state_->last_ordinal; }
+
+Domain::State& Domain::renewed() const noexcept {
+  auto& s = *state_;
+  if (s.generation == s.comm.generation()) return s;
+  s.generation = s.comm.generation();
+  s.calls.forget();
+  s.parts.clear();
+  return s;
+}
+
+Comm Domain::split(int color) const {
+  auto& s = renewed();
+  return s.parts.emplace_back(s.comm.split(color, s.comm.rank()));
+}
+
+std::vector<Comm> Domain::comms() const {
+  auto const& s = renewed();
+  std::vector<Comm> all{s.comm};
+  all.insert(all.end(), s.parts.begin(), s.parts.end());
+  return all;
+}
 
 std::string to_string(Sharding const& sharding) {
   std::string text;

@@ -38,6 +38,12 @@ class LayerState {
                            std::function<std::shared_ptr<SetUp const>(Layout const&)> const& make,
                            bool parameter_grad = false, std::uint64_t more = 0) {
     auto const agreed = agreement_.agree(x, check);
+    if (generation_ != domain().comm().generation()) {
+      // Plans of a communicator before it was renewed are of no use.
+      generation_ = domain().comm().generation();
+      set_ups_.clear();
+      current_.reset();
+    }
     if (agreed.changed || !current_ || more != current_more_) {
       current_.reset();  // A set-up that throws must not leave that of an older structure behind.
       auto const layout = agreement_.gather_layout(x);
@@ -74,6 +80,7 @@ class LayerState {
   Agreement agreement_;
   Recent<SetUp> set_ups_;
   std::shared_ptr<SetUp const> current_;
+  int generation_ = 0;  ///< of the domain's communicator, that the set-ups belong to
   std::uint64_t current_more_ = 0;
 };
 

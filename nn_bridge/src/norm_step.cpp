@@ -57,11 +57,7 @@ void merge_over(Comm const& team, std::vector<double>& own, std::string const& l
   auto const size = own.size();
   auto const groups = (size - header) / 2;
   std::vector<double> all(size * std::size_t(team.num_ranks()));
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      MPI_Iallgather(own.data(), int(size), MPI_DOUBLE, all.data(), int(size), MPI_DOUBLE, team.handle(), &request),
-      "MPI_Iallgather");
-  team.wait(request);
+  team.gather_to_all(own.data(), Index(size * sizeof(double)), all.data());
   std::fill(own.begin(), own.end(), 0.0);
   own[grad_mode_at] = all[grad_mode_at];
   for (std::size_t r = 0; r < std::size_t(team.num_ranks()); ++r) {

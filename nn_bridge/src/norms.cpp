@@ -304,7 +304,10 @@ class LastAxesState : public detail::LayerState<SliceSetUp> {
       if (!good) refuse(layer_, "normalized_shape " + text(shape), x);
     };
     auto const make = [&](Layout const& layout) {
-      if (communicates_ && !team_) team_ = domain().comm().split(color_, domain().comm().rank());
+      if (communicates_ && (!team_ || team_generation_ != domain().comm().generation())) {
+        team_ = domain().split(color_);
+        team_generation_ = domain().comm().generation();
+      }
       auto set_up = std::make_shared<SliceSetUp>();
       auto const owned = layout.owned(domain().comm().rank());
       for (std::size_t a = 0; a < sharding_.axes.size(); ++a) {
@@ -349,6 +352,7 @@ class LastAxesState : public detail::LayerState<SliceSetUp> {
   bool communicates_ = false;
   int color_ = 0;
   std::optional<Comm> team_;
+  int team_generation_ = 0;  ///< of the domain's communicator that it was split off
 };
 
 }  // namespace

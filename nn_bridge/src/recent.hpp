@@ -28,6 +28,7 @@ class Recent {
     }
     return entries_.front().second;
   }
+  void clear() noexcept { entries_.clear(); }
   [[nodiscard]] int num_requests() const noexcept { return num_requests_; }
 
  private:

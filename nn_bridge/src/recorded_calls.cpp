@@ -90,6 +90,19 @@ RecordedCalls::~RecordedCalls() {
   std::erase(registry().calls, this);
 }
 
+void RecordedCalls::forget() noexcept {
+  calls_.clear();
+  num_calls_ = 0;
+}
+
+std::string RecordedCalls::described(torch::autograd::Node const& node) {
+  std::scoped_lock const lock(registry().mutex);
+  for (auto const* const recorded : registry().calls)
+    for (auto const& call : recorded->calls_)
+      if (call.node.lock().get() == &node) return "layer " + std::to_string(call.ordinal) + " (" + call.layer + ")";
+  return {};
+}
+
 void RecordedCalls::record_derivative(torch::Tensor const& output) {
   if (!torch::GradMode::is_enabled() || !output.grad_fn()) return;
   auto const node = torch::autograd::get_current_node();

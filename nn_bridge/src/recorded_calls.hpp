@@ -59,11 +59,17 @@ class RecordedCalls {
   /// domain is that of the node.
   static void record_derivative(torch::Tensor const& output);
 
+  /// The layer that recorded `node`, in any domain: `layer 2 (Conv2d)`; nothing where none did.
+  [[nodiscard]] static std::string described(torch::autograd::Node const& node);
+
   /// The second outputs of recorded nodes that a backward from `roots` runs on some ranks, but not on this one: the
   /// backward shall start from them too, with zeros. Roots may be undefined or without graph. Collective.
   /// @throws `UnusedOnSomeRanks` on all ranks alike
   /// Cost: a walk through the graph and one all-reduce of 2 integers when all ranks run the same
   [[nodiscard]] std::vector<torch::Tensor> unreached(Comm const& comm, std::vector<torch::Tensor> const& roots);
+
+  /// Forgets all calls, and begins to count anew.
+  void forget() noexcept;
 
   /// How many masks the domain's random layers have drawn; the same on all ranks.
   std::int64_t num_draws = 0;

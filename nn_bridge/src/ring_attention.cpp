@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ring_attention.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
+
 #include "recorded_calls.hpp"
 
 #include <algorithm>
@@ -40,7 +42,13 @@ class Shift {
     });
   }
   [[nodiscard]] torch::Tensor wait() {
-    for (auto& request : requests_) comm_.wait(request);
+    try {
+      for (auto& request : requests_) comm_.wait(request, "for the tokens of the rank before");
+    } catch (...) {
+      // MPI may still write to it, and read from it.
+      graticule::detail::keep_for_good(std::pair(sent_, received_));
+      throw;
+    }
     requests_.clear();
     return received_;
   }

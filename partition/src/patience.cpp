@@ -34,6 +34,14 @@ void do_works() {
 
 }  // namespace
 
+namespace {
+
+std::string (*wait_context)() = nullptr;
+
+}  // namespace
+
+void set_wait_context(std::string (*text)()) noexcept { wait_context = text; }
+
 void work_while_waiting(void const* owner, std::function<bool()> work) { works()[owner] = std::move(work); }
 
 void forget_work(void const* owner) noexcept { works().erase(owner); }
@@ -62,7 +70,8 @@ void Patience::look_for_stall() {
   bool const is_error = rule.error_seconds > 0 && seconds_ >= rule.error_seconds;
   bool const is_late = !reported_ && rule.report_seconds > 0 && seconds_ >= rule.report_seconds;
   if (!is_error && !is_late) return;
-  auto const text = describe_() + " for " + std::to_string(int(seconds_)) + " s";
+  auto const text =
+      describe_() + " for " + std::to_string(int(seconds_)) + " s" + (wait_context ? wait_context() : std::string());
   if (is_error) throw Error("StalledExchange", text);
   reported_ = true;
   std::fprintf(stderr, "graticule: %s\n", text.c_str());

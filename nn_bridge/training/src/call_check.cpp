@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "call_check.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
-#include <cstdlib>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,47 +26,46 @@ Array filled(std::string const& text) {
   return result;
 }
 
+bool has_ended(MPI_Request& request) {
+  int done = 0;
+  check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+  return done != 0;
+}
+
 }  // namespace
-
-bool checks_calls_by_environment() {
-  char const* const value = std::getenv("GRATICULE_CHECK");
-  return value != nullptr && (std::string(value) == "comm" || std::string(value) == "all");
-}
-
-double stall_seconds_by_environment() {
-  constexpr double usual = 300;
-  char const* const value = std::getenv("GRATICULE_STALL_SECONDS");
-  if (value == nullptr || *value == '\0') return usual;
-  char* end = nullptr;
-  double const seconds = std::strtod(value, &end);
-  if (*end != '\0' || !std::isfinite(seconds) || seconds < 0)
-    throw Error(Fault::usage, "BadStallSeconds",
-                "GRATICULE_STALL_SECONDS is '" + std::string(value) + "', not a number of seconds");
-  return seconds;
-}
 
 struct CallCheck::Messages {
   Text own{};
   std::vector<Text> texts;  ///< on rank 0, of all ranks
   Verdict verdict{};
+  char has_come = 1;                    ///< of rank 0
+  MPI_Request come = MPI_REQUEST_NULL;  ///< on the others
   std::vector<MPI_Request> requests;
+  std::vector<MPI_Request> answers;  ///< on rank 0
 };
 
-CallCheck::CallCheck(Comm team) : team_(std::move(team)), tag_(team_.next_tag()) {}
+CallCheck::CallCheck(Comm team) : team_(std::move(team)), tag_(team_.next_tag()), come_tag_(team_.next_tag()) {}
 
 void CallCheck::start(std::string const& described) {
   started_ = true;
-  described_ = described;
+  // MPI may still send the last answers from their memory.
+  if (messages_ && !std::all_of(messages_->answers.begin(), messages_->answers.end(),
+                                [](MPI_Request& answer) { return has_ended(answer); }))
+    graticule::detail::keep_for_good(messages_);
   messages_ = std::make_shared<Messages>();
   auto& m = *messages_;
   m.own = filled<Text>(described);
   if (team_.rank() == 0) {
     m.texts.resize(std::size_t(team_.num_ranks()));
-    for (int r = 1; r < team_.num_ranks(); ++r)
+    for (int r = 1; r < team_.num_ranks(); ++r) {
       check_mpi(MPI_Irecv(m.texts[std::size_t(r)].data(), int(m.own.size()), MPI_CHAR, r, tag_, team_.handle(),
                           &m.requests.emplace_back()),
                 "MPI_Irecv");
+      check_mpi(MPI_Isend(&m.has_come, 1, MPI_CHAR, r, come_tag_, team_.handle(), &m.answers.emplace_back()),
+                "MPI_Isend");
+    }
   } else {
+    check_mpi(MPI_Irecv(&m.has_come, 1, MPI_CHAR, 0, come_tag_, team_.handle(), &m.come), "MPI_Irecv");
     check_mpi(MPI_Isend(m.own.data(), int(m.own.size()), MPI_CHAR, 0, tag_, team_.handle(), &m.requests.emplace_back()),
               "MPI_Isend");
     check_mpi(MPI_Irecv(m.verdict.data(), int(m.verdict.size()), MPI_CHAR, 0, tag_, team_.handle(),
@@ -76,19 +75,20 @@ void CallCheck::start(std::string const& described) {
 }
 
 void CallCheck::answer(std::string const& verdict) {
-  auto const text = filled<Verdict>(verdict);
+  auto& m = *messages_;
+  m.verdict = filled<Verdict>(verdict);
   for (int r = 1; r < team_.num_ranks(); ++r)
-    check_mpi(MPI_Send(text.data(), int(text.size()), MPI_CHAR, r, tag_, team_.handle()), "MPI_Send");
+    check_mpi(MPI_Isend(m.verdict.data(), int(m.verdict.size()), MPI_CHAR, r, tag_, team_.handle(),
+                        &m.answers.emplace_back()),
+              "MPI_Isend");
 }
 
 bool CallCheck::advance() {
   if (!started_) return true;
   auto& m = *messages_;
-  for (auto& request : m.requests) {
-    int done = 0;
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (!done) return false;
-  }
+  if (!has_ended(m.come)) return false;
+  for (auto& request : m.requests)
+    if (!has_ended(request)) return false;
   started_ = false;
   std::string verdict = m.verdict.data();
   if (team_.rank() == 0) {
@@ -99,38 +99,46 @@ bool CallCheck::advance() {
     answer(verdict);
   }
   auto const colon = verdict.find(':');
-  if (!verdict.empty()) throw Error(verdict.substr(0, colon), verdict.substr(colon + 1));
-  return true;
+  if (verdict.empty()) return true;
+  graticule::detail::keep_for_good(messages_);
+  throw Error(verdict.substr(0, colon), verdict.substr(colon + 1));
 }
 
-void CallCheck::give_up(double waited, double patience) {
+void CallCheck::give_up(std::string const& call, double waited) {
+  using Clock = std::chrono::steady_clock;
+  // What comes later is received, and MPI writes it then.
+  graticule::detail::keep_for_good(messages_);
   auto& m = *messages_;
-  auto const seconds = std::to_string(int(waited)) + " s";
-  // Rank 0 says who is missing; only where it is missing itself, nobody does.
-  if (team_.rank() != 0 && waited < 1.5 * patience + 1) return;
-  std::string text = "after " + seconds + " rank";
+  auto const seconds = "after " + std::to_string(int(waited + 0.5)) + " s ";
+  std::string missing;
   if (team_.rank() == 0) {
     for (std::size_t r = 1; r < m.texts.size(); ++r)
-      if (m.requests[r - 1] != MPI_REQUEST_NULL) text.append(" ").append(std::to_string(r));
+      if (!has_ended(m.requests[r - 1])) missing += " " + std::to_string(r);
+  } else if (!has_ended(m.come)) {
+    missing = " 0";
   } else {
-    text += " 0";
+    // Rank 0 has come after this one or with it, and will say who is missing.
+    auto const end = Clock::now() + std::chrono::duration<double>(waited + 1);
+    while (Clock::now() < end) {
+      (void)advance();
+      std::this_thread::yield();
+    }
+    throw Error("StalledReduction", seconds + "rank 0 has come to " + call + ", and has not answered");
   }
-  text += " has not come to " + described_;
-  // What comes later is received, and MPI writes it then.
-  static auto* const kept = new std::vector<std::shared_ptr<Messages>>;
-  kept->push_back(messages_);
+  auto const text = seconds + "rank" + missing + " has not come to " + call;
   if (team_.rank() == 0) answer("StalledReduction:" + text);
   throw Error("StalledReduction", text);
 }
 
-void CallCheck::compare(std::string const& described, double patience) {
-  using Clock = std::chrono::steady_clock;
-  auto const begin = Clock::now();
+void CallCheck::compare(std::string const& described) {
   start(described);
-  while (!advance()) {
-    double const waited = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (patience > 0 && waited > patience) give_up(waited, patience);
-    std::this_thread::yield();
+  std::function<std::string()> const describe = [&] { return described; };
+  graticule::detail::Patience patience(team_, describe);
+  try {
+    while (!advance()) patience.pause();
+  } catch (Error const& error) {
+    if (error.rule() != "StalledExchange") throw;
+    give_up(described, patience.seconds());
   }
 }
 

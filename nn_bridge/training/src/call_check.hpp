@@ -8,14 +8,10 @@
 
 namespace graticule::nn::detail {
 
-/// `GRATICULE_CHECK=comm` (or `all`).
-[[nodiscard]] bool checks_calls_by_environment();
-/// `GRATICULE_STALL_SECONDS`, 300 unless set; 0: never.
-[[nodiscard]] double stall_seconds_by_environment();
-
-/// Compares what the ranks of a team are about to do, without blocking: rank 0 compares, and answers.
+/// Compares what the ranks of a team are about to do, without blocking: rank 0 says that it has come, compares, and answers.
 ///
-/// Ranks that come late find the answer that names them. After an error it is of no use any more.
+/// Waits for it are those of the `StallRule`. Ranks that come late find the answer that names them. After an error it is of
+/// no use any more.
 class CallCheck {
  public:
   /// Same calls on all ranks.
@@ -26,11 +22,11 @@ class CallCheck {
   [[nodiscard]] bool started() const noexcept { return started_; }
   /// True once all ranks are known to do the same. @throws `CallDisagreement` on all ranks
   bool advance();
-  /// The others have not come in time. @throws `StalledReduction`, on ranks that come later too; returns where rank 0 has
-  ///         still to say who is missing
-  void give_up(double waited, double patience);
-  /// Blocks. @throws as `advance`, `StalledReduction`
-  void compare(std::string const& described, double patience);
+  /// The others have not come in time. @param call what this rank does, in fewer words than are compared
+  /// @throws `StalledReduction` with the rank that is missing, on ranks that come later too
+  [[noreturn]] void give_up(std::string const& call, double waited);
+  /// Blocks. @throws as `advance`; `StalledReduction`, `PeerFailed`
+  void compare(std::string const& described);
 
  private:
   struct Messages;
@@ -39,8 +35,8 @@ class CallCheck {
 
   Comm team_;
   int tag_;
+  int come_tag_;
   bool started_ = false;
-  std::string described_;
   std::shared_ptr<Messages> messages_;
 };
 

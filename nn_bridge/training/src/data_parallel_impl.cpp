@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "data_parallel_impl.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/training/clip.hpp>
 
 #include "wrap.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 #include <utility>
 
 namespace graticule::nn {
@@ -20,7 +20,16 @@ void combine(Comm const& team, torch::Tensor const& tensor, Reduction reduction)
   auto const flat = real.detach().to(torch::kCPU, false, true).contiguous().view({-1});
   detail::TeamSum sum(team, flat.scalar_type(), Wire::own, SumOrder::by_rank);
   sum.start(flat, flat.numel(), reduction == Reduction::mean ? team.num_ranks() : 1);
-  while (!sum.advance()) std::this_thread::yield();
+  std::function<std::string()> const describe = [&team] {
+    return "rank " + std::to_string(team.rank()) + " waits in a sum of buffers or losses for the other ranks";
+  };
+  graticule::detail::Patience patience(team, describe);
+  try {
+    while (!sum.advance()) patience.pause();
+  } catch (...) {
+    graticule::detail::keep_for_good(std::make_shared<std::pair<detail::TeamSum, torch::Tensor>>(std::move(sum), flat));
+    throw;
+  }
   real.detach().copy_(flat.view(real.sizes()));
 }
 
@@ -46,6 +55,7 @@ DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Op
   reducer_ = std::make_unique<detail::Reducer>(std::move(wrapped.parameters), std::move(wrapped.teams), options_);
   if (options_.wait == GradientWait::late && !optimizers_.empty())
     late_ = std::make_unique<detail::LateSteps>(module, *optimizers_.front(), *reducer_);
+  recovery_ = std::make_unique<detail::Recovery>(reducer_->teams(), buffers_);
 }
 
 DataParallel::Impl::~Impl() {
@@ -57,6 +67,34 @@ DataParallel::Impl::~Impl() {
   }
 }
 
+void DataParallel::Impl::recover(std::exception_ptr const& failure) {
+  graticule::detail::StallScope const scope(reducer_->stall_rule());
+  recovery_->announce(failure);
+  reducer_->settle();
+  if (late_ && !reducer_->in_iteration()) late_->finalize();
+  reducer_->abandon();
+  try {
+    recovery_->renew();
+    reducer_->renew();
+  } catch (Error const& error) {
+    // The failure is the one to be thrown; every later call fails, too.
+    std::fprintf(stderr, "graticule: the ranks did not come together after a failure: %s\n", error.what());
+  }
+  recovery_->forget();
+}
+
+template <class Action>
+void DataParallel::Impl::guarded(Action const& action) {
+  try {
+    action();
+  } catch (Error const& error) {
+    auto const failure = std::current_exception();
+    bool const announced = error.rule() == "PeerFailed" && !reducer_->has_failed_by_sums();
+    if (late_ && announced) recover(failure);
+    throw;
+  }
+}
+
 void DataParallel::Impl::step() {
   if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
   if (std::any_of(optimizers_.begin(), optimizers_.end(), is_lbfgs))
@@ -65,12 +103,14 @@ void DataParallel::Impl::step() {
   require_watched();
   num_begun_ = reducer_->num_begun();
   reducer_->require_reduced();
-  if (late_) {
-    late_->step();
-  } else {
-    reducer_->complete();
-    for (auto* const optimizer : optimizers_) optimizer->step();
-  }
+  guarded([&] {
+    if (late_) {
+      late_->step();
+    } else {
+      reducer_->complete();
+      for (auto* const optimizer : optimizers_) optimizer->step();
+    }
+  });
   sync_buffers();
 }
 
@@ -141,7 +181,7 @@ torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> co
 
 void DataParallel::Impl::synchronize() {
   reducer_->end_failed_backward();
-  reducer_->complete();
+  guarded([&] { reducer_->complete(); });
 }
 
 void DataParallel::Impl::apply_all() {
@@ -155,14 +195,33 @@ void DataParallel::Impl::finalize() {
 }
 
 void DataParallel::Impl::run(std::function<void()> const& pass) {
+  struct InRun {
+    explicit InRun(detail::Reducer& given) : reducer(given) { reducer.set_in_run(true); }
+    ~InRun() { reducer.set_in_run(false); }
+    detail::Reducer& reducer;
+  };
   auto const num_begun = reducer_->num_begun();
+  recovery_->remember();
   try {
+    InRun const in_run(*reducer_);
     pass();
+    meet();
+    recovery_->forget();
   } catch (...) {
     auto const own = std::current_exception();
-    if (reducer_->in_backward() || (reducer_->syncs() && reducer_->num_begun() == num_begun)) reducer_->fail();
+    bool const ended = reducer_->has_failed_by_sums() && reducer_->num_begun() > num_begun;
+    // What fails after a backward that is waited for late is this rank's alone: the others have gone on.
+    bool const alone = late_ && reducer_->syncs() && reducer_->num_begun() > num_begun && !reducer_->in_backward();
+    if (!ended && !alone && !reducer_->is_broken()) recover(own);
     std::rethrow_exception(own);
   }
+}
+
+void DataParallel::Impl::meet() const {
+  // Who waits late does not wait here; and ranks that have no more batches make no passes.
+  if (late_ || reducer_->is_joining()) return;
+  graticule::detail::StallScope const scope(reducer_->stall_rule());
+  for (auto const& team : reducer_->teams()) team.barrier();
 }
 
 BufferPolicy DataParallel::Impl::policy_of(std::string const& buffer) const {

@@ -4,8 +4,10 @@
 #include <graticule/training/data_parallel.hpp>
 
 #include "late_steps.hpp"
+#include "recovery.hpp"
 #include "reducer.hpp"
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +45,13 @@ class DataParallel::Impl {
 
  private:
   void require_watched();
+  /// At the end of a pass: no rank goes on while the pass may still fail on another one. Collective.
+  void meet() const;
+  /// Ends an iteration that has failed on some rank, on all ranks. Collective.
+  void recover(std::exception_ptr const& failure);
+  /// Where gradients are waited for late, a rank may get to know here that a pass has failed on another one.
+  template <class Action>
+  void guarded(Action const& action);
   /// Before an optimizer's step that calls `closure`.
   void require_one_vector() const;
   [[nodiscard]] torch::Tensor reduced_loss(std::function<torch::Tensor()> const& closure);
@@ -57,6 +66,7 @@ class DataParallel::Impl {
   Index num_begun_ = 0;  ///< iterations, at the last step
   std::unique_ptr<detail::Reducer> reducer_;
   std::unique_ptr<detail::LateSteps> late_;
+  std::unique_ptr<detail::Recovery> recovery_;
 };
 
 }  // namespace graticule::nn

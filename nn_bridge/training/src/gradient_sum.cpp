@@ -101,12 +101,12 @@ void GradientSum::multiply() {
     auto const given = matrix(place);
     if (flat_[place.flag].item<double>() == 0) {
       // Nobody gets it: all of it is still to be given.
-      part.error.copy_(given);
+      part.next_error = given.clone();
       continue;
     }
     auto const sum = left_[i].matmul(right.t());
-    part.error.copy_(given - sum * scale);
-    part.factor.copy_(orthonormal(right));
+    part.next_error = given - sum * scale;
+    part.next_factor = orthonormal(right);
     given.copy_(sum);
   }
   flat_.narrow(0, 0, num_data_).div_(divisor_);

@@ -15,6 +15,16 @@ namespace graticule::nn::detail {
 struct LowRankPart {
   torch::Tensor factor;  ///< [columns, rank]: the right one of the last iteration, its columns orthonormal
   torch::Tensor error;   ///< [rows, columns]: what this rank has given and nobody has got
+  torch::Tensor next_factor = {};
+  torch::Tensor next_error = {};
+
+  /// Takes the next ones, unless a rank has failed: then they may not be the same on all ranks.
+  void end_iteration(bool complete) {
+    if (complete && next_factor.defined()) factor.copy_(next_factor);
+    if (complete && next_error.defined()) error.copy_(next_error);
+    next_factor.reset();
+    next_error.reset();
+  }
 };
 
 /// Orthonormal columns that span what those of `columns` do, and more where these are dependent.
@@ -49,6 +59,7 @@ class GradientSum {
   [[nodiscard]] TeamSum& sum() noexcept { return sum_; }
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return sum_.team(); }
+  [[nodiscard]] std::vector<int> missing() const { return sum_.missing(); }
 
  private:
   enum class Stage : std::uint8_t { whole, left, right, idle };

@@ -5,47 +5,18 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <thread>
 
 namespace graticule::nn::detail {
 
-bool environment_checks_calls() {
-  char const* const check = std::getenv("GRATICULE_CHECK");
-  std::string const value = check ? check : "";
-  return value == "comm" || value == "all";
-}
-
-double environment_stall_seconds() {
-  char const* const text = std::getenv("GRATICULE_STALL_SECONDS");
-  if (text == nullptr || *text == '\0') return 300;
-  char* end = nullptr;
-  double const seconds = std::strtod(text, &end);
-  if (*end != '\0' || !std::isfinite(seconds) || seconds < 0)
-    throw Error(Fault::usage, "BadStallSeconds",
-                "GRATICULE_STALL_SECONDS is '" + std::string(text) + "', not a number of seconds");
-  return seconds;
-}
-
 void wait_until(Comm const& comm, std::function<bool()> const& done, std::function<std::string()> const& describe,
                 Stall stall) {
-  using Clock = std::chrono::steady_clock;
-  auto const limit = environment_stall_seconds();
-  auto const begin = Clock::now();
-  bool reported = false;
-  for (unsigned count = 1; !done(); ++count) {
-    if (!comm.oversubscribed() && (count & 255U) != 0) continue;
-    if (comm.oversubscribed() || Clock::now() - begin > std::chrono::milliseconds(1)) std::this_thread::yield();
-    if (limit == 0 || reported || Clock::now() - begin < std::chrono::duration<double>(limit)) continue;
-    if (stall == Stall::fail) throw Error("StalledExchange", describe());
-    std::fprintf(stderr, "graticule: after %g s %s\n", limit, describe().c_str());
-    reported = true;
-  }
+  auto rule = stall_rule();
+  if (stall == Stall::fail && rule.error_seconds == 0) rule.error_seconds = rule.report_seconds;
+  graticule::detail::StallScope const scope(rule);
+  graticule::detail::Patience patience(comm, describe);
+  while (!done()) patience.pause();
 }
 
 namespace {

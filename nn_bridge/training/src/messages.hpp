@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/detail/patience.hpp>
 
 #include <functional>
 #include <string>
@@ -10,15 +11,11 @@
 
 namespace graticule::nn::detail {
 
-/// `GRATICULE_CHECK=comm` (or `all`) asks for calls to be compared among ranks.
-[[nodiscard]] bool environment_checks_calls();
-/// Seconds that a wait may last, from `GRATICULE_STALL_SECONDS` (default 300, 0: any time).
-[[nodiscard]] double environment_stall_seconds();
+/// What becomes of a wait that lasts too long: what the `StallRule` says, or the error `StalledExchange` when it would be
+/// reported.
+enum class Stall { by_rule, fail };
 
-/// What to do about a wait that lasts longer than `GRATICULE_STALL_SECONDS`: name it on stderr, or end it.
-enum class Stall { report, fail };
-
-/// Polls `done`, yielding the core where ranks share cores. @throws `StalledExchange` with what `describe` says
+/// Polls `done` with patience. @param describe `rank 0 waits for ...` @throws `StalledExchange`, `PeerFailed`
 void wait_until(Comm const& comm, std::function<bool()> const& done, std::function<std::string()> const& describe,
                 Stall stall);
 
@@ -26,6 +23,8 @@ struct MessageCounts {
   Index messages = 0;  ///< sent by this rank
   Index bytes = 0;
 };
+
+using graticule::detail::keep_for_good;
 
 /// Messages in flight between the ranks of a team; all end together.
 ///
@@ -49,13 +48,6 @@ class Messages {
   std::vector<MPI_Request> receives_;
   bool abandoned_ = false;
 };
-
-/// Holds memory that MPI may still write to until the program ends.
-template <class Memory>
-void keep_for_good(Memory memory) {
-  static std::vector<Memory> kept;
-  kept.push_back(std::move(memory));
-}
 
 /// Compares what the ranks of a team are about to do.
 class CallComparison {

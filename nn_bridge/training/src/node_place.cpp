@@ -32,11 +32,7 @@ struct Offer {
 
 std::vector<Offer> gather(Comm const& team, std::vector<Offer> const& mine) {
   std::vector<Offer> all(mine.size() * std::size_t(team.num_ranks()));
-  auto const bytes = int(mine.size() * sizeof(Offer));
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, team.handle(), &request),
-            "MPI_Iallgather");
-  team.wait(request);
+  team.gather_to_all(mine.data(), Index(mine.size() * sizeof(Offer)), all.data());
   return all;
 }
 
@@ -76,6 +72,13 @@ bool NodePlace::all_given() {
                                      std::to_string(num_values_));
   }
   return true;
+}
+
+std::vector<int> NodePlace::missing() const {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < places_.size(); ++rank)
+    if (head(int(rank)).given.load(std::memory_order_acquire) != number_) ranks.push_back(int(rank));
+  return ranks;
 }
 
 void NodePlace::tell_added() {

@@ -34,6 +34,8 @@ class NodePlace {
   void give(Index num_values);
   /// True when all ranks have given theirs. @throws `SumMismatch` where a rank has given another number of values
   [[nodiscard]] bool all_given();
+  /// Ranks that have not given theirs yet.
+  [[nodiscard]] std::vector<int> missing() const;
   /// This rank has written its part of the sum in all places.
   void tell_added();
   /// True when all others have.

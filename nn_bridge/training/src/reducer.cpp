@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "reducer.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
+
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -26,34 +27,28 @@ bool has_its_sizes(ReducedParameter const& parameter, torch::Tensor const& grad)
   return sizes == parameter.sizes;
 }
 
-/// Buffers that MPI may still use when nobody waits any more.
-void keep_for_ever(std::vector<Bucket>&& buckets) {
-  static auto* const kept = new std::vector<std::vector<Bucket>>;
-  kept->push_back(std::move(buckets));
-}
-
 }  // namespace
 
 Reducer::~Reducer() {
   hooks_.reset();
-  if (broken_) keep_for_ever(std::move(buckets_));
+  graticule::detail::forget_work(this);
+  if (broken_) graticule::detail::keep_for_good(std::move(buckets_));
   if (broken_ || phase_ == Phase::idle) return;
   using Clock = std::chrono::steady_clock;
-  // While an exception ends the program, others may have ended already.
-  constexpr auto patience = std::chrono::seconds(10);
-  auto const begin = Clock::now();
+  // While an exception unwinds the stack, others may have ended, or wait for this rank in other calls.
+  auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
   try {
     if (phase_ == Phase::in_backward) failed_ = true;
     fill_in_order(true);
     for (auto const& bucket : buckets_)
       while (bucket.num_ended < bucket.sums.size()) {
-        if (std::uncaught_exceptions() > 0 && Clock::now() - begin > patience)
+        if (std::uncaught_exceptions() > 0 && Clock::now() > end)
           throw Error("StalledReduction", "the other ranks have gone");
         advance();
         std::this_thread::yield();
       }
   } catch (...) {
-    keep_for_ever(std::move(buckets_));
+    graticule::detail::keep_for_good(std::move(buckets_));
   }
 }
 
@@ -66,7 +61,9 @@ void Reducer::require_whole() const {
 }
 
 void Reducer::begin() {
+  renew();
   require_whole();
+  graticule::detail::StallScope const scope(stall_rule());
   if (before_) before_();
   if (joining_) {
     count_present();
@@ -84,6 +81,7 @@ void Reducer::begin() {
   next_in_queue_.assign(teams_.size(), 0);
   num_filled_ = 0;
   failed_ = peer_failed_ = nested_ = false;
+  awaited_ = false;
   unused_.clear();
   arrivals_.clear();
   for (std::size_t t = 0; t < teams_.size(); ++t) traffic_[t] = {.num_ranks = teams_[t].num_ranks()};
@@ -130,7 +128,7 @@ void Reducer::after_accumulation(std::size_t i) {
     advance();
   } catch (...) {
     failed_ = true;
-    if (!broken_) fill_in_order(true);
+    if (!broken_ && !in_run_) fill_in_order(true);
     throw;
   }
 }
@@ -143,7 +141,7 @@ void Reducer::end_backward() {
   try {
     fill_in_order(true);
   } catch (...) {
-    fail();
+    if (!in_run_) fail();
     throw;
   }
   phase_ = Phase::pending;
@@ -291,40 +289,79 @@ void Reducer::advance() {
   }
 }
 
+StallRule Reducer::stall_rule() const {
+  auto rule = graticule::stall_rule();
+  if (options_.patience_seconds > 0) rule.report_seconds = options_.patience_seconds;
+  if (compares_ && (options_.patience_seconds > 0 || rule.error_seconds == 0)) rule.error_seconds = rule.report_seconds;
+  return rule;
+}
+
 void Reducer::wait_for(std::size_t b) {
-  using Clock = std::chrono::steady_clock;
   auto const& bucket = buckets_[b];
-  std::optional<Clock::time_point> begin;
-  for (unsigned num_polls = 1; bucket.num_ended < bucket.sums.size(); ++num_polls) {
-    advance();
-    if (bucket.num_ended == bucket.sums.size()) return;
-    if (bucket.sums.front().team().oversubscribed()) std::this_thread::yield();
-    if (patience_ == 0 || num_polls % 64 != 0) continue;
-    if (!begin) begin = Clock::now();
-    auto const waited = std::chrono::duration<double>(Clock::now() - *begin).count();
-    if (waited > patience_) stall(b, waited);
+  if (bucket.num_ended == bucket.sums.size()) return;
+  graticule::detail::StallScope const scope(stall_rule());
+  std::function<std::string()> const describe = [this, b] { return waits_for(b); };
+  while (bucket.num_ended < bucket.sums.size()) {
+    auto const rule = bucket.num_ended;
+    graticule::detail::Patience patience(teams_[bucket.rules[rule].team], describe);
+    try {
+      for (advance(); bucket.num_ended == rule; advance()) patience.pause();
+    } catch (Error const& error) {
+      if (error.rule() != "StalledExchange") throw;
+      stall(b, patience.seconds());
+    }
   }
 }
 
-void Reducer::stall(std::size_t b, double waited) {
+std::string Reducer::waits_for(std::size_t b) const {
   auto const& bucket = buckets_[b];
-  auto const team = bucket.rules[bucket.num_ended].team;
-  auto const text = "after " + std::to_string(int(waited)) + " s the ranks of a team of " +
-                    std::to_string(teams_[team].num_ranks()) + " have not all come to " + described_ +
-                    std::to_string(b) + " of " + bucket.described;
-  if (checks_.empty()) {
-    if (!std::exchange(reported_, true)) std::fprintf(stderr, "graticule: %s\n", text.c_str());
-    return;
-  }
+  auto const& sum = bucket.sums[bucket.num_ended];
+  std::string ranks;
+  if (bucket.num_started > bucket.num_ended)
+    for (int const rank : sum.missing()) ranks += (ranks.empty() ? " " : ", ") + std::to_string(rank);
+  return "rank " + std::to_string(sum.team().rank()) + " waits in " + described_ + std::to_string(b) + " (" +
+         bucket.name + "), for " +
+         (ranks.empty() ? "some rank of a team of " + std::to_string(sum.team().num_ranks()) : "rank" + ranks);
+}
+
+void Reducer::stall(std::size_t b, double waited) {
   try {
     // The bucket may wait for one before it.
     for (auto& check : checks_)
-      if (check.started()) check.give_up(waited, patience_);
-    if (waited > 2 * patience_ + 1) throw Error("StalledReduction", text);
+      if (check.started()) check.give_up(described_ + std::to_string(b) + " (" + buckets_[b].name + ")", waited);
+    throw Error("StalledReduction", waits_for(b) + " for " + std::to_string(int(waited + 0.5)) + " s");
   } catch (...) {
     broken_ = std::current_exception();
     throw;
   }
+}
+
+void Reducer::settle() {
+  if (phase_ != Phase::pending || !awaited_ || broken_) return;
+  using Clock = std::chrono::steady_clock;
+  torch::NoGradGuard const no_grad;
+  auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
+  for (auto const& bucket : buckets_)
+    while (bucket.num_ended < bucket.sums.size()) {
+      if (Clock::now() > end) return;
+      advance();
+      std::this_thread::yield();
+    }
+  try {
+    complete();
+  } catch (Error const&) {  // NOLINT(bugprone-empty-catch): the failure of this iteration is the one to be seen
+  }
+}
+
+void Reducer::abandon() {
+  if (phase_ != Phase::idle) failed_ = true;
+  phase_ = Phase::idle;
+  peer_failed_ = true;
+  for (auto& parameter : parameters_) {
+    parameter.before.reset();
+    if (parameter.handed_over) parameter.held.reset();
+  }
+  for (auto& [key, part] : low_rank_) part.end_iteration(false);
 }
 
 void Reducer::deliver(std::size_t b) {
@@ -398,6 +435,7 @@ void Reducer::await_backward() {
   wait_for(buckets_.size() - 1);
   deliver(buckets_.size() - 1);
   if (peer_failed_) complete();
+  awaited_ = true;
 }
 
 void Reducer::hand_over(std::vector<std::size_t> const& parameters) {
@@ -414,6 +452,8 @@ void Reducer::finish() {
   if (failed_ || peer_failed_ || !unused_.empty())
     for (auto& parameter : parameters_)
       if (parameter.handed_over) parameter.held.reset();
+  bool const complete = !failed_ && !peer_failed_;
+  for (auto& [key, part] : low_rank_) part.end_iteration(complete);
   if (failed_) return;
   if (peer_failed_)
     throw Error("PeerFailed",

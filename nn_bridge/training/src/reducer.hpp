@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/partition/stall.hpp>
 #include <graticule/training/data_parallel.hpp>
 #include <graticule/training/join.hpp>
 
@@ -57,6 +58,7 @@ struct Bucket {
   std::size_t num_ended = 0;
   bool filled = false;
   bool delivered = false;
+  std::string name;  ///< in few words
   bool compared = false;  ///< its comparison among ranks is under way
   std::string described;  ///< for that, and for one who waits too long
 };
@@ -93,7 +95,23 @@ class Reducer {
   void fail();
   /// Ends what a backward that threw has left.
   void end_failed_backward();
+  /// What ends with an exception from now on is told to the others, and ended on all ranks, by the one who calls this.
+  void set_in_run(bool on) noexcept { in_run_ = on; }
+  /// Ends the sums of an iteration that all ranks have stepped with, also where a rank has failed since: they need nothing
+  /// of it but that it does the same.
+  void settle();
+  /// Forgets the iteration. What is under way is left to `renew`.
+  void abandon();
+  /// After teams were renewed: makes all that belongs to their messages anew. Nothing where they were not. Collective.
+  void renew();
+  /// A rank has failed in the last iteration, and this one got to know it by what was summed: all ranks have ended it.
+  [[nodiscard]] bool has_failed_by_sums() const noexcept { return peer_failed_ && phase_ == Phase::idle; }
+  /// The ranks do not agree about their calls any more.
+  [[nodiscard]] bool is_broken() const noexcept { return broken_ != nullptr; }
+  /// What becomes of waits.
+  [[nodiscard]] StallRule stall_rule() const;
   [[nodiscard]] bool in_backward() const noexcept { return phase_ == Phase::in_backward; }
+  [[nodiscard]] bool in_iteration() const noexcept { return phase_ != Phase::idle; }
   [[nodiscard]] Index num_begun() const noexcept { return num_begun_; }
 
   [[nodiscard]] std::vector<ReducedParameter>& parameters() noexcept { return parameters_; }
@@ -106,6 +124,7 @@ class Reducer {
   /// From now on ranks may have ended. @param rules of most parameters
   void begin_join(std::vector<TeamPlace> rules, JoinOptions const& options);
   void end_join() noexcept;
+  [[nodiscard]] bool is_joining() const noexcept { return joining_; }
   /// Takes part in an iteration of the others with nothing to add. @returns false when all have ended
   bool shadow();
   /// In checked mode: compares a call among the ranks of each team.
@@ -142,7 +161,9 @@ class Reducer {
   /// Starts, or passes over, the next sum of a team. @return false where it cannot be yet
   bool start_next(std::size_t t);
   bool is_agreed(std::size_t team, std::size_t bucket);
-  void stall(std::size_t bucket, double waited);
+  [[noreturn]] void stall(std::size_t bucket, double waited);
+  [[nodiscard]] std::string waits_for(std::size_t bucket) const;
+  void watch_calls();
   void wait_for(std::size_t bucket);
   void deliver(std::size_t bucket);
   void deliver_to(ReducedParameter& parameter, torch::Tensor const& reduced);
@@ -171,8 +192,11 @@ class Reducer {
   std::string described_;  ///< this iteration
   Index num_complete_ = 0;
   std::vector<CallCheck> checks_;  ///< of each team, in checked mode
-  double patience_ = 0;            ///< seconds; 0: without end
-  bool reported_ = false;
+  bool compares_ = false;          ///< the checked mode
+  std::vector<int> generations_;   ///< of the teams, that sums and checks belong to
+  std::vector<std::size_t> order_;  ///< of the parameters, that buckets were made for
+  bool in_run_ = false;
+  bool awaited_ = false;  ///< all ranks have ended the backward of this iteration, and it is to be applied late
   std::exception_ptr broken_;  ///< what ended the agreement of the ranks about their calls
   bool joining_ = false;
   bool present_ = true;

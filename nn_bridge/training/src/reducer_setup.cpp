@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the ranks settle between iterations: buckets, and who takes part; and what must hold then.
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "reducer.hpp"
@@ -40,9 +41,8 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
     parameter.sizes = parameter.tensor.sizes().vec();
     if (parameter.tensor.is_complex()) parameter.sizes.push_back(2);
   }
-  patience_ = options.patience_seconds > 0 ? options.patience_seconds : stall_seconds_by_environment();
-  if (options.checks == CheckedCalls::on || checks_calls_by_environment())
-    for (auto const& team : teams_) checks_.emplace_back(team);
+  compares_ = options.checks == CheckedCalls::on || graticule::detail::checks_calls();
+  watch_calls();
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t(0));
   make_buckets(order);
@@ -51,6 +51,30 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
   hooks_.emplace(
       std::move(tensors), [this](std::size_t i) { before_accumulation(i); },
       [this](std::size_t i) { after_accumulation(i); });
+}
+
+void Reducer::watch_calls() {
+  generations_.clear();
+  checks_.clear();
+  for (auto const& team : teams_) {
+    generations_.push_back(team.generation());
+    if (compares_) checks_.emplace_back(team);
+  }
+}
+
+void Reducer::renew() {
+  bool const same = std::equal(teams_.begin(), teams_.end(), generations_.begin(),
+                               [](Comm const& team, int generation) { return team.generation() == generation; });
+  if (same) return;
+  std::vector<Bucket> unended;
+  for (auto& bucket : buckets_)
+    if (bucket.num_started > bucket.num_ended && bucket.sums[bucket.num_ended].sum().in_messages())
+      unended.push_back(std::move(bucket));
+  // MPI may still write to them.
+  if (!unended.empty()) graticule::detail::keep_for_good(std::move(unended));
+  broken_ = nullptr;
+  watch_calls();
+  make_buckets(order_);
 }
 
 void Reducer::require_watched() const {
@@ -73,14 +97,14 @@ void Reducer::require_reduced() const {
 }
 
 std::string Reducer::described(Bucket const& bucket) const {
-  if (bucket.members.empty()) return "nothing but the end of the backward";
+  if (bucket.members.empty()) return bucket.name;
   Hash hash;
   for (auto const i : bucket.members) hash.add(std::string_view(parameters_[i].name)).add(parameters_[i].sizes);
   auto const& first = parameters_[bucket.members.front()];
   Index num_data = 0;
   for (auto const i : bucket.members) num_data += c10::multiply_integers(parameters_[i].sizes);
-  std::string text = std::to_string(num_data) + " numbers from " + c10::toString(first.tensor.scalar_type()) +
-                     " gradients of '" + first.name + "' and others with checksum " + std::to_string(hash.value());
+  std::string text = std::to_string(num_data) + " numbers from " + c10::toString(first.tensor.scalar_type()) + " " +
+                     bucket.name + " with checksum " + std::to_string(hash.value());
   for (auto const& rule : first.rules) text += rule.reduction == Reduction::mean ? ", mean" : ", sum";
   return text;
 }
@@ -101,6 +125,9 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::ScalarType typ
     bucket.sums.emplace_back(TeamSum(teams_[team], type, options_.wire, options_.order), matrices_of(bucket, k));
     queues_[team].push_back(b);
   }
+  bucket.name = bucket.members.empty() ? "nothing but the end of the backward"
+                                       : "gradients of '" + parameters_[bucket.members.front()].name + "'" +
+                                             (bucket.members.size() > 1 ? " and others" : "");
   bucket.described = described(bucket);
 }
 
@@ -113,6 +140,7 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
     items.push_back({Index(parameter.tensor.nbytes()), std::uint64_t(found - kinds.begin())});
     if (found == kinds.end()) kinds.push_back(kind);
   }
+  order_ = order;
   buckets_.clear();
   queues_.assign(teams_.size(), {});
   for (auto& members : assign_buckets(items, order, options_.buckets)) {
@@ -206,6 +234,7 @@ void Reducer::load_low_rank_state(NamedTensors const& state) {
 }
 
 void Reducer::rebucket() {
+  compare("new buckets");
   std::vector<Index> order(arrivals_.begin(), arrivals_.end());
   for (auto const& bucket : buckets_)
     for (auto const i : bucket.members)
@@ -220,9 +249,11 @@ void Reducer::rebucket() {
 }
 
 void Reducer::compare(std::string const& described) {
+  renew();
   require_whole();
+  graticule::detail::StallScope const scope(stall_rule());
   try {
-    for (auto& check : checks_) check.compare(described + " after iteration " + std::to_string(num_begun_), patience_);
+    for (auto& check : checks_) check.compare(described + " after iteration " + std::to_string(num_begun_));
   } catch (...) {
     broken_ = std::current_exception();
     throw;

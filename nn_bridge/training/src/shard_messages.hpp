@@ -37,7 +37,7 @@ struct ShardedParameter {
 /// The team over which parameters are cut, and how its messages go.
 struct ShardTeam {
   Comm comm;
-  Stall stall = Stall::report;
+  Stall stall = Stall::by_rule;
   MessageCounts counts = {};
 };
 

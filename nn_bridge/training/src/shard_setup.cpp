@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/replicas.hpp>
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/training/managed.hpp>
 
@@ -63,7 +64,7 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule cons
     group_.emplace(ShardTeam{shards_.team.split(shards_.team.rank() / options_.ranks_per_group, shards_.team.rank())});
   agree_on_values(*model_, shards_, options_);
   bool const compares = options_.checks == PeerChecks::on ||
-                        (options_.checks == PeerChecks::by_environment && environment_checks_calls());
+                        (options_.checks == PeerChecks::by_environment && graticule::detail::checks_calls());
   if (compares) comparison_.emplace(shards_.team);
   if (compares) team_.stall = Stall::fail;
   if (group_) group_->stall = team_.stall;

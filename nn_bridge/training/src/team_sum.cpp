@@ -60,6 +60,7 @@ void TeamSum::start(torch::Tensor const& flat, Index num_data, double divisor) {
   torch::NoGradGuard const no_grad;
   traffic_ = {};
   requests_.clear();
+  peers_.clear();
   if (team_.num_ranks() == 1) return;
   flat_ = flat;
   num_data_ = num_data;
@@ -89,6 +90,7 @@ bool TeamSum::advance() {
   while (stage_ != Stage::idle) {
     if (!arrived()) return false;
     requests_.clear();
+    peers_.clear();
     if (stage_ == Stage::scattering) {
       add_received();
       continue;
@@ -116,6 +118,19 @@ bool TeamSum::arrived() {
   return done != 0;
 }
 
+std::vector<int> TeamSum::missing() const {
+  if (stage_ == Stage::giving) return place_->missing();
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    int done = 0;
+    check_mpi(MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+    if (!done) ranks.push_back(peers_[i]);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
 Index TeamSum::part_begin(int rank) const {
   auto const size = flat_.numel() / team_.num_ranks();
   return rank * size + std::min<Index>(rank, flat_.numel() % team_.num_ranks());
@@ -137,6 +152,7 @@ void TeamSum::post_send(torch::Tensor const& part, int rank) {
     check_mpi(MPI_Isend(piece.const_data_ptr(), int(piece.numel()), mpi_type(wire_), rank, tag_, team_.handle(),
                         &requests_.emplace_back()),
               "MPI_Isend");
+    peers_.push_back(rank);
     count(piece);
   }
 }
@@ -147,6 +163,7 @@ void TeamSum::post_receive(torch::Tensor const& part, int rank) {
     check_mpi(MPI_Irecv(piece.mutable_data_ptr(), int(piece.numel()), mpi_type(wire_), rank, tag_, team_.handle(),
                         &requests_.emplace_back()),
               "MPI_Irecv");
+    peers_.push_back(rank);
   }
 }
 

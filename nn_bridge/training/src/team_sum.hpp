@@ -48,6 +48,13 @@ class TeamSum {
   /// where there is none, or where they travel in another type. A `flat` that is this very memory is not copied.
   [[nodiscard]] torch::Tensor shared_memory() const;
 
+  /// Ranks that this one waits for, where it knows them: MPI's all-reduce does not say.
+  [[nodiscard]] std::vector<int> missing() const;
+  /// MPI uses the memory of the sum that is under way.
+  [[nodiscard]] bool in_messages() const noexcept {
+    return stage_ == Stage::reducing || stage_ == Stage::scattering || stage_ == Stage::gathering;
+  }
+
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return team_; }
 
@@ -84,6 +91,7 @@ class TeamSum {
   torch::Tensor received_;  ///< [rank, element]: the others' values of this rank's part
   std::unique_ptr<NodePlace> place_;
   std::vector<MPI_Request> requests_;
+  std::vector<int> peers_;  ///< of the requests, where they are messages
   SumTraffic traffic_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "wrap.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/training/managed.hpp>
 
@@ -89,7 +90,7 @@ std::uint64_t hash_of(std::vector<TeamPlace> const& rules,
   hash.add(options.buckets.first_bytes).add(options.buckets.bytes);
   hash.add(int(options.buffers));
   for (auto const& [name, policy] : options.own_buffers) hash.add(std::string_view(name)).add(int(policy));
-  hash.add(int(options.checks == CheckedCalls::on || checks_calls_by_environment()));
+  hash.add(int(options.checks == CheckedCalls::on || graticule::detail::checks_calls()));
   auto const low = options.low_rank.value_or(LowRankGradients{.rank = 0});
   hash.add(low.rank).add(low.least_saving).add(low.first_iterations).add(low.seed);
   return hash.value();

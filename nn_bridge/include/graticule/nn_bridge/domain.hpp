@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace graticule::nn {
 
 namespace detail {
 class RecordedCalls;
+struct LiveDomains;
 }
 
 /// How often layers compare their calls among the ranks.
@@ -47,11 +49,22 @@ class Domain {
   /// The differentiable calls whose graph is alive.
   [[nodiscard]] detail::RecordedCalls& recorded_calls() const noexcept;
 
+  /// Ranks with equal `color` form a communicator, in the order of the domain's ranks, which is one of `comms()` until the
+  /// domain's own is renewed. Collective.
+  [[nodiscard]] Comm split(int color) const;
+  /// All communicators of the domain: its own first.
+  [[nodiscard]] std::vector<Comm> comms() const;
+
   /// A number that names one layer on all ranks. Same call order on all ranks.
   [[nodiscard]] int next_ordinal() const noexcept;
 
  private:
+  friend struct detail::LiveDomains;
   struct State;
+  explicit Domain(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+  /// After its communicator was renewed, a domain knows nothing of the calls before.
+  State& renewed() const noexcept;
+
   std::shared_ptr<State> state_;
 };
 

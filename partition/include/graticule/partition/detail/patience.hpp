@@ -69,6 +69,9 @@ class Patience {
   bool reported_ = false;
 };
 
+/// Asked for what this thread is about when a wait stalls: a text that follows on what is waited for, or nothing.
+void set_wait_context(std::string (*text)()) noexcept;
+
 /// Lets every wait of this process call `work` now and then, until it returns true or `owner` forgets it: what peers wait
 /// for though this rank does not. Several works of one owner are one.
 void work_while_waiting(void const* owner, std::function<bool()> work);

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/domain.hpp>
+
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// The domains of this process that are still in use, in the order in which they were made.
+[[nodiscard]] std::vector<Domain> live_domains();
+
+}  // namespace graticule::nn::detail
