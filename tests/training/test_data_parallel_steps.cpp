@@ -530,8 +530,8 @@ TEST(DataParallel, says_on_stderr_what_it_waits_for) {
 
   auto const said = testing::internal::GetCapturedStderr();
   if (late_one) return;
-  EXPECT_NE(said.find("have not all come to iteration 1, bucket 0 of "), std::string::npos) << said;
-  EXPECT_NE(said.find("from Double gradients of 'last."), std::string::npos) << said;
+  EXPECT_NE(said.find("waits in iteration 1, bucket 0 (gradients of 'last."), std::string::npos) << said;
+  EXPECT_NE(said.find("for rank " + std::to_string(comm.num_ranks() - 1)), std::string::npos) << said;
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
@@ -557,6 +557,50 @@ TEST(CheckedCalls, name_the_rank_that_does_not_come) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   // What the missing rank may send later is received into memory of its own.
   test::forgive_left_objects();
+}
+
+/// Seconds after which the others end with `StalledReduction` when one rank does not come to `late` of these: iterations
+/// 1 to 5, and `finalize()`.
+void expect_watched(int late, int missing) {
+  auto const comm = Comm::world();
+  Net net;
+  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                            {.checks = nn::CheckedCalls::on, .patience_seconds = 1});
+  auto const pass = [&](int step) { loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward(); };
+  auto const begin = std::chrono::steady_clock::now();
+  Comm const aside(comm.handle());
+
+  auto const thrown = thrown_by([&] {
+    for (int step = 0; step < 5; ++step) {
+      // It comes when the others have given up.
+      if (step == late && comm.rank() == missing) aside.barrier();
+      pass(step);
+    }
+    if (late == 5 && comm.rank() == missing) aside.barrier();
+    parallel.finalize();
+  });
+  double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (comm.rank() != missing) aside.barrier();
+
+  EXPECT_EQ(thrown.rule, "StalledReduction") << thrown.given;
+  EXPECT_NE(thrown.given.find("rank " + std::to_string(missing) + " has not come to "), std::string::npos)
+      << thrown.given;
+  EXPECT_EQ(thrown.given.find("checksum"), std::string::npos) << thrown.given;
+  EXPECT_GE(seconds, 0.9);
+  if (comm.rank() != missing && missing == 0) {
+    EXPECT_NE(thrown.given.find("after 1 s"), std::string::npos) << thrown.given;
+  }
+  test::forgive_left_objects();
+}
+
+TEST(CheckedCalls, watch_every_iteration_with_the_patience_that_was_asked_for) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
+  for (int const late : {0, 1, 4, 5})
+    for (int const missing : {0, comm.num_ranks() - 1}) {
+      SCOPED_TRACE("missing rank " + std::to_string(missing) + " in call " + std::to_string(late));
+      expect_watched(late, missing);
+    }
 }
 
 TEST(DataParallel, names_a_parameter_that_has_changed_its_shape) {

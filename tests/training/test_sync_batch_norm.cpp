@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/replicas.hpp>
+#include <graticule/partition/stall.hpp>
 #include <graticule/training/sync_batch_norm.hpp>
 
 #include "expect_error.hpp"
@@ -8,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -252,9 +252,8 @@ TEST(SyncBatchNorm, waits_for_a_rank_without_calls_no_longer_than_told) {
   if (world.num_ranks() == 1) GTEST_SKIP() << "needs 2 ranks";
   nn::SyncBatchNorm1d layer(tn::BatchNormOptions(3));
   auto const contexts = nn::replicate(*layer, world);
-  char const* const held = std::getenv("GRATICULE_STALL_SECONDS");
-  std::string const kept = held == nullptr ? "" : held;
-  setenv("GRATICULE_STALL_SECONDS", "0.5", 1);
+  auto const kept = stall_rule();
+  set_stall_rule({.report_seconds = 0.5, .error_seconds = 0});
 
   if (world.rank() == 0) {
     EXPECT_EQ(rule_of([&] { (void)layer->forward(torch::ones({4, 3})); }), "CallMissing");
@@ -272,7 +271,7 @@ TEST(SyncBatchNorm, waits_for_a_rank_without_calls_no_longer_than_told) {
   }
   world.barrier();
   test::forgive_left_objects();
-  setenv("GRATICULE_STALL_SECONDS", kept.c_str(), 1);
+  set_stall_rule(kept);
 }
 
 }  // namespace

@@ -34,8 +34,21 @@ void GradientSum::start(torch::Tensor const& flat, Index num_data, double diviso
     sum_.start(flat, num_data, divisor);
 }
 
+void GradientSum::start(torch::Tensor const& flat, Index num_data, GradientFuture future) {
+  torch::NoGradGuard const no_grad;
+  traffic_ = {};
+  flat_ = flat;
+  num_data_ = num_data;
+  stage_ = Stage::hooked;
+  future_ = std::move(future);
+  sent_ = flat.narrow(0, num_data, flat.numel() - num_data).clone();
+  sum_.start(sent_, 0, 1);
+}
+
 bool GradientSum::advance() {
   torch::NoGradGuard const no_grad;
+  if (future_ && !future_()) return false;
+  future_ = nullptr;
   while (stage_ != Stage::idle) {
     if (!sum_.advance()) return false;
     count();
@@ -43,6 +56,7 @@ bool GradientSum::advance() {
     stage_ = Stage::idle;
     if (stage == Stage::left) send_right();
     if (stage == Stage::right) multiply();
+    if (stage == Stage::hooked) flat_.narrow(0, num_data_, sent_.numel()).copy_(sent_);
   }
   flat_.reset();
   sent_.reset();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/training/gradient_hook.hpp>
+
 #include "team_sum.hpp"
 
 #include <torch/torch.h>
@@ -53,6 +55,8 @@ class GradientSum {
   enum class Travels : std::uint8_t { whole, thin };
   /// As `TeamSum::start`. @param flat its last number is positive where a rank has failed, which leaves no trace in what is kept
   void start(torch::Tensor const& flat, Index num_data, double divisor, Travels how);
+  /// The same where `future` reduces the data; what follows on them is summed beside it.
+  void start(torch::Tensor const& flat, Index num_data, GradientFuture future);
   bool advance();
 
   /// What adds the numbers that travel.
@@ -62,7 +66,7 @@ class GradientSum {
   [[nodiscard]] std::vector<int> missing() const { return sum_.missing(); }
 
  private:
-  enum class Stage : std::uint8_t { whole, left, right, idle };
+  enum class Stage : std::uint8_t { whole, left, right, hooked, idle };
 
   void send_left();
   void send_right();
@@ -81,6 +85,7 @@ class GradientSum {
   double divisor_ = 1;
   torch::Tensor sent_;
   std::vector<torch::Tensor> left_;  ///< by matrix: P
+  GradientFuture future_;            ///< of a hook, until it has answered
   SumTraffic traffic_;
 };
 

@@ -244,14 +244,36 @@ bool Reducer::start_next(std::size_t t) {
   if (sums_over_[t]) {
     bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
     double const divisor = bucket.rules[k].reduction == Reduction::mean ? divisors_[t] : 1;
-    bucket.sums[k].start(bucket.flat, bucket.num_data, divisor,
-                         thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
+    if (options_.hook && !bucket.members.empty())
+      bucket.sums[k].start(bucket.flat, bucket.num_data, options_.hook(given_to_hook(b)));
+    else
+      bucket.sums[k].start(bucket.flat, bucket.num_data, divisor,
+                           thin ? GradientSum::Travels::thin : GradientSum::Travels::whole);
   } else {
     ++bucket.num_ended;
   }
   ++bucket.num_started;
   ++next_in_queue_[t];
   return true;
+}
+
+GradientBucket Reducer::given_to_hook(std::size_t b) const {
+  auto const& bucket = buckets_[b];
+  auto const& [team, reduction] = bucket.rules[bucket.num_ended];
+  GradientBucket given{.index = b,
+                       .num_buckets = std::size_t(std::count_if(buckets_.begin(), buckets_.end(),
+                                                                [](Bucket const& one) { return !one.members.empty(); })),
+                       .team = teams_[team],
+                       .reduction = reduction,
+                       .values = bucket.flat.narrow(0, 0, bucket.num_data),
+                       .parameters = {},
+                       .gradients = {}};
+  for (std::size_t m = 0; m < bucket.members.size(); ++m) {
+    auto const& parameter = parameters_[bucket.members[m]];
+    given.parameters.push_back(parameter.name);
+    given.gradients.push_back(slot(bucket.flat, bucket.begins[m], parameter));
+  }
+  return given;
 }
 
 bool Reducer::is_agreed(std::size_t team, std::size_t b) {

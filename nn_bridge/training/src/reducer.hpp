@@ -160,6 +160,7 @@ class Reducer {
   void start_sums();
   /// Starts, or passes over, the next sum of a team. @return false where it cannot be yet
   bool start_next(std::size_t t);
+  [[nodiscard]] GradientBucket given_to_hook(std::size_t bucket) const;
   bool is_agreed(std::size_t team, std::size_t bucket);
   [[noreturn]] void stall(std::size_t bucket, double waited);
   [[nodiscard]] std::string waits_for(std::size_t bucket) const;

@@ -68,7 +68,7 @@ void Reducer::renew() {
   if (same) return;
   std::vector<Bucket> unended;
   for (auto& bucket : buckets_)
-    if (bucket.num_started > bucket.num_ended && bucket.sums[bucket.num_ended].sum().in_messages())
+    if (bucket.num_started > bucket.num_ended && (options_.hook || bucket.sums[bucket.num_ended].sum().in_messages()))
       unended.push_back(std::move(bucket));
   // MPI may still write to them.
   if (!unended.empty()) graticule::detail::keep_for_good(std::move(unended));
@@ -167,8 +167,8 @@ void Reducer::share_on_node() {
     }
     TeamSum::share_on_node(teams_[t], sums);
   }
-  // What travels as thin factors needs the bucket beside them.
-  if (options_.low_rank) return;
+  // What travels as thin factors needs the bucket beside them, and what a hook reduces is its own.
+  if (options_.low_rank || options_.hook) return;
   for (auto& bucket : buckets_)
     for (auto& sum : bucket.sums)
       if (auto const memory = sum.sum().shared_memory(); memory.defined()) bucket.flat = memory;

@@ -58,6 +58,9 @@ void require_arguments(torch::nn::Module const& module, NamedTensors const& para
     throw Error("BadOption", "gradients of rank " + std::to_string(low->rank) + " that save " +
                                  std::to_string(low->least_saving) + " times the bytes after " +
                                  std::to_string(low->first_iterations) + " iterations");
+  if (options.hook && (options.wire != Wire::own || options.low_rank))
+    throw Error("BadOption", std::string("a gradient hook and ") + (options.low_rank ? "low_rank" : "wire") +
+                                 ", which says how gradients travel, as the hook does");
   bool any = false;
   for (auto const& [name, tensor] : parameters) {
     if (tensor.is_meta())
@@ -92,6 +95,7 @@ std::uint64_t hash_of(std::vector<TeamPlace> const& rules,
   for (auto const& [name, policy] : options.own_buffers) hash.add(std::string_view(name)).add(int(policy));
   hash.add(int(options.checks == CheckedCalls::on || graticule::detail::checks_calls()));
   auto const low = options.low_rank.value_or(LowRankGradients{.rank = 0});
+  hash.add(int(options.hook != nullptr));
   hash.add(low.rank).add(low.least_saving).add(low.first_iterations).add(low.seed);
   return hash.value();
 }

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/training/buckets.hpp>
+#include <graticule/training/gradient_hook.hpp>
 #include <graticule/training/gradient_wire.hpp>
 
 #include <torch/torch.h>
@@ -66,6 +67,9 @@ struct DataParallelOptions {
   /// Keeps `events()`.
   bool record_events = false;
   std::optional<LowRankGradients> low_rank = {};
+  /// Reduces gradients instead of the rules' sums and means; on all ranks or on none, without `wire` and `low_rank`
+  /// (`BadOption`). Where it throws inside `run`, the others get `PeerFailed`.
+  GradientHook hook = {};
 };
 
 /// What happened, in order. `index` is a parameter's place in the module, or a bucket's number.
@@ -142,8 +146,13 @@ class DataParallel {
   [[nodiscard]] NoSync no_sync();
   /// Reduces what `.grad` holds now, without a backward. Collective.
   void reduce();
-  /// Runs a forward and backward. When it throws on this rank, the others get `PeerFailed` from theirs instead of waiting
-  /// for ever, and the next iteration can begin. Without it, this happens at the next call, or when this object dies.
+  /// Runs a forward and backward, and returns when all ranks have ended theirs; same calls on all ranks.
+  ///
+  /// When it throws on one rank, that rank keeps its exception and the others get `PeerFailed` with its text, wherever they
+  /// wait: in layers, losses or reductions. Then all ranks make the communicators of this object and of the domains that lie
+  /// within its teams anew, and find buffers and the counters of random masks as they were, so that the next pass gives what
+  /// it would have given without the failure. With `GradientWait::late` it does not wait for the others, who get `PeerFailed`
+  /// from `step()`. Cost: a barrier of each team, unless late; copies of buffers that have changed.
   void run(std::function<void()> const& pass);
   /// Collective over all teams.
   void sync_buffers();
