@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/box.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace graticule {
 
@@ -42,6 +44,31 @@ Index FieldView::num_batch() const noexcept {
   Index result = 1;
   for (int m = 0; m < ndim(); ++m)
     if (std::find(grid_axes.begin(), grid_axes.end(), Index(m)) == grid_axes.end()) result *= extents[m];
+  return result;
+}
+
+FieldView FieldView::part(Box const& covered, Box const& box) const {
+  auto const fail = [&](std::string const& why) {
+    throw Error("FieldMismatch", "the part " + to_string(box) + " of a field of " + to_string(extents) +
+                                     " that covers " + to_string(covered) + ": " + why);
+  };
+  if (strides.size() != ndim()) fail(std::to_string(strides.size()) + " strides");
+  if (grid_axes.size() != covered.ndim() || box.ndim() != covered.ndim())
+    fail("the field has " + std::to_string(grid_axes.size()) + " grid axes");
+  if (!covered.contains(box)) fail("it has cells outside");
+  FieldView result = *this;
+  Index offset = 0;
+  for (int a = 0; a < box.ndim(); ++a) {
+    Index const axis = grid_axes[a];
+    if (axis < 0 || axis >= ndim() || std::count(grid_axes.begin(), grid_axes.end(), axis) != 1)
+      fail("grid axes " + to_string(grid_axes));
+    auto const m = int(axis);
+    if (!covered.empty() && extents[m] != covered.extent(a))
+      fail("axis " + std::to_string(m) + " has " + std::to_string(extents[m]) + " cells");
+    result.extents[m] = box.extent(a);
+    offset += (box.lo(a) - covered.lo(a)) * strides[m];
+  }
+  if (data != nullptr && !box.empty()) result.data = static_cast<std::byte*>(data) + offset * size_of(dtype);
   return result;
 }
 

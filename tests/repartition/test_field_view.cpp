@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/box.hpp>
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/kokkos_view.hpp>
+
+#include "expect_error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -90,6 +93,47 @@ TEST(FieldView, of_kokkos_views_follows_any_layout) {
   EXPECT_EQ(field_view(columns, {0, 1}).dtype, DType::f32);
   EXPECT_EQ(field_view(columns, {0, 2}).batch_extents(), Indices({4}));
   EXPECT_EQ(field_view(rows, {1, 2}).space, MemorySpace::host);
+}
+
+TEST(FieldView, of_a_part_begins_at_its_first_cell_and_keeps_strides_and_batch_axes) {
+  std::vector<float> memory(2 * 6 * 10);
+  Box const local({-1, 3}, {5, 13});
+  Box const owned({0, 4}, {4, 12});
+  auto const field = field_view(memory.data(), {2, 6, 10}, 2);
+
+  auto const part = field.part(local, owned);
+
+  EXPECT_EQ(part.data, memory.data() + 11);
+  EXPECT_EQ(part.extents, Indices({2, 4, 8}));
+  EXPECT_EQ(part.strides, field.strides);
+  EXPECT_EQ(part.grid_axes, field.grid_axes);
+  EXPECT_EQ(part.dtype, DType::f32);
+  EXPECT_EQ(part.part(owned, Box({3, 11}, {4, 12})).data, memory.data() + 4 * 10 + 9);
+  EXPECT_EQ(field.part(local, local), field);
+  // Backwards along the rows, which are the second memory axis of the turned view, and as a part of nothing.
+  auto const turned = field_view(memory.data() + 59, {10, 2, 6}, {-1, 60, -10}, {2, 0});
+  EXPECT_EQ(turned.part(local, owned).data, memory.data() + 59 - 10 - 1);
+  EXPECT_EQ(turned.part(local, owned).extents, Indices({8, 2, 4}));
+  EXPECT_EQ(field.part(local, Box({2, 2}, {2, 2})).extents, Indices({2, 0, 0}));
+  EXPECT_EQ(field_view(memory.data(), {2, 0, 7}, 2).part(Box({0, 0}, {0, 0}), Box({0, 0}, {0, 0})).extents,
+            Indices({2, 0, 0}));
+}
+
+TEST(FieldView, refuses_a_part_that_it_does_not_hold) {
+  std::vector<float> memory(60);
+  Box const local({-1, 3}, {5, 13});
+  auto const field = field_view(memory.data(), {6, 10}, 2);
+  auto const rule = [&](FieldView const& view, Box const& covered, Box const& box) {
+    return test::rule_of([&] { (void)view.part(covered, box); });
+  };
+
+  EXPECT_EQ(rule(field, local, Box({-1, 3}, {6, 13})), "FieldMismatch");
+  EXPECT_EQ(rule(field, local, Box({-2, 3}, {0, 13})), "FieldMismatch");
+  EXPECT_EQ(rule(field, Box({-1, 3}, {5, 12}), Box({0, 4}, {1, 5})), "FieldMismatch");
+  EXPECT_EQ(rule(field, local, Box({0}, {1})), "FieldMismatch");
+  EXPECT_EQ(rule(field_view(memory.data(), {6, 10}, 1), local, local), "FieldMismatch");
+  EXPECT_EQ(rule(field_view(memory.data(), {6, 10}, {10, 1}, {0, 0}), local, local), "FieldMismatch");
+  EXPECT_EQ(rule(field_view(memory.data(), {6, 10}, {10, 1}, {0, 2}), local, local), "FieldMismatch");
 }
 
 }  // namespace

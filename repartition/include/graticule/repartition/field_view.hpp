@@ -10,6 +10,8 @@
 
 namespace graticule {
 
+class Box;
+
 /// Type of one element of a field.
 enum class DType : std::uint8_t { u8, i8, i16, i32, i64, f16, bf16, f32, f64, c64, c128 };
 
@@ -24,10 +26,16 @@ enum class MemorySpace : std::uint8_t { host, device };
 /// The caller's memory: nothing is owned, nothing is copied to make it contiguous.
 ///
 /// Memory axis `m` has `extents[m]` elements, `strides[m]` elements apart. Negative strides, with `data` at element 0 of
-/// each axis, are allowed everywhere; strides of 0 or that overlap only where a field is read. Grid axis `a` of a layout is memory axis `grid_axes[a]`; all other memory axes are batch axes (channels,
-/// levels, samples), which every plan carries along whole.
+/// each axis, are allowed everywhere; strides of 0 or that overlap only where a field is read. Grid axis `a` of a layout
+/// is memory axis `grid_axes[a]`; all other memory axes are batch axes (channels, levels, samples), which every plan
+/// carries along whole.
 /// Example: a tensor [batch, channel, latitude, longitude] of a 2-axis layout has `grid_axes = {2, 3}`.
-/// Fields that a call only reads are never written through the pointer.
+/// Fields that a call only reads are never written through the pointer. Memory that a call writes belongs to one of its
+/// fields only (`AliasedFields`): views may interleave, as channels of one array do, but not share an element.
+///
+/// What a view covers along its grid axes depends on who takes it: a `HaloPlan` its local box, a `RepartitionPlan` its
+/// source box and its target box, a `RingPlan` the owned box and one cell per ring, a file the box that is read or
+/// written. One array serves them all through `part`.
 struct FieldView {
   void* data = nullptr;
   DType dtype = DType::f64;
@@ -41,6 +49,12 @@ struct FieldView {
   [[nodiscard]] Index num_batch() const noexcept;
   /// Extents of the batch axes, in order of memory axes.
   [[nodiscard]] Indices batch_extents() const;
+  /// The cells of `box` in this field, which covers `covered`, with all batch axes: the same memory, nothing is copied.
+  ///
+  /// Example: `field` covers the local box [-1, 5) x [0, 8) of a rank that owns [0, 4) x [0, 8): its owned cells are
+  /// `field.part(plan.local(), plan.owned())`, of extents (4, 8), and begin one row after `field.data`.
+  /// @throws `FieldMismatch` when the field does not cover `covered`, or `box` has cells outside it
+  [[nodiscard]] FieldView part(Box const& covered, Box const& box) const;
   friend bool operator==(FieldView const&, FieldView const&) = default;
 };
 
