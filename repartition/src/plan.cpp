@@ -2,6 +2,7 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/plan.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
@@ -11,8 +12,8 @@ namespace graticule {
 
 struct RepartitionPlan::Described {
   Box source_box;
-  Box target_box;
-  Box numbers;
+  std::vector<Box> target_boxes;
+  std::vector<Box> numbers;
   std::optional<Selection> to;
   PullDescription pull;
 };
@@ -78,8 +79,9 @@ namespace {
 /// Either side of a plan as the caller gave it.
 struct Sides {
   Layout const& from;
-  Layout const* to;  ///< null: `target` is this rank's own
-  Box target;
+  Layout const* to;  ///< null: the targets are this rank's own
+  std::vector<Box> const& targets;
+  std::size_t num_targets;  ///< of the rank that has most
 };
 
 std::string cells_text(Index count, std::string const& grid, std::optional<Selection> const& selection) {
@@ -89,24 +91,31 @@ std::string cells_text(Index count, std::string const& grid, std::optional<Selec
 /// How to mend a selection of cells for one grid only.
 std::string advice(Sides const& sides, RepartitionOptions const& options) {
   if (options.from.has_value() == options.to.has_value()) return "";
-  if (options.to) return "; `from` selects the cells of the old grid that become them";
-  // Without a layout nobody has said how large the new grid is.
-  return std::string("; `to` selects the cells that they become") +
-         (sides.to ? "" : ", in a new grid which for a target box is the old one with its axes permuted");
+  if (options.to)
+    return std::string("; `from` selects the cells of the old grid that become them") +
+           (sides.to ? "" : ", in a new grid which for target boxes is the old one with its axes permuted");
+  return "; `to` selects the cells that they become";
 }
 
-PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOptions const& options, Box& numbers) {
+/// The grid of target boxes: of the selected cells alone, numbered from 0, unless `to` says what they become.
+Box grid_of_targets(Layout const& from, RepartitionOptions const& options, Indices const& permutation) {
+  if (options.to || !options.from) return permuted_box(from.global(), permutation);
+  return permuted_box(Box::from_extents(options.from->extents), permutation);
+}
+
+PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOptions const& options,
+                         std::vector<Box>& numbers) {
   auto const& from = sides.from;
   Indices const permutation = or_identity(options.permutation, from.ndim());
-  int const target_ndim = sides.to ? sides.to->ndim() : sides.target.ndim();
-  if (target_ndim != from.ndim() || permutation.size() != from.ndim())
-    throw Error("LayoutMismatch", "from " + to_string(from) + " to " + std::to_string(target_ndim) +
-                                      " axes with axes " + to_string(permutation));
+  for (auto const& target : sides.targets)
+    if (target.ndim() != from.ndim() || permutation.size() != from.ndim())
+      throw Error("LayoutMismatch", "from " + to_string(from) + " to " + std::to_string(target.ndim()) +
+                                        " axes with axes " + to_string(permutation));
   (void)permutation_map(permutation);
-  Box const grid = sides.to ? sides.to->global() : permuted_box(from.global(), permutation);
   auto const read = options.from.value_or(all_of(from.global()));
-  auto const to = options.to.value_or(all_of(grid));
   check_selection(read, from.global(), "old");
+  Box const grid = sides.to ? sides.to->global() : grid_of_targets(from, options, permutation);
+  auto const to = options.to.value_or(all_of(grid));
   if (sides.to || options.to) check_selection(to, grid, "new");
   for (int a = 0; a < from.ndim(); ++a)
     if (Index const num_read = read.extents[int(permutation[a])]; to.extents[a] != num_read)
@@ -117,15 +126,22 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
     if (layout && layout->num_ranks() > comm.num_ranks())
       throw Error("TooFewRanks", "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " +
                                      std::to_string(comm.num_ranks()));
-  numbers = numbers_in(to, sides.target);
-  if (!sides.to && !options.to && !sides.target.empty() && !grid.contains(sides.target))
-    throw Error("LayoutMismatch", "the target " + to_string(sides.target) + " leaves the grid " + to_string(grid));
+  std::vector<Target> targets;
+  for (auto const& target : sides.targets) {
+    if (!sides.to && !options.to && !target.empty() && !grid.contains(target))
+      throw Error("LayoutMismatch", "the target " + to_string(target) + " leaves the grid " + to_string(grid));
+    auto const& box = numbers.emplace_back(numbers_in(to, target));
+    targets.push_back({box, {box}});
+  }
+  // Ranks with fewer targets have some without cells.
+  auto const none = Box(Indices::filled(from.ndim(), 0), Indices::filled(from.ndim(), 0));
+  targets.resize(sides.num_targets, {none, {none}});
   Hash hash;
   hash.add(sides.to ? sides.to->fingerprint() : 0).add(permutation);
   if (options.from) add(hash, read);
   if (options.to) add(hash, to);
   return {.source = from,
-          .kinds = {{from.owned(comm.rank()), {Target{numbers, {numbers}}}, selection_map(read, permutation)}},
+          .kinds = {{from.owned(comm.rank()), std::move(targets), selection_map(read, permutation)}},
           .fingerprint = hash.value(),
           .after_adjoint = AfterAdjoint::keep,
           .messages = Messages::segments,
@@ -137,15 +153,20 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
 namespace {
 
 template <class Described>
-Described described(Comm const& comm, Layout const& from, Layout const* to, Box const* target,
+Described described(Comm const& comm, Layout const& from, Layout const* to, std::vector<Box> targets,
                     RepartitionOptions const& options) {
   Described result{{}, {}, {}, {}, {.source = from, .kinds = {}}};
+  // A rank that needs nothing has one box without cells, so that its fields have a type.
+  if (targets.empty()) targets.emplace_back(Indices::filled(from.ndim(), 0), Indices::filled(from.ndim(), 0));
+  std::array<Index, 1> num_targets{Index(targets.size())};
+  if (!to) comm.max(num_targets);
   run_agreed(comm, [&] {
     result.source_box = from.owned(comm.rank());
-    result.target_box = to ? to->owned(comm.rank()) : *target;
-    result.pull = describe(comm, {from, to, result.target_box}, options, result.numbers);
+    if (to) targets.front() = to->owned(comm.rank());
+    result.pull = describe(comm, {from, to, targets, std::size_t(num_targets[0])}, options, result.numbers);
     result.to = options.to;
   });
+  result.target_boxes = std::move(targets);
   return result;
 }
 
@@ -153,46 +174,72 @@ Described described(Comm const& comm, Layout const& from, Layout const* to, Box 
 
 RepartitionPlan::RepartitionPlan(Comm const& comm, Layout const& from, Layout const& to,
                                  RepartitionOptions const& options)
-    : RepartitionPlan(comm, described<Described>(comm, from, &to, nullptr, options)) {}
+    : RepartitionPlan(comm, described<Described>(comm, from, &to, {}, options)) {}
 
 RepartitionPlan::RepartitionPlan(Comm const& comm, Layout const& from, Box const& target,
                                  RepartitionOptions const& options)
-    : RepartitionPlan(comm, described<Described>(comm, from, nullptr, &target, options)) {}
+    : RepartitionPlan(comm, described<Described>(comm, from, nullptr, {target}, options)) {}
+
+RepartitionPlan::RepartitionPlan(Comm const& comm, Layout const& from, std::vector<Box> const& targets,
+                                 RepartitionOptions const& options)
+    : RepartitionPlan(comm, described<Described>(comm, from, nullptr, targets, options)) {}
 
 RepartitionPlan::RepartitionPlan(Comm const& comm, Described const& described)
     : source_box_(described.source_box),
-      target_box_(described.target_box),
+      target_boxes_(described.target_boxes),
       numbers_(described.numbers),
+      num_targets_(int(described.pull.kinds.front().targets.size())),
       to_(described.to),
       plan_(comm, described.pull) {}
 
-FieldView RepartitionPlan::selected(FieldView const& to) const {
-  if (!to_ || to.grid_axes.size() != numbers_.ndim() || to.strides.size() != to.ndim() || target_box_.empty())
-    return to;
+FieldView RepartitionPlan::selected(FieldView const& to, std::size_t target) const {
+  auto const& numbers = numbers_[target];
+  auto const& box = target_boxes_[target];
+  if (!to_ || to.grid_axes.size() != numbers.ndim() || to.strides.size() != to.ndim() || box.empty()) return to;
   FieldView result = to;
   Index offset = 0;
-  for (int a = 0; a < numbers_.ndim(); ++a) {
+  for (int a = 0; a < numbers.ndim(); ++a) {
     Index const axis = to.grid_axes[a];
     // What does not fit is refused by the plan, which sees that axes are missing; so the peers are told.
-    if (axis < 0 || axis >= to.ndim() || to.extents[int(axis)] != target_box_.extent(a)) {
+    if (axis < 0 || axis >= to.ndim() || to.extents[int(axis)] != box.extent(a)) {
       result.grid_axes = {};
       return result;
     }
     auto const m = int(axis);
-    if (!numbers_.empty())
-      offset += (to_->first[a] + numbers_.lo(a) * to_->step[a] - target_box_.lo(a)) * to.strides[m];
-    result.extents[m] = numbers_.extent(a);
+    if (!numbers.empty()) offset += (to_->first[a] + numbers.lo(a) * to_->step[a] - box.lo(a)) * to.strides[m];
+    result.extents[m] = numbers.extent(a);
     // The step to a cell that there is not may be of any size.
-    if (numbers_.extent(a) > 1) result.strides[m] = to.strides[m] * to_->step[a];
+    if (numbers.extent(a) > 1) result.strides[m] = to.strides[m] * to_->step[a];
   }
   if (result.data) result.data = static_cast<std::byte*>(to.data) + offset * size_of(to.dtype);
   return result;
 }
 
-PullField RepartitionPlan::pulled(RepartitionField const& field, FieldView& target) const {
-  target = selected(field.to);
+namespace {
+
+/// The caller's views of one field: one for each target box.
+std::span<FieldView const> targets_of(RepartitionField const& field) {
+  return field.targets.empty() ? std::span(&field.to, 1) : field.targets;
+}
+
+/// `like` without cells, for a box that only other ranks have.
+FieldView without_cells(FieldView const& like) {
+  FieldView result = like;
+  for (Index const axis : like.grid_axes)
+    if (axis >= 0 && axis < like.ndim()) result.extents[int(axis)] = 0;
+  result.data = nullptr;
+  return result;
+}
+
+}  // namespace
+
+PullField RepartitionPlan::pulled(RepartitionField const& field, std::span<FieldView> targets) const {
+  auto const given = targets_of(field);
+  for (std::size_t t = 0; t < targets.size(); ++t)
+    targets[t] = t < numbers_.size() ? selected(given[std::min(t, given.size() - 1)], t) : without_cells(given[0]);
   return {.source = field.from,
-          .targets = std::span(&target, 1),
+          // Another number of views than of boxes is refused by the plan, so that the peers are told.
+          .targets = given.size() == target_boxes_.size() ? targets : std::span<FieldView>(),
           .update = field.update,
           .source_packing = field.from_packing,
           .target_packing = field.to_packing};
@@ -205,18 +252,31 @@ auto RepartitionPlan::with_fields(std::span<RepartitionField const> fields, Call
     constexpr std::size_t few = 8;
     std::array<FieldView, few> few_targets;
     std::array<PullField, few> few_fields;
-    std::vector<FieldView> many_targets(fields.size() > few ? fields.size() : 0);
-    std::vector<PullField> many_fields(many_targets.size());
-    auto const targets = fields.size() > few ? std::span(many_targets) : std::span(few_targets).first(fields.size());
-    auto const all = fields.size() > few ? std::span(many_fields) : std::span(few_fields).first(fields.size());
-    for (std::size_t f = 0; f < fields.size(); ++f) all[f] = pulled(fields[f], targets[f]);
+    auto const num_targets = std::size_t(num_targets_);
+    bool const is_few = fields.size() * num_targets <= few;
+    std::vector<FieldView> many_targets(is_few ? 0 : fields.size() * num_targets);
+    std::vector<PullField> many_fields(is_few ? 0 : fields.size());
+    auto const targets = is_few ? std::span<FieldView>(few_targets) : std::span(many_targets);
+    auto const all = is_few ? std::span(few_fields).first(fields.size()) : std::span(many_fields);
+    for (std::size_t f = 0; f < fields.size(); ++f)
+      all[f] = pulled(fields[f], targets.subspan(f * num_targets, num_targets));
     return call(std::span<PullField const>(all));
   } catch (Error const& error) {
-    for (auto const& field : fields)
-      if (error.rule() == "FieldMismatch" && selected(field.to).grid_axes != field.to.grid_axes)
-        throw Error("FieldMismatch", "target of " + to_string(field.to.dtype) + " " + to_string(field.to.extents) +
-                                         ", which does not cover " + to_string(target_box_));
+    if (error.rule() == "FieldMismatch") name_target(fields);
     throw;
+  }
+}
+
+void RepartitionPlan::name_target(std::span<RepartitionField const> fields) const {
+  for (auto const& field : fields) {
+    auto const given = targets_of(field);
+    if (given.size() != target_boxes_.size())
+      throw Error("FieldMismatch", std::to_string(given.size()) + " target views, this rank has " +
+                                       std::to_string(target_boxes_.size()) + " target boxes");
+    for (std::size_t t = 0; t < given.size(); ++t)
+      if (selected(given[t], t).grid_axes != given[t].grid_axes)
+        throw Error("FieldMismatch", "target of " + to_string(given[t].dtype) + " " + to_string(given[t].extents) +
+                                         ", which does not cover " + to_string(target_boxes_[t]));
   }
 }
 
@@ -249,32 +309,64 @@ TuningRecord RepartitionPlan::tune(std::span<RepartitionField const> fields, int
 }
 
 Pending RepartitionPlan::start(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{from, to, update};
+  RepartitionField const field{.from = from, .to = to, .update = update};
+  return start(std::span(&field, 1));
+}
+
+Pending RepartitionPlan::start(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
+  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
   return start(std::span(&field, 1));
 }
 
 void RepartitionPlan::apply(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{from, to, update};
+  RepartitionField const field{.from = from, .to = to, .update = update};
+  apply(std::span(&field, 1));
+}
+
+void RepartitionPlan::apply(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
+  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
   apply(std::span(&field, 1));
 }
 
 Pending RepartitionPlan::start_adjoint(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{from, to, update};
+  RepartitionField const field{.from = from, .to = to, .update = update};
+  return start_adjoint(std::span(&field, 1));
+}
+
+Pending RepartitionPlan::start_adjoint(FieldView const& from, std::span<FieldView const> to,
+                                       Update const& update) const {
+  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
   return start_adjoint(std::span(&field, 1));
 }
 
 void RepartitionPlan::apply_adjoint(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{from, to, update};
+  RepartitionField const field{.from = from, .to = to, .update = update};
+  apply_adjoint(std::span(&field, 1));
+}
+
+void RepartitionPlan::apply_adjoint(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
+  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
   apply_adjoint(std::span(&field, 1));
 }
 
 Pending RepartitionPlan::start_inverse(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{from, to, update};
+  RepartitionField const field{.from = from, .to = to, .update = update};
+  return start_inverse(std::span(&field, 1));
+}
+
+Pending RepartitionPlan::start_inverse(FieldView const& from, std::span<FieldView const> to,
+                                       Update const& update) const {
+  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
   return start_inverse(std::span(&field, 1));
 }
 
 void RepartitionPlan::apply_inverse(FieldView const& from, FieldView const& to, Update const& update) const {
-  RepartitionField const field{from, to, update};
+  RepartitionField const field{.from = from, .to = to, .update = update};
+  apply_inverse(std::span(&field, 1));
+}
+
+void RepartitionPlan::apply_inverse(FieldView const& from, std::span<FieldView const> to, Update const& update) const {
+  RepartitionField const field{.from = from, .to = {}, .targets = to, .update = update};
   apply_inverse(std::span(&field, 1));
 }
 

@@ -313,10 +313,10 @@ TEST(RepartitionPlan, names_the_selection_that_is_missing) {
     return thrown.given.substr(thrown.given.find("axis"));  // other ranks name the one that refused
   };
 
-  EXPECT_EQ(
-      text(Box({0, 0}, {3, 4}), {.from = some}),
-      "axis 0 of the new grid has 6 cells, axis 0 of the old grid has 3 selected cells; `to` selects the cells that "
-      "they become, in a new grid which for a target box is the old one with its axes permuted");
+  EXPECT_EQ(text(Box({0, 0}, {3, 4}), {.to = some}),
+            "axis 0 of the new grid has 3 selected cells, axis 0 of the old grid has 6 cells; `from` selects the cells "
+            "of the old grid that become them, in a new grid which for target boxes is the old one with its axes "
+            "permuted");
   EXPECT_EQ(
       text(layout, {.from = some}),
       "axis 0 of the new grid has 6 cells, axis 0 of the old grid has 3 selected cells; `to` selects the cells that "
@@ -331,6 +331,123 @@ TEST(RepartitionPlan, names_the_selection_that_is_missing) {
             }),
             "nothing was thrown");
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, layout, half, {.from = some}); }), "nothing was thrown");
+}
+
+// Every second row from the last one on, turned: cell (i, j) of the new grid is cell (7 - 2 j, i) of the old one.
+TEST(RepartitionPlan, numbers_the_selected_cells_for_target_boxes_from_0) {
+  auto const comm = Comm::world();
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 5});
+  RepartitionOptions const options{.permutation = {1, 0}, .from = every(rows.global(), {-2, 1})};
+  // Another box of the new grid of 5 x 4 cells on each rank.
+  Index const first = comm.rank() % 3;
+  Box const target({first, 1}, {first + 2, 4});
+  RepartitionPlan const plan(comm, rows, target, options);
+  auto from = numbered<double>(plan.source_box(), {}, MemoryShape::dense(2, 0));
+  TestField<double> to(target, {}, MemoryShape::dense(2, 0), 0);
+  auto expected = to;
+  expected.set(target, [](auto const& b, auto const& cell) {
+    return bits_of<double>(b, Indices{7 - 2 * cell[1], cell[0]});
+  });
+
+  plan.apply(from.view(), to.view());
+
+  EXPECT_TRUE(to.holds(expected));
+  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, Box({0, 0}, {5, 5}), options); }), "LayoutMismatch");
+  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, Box({0, -1}, {5, 4}), options); }), "LayoutMismatch");
+}
+
+/// Boxes of an 8 x 6 grid: other ones, and another number of them, on each rank; they overlap.
+std::vector<Box> some_boxes(int rank) {
+  std::vector<Box> const all{Box({0, 0}, {1, 6}), Box({5, 1}, {8, 4}), Box({2, 2}, {2, 5}), Box({0, 2}, {7, 3}),
+                             Box({4, 0}, {6, 6})};
+  return {all.begin(), all.begin() + std::min(5, 5 * rank % 7)};
+}
+
+TEST(RepartitionPlan, fills_a_list_of_target_boxes_with_one_message_to_each_peer) {
+  auto const comm = Comm::world();
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 6});
+  for (int const shift : {0, 1, 3}) {
+    auto const boxes = some_boxes(comm.rank() + shift);
+    RepartitionPlan const plan(comm, rows, boxes);
+    auto const given = boxes.empty() ? std::vector<Box>{Box({0, 0}, {0, 0})} : boxes;
+    ASSERT_EQ(plan.target_boxes(), given);
+    auto from = numbered<double>(plan.source_box(), {2}, MemoryShape::dense(2, 1));
+    std::vector<TestField<double>> to;
+    std::vector<TestField<double>> expected;
+    std::vector<FieldView> views;
+    for (auto const& box : given) {
+      to.emplace_back(box, Indices{2}, MemoryShape::dense(2, 1), -1.0);
+      expected.push_back(to.back());
+      expected.back().set(box, [](auto const& b, auto const& cell) { return bits_of<double>(b, cell); });
+    }
+    for (auto& field : to) views.push_back(field.view());
+
+    plan.apply(from.view(), views);
+
+    for (std::size_t t = 0; t < to.size(); ++t) EXPECT_TRUE(to[t].holds(expected[t])) << "box " << t;
+    auto const sent = plan.stats();
+    EXPECT_LE(sent.point_to_point.num_messages + sent.node_packed.num_messages + sent.node_in_place.num_messages,
+              comm.num_ranks() - 1);
+  }
+}
+
+TEST(RepartitionPlan, adds_and_puts_back_what_a_list_of_target_boxes_holds) {
+  auto const comm = Comm::world();
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 6});
+  auto const boxes = some_boxes(comm.rank() + 1);
+  RepartitionPlan const plan(comm, rows, boxes);
+  // How often each cell is in a box, on all ranks.
+  std::vector<Index> count(48, 0);
+  for (int r = 0; r < comm.num_ranks(); ++r)
+    for (auto const& box : some_boxes(r + 1))
+      for (Index i = box.lo(0); i < box.hi(0); ++i)
+        for (Index j = box.lo(1); j < box.hi(1); ++j) ++count[std::size_t(6 * i + j)];
+  std::vector<TestField<double>> to;
+  std::vector<FieldView> views;
+  for (auto const& box : plan.target_boxes()) {
+    to.emplace_back(box, Indices{}, MemoryShape::dense(2, 0), -1.0);
+    to.back().set(box, [](auto const&, auto const& cell) { return double(10 * cell[0] + cell[1]); });
+  }
+  for (auto& field : to) views.push_back(field.view());
+  TestField<double> sums(plan.source_box(), {}, MemoryShape::dense(2, 0), 0.0);
+  auto back = sums;
+  auto expected_sums = sums;
+  auto expected_back = sums;
+  expected_sums.set(plan.source_box(), [&](auto const&, auto const& cell) {
+    return double(count[std::size_t(6 * cell[0] + cell[1])] * (10 * cell[0] + cell[1]));
+  });
+  expected_back.set(plan.source_box(), [&](auto const&, auto const& cell) {
+    return count[std::size_t(6 * cell[0] + cell[1])] ? double(10 * cell[0] + cell[1]) : 0.0;
+  });
+
+  plan.apply_adjoint(sums.view(), views);
+  plan.apply_inverse(back.view(), views);
+
+  EXPECT_TRUE(sums.holds(expected_sums));
+  EXPECT_TRUE(back.holds(expected_back));
+}
+
+TEST(RepartitionPlan, refuses_another_number_of_views_than_of_target_boxes) {
+  auto const comm = Comm::world();
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 6});
+  std::vector<Box> const boxes{Box({0, 0}, {1, 6}), Box({5, 1}, {8, 4})};
+  RepartitionPlan const plan(comm, rows, boxes);
+  auto from = numbered<double>(plan.source_box(), {}, MemoryShape::dense(2, 0));
+  TestField<double> first(boxes[0], {}, MemoryShape::dense(2, 0), 0);
+  TestField<double> second(boxes[1], {}, MemoryShape::dense(2, 0), 0);
+  std::vector<FieldView> const both{first.view(), second.view()};
+
+  auto const thrown = test::thrown_by([&] { plan.apply(from.view(), std::span(both).first(1)); });
+  EXPECT_EQ(thrown.rule, "FieldMismatch");
+  EXPECT_EQ(thrown.given, "1 target views, this rank has 2 target boxes");
+  EXPECT_EQ(rule_of([&] { plan.apply(from.view(), first.view()); }), "FieldMismatch");
+  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, std::vector{Box({0, 0}, {9, 6})}); }), "LayoutMismatch");
+
+  plan.apply(from.view(), both);
+
+  auto expected = second;
+  expected.set(boxes[1], [](auto const& b, auto const& cell) { return bits_of<double>(b, cell); });
+  EXPECT_TRUE(second.holds(expected));
 }
 
 TEST(RepartitionPlan, refuses_on_all_ranks_what_differs_between_ranks) {

@@ -15,6 +15,7 @@ struct RepartitionOptions {
   /// Axis `a` of the new grid is axis `permutation[a]` of the old one; empty: axes stay as they are.
   Indices permutation = {};
   /// Cells of the old grid that are read, and cells of the new one that become them, number by number; without: all.
+  /// With target boxes and `from` alone, the new grid is that of the selected cells, numbered from 0.
   std::optional<Selection> from = {};
   std::optional<Selection> to = {};
   /// Most bytes of buffers of this rank, whatever is moved, and as many again on the device for fields there; 0: a few
@@ -28,6 +29,8 @@ struct RepartitionOptions {
 struct RepartitionField {
   FieldView from;  ///< covers `source_box()`
   FieldView to;    ///< covers `target_box()`; batch axes as `from`, any type that `from` can become
+  /// With a list of target boxes, in place of `to`: one view for each of `target_boxes()`, all of one type.
+  std::span<FieldView const> targets = {};
   Update update = {};
   std::optional<IntegerPacking> from_packing = {};
   std::optional<IntegerPacking> to_packing = {};
@@ -43,21 +46,36 @@ struct RepartitionField {
 class RepartitionPlan {
  public:
   /// Collective; options but for `workspace_bytes` are the same on all ranks.
-  /// @throws `LayoutMismatch` when the permuted extents differ, `BadPermutation`, `BadSelection`, `BudgetTooSmall`,
-  ///         `PlanDisagreement`, on all ranks alike. Cost: messages to peers, a few small reductions
+  /// @throws `LayoutMismatch` when the permuted extents or the numbers of selected cells differ, or a target box leaves the
+  ///         new grid, `BadPermutation`, `BadSelection`, and what `PullPlan` throws, on all ranks alike.
+  ///         Cost: messages to peers, a few small reductions
   RepartitionPlan(Comm const& comm, Layout const& from, Layout const& to, RepartitionOptions const& options = {});
   /// The same for any box of the new grid on each rank: boxes may overlap (replicas, halos) and leave cells out.
   RepartitionPlan(Comm const& comm, Layout const& from, Box const& target, RepartitionOptions const& options = {});
+  /// The same for several boxes of each rank, another number of them on each, with one message to each peer for all.
+  /// Example: on a 6 x 4 grid, targets {[0, 1) x [0, 4), [5, 6) x [0, 4)} on rank 0 and {} on the others bring the first
+  /// and the last row to rank 0: `plan.apply(field, std::array{first, last})`.
+  RepartitionPlan(Comm const& comm, Layout const& from, std::vector<Box> const& targets,
+                  RepartitionOptions const& options = {});
 
   [[nodiscard]] Box const& source_box() const noexcept { return source_box_; }
-  [[nodiscard]] Box const& target_box() const noexcept { return target_box_; }
+  /// The first of `target_boxes()`.
+  [[nodiscard]] Box const& target_box() const noexcept { return target_boxes_.front(); }
+  /// As given; one without cells where an empty list was given. What target views cover, in this order.
+  [[nodiscard]] std::vector<Box> const& target_boxes() const noexcept { return target_boxes_; }
 
-  /// Writes the selected cells of `to`: `to = alpha * op(from) + beta * to`. The fields must not overlap in memory.
+  /// Writes the selected cells of `to`: `to = alpha * op(from) + beta * to`. What a call writes has no element in common
+  /// with other memory of the call (`AliasedFields`), except that a cell may stay where it is: an all-gather of parts that
+  /// lie in the whole, a plain `apply` to the same layout. Views that interleave are apart. The memory of other calls in
+  /// flight is not looked at.
   /// `apply` returns when the peers have taken what they need of this rank; after `start`, `wait` does so without them.
   /// A rank that refuses a call tells those that need its cells; one that only sends to it gets on with its next call.
-  /// @throws `FieldMismatch`, `Conversion`, `PeerRefused`: see `PullPlan::start`
+  /// @throws `FieldMismatch`, `AliasedFields`, `Conversion`, `PeerRefused`: see `PullPlan::start`
   Pending start(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   void apply(FieldView const& from, FieldView const& to, Update const& update = {}) const;
+  /// One field to several target boxes.
+  Pending start(FieldView const& from, std::span<FieldView const> to, Update const& update = {}) const;
+  void apply(FieldView const& from, std::span<FieldView const> to, Update const& update = {}) const;
   /// Several fields in one message to each peer.
   Pending start(std::span<RepartitionField const> fields) const;
   void apply(std::span<RepartitionField const> fields) const;
@@ -67,12 +85,17 @@ class RepartitionPlan {
   /// Example: from one whole copy on each rank, with `beta` 0, this is a reduce-scatter.
   Pending start_adjoint(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   void apply_adjoint(FieldView const& from, FieldView const& to, Update const& update = {}) const;
+  Pending start_adjoint(FieldView const& from, std::span<FieldView const> to, Update const& update = {}) const;
+  void apply_adjoint(FieldView const& from, std::span<FieldView const> to, Update const& update = {}) const;
   Pending start_adjoint(std::span<RepartitionField const> fields) const;
   void apply_adjoint(std::span<RepartitionField const> fields) const;
 
-  /// Moves back: `from = alpha * op(to) + beta * from` where a cell has an image; of several, that on the highest rank.
+  /// Moves back: `from = alpha * op(to) + beta * from` where a cell has an image; of several, that on the highest rank, in
+  /// the last of its boxes.
   Pending start_inverse(FieldView const& from, FieldView const& to, Update const& update = {}) const;
   void apply_inverse(FieldView const& from, FieldView const& to, Update const& update = {}) const;
+  Pending start_inverse(FieldView const& from, std::span<FieldView const> to, Update const& update = {}) const;
+  void apply_inverse(FieldView const& from, std::span<FieldView const> to, Update const& update = {}) const;
   Pending start_inverse(std::span<RepartitionField const> fields) const;
   void apply_inverse(std::span<RepartitionField const> fields) const;
 
@@ -90,12 +113,15 @@ class RepartitionPlan {
   RepartitionPlan(Comm const& comm, Described const& described);
   template <class Call>
   auto with_fields(std::span<RepartitionField const> fields, Call&& call) const;
-  [[nodiscard]] PullField pulled(RepartitionField const& field, FieldView& target) const;
-  [[nodiscard]] FieldView selected(FieldView const& to) const;
+  [[nodiscard]] PullField pulled(RepartitionField const& field, std::span<FieldView> targets) const;
+  [[nodiscard]] FieldView selected(FieldView const& to, std::size_t target) const;
+  /// @throws `FieldMismatch` for a target that does not fit its box
+  void name_target(std::span<RepartitionField const> fields) const;
 
   Box source_box_;
-  Box target_box_;
-  Box numbers_;  ///< of the selected cells in the target box
+  std::vector<Box> target_boxes_;
+  std::vector<Box> numbers_;  ///< of the selected cells in each target box
+  int num_targets_;           ///< of the rank that has most
   std::optional<Selection> to_;
   PullPlan plan_;
 };
