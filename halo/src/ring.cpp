@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/ring.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/overlap.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
 
@@ -145,7 +146,9 @@ struct RingPlan::State {
   };
 
   void check(FieldView const& view, Box const& box, char const* role) const;
-  void check(std::span<RingField const> fields) const;
+  /// What a call writes.
+  enum class Writes : std::uint8_t { sums, cells };
+  void check(std::span<RingField const> fields, Writes writes) const;
   void make_buffers(std::span<RingField const> fields) const;
   /// Sums of the rows of `view`, which covers `cover`, over its cells of `part`: what is to be added to the owners' totals.
   [[nodiscard]] std::vector<PullField> add_rows(std::span<FieldView const> views, Box const& cover,
@@ -199,6 +202,7 @@ FieldView ring_view_like(void* data, FieldView const& like, Box const& box) {
 void add_to_cells(FieldView const& cells, Box const& cover, Box const& part, FieldView const& ring,
                   std::array<bool, max_ndim> const& varies) {
   if (part.empty()) return;
+  auto const to = cells.part(cover, part);
   Indices extents = cells.batch_extents();
   Indices to_strides;
   Indices from_strides;
@@ -206,17 +210,13 @@ void add_to_cells(FieldView const& cells, Box const& cover, Box const& part, Fie
     if (std::find(cells.grid_axes.begin(), cells.grid_axes.end(), Index(m)) == cells.grid_axes.end())
       to_strides.push_back(cells.strides[m]);
   for (int b = 0; b < extents.size(); ++b) from_strides.push_back(ring.strides[b]);
-  Index first = 0;
   for (int a = 0; a < part.ndim(); ++a) {
-    Index const stride = cells.strides[int(cells.grid_axes[a])];
-    first += (part.lo(a) - cover.lo(a)) * stride;
     extents.push_back(part.extent(a));
-    to_strides.push_back(stride);
+    to_strides.push_back(to.strides[int(to.grid_axes[a])]);
     from_strides.push_back(varies[std::size_t(a)] ? ring.strides[int(ring.grid_axes[a])] : 0);
   }
-  auto* const to = static_cast<std::byte*>(cells.data) + first * size_of(cells.dtype);
   auto const task =
-      detail::make_strided(detail::StridedOp::add, cells.dtype, extents, to, to_strides, ring.data, from_strides);
+      detail::make_strided(detail::StridedOp::add, to.dtype, extents, to.data, to_strides, ring.data, from_strides);
   detail::run_strided(std::span(&task, 1), cells.space);
 }
 
@@ -244,7 +244,24 @@ void RingPlan::State::check(FieldView const& view, Box const& box, char const* r
   if (view.data == nullptr && view.num_batch() > 0) fail("no memory");
 }
 
-void RingPlan::State::check(std::span<RingField const> fields) const {
+namespace {
+
+/// @throws `AliasedFields` when an element that is written belongs to two views of a call
+void require_apart(std::span<RingField const> fields, FieldView RingField::*written, FieldView RingField::*read) {
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    for (std::size_t other = 0; other < fields.size(); ++other) {
+      auto const& view = fields[f].*written;
+      if (detail::share_memory(view, fields[other].*read) ||
+          (other < f && detail::share_memory(view, fields[other].*written)))
+        throw Error("AliasedFields",
+                    "cells or sums of fields " + std::to_string(other) + " and " + std::to_string(f) +
+                        " have elements in common; memory that a call writes belongs to one view only");
+    }
+}
+
+}  // namespace
+
+void RingPlan::State::check(std::span<RingField const> fields, Writes writes) const {
   if (busy) throw Error("RingBusy", "a call before wait() has ended the one that was started");
   for (auto const& [cells, sums] : fields) {
     with_float(cells.dtype, [](auto*) {});
@@ -257,6 +274,11 @@ void RingPlan::State::check(std::span<RingField const> fields) const {
     if (cells.space != sums.space || cells.space != fields.front().cells.space)
       throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
   }
+  if (geometry.part.empty()) return;
+  if (writes == Writes::sums)
+    require_apart(fields, &RingField::sums, &RingField::cells);
+  else
+    require_apart(fields, &RingField::cells, &RingField::sums);
 }
 
 void RingPlan::State::make_buffers(std::span<RingField const> fields) const {
@@ -360,7 +382,7 @@ RingPending RingPlan::start(std::span<RingField const> fields) const {
   std::vector<FieldView> sums;
   std::vector<PullField> pulls;
   state_->or_refuse({collect, spread}, [&] {
-    state_->check(fields);
+    state_->check(fields, State::Writes::sums);
     state_->make_buffers(fields);
     std::vector<FieldView> cells;
     for (auto const& field : fields) {
@@ -404,7 +426,7 @@ void RingPlan::apply_adjoint(std::span<RingField const> fields, Cotangents cotan
   std::vector<FieldView> scaled;  // the cotangents as they are added to cells, one a ring
   std::vector<FieldView> sums;
   auto const prepare = [&] {
-    state_->check(fields);
+    state_->check(fields, State::Writes::cells);
     state_->make_buffers(fields);
     for (std::size_t f = 0; f < fields.size(); ++f) {
       auto const& view = sums.emplace_back(fields[f].sums);

@@ -354,8 +354,8 @@ void PullState::check_field(PullField const& field, Direction direction) const {
   auto const source_access =
       forward ? Access::read : (field.source.data || stream_plan_ ? Access::write : Access::none);
   if (field.kind < 0 || field.kind >= int(kinds_.size()))
-    throw Error("FieldMismatch", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
-                                     std::to_string(kinds_.size()) + " kinds");
+    throw Error("BadKind", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
+                               std::to_string(kinds_.size()) + " kinds");
   auto const& targets = kinds_[std::size_t(field.kind)].targets;
   std::complex<double> before;
   if (stream_plan_)
@@ -503,6 +503,7 @@ Workspace& PullState::accept(std::span<PullField const> fields, Direction direct
   try {
     check_fields(fields, direction);
     workspace = &lease(fields, direction);
+    if (!workspace->known_apart) workspace->known_apart = check_apart(fields, direction);
     if (!dump_file_.empty()) dump_call(*workspace);
   } catch (std::exception const& error) {
     if (workspace) workspace->busy = false;
@@ -592,7 +593,9 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
   }
   try {
     auto const overwrites = [](PullField const& field) { return field.update.beta.value_or(0) == 0.0; };
-    if (checks_cells() && direction == Direction::forward && std::all_of(fields.begin(), fields.end(), overwrites))
+    // Cells that a call in place leaves as they are must not be lost.
+    if (checks_cells() && direction == Direction::forward && workspace.known_apart &&
+        std::all_of(fields.begin(), fields.end(), overwrites))
       poison(workspace);
     Stopwatch watch;
     if (workspace.stream) {
@@ -753,8 +756,9 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
       throw Error("FieldMismatch", "a source of " + to_string(sources[f].dtype) + " " + to_string(sources[f].extents) +
                                        ", the adjoint was started with " + to_string(w.sources[f].dtype) + " " +
                                        to_string(w.sources[f].extents));
-    w.sources[f] = sources[f];
   }
+  require_apart(w, sources);
+  std::copy(sources.begin(), sources.end(), w.sources.begin());
   w.additions.valid = false;
 }
 

@@ -221,6 +221,7 @@ void Workspace::set_fields(std::span<PullField const> fields) {
   }
   if (same && !sources.empty()) return;
   forget_tasks();
+  known_apart = false;
   sources.clear();
   targets.clear();
   parities.clear();

@@ -146,6 +146,7 @@ struct Workspace {
   std::vector<FieldView> targets;         ///< field by field
   std::vector<std::size_t> first_target;  ///< of each field in `targets`
   std::vector<Parity> parities;
+  bool known_apart = false;  ///< no memory that the call writes belongs to two of its fields
   std::vector<StridedTask> tasks;
   KeptTasks pack_all;    ///< of all messages, for device fields
   KeptTasks unpack_all;  ///< the same

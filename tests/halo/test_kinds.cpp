@@ -258,7 +258,8 @@ TEST(HaloKinds, of_a_field_must_be_one_of_the_plan) {
   for (int const kind : {-1, 1}) {
     std::vector<HaloField> const fields{{view, Parity::even, kind}};
 
-    EXPECT_EQ(rule_of([&] { plan.exchange(fields); }), "FieldMismatch");
+    EXPECT_EQ(rule_of([&] { plan.exchange(fields); }), "BadKind");
+    EXPECT_EQ(rule_of([&] { (void)plan.local(kind); }), "BadKind");
   }
 }
 

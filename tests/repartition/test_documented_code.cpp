@@ -105,6 +105,62 @@ TEST(RepartitionPage, gives_each_rank_the_box_that_it_asks_for) {
   EXPECT_EQ(moved, numbered(europe, rows.global()));
 }
 
+TEST(RepartitionPage, brings_two_rows_to_every_rank) {
+  auto const comm = Comm::world();
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{73, 144});
+
+  std::vector<Box> const edges{Box({0, 0}, {1, 144}), Box({72, 0}, {73, 144})};
+  RepartitionPlan const plan(comm, rows, edges);
+  auto cells = numbered(plan.source_box(), rows.global());
+  FieldView const field = field_view(cells.data(), plan.source_box().extents(), 2);
+  std::vector<double> first(144);
+  std::vector<double> last(144);
+  FieldView const first_row = field_view(first.data(), {1, 144}, 2);
+  FieldView const last_row = field_view(last.data(), {1, 144}, 2);
+  plan.apply(field, std::vector{first_row, last_row});
+
+  EXPECT_EQ(first, numbered(edges[0], rows.global()));
+  EXPECT_EQ(last, numbered(edges[1], rows.global()));
+}
+
+TEST(RepartitionPage, moves_a_part_of_a_field_with_a_halo) {
+  auto const comm = Comm::world();
+  int const n = comm.num_ranks();
+  Layout const rows(ProcessGrid{n, 1}, Indices{73, 144});
+  Layout const columns(ProcessGrid{1, n}, Indices{73, 144});
+  RepartitionPlan const plan(comm, rows, columns);
+  Box const owned = plan.source_box();
+  Box const local = grown(owned, std::vector<Width>{{2, 2}, {1, 1}});
+  auto cells = numbered(local, rows.global());
+  FieldView const with_halo = field_view(cells.data(), local.extents(), 2);
+  std::vector<double> moved_cells(std::size_t(plan.target_box().num_cells()));
+  FieldView const moved = field_view(moved_cells.data(), plan.target_box().extents(), 2);
+
+  FieldView const inside = with_halo.part(local, owned);
+  plan.apply(inside, moved);
+
+  EXPECT_EQ(moved_cells, numbered(plan.target_box(), columns.global()));
+}
+
+TEST(RepartitionPage, refuses_a_field_as_its_own_target) {
+  auto const comm = Comm::world();
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{73, 144});
+  RepartitionPlan const plan(comm, rows, rows);
+  auto cells = numbered(plan.source_box(), rows.global());
+  auto const before = cells;
+  FieldView const field = field_view(cells.data(), plan.source_box().extents(), 2);
+  std::string rule;
+  try {
+    plan.apply(field, field, {.alpha = 2});  // AliasedFields
+  } catch (Error const& error) {
+    rule = error.rule();
+  }
+
+  EXPECT_EQ(rule, "AliasedFields");
+  plan.apply(field, field);
+  EXPECT_EQ(cells, before);
+}
+
 TEST(RepartitionPage, converts_packs_and_updates) {
   auto const comm = Comm::world();
   int const n = comm.num_ranks();

@@ -174,8 +174,9 @@ TEST(MovesCalls, with_other_fields_on_one_rank_end_with_an_error_and_leave_nothi
     auto from = move.source();
     auto to = move.target();
     std::vector<RepartitionField> fields{{.from = from.view(), .to = to.view()}};
+    auto second_from = move.source();
     auto second = move.target();
-    if (differs) fields.push_back({.from = from.view(), .to = second.view()});
+    if (differs) fields.push_back({.from = second_from.view(), .to = second.view()});
 
     EXPECT_EQ(rule_of([&] { move.plan.apply(fields); }), "FieldMismatch");
     EXPECT_EQ(rule_of([&] { move.plan.apply_adjoint(fields); }), "FieldMismatch");
@@ -240,7 +241,8 @@ TEST(MovesCalls, keep_to_the_limit_of_their_buffers_and_give_the_same_bits) {
       move.plan.apply_adjoint(returned.view(), to.view(), {.beta = 0.0});
       expect_within();
       ASSERT_TRUE(returned.holds(from));
-      RepartitionField const two[] = {{.from = from.view(), .to = to.view()}, {.from = from.view(), .to = wide.view()}};
+      RepartitionField const two[] = {{.from = from.view(), .to = to.view()},
+                                      {.from = returned.view(), .to = wide.view()}};
       move.plan.apply_inverse(two);
       expect_within();
     }

@@ -96,10 +96,11 @@ struct Boundary {
 
 /// The index map of `boundary` on the global box `[0, extents)`. Owned cells that a `MirrorLine::copy` makes copies map
 /// to what they copy, all others to themselves.
-/// @throws `AxesMismatch`, `BadEdge`, `BadStagger`, `PeriodicOnOneSide`, `PoleNeedsPeriodicLongitude`, `TwoFoldAxes`, `OddLongitudeFold` (poles,
-///         odd number of longitudes; with `MirrorLine::copy` also for `shift_floor`), `MirrorLineTooNarrow` (copies on
-///         an axis of 1 cell); `HaloTooWide` beyond 1000 folds or wraps, `ReflectTooWide` when called for ghosts that a
-///         mirror at the only cell never reaches
+/// @throws `AxesMismatch`, `BadEdge`, `BadStagger`, `PeriodicOnOneSide`, `PoleNeedsPeriodicLongitude`, `TwoFoldAxes`,
+///         `OddLongitudeFold` (poles, odd number of longitudes; with `MirrorLine::copy` also for `shift_floor`),
+///         `MirrorLineTooNarrow` (copies on an axis of 1 cell); when called, `HaloTooWide` beyond 1000 folds or wraps,
+///         `ReflectTooWide` for ghosts that a mirror at the only cell never reaches, `EmptyAxis` for ghosts of a grid
+///         without cells
 [[nodiscard]] IndexMap boundary_map(Indices const& extents, Boundary const& boundary);
 
 /// The cells of `owned` that are copies of other cells, as disjoint boxes; none with `MirrorLine::keep`.

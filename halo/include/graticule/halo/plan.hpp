@@ -78,7 +78,8 @@ class HaloPlan {
   /// Reads owned cells, writes ghost cells, and owned cells that are copies (`MirrorLine::copy`). Owned cells may be
   /// read, not written, until `wait()`; cells to be filled not at all.
   /// Device fields are read and written in order of `queue`.
-  /// @throws `FieldMismatch` when a view does not fit the local box of its kind
+  /// @throws `FieldMismatch` when a view does not fit the local box of its kind, `BadKind`, `AliasedFields` when the same
+  ///         cells are filled, or filled and read, through two fields of the call; fields may interleave in memory
   Pending start(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange(std::span<HaloField const> fields) const { start(fields).wait(); }
   /// Adds to each owned cell what its images hold, on all ranks, in a fixed order, and zeroes the images.

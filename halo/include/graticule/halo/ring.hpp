@@ -61,14 +61,16 @@ class RingPlan {
   /// What fields of sums cover: this rank's owned cells of the region, with [0, 1) along the ring axis.
   [[nodiscard]] Box const& sums() const noexcept;
 
-  /// Writes `sums`; collective. @throws `FieldMismatch`, `RingType` for other types, `RingBusy` between `start()` and
-  ///         its `wait()`, `PeerRefused` where a rank of a ring has thrown one of these
+  /// Writes `sums`; collective. @throws `FieldMismatch`, `AliasedFields` when sums have elements in common with other
+  ///         sums or cells of the call, `RingType` for other types, `RingBusy` between `start()` and its `wait()`,
+  ///         `PeerRefused` where a rank of a ring has thrown one of these
   void apply(std::span<RingField const> fields) const;
   void apply(FieldView const& cells, FieldView const& sums) const;
   /// Adds this rank's cells and sends their sums. Cells may be written again; `sums` are there after `wait()`.
   [[nodiscard]] RingPending start(std::span<RingField const> fields) const;
   [[nodiscard]] RingPending start(FieldView const& cells, FieldView const& sums) const;
   /// Adds to each cell the cotangent of its ring's sum (divided by the number of cells for means); reads `sums`.
+  /// @throws as `apply`; `AliasedFields` when cells have elements in common with other cells or sums of the call
   void apply_adjoint(std::span<RingField const> fields, Cotangents cotangents) const;
   void apply_adjoint(FieldView const& cells, FieldView const& sums, Cotangents cotangents) const;
 
@@ -114,6 +116,7 @@ class AreaSum {
   /// For means divided by the weights of all cells. @throws `FieldMismatch`, `RingType`
   [[nodiscard]] std::vector<double> apply(FieldView const& cells) const;
   /// Adds weight times cotangent to each cell; `cotangents` are the same on all ranks. No messages.
+  /// @throws `FieldMismatch`, also unless there is one cotangent per batch element, `RingType`
   void apply_adjoint(FieldView const& cells, std::span<double const> cotangents) const;
 
  private:

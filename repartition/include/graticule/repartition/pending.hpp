@@ -30,10 +30,12 @@ class [[nodiscard]] Pending {
   [[nodiscard]] bool active() const noexcept { return workspace_ != nullptr; }
   /// Blocks until all messages have arrived and their cells are in place. Does nothing when not active.
   /// @throws `PeerRefused` when a rank whose cells are needed has refused the call, `FieldMismatch` when its fields are
-  ///         others; cells to be filled are then unspecified, sources of an adjoint unchanged
+  ///         others; cells to be filled are then unspecified, sources of an adjoint unchanged. `StalledExchange` where
+  ///         the environment makes long waits errors
   void wait();
   /// As `wait()` for an adjoint that was started without source memory: adds to `sources`, one per field.
-  /// @pre same dtype, extents and batch axes as at the start (`FieldMismatch`)
+  /// @pre same dtype, extents and batch axes as at the start (`FieldMismatch`); no memory in common with each other or the
+  ///      targets (`AliasedFields`)
   void wait_into(std::span<FieldView const> sources);
   /// Without blocking: true when `wait()` would not block any more.
   [[nodiscard]] bool test();

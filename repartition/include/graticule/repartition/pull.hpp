@@ -83,7 +83,7 @@ struct PullCounts {
 /// Immutable geometry without field data: one plan serves any number of fields, batch axes, any dtype and memory space,
 /// and several calls may be in flight, as long as all ranks start them in the same order. Its adjoint is the same table
 /// read backwards, adding in a fixed order. Memory grows with this rank's own transfers, not with the number of ranks.
-/// A rank that refuses a call (`FieldMismatch`) waits for nobody; those that need its cells get `PeerRefused`, and the
+/// A rank that refuses a call (`FieldMismatch`, `AliasedFields`, ...) waits for nobody; those that need its cells get `PeerRefused`, and the
 /// next calls pair again. `GRATICULE_CHECK=comm` compares all calls among all ranks, and makes a wait of more than
 /// `GRATICULE_STALL_SECONDS` (300, named on stderr) an error: docs/check_mode.md.
 /// Example: source cells 0..7 on 2 ranks, target `[-1, 5)` on rank 0, periodic map: cell -1 comes from cell 7 of rank 1.
@@ -91,12 +91,20 @@ class PullPlan {
  public:
   /// Collective; all checks are made here and throw on all ranks alike. Cost: messages to the peers only.
   /// @throws `PlanDisagreement` when the replicated parts differ among ranks, `SourceTooSmall`, `TargetTooSmall`,
-  ///         `MapOutside` when the map leaves the global box, `BudgetTooSmall`, which names the least `workspace_bytes`
+  ///         `MapOutside` when the map leaves the global box, `TooFewRanks` for a layout of more ranks than `comm` has,
+  ///         `BudgetTooSmall`, which names the least `workspace_bytes`, `AfterAdjoint` for segments whose adjoint zeroes,
+  ///         `NodeMemory` when there is none for messages; `BadTransport`, `BadCheck`, `BadStallSeconds`, `BadGpuMpi` and
+  ///         `TuningFile` for what the environment asks, `CellCheck` when it asks for checks and a cell is wrong
   PullPlan(Comm const& comm, PullDescription const& description);
 
   /// Fills the targets from the sources. Returns once messages are posted; sources may be changed after `wait()` only.
-  /// @throws `FieldMismatch` when views do not fit the plan or each other, or written cells share memory
-  ///         (strides of 0, or that overlap); `Conversion` when values cannot become the target's
+  /// @throws `BadKind` for a kind that the plan does not have; `FieldMismatch` when views do not fit the plan or each other, or
+  ///         written cells of one view share memory (strides of 0, or that overlap); `AliasedFields` when cells that the
+  ///         call writes share memory with cells of another view that it reads or writes, by their addresses, to the
+  ///         element: views may interleave, and a target may be the memory of its source where no cell is read after it
+  ///         was written, as ghost cells are; `Conversion` when values cannot become the target's; `NodeMemory` when there
+  ///         is none for messages; with `GRATICULE_CHECK=comm` `CallDisagreement` on all ranks when their calls differ.
+  ///         Cost of the search: none for fields of the call before
   Pending start(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
   void apply(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
 
