@@ -18,7 +18,7 @@ using Index = std::int64_t;
 /// Most axes that a box or a field may have.
 inline constexpr int max_ndim = 8;
 
-/// A list of up to `max_ndim` integers held in place: one value per axis.
+/// A list of up to `max_ndim` integers held in place: one value per axis. @throws `TooManyAxes` for more
 class Indices {
  public:
   Indices() = default;

@@ -33,7 +33,7 @@ class Layout {
   [[nodiscard]] Index extent(int axis) const noexcept { return global().hi(axis); }
   /// Ranks that the description names; ranks above it own nothing.
   [[nodiscard]] int num_ranks() const noexcept;
-  /// Box of `rank`; empty for a rank that owns nothing.
+  /// Box of `rank`; empty for a rank that owns nothing. @throws `BadRank` for a negative one
   [[nodiscard]] Box owned(int rank) const;
   /// Calls `visit(rank, part)` for each rank whose owned box meets `box`; `part` is the common box, never empty.
   /// Ranks come in increasing order. Cost: O(axes log P + hits) for cuts, O(P) for box lists.
