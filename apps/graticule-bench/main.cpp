@@ -2,29 +2,48 @@
 // Ratios in one run: what a data movement or a layer costs against what it must at least cost.
 #include <graticule/partition/error.hpp>
 
+#include "case.hpp"
 #include "options.hpp"
+
+#include <cstdlib>
 
 int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
     app.add_option("KIND,--kind", options.kind,
-                   "What to measure: halo, repartition; layer (a convolution), halo-layer, fused-layer, pull-layer "
-                   "(pooling and "
-                   "resizing), repartition-layer, unet, data-parallel; or a plan to replay")
+                   "What to measure: halo, repartition, allreduce, io; layer (a convolution), halo-layer, fused-layer, "
+                   "pull-layer (pooling and resizing), repartition-layer, unet, data-parallel; or a plan to replay")
         ->required()
-        ->check(CLI::IsMember({"halo", "repartition", "layer", "halo-layer", "fused-layer", "pull-layer",
-                               "repartition-layer", "unet", "data-parallel", "replay"}));
+        ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "fused-layer",
+                               "pull-layer", "repartition-layer", "unet", "data-parallel", "replay"}));
     app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
-    app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512, for data-parallel 32")
-        ->check(CLI::Range(Index(2), Index(1) << 20));
-    app.add_option("--nlon", options.num_columns,
-                   "Longitudes, even; without: 1440, for repartition 512, for data-parallel 32")
-        ->check(CLI::Range(Index(2), Index(1) << 20));
+    auto* const rows =
+        app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512, for data-parallel 32")
+            ->check(CLI::Range(Index(2), Index(1) << 20));
+    auto* const columns = app.add_option("--nlon", options.num_columns,
+                                         "Longitudes, even; without: 1440, for repartition 512, for data-parallel 32")
+                              ->check(CLI::Range(Index(2), Index(1) << 20));
+    app.add_option("--grid", options.grid, "LATITUDESxLONGITUDES, such as 721x1440, in place of --nlat and --nlon")
+        ->excludes(rows)
+        ->excludes(columns);
+    app.add_option(
+           "--dtype", options.dtype,
+           "f32 or f64; without: f64 for repartition and allreduce, else f32 (halo, repartition, allreduce, io)")
+        ->check(CLI::IsMember({"f32", "f64"}));
+    app.add_option("--partition", options.partition,
+                   "Ranks along latitude x longitude, such as 4x1; auto: latitude only (halo, repartition, io)");
+    app.add_option("--transport", options.transport,
+                   "auto, p2p or node: how messages between ranks of a node travel (halo, repartition, allreduce)")
+        ->check(CLI::IsMember({"auto", "p2p", "node"}));
+    app.add_option("--widths", options.widths,
+                   "Halo cells on each side, ROWSxCOLUMNS or one number for both; without: --width (halo)");
+    app.add_option("--output", options.output, "Folder of temporary files (io)")->check(CLI::ExistingDirectory);
     app.add_option("--levels", options.num_levels, "Cells of the third axis (repartition)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--channels", options.num_channels,
-                   "Channels; 0: 8 for layer, fused-layer, pull-layer and unet, else 64")
+                   "Channels; 0: 1 for repartition and allreduce, 8 for layer, fused-layer, pull-layer, unet and io, "
+                   "else 64")
         ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--batch", options.batch, "Images of each rank (data-parallel)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
@@ -39,15 +58,24 @@ int main(int argc, char** argv) {
   auto const run = [&](app::Context& context) -> int {
     if ((options.kind == "replay") == options.plan.empty())
       throw Error(Fault::usage, "PlanArgument", "the kind replay takes the file of a plan, and no other kind does");
+    if (auto const wrong = bench::misplaced_option(options); !wrong.empty())
+      throw Error(Fault::usage, "MisplacedOption", wrong + " is not for the kind " + options.kind);
     bool const moves = options.kind == "repartition";
     bool const trains = options.kind == "data-parallel";
+    bool const has_poles =
+        !moves && !trains && options.kind != "replay" && options.kind != "allreduce" && options.kind != "io";
+    if (!options.grid.empty()) bench::set_grid(options);
     if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
     if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
-    if (!moves && !trains && options.kind != "replay" && options.num_columns % 2 != 0)
+    if (has_poles && options.num_columns % 2 != 0)
       throw Error(Fault::usage, "OddLongitudes",
                   "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
+    // Before the first plan, all of which ask rank 0's environment.
+    if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
     if (moves) bench::run_repartition(context, options);
     if (options.kind == "halo") bench::run_halo(context, options);
+    if (options.kind == "allreduce") bench::run_allreduce(context, options);
+    if (options.kind == "io") bench::run_io(context, options);
     if (options.kind == "replay") bench::run_replay(context, options);
 #ifdef GRATICULE_BENCH_LAYER
     if (options.kind == "layer") bench::run_layer(context, options);

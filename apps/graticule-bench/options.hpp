@@ -12,13 +12,20 @@ namespace graticule::bench {
 
 struct Options {
   std::string kind;
-  std::string plan;        ///< file of a plan to replay
-  Index num_rows = 0;      ///< 0: 721, for repartition 512, for data-parallel 32
-  Index num_columns = 0;   ///< 0: 1440, for repartition 512, for data-parallel 32
-  Index num_levels = 64;   ///< third axis of a repartition
-  Index num_channels = 0;  ///< 0: 8 for layer, fused-layer, pull-layer and unet, else 64
-  Index batch = 16;        ///< images of a rank in data-parallel
+  std::string plan;       ///< file of a plan to replay
+  Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32
+  Index num_columns = 0;  ///< 0: 1440, for repartition 512, for data-parallel 32
+  Index num_levels = 64;  ///< third axis of a repartition
+  Index num_channels =
+      0;             ///< 0: 1 for repartition and allreduce, 8 for layer, fused-layer, pull-layer, unet, io, else 64
+  Index batch = 16;  ///< images of a rank in data-parallel
   Index width = 1;
+  std::string grid;                ///< `721x1440`, in place of `num_rows` and `num_columns`
+  std::string widths;              ///< `1x2`; empty: `width` on both axes
+  std::string dtype;               ///< empty: f64 for repartition and allreduce, else f32
+  std::string partition = "auto";  ///< `4x1`
+  std::string transport = "auto";
+  std::string output = ".";  ///< folder of temporary files
   Timing timing;
 };
 
@@ -29,6 +36,10 @@ struct Options {
 void run_halo(app::Context& context, Options const& options);
 /// Transposes, permutations and relabelling against memcpy and MPI's collectives.
 void run_repartition(app::Context& context, Options const& options);
+/// Sums of copies on all ranks, in any order, in order of ranks and exact, against MPI_Allreduce of the same bytes.
+void run_allreduce(app::Context& context, Options const& options);
+/// A field written and read by all ranks against plain files and HDF5 by hand.
+void run_io(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);
 /// Several convolutions, one exchange each and one for all, against local ones.

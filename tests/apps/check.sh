@@ -469,6 +469,90 @@ case_replay() {
     fails_with 2 "--nlon 5"
 }
 
+# bench NUM_RANKS ARGUMENT...: a quick run of graticule-bench, its report in r.json
+bench() {
+    local ranks=$1
+    shift
+    run "$ranks" "$BIN/graticule-bench" "$@" --repetitions 20 --threads 1 --progress none --report r.json
+}
+# shows TEXT...: each stands in the table and in the report
+shows() {
+    local text
+    for text; do
+        grep -qF -- "$text" out && grep -qF -- "$text" r.json || fail "no '$text'"
+    done
+}
+
+case_bench() {
+    local ranks
+    for ranks in 1 2 3; do
+        bench $ranks halo --grid 12x16 --channels 2 --width 1
+        succeeds
+        shows "halo of widths 1x1, 2 x 12 x 16 f32, ${ranks}x1 ranks, transport auto" "memcpy of the same bytes" \
+            "bare messages of the same bytes" "packing and unpacking, no messages" "HaloPlan, adjoint" "rows of width 1"
+        bench $ranks repartition --grid 6x8 --levels 5
+        succeeds
+        shows "5 levels of 1 x 6 x 8 f64, ${ranks}x1 ranks" "RepartitionPlan, inverse" "MPI_Alltoallw with subarray types"
+        bench $ranks allreduce --grid 10x20
+        succeeds
+        shows "sums of 1 f64, $ranks ranks, transport auto" "sums of 32 f64" "sums of 200 f64" MPI_Allreduce \
+            "Comm::reduce: the same bits on all ranks" "CopiesPlan: in order of ranks" "RingPlan: exact"
+        bench $ranks io --grid 7x10 --channels 3
+        succeeds
+        shows "writing to the disk, 3 x 7 x 10 f32" "reading what lies in memory" "plain file, pwrite and fsync" \
+            "HDF5 by hand, one collective write" FieldWriter "HDF5 by hand, one collective read" FieldFile
+        [ -z "$(find . -name 'graticule-bench-*')" ] || fail "files left behind: $(ls)"
+    done
+    bench 2 halo --grid 12x16 --channels 2 --widths 2x1 --dtype f64 --partition 1x2 --transport p2p
+    succeeds
+    shows "halo of widths 2x1, 2 x 12 x 16 f64, 1x2 ranks, transport p2p"
+    grep -qF '"others": "point-to-point"' r.json || fail "another path"
+    bench 3 repartition --grid 6x9 --levels 4 --channels 2 --dtype f32 --partition 1x3 --transport node
+    succeeds
+    shows "4 levels of 2 x 6 x 9 f32, 1x3 ranks, from 1x3x1 to 1x1x3, transport node"
+    bench 3 io --grid 7x10 --channels 2 --dtype f64 --partition 1x3 --output "$work"
+    succeeds
+    shows "writing to the disk, 2 x 7 x 10 f64, 1x3 ranks"
+    bench 2 allreduce --grid 3x5 --channels 2 --dtype f32 --transport p2p
+    succeeds
+    shows "sums of 30 f32, 2 ranks, transport p2p"
+    run 1 "$BIN/graticule-bench" --help
+    succeeds
+    local option
+    for option in --grid --channels --widths --dtype --partition --transport --report allreduce io; do
+        grep -qF -- "$option" out || fail "--help lacks $option"
+    done
+}
+
+case_bench_errors() {
+    bench 2 halo --grid 12x16 --partition 3x1
+    fails_with 2 "with as many ranks as started, 2"
+    bench 2 halo --grid 12
+    fails_with 2 "is not LATITUDESxLONGITUDES"
+    bench 2 halo --grid 12x16 --nlat 4
+    fails_with 2 "--grid"
+    bench 2 halo --grid 12x16 --widths 0x0
+    fails_with 2 "--widths 0x0"
+    bench 2 halo --grid 12x16 --dtype f16
+    fails_with 2 "--dtype"
+    bench 2 halo --grid 12x16 --transport tcp
+    fails_with 2 "--transport"
+    bench 2 io --grid 12x16 --transport p2p
+    fails_with 2 "--transport is not for the kind io"
+    bench 2 allreduce --grid 12x16 --partition 2x1
+    fails_with 2 "--partition is not for the kind allreduce"
+    bench 2 io --grid 12x16 --output nowhere
+    fails_with 2 "nowhere"
+    bench 2 gossip
+    fails_with 2 "gossip"
+    # A folder that takes no files.
+    if [ "$(id -u)" -ne 0 ]; then
+        mkdir closed && chmod a-w closed
+        bench 2 io --grid 4x4 --output closed
+        [ $code -eq 1 ] || fail "exit $code, expected 1"
+    fi
+}
+
 # refuses FILE TEXT: graticule-bench names the file and the place
 refuses() {
     run 2 $replay "$1"

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "case.hpp"
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace graticule::bench {
+
+namespace {
+
+std::optional<Index> number(std::string_view text) {
+  Index value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > (Index(1) << 20)) return {};
+  return value;
+}
+
+/// `721x1440`
+std::optional<Indices> two_numbers(std::string_view text) {
+  auto const x = text.find('x');
+  if (x == std::string_view::npos) return {};
+  auto const first = number(text.substr(0, x));
+  auto const second = number(text.substr(x + 1));
+  if (!first || !second) return {};
+  return Indices{*first, *second};
+}
+
+ProcessGrid partition_of(Options const& options, Comm const& comm) {
+  if (options.partition == "auto") return bands(comm);
+  auto const ranks = two_numbers(options.partition);
+  if (!ranks || (*ranks)[0] * (*ranks)[1] != comm.num_ranks())
+    throw Error(Fault::usage, "BadPartition",
+                "--partition " + options.partition +
+                    " is neither auto nor ROWSxCOLUMNS with as many ranks as started, " +
+                    std::to_string(comm.num_ranks()));
+  return ProcessGrid(*ranks);
+}
+
+std::vector<Width> widths_of(Options const& options) {
+  if (options.widths.empty()) return {{options.width, options.width}, {options.width, options.width}};
+  auto const both = number(options.widths);
+  auto const widths = both ? Indices{*both, *both} : two_numbers(options.widths).value_or(Indices{0, 0});
+  if (widths[0] + widths[1] == 0)
+    throw Error(Fault::usage, "BadWidths",
+                "--widths " + options.widths + " is neither a number of cells nor ROWSxCOLUMNS such as 1x2");
+  return {{widths[0], widths[0]}, {widths[1], widths[1]}};
+}
+
+}  // namespace
+
+std::string misplaced_option(Options const& options) {
+  auto const is = [&](auto const&... kinds) { return ((options.kind == kinds) || ...); };
+  if (!options.dtype.empty() && !is("halo", "repartition", "allreduce", "io")) return "--dtype";
+  if (options.partition != "auto" && !is("halo", "repartition", "io")) return "--partition";
+  if (options.transport != "auto" && !is("halo", "repartition", "allreduce")) return "--transport";
+  if (!options.widths.empty() && !is("halo")) return "--widths";
+  if (options.output != "." && !is("io")) return "--output";
+  if (!options.grid.empty() && is("replay")) return "--grid";
+  return "";
+}
+
+void set_grid(Options& options) {
+  auto const grid = two_numbers(options.grid);
+  if (!grid || (*grid)[0] < 2 || (*grid)[1] < 2)
+    throw Error(Fault::usage, "BadGrid", "--grid " + options.grid + " is not LATITUDESxLONGITUDES such as 721x1440");
+  options.num_rows = (*grid)[0];
+  options.num_columns = (*grid)[1];
+}
+
+std::string Case::text() const {
+  return std::to_string(channels) + " x " + std::to_string(extents[0]) + " x " + std::to_string(extents[1]) + " " +
+         to_string(dtype) + ", " + to_string(grid) + " ranks";
+}
+
+Case case_of(Options const& options, Comm const& comm, Index usual_channels, DType usual_dtype) {
+  Case result;
+  result.extents = {options.num_rows, options.num_columns};
+  result.channels = options.num_channels ? options.num_channels : usual_channels;
+  result.dtype = options.dtype.empty() ? usual_dtype : options.dtype == "f64" ? DType::f64 : DType::f32;
+  result.grid = partition_of(options, comm);
+  result.widths = widths_of(options);
+  return result;
+}
+
+}  // namespace graticule::bench

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a movement is measured for: the command line, checked, and the same for halo, repartition, allreduce and io.
+#pragma once
+
+#include <graticule/partition/layout.hpp>
+#include <graticule/repartition/field_view.hpp>
+
+#include "options.hpp"
+
+#include <string>
+#include <vector>
+
+namespace graticule::bench {
+
+/// The name of an option that was given and that the kind does not take; empty: there is none.
+[[nodiscard]] std::string misplaced_option(Options const& options);
+
+/// Sets rows and columns from `--grid`. @throws `BadGrid` (usage)
+void set_grid(Options& options);
+
+struct Case {
+  Indices extents;  ///< latitudes and longitudes
+  Index channels = 1;
+  DType dtype = DType::f32;
+  ProcessGrid grid{1, 1};
+  std::vector<Width> widths;  ///< of the halo, per axis
+
+  [[nodiscard]] Index cell_bytes() const { return channels * size_of(dtype); }
+  /// `64 x 721 x 1440 f32, 4x1 ranks`
+  [[nodiscard]] std::string text() const;
+};
+
+/// @throws `BadPartition`, `BadWidths` (usage)
+[[nodiscard]] Case case_of(Options const& options, Comm const& comm, Index usual_channels, DType usual_dtype);
+
+/// Calls `action(T())` for the type of the case's elements.
+template <class Action>
+void with_element(DType dtype, Action&& action) {
+  if (dtype == DType::f64)
+    action(double());
+  else
+    action(float());
+}
+
+}  // namespace graticule::bench
