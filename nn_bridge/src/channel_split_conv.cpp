@@ -4,6 +4,7 @@
 
 #include "conv_geometry.hpp"
 #include "conv_options.hpp"
+#include "convolution.hpp"
 #include "spatial.hpp"
 
 #include <algorithm>
@@ -109,8 +110,12 @@ torch::Tensor ChannelSplitConvImpl<D>::local(torch::Tensor const& x, torch::Tens
   }
   if (std::any_of(pads_.begin(), pads_.end(), [](auto pad) { return pad != 0; }))
     given = torch::pad(given, pads_, mode_name(o.padding_mode()));
-  std::vector<std::int64_t> const none(D, 0);
-  auto y = torch::convolution(given, slice, shift, *o.stride(), none, *o.dilation(), false, none, 1);
+  auto const axes = [](torch::ExpandingArray<D> const& array) {
+    return std::vector<std::int64_t>(array->begin(), array->end());
+  };
+  detail::Windows const windows{
+      .stride = axes(o.stride()), .padding = std::vector<std::int64_t>(D, 0), .dilation = axes(o.dilation())};
+  auto y = detail::convolution(given, slice, shift, windows);
   if (no_output) y = y.narrow(1, 0, 0);
   return batched ? y : y.squeeze(0);
 }

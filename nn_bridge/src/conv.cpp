@@ -49,6 +49,15 @@ void check_levels(detail::ConvDescription const& d, Index num_levels) {
       .num_outputs();
 }
 
+/// On rank 0 alone: the serial layer is the same on all ranks.
+void warn_of_whole_grid(std::string const& layer, detail::ConvDescription const& d, torch::Tensor const& shard,
+                        torch::Tensor const& weight, Layout const& layout) {
+  auto sizes = shard.sizes().vec();
+  for (std::size_t a = 0; a < 2; ++a) sizes[sizes.size() - 2 + a] = layout.extent(int(a));
+  auto const whole = shard.new_empty({1}).expand(sizes);
+  detail::warn_of_wrong_serial_layer(layer, whole, weight, d.windows({d.padding[0].lower, d.padding[1].lower}));
+}
+
 }  // namespace
 
 template <std::size_t D>
@@ -91,6 +100,9 @@ torch::Tensor ConvImpl<D>::forward(torch::Tensor const& x) {
     auto const description = describe(this->options, boundary, odd_channels_);
     check_padding(description, layout, padding_by_);
     if (D == 3) check_levels(description, x.size(-3));
+    if (domain_.comm().rank() == 0)
+      warn_of_whole_grid("Conv" + std::to_string(D) + "d", description, detail::batched(x, D),
+                         detail::with_columns(this->weight, D), layout);
     return std::make_shared<detail::ConvSetUp const>(domain_.comm(), layout, description);
   };
   bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());

@@ -47,6 +47,12 @@ ConvAxis ConvDescription::axis(Layout const& layout, std::size_t a) const {
   return {layout.extent(int(a)), kernel[i], stride[i], dilation[i], padding[a].lower, padding[a].upper};
 }
 
+Windows ConvDescription::windows(std::array<Index, 2> const& padding_of_cut_axes) const {
+  std::vector<std::int64_t> all(kernel.size(), level_zeros());
+  std::copy(padding_of_cut_axes.begin(), padding_of_cut_axes.end(), all.end() - 2);
+  return {.stride = stride, .padding = all, .dilation = dilation, .groups = groups};
+}
+
 torch::Tensor pad_levels(ConvDescription const& d, torch::Tensor const& x) {
   if (!d.levels || d.level_zeros() > 0) return x;
   auto const [lower, upper] = d.levels->padding;
@@ -160,27 +166,15 @@ struct SetUpHolder : torch::CustomClassHolder {
 
 constexpr Ints no_padding{0, 0};
 
-/// Padding of all spatial axes.
-std::vector<std::int64_t> with_levels(ConvDescription const& d, Ints const& padding) {
-  std::vector<std::int64_t> all(d.kernel.size(), d.level_zeros());
-  std::copy(padding.begin(), padding.end(), all.end() - 2);
-  return all;
-}
-
 torch::Tensor convolve(ConvDescription const& d, torch::Tensor const& x, torch::Tensor const& weight,
                        std::optional<torch::Tensor> const& bias, Ints const& padding) {
-  std::vector<std::int64_t> const output_padding(d.kernel.size(), 0);
-  return at::convolution(x, weight, bias, d.stride, with_levels(d, padding), d.dilation, false, output_padding,
-                         d.groups);
+  return convolution(x, weight, bias.value_or(torch::Tensor()), d.windows(padding));
 }
 
 std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolve_backward(
     ConvDescription const& d, torch::Tensor const& grad, torch::Tensor const& x, torch::Tensor const& weight,
     Ints const& padding, std::array<bool, 3> const& wanted) {
-  Ints::value_type const channels = weight.size(0);
-  std::vector<std::int64_t> const output_padding(d.kernel.size(), 0);
-  return at::convolution_backward(grad, x, weight, at::IntArrayRef(&channels, 1), d.stride, with_levels(d, padding),
-                                  d.dilation, false, output_padding, d.groups, wanted);
+  return convolution_backward(grad, x, weight, d.windows(padding), wanted);
 }
 
 /// The engine's view: channels before rows, where the pull looks for odd ones, and levels as a batch axis.

@@ -4,6 +4,7 @@
 #include <graticule/halo/boundary.hpp>
 
 #include "conv_geometry.hpp"
+#include "convolution.hpp"
 #include "tensor_pull.hpp"
 
 #include <torch/torch.h>
@@ -36,6 +37,8 @@ struct ConvDescription {
   [[nodiscard]] Index level_zeros() const noexcept;
   /// Cut axis `a` as a part of the globe.
   [[nodiscard]] ConvAxis axis(Layout const& layout, std::size_t a) const;
+  /// For LibTorch, with zeros on both sides of the cut axes.
+  [[nodiscard]] Windows windows(std::array<Index, 2> const& padding_of_cut_axes) const;
 };
 
 /// `x` with all level padding that the local convolution does not add; differentiable.

@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/tensor_view.hpp>
 
 #include "conv_options.hpp"
+#include "convolution.hpp"
 #include "local_map.hpp"
 #include "needed_inputs.hpp"
 #include "other_layout.hpp"
@@ -135,6 +136,9 @@ struct TransposedCall {
     if (description.kernel.size() == 3)
       padding[0] = description.padding[0], output_padding[0] = set_up.level_output_padding;
   }
+  [[nodiscard]] detail::Windows windows() const {
+    return {description.stride, padding, description.dilation, groups, true, output_padding};
+  }
   /// Whether there is anything to compute.
   [[nodiscard]] bool gives(torch::Tensor const& inputs) const {
     return inputs.numel() != 0 && set_up.outputs[0] != 0 && set_up.outputs[1] != 0;
@@ -148,18 +152,16 @@ struct TransposedCall {
       sizes.insert(sizes.end(), s.outputs.begin(), s.outputs.end());
       return torch::zeros(sizes, inputs.options().requires_grad(false));
     }
-    auto const y = at::convolution(inputs, weight, {}, d.stride, padding, d.dilation, true, output_padding, groups);
+    auto const y = detail::convolution(inputs, weight, {}, windows());
     return at::constant_pad_nd(y, {s.missing[1].lower, s.missing[1].upper, s.missing[0].lower, s.missing[0].upper});
   }
   [[nodiscard]] LocalMap::Tensors gradients(torch::Tensor const& inputs, torch::Tensor const& weight,
                                             torch::Tensor const& g, std::vector<bool> const& needed) const {
-    auto const& d = description;
     if (!gives(inputs)) return {torch::zeros_like(inputs), torch::zeros_like(weight)};
     auto const& [rows, columns] = set_up.missing;
     auto const of_call = at::constant_pad_nd(g, {-columns.lower, -columns.upper, -rows.lower, -rows.upper});
     auto const [of_inputs, of_weight, none] =
-        at::convolution_backward(of_call, inputs, weight, {}, d.stride, padding, d.dilation, true, output_padding,
-                                 groups, {needed[0], needed[1], false});
+        detail::convolution_backward(of_call, inputs, weight, windows(), {needed[0], needed[1], false});
     return {of_inputs, of_weight};
   }
 };
