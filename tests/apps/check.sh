@@ -249,12 +249,14 @@ case_make_fields_header() {
     [ "$(values latitude e.nc | xargs)" = "75 45 15 -15 -45 -75" ] || fail "latitudes without poles"
 }
 
-# xarray and netCDF4-python, where python3 has them
+# xarray and netCDF4-python, where they are installed
 case_make_fields_python() {
-    python3 -c 'import xarray, netCDF4' 2>/dev/null || skip "python3 has no xarray with netCDF4"
+    local python=${GRATICULE_TEST_PYTHON:-python3}
+    [ -x "$python" ] || python=python3
+    "$python" -c 'import xarray, netCDF4' 2>/dev/null || skip "$python has no xarray with netCDF4"
     run 2 "$BIN/graticule-make-fields" f.nc --nlat 19 --nlon 36 --samples 2 --progress none
     succeeds
-    python3 - <<'PY' || fail "xarray"
+    "$python" - <<'PY' || fail "xarray"
 import xarray, numpy
 data = xarray.open_dataset("f.nc")
 assert data.u.dims == ("sample", "level", "latitude", "longitude")
@@ -414,19 +416,41 @@ case_reports() {
     [ -z "$(find . -name '*.part')" ] || fail "temporary files are left"
 }
 
+# alone NAME=VALUE... [OPTION]: one process that no launcher of this MPI started, with the variables of another
+alone() {
+    env -u PMI_SIZE -u PMI_RANK -u PMI_FD "${@:1:2}" "$FAILING_DRIVER" --mode good "${@:3}" >out 2>err
+    code=$?
+}
+
 case_single_rank_worlds() {
-    export SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
-    unset PMI_SIZE PMI_RANK PMI_FD
-    "$FAILING_DRIVER" --mode good >out 2>err
-    code=$?
-    fails_with 2 "srun --mpi=pmi2"
-    SLURM_PROCID=1 "$FAILING_DRIVER" --mode good >out 2>err
-    code=$?
-    [ $code -eq 2 ] && [ ! -s err ] || fail "only one of the tasks speaks"
-    "$FAILING_DRIVER" --mode good --allow-single-rank >out 2>err
-    code=$?
+    local variables size rank
+    # The launcher of another MPI, of SLURM, and an MPI's own one that it cannot reach.
+    for variables in SLURM_STEP_NUM_TASKS:SLURM_PROCID OMPI_COMM_WORLD_SIZE:OMPI_COMM_WORLD_RANK PMI_SIZE:PMI_RANK; do
+        size=${variables%:*} rank=${variables#*:}
+        alone $size=4 $rank=0
+        fails_with 2 " started 4 processes"
+        grep -qE 'start with `[^`]*(mpiexec|mpirun|srun --mpi=pm)' err || fail "no word of what to use"
+        alone $size=4 $rank=1
+        [ $code -eq 2 ] && [ ! -s err ] || fail "only one of the processes speaks"
+        alone $size=4 $rank=0 --allow-single-rank
+        succeeds
+        alone $size=1 $rank=0
+        succeeds
+    done
+    # PMIx says no size: the second rank knows that it is not alone.
+    alone PMIX_NAMESPACE=x PMIX_RANK=1
+    fails_with 2 "started several processes"
+    alone PMIX_NAMESPACE=x PMIX_RANK=2
+    [ $code -eq 2 ] && [ ! -s err ] || fail "only one of the processes speaks"
+    alone PMIX_NAMESPACE=x PMIX_RANK=1 --allow-single-rank
     succeeds
+    alone PMIX_NAMESPACE=x PMIX_RANK=0
+    succeeds
+    # Ranks of this MPI's own launcher in a job of another.
+    export SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0
     run 2 "$FAILING_DRIVER" --mode good
+    succeeds
+    run 1 "$FAILING_DRIVER" --mode good
     succeeds
 }
 

@@ -8,6 +8,7 @@
 #include "config.hpp"
 #include "cores.hpp"
 #include "ending.hpp"
+#include "launchers.hpp"
 #include "version.hpp"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -203,22 +204,6 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
   }
 }
 
-/// A launcher that does not speak this MPI's language starts every rank alone: each would do all the work and all
-/// would write the same files.
-void refuse_accidental_single_ranks(Comm const& comm, CommonOptions const& options) {
-  auto const number = [](char const* name) {
-    auto const* text = std::getenv(name);
-    return text != nullptr ? std::atoi(text) : 0;
-  };
-  if (comm.num_ranks() > 1 || options.allow_single_rank) return;
-  if (number("SLURM_STEP_NUM_TASKS") <= 1 || std::getenv("PMI_SIZE") != nullptr) return;
-  // Every process is a rank 0 of its own; srun's numbers serve to let one of them speak, and for nothing else.
-  if (number("SLURM_PROCID") != 0) throw Error(Fault::usage, "SingleRankWorlds", "");
-  throw Error(Fault::usage, "SingleRankWorlds",
-              "srun started " + std::to_string(number("SLURM_STEP_NUM_TASKS")) +
-                  " tasks, but MPI sees one rank in each: start with `srun --mpi=pmi2` (or pass --allow-single-rank)");
-}
-
 void start_logging(Comm const& comm, CommonOptions const& options) {
   auto logger = std::make_shared<spdlog::logger>("graticule", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   auto const level = spdlog::level::from_str(options.log_level);
@@ -305,7 +290,7 @@ int run_driver(int argc, char** argv, Driver const& driver) {
       set_stall_rule(rule);
       start_logging(comm, line.common);
       bool const asks = line.questions.help || line.questions.version || line.questions.dump_config;
-      if (!asks) refuse_accidental_single_ranks(comm, line.common);
+      if (!asks && !line.common.allow_single_rank) refuse_accidental_single_ranks(comm);
       code = asks ? answer(comm, line, driver) : run(comm, line, driver, command);
     } catch (...) {
       failure = std::current_exception();
