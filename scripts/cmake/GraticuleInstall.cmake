@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the CMake package: find_package(Graticule [COMPONENTS nn]).
+# Installs the CMake package, find_package(Graticule [COMPONENTS nn]), and what the installed drivers need: the libraries that
+# scripts/setup put into .deps, batch scripts, documentation and manual pages.
 include(CMakePackageConfigHelpers)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Graticule")
@@ -18,4 +19,22 @@ install(EXPORT GraticuleTargets NAMESPACE graticule:: DESTINATION "${package_fol
 if(TARGET graticule_nn)
   install(EXPORT GraticuleNnTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
 endif()
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/graticule")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/graticule")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/graticule")
+
+get_property(drivers GLOBAL PROPERTY GRATICULE_DRIVERS)
+if(drivers)
+  # The project's folder may go after the installation, and what lies in its .deps with it.
+  string(REGEX REPLACE "([][+.*()^$?|\\\\])" "\\\\\\1" project_folder "${PROJECT_SOURCE_DIR}")
+  install(
+    RUNTIME_DEPENDENCY_SET graticule_drivers
+    POST_INCLUDE_REGEXES "^${project_folder}/\\.deps/" POST_EXCLUDE_REGEXES "."
+    LIBRARY DESTINATION "${GRATICULE_INSTALL_DEPENDENCIES}")
+  install(CODE "
+    set(GRATICULE_DRIVERS \"${drivers}\")
+    set(GRATICULE_BIN_FOLDER \"${CMAKE_INSTALL_BINDIR}\")
+    set(GRATICULE_SHARE \"${CMAKE_INSTALL_DATADIR}\")
+    set(GRATICULE_SOURCE \"${PROJECT_SOURCE_DIR}\")")
+  install(SCRIPT "${CMAKE_CURRENT_LIST_DIR}/install_share.cmake")
+endif()

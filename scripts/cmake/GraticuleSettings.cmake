@@ -12,9 +12,10 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
 endif()
 
 include(GNUInstallDirs)
-# Installed drivers find Kokkos, MPI and LibTorch where the build found them.
+# Installed drivers find Kokkos, MPI and LibTorch where the build found them, and copies of those of .deps beside themselves.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
-list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+set(GRATICULE_INSTALL_DEPENDENCIES "${CMAKE_INSTALL_LIBDIR}/graticule")
+list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "$ORIGIN/../${GRATICULE_INSTALL_DEPENDENCIES}")
 
 set(GRATICULE_VERSION "${PROJECT_VERSION}")
 set(GRATICULE_BUILD_TYPE "${CMAKE_BUILD_TYPE}")

@@ -9,7 +9,8 @@ execute_process(
   COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${BUILD}" COMMAND_ERROR_IS_FATAL ANY)
 execute_process(
-  COMMAND "${MPIEXEC}" ${NUMPROC_FLAG} 2 "${BUILD}/consumer" OUTPUT_VARIABLE output COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+  COMMAND "${MPIEXEC}" ${NUMPROC_FLAG} 2 "${BUILD}/consumer"
+  WORKING_DIRECTORY "${BUILD}" OUTPUT_VARIABLE output COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 message("${output}")
 if(NOT output MATCHES "${CONSUMER}: 2 ranks agree")
   message(FATAL_ERROR "The consumer did not report on 2 ranks.")

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulation code's view of the installed engine: the halo of a periodic field divided by rows.
+// A simulation code's view of the installed engine: a periodic field divided by rows goes to a netCDF-4 file and back, and
+// gets its halo.
+#include <graticule/field_io/file.hpp>
+#include <graticule/field_io/writer.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/repartition/runtime.hpp>
 
@@ -20,8 +23,22 @@ int main(int argc, char** argv) {
   auto const cell = [&](Index i, Index j) -> double& {
     return cells[std::size_t((i - local.lo(0)) * local.extent(1) + j - local.lo(1))];
   };
-  for (Index i = plan.owned().lo(0); i < plan.owned().hi(0); ++i)
-    for (Index j = 0; j < 4; ++j) cell(i, j) = double(4 * i + j);
+  Box const& owned = plan.owned();
+  std::vector<double> numbers;
+  for (Index i = owned.lo(0); i < owned.hi(0); ++i)
+    for (Index j = 0; j < 4; ++j) numbers.push_back(double(4 * i + j));
+  FieldWriter writer(comm, "consumer.nc");
+  writer.add_dimension("latitude", 7);
+  writer.add_dimension("longitude", 4);
+  writer.add_variable({.name = "number", .dimensions = {"latitude", "longitude"}, .type = ValueType::f64});
+  writer.write("number", owned, numbers);
+  writer.commit();
+
+  FieldFile const file(comm, "consumer.nc");
+  std::vector<double> stored(numbers.size());
+  file.read("number", owned, stored);
+  for (Index i = owned.lo(0); i < owned.hi(0); ++i)
+    for (Index j = 0; j < 4; ++j) cell(i, j) = stored[std::size_t(4 * (i - owned.lo(0)) + j)];
   plan.exchange(field_view(cells.data(), {local.extent(0), local.extent(1)}, 2));
 
   std::vector<double> wrong{0};
