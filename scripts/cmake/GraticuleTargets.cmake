@@ -82,12 +82,12 @@ function(graticule_add_test_program name)
   endif()
 endfunction()
 
-# graticule_run_mpi_test(halo.plan NP 5 7 [PROGRAM halo.plan] [TIMEOUT seconds] [LABELS label...] [ARGS argument...]
-#                        [ENVIRONMENT NAME=value...])
+# graticule_run_mpi_test(halo.plan NP 5 7 [PROGRAM halo.plan] [FULL] [TIMEOUT seconds] [LABELS label...]
+#                        [ARGS argument...] [ENVIRONMENT NAME=value...])
 # Registers halo.plan.np5 and halo.plan.np7: runs of the test program of that name, or of PROGRAM. A run in which every
-# test skipped counts as skipped.
+# test skipped counts as skipped. More than 3 ranks, and runs marked FULL, get the label full: scripts/test --full.
 function(graticule_run_mpi_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;PROGRAM" "NP;LABELS;ARGS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL" "TIMEOUT;PROGRAM" "NP;LABELS;ARGS;ENVIRONMENT")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NP)
     message(FATAL_ERROR "graticule_run_mpi_test(${name}): NP is required; unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -105,12 +105,16 @@ function(graticule_run_mpi_test name)
     else()
       set(labels mpi)
     endif()
+    if(arg_FULL OR num_ranks GREATER 3)
+      list(APPEND labels full)
+    endif()
     list(APPEND labels ${arg_LABELS})
     add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${num_ranks} ${MPIEXEC_PREFLAGS}
                                   $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS} ${arg_ARGS})
     set_tests_properties(
       ${test} PROPERTIES PROCESSORS ${num_ranks} TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${labels}"
-      ENVIRONMENT "${GRATICULE_TEST_ENVIRONMENT};GRATICULE_TEST_NP=${num_ranks};${arg_ENVIRONMENT}")
+      ENVIRONMENT
+      "${GRATICULE_TEST_ENVIRONMENT};GRATICULE_TEST_NAME=${test};GRATICULE_TEST_NP=${num_ranks};${arg_ENVIRONMENT}")
   endforeach()
 endfunction()
 
@@ -131,26 +135,30 @@ function(graticule_add_mpi_test name)
 endfunction()
 
 # graticule_add_mpi_variants(halo.plan NP 2 3 [CHECK_FILTER gtest-filter])
-# Registers the same test binary again: point-to-point only, with fields in node-shared memory, and in check mode.
+# Registers the same test binary again: point-to-point only, with fields in node-shared memory, and in check mode; all but
+# the first number of ranks in check mode with the label full.
 function(graticule_add_mpi_variants name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "CHECK_FILTER" "NP")
-  string(REPLACE "." "_" target "test_${name}")
   if(NOT arg_CHECK_FILTER)
     set(arg_CHECK_FILTER "*")
   endif()
   foreach(num_ranks IN LISTS arg_NP)
-    foreach(variant IN ITEMS "p2p:GRATICULE_TRANSPORT=p2p:*" "node_memory:GRATICULE_TEST_MEMORY=node:*" "device_path:GRATICULE_TEST_MEMORY=device:*" "check:GRATICULE_CHECK=all:${arg_CHECK_FILTER}")
+    foreach(variant IN ITEMS p2p:GRATICULE_TRANSPORT=p2p node_memory:GRATICULE_TEST_MEMORY=node
+                             device_path:GRATICULE_TEST_MEMORY=device)
       string(REPLACE ":" ";" variant "${variant}")
       list(GET variant 0 label)
       list(GET variant 1 environment)
-      list(GET variant 2 filter)
-      set(test ${name}.${label}.np${num_ranks})
-      add_test(NAME ${test} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${num_ranks} ${MPIEXEC_PREFLAGS}
-                                    $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS} --gtest_filter=${filter})
-      set_tests_properties(
-        ${test} PROPERTIES PROCESSORS ${num_ranks} TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS "mpi;variant"
-        ENVIRONMENT "${GRATICULE_TEST_ENVIRONMENT};GRATICULE_TEST_NP=${num_ranks};${environment}")
+      graticule_run_mpi_test(
+        ${name}.${label} PROGRAM ${name} NP ${num_ranks} FULL LABELS variant ENVIRONMENT ${environment})
     endforeach()
+    list(GET arg_NP 0 fewest)
+    set(full "")
+    if(NOT num_ranks EQUAL fewest)
+      set(full FULL)
+    endif()
+    graticule_run_mpi_test(
+      ${name}.check PROGRAM ${name} NP ${num_ranks} ${full} LABELS variant ENVIRONMENT GRATICULE_CHECK=all
+      ARGS --gtest_filter=${arg_CHECK_FILTER})
   endforeach()
 endfunction()
 
@@ -181,7 +189,8 @@ endfunction()
 # One thread a rank; Open MPI may run as root and with more ranks than cores; UCX leaves crashes and sanitizers alone.
 set(GRATICULE_TEST_ENVIRONMENT
     OMP_NUM_THREADS=1 OMP_PROC_BIND=false UCX_ERROR_SIGNALS= OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
+    OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    "GRATICULE_TEST_PYTHON=${PROJECT_SOURCE_DIR}/.deps/env/bin/python3")
 if(GRATICULE_SANITIZER MATCHES "thread")
   list(APPEND GRATICULE_TEST_ENVIRONMENT UCX_MEM_EVENTS=n)
 endif()
@@ -205,7 +214,8 @@ function(graticule_add_driver name)
   if("graticule::nn" IN_LIST arg_DEPENDS)
     graticule_use_torch_pch(${name})
   endif()
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS ${name} RUNTIME_DEPENDENCY_SET graticule_drivers RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_property(GLOBAL APPEND PROPERTY GRATICULE_DRIVERS ${name})
 endfunction()
 
 # graticule_add_benchmark(bench_halo SOURCES bench_halo.cpp DEPENDS target...)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Common head of the tests of drivers from outside: a folder to work in, and how a case ends. $code is the last status.
 set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -12,10 +13,6 @@ fail() {
     [ -s out ] && sed 's/^/  stdout: /' out
     [ -s err ] && sed 's/^/  stderr: /' err
     exit 1
-}
-skip() {
-    printf 'skipped: %s\n' "$*"
-    exit 77
 }
 need() { command -v "$1" >/dev/null || skip "$1 is not installed ($2)"; }
 succeeds() { [ $code -eq 0 ] || fail "exit $code"; }

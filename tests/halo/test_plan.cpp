@@ -167,7 +167,7 @@ TEST(HaloPlan, without_width_moves_nothing) {
 TEST(HaloPlan, of_the_documented_example) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
-  if (8 % n != 0) GTEST_SKIP() << "8 cells on equal parts";
+  if (8 % n != 0) GTEST_SKIP() << "for a number of ranks that divides 8";
   HaloPlan const plan(comm, Layout(ProcessGrid{n}, Indices{8}), {{1, 1}}, Boundary::uniform(1, Edge::periodic));
   Index const lo = 8 / n * comm.rank();
   Index const hi = lo + 8 / n;

@@ -3,13 +3,13 @@
 # Tests under SLURM, on the two nodes of cluster.sh: check.sh FOLDER CASE [PROGRAM ARGUMENT...].
 # The environment names FAILING_DRIVER, and for trainings GRATICULE_BIN, MAKE_FIELDS and SCRIPTS. Ends with 77 where the cluster could not be started.
 set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 
 base=$1
 name=$2
 shift 2
 if [ -e "$base/reason" ]; then
-    printf 'skipped: %s\n' "$(cat "$base/reason")"
-    exit 77
+    skip "$(cat "$base/reason")"
 fi
 export SLURM_CONF=$base/slurm.conf
 out=$base/out.$name

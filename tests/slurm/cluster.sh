@@ -5,6 +5,7 @@
 # All its files lie in FOLDER. Where it cannot be started the reason is printed and left in FOLDER/reason, and the exit
 # status is 77. It ends with `stop`, and on its own when the process that called `start` has ended.
 set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 
 action=${1:?start or stop}
 base=$(realpath -m "${2:?folder}")
@@ -14,8 +15,8 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 give_up() {
     stop
-    printf 'skipped: %s\n' "$*" | tee "$base/reason"
-    exit 77
+    printf '%s\n' "$*" >"$base/reason"
+    skip "$@"
 }
 
 # launch NAME COMMAND...: in a session of its own, so that nothing the test runner ends takes it along

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The main function of the MPI tests: a failure on one rank fails the test on all, the ranks stay in the same test,
-// no rank waits for ever for one that failed, and temporary files of two runs never meet.
+// no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line each.
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -56,19 +59,25 @@ void print_failure(World const& world, std::string const& text) {
   std::fflush(stderr);
 }
 
-/// Number of ranks on which `failed` holds. Also the barrier between two tests. A rank that failed and finds that the
-/// others stay away (they wait inside the test for a message that never comes) ends the run.
-int agree_num_failed(World const& world, bool failed, std::string const& where) {
-  int const mine = failed ? 1 : 0;
-  int sum = 0;
+/// Ranks on which a test failed, and on which it was skipped.
+struct Outcome {
+  int num_failed = 0;
+  int num_skipped = 0;
+};
+
+/// Of all ranks together. Also the barrier between two tests. A rank that failed and finds that the others stay away (they
+/// wait inside the test for a message that never comes) ends the run.
+Outcome agree_outcome(World const& world, bool failed, bool skipped, std::string const& where) {
+  std::array<int, 2> const mine{failed ? 1 : 0, skipped ? 1 : 0};
+  std::array<int, 2> sum{};
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, world.comm, &request);
+  MPI_Iallreduce(mine.data(), sum.data(), 2, MPI_INT, MPI_SUM, world.comm, &request);
   auto const begin = std::chrono::steady_clock::now();
   auto pause = std::chrono::microseconds(0);
   for (int done = 0;;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     if (done != 0) {
-      return sum;
+      return {sum[0], sum[1]};
     }
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (failed && waited > patience_seconds()) {
@@ -79,6 +88,28 @@ int agree_num_failed(World const& world, bool failed, std::string const& where) 
     pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(1000));
     std::this_thread::sleep_for(pause);
   }
+}
+
+std::string skip_reason(testing::TestInfo const& info) {
+  std::string reason;
+  for (int i = 0; i < info.result()->total_part_count(); ++i)
+    if (info.result()->GetTestPartResult(i).skipped()) reason = info.result()->GetTestPartResult(i).message();
+  // Without the heading that GoogleTest gives to messages, and on one line.
+  if (auto const end = reason.find_last_not_of(" \n"); end != std::string::npos) reason.resize(end + 1);
+  if (reason.starts_with("Skipped\n")) reason.erase(0, 8);
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
+  return reason.empty() ? "no reason given" : reason;
+}
+
+/// One line in the file that GRATICULE_TEST_SKIPS names: registered test, case, reason. scripts/test counts them.
+void record_skip(World const& world, testing::TestInfo const& info, int num_skipped) {
+  char const* const path = std::getenv("GRATICULE_TEST_SKIPS");
+  if (path == nullptr) return;
+  char const* const name = std::getenv("GRATICULE_TEST_NAME");
+  auto const ranks = num_skipped == world.num_ranks ? std::string() : " (on rank " + std::to_string(world.rank) + ")";
+  std::string const line = std::string(name != nullptr ? name : "a program by hand") + '\t' + info.test_suite_name() +
+                           '.' + info.name() + '\t' + skip_reason(info) + ranks + '\n';
+  std::ofstream(path, std::ios::app) << line;
 }
 
 /// Passes events on to GoogleTest's printer on rank 0, prints failures of every rank, and keeps the ranks together.
@@ -126,7 +157,11 @@ class MpiListener : public testing::TestEventListener {
   }
   void OnTestEnd(testing::TestInfo const& info) override {
     bool const failed = info.result()->Failed();
-    int const num_failed = agree_num_failed(world_, failed, std::string(info.test_suite_name()) + "." + info.name());
+    bool const skipped = info.result()->Skipped();
+    auto const [num_failed, num_skipped] =
+        agree_outcome(world_, failed, skipped, std::string(info.test_suite_name()) + "." + info.name());
+    // Skipped on all ranks: one of them writes it down.
+    if (skipped && (world_.rank == 0 || num_skipped < world_.num_ranks)) record_skip(world_, info, num_skipped);
     if (num_failed > 0 && !failed) {
       failed_elsewhere_ = true;
       if (printer_) {

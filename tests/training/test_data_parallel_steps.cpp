@@ -356,7 +356,7 @@ TEST(DataParallel, hands_gradients_over_in_memory_that_the_ranks_of_a_node_share
   auto const comm = Comm::world();
   auto const* const transport = std::getenv("GRATICULE_TRANSPORT");
   bool const by_messages = comm.num_nodes() > 1 || (transport != nullptr && std::string(transport) == "p2p");
-  if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "calls are compared by messages";
+  if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "calls are compared by messages in check mode";
   Net net;
   nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.buckets = small_buckets});
   // In the second one buckets are made anew.
@@ -518,7 +518,7 @@ TEST(CheckedCalls, make_a_call_that_one_rank_does_not_make_one_error_on_all) {
 TEST(DataParallel, says_on_stderr_what_it_waits_for) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
-  if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "an error where calls are compared";
+  if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "an error in check mode";
   bool const late_one = comm.rank() == comm.num_ranks() - 1;
   Net net;
   nn::DataParallel const parallel(*net, {}, {{comm, Reduction::mean}}, {.patience_seconds = 0.3});

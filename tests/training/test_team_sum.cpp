@@ -196,7 +196,7 @@ TEST(TeamSum, ends_where_another_rank_has_freed_its_memory) {
 TEST(TeamSum, names_a_rank_that_adds_another_number_of_values) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank disagrees with nobody";
-  if (told_to_send_messages()) GTEST_SKIP() << "MPI itself compares the lengths of messages";
+  if (told_to_send_messages()) GTEST_SKIP() << "a transport by messages: MPI itself compares their lengths";
   TeamSum sum(comm, torch::kFloat, Wire::own, SumOrder::by_rank);
   TeamSum::share_on_node(comm, {{&sum, 100}});
   auto const flat = torch::zeros({comm.rank() == 0 ? 99 : 100});

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Skipped cases of a program that passes are written down, counted, and judged: check_skips.sh SCRIPTS LAUNCHER... PROGRAM
+set -uo pipefail
+
+skips=$1/skips
+shift
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+    printf 'FAILED: %s\n' "$1"
+    cat "$folder"/*
+    exit 1
+}
+
+export GRATICULE_TEST_SKIPS=$folder/lines GRATICULE_TEST_NAME=the.test.np2
+"$@" >"$folder/out" 2>&1 || fail "exit $?"
+printf '%s\t%s\t%s\n' the.test.np2 Skips.on_all_ranks "a tool is not installed" \
+    the.test.np2 Skips.on_the_last_rank "the last rank sits out (on rank 1)" >"$folder/expected"
+cmp -s "$folder/lines" "$folder/expected" || fail "other lines"
+
+"$skips" "$folder/lines" >"$folder/out" || fail "exit $? of scripts/skips"
+grep -qx '2 cases were skipped, in 1 tests:' "$folder/out" || fail "no count"
+grep -q 'the.test.np2: Skips.on_all_ranks: a tool' "$folder/out" || fail "the tool is not reported"
+! grep -q 'Skips.on_the_last_rank:' "$folder/out" || fail "a reason of ranks is reported"
+"$skips" --strict "$folder/lines" >"$folder/out" && fail "exit 0 of scripts/skips --strict"
+sed -i 1d "$folder/lines"
+"$skips" --strict "$folder/lines" >"$folder/out" || fail "a reason of ranks is refused"
+rm "$folder/lines"
+"$skips" --strict "$folder/lines" >"$folder/out" || fail "refuses a run without skips"
+
+# Tests in shell write the same.
+. "$(dirname "${BASH_SOURCE[0]}")/skips.sh"
+(skip no such tool) >"$folder/out"
+[ $? -eq 77 ] || fail "a skipped script does not end with 77"
+grep -q 'the.test.np2.*no such tool$' "$folder/lines" || fail "a skipped script leaves no line"
