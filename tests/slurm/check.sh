@@ -112,6 +112,16 @@ wait_for_checkpoint() {
     fail "no checkpoint in $1"
 }
 
+# wait_for_line TEXT LOG
+wait_for_line() {
+    for _ in {1..3000}; do
+        if grep -qs -- "$1" "$work/$2"; then return 0; fi
+        sleep 0.1
+    done
+    cp "$work/$2" "$out"
+    fail "no '$1' in $2"
+}
+
 # SLURM itself holds a requeued job back for two minutes: a node refuses one that it has only just ended ("credential
 # revoked").
 start_again() {
@@ -166,10 +176,7 @@ case_train_requeued() {
         [ $round -eq 1 ] || break
         start_again
         wait_for RUNNING "$job"
-        for _ in {1..3000}; do
-            if grep -q "resumed after step" "$work/parts.log"; then break; fi
-            sleep 0.1
-        done
+        wait_for_line "resumed after step" parts.log
     done
     start_again
     wait_for COMPLETED "$job"
@@ -193,6 +200,46 @@ case_train_killed() {
     wait_for COMPLETED "$job"
     grep -q "resumed after step" "$work/killed.log" || fail "began anew"
     cmp "$work/whole/loss.csv" "$work/killed/loss.csv" >"$out" 2>&1 || fail "other losses than those of one piece"
+}
+
+# SLURM's own time limit: the signal that --signal asks for comes up to a minute early, the job goes back into the queue with a
+# checkpoint, and goes on.
+case_train_time_limit() {
+    prepare_training
+    local epochs=100000
+    submit requeue.sh limited "${two_by_two[@]}" --time=2 --signal=USR1@60 -- --time-limit none --checkpoint-every 1000000
+    wait_for RUNNING "$job"
+    wait_for PENDING "$job"
+    [ "$(job_field "$job" Restarts)" = 1 ] || fail "$(job_field "$job" Restarts) restarts, expected 1"
+    compgen -G "$work/limited/checkpoints/checkpoint-*.h5" >/dev/null || fail "no checkpoint at the time limit"
+    start_again
+    wait_for_line "resumed after step" limited.log
+    scancel "$job"
+}
+
+# A node fails, and the job is given the other one alone: it goes on from its last checkpoint on half as many ranks.
+case_train_node_down() {
+    prepare_training
+    submit requeue.sh whole "${two_by_two[@]}" -- --dtype f64
+    wait_for COMPLETED "$job"
+    submit requeue.sh parts "${two_by_two[@]}" -- --dtype f64 --checkpoint-every 5
+    wait_for_checkpoint parts
+    scontrol update NodeName=n2 State=DOWN Reason=test || fail "the node stays up"
+    wait_for PENDING "$job"
+    scontrol update JobId="$job" NumNodes=1-1 NumTasks=2 NumCPUs=2 || fail "the job keeps its nodes"
+    for _ in {1..300}; do
+        if [ "$(sinfo --noheader --nodes=n1 --Node --format=%T)" = idle ]; then break; fi
+        sleep 0.2
+    done
+    sleep 10
+    scontrol update JobId="$job" StartTime=now || fail "cannot be started at once"
+    wait_for COMPLETED "$job"
+    scontrol update NodeName=n2 State=RESUME
+    grep -q "resumed after step" "$work/parts.log" || { cp "$work/parts.log" "$out"; fail "began anew"; }
+    # Other ranks, another order of sums: the losses differ in their last digits.
+    paste -d, "$work/whole/loss.csv" "$work/parts/loss.csv" | awk -F, '
+        NR > 1 { for (i = 1; i <= NF / 2; ++i) if (($i - $(i + NF / 2)) ^ 2 > 1e-16 * $i ^ 2) wrong = 1 }
+        END { exit wrong || NR < 3 }' || { paste "$work/whole/loss.csv" "$work/parts/loss.csv" >"$out"; fail "other losses"; }
 }
 
 declare -F "case_$name" >/dev/null || fail "no case $name"
