@@ -10,6 +10,7 @@
 #include <exception>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -29,14 +30,13 @@ std::vector<Channel*>& channels() {
   return all;
 }
 
-Notice end_notice(Fault fault, std::string const& text) {
-  Notice notice;
-  notice.fault = std::int32_t(fault);
-  std::copy_n(text.begin(), std::min(text.size(), notice.text.size() - 1), notice.text.begin());
-  return notice;
-}
-
 }  // namespace
+
+void Notice::set_text(std::string const& words) noexcept {
+  auto const size = std::min(words.size(), text.size() - 1);
+  std::copy_n(words.begin(), size, text.begin());
+  text[size] = '\0';
+}
 
 Channel* Channel::find(MPI_Comm comm) {
   for (auto* channel : channels())
@@ -95,20 +95,56 @@ void Channel::poll() noexcept {
                  MPI_STATUS_IGNORE) != MPI_SUCCESS)
       return;
     received.notice.text.back() = '\0';
-    received_.push_back(received);
+    auto const kind = received.notice.kind;
+    (kind == Notice::Kind::asks ? questions_ : kind == Notice::Kind::waits ? answers_ : received_).push_back(received);
+  }
+}
+
+std::int64_t Channel::ask(std::vector<int> const& others) {
+  Notice question;
+  question.kind = Notice::Kind::asks;
+  question.number = ++last_question_;
+  answers_.clear();
+  for (int const other : others)
+    if (other != rank_) tell(other, question);
+  return last_question_;
+}
+
+std::vector<std::string> Channel::answers(std::vector<int> const& others, std::int64_t question) const {
+  std::vector<std::string> result(others.size());
+  for (auto const& [from, notice] : answers_) {
+    auto const place = std::find(others.begin(), others.end(), from);
+    if (place != others.end() && notice.number == question)
+      result[std::size_t(place - others.begin())] = notice.text.data();
+  }
+  return result;
+}
+
+void Channel::answer(std::function<std::string()> const& words) {
+  if (questions_.empty()) return;
+  Notice answer;
+  answer.kind = Notice::Kind::waits;
+  answer.set_text(words());
+  for (auto const& [from, question] : std::exchange(questions_, {})) {
+    answer.number = question.number;
+    tell(from, answer);
   }
 }
 
 void Channel::forget(std::int64_t comm, std::int64_t generation) noexcept {
   std::erase_if(received_, [&](Received const& received) {
-    return received.notice.comm == comm && received.notice.generation <= generation;
+    auto const& notice = received.notice;
+    return notice.kind == Notice::Kind::failed && notice.comm == comm && notice.number <= generation;
   });
 }
 
 void Channel::tell_end(Fault fault, std::string const& text) noexcept {
   if (told_end_) return;
   told_end_ = true;
-  auto const notice = end_notice(fault, text);
+  Notice notice;
+  notice.kind = Notice::Kind::ended;
+  notice.fault = std::int32_t(fault);
+  notice.set_text(text);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) tell(r, notice);
 }
@@ -134,6 +170,7 @@ void Channel::begin_to_end() noexcept {
 void Channel::advance_end(bool late) noexcept {
   if (phase_ == Phase::ended) return;
   poll();
+  if (phase_ == Phase::meeting) answer([] { return std::string("waits for the others in MPI_Finalize"); });
   bool const received = all_received();
   int met = 0;
   if (MPI_Test(&meeting_, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) {

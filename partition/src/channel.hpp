@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +18,20 @@ namespace graticule::detail {
 
 /// What a rank says of itself.
 struct Notice {
-  std::int64_t comm = 0;        ///< the communicator whose calls it gives up; 0: all, because it ends
-  std::int64_t generation = 0;  ///< of that communicator
+  enum class Kind : std::int32_t {
+    failed,  ///< it gives up its calls on a communicator
+    ended,   ///< it ends
+    asks,    ///< it waits, and asks whether the other one waits, too
+    waits,   ///< the answer
+  };
+
+  Kind kind = Kind::failed;
   std::int32_t fault = 0;
-  std::array<char, 1004> text{};
+  std::int64_t comm = 0;    ///< of a failure
+  std::int64_t number = 0;  ///< of a failure: the communicator's generation; else of the question
+  std::array<char, 1000> text{};
+
+  void set_text(std::string const& words) noexcept;
 };
 
 /// A duplicate of a communicator for notices. Made at the first `Comm` whose ranks no channel has, and kept until MPI ends:
@@ -58,6 +69,12 @@ class Channel {
   /// Takes what has come, without blocking.
   void poll() noexcept;
   [[nodiscard]] std::vector<Received> const& received() const noexcept { return received_; }
+  /// Asks `others` whether they wait. @return the number of the question
+  [[nodiscard]] std::int64_t ask(std::vector<int> const& others);
+  /// What they have answered; no text from those that have not.
+  [[nodiscard]] std::vector<std::string> answers(std::vector<int> const& others, std::int64_t question) const;
+  /// Answers all questions that have come.
+  void answer(std::function<std::string()> const& words);
   /// Drops what was said of a communicator up to a generation of it.
   void forget(std::int64_t comm, std::int64_t generation) noexcept;
 
@@ -81,7 +98,10 @@ class Channel {
   MPI_Group group_ = MPI_GROUP_NULL;
   int rank_ = 0;
   int size_ = 1;
-  std::vector<Received> received_;
+  std::vector<Received> received_;  ///< of ranks that give up
+  std::vector<Received> questions_;
+  std::vector<Received> answers_;
+  std::int64_t last_question_ = 0;
   std::vector<std::unique_ptr<Sent>> sent_;
   bool told_end_ = false;
   Phase phase_ = Phase::meeting;

@@ -152,8 +152,8 @@ std::optional<PeerFailure> Comm::failed_peer() const {
   if (!s.channel) return std::nullopt;
   s.channel->poll();
   for (auto const& [from, notice] : s.channel->received()) {
-    bool const ends = notice.comm == 0;
-    if (!ends && (notice.comm != s.id || notice.generation != s.generation || s.renewing)) continue;
+    bool const ends = notice.kind == detail::Notice::Kind::ended;
+    if (!ends && (notice.comm != s.id || notice.number != s.generation || s.renewing)) continue;
     auto const place = std::find(s.places.begin(), s.places.end(), from);
     if (place != s.places.end())
       return PeerFailure{int(place - s.places.begin()), Fault(notice.fault), notice.text.data()};

@@ -3,8 +3,6 @@
 
 #include "comm_state.hpp"
 
-#include <algorithm>
-
 namespace graticule {
 
 namespace {
@@ -29,8 +27,11 @@ Said said_by(std::exception_ptr const& failure) {
 void announce(std::span<Comm const> comms, Said const& said) {
   for (auto const& comm : comms) {
     auto& s = detail::CommState::of(comm);
-    detail::Notice notice{s.id, s.generation, std::int32_t(said.fault), {}};
-    std::copy_n(said.text.begin(), std::min(said.text.size(), notice.text.size() - 1), notice.text.begin());
+    detail::Notice notice;
+    notice.fault = std::int32_t(said.fault);
+    notice.comm = s.id;
+    notice.number = s.generation;
+    notice.set_text(said.text);
     for (int r = 0; r < s.num_ranks; ++r)
       if (r != s.rank) s.channel->tell(s.places[std::size_t(r)], notice);
     // Nor does this rank wait for calls that it has given up itself.

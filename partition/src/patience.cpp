@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/detail/patience.hpp>
 
+#include "comm_state.hpp"
+
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <thread>
+#include <utility>
 
 namespace graticule::detail {
 
@@ -12,6 +16,11 @@ namespace {
 constexpr double spinning_seconds = 1e-3;
 /// What a rank sent before it gave up may still be under way.
 constexpr double seconds_of_grace = 0.1;
+/// How long a wait that stalls waits for answers of the other ranks, and of how many ranks at most.
+constexpr double seconds_for_answers = 0.2;
+constexpr int most_asked = 64;
+/// Answers that a report repeats.
+constexpr int most_repeated = 4;
 
 using Works = std::map<void const*, std::function<bool()>>;
 
@@ -32,10 +41,7 @@ void do_works() {
   });
 }
 
-}  // namespace
-
-namespace {
-
+/// More about the wait that stalls.
 std::string (*wait_context)() = nullptr;
 
 }  // namespace
@@ -54,6 +60,7 @@ void Patience::look_at_clock() {
   if (!works().empty()) do_works();
   if (seconds_ < spinning_seconds) return;
   look_for_failures();
+  if (auto* const channel = CommState::of(comm_).channel) channel->answer(describe_);
   look_for_stall();
 }
 
@@ -70,11 +77,41 @@ void Patience::look_for_stall() {
   bool const is_error = rule.error_seconds > 0 && seconds_ >= rule.error_seconds;
   bool const is_late = !reported_ && rule.report_seconds > 0 && seconds_ >= rule.report_seconds;
   if (!is_error && !is_late) return;
-  auto const text =
-      describe_() + " for " + std::to_string(int(seconds_)) + " s" + (wait_context ? wait_context() : std::string());
+  if (!has_answers()) return;
+  auto const text = describe_() + " for " + std::to_string(int(seconds_)) + " s" +
+                    (wait_context ? wait_context() : std::string()) + others();
   if (is_error) throw Error("StalledExchange", text);
   reported_ = true;
   std::fprintf(stderr, "graticule: %s\n", text.c_str());
+}
+
+bool Patience::has_answers() {
+  auto const& s = CommState::of(comm_);
+  if (!s.channel || s.num_ranks > most_asked) return true;
+  if (question_ == 0) {
+    question_ = s.channel->ask(s.places);
+    asked_since_ = seconds_;
+  }
+  auto const answers = s.channel->answers(s.places, question_);
+  auto const missing = std::count(answers.begin(), answers.end(), std::string());
+  return missing == 1 || seconds_ - asked_since_ >= seconds_for_answers;  // this rank does not answer itself
+}
+
+std::string Patience::others() {
+  auto const& s = CommState::of(comm_);
+  if (question_ == 0) return "";
+  auto const answers = s.channel->answers(s.places, std::exchange(question_, 0));
+  std::string missing;
+  std::string waiting;
+  int num_repeated = 0;
+  for (int r = 0; r < s.num_ranks; ++r) {
+    auto const& answer = answers[std::size_t(r)];
+    if (r == s.rank) continue;
+    if (answer.empty()) missing += " " + std::to_string(r);
+    if (answer.empty() || ++num_repeated > most_repeated) continue;
+    waiting += "; " + (answer.rfind("rank ", 0) == 0 ? "" : "rank " + std::to_string(r) + " ") + answer;
+  }
+  return (missing.empty() ? " (all ranks wait" : " (no answer of rank" + missing) + waiting + ")";
 }
 
 }  // namespace graticule::detail

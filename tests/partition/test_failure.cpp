@@ -137,7 +137,8 @@ TEST(Stall, a_rank_that_comes_late_is_reported_once_and_waited_for) {
   comm.barrier();
 
   auto const text = testing::internal::GetCapturedStderr();
-  auto const expected = "graticule: rank " + std::to_string(comm.rank()) + " waits in call 1 of a communicator (barrier)";
+  auto const expected =
+      "graticule: rank " + std::to_string(comm.rank()) + " waits in call 1 of a communicator (barrier)";
   EXPECT_EQ(text.rfind(expected, 0), 0U) << text;
   EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
 }

@@ -5,6 +5,7 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/stall.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -58,12 +59,18 @@ class Patience {
   void look_at_clock();
   void look_for_failures();
   void look_for_stall();
+  /// Asks the other ranks whether they wait; true when they have answered, or do not in time.
+  [[nodiscard]] bool has_answers();
+  /// What they have answered, in words.
+  [[nodiscard]] std::string others();
 
   Comm const& comm_;
   std::function<std::string()> const& describe_;
   double begin_ = -1;
   double seconds_ = 0;
   double failed_since_ = -1;
+  double asked_since_ = 0;
+  std::int64_t question_ = 0;  ///< 0: not asked
   unsigned num_pauses_ = 0;
   bool oversubscribed_;
   bool reported_ = false;
