@@ -327,6 +327,25 @@ case_lonely_failures() {
     aborts_with 1 "in a thread"
 }
 
+case_stalls() {
+    local begin=$SECONDS
+    run 3 "$FAILING_DRIVER" --mode absent --stall-limit 2
+    [ $code -ne 0 ] || fail "exit 0"
+    grep -q 'failing-driver: rank 0: StalledExchange: rank 0 waits in call .* of a communicator (barrier) for rank 2 for 2 s (no answer of rank 2; rank 1 waits' err ||
+        fail "the missing rank is not named"
+    [ $((SECONDS - begin)) -lt 40 ] || fail "takes $((SECONDS - begin)) s"
+    export GRATICULE_STALL_LIMIT=1
+    run 3 "$FAILING_DRIVER" --mode absent
+    grep -q 'StalledExchange: rank 0 waits in call .* for 1 s' err || fail "the environment is not obeyed"
+    unset GRATICULE_STALL_LIMIT
+    run 1 "$FAILING_DRIVER" --mode good --stall-limit -1
+    fails_with 2 "stall-limit"
+    GRATICULE_STALL_SECONDS=abc run 1 "$FAILING_DRIVER" --mode good
+    fails_with 2 "GRATICULE_STALL_SECONDS is 'abc', not a number of seconds"
+    GRATICULE_CHECK=yes run 1 "$FAILING_DRIVER" --mode good
+    fails_with 2 "GRATICULE_CHECK is 'yes'"
+}
+
 case_options() {
     printf 'size: 5\nnames: [u, v]\nflag: true\n' >c.yaml
     run 2 "$FAILING_DRIVER" --mode print --config c.yaml --threads 2

@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -52,6 +53,9 @@ int main(int argc, char** argv) {
                                 if (mode == "killed" && comm.rank() == last) std::raise(SIGKILL);
                                 if (mode == "crashed" && comm.rank() == last) std::raise(SIGSEGV);
                                 if (mode == "left" && comm.rank() == last) std::_Exit(3);
+                                if (mode == "absent" && comm.rank() == last)
+                                  std::this_thread::sleep_for(std::chrono::seconds(60));
+                                if (mode == "absent") comm.barrier();
                                 if (mode == "killed" || mode == "crashed" || mode == "left") comm.barrier();
                                 if (mode == "again") return int(app::run_again);
                                 if (mode == "one-code")

@@ -88,7 +88,9 @@ TEST(StalePlan, ends_a_call_that_was_started_before_the_failure) {
 
   comm.renew();
 
-  if (!fails(comm)) EXPECT_EQ(test::rule_of([&] { started.wait(); }), "StalePlan");
+  if (!fails(comm)) {
+    EXPECT_EQ(test::rule_of([&] { started.wait(); }), "StalePlan");
+  }
   Transposition(comm).expect_right();
   test::forgive_left_objects();
 }
