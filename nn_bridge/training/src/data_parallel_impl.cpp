@@ -202,6 +202,7 @@ void DataParallel::Impl::run(std::function<void()> const& pass) {
   };
   auto const num_begun = reducer_->num_begun();
   recovery_->remember();
+  reducer_->remember();
   try {
     InRun const in_run(*reducer_);
     pass();

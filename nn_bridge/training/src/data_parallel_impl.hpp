@@ -29,6 +29,8 @@ class DataParallel::Impl {
   void apply_all();
   void finalize();
   void run(std::function<void()> const& pass);
+  /// Ends an iteration that has failed on some rank, on all ranks. Collective.
+  void recover(std::exception_ptr const& failure);
   void sync_buffers() const;
   double clip(double max_norm, double norm_type);
 
@@ -47,8 +49,6 @@ class DataParallel::Impl {
   void require_watched();
   /// At the end of a pass: no rank goes on while the pass may still fail on another one. Collective.
   void meet() const;
-  /// Ends an iteration that has failed on some rank, on all ranks. Collective.
-  void recover(std::exception_ptr const& failure);
   /// Where gradients are waited for late, a rank may get to know here that a pass has failed on another one.
   template <class Action>
   void guarded(Action const& action);

@@ -39,7 +39,14 @@ void Join::finish() {
   impl.apply_all();
   auto const num_own = reducer.num_begun();
   try {
-    while (reducer.shadow()) {
+    for (bool others = true; others;) {
+      try {
+        others = reducer.shadow();
+      } catch (Error const& error) {
+        // Those that have batches come together again, and may go on.
+        if (error.rule() != "PeerFailed") throw;
+        impl.recover(std::current_exception());
+      }
     }
   } catch (...) {
     reducer.end_join();

@@ -30,8 +30,8 @@ bool lies_in(Comm const& part, Comm const& team) {
   std::vector<int> places(ranks.size());
   check_mpi(MPI_Group_translate_ranks(own, int(ranks.size()), ranks.data(), all, places.data()),
             "MPI_Group_translate_ranks");
-  MPI_Group_free(&own);
-  MPI_Group_free(&all);
+  check_mpi(MPI_Group_free(&own), "MPI_Group_free");
+  check_mpi(MPI_Group_free(&all), "MPI_Group_free");
   return std::find(places.begin(), places.end(), MPI_UNDEFINED) == places.end();
 }
 

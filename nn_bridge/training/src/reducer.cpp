@@ -70,8 +70,8 @@ void Reducer::begin() {
     if (num_present_ == 0) return;
   }
   if (num_complete_ == 1) {
-    num_complete_ = 2;
     rebucket();
+    num_complete_ = 2;
   }
   for (auto& bucket : buckets_) {
     bucket.num_ready = bucket.num_started = bucket.num_ended = 0;
@@ -375,8 +375,16 @@ void Reducer::settle() {
   }
 }
 
+void Reducer::remember() {
+  num_begun_before_ = num_begun_;
+  num_complete_before_ = num_complete_;
+}
+
 void Reducer::abandon() {
   if (phase_ != Phase::idle) failed_ = true;
+  num_begun_ = num_begun_before_;
+  // What is waited for late may have been completed since, on some ranks; and now is on all.
+  if (options_.wait != GradientWait::late) num_complete_ = num_complete_before_;
   phase_ = Phase::idle;
   peer_failed_ = true;
   for (auto& parameter : parameters_) {

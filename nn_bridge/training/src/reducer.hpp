@@ -100,7 +100,9 @@ class Reducer {
   /// Ends the sums of an iteration that all ranks have stepped with, also where a rank has failed since: they need nothing
   /// of it but that it does the same.
   void settle();
-  /// Forgets the iteration. What is under way is left to `renew`.
+  /// Before a pass.
+  void remember();
+  /// Forgets what has been begun since then. What is under way is left to `renew`.
   void abandon();
   /// After teams were renewed: makes all that belongs to their messages anew. Nothing where they were not. Collective.
   void renew();
@@ -192,6 +194,8 @@ class Reducer {
   Index num_begun_ = 0;
   std::string described_;  ///< this iteration
   Index num_complete_ = 0;
+  Index num_begun_before_ = 0;  ///< the pass
+  Index num_complete_before_ = 0;
   std::vector<CallCheck> checks_;  ///< of each team, in checked mode
   bool compares_ = false;          ///< the checked mode
   std::vector<int> generations_;   ///< of the teams, that sums and checks belong to
