@@ -108,7 +108,7 @@ TEST(FieldView, of_a_part_begins_at_its_first_cell_and_keeps_strides_and_batch_a
   EXPECT_EQ(part.strides, field.strides);
   EXPECT_EQ(part.grid_axes, field.grid_axes);
   EXPECT_EQ(part.dtype, DType::f32);
-  EXPECT_EQ(part.part(owned, Box({3, 11}, {4, 12})).data, memory.data() + 4 * 10 + 9);
+  EXPECT_EQ(part.part(owned, Box({3, 11}, {4, 12})).data, memory.data() + 4 * 10 + 8);
   EXPECT_EQ(field.part(local, local), field);
   // Backwards along the rows, which are the second memory axis of the turned view, and as a part of nothing.
   auto const turned = field_view(memory.data() + 59, {10, 2, 6}, {-1, 60, -10}, {2, 0});
