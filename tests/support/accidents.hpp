@@ -46,7 +46,7 @@ inline int run_accident(int argc, char** argv, Operations const& operations) {
       if (now && accident == "exits") std::_Exit(3);
       if (now && accident == "returns") return 0;
       if (now && (accident == "late" || accident == "absent"))
-        std::this_thread::sleep_for(std::chrono::milliseconds(accident == "late" ? 2500 : 5000));
+        std::this_thread::sleep_for(std::chrono::milliseconds(accident == "late" ? 1800 : 4000));
       if (now && accident == "absent") return 0;
       (now && accident == "other" ? operation.other : operation.step)();
     }

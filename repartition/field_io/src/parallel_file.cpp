@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel_file.hpp"
 
+#include <graticule/partition/detail/patience.hpp>
+
 #include "disk_room.hpp"
 
 #include <sys/mman.h>
@@ -20,7 +22,8 @@ namespace graticule::detail {
 
 namespace {
 
-constexpr auto patience = std::chrono::seconds(5);
+/// How long a rank that gives a file up waits for the others; less while an exception unwinds it, which they are to be told.
+constexpr double patience = 5;
 
 h5::Properties access_list(Comm const& comm) {
   h5::Properties access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
@@ -84,7 +87,8 @@ ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const&
 bool ParallelFile::meets_others() const noexcept {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(meeting_.handle(), &request) != MPI_SUCCESS) return false;
-  auto const end = std::chrono::steady_clock::now() + patience;
+  auto const end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(std::min(patience, seconds_to_end()));
   for (int met = 0; std::chrono::steady_clock::now() < end;) {
     if (MPI_Test(&request, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
     if (met != 0) return true;
@@ -92,6 +96,16 @@ bool ParallelFile::meets_others() const noexcept {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return false;
+}
+
+bool ParallelFile::all_close() const noexcept {
+  try {
+    // HDF5 would wait for them without a word.
+    meeting_.barrier();
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 MPI_File ParallelFile::handle() const {
@@ -141,7 +155,7 @@ ParallelFile::~ParallelFile() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   bool const unwinds = std::uncaught_exceptions() > num_exceptions_;
-  if (finalized != 0 || (unwinds && !meets_others())) {
+  if (finalized != 0 || (unwinds ? !meets_others() : !all_close())) {
     file_.release();
     // The meeting is still under way, so its communicator must outlive this object.
     static auto* const unfinished = new std::vector<Comm>;

@@ -43,6 +43,8 @@ class ParallelFile {
   [[nodiscard]] bool meets_others() const noexcept;
 
  private:
+  /// True when all ranks have come to close the file; false when some cannot come.
+  [[nodiscard]] bool all_close() const noexcept;
   ParallelFile(Comm const& comm, std::filesystem::path path);
   [[nodiscard]] MPI_File handle() const;
 
