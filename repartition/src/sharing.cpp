@@ -62,38 +62,41 @@ bool PullState::works_in_place(PullField const& field, int target, Direction dir
   auto const& kind = kinds_[std::size_t(field.kind)];
   auto const& cover = kind.targets[std::size_t(target)].box;
   if (!are_aligned(field.source, kind.source_box, field.targets[std::size_t(target)], cover)) return false;
-  // Source cells that are images of other cells, and target cells that others are copied to. Cells that are copied to
-  // themselves are left as they are by a plain copy.
-  std::vector<Box const*> images;
+  auto const takes_part = [&](Transfer const& t) { return t.kind == field.kind && t.target == target; };
+  // Owned cells that others are copied to; none in most halos. Cells that are copied to themselves are left as they are by
+  // a plain copy.
   std::vector<Box const*> copies;
   bool stays = false;
-  auto const add_images = [&](Transfer const& t) {
-    if (t.kind == field.kind) images.push_back(&t.from);
+  auto const add_copies = [&](Box const& to) {
+    if (!intersection(to, owned_).empty()) copies.push_back(&to);
   };
-  auto const add_copies = [&](Transfer const& t) {
-    if (t.kind == field.kind && t.target == target && !intersection(t.to, owned_).empty()) copies.push_back(&t.to);
-  };
-  for (auto const& peer : table_.sends) std::for_each(peer.transfers.begin(), peer.transfers.end(), add_images);
-  for (auto const& peer : table_.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), add_copies);
-  for (auto const& transfer : table_.local) {
-    if (transfer.kind == field.kind && transfer.target == target && is_identity(transfer)) {
-      stays = true;
-      continue;
-    }
-    add_images(transfer);
-    add_copies(transfer);
-  }
+  for (auto const& peer : table_.receives)
+    for (auto const& transfer : peer.transfers)
+      if (takes_part(transfer)) add_copies(transfer.to);
   for (auto const& filling : table_.fillings)
-    if (filling.kind == field.kind && filling.target == target && !intersection(filling.to, owned_).empty())
-      copies.push_back(&filling.to);
+    if (filling.kind == field.kind && filling.target == target) add_copies(filling.to);
+  for (auto const& transfer : table_.local) {
+    if (!takes_part(transfer)) continue;
+    if (is_identity(transfer))
+      stays = true;
+    else
+      add_copies(transfer.to);
+  }
   bool const plain = field.update == Update{} && !field.source_packing && !field.target_packing;
   if (stays && (!plain || direction == Direction::adjoint)) return false;
   // A factor of owned cells is applied to all of them, images or not.
   if (stream_plan_ && direction == Direction::adjoint && !copies.empty()) return false;
+  // None of them is the image of another cell.
   int comparisons = 0;
-  for (auto const* image : images)
-    for (auto const* copy : copies)
-      if (++comparisons > most_comparisons || !intersection(*image, *copy).empty()) return false;
+  auto const is_copied_to = [&](Transfer const& t) {
+    return t.kind == field.kind && std::any_of(copies.begin(), copies.end(), [&](Box const* copy) {
+             return ++comparisons > most_comparisons || !intersection(t.from, *copy).empty();
+           });
+  };
+  for (auto const& peer : table_.sends)
+    if (std::any_of(peer.transfers.begin(), peer.transfers.end(), is_copied_to)) return false;
+  for (auto const& transfer : table_.local)
+    if (!(takes_part(transfer) && is_identity(transfer)) && is_copied_to(transfer)) return false;
   as_it_is = as_it_is && !stays;
   return true;
 }
