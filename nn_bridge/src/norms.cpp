@@ -2,7 +2,9 @@
 #include <graticule/nn_bridge/norms.hpp>
 
 #include "layer_state.hpp"
+#include "norm_kernels.hpp"
 #include "norm_step.hpp"
+#include "spatial.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -34,6 +36,17 @@ bool wanted(torch::Tensor const& parameter) { return parameter.defined() && para
   std::ostringstream text;
   text << layer << " takes " << expected << ", not a tensor " << x.sizes();
   throw Error("ShapeMismatch", text.str());
+}
+
+/// Axes of space behind the channels, for messages.
+char const* space_of(std::size_t num_axes) {
+  return num_axes == 1 ? ", length]" : num_axes == 2 ? ", rows, columns]" : ", depth, rows, columns]";
+}
+
+/// Lengths are cut along latitude.
+void check_cuts(std::string const& layer, std::size_t num_axes, Domain const& domain) {
+  if (num_axes == 1 && domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
 }
 
 /// Real floating-point input; parameters of its dtype, or f32 for 16-bit input.
@@ -90,7 +103,9 @@ BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& give
     : torch::nn::BatchNormImplBase<D, Derived>(given),
       domain_(std::move(domain)),
       data_team_(std::move(data_team)),
-      state_(std::make_shared<State>(domain_, "BatchNorm" + std::to_string(D) + "d")) {}
+      state_(std::make_shared<State>(domain_, "BatchNorm" + std::to_string(D) + "d")) {
+  check_cuts("BatchNorm" + std::to_string(D) + "d", D, domain_);
+}
 
 template <std::size_t D, class Derived>
 void BatchNormBase<D, Derived>::reset() {
@@ -103,10 +118,7 @@ void BatchNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
   auto const layer = "BatchNorm" + std::to_string(D) + "d";
   check_types(layer, x, this->weight);
   if (x.dim() != D + 2 || x.size(1) != this->options.num_features())
-    refuse(layer,
-           "[batch, " + std::to_string(this->options.num_features()) +
-               (D == 3 ? ", depth, rows, columns]" : ", rows, columns]"),
-           x);
+    refuse(layer, "[batch, " + std::to_string(this->options.num_features()) + space_of(D), x);
 }
 
 template <std::size_t D, class Derived>
@@ -114,10 +126,11 @@ torch::Tensor BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
   auto const check = [&] { _check_input_dim(x); };
   auto const& o = this->options;
   if (!this->is_training() && o.track_running_stats()) {
-    (void)state_->tracked.enter(x, check, no_set_up);
+    (void)state_->tracked.enter(detail::with_columns(x, D), check, no_set_up);
     return by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
   }
-  auto const call = state_->by_input.enter(x, check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  auto const call =
+      state_->by_input.enter(detail::with_columns(x, D), check, no_set_up, wanted(this->weight) || wanted(this->bias));
   detail::Norm norm{.layer = "BatchNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {domain_.comm()}};
   norm.shape = {.outer = x.size(0), .groups = x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
   if (data_team_) norm.teams.push_back(*data_team_);
@@ -143,6 +156,7 @@ int BatchNormBase<D, Derived>::num_set_ups() const noexcept {
   return state_->by_input.num_set_ups() + state_->tracked.num_set_ups();
 }
 
+template class BatchNormBase<1, BatchNorm1dImpl>;
 template class BatchNormBase<2, BatchNorm2dImpl>;
 template class BatchNormBase<3, BatchNorm3dImpl>;
 
@@ -155,7 +169,9 @@ template <std::size_t D, class Derived>
 InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions const& given, Domain domain)
     : torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>(given),
       domain_(std::move(domain)),
-      state_(std::make_shared<State>(domain_, "InstanceNorm" + std::to_string(D) + "d")) {}
+      state_(std::make_shared<State>(domain_, "InstanceNorm" + std::to_string(D) + "d")) {
+  check_cuts("InstanceNorm" + std::to_string(D) + "d", D, domain_);
+}
 
 template <std::size_t D, class Derived>
 void InstanceNormBase<D, Derived>::reset() {
@@ -169,9 +185,7 @@ void InstanceNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
   check_types(layer, x, this->weight);
   if ((x.dim() != D + 1 && x.dim() != D + 2) || x.size(-std::int64_t(D) - 1) != this->options.num_features())
     refuse(layer,
-           "[batch, " + std::to_string(this->options.num_features()) +
-               (D == 3 ? ", depth, rows, columns]" : ", rows, columns]") + " or the same without batch",
-           x);
+           "[batch, " + std::to_string(this->options.num_features()) + space_of(D) + " or the same without batch", x);
 }
 
 template <std::size_t D, class Derived>
@@ -179,9 +193,10 @@ torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) 
   auto const check = [&] { _check_input_dim(given); };
   auto const& o = this->options;
   bool const tracked = !this->is_training() && o.track_running_stats();
+  auto const plane = detail::with_columns(given, D);
   auto const call = tracked
-                        ? state_->tracked.enter(given, check, no_set_up)
-                        : state_->by_input.enter(given, check, no_set_up, wanted(this->weight) || wanted(this->bias));
+                        ? state_->tracked.enter(plane, check, no_set_up)
+                        : state_->by_input.enter(plane, check, no_set_up, wanted(this->weight) || wanted(this->bias));
   bool const batched = given.dim() == D + 2;
   auto const x = batched ? given : given.unsqueeze(0);
   torch::Tensor y;
@@ -213,6 +228,7 @@ int InstanceNormBase<D, Derived>::num_set_ups() const noexcept {
   return state_->by_input.num_set_ups() + state_->tracked.num_set_ups();
 }
 
+template class InstanceNormBase<1, InstanceNorm1dImpl>;
 template class InstanceNormBase<2, InstanceNorm2dImpl>;
 template class InstanceNormBase<3, InstanceNorm3dImpl>;
 
@@ -355,6 +371,19 @@ class LastAxesState : public detail::LayerState<SliceSetUp> {
   int team_generation_ = 0;  ///< of the domain's communicator that it was split off
 };
 
+/// LibTorch's layer normalisation with the digits that it loses where means are large. LibTorch 2.13 normalises by
+/// x * scale - mean * scale, whose terms cancel there, and keeps means of 16-bit types in 16 bits for the backward. Here a
+/// number near the mean of each group, which no output and no gradient depends on, is subtracted first, in f32 at least.
+torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
+                               torch::Tensor const& weight, torch::Tensor const& bias, double eps) {
+  auto const type = detail::sum_type(x.scalar_type());
+  std::vector<std::int64_t> axes;
+  for (std::size_t a = 1; a <= shape.size(); ++a) axes.push_back(-std::int64_t(a));
+  auto const widened = [&](torch::Tensor const& t) { return t.defined() ? t.to(type) : t; };
+  auto const around_zero = x - x.detach().mean(axes, true, type);
+  return torch::layer_norm(around_zero, shape, widened(weight), widened(bias), eps, false).to(x.scalar_type());
+}
+
 }  // namespace
 
 struct LayerNormImpl::State : LastAxesState {
@@ -382,7 +411,7 @@ torch::Tensor LayerNormImpl::forward(torch::Tensor const& x) {
   auto const call = state_->enter_checked(x, shape, weight);
   auto const scale = call.set_up->of(weight);
   auto const shift = call.set_up->of(bias);
-  if (!state_->team()) return torch::layer_norm(x, shape, scale, shift, options.eps(), false);
+  if (!state_->team()) return local_layer_norm(x, shape, scale, shift, options.eps());
   auto const y = state_->normalized(call, x, shape.size(), options.eps(), true);
   return scale.defined() ? torch::addcmul(shift, y, scale).to(x.scalar_type()) : y;
 }

@@ -37,14 +37,14 @@ namespace tn = torch::nn;
 
 using ShardedTypes =
     Impls<tn::Conv1d, tn::Conv2d, tn::Conv3d, tn::ConvTranspose1d, tn::ConvTranspose2d, tn::ConvTranspose3d,
-          tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm2d, tn::InstanceNorm3d, tn::GroupNorm, tn::LayerNorm,
-          tn::MaxPool1d, tn::MaxPool2d, tn::MaxPool3d, tn::AvgPool1d, tn::AvgPool2d, tn::AvgPool3d, tn::LPPool1d,
-          tn::LPPool2d, tn::LPPool3d, tn::AdaptiveAvgPool1d, tn::AdaptiveAvgPool2d, tn::AdaptiveAvgPool3d,
-          tn::AdaptiveMaxPool1d, tn::AdaptiveMaxPool2d, tn::AdaptiveMaxPool3d, tn::Upsample, tn::PixelShuffle,
-          tn::PixelUnshuffle, tn::ZeroPad1d, tn::ZeroPad2d, tn::ZeroPad3d, tn::ConstantPad1d, tn::ConstantPad2d,
-          tn::ConstantPad3d, tn::ReflectionPad1d, tn::ReflectionPad2d, tn::ReflectionPad3d, tn::ReplicationPad1d,
-          tn::ReplicationPad2d, tn::ReplicationPad3d, tn::Dropout, tn::Dropout2d, tn::Dropout3d, tn::AlphaDropout,
-          tn::LocalResponseNorm>;
+          tn::BatchNorm1d, tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm1d, tn::InstanceNorm2d, tn::InstanceNorm3d,
+          tn::GroupNorm, tn::LayerNorm, tn::MaxPool1d, tn::MaxPool2d, tn::MaxPool3d, tn::AvgPool1d, tn::AvgPool2d,
+          tn::AvgPool3d, tn::LPPool1d, tn::LPPool2d, tn::LPPool3d, tn::AdaptiveAvgPool1d, tn::AdaptiveAvgPool2d,
+          tn::AdaptiveAvgPool3d, tn::AdaptiveMaxPool1d, tn::AdaptiveMaxPool2d, tn::AdaptiveMaxPool3d, tn::Upsample,
+          tn::PixelShuffle, tn::PixelUnshuffle, tn::ZeroPad1d, tn::ZeroPad2d, tn::ZeroPad3d, tn::ConstantPad1d,
+          tn::ConstantPad2d, tn::ConstantPad3d, tn::ReflectionPad1d, tn::ReflectionPad2d, tn::ReflectionPad3d,
+          tn::ReplicationPad1d, tn::ReplicationPad2d, tn::ReplicationPad3d, tn::Dropout, tn::Dropout2d, tn::Dropout3d,
+          tn::AlphaDropout, tn::LocalResponseNorm>;
 
 using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
                              tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;

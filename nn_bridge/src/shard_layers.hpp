@@ -95,6 +95,8 @@ struct PlainCounterpart {
   }
 };
 template <>
+struct Counterpart<torch::nn::InstanceNorm1dImpl> : PlainCounterpart<InstanceNorm1dImpl> {};
+template <>
 struct Counterpart<torch::nn::InstanceNorm2dImpl> : PlainCounterpart<InstanceNorm2dImpl> {};
 template <>
 struct Counterpart<torch::nn::InstanceNorm3dImpl> : PlainCounterpart<InstanceNorm3dImpl> {};
@@ -107,6 +109,8 @@ struct BatchNormCounterpart {
     return std::make_shared<Sharded>(options, context.domain, context.data_team);
   }
 };
+template <>
+struct Counterpart<torch::nn::BatchNorm1dImpl> : BatchNormCounterpart<BatchNorm1dImpl> {};
 template <>
 struct Counterpart<torch::nn::BatchNorm2dImpl> : BatchNormCounterpart<BatchNorm2dImpl> {};
 template <>

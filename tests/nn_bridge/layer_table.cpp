@@ -2,6 +2,7 @@
 #include "layer_table.hpp"
 
 #include <graticule/nn_bridge/attention.hpp>
+#include <graticule/nn_bridge/conv1d.hpp>
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/conv3d.hpp>
 #include <graticule/nn_bridge/conv_transpose.hpp>
@@ -56,6 +57,20 @@ TableLayer plain(std::string name, Sizes sizes, Options const& options) {
             made.serial = [serial](Tensor const& x) mutable { return serial(x); };
             return made;
           }};
+}
+
+/// Of a length: a field of one column.
+template <class Sharded, class Serial, class Options>
+TableLayer of_length(std::string name, Options const& options) {
+  auto result = plain<Sharded, Serial>(std::move(name), {2, 4, 11, 1}, options);
+  result.make = [make = result.make](nn::Domain const& domain, torch::Dtype dtype) {
+    auto made = make(domain, dtype);
+    for (auto* function : {&made.sharded, &made.serial})
+      *function = [of_length = *function](Tensor const& x) { return of_length(x.squeeze(-1)).unsqueeze(-1); };
+    return made;
+  };
+  result.of_length = true;
+  return result;
 }
 
 /// Without parameters.
@@ -198,6 +213,9 @@ std::vector<TableLayer> layer_table() {
       plain<nn::PixelShuffle, tn::PixelShuffle>("PixelShuffle by 1", plane, tn::PixelShuffleOptions(1)),
       plain<nn::PixelUnshuffle, tn::PixelUnshuffle>("PixelUnshuffle", {2, 4, 8, 6}, tn::PixelUnshuffleOptions(2)),
       plain<nn::PixelUnshuffle, tn::PixelUnshuffle>("PixelUnshuffle by 1", plane, tn::PixelUnshuffleOptions(1)),
+      of_real_numbers(of_length<nn::Conv1d, tn::Conv1d>("Conv1d", tn::Conv1dOptions(4, 3, 5).stride(2).padding(2))),
+      of_length<nn::BatchNorm1d, tn::BatchNorm1d>("BatchNorm1d", tn::BatchNormOptions(4)),
+      of_length<nn::InstanceNorm1d, tn::InstanceNorm1d>("InstanceNorm1d", tn::InstanceNormOptions(4).affine(true)),
       plain<nn::BatchNorm2d, tn::BatchNorm2d>("BatchNorm2d", plane, tn::BatchNormOptions(4)),
       plain<nn::InstanceNorm2d, tn::InstanceNorm2d>("InstanceNorm2d", plane, tn::InstanceNormOptions(4).affine(true)),
       plain<nn::GroupNorm, tn::GroupNorm>("GroupNorm", plane, tn::GroupNormOptions(2, 4)),
@@ -231,6 +249,11 @@ nn::Domain domain_of(std::size_t repeat) {
   auto const comm = Comm::world();
   auto const grids = test::grids_of(comm.num_ranks());
   return {comm, grids[repeat % grids.size()]};
+}
+
+nn::Domain domain_of(std::size_t repeat, TableLayer const& layer) {
+  auto const comm = Comm::world();
+  return layer.of_length ? nn::Domain(comm, ProcessGrid{comm.num_ranks(), 1}) : domain_of(repeat);
 }
 
 Part part_of(nn::Domain const& domain, Tensor const& shard) {

@@ -32,6 +32,7 @@ struct TableLayer {
   /// Dtypes of LibTorch's layer that this one refuses by name.
   std::set<torch::Dtype> refused = {};
   bool twice_differentiable = true;
+  bool of_length = false;  ///< of a length, as a field of one column: needs a domain whose longitude is whole
 };
 
 [[nodiscard]] std::vector<TableLayer> layer_table();
@@ -42,6 +43,8 @@ struct TableLayer {
 
 /// A domain of all ranks over one of their grids.
 [[nodiscard]] nn::Domain domain_of(std::size_t repeat);
+/// The same, over a grid that the layer takes.
+[[nodiscard]] nn::Domain domain_of(std::size_t repeat, TableLayer const& layer);
 
 /// The box that this rank's shard of a field is. Collective.
 [[nodiscard]] Part part_of(nn::Domain const& domain, torch::Tensor const& shard);

@@ -31,7 +31,7 @@ TEST(Dtypes, of_serial_layers_give_what_they_give_or_are_refused_by_name) {
          {torch::kHalf, torch::kBFloat16, torch::kFloat, torch::kDouble, torch::kComplexFloat, torch::kComplexDouble}) {
       SCOPED_TRACE(layer.name + " of " + c10::toString(dtype));
       std::mt19937 random(3);
-      auto const domain = domain_of(repeat++);
+      auto const domain = domain_of(repeat++, layer);
       auto const whole = short_numbers(random, layer.sizes, dtype);
       auto const part = random_part(domain, random, layer.sizes);
       auto const made = layer.make(domain, dtype);
@@ -104,7 +104,7 @@ TEST(Memory, of_any_form_gives_the_numbers_of_contiguous_tensors) {
     for (auto const& memory : memories()) {
       SCOPED_TRACE(layer.name + ", " + memory.name);
       std::mt19937 random(5);
-      auto const domain = domain_of(repeat++);
+      auto const domain = domain_of(repeat++, layer);
       auto const whole = memory.of(short_numbers(random, layer.sizes, torch::kDouble)).contiguous();
       auto const part = random_part(domain, random, layer.sizes);
       auto const made = layer.make(domain, torch::kDouble);
@@ -131,7 +131,7 @@ TEST(Memory, of_a_cotangent_without_strides_is_left_alone) {
   for (auto const& layer : layer_table()) {
     SCOPED_TRACE(layer.name);
     std::mt19937 random(6);
-    auto const domain = domain_of(repeat++);
+    auto const domain = domain_of(repeat++, layer);
     auto const whole = short_numbers(random, layer.sizes, torch::kDouble);
     auto const part = random_part(domain, random, layer.sizes);
     auto const made = layer.make(domain, torch::kDouble);

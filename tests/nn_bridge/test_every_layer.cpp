@@ -44,7 +44,7 @@ TEST(EveryLayer, has_the_second_derivatives_of_the_serial_layer_or_refuses_them)
   for (auto const& layer : layer_table()) {
     SCOPED_TRACE(layer.name);
     std::mt19937 random(11);
-    auto const domain = domain_of(repeat++);
+    auto const domain = domain_of(repeat++, layer);
     auto const whole = random_tensor(random, layer.sizes);
     auto const direction = random_tensor(random, layer.sizes);
     auto const part = random_part(domain, random, layer.sizes);
@@ -81,7 +81,7 @@ TEST(EveryLayer, may_be_called_twice_in_one_graph_and_without_one_between) {
   for (auto const& layer : layer_table()) {
     SCOPED_TRACE(layer.name);
     std::mt19937 random(12);
-    auto const domain = domain_of(repeat++);
+    auto const domain = domain_of(repeat++, layer);
     auto const whole = random_tensor(random, layer.sizes);
     auto const part = random_part(domain, random, layer.sizes);
     auto const made = layer.make(domain, torch::kDouble);
@@ -106,7 +106,7 @@ TEST(EveryLayer, gives_a_gradient_to_the_one_rank_that_needs_it) {
   for (auto const& layer : layer_table()) {
     SCOPED_TRACE(layer.name);
     std::mt19937 random(13);
-    auto const domain = domain_of(repeat++);
+    auto const domain = domain_of(repeat++, layer);
     auto const whole = random_tensor(random, layer.sizes).requires_grad_();
     auto const part = random_part(domain, random, layer.sizes);
     auto const made = layer.make(domain, torch::kDouble);
@@ -138,7 +138,7 @@ TEST(EveryLayer, gives_an_output_that_may_be_changed_in_place) {
     for (bool const channels_last : {false, true}) {
       SCOPED_TRACE(layer.name + (channels_last ? ", channels last" : ""));
       std::mt19937 random(14);
-      auto const domain = domain_of(repeat++);
+      auto const domain = domain_of(repeat++, layer);
       auto const whole = random_tensor(random, layer.sizes);
       auto const part = random_part(domain, random, layer.sizes);
       auto const made = layer.make(domain, torch::kDouble);

@@ -72,6 +72,16 @@ Part random_part(nn::Domain const& domain, std::mt19937& random, at::IntArrayRef
   return {domain, rows, columns};
 }
 
+template <class Serial>
+constexpr bool is_of_length =
+    std::is_same_v<Serial, torch::nn::BatchNorm1d> || std::is_same_v<Serial, torch::nn::InstanceNorm1d>;
+
+/// This rank's shard of a field, or of a length.
+template <class Serial>
+torch::Tensor cut(Part const& part, torch::Tensor const& x) {
+  return is_of_length<Serial> ? x.narrow(-1, part.row, part.num_rows) : part.of(x);
+}
+
 /// Two calls in training and one in eval on random cuts against the serial layer, all in f64.
 template <class Sharded, class Serial>
 void expect_serial(nn::Domain const& domain, Sharded sharded, Serial serial, std::vector<std::int64_t> const& sizes,
@@ -82,7 +92,9 @@ void expect_serial(nn::Domain const& domain, Sharded sharded, Serial serial, std
   sharded->to(torch::kDouble);
   serial->to(torch::kDouble);
   same_parameters(*sharded, *serial, random);
-  Part const part = random_part(domain, random, sizes);
+  auto plane = sizes;
+  if (is_of_length<Serial>) plane.push_back(1);
+  Part const part = random_part(domain, random, plane);
   for (int call = 0; call < 2; ++call) {
     auto const x = random_tensor(random, sizes) * 3 + 1;
     auto const cotangent = random_tensor(random, sizes);
@@ -90,19 +102,19 @@ void expect_serial(nn::Domain const& domain, Sharded sharded, Serial serial, std
     auto const expected = serial->forward(whole);
     expected.backward(cotangent);
 
-    auto shard = part.of(x).clone().requires_grad_();
+    auto shard = cut<Serial>(part, x).clone().requires_grad_();
     auto const found = sharded->forward(shard);
-    found.backward(part.of(cotangent));
+    found.backward(cut<Serial>(part, cotangent));
 
-    EXPECT_LE(difference(found, part.of(expected)), 1e-12);
-    EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-11);
+    EXPECT_LE(difference(found, cut<Serial>(part, expected)), 1e-12);
+    EXPECT_LE(difference(shard.grad(), cut<Serial>(part, whole.grad())), 1e-11);
   }
   expect_same_parameter_gradients(*sharded, *serial, domain.comm(), 1e-11);
   expect_same_buffers(*sharded, *serial, 1e-13);
   sharded->eval();
   serial->eval();
   auto const x = random_tensor(random, sizes);
-  EXPECT_LE(difference(sharded->forward(part.of(x)), part.of(serial->forward(x))), 1e-12);
+  EXPECT_LE(difference(sharded->forward(cut<Serial>(part, x)), cut<Serial>(part, serial->forward(x))), 1e-12);
 }
 
 TEST(Norms, equal_serial_for_random_cuts) {
@@ -117,11 +129,14 @@ TEST(Norms, equal_serial_for_random_cuts) {
   };
   for (auto const& o : {t::BatchNormOptions(3), t::BatchNormOptions(3).momentum(std::nullopt).eps(1e-3),
                         t::BatchNormOptions(3).track_running_stats(false).affine(false)}) {
+    expect_serial(grids.back(), nn::BatchNorm1d(o, grids.back()), t::BatchNorm1d(o), {2, 3, 11}, random);
     check([&](auto const& d) { return nn::BatchNorm2d(o, d); }, t::BatchNorm2d(o), {2, 3, 7, 5});
     check([&](auto const& d) { return nn::BatchNorm3d(o, d); }, t::BatchNorm3d(o), {2, 3, 2, 7, 5});
   }
   for (auto const& o :
        {t::InstanceNormOptions(3), t::InstanceNormOptions(3).affine(true).track_running_stats(true).momentum(0.3)}) {
+    expect_serial(grids.back(), nn::InstanceNorm1d(o, grids.back()), t::InstanceNorm1d(o), {2, 3, 11}, random);
+    expect_serial(grids.back(), nn::InstanceNorm1d(o, grids.back()), t::InstanceNorm1d(o), {3, 11}, random);
     check([&](auto const& d) { return nn::InstanceNorm2d(o, d); }, t::InstanceNorm2d(o), {2, 3, 7, 5});
     check([&](auto const& d) { return nn::InstanceNorm2d(o, d); }, t::InstanceNorm2d(o), {3, 4, 3});
     check([&](auto const& d) { return nn::InstanceNorm3d(o, d); }, t::InstanceNorm3d(o), {2, 3, 2, 7, 5});
@@ -252,8 +267,6 @@ void for_all_norms(nn::Domain const& domain, Check const& check) {
         t::InstanceNorm2d(t::InstanceNormOptions(4).eps(1e-12)));
   check(nn::GroupNorm(t::GroupNormOptions(2, 4).eps(1e-12), domain),
         t::GroupNorm(t::GroupNormOptions(2, 4).eps(1e-12)));
-  // A LayerNorm that is local is LibTorch's own.
-  if (domain.comm().num_ranks() == 1) return;
   check(nn::LayerNorm(t::LayerNormOptions({12, 10}).eps(1e-12), domain),
         t::LayerNorm(t::LayerNormOptions({12, 10}).eps(1e-12)));
 }
@@ -293,6 +306,28 @@ INSTANTIATE_TEST_SUITE_P(Types, NormsOf,
                                          Fields{torch::kBFloat16, -1e4, 200, bits_8},
                                          Fields{torch::kHalf, 1e2, 2, bits_11},
                                          Fields{torch::kHalf, 2e4, 100, bits_11}));
+
+TEST(LayerNorm, of_large_means_is_as_good_on_one_rank_as_on_several) {
+  namespace t = torch::nn;
+  auto const o = t::LayerNormOptions({5, 10});
+  for (auto const& domain : domains()) {
+    std::mt19937 random(23);
+    auto const x = (random_tensor(random, {1, 4, 5, 10}) + 1e4).to(torch::kFloat);
+
+    expect_close(domain, nn::LayerNorm(o, domain), t::LayerNorm(o), x, 4e-6);
+  }
+}
+
+TEST(LayerNorm, of_whole_groups_keeps_the_digits_of_large_means) {
+  namespace t = torch::nn;
+  auto const o = t::LayerNormOptions({10});
+  auto const comm = Comm::world();
+  std::mt19937 random(24);
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const x = (random_tensor(random, {1, 4, 5, 10}) + 1e4).to(torch::kFloat);
+
+  expect_close(domain, nn::LayerNorm(o, domain), t::LayerNorm(o), x, 4e-6);
+}
 
 TEST(Norms, running_statistics_have_the_same_bits_on_all_ranks) {
   std::mt19937 random(17);
@@ -473,8 +508,17 @@ TEST(Norms, refuse_what_they_cannot_do_on_all_ranks_alike) {
   EXPECT_EQ(rule_of([&] { instance(ones({2, 2, 6, 4}, torch::kComplexFloat)); }), "UnsupportedTensor");
   EXPECT_EQ(rule_of([&] { batch(ones({2, 2, 6, 4}, torch::kDouble)); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { layer(ones({2, 8, 4})); }), "ShapeMismatch");
+  nn::BatchNorm1d length(torch::nn::BatchNormOptions(2), domain);
+  EXPECT_EQ(rule_of([&] { length(torch::ones({3, 2})); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] {
+              nn::InstanceNorm1d(torch::nn::InstanceNormOptions(2), domain)(torch::ones({3, 4, 2}));
+            }),
+            "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { nn::GroupNorm(torch::nn::GroupNormOptions(3, 4), domain); }), "ShapeMismatch");
   if (domain.comm().num_ranks() == 1) return;
+  EXPECT_EQ(rule_of([&] { nn::BatchNorm1d(torch::nn::BatchNormOptions(2), domains().front()); }), "LongitudeIsCut");
+  EXPECT_EQ(rule_of([&] { nn::InstanceNorm1d(torch::nn::InstanceNormOptions(2), domains().front()); }),
+            "LongitudeIsCut");
   batch->train(!odd_one);
   EXPECT_EQ(rule_of([&] { batch(ones({2, 2, 1, 1})); }), "CallOrderDisagreement");
 }

@@ -158,6 +158,28 @@ TEST(Shard, covers_pools_resizing_and_norms_over_the_globe) {
   EXPECT_LT(trial.gradient_difference, 1e-10) << trial.text();
 }
 
+TEST(Shard, covers_convolutions_and_norms_of_lengths) {
+  auto const domain = bands();
+  std::mt19937 random(9);
+  torch::manual_seed(7);
+  tn::Sequential model(tn::Conv1d(tn::Conv1dOptions(2, 4, 3).padding(1)), tn::BatchNorm1d(4), tn::GELU(),
+                       tn::InstanceNorm1d(tn::InstanceNorm1dOptions(4).affine(true)));
+  model->to(torch::kDouble);
+  auto serial = clone_of(model);
+  auto const x = random_tensor(random, {2, 2, 9, 1});
+  auto const cuts = test::random_cuts(random, 9, domain.grid().extent(0));
+  auto const of_columns = [](tn::Sequential& layers) {
+    return [&](torch::Tensor const& in) { return layers->forward(in.squeeze(-1)).unsqueeze(-1); };
+  };
+
+  auto const report = nn::shard(*model, domain);
+  auto const trial = nn::try_sharded(of_columns(serial), of_columns(model), x, domain, {{cuts, Cuts{1}}});
+
+  EXPECT_EQ(report.num(nn::Verdict::sharded), 3) << report.text();
+  EXPECT_LT(trial.output_difference, 1e-12) << trial.text();
+  EXPECT_LT(trial.gradient_difference, 1e-10) << trial.text();
+}
+
 TEST(Shard, covers_padding_transposed_convolutions_and_pixel_shuffles) {
   auto const domain = bands();
   std::mt19937 random(8);

@@ -13,7 +13,8 @@
 namespace graticule::nn {
 
 // Normalisations of fields whose last two axes, rows and columns, are sharded: the serial layers' outputs, gradients,
-// names and shapes, for any cuts; ranks without cells included. Means and variances are merged in order of ranks, so that
+// names and shapes, for any cuts; ranks without cells included. `BatchNorm1d` and `InstanceNorm1d` take [batch, channels,
+// length], the length cut along latitude, in a domain whose longitude is whole (`LongitudeIsCut`). Means and variances are merged in order of ranks, so that
 // all ranks hold the same bits, and kept in f64: fields of large mean lose no digits, where LibTorch's layers do.
 // Differentiable twice. Gradients of parameters are partial sums: reduce them by `GradientSync`.
 //
@@ -29,7 +30,8 @@ class BatchNormBase : public torch::nn::BatchNormImplBase<D, Derived> {
   /// @param data_team the ranks that hold this rank's cells in other samples: statistics go over their samples too
   BatchNormBase(torch::nn::BatchNormOptions const& options, Domain domain, std::optional<Comm> data_team = {});
 
-  /// @param x [batch, channels, rows, columns], in 3d [batch, channels, depth, rows, columns]; this rank's shard
+  /// @param x [batch, channels, rows, columns], in 3d [batch, channels, depth, rows, columns], in 1d [batch, channels,
+  /// length]; this rank's shard
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
@@ -45,6 +47,12 @@ class BatchNormBase : public torch::nn::BatchNormImplBase<D, Derived> {
   std::optional<Comm> data_team_;
   std::shared_ptr<State> state_;
 };
+
+class BatchNorm1dImpl : public BatchNormBase<1, BatchNorm1dImpl> {
+ public:
+  using BatchNormBase<1, BatchNorm1dImpl>::BatchNormBase;
+};
+TORCH_MODULE(BatchNorm1d);
 
 class BatchNorm2dImpl : public BatchNormBase<2, BatchNorm2dImpl> {
  public:
@@ -79,6 +87,12 @@ class InstanceNormBase : public torch::nn::NormImplBase<D, Derived, torch::nn::I
   Domain domain_;
   std::shared_ptr<State> state_;
 };
+
+class InstanceNorm1dImpl : public InstanceNormBase<1, InstanceNorm1dImpl> {
+ public:
+  using InstanceNormBase<1, InstanceNorm1dImpl>::InstanceNormBase;
+};
+TORCH_MODULE(InstanceNorm1d);
 
 class InstanceNorm2dImpl : public InstanceNormBase<2, InstanceNorm2dImpl> {
  public:
