@@ -2,13 +2,13 @@
 // Opens and reads damaged files, and counts what ends in another way than by an error that names the file.
 //
 //   damage_files [--count N] [--seed S] [--ranks R] [--launcher 'mpiexec -n'] [--keep FOLDER] FILE...
-//   damage_files [--count N] [--seed S] [--keep FOLDER] --program 'graticule-info {}' FILE...
+//   damage_files [--count N] [--seed S] [--seconds 10] [--keep FOLDER] --program 'graticule-info {}' FILE...
 //   damage_files --make FOLDER [FILE...]
 //
 // Damages the files given and some of Graticule's own (fields, deflated and not, and a checkpoint): half of the mutants
 // near headers, heaps and trees. The first form opens each by the library, on R ranks, and reads of each variable its
 // ends, or all of it where that is little. The second one runs a program on each, {} standing for its path. Fails on
-// signals, on more than 10 s, on more than 2 GiB and on errors of another kind. --keep leaves those mutants in a folder.
+// signals, on more than so many seconds, on more than 2 GiB and on errors of another kind. --keep leaves those mutants in a folder.
 // The third one copies the whole files to a folder: a corpus for `fuzz_files`.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/file.hpp>
@@ -37,12 +37,12 @@ namespace {
 using namespace graticule;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto most_time = std::chrono::seconds(10);
 constexpr long most_kilobytes = 2L << 20;
 
 struct Options {
   std::uint64_t count = 300;
   std::uint64_t seed = 1;
+  std::chrono::seconds most_time{10};
   std::string ranks = "1";
   std::string launcher;
   std::string program;
@@ -251,7 +251,8 @@ struct Run {
 
 /// `number()` changes when the program is at another mutant.
 template <class Number>
-Run watch(std::vector<std::string> words, std::filesystem::path const& errors, Number const& number) {
+Run watch(std::vector<std::string> words, std::filesystem::path const& errors, std::chrono::seconds most_time,
+          Number const& number) {
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -326,7 +327,7 @@ int watch_workers(Options const& options, std::string const& self) {
     if (!options.keep.empty()) words.insert(words.end(), {"--keep", options.keep.string()});
     for (auto const& file : options.files) words.push_back(file.string());
     status.number = first;
-    auto const run = watch(words, {}, [&] { return status.number.load(); });
+    auto const run = watch(words, {}, options.most_time, [&] { return status.number.load(); });
     if (status.is_done) break;
     note_bad(options, nullptr, status.number, end_text(run), totals);
     first = status.number + 1;
@@ -344,7 +345,7 @@ int watch_workers(Options const& options, std::string const& self) {
 
 /// What the worker makes of nothing: Graticule's own files. MPI is not started in this process.
 void add_own_files(Options& options, std::string const& self) {
-  watch({self, "--count", "0", "--worker", options.folder.string(), "0"}, {}, [] { return 0; });
+  watch({self, "--count", "0", "--worker", options.folder.string(), "0"}, {}, options.most_time, [] { return 0; });
   options.files.push_back(options.folder / "fields.nc");
   for (auto const& entry : std::filesystem::directory_iterator(options.folder / "checkpoints"))
     options.files.push_back(entry.path());
@@ -364,7 +365,7 @@ int run_program(Options options, std::string const& self) {
   for (auto number = options.first; number < options.count; ++number) {
     mutants.write(options.seed, number, path);
     auto const start = Clock::now();
-    auto const run = watch({"sh", "-c", "exec " + command}, errors, [] { return 0; });
+    auto const run = watch({"sh", "-c", "exec " + command}, errors, options.most_time, [] { return 0; });
     longest = std::max(longest, std::chrono::duration<double>(Clock::now() - start).count());
     kilobytes = std::max(kilobytes, run.used.ru_maxrss);
     auto const text = read_bytes(errors);
@@ -398,6 +399,8 @@ Options parse(int argc, char** argv) {
       options.count = std::stoull(next());
     else if (word == "--seed")
       options.seed = std::stoull(next());
+    else if (word == "--seconds")
+      options.most_time = std::chrono::seconds(std::stoi(next()));
     else if (word == "--ranks")
       options.ranks = next();
     else if (word == "--launcher")
