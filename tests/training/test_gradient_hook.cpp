@@ -106,8 +106,6 @@ TEST(GradientHook, that_throws_on_one_rank_ends_the_pass_on_all_and_the_next_one
   EXPECT_EQ(pass().rule, "nothing was thrown");
   auto const expected = net->first->weight.grad().clone();
 
-  // What was under way is given up with the communicators.
-  test::forgive_left_objects();
   throws = odd_one;
   auto const thrown = pass();
   throws = false;
@@ -119,6 +117,8 @@ TEST(GradientHook, that_throws_on_one_rank_ends_the_pass_on_all_and_the_next_one
   EXPECT_NE(thrown.given.find("the hook is broken"), std::string::npos) << thrown.given;
   EXPECT_EQ(after.rule, "nothing was thrown") << after.given;
   EXPECT_LE((net->first->weight.grad() - expected).abs().max().item<double>(), 1e-14);
+  // What was under way was given up with its communicator.
+  test::forgive_left_objects();
 }
 
 TEST(GradientHook, is_refused_beside_what_says_how_gradients_travel) {

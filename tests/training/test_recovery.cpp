@@ -127,8 +127,6 @@ void expect_recovery(nn::DataParallelOptions const& options, std::vector<Place> 
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   auto const expected = train(comm, {}, options);
-  // What was under way is given up with the communicators.
-  test::forgive_left_objects();
   for (auto const place : places)
     for (int const iteration : {0, 1, 4}) {
       SCOPED_TRACE("place " + std::to_string(int(place)) + ", iteration " + std::to_string(iteration));
@@ -141,6 +139,8 @@ void expect_recovery(nn::DataParallelOptions const& options, std::vector<Place> 
       for (std::size_t v = 0; v < expected.values.size(); ++v)
         EXPECT_TRUE(torch::equal(found.values[v], expected.values[v])) << "value " << v;
     }
+  // What was under way was given up with its communicator.
+  test::forgive_left_objects();
 }
 
 TEST(Recovery, gives_the_numbers_of_a_run_without_the_accident) {
@@ -164,7 +164,6 @@ TEST(Recovery, gives_them_where_gradients_travel_as_thin_factors) {
 TEST(Recovery, of_a_domain_that_is_a_part_of_a_team) {
   auto const comm = Comm::world();
   if (comm.num_ranks() != 4) GTEST_SKIP() << "needs 4 ranks";
-  test::forgive_left_objects();
   auto const half = comm.split(comm.rank() / 2, comm.rank());
   nn::Domain const domain(half, ProcessGrid{2, 1});
   Net net(domain);
@@ -184,6 +183,7 @@ TEST(Recovery, of_a_domain_that_is_a_part_of_a_team) {
   }
   EXPECT_NE(thrown.given.find("the disk is full"), std::string::npos) << thrown.given;
   EXPECT_EQ(after.rule, "nothing was thrown") << after.given;
+  test::forgive_left_objects();
 }
 
 }  // namespace
