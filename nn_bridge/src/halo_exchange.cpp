@@ -3,16 +3,20 @@
 #include <graticule/nn_bridge/tensor_view.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "field_axes.hpp"
 #include "layer_state.hpp"
 #include "resolved.hpp"
 #include "tensor_pull.hpp"
 
 #include <array>
+#include <exception>
 
 namespace graticule::nn {
 
 struct HaloExchangeImpl::State : detail::LayerState<detail::TensorPull> {
-  explicit State(Domain const& domain) : LayerState(domain, "HaloExchange") {}
+  State(HaloExchangeOptions const& options, Domain const& domain)
+      : LayerState(domain, "HaloExchange"), axes(options, domain) {}
+  detail::FieldAxes axes;
 };
 
 namespace {
@@ -29,14 +33,21 @@ void check_crop(Cuts const& cuts, Width const& width) {
 }  // namespace
 
 HaloExchangeImpl::HaloExchangeImpl(HaloExchangeOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(domain_)) {}
+    : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(options_, domain_)) {}
 
 torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
-  auto const x = detail::resolved(given);
-  auto const check = [&] {
+  auto x = detail::resolved(given);
+  std::exception_ptr failure;
+  try {
     (void)tensor_view(x);
     if (!options_.odd_channels.empty() && x.dim() < 3)
       throw Error("OddChannels", "odd channels of a tensor without a channel axis");
+    x = state_->axes.as_planes(x);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  auto const check = [&] {
+    if (failure) std::rethrow_exception(failure);
   };
   auto const make = [&](Layout const& layout) {
     std::array<Width, 2> const widths{options_.latitude, options_.longitude};
@@ -44,12 +55,13 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
     Box const needed = grown(layout.owned(domain_.comm().rank()), widths);
     Hash hash;
     for (auto const& width : widths) hash.add(width.lower).add(width.upper);
-    return std::make_shared<detail::TensorPull const>(domain_.comm(), layout, domain_.boundary(),
+    return std::make_shared<detail::TensorPull const>(domain_.comm(), layout, state_->axes.boundary(),
                                                       std::vector{Target{needed, {needed}}}, options_.odd_channels,
                                                       hash.value());
   };
   auto const call = state_->enter(x, check, make);
-  return state_->record(detail::pull_tensor(call.set_up, x, call.anchor));
+  auto const y = state_->axes.as_given(state_->record(detail::pull_tensor(call.set_up, x, call.anchor)));
+  return given.is_contiguous() ? y.contiguous() : y;
 }
 
 void HaloExchangeImpl::reset_structure() { state_->reset_structure(); }

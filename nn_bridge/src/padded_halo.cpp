@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/tensor_view.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "field_axes.hpp"
 #include "layer_state.hpp"
 #include "parity_runs.hpp"
 #include "recorded_calls.hpp"
@@ -21,12 +22,11 @@ using torch::autograd::variable_list;
 
 /// Plans of one layout: in place, and the same map from shard to padded field for a backward that is differentiated.
 struct PaddedSetUp {
-  PaddedSetUp(Domain const& domain, Layout const& layout, HaloExchangeOptions const& given)
+  PaddedSetUp(Comm const& comm, Layout const& layout, HaloExchangeOptions const& given, Boundary const& boundary)
       : options(given),
-        plan(domain.comm(), layout, {given.latitude, given.longitude}, domain.boundary()),
-        pull(std::make_shared<detail::TensorPull const>(domain.comm(), layout, domain.boundary(),
-                                                        std::vector{Target{plan.local(), {plan.local()}}},
-                                                        given.odd_channels, 0)) {}
+        plan(comm, layout, {given.latitude, given.longitude}, boundary),
+        pull(std::make_shared<detail::TensorPull const>(
+            comm, layout, boundary, std::vector{Target{plan.local(), {plan.local()}}}, given.odd_channels, 0)) {}
 
   [[nodiscard]] std::vector<HaloField> fields(torch::Tensor const& padded) const {
     std::vector<HaloField> result;
@@ -93,11 +93,13 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
 }  // namespace
 
 struct PaddedHaloExchangeImpl::State : detail::LayerState<PaddedSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, "PaddedHaloExchange") {}
+  State(HaloExchangeOptions const& options, Domain const& domain)
+      : LayerState(domain, "PaddedHaloExchange"), axes(options, domain) {}
+  detail::FieldAxes axes;
 };
 
 PaddedHaloExchangeImpl::PaddedHaloExchangeImpl(HaloExchangeOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(domain_)) {
+    : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(options_, domain_)) {
   for (auto const& width : {options_.latitude, options_.longitude})
     if (width.lower < 0 || width.upper < 0)
       throw Error("BadHaloWidth", "a padded field cannot have a halo of " + std::to_string(width.lower) + " and " +
@@ -105,6 +107,11 @@ PaddedHaloExchangeImpl::PaddedHaloExchangeImpl(HaloExchangeOptions options, Doma
 }
 
 torch::Tensor PaddedHaloExchangeImpl::owned(torch::Tensor const& padded) const {
+  if (padded.numel() == 0) return padded;
+  return state_->axes.as_given(owned_planes(state_->axes.as_planes(padded)));
+}
+
+torch::Tensor PaddedHaloExchangeImpl::owned_planes(torch::Tensor const& padded) const {
   if (padded.numel() == 0) return padded;
   auto const middle = [&](std::int64_t axis, Width width) {
     auto const extent = padded.size(axis) - width.lower - width.upper;
@@ -120,24 +127,27 @@ torch::Tensor PaddedHaloExchangeImpl::owned(torch::Tensor const& padded) const {
 
 torch::Tensor PaddedHaloExchangeImpl::room_for(torch::Tensor const& shard) const {
   auto sizes = shard.sizes().vec();
-  auto const ndim = sizes.size();
-  if (ndim >= 2 && sizes[ndim - 2] > 0 && sizes[ndim - 1] > 0) {
-    sizes[ndim - 2] += options_.latitude.lower + options_.latitude.upper;
-    sizes[ndim - 1] += options_.longitude.lower + options_.longitude.upper;
-  }
+  std::array<Width, 2> const widths{options_.latitude, options_.longitude};
+  auto const& axes = options_.axes;
+  auto const at = [&](std::size_t a) -> std::int64_t& { return sizes[std::size_t(shard.dim() + axes[a])]; };
+  bool room = true;
+  for (std::size_t a = 0; a < axes.size(); ++a) room = room && shard.dim() + axes[a] >= 0 && at(a) > 0;
+  for (std::size_t a = 0; room && a < axes.size(); ++a) at(a) += widths[a].lower + widths[a].upper;
   return torch::empty(sizes, shard.options().requires_grad(false));
 }
 
-torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& padded) {
+torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& given) {
+  torch::Tensor padded;
   torch::Tensor shard;
   std::exception_ptr failure;
   try {
-    (void)tensor_view(padded);
-    if (!options_.odd_channels.empty() && padded.dim() < 3)
+    (void)tensor_view(given);
+    if (!options_.odd_channels.empty() && given.dim() < 3)
       throw Error("OddChannels", "odd channels of a tensor without a channel axis");
-    if (!padded.is_non_overlapping_and_dense())
+    if (!given.is_non_overlapping_and_dense())
       throw Error("UnsupportedTensor", "a padded field whose cells share memory or lie apart");
-    shard = owned(padded);
+    padded = state_->axes.as_planes(given);
+    shard = owned_planes(padded);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -145,10 +155,10 @@ torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& padded) {
     if (failure) std::rethrow_exception(failure);
   };
   auto const make = [&](Layout const& layout) {
-    return std::make_shared<PaddedSetUp const>(domain_, layout, options_);
+    return std::make_shared<PaddedSetUp const>(domain_.comm(), layout, options_, state_->axes.boundary());
   };
   auto const call = state_->enter(shard, check, make);
-  return state_->record(FillHalo::apply(padded, call.anchor, call.set_up)[0]);
+  return state_->axes.as_given(state_->record(FillHalo::apply(padded, call.anchor, call.set_up)[0]));
 }
 
 void PaddedHaloExchangeImpl::reset_structure() { state_->reset_structure(); }

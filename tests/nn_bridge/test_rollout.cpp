@@ -64,10 +64,31 @@ Result run(nn::Domain const& domain, Part const& part, nn::RolloutOptions const&
   return result;
 }
 
-/// The whole field on one rank.
+/// The whole field in a plain loop of LibTorch's functions, with the parameters and the input of `run`.
 Result run_serial(nn::RolloutOptions const& options) {
-  nn::Domain const alone(Comm(MPI_COMM_SELF), ProcessGrid{1, 1});
-  return run(alone, Part(alone, Cuts{7}, Cuts{6}), options);
+  std::mt19937 random(2);
+  std::vector<torch::Tensor> parameters;
+  for (int l = 0; l < 2; ++l) {
+    parameters.push_back((0.2 * random_tensor(random, {2, 2, 3, 3})).requires_grad_());
+    parameters.push_back(random_tensor(random, {2}).requires_grad_());
+  }
+  std::mt19937 input(3);
+  auto const x = random_tensor(input, {1, 2, 7, 6}).requires_grad_();
+  auto const layer = [&](torch::Tensor const& field, std::size_t l) {
+    auto const padded = test::pad_sphere(field, {1, 1}, {1, 1}, false, {});
+    return at::conv2d(padded, parameters[2 * l], parameters[2 * l + 1]);
+  };
+  auto state = x;
+  auto loss = torch::zeros({}, torch::kDouble);
+  for (std::int64_t i = 0; i < options.num_steps; ++i) {
+    if (options.gradient_steps > 0 && i > 0 && i % options.gradient_steps == 0) state = state.detach();
+    state = state + layer(torch::tanh(layer(state, 0)), 1);
+    loss = loss + state.square().sum() * double(i + 1);
+  }
+  loss.backward();
+  Result result{loss.detach(), x.grad(), {}};
+  for (auto const& parameter : parameters) result.parameter_grads.push_back(parameter.grad());
+  return result;
 }
 
 void expect_equal(Result const& found, Result const& expected, Part const& part, double tolerance) {
@@ -77,7 +98,7 @@ void expect_equal(Result const& found, Result const& expected, Part const& part,
     EXPECT_LE(difference(found.parameter_grads[i], expected.parameter_grads[i]), tolerance);
 }
 
-TEST(Rollout, equals_the_serial_rollout_with_and_without_checkpoints) {
+TEST(Rollout, equals_a_plain_loop_of_libtorch_with_and_without_checkpoints) {
   std::mt19937 random(4);
   auto const comm = Comm::world();
   for (auto const& grid : test::grids_of(comm.num_ranks())) {

@@ -11,7 +11,7 @@ namespace graticule::nn {
 
 /// Fills the halo of a field that already has room for it: nothing is copied or allocated but the halo.
 ///
-/// A padded field is [..., rows + widths, columns + widths], its middle this rank's shard. `forward` reads the middle,
+/// A padded field is [..., rows + widths, columns + widths], its middle this rank's shard; rows and columns may be any axes. `forward` reads the middle,
 /// writes the halo in place and returns a tensor of the same memory; what the halo held before plays no part, so an
 /// operation upstream must not have saved its values for its own backward. The backward adds halo cotangents to the cells
 /// that they are copies of, in the memory of the incoming gradient where nobody else holds it, else in a copy; the
@@ -20,7 +20,7 @@ namespace graticule::nn {
 /// Example: rows 61 and 480 columns, widths {1, 1} each: the field is [..., 63, 482].
 class PaddedHaloExchangeImpl : public torch::nn::Module {
  public:
-  /// @throws `BadHaloWidth` for negative widths
+  /// @throws `BadHaloWidth` for negative widths, and what `HaloExchange` throws
   PaddedHaloExchangeImpl(HaloExchangeOptions options, Domain domain);
 
   /// Collective. @throws as `HaloExchange`; `BadHaloWidth` when the field is smaller than its halo
@@ -36,6 +36,9 @@ class PaddedHaloExchangeImpl : public torch::nn::Module {
 
  private:
   struct State;
+  /// `owned` of [..., rows, columns].
+  [[nodiscard]] torch::Tensor owned_planes(torch::Tensor const& padded) const;
+
   HaloExchangeOptions options_;
   Domain domain_;
   std::shared_ptr<State> state_;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "field_axes.hpp"
+
+#include <graticule/partition/error.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+namespace graticule::nn::detail {
+
+FieldAxes::FieldAxes(HaloExchangeOptions const& o, Domain const& domain)
+    : from_(o.axes), to_{-2, -1}, has_longitude_(o.axes.size() == 2), boundary_(domain.boundary()) {
+  if (!o.odd_channels.empty()) {
+    from_.push_back(o.channel_axis);
+    to_.push_back(-3);
+  }
+  auto sorted = from_;
+  std::sort(sorted.begin(), sorted.end());
+  bool const twice = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  if (o.axes.empty() || o.axes.size() > 2 || twice || sorted.back() >= 0) {
+    std::ostringstream text;
+    text << "a halo along axes " << at::IntArrayRef(o.axes) << " with channels along axis " << o.channel_axis
+         << ": one or two axes and that of odd channels, counted from the last as -1, each once";
+    throw Error("BadAxis", text.str());
+  }
+  if (has_longitude_) return;
+  if (o.longitude.lower != 0 || o.longitude.upper != 0)
+    throw Error("BadHaloWidth", "a halo along a longitude that has no axis");
+  if (domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut",
+                "a halo along latitude alone in a domain of " + to_string(domain.grid().extents()) + " parts");
+  // One column behind all axes: half way round it lies the column itself.
+  for (auto& axis : from_) --axis;
+  from_.insert(from_.begin() + 1, -1);
+  boundary_.odd_longitudes = OddLongitudes::shift_floor;
+}
+
+torch::Tensor FieldAxes::as_planes(torch::Tensor const& x) const {
+  if (!x.defined()) return x;
+  auto const planes = has_longitude_ ? x : x.unsqueeze(-1);
+  if (planes.dim() < -*std::min_element(from_.begin(), from_.end())) {
+    std::ostringstream text;
+    text << "a halo along axis " << *std::min_element(from_.begin(), from_.end()) + (has_longitude_ ? 0 : 1)
+         << " of a tensor " << x.sizes();
+    throw Error("ShapeMismatch", text.str());
+  }
+  return from_ == to_ ? planes : planes.movedim(from_, to_);
+}
+
+torch::Tensor FieldAxes::as_given(torch::Tensor const& planes) const {
+  auto const x = from_ == to_ ? planes : planes.movedim(to_, from_);
+  return has_longitude_ ? x : x.squeeze(-1);
+}
+
+}  // namespace graticule::nn::detail
