@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests under SLURM, on the two nodes of cluster.sh: check.sh FOLDER CASE [PROGRAM ARGUMENT...].
-# The environment names FAILING_DRIVER, and for trainings GRATICULE_BIN, MAKE_FIELDS and SCRIPTS. Ends with 77 where the cluster could not be started.
+# The environment names GRATICULE_SRUN_MPI (how srun starts this MPI; default: pmi2), FAILING_DRIVER, and for trainings
+# GRATICULE_BIN, MAKE_FIELDS and SCRIPTS. Ends with 77 where the cluster could not be started.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 
@@ -12,6 +13,7 @@ if [ -e "$base/reason" ]; then
     skip "$(cat "$base/reason")"
 fi
 export SLURM_CONF=$base/slurm.conf
+mpi=${GRATICULE_SRUN_MPI:-pmi2}
 out=$base/out.$name
 err=$base/err.$name
 
@@ -35,11 +37,11 @@ run_for() {
 }
 
 # Any test program; what it prints is printed.
-case_program() { exec "${two_nodes[@]}" --mpi=pmi2 "$@"; }
+case_program() { exec "${two_nodes[@]}" --mpi="$mpi" "$@"; }
 
 # A program whose last rank ends while the others wait for it.
 case_failing_program() {
-    run_for 30 --mpi=pmi2 "$@"
+    run_for 30 --mpi="$mpi" "$@"
     [ $code -ne 0 ] || fail "exit 0: $*"
 }
 
@@ -56,10 +58,10 @@ case_world_of_one() {
 case_exit_codes() {
     local case
     for case in good:0 all-input:3 agreed:3 check:4 program:1 again:85; do
-        run_for 60 --mpi=pmi2 "$FAILING_DRIVER" --mode "${case%:*}"
+        run_for 60 --mpi="$mpi" "$FAILING_DRIVER" --mode "${case%:*}"
         [ $code -eq "${case#*:}" ] || fail "exit $code of mode ${case%:*}, expected ${case#*:}"
     done
-    run_for 60 --mpi=pmi2 "$FAILING_DRIVER" --mode agreed
+    run_for 60 --mpi="$mpi" "$FAILING_DRIVER" --mode agreed
     [ "$(grep -c 'file x is bad' "$err")" -eq 1 ] || fail "not one message"
 }
 
@@ -67,7 +69,7 @@ case_exit_codes() {
 case_lonely_failures() {
     local mode
     for mode in killed crashed left alone terminate; do
-        run_for 30 --mpi=pmi2 "$FAILING_DRIVER" --mode $mode
+        run_for 30 --mpi="$mpi" "$FAILING_DRIVER" --mode $mode
         [ $code -ne 0 ] || fail "exit 0 of mode $mode"
     done
 }

@@ -65,6 +65,7 @@ write_configuration() {
     local user host
     user=$(id -un)
     host=$(hostname -s)
+    # The nodes share this machine: PMIx keeps one folder per node under TmpFS.
     cat >"$SLURM_CONF" <<CONF
 ClusterName=graticule
 SlurmctldHost=$host(127.0.0.1)
@@ -80,6 +81,7 @@ SlurmctldPidFile=$base/slurmctld.own.pid
 SlurmdPidFile=$base/slurmd.%n.own.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
+TmpFS=$base/tmp/%n
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
@@ -100,7 +102,7 @@ start() {
     local caller=$PPID name
     stop
     rm -rf "$base"
-    mkdir -p "$base"/{munge,spool/n1,spool/n2,state}
+    mkdir -p "$base"/{munge,spool/n1,spool/n2,tmp/n1,tmp/n2,state}
     for name in munged slurmctld slurmd srun; do
         command -v $name >/dev/null || give_up "SLURM is not installed here: there is no $name (apt: slurm-wlm munge)"
     done
