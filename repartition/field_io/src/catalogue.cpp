@@ -197,7 +197,7 @@ class Listing {
     return h5::Object(h5::check(H5Oopen_by_addr(file_, met.address), "H5Oopen_by_addr"));
   }
 
-  static bool is_scale(hid_t dataset) { return H5DSis_scale(dataset) > 0; }
+  static bool is_scale(hid_t dataset) { return h5::attribute_trouble(dataset).empty() && H5DSis_scale(dataset) > 0; }
 
   void find_dimension(Met const& met) {
     if (met.address == 0) return;
@@ -284,20 +284,22 @@ class Listing {
     if (variable.refusal.empty()) variable.value_bytes = stored.bytes;
     if (size_in_bytes(stored.type) == 0 && variable.refusal.empty())
       variable.refusal = "it holds " + stored.described + ", not numbers";
-    name_axes(dataset.get(), met, variable);
-    read_attributes(dataset.get(), variable);
+    variable.dimensions.assign(std::size_t(variable.ndim()), "");
+    if (read_attributes(dataset.get(), variable)) name_axes(dataset.get(), met, variable);
     look_at_storage(dataset.get(), variable);
     return variable;
   }
 
-  /// Without them nobody knows what its values mean.
-  void read_attributes(hid_t dataset, Variable& variable) const {
+  /// Without them nobody knows what its values mean. @return whether they could be read
+  bool read_attributes(hid_t dataset, Variable& variable) const {
     try {
       variable.attributes = h5::read_attributes(dataset);
+      return true;
     } catch (Error const& error) {
       if (!is_newer(error.given())) throw;
       variable.refusal = "its attributes are " + newer_text(error.given(), has_checksums_);
       variable.value_bytes = 0;
+      return false;
     }
   }
 
@@ -381,7 +383,6 @@ class Listing {
   }
 
   void name_axes(hid_t dataset, Met const& met, Variable& variable) const {
-    variable.dimensions.assign(std::size_t(variable.ndim()), "");
     if (auto const scale = scales_.find(met.address); scale != scales_.end() && variable.ndim() == 1) {
       variable.dimensions[0] = scale->second.dimension.name;
       return;

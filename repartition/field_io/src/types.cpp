@@ -210,7 +210,19 @@ std::optional<Attribute> read_attribute(hid_t object, std::string const& name) {
   return read_open_attribute(attribute.get(), name);
 }
 
+std::string attribute_trouble(hid_t object) {
+  // Looks through all attributes that lie in the object's header.
+  if (H5Aexists(object, "no attribute of this name") < 0) return error_text();
+  // Others are looked up by name; these two may hold references of a newer version.
+  for (auto const* name : {"REFERENCE_LIST", "DIMENSION_LIST"}) {
+    if (H5Aexists(object, name) <= 0) continue;
+    if (!AttributeId(H5Aopen(object, name, H5P_DEFAULT))) return error_text();
+  }
+  return {};
+}
+
 std::vector<Attribute> read_attributes(hid_t object) {
+  if (auto const trouble = attribute_trouble(object); !trouble.empty()) throw Error("Hdf5Error", trouble);
   H5O_info_t info{};
   check(H5Oget_info2(object, &info, H5O_INFO_NUM_ATTRS), "H5Oget_info2");
   auto const index = tracks_attribute_order(object) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;

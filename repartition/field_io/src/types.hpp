@@ -19,6 +19,11 @@ struct StoredType {
 
 [[nodiscard]] StoredType stored_type(hid_t type);
 
+/// What HDF5 says of an attribute that it cannot read; empty where it can. To be asked before any call that lists
+/// attributes (H5Aiterate2, H5Aopen_by_idx, H5DSis_scale, H5DSiterate_scales): HDF5 1.10.8 then frees a table that it
+/// has filled in part only (H5A__attr_release_table, HDFGroup/hdf5 issue 6622), and crashes.
+[[nodiscard]] std::string attribute_trouble(hid_t object);
+
 /// The attributes of an object that mean something to users: those that netCDF-4 and HDF5 keep for themselves are left
 /// out, and so are values that are neither numbers nor text. In order of creation where the file records it.
 [[nodiscard]] std::vector<Attribute> read_attributes(hid_t object);
