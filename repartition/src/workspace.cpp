@@ -160,8 +160,7 @@ void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
       auto const bytes = std::min(max_request_bytes, total - done);
       set.message_of_request.push_back(int(&message - set.messages.data()));
       set.bytes_of_request.push_back(int(bytes));
-      set.requests.push_back(
-          make_request(needs.comm.handle(), needs.tag, way, message, {message.wire + done, bytes}));
+      set.requests.push_back(make_request(needs.comm.handle(), needs.tag, way, message, {message.wire + done, bytes}));
       ++message.num_requests;
       done += bytes;
     } while (done < total);
@@ -268,8 +267,7 @@ void Workspace::start_refusal() {
       message.link->outgoing(message.number).bytes = refused_post;
       message.link->publish(message.number);
     }
-    for (int r = 0; r < message.num_requests; ++r)
-      start(outgoing.requests[std::size_t(message.first_request + r)]);
+    for (int r = 0; r < message.num_requests; ++r) start(outgoing.requests[std::size_t(message.first_request + r)]);
   }
 }
 
@@ -318,8 +316,7 @@ void Workspace::send(Message& message) {
     message.link->publish(message.number);
     return;
   }
-  for (int r = 0; r < message.num_requests; ++r)
-    start(outgoing.requests[std::size_t(message.first_request + r)]);
+  for (int r = 0; r < message.num_requests; ++r) start(outgoing.requests[std::size_t(message.first_request + r)]);
 }
 
 void Workspace::send_in_place(Message& message) {

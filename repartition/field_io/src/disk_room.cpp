@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "disk_room.hpp"
 
+#include "descriptor.hpp"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -53,9 +55,14 @@ std::string reserve_on_disk(int file, Index offset, Index num_bytes) {
   return reason(compare_with_free_room(file, end));
 }
 
-std::string disk_failure(std::string_view error) {
+std::string disk_failure(std::string_view error, std::filesystem::path const& file) {
   for (int const code : {ENOSPC, EDQUOT, EFBIG, EROFS, EIO, ESTALE})
     if (auto text = reason(code); error.find(text) != std::string_view::npos) return text;
+  constexpr Index enough = Index(1) << 20U;
+  struct stat status {};
+  Descriptor const opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  if (opened.get() >= 0 && ::fstat(opened.get(), &status) == 0)
+    if (auto text = reserve_on_disk(opened.get(), Index(status.st_size), enough); !text.empty()) return text;
   return std::string(error);
 }
 

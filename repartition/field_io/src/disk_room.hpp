@@ -4,6 +4,7 @@
 
 #include <graticule/partition/indices.hpp>
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,9 @@ namespace graticule::detail {
 /// How long this process may make a file.
 [[nodiscard]] Index file_size_limit();
 
-/// What a failed write means, out of what MPI-IO and HDF5 make of it: `No space left on device`. All of it when that is
-/// none of the things that a user can mend.
-[[nodiscard]] std::string disk_failure(std::string_view error);
+/// What a failed write of a file means, out of what MPI-IO and HDF5 make of it: `No space left on device`. Where
+/// they give no reason (Open MPI's layer never does), the disk is asked for more room. All of `error` when that is none of
+/// the things that a user can mend.
+[[nodiscard]] std::string disk_failure(std::string_view error, std::filesystem::path const& file);
 
 }  // namespace graticule::detail

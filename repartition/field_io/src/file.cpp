@@ -5,6 +5,7 @@
 #include "elements.hpp"
 #include "hdf5.hpp"
 #include "hyperslab.hpp"
+#include "mpi_io.hpp"
 #include "parallel_file.hpp"
 #include "pieces.hpp"
 #include "raw_cells.hpp"
@@ -31,6 +32,7 @@ struct FieldFile::State {
   FieldFileOptions options;
   FileContents contents;
   std::vector<std::uint64_t> addresses;
+  bool calls_together;  ///< ranks read uncompressed cells in one call; the same on all of them
   detail::ParallelFile file;
   h5::File alone;
   std::map<std::string, h5::Object, std::less<>> datasets;
@@ -40,7 +42,14 @@ struct FieldFile::State {
         options(chosen),
         contents(std::move(catalogue.contents)),
         addresses(std::move(catalogue.addresses)),
+        calls_together(agreed_calls(on, chosen)),
         file(detail::ParallelFile::open(on, contents.path)) {}
+
+  static bool agreed_calls(Comm const& comm, FieldFileOptions const& chosen) {
+    std::array<Index, 1> alone{chosen.calls == ReadCalls::collective && detail::reads_together() ? 0 : 1};
+    comm.max(alone);
+    return alone[0] == 0;
+  }
 
   ~State() {
     int finalized = 0;
@@ -112,7 +121,7 @@ struct FieldFile::State {
     h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
     // A damaged chunk shows only when it is unpacked, on the ranks that need it. Without collective calls in there the
     // others do not wait for those ranks. Measured with HDF5 1.10.8: not slower, each rank reads whole chunks anyway.
-    bool const collective = variable.filters.empty() && !variable.is_virtual && options.calls == ReadCalls::collective;
+    bool const collective = variable.filters.empty() && !variable.is_virtual && calls_together;
     h5::check(H5Pset_dxpl_mpio(transfer.get(), collective ? H5FD_MPIO_COLLECTIVE : H5FD_MPIO_INDEPENDENT),
               "H5Pset_dxpl_mpio");
     std::exception_ptr failure;

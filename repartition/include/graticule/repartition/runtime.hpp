@@ -12,7 +12,7 @@ struct RuntimeOptions {
 ///
 /// Make one in `main`, before the first `Comm`. Nothing is started or ended twice. An exception that unwinds through it is
 /// announced: ranks that wait for this one get `PeerFailed` with the text of the last `Error` of this thread. So does
-/// `announce_failure` in a program's own `catch`, with the exception itself.
+/// `announce_failure` in a program's own `catch`, with the exception itself. What is set for Open MPI: docs/mpi.md
 class Runtime {
  public:
   /// @throws `ThreadLevel` when MPI was started, or can only be started, below `MPI_THREAD_SERIALIZED` and more than
