@@ -185,11 +185,9 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
 }  // namespace
 
 Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
-    : shape(std::move(call_shape)),
-      comm(needs.comm),
-      handle_(needs.comm.handle()),
-      tag_(needs.tag),
-      describe_([this] { return describe(); }) {
+    : shape(std::move(call_shape)), comm(needs.comm), handle_(needs.comm.handle()), tag_(needs.tag), describe_([this] {
+        return describe();
+      }) {
   if (!shape.streamed) {
     make_messages(outgoing, needs, shape, Way::out);
     make_messages(incoming, needs, shape, Way::in);

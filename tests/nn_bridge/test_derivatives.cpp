@@ -225,8 +225,8 @@ Case make_case(nn::Domain const& domain, Kind kind, Drawn<D> const& d) {
   else if constexpr (D == 2)
     return of_pair<typename L::AdaptiveMaxPool>(domain, tn::AdaptiveMaxPool2dOptions({d.kernel[0], d.kernel[1]}));
   else
-    return of_pair<typename L::AdaptiveMaxPool>(
-        domain, tn::AdaptiveMaxPool3dOptions({d.kernel[0], d.kernel[1], d.kernel[2]}));
+    return of_pair<typename L::AdaptiveMaxPool>(domain,
+                                                tn::AdaptiveMaxPool3dOptions({d.kernel[0], d.kernel[1], d.kernel[2]}));
 }
 
 template <std::size_t D>
@@ -267,14 +267,13 @@ TEST_P(RandomDerivatives, of_a_length_are_those_of_the_serial_layer) { expect_ra
 TEST_P(RandomDerivatives, of_a_plane_are_those_of_the_serial_layer) { expect_random_cases<2>(GetParam(), 15); }
 TEST_P(RandomDerivatives, of_a_volume_are_those_of_the_serial_layer) { expect_random_cases<3>(GetParam(), 15); }
 
-INSTANTIATE_TEST_SUITE_P(Derivatives, RandomDerivatives,
-                         testing::Values(Kind::conv, Kind::conv_transpose, Kind::max_pool, Kind::avg_pool,
-                                         Kind::adaptive_max_pool),
-                         [](auto const& info) {
-                           constexpr std::array names{"conv", "conv_transpose", "max_pool", "avg_pool",
-                                                      "adaptive_max_pool"};
-                           return std::string(names[std::size_t(info.param)]);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Derivatives, RandomDerivatives,
+    testing::Values(Kind::conv, Kind::conv_transpose, Kind::max_pool, Kind::avg_pool, Kind::adaptive_max_pool),
+    [](auto const& info) {
+      constexpr std::array names{"conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_max_pool"};
+      return std::string(names[std::size_t(info.param)]);
+    });
 
 TEST(Derivatives, of_every_layer_of_the_table_are_those_of_the_serial_layer_where_ranks_own_nothing) {
   std::size_t repeat = 0;
@@ -295,9 +294,9 @@ TEST(Derivatives, of_every_layer_of_the_table_are_those_of_the_serial_layer_wher
       auto const rows = cuts(row.sizes[row.sizes.size() - 2], int(domain.grid().extent(0)));
       auto const columns = cuts(row.sizes.back(), int(domain.grid().extent(1)));
       auto const layer = row.make(domain, torch::kDouble);
-      expect_serial_derivatives(
-          domain, {layer.sharded, layer.serial, layer.sharded_parameters, layer.serial_parameters}, whole, rows,
-          columns, 3);
+      expect_serial_derivatives(domain,
+                                {layer.sharded, layer.serial, layer.sharded_parameters, layer.serial_parameters}, whole,
+                                rows, columns, 3);
     }
   }
 }

@@ -50,8 +50,8 @@ Operation backward(Comm const& comm) {
 Operation double_backward(Comm const& comm) {
   auto const layers = std::make_shared<Layers>(comm);
   auto const y = layers->second(torch::tanh(layers->first(layers->x)));
-  auto const gradient = std::make_shared<torch::Tensor>(
-      torch::autograd::grad({y.square().sum()}, {layers->x}, {}, true, true)[0]);
+  auto const gradient =
+      std::make_shared<torch::Tensor>(torch::autograd::grad({y.square().sum()}, {layers->x}, {}, true, true)[0]);
   return {[=] { gradient->square().sum().backward({}, true); }, [=] { (void)layers->second(layers->x); }};
 }
 
@@ -63,8 +63,11 @@ Operation norm(Comm const& comm) {
 
 Operation loss(Comm const& comm) {
   auto const layers = std::make_shared<Layers>(comm);
-  auto const loss = std::make_shared<nn::AreaWeightedLoss>(nn::LossKind::squared, std::vector<double>{}, layers->domain);
-  return {[=] { (*loss)(layers->x, torch::zeros({1, 2, 4, 6})).backward(); },
+  auto const loss =
+      std::make_shared<nn::AreaWeightedLoss>(nn::LossKind::squared, std::vector<double>{}, layers->domain);
+  return {[=] {
+            (*loss)(layers->x, torch::zeros({1, 2, 4, 6})).backward();
+          },
           [=] { (void)nn::reduce_loss(layers->x.sum(), layers->domain); }};
 }
 
@@ -96,7 +99,11 @@ struct Replicas {
 
 Operation gradients(Comm const& comm) {
   auto const replicas = std::make_shared<Replicas>(comm);
-  return {[=] { replicas->step(); }, [=] { replicas->parallel.sync_buffers(); comm.barrier(); }};
+  return {[=] { replicas->step(); },
+          [=] {
+            replicas->parallel.sync_buffers();
+            comm.barrier();
+          }};
 }
 
 Operation finalize(Comm const& comm) {

@@ -99,9 +99,8 @@ TEST(GradientHook, that_throws_on_one_rank_ends_the_pass_on_all_and_the_next_one
                              }});
   auto const pass = [&] {
     net->zero_grad();
-    return thrown_by([&] {
-      parallel.run([&] { loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward(); });
-    });
+    return thrown_by(
+        [&] { parallel.run([&] { loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward(); }); });
   };
   EXPECT_EQ(pass().rule, "nothing was thrown");
   auto const expected = net->first->weight.grad().clone();

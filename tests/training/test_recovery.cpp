@@ -46,7 +46,8 @@ struct NetImpl : tn::Module {
       : enter(register_module("enter", nn::Unit<nn::Conv2d>(convolution(), domain))),
         norm(register_module("norm", nn::BatchNorm2d(tn::BatchNormOptions(2), domain))),
         dropout(register_module("dropout", nn::Dropout(tn::DropoutOptions(0.3), nn::RandomOptions{}, domain))),
-        heights(register_module("heights", nn::LayerNorm(tn::LayerNormOptions({8, 6}).elementwise_affine(false), domain))),
+        heights(
+            register_module("heights", nn::LayerNorm(tn::LayerNormOptions({8, 6}).elementwise_affine(false), domain))),
         leave(register_module("leave", nn::Unit<nn::Conv2d>(convolution(), domain))) {
     to(torch::kDouble);
     torch::NoGradGuard const no_grad;
@@ -87,8 +88,8 @@ Outcome train(Comm const& comm, Accident const& accident, nn::DataParallelOption
   auto const rows = balanced_cuts(8, domain.comm().num_ranks());
   Net net(domain);
   torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-  nn::DataParallel parallel(*net, sgd,
-                            {{teams.team("domain"), Reduction::sum}, {teams.team("data"), Reduction::mean}}, options);
+  nn::DataParallel parallel(*net, sgd, {{teams.team("domain"), Reduction::sum}, {teams.team("data"), Reduction::mean}},
+                            options);
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   Outcome outcome;
   bool happened = false;
@@ -170,9 +171,8 @@ TEST(Recovery, of_a_domain_that_is_a_part_of_a_team) {
   nn::DataParallel parallel(*net, {}, {{comm, Reduction::sum}});
   auto const x = torch::ones({1, 2, 4, 6}, torch::kDouble);
   auto const pass = [&](Place place) {
-    return test::thrown_by([&] {
-      parallel.run([&] { nn::reduce_loss(net(x, place).square().sum(), domain).backward(); });
-    });
+    return test::thrown_by(
+        [&] { parallel.run([&] { nn::reduce_loss(net(x, place).square().sum(), domain).backward(); }); });
   };
 
   auto const thrown = pass(comm.rank() == 3 ? Place::between_layers : Place::nowhere);

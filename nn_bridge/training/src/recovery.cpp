@@ -56,8 +56,8 @@ void Recovery::remember() {
 std::vector<Comm> Recovery::comms() const {
   std::vector<Comm> all;
   auto const add = [&](Comm const& comm) {
-    if (comm.num_ranks() > 1 && std::none_of(all.begin(), all.end(),
-                                             [&](Comm const& known) { return known.handle() == comm.handle(); }))
+    if (comm.num_ranks() > 1 &&
+        std::none_of(all.begin(), all.end(), [&](Comm const& known) { return known.handle() == comm.handle(); }))
       all.push_back(comm);
   };
   for (auto const& team : teams_) add(team);

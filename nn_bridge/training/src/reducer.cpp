@@ -261,8 +261,8 @@ GradientBucket Reducer::given_to_hook(std::size_t b) const {
   auto const& bucket = buckets_[b];
   auto const& [team, reduction] = bucket.rules[bucket.num_ended];
   GradientBucket given{.index = b,
-                       .num_buckets = std::size_t(std::count_if(buckets_.begin(), buckets_.end(),
-                                                                [](Bucket const& one) { return !one.members.empty(); })),
+                       .num_buckets = std::size_t(std::count_if(
+                           buckets_.begin(), buckets_.end(), [](Bucket const& one) { return !one.members.empty(); })),
                        .team = teams_[team],
                        .reduction = reduction,
                        .values = bucket.flat.narrow(0, 0, bucket.num_data),

@@ -58,7 +58,7 @@ struct Bucket {
   std::size_t num_ended = 0;
   bool filled = false;
   bool delivered = false;
-  std::string name;  ///< in few words
+  std::string name;       ///< in few words
   bool compared = false;  ///< its comparison among ranks is under way
   std::string described;  ///< for that, and for one who waits too long
 };
@@ -196,12 +196,12 @@ class Reducer {
   Index num_complete_ = 0;
   Index num_begun_before_ = 0;  ///< the pass
   Index num_complete_before_ = 0;
-  std::vector<CallCheck> checks_;  ///< of each team, in checked mode
-  bool compares_ = false;          ///< the checked mode
-  std::vector<int> generations_;   ///< of the teams, that sums and checks belong to
+  std::vector<CallCheck> checks_;   ///< of each team, in checked mode
+  bool compares_ = false;           ///< the checked mode
+  std::vector<int> generations_;    ///< of the teams, that sums and checks belong to
   std::vector<std::size_t> order_;  ///< of the parameters, that buckets were made for
   bool in_run_ = false;
-  bool awaited_ = false;  ///< all ranks have ended the backward of this iteration, and it is to be applied late
+  bool awaited_ = false;       ///< all ranks have ended the backward of this iteration, and it is to be applied late
   std::exception_ptr broken_;  ///< what ended the agreement of the ranks about their calls
   bool joining_ = false;
   bool present_ = true;
