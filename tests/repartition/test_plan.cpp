@@ -356,6 +356,10 @@ TEST(RepartitionPlan, numbers_the_selected_cells_for_target_boxes_from_0) {
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, Box({0, -1}, {5, 4}), options); }), "LayoutMismatch");
 }
 
+Index num_messages(PullStats const& stats) {
+  return stats.point_to_point.num_messages + stats.node_packed.num_messages + stats.node_in_place.num_messages;
+}
+
 /// Boxes of an 8 x 6 grid: other ones, and another number of them, on each rank; they overlap.
 std::vector<Box> some_boxes(int rank) {
   std::vector<Box> const all{Box({0, 0}, {1, 6}), Box({5, 1}, {8, 4}), Box({2, 2}, {2, 5}), Box({0, 2}, {7, 3}),
@@ -381,13 +385,12 @@ TEST(RepartitionPlan, fills_a_list_of_target_boxes_with_one_message_to_each_peer
       expected.back().set(box, [](auto const& b, auto const& cell) { return bits_of<double>(b, cell); });
     }
     for (auto& field : to) views.push_back(field.view());
+    auto const before = num_messages(plan.stats());  // check mode has tried the plan
 
     plan.apply(from.view(), views);
 
     for (std::size_t t = 0; t < to.size(); ++t) EXPECT_TRUE(to[t].holds(expected[t])) << "box " << t;
-    auto const sent = plan.stats();
-    EXPECT_LE(sent.point_to_point.num_messages + sent.node_packed.num_messages + sent.node_in_place.num_messages,
-              comm.num_ranks() - 1);
+    EXPECT_LE(num_messages(plan.stats()) - before, comm.num_ranks() - 1);
   }
 }
 
