@@ -71,13 +71,15 @@ void write_fields(std::filesystem::path const& path) {
 
 TEST(DamagedFile, that_keeps_HDF5_busy_for_ever_is_an_error_that_names_the_variable) {
   Folder const folder(Comm::world());
-  auto const path = folder.make("heap.h5", write_fields);
-  auto bytes = test::read_bytes(path);
-  // The length of the heap's first object.
-  auto const heap = bytes.find("GCOL");
-  ASSERT_NE(heap, std::string::npos);
-  put(bytes, heap + 24, std::uint64_t(0));
-  test::write_bytes(path, bytes);
+  auto const path = folder.make("heap.h5", [](auto const& p) {
+    write_fields(p);
+    auto bytes = test::read_bytes(p);
+    // The length of the heap's first object.
+    auto const heap = bytes.find("GCOL");
+    ASSERT_NE(heap, std::string::npos);
+    put(bytes, heap + 24, std::uint64_t(0));
+    test::write_bytes(p, bytes);
+  });
 
   auto const thrown = thrown_by([&] { (void)read_contents(path); });
 

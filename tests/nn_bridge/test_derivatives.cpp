@@ -254,8 +254,8 @@ void expect_random_cases(Kind kind, int num_cases) {
       continue;  // What LibTorch refuses.
     }
     ++num_run;
-    SCOPED_TRACE(d.text() + ", grid " + to_string(grid.extents()) + ", cuts " + to_string(rows.sizes()) + " and " +
-                 to_string(columns.sizes()));
+    SCOPED_TRACE(c10::str(d.text(), ", grid ", to_string(grid), ", cuts ", torch::IntArrayRef(rows.sizes()), " and ",
+                          torch::IntArrayRef(columns.sizes())));
     expect_serial_derivatives(domain, layer, whole, rows, columns, 3, D == 1);
   }
   EXPECT_EQ(num_run, num_cases);
@@ -267,13 +267,15 @@ TEST_P(RandomDerivatives, of_a_length_are_those_of_the_serial_layer) { expect_ra
 TEST_P(RandomDerivatives, of_a_plane_are_those_of_the_serial_layer) { expect_random_cases<2>(GetParam(), 15); }
 TEST_P(RandomDerivatives, of_a_volume_are_those_of_the_serial_layer) { expect_random_cases<3>(GetParam(), 15); }
 
-INSTANTIATE_TEST_SUITE_P(
-    Derivatives, RandomDerivatives,
-    testing::Values(Kind::conv, Kind::conv_transpose, Kind::max_pool, Kind::avg_pool, Kind::adaptive_max_pool),
-    [](auto const& info) {
-      constexpr std::array names{"conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_max_pool"};
-      return std::string(names[std::size_t(info.param)]);
-    });
+std::string name_of(testing::TestParamInfo<Kind> const& info) {
+  constexpr std::array names{"conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_max_pool"};
+  return names[std::size_t(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Derivatives, RandomDerivatives,
+                         testing::Values(Kind::conv, Kind::conv_transpose, Kind::max_pool, Kind::avg_pool,
+                                         Kind::adaptive_max_pool),
+                         name_of);
 
 TEST(Derivatives, of_every_layer_of_the_table_are_those_of_the_serial_layer_where_ranks_own_nothing) {
   std::size_t repeat = 0;
