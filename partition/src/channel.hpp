@@ -87,6 +87,7 @@ class Channel {
   /// Steps of the common end: each rank says what it has to say before the second meeting, and listens until its end.
   enum class Phase : std::uint8_t { meeting, listening, ended };
 
+  friend void end_before_others();
   static int end_all(MPI_Comm, int, void*, void*) noexcept;
   void tell_end(Fault fault, std::string const& text) noexcept;
   [[nodiscard]] bool all_received() noexcept;

@@ -46,7 +46,8 @@ for accident in ${ACCIDENTS:-none throws absent late other killed exits returns}
             ;;
         absent) others_end_with 'StalledExchange: rank .* waits|PeerFailed: .*(StalledExchange|has ended)' ;;
         other) others_end_with 'CallDisagreement|StalledExchange|FieldMismatch|PeerFailed|PeerRefused' ;;
-        returns) others_end_with 'PeerFailed: .*it has ended while others wait' ;;
+        # Where the end of a file is waited for, both sides wait.
+        returns) others_end_with 'PeerFailed: .*it has ended while others wait|StalledExchange: .*all ranks wait' ;;
         killed | exits) [ $code -ne 0 ] || fail "exit 0" ;;
     esac
 done

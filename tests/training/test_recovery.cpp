@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/norms.hpp>
 #include <graticule/nn_bridge/unit.hpp>
+#include <graticule/partition/cuts.hpp>
 #include <graticule/partition/teams.hpp>
 #include <graticule/training/data_parallel.hpp>
 

@@ -300,7 +300,7 @@ TEST(Replicate, runs_as_documented) {
 }
 
 TEST(ScatterNested, wants_one_input_for_each_copy) {
-  auto const fixed = [](std::size_t count) -> nn::Scatter {
+  auto const fixed = [](std::size_t count) -> nn::InputScatter {
     return [count](IValue const& input, int /*num_copies*/) { return std::vector<IValue>(count, input); };
   };
   EXPECT_EQ(nn::scatter_nested(fixed(3), IValue(1.0), 3).size(), 3U);

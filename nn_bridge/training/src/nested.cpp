@@ -118,7 +118,7 @@ torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::
   return gather_nested(outputs, dim);
 }
 
-std::vector<torch::IValue> scatter_nested(Scatter const& scatter, torch::IValue const& input, int num_copies) {
+std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input, int num_copies) {
   auto inputs = scatter(input, num_copies);
   if (inputs.size() != std::size_t(std::max(num_copies, 0)))
     throw Error("ScatterLength", "a scatter gave " + std::to_string(inputs.size()) + " inputs for " +

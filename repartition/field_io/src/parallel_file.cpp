@@ -2,6 +2,7 @@
 #include "parallel_file.hpp"
 
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/failure.hpp>
 
 #include "disk_room.hpp"
 
@@ -50,7 +51,15 @@ void write_metadata_once(h5::Properties const& access) {
 }  // namespace
 
 ParallelFile::ParallelFile(Comm const& comm, std::filesystem::path path)
-    : path_(std::move(path)), meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {}
+    : path_(std::move(path)), meeting_(comm.handle()), num_exceptions_(std::uncaught_exceptions()) {
+  // HDF5 closes in MPI_Finalize what is open, and waits there for ranks that do not know yet that this one ends.
+  static bool const first = [] {
+    h5::check(H5open(), "H5open");
+    end_before_others();
+    return true;
+  }();
+  static_cast<void>(first);
+}
 
 ParallelFile ParallelFile::open(Comm const& comm, std::filesystem::path const& path) {
   ParallelFile result(comm, path);

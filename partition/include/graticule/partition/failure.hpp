@@ -28,6 +28,9 @@ namespace detail {
 /// Notes that an exception unwinds the stack of `main`: if the others do not come to `MPI_Finalize`, they are told. Nobody
 /// holds the exception, so the last `Error` of this thread speaks for it.
 void note_unwinding() noexcept;
+/// Lets `MPI_Finalize` bring the ranks together before it runs what others, such as a library that closes its files there,
+/// have asked for up to now. @throws `MpiError`
+void end_before_others();
 
 }  // namespace detail
 

@@ -113,8 +113,8 @@ Patched patch_replication(Wrapper& wrapper) {
 [[nodiscard]] torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::int64_t dim = 0);
 
 /// Inputs of each copy by a function of the user. @throws `ScatterLength` unless it gives one for each copy
-using Scatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
-[[nodiscard]] std::vector<torch::IValue> scatter_nested(Scatter const& scatter, torch::IValue const& input,
+using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
+[[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,
                                                         int num_copies);
 
 }  // namespace graticule::nn
