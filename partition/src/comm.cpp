@@ -30,7 +30,7 @@ CommState::~CommState() {
   MPI_Finalized(&finalized);
   if (finalized) return;
   if (channel) channel->forget(id, generation);
-  if (handle != MPI_COMM_NULL) MPI_Comm_free(&handle);
+  if (handle != MPI_COMM_NULL && !given_up) MPI_Comm_free(&handle);
 }
 
 }  // namespace detail
@@ -182,6 +182,7 @@ void Comm::renew() const {
     throw;
   }
   s.renewing = false;
+  s.given_up = false;
   s.last_tag = 0;
   s.num_calls = 0;
   s.calls = 0;

@@ -50,6 +50,9 @@ struct CommState {
   std::int64_t id = 0;         ///< the same on all ranks, and of no other communicator
   int generation = 0;
   bool renewing = false;
+  /// A call on `handle` was not ended, so that messages of it may still come: it is never freed, because another
+  /// communicator would get its context, and them.
+  bool given_up = false;
 
   Index num_calls = 0;
   std::uint64_t calls = 0;  ///< hash of the calls up to now

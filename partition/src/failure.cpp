@@ -27,6 +27,7 @@ Said said_by(std::exception_ptr const& failure) {
 void announce(std::span<Comm const> comms, Said const& said) {
   for (auto const& comm : comms) {
     auto& s = detail::CommState::of(comm);
+    s.given_up = true;
     detail::Notice notice;
     notice.fault = std::int32_t(said.fault);
     notice.comm = s.id;

@@ -69,6 +69,7 @@ void Patience::look_for_failures() {
   if (!failure) return;
   if (failed_since_ < 0) failed_since_ = seconds_;
   if (seconds_ - failed_since_ < seconds_of_grace) return;
+  CommState::of(comm_).given_up = true;
   throw Error(failure->fault, "PeerFailed", "rank " + std::to_string(failure->rank) + ": " + failure->text);
 }
 
@@ -80,7 +81,10 @@ void Patience::look_for_stall() {
   if (!has_answers()) return;
   auto const text = describe_() + " for " + std::to_string(int(seconds_)) + " s" +
                     (wait_context ? wait_context() : std::string()) + others();
-  if (is_error) throw Error("StalledExchange", text);
+  if (is_error) {
+    CommState::of(comm_).given_up = true;
+    throw Error("StalledExchange", text);
+  }
   reported_ = true;
   std::fprintf(stderr, "graticule: %s\n", text.c_str());
 }

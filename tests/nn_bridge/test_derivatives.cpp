@@ -16,6 +16,7 @@
 
 #include <array>
 #include <memory>
+#include <set>
 #include <span>
 #include <sstream>
 
@@ -58,6 +59,14 @@ Derivatives derivatives(test::LayerFunction const& layer, std::vector<Tensor> co
   return result;
 }
 
+constexpr int most_derivatives = 3;
+
+/// Weights of all cells of a derivative.
+Tensor weights_of(Tensor const& field, int order) {
+  std::mt19937 random(std::uint32_t(100 + order));
+  return random_tensor(random, field.sizes().vec());
+}
+
 struct Case {
   test::LayerFunction sharded = {}, serial = {};
   std::vector<Tensor> sharded_parameters = {}, serial_parameters = {};
@@ -67,10 +76,6 @@ struct Case {
 void expect_serial_derivatives(nn::Domain const& domain, Case const& layer, Tensor const& whole, Cuts const& rows,
                                Cuts const& columns, int most, bool length = false) {
   auto const spatial = [&](Tensor const& x) { return length ? x.unsqueeze(-1) : x; };
-  auto const weights_of = [](Tensor const& field, int order) {
-    std::mt19937 random(std::uint32_t(100 + order));
-    return random_tensor(random, field.sizes().vec());
-  };
   Tensor const serial_y = layer.serial(whole);
   auto const expected = derivatives(layer.serial, layer.serial_parameters, whole, most, weights_of);
   Part const part(domain, rows, columns);
@@ -229,6 +234,19 @@ Case make_case(nn::Domain const& domain, Kind kind, Drawn<D> const& d) {
                                                 tn::AdaptiveMaxPool3dOptions({d.kernel[0], d.kernel[1], d.kernel[2]}));
 }
 
+/// Windows that hold no cell of an axis, for which LibTorch invents an index, are refused by name.
+bool refuses(test::LayerFunction const& layer, nn::Domain const& domain, Tensor const& whole, Cuts const& rows,
+             Cuts const& columns, bool length) {
+  Part const part(domain, rows, columns);
+  try {
+    (void)layer(length ? part.of(whole.unsqueeze(-1)).squeeze(-1) : part.of(whole));
+  } catch (Error const& error) {
+    if (error.rule() != "KernelTooLarge") throw;
+    return true;
+  }
+  return false;
+}
+
 template <std::size_t D>
 void expect_random_cases(Kind kind, int num_cases) {
   auto const comm = Comm::world();
@@ -249,14 +267,16 @@ void expect_random_cases(Kind kind, int num_cases) {
     Case layer;
     try {
       layer = make_case<D>(domain, kind, d);
-      (void)layer.serial(whole);
+      // Shards differentiate once more than they are asked for, where a graph is to be built.
+      (void)derivatives(layer.serial, layer.serial_parameters, whole, most_derivatives + 1, weights_of);
     } catch (std::exception const&) {
-      continue;  // What LibTorch refuses.
+      continue;  // What LibTorch refuses, or cannot differentiate so often.
     }
+    if (refuses(layer.sharded, domain, whole, rows, columns, D == 1)) continue;
     ++num_run;
     SCOPED_TRACE(c10::str(d.text(), ", grid ", to_string(grid), ", cuts ", torch::IntArrayRef(rows.sizes()), " and ",
                           torch::IntArrayRef(columns.sizes())));
-    expect_serial_derivatives(domain, layer, whole, rows, columns, 3, D == 1);
+    expect_serial_derivatives(domain, layer, whole, rows, columns, most_derivatives, D == 1);
   }
   EXPECT_EQ(num_run, num_cases);
 }
@@ -277,12 +297,19 @@ INSTANTIATE_TEST_SUITE_P(Derivatives, RandomDerivatives,
                                          Kind::adaptive_max_pool),
                          name_of);
 
+/// LibTorch 2.13 takes means and deviations for constants in the second derivative of these norms, so that its third one is
+/// wrong: for a batch norm -1136 where finite differences, and the norm written with elementary operations, give -2381.
+int serial_is_right_to_order(std::string const& layer) {
+  std::set<std::string> const wrong{"BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d", "LayerNorm"};
+  return wrong.contains(layer) ? 2 : most_derivatives;
+}
+
 TEST(Derivatives, of_every_layer_of_the_table_are_those_of_the_serial_layer_where_ranks_own_nothing) {
   std::size_t repeat = 0;
   for (auto const& row : test::layer_table()) {
     if (!row.twice_differentiable) continue;
     for (std::uint32_t seed : {1U, 2U}) {
-      auto const domain = test::domain_of(repeat++);
+      auto const domain = test::domain_of(repeat++, row);
       SCOPED_TRACE(row.name + ", grid " + to_string(domain.grid().extents()) + ", seed " + std::to_string(seed));
       std::mt19937 random(seed);
       auto const whole = random_tensor(random, row.sizes);
@@ -298,7 +325,7 @@ TEST(Derivatives, of_every_layer_of_the_table_are_those_of_the_serial_layer_wher
       auto const layer = row.make(domain, torch::kDouble);
       expect_serial_derivatives(domain,
                                 {layer.sharded, layer.serial, layer.sharded_parameters, layer.serial_parameters}, whole,
-                                rows, columns, 3);
+                                rows, columns, serial_is_right_to_order(row.name));
     }
   }
 }

@@ -109,14 +109,15 @@ TEST(RepartitionPage, brings_two_rows_to_every_rank) {
   auto const comm = Comm::world();
   Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{73, 144});
 
-  std::vector<Box> const edges{Box({0, 0}, {1, 144}), Box({72, 0}, {73, 144})};
-  RepartitionPlan const plan(comm, rows, edges);
-  auto cells = numbered(plan.source_box(), rows.global());
-  FieldView const field = field_view(cells.data(), plan.source_box().extents(), 2);
+  auto cells = numbered(rows.owned(comm.rank()), rows.global());
+  FieldView const field = field_view(cells.data(), rows.owned(comm.rank()).extents(), 2);
   std::vector<double> first(144);
   std::vector<double> last(144);
   FieldView const first_row = field_view(first.data(), {1, 144}, 2);
   FieldView const last_row = field_view(last.data(), {1, 144}, 2);
+
+  std::vector<Box> const edges{Box({0, 0}, {1, 144}), Box({72, 0}, {73, 144})};
+  RepartitionPlan const plan(comm, rows, edges);
   plan.apply(field, std::vector{first_row, last_row});
 
   EXPECT_EQ(first, numbered(edges[0], rows.global()));

@@ -363,6 +363,8 @@ TEST(DataParallel, tells_the_others_when_a_pass_throws_and_goes_on) {
         }
       }
     }
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
 }
 
 TEST(DataParallel, reduces_each_segment_of_a_checkpointed_rollout) {

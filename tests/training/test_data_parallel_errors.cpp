@@ -3,6 +3,7 @@
 #include <graticule/training/join.hpp>
 
 #include "expect_error.hpp"
+#include "pmpi_shim.hpp"
 #include "replicated_net.hpp"
 
 #include <gtest/gtest.h>
@@ -74,6 +75,8 @@ TEST(DataParallel, names_a_parameter_that_is_ready_twice) {
   EXPECT_EQ(thrown.rule, "ReadyTwice");
   EXPECT_NE(thrown.given.find("'b'"), std::string::npos) << thrown.given;
   EXPECT_TRUE((b.grad() == comm.num_ranks()).all().item<bool>());
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
 }
 
 TEST(DataParallel, tells_the_others_when_it_is_destroyed_by_an_exception) {
@@ -93,6 +96,8 @@ TEST(DataParallel, tells_the_others_when_it_is_destroyed_by_an_exception) {
   } else {
     EXPECT_EQ(thrown.rule, "PeerFailed");
   }
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
 }
 
 TEST(DataParallel, tells_the_others_when_it_has_lost_a_parameter) {
@@ -155,6 +160,8 @@ TEST(DataParallel, refuses_to_step_when_some_sums_were_made_before_a_failure) {
   pass(false);
   EXPECT_EQ(rule_of([&] { parallel.step(); }), "nothing was thrown");
   EXPECT_TRUE((b != 1).all().item<bool>());
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
 }
 
 TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank) {
@@ -189,6 +196,8 @@ TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank)
   parallel.finalize();
   EXPECT_FALSE(torch::equal(parameters.front(), before.front()));
   EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
 }
 
 TEST(DataParallel, fails_late_in_the_iteration_in_which_one_rank_failed_and_in_no_other) {
@@ -217,6 +226,8 @@ TEST(DataParallel, fails_late_in_the_iteration_in_which_one_rank_failed_and_in_n
 
   EXPECT_EQ(failed, std::vector{failing});
   EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
 }
 
 TEST(Join, refuses_buffers_that_are_kept_equal_at_each_step) {

@@ -582,9 +582,12 @@ void expect_watched(int late, int missing) {
   double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (comm.rank() != missing) aside.barrier();
 
-  EXPECT_EQ(thrown.rule, "StalledReduction") << thrown.given;
-  EXPECT_NE(thrown.given.find("rank " + std::to_string(missing) + " has not come to "), std::string::npos)
-      << thrown.given;
+  // Rank 0 compares the calls: when it is late itself, nobody is there to tell it so.
+  if (comm.rank() != missing || missing != 0) {
+    EXPECT_EQ(thrown.rule, "StalledReduction") << thrown.given;
+    EXPECT_NE(thrown.given.find("rank " + std::to_string(missing) + " has not come to "), std::string::npos)
+        << thrown.given;
+  }
   EXPECT_EQ(thrown.given.find("checksum"), std::string::npos) << thrown.given;
   EXPECT_GE(seconds, 0.9);
   if (comm.rank() != missing && missing == 0) {
@@ -618,6 +621,8 @@ TEST(DataParallel, names_a_parameter_that_has_changed_its_shape) {
   } else {
     EXPECT_EQ(thrown.rule, "PeerFailed");
   }
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
 }
 
 }  // namespace

@@ -94,17 +94,21 @@ ParallelFile ParallelFile::create(Comm const& comm, std::filesystem::path const&
 }
 
 bool ParallelFile::meets_others() const noexcept {
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Ibarrier(meeting_.handle(), &request) != MPI_SUCCESS) return false;
   auto const end =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(std::min(patience, seconds_to_end()));
-  for (int met = 0; std::chrono::steady_clock::now() < end;) {
-    if (MPI_Test(&request, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (met != 0) return true;
-    if (meeting_.failed_peer()) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  auto const barrier = [&] {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Ibarrier(meeting_.handle(), &request) != MPI_SUCCESS) return false;
+    while (std::chrono::steady_clock::now() < end && !meeting_.failed_peer()) {
+      int met = 0;
+      if (MPI_Test(&request, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      if (met != 0) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  };
+  // A rank that has given up has still begun the first one, which a later rank may then end.
+  return barrier() && barrier();
 }
 
 bool ParallelFile::all_close() const noexcept {
