@@ -45,7 +45,7 @@ for accident in ${ACCIDENTS:-none throws absent late other killed exits returns}
             grep -q "^rank $((ranks - 1)): Accident" "$out" || fail "the accident is not shown"
             ;;
         absent) others_end_with 'StalledExchange: rank .* waits|PeerFailed: .*(StalledExchange|has ended)' ;;
-        other) others_end_with 'CallDisagreement|StalledExchange|FieldMismatch|PeerFailed|PeerRefused' ;;
+        other) others_end_with 'Call(Order)?Disagreement|CallsDiffer|StructureDisagreement|StalledExchange|FieldMismatch|PeerFailed|PeerRefused' ;;
         # Where the end of a file is waited for, both sides wait.
         returns) others_end_with 'PeerFailed: .*it has ended while others wait|StalledExchange: .*all ranks wait' ;;
         killed | exits) [ $code -ne 0 ] || fail "exit 0" ;;
