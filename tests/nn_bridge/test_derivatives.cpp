@@ -251,6 +251,8 @@ template <std::size_t D>
 void expect_random_cases(Kind kind, int num_cases) {
   auto const comm = Comm::world();
   auto const grids = test::grids_of(comm.num_ranks());
+  // LibTorch 2.13 cannot differentiate transposed convolutions of volumes that pad their output three times.
+  int const most = D == 3 && kind == Kind::conv_transpose ? 2 : most_derivatives;
   std::mt19937 random(17);
   int num_run = 0;
   for (int i = 0; i < 20 * num_cases && num_run < num_cases; ++i) {
@@ -268,7 +270,7 @@ void expect_random_cases(Kind kind, int num_cases) {
     try {
       layer = make_case<D>(domain, kind, d);
       // Shards differentiate once more than they are asked for, where a graph is to be built.
-      (void)derivatives(layer.serial, layer.serial_parameters, whole, most_derivatives + 1, weights_of);
+      (void)derivatives(layer.serial, layer.serial_parameters, whole, most + 1, weights_of);
     } catch (std::exception const&) {
       continue;  // What LibTorch refuses, or cannot differentiate so often.
     }
@@ -276,7 +278,7 @@ void expect_random_cases(Kind kind, int num_cases) {
     ++num_run;
     SCOPED_TRACE(c10::str(d.text(), ", grid ", to_string(grid), ", cuts ", torch::IntArrayRef(rows.sizes()), " and ",
                           torch::IntArrayRef(columns.sizes())));
-    expect_serial_derivatives(domain, layer, whole, rows, columns, most_derivatives, D == 1);
+    expect_serial_derivatives(domain, layer, whole, rows, columns, most, D == 1);
   }
   EXPECT_EQ(num_run, num_cases);
 }

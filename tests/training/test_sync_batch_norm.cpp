@@ -253,7 +253,7 @@ TEST(SyncBatchNorm, waits_for_a_rank_without_calls_no_longer_than_told) {
   nn::SyncBatchNorm1d layer(tn::BatchNormOptions(3));
   auto const contexts = nn::replicate(*layer, world);
   auto const kept = stall_rule();
-  set_stall_rule({.report_seconds = 0.5, .error_seconds = 0});
+  set_stall_rule({.report_seconds = 0, .error_seconds = 0.5});
 
   if (world.rank() == 0) {
     EXPECT_EQ(rule_of([&] { (void)layer->forward(torch::ones({4, 3})); }), "CallMissing");

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "call_guard.hpp"
 
-#include <graticule/partition/detail/patience.hpp>
-
 #include <array>
 #include <vector>
 
@@ -24,9 +22,6 @@ bool guard_call(Comm const& team, GuardedCall const& call) {
   Words const own{call.ordinal,       call.number,   Index(call.kind), call.failure ? 1 : 0, Index(call.common >> 1U),
                   call.requires_grad, call.grad_mode};
   std::vector<Index> all(num_slots * std::size_t(team.num_ranks()));
-  auto rule = stall_rule();
-  if (rule.error_seconds == 0) rule.error_seconds = rule.report_seconds;
-  graticule::detail::StallScope const scope(rule);
   try {
     team.gather_to_all(own.data(), Index(sizeof own), all.data());
   } catch (Error const& error) {
