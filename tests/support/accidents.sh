@@ -47,7 +47,7 @@ for accident in ${ACCIDENTS:-none throws absent late other killed exits returns}
         absent) others_end_with 'Stalled(Exchange|Reduction): rank .* waits|CallMissing|PeerFailed: .*(Stalled|CallMissing|has ended)' ;;
         other) others_end_with 'Call(Order)?Disagreement|CallsDiffer|StructureDisagreement|CallMissing|Stalled(Exchange|Reduction)|FieldMismatch|PeerFailed|PeerRefused' ;;
         # Where the end of a file is waited for, both sides wait.
-        returns) others_end_with 'PeerFailed: .*it has ended while others wait|StalledExchange: .*all ranks wait' ;;
+        returns) others_end_with 'PeerFailed: .*it has ended while others wait|StalledExchange: rank .* waits' ;;
         killed | exits) [ $code -ne 0 ] || fail "exit 0" ;;
     esac
 done
