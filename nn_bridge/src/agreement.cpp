@@ -4,9 +4,9 @@
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include <torch/csrc/autograd/engine.h>
-
 #include "recorded_calls.hpp"
+
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <array>

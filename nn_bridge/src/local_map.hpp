@@ -27,6 +27,7 @@ struct LocalMap {
 };
 
 /// Differentiable to any order. Local.
-[[nodiscard]] LocalMap::Tensors apply_local(std::shared_ptr<LocalMap const> const& map, LocalMap::Tensors const& inputs);
+[[nodiscard]] LocalMap::Tensors apply_local(std::shared_ptr<LocalMap const> const& map,
+                                            LocalMap::Tensors const& inputs);
 
 }  // namespace graticule::nn::detail

@@ -110,9 +110,8 @@ void RecordedCalls::record_derivative(torch::Tensor const& output) {
   std::scoped_lock const lock(registry().mutex);
   for (auto* const recorded : registry().calls) {
     auto const& calls = recorded->calls_;
-    auto const found = std::find_if(calls.rbegin(), calls.rend(), [&](Call const& call) {
-      return call.node.lock().get() == node.get();
-    });
+    auto const found = std::find_if(calls.rbegin(), calls.rend(),
+                                    [&](Call const& call) { return call.node.lock().get() == node.get(); });
     if (found == calls.rend()) continue;
     auto const [ordinal, layer] = std::pair(found->ordinal, found->layer);
     return recorded->record(output, {recorded->next_call(), 0}, ordinal, layer);

@@ -15,7 +15,7 @@ namespace graticule::nn {
 namespace detail {
 class RecordedCalls;
 struct LiveDomains;
-}
+}  // namespace detail
 
 /// How often layers compare their calls among the ranks.
 enum class CallChecks : std::uint8_t {
