@@ -155,8 +155,6 @@ TEST(Recovery, gives_them_where_calls_are_compared) {
 }
 
 TEST(Recovery, gives_them_where_gradients_are_waited_for_late) {
-  // A known defect: see docs/training.md.
-  if (Comm::world().num_ranks() == 4) GTEST_SKIP() << "late steps over two teams (4 ranks) differ after a failure";
   expect_recovery({.wait = nn::GradientWait::late}, {Place::at_first, Place::between_layers, Place::in_backward});
 }
 

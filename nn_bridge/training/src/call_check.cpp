@@ -32,6 +32,11 @@ bool has_ended(MPI_Request& request) {
   return done != 0;
 }
 
+bool have_ended(std::vector<MPI_Request>& requests) {
+  // Each of them is tested: a request that has ended is freed by that.
+  return std::count_if(requests.begin(), requests.end(), has_ended) == std::ptrdiff_t(requests.size());
+}
+
 }  // namespace
 
 struct CallCheck::Messages {
@@ -42,17 +47,29 @@ struct CallCheck::Messages {
   MPI_Request come = MPI_REQUEST_NULL;  ///< on the others
   std::vector<MPI_Request> requests;
   std::vector<MPI_Request> answers;  ///< on rank 0
+
+  /// Frees them once MPI has sent the answers. What it may still read or write after a failure is never freed.
+  static void end(Messages* messages, Comm const& team) noexcept {
+    using Clock = std::chrono::steady_clock;
+    try {
+      auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
+      while (!have_ended(messages->answers)) {
+        if (Clock::now() > end || team.failed_peer()) return;
+        std::this_thread::yield();
+      }
+      if (have_ended(messages->requests) && has_ended(messages->come)) delete messages;
+    } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): whoever waits for these messages reports
+    }
+  }
 };
 
 CallCheck::CallCheck(Comm team) : team_(std::move(team)), tag_(team_.next_tag()), come_tag_(team_.next_tag()) {}
 
 void CallCheck::start(std::string const& described) {
   started_ = true;
-  // MPI may still send the last answers from their memory.
-  if (messages_ && !std::all_of(messages_->answers.begin(), messages_->answers.end(),
-                                [](MPI_Request& answer) { return has_ended(answer); }))
-    graticule::detail::keep_for_good(messages_);
-  messages_ = std::make_shared<Messages>();
+  if (messages_) sent_.push_back(std::move(messages_));
+  std::erase_if(sent_, [](auto const& messages) { return have_ended(messages->answers); });
+  messages_ = std::shared_ptr<Messages>(new Messages, [team = team_](Messages* all) { Messages::end(all, team); });
   auto& m = *messages_;
   m.own = filled<Text>(described);
   if (team_.rank() == 0) {

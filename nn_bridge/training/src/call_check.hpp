@@ -5,13 +5,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace graticule::nn::detail {
 
 /// Compares what the ranks of a team are about to do, without blocking: rank 0 says that it has come, compares, and answers.
 ///
 /// Waits for it are those of the `StallRule`. Ranks that come late find the answer that names them. After an error it is of
-/// no use any more.
+/// no use any more. Its end waits until MPI has sent the last answers, unless a rank has failed.
 class CallCheck {
  public:
   /// Same calls on all ranks.
@@ -38,6 +39,7 @@ class CallCheck {
   int come_tag_;
   bool started_ = false;
   std::shared_ptr<Messages> messages_;
+  std::vector<std::shared_ptr<Messages>> sent_;  ///< of calls before, while MPI may still send their answers
 };
 
 }  // namespace graticule::nn::detail

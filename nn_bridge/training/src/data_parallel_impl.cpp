@@ -87,6 +87,7 @@ template <class Action>
 void DataParallel::Impl::guarded(Action const& action) {
   try {
     action();
+    recovery_->forget();
   } catch (Error const& error) {
     auto const failure = std::current_exception();
     bool const announced = error.rule() == "PeerFailed" && !reducer_->has_failed_by_sums();
@@ -207,7 +208,8 @@ void DataParallel::Impl::run(std::function<void()> const& pass) {
     InRun const in_run(*reducer_);
     pass();
     meet();
-    recovery_->forget();
+    // Who waits late gets to know at the step whether the pass has failed on another rank.
+    if (!late_) recovery_->forget();
   } catch (...) {
     auto const own = std::current_exception();
     bool const ended = reducer_->has_failed_by_sums() && reducer_->num_begun() > num_begun;

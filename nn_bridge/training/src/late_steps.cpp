@@ -85,7 +85,13 @@ void LateSteps::step() {
   auto const& own = units_.front().parameters;
   options_ = optimizer_.param_groups().front().options().clone();
   reducer_.await_backward();
-  reducer_.complete(own);
+  try {
+    reducer_.complete(own);
+  } catch (Error const& error) {
+    // A rank that has failed since has left this step behind it: what fails is its next pass.
+    if (error.rule() != "PeerFailed" || !reducer_.end_sums()) throw;
+    reducer_.complete(own);
+  }
   for (auto const i : own) due_[i] = true;
   reducer_.hand_over(own);
   reducer_.hand_over(in_units_);

@@ -358,17 +358,23 @@ void Reducer::stall(std::size_t b, double waited) {
   }
 }
 
-void Reducer::settle() {
-  if (phase_ != Phase::pending || !awaited_ || broken_) return;
+bool Reducer::end_sums() {
+  if (phase_ != Phase::pending || !awaited_ || broken_) return false;
   using Clock = std::chrono::steady_clock;
   torch::NoGradGuard const no_grad;
   auto const end = Clock::now() + std::chrono::duration<double>(graticule::detail::seconds_to_end());
   for (auto const& bucket : buckets_)
     while (bucket.num_ended < bucket.sums.size()) {
-      if (Clock::now() > end) return;
+      if (Clock::now() > end) return false;
       advance();
       std::this_thread::yield();
     }
+  return true;
+}
+
+void Reducer::settle() {
+  if (!end_sums()) return;
+  torch::NoGradGuard const no_grad;
   try {
     complete();
   } catch (Error const&) {  // NOLINT(bugprone-empty-catch): the failure of this iteration is the one to be seen

@@ -97,8 +97,10 @@ class Reducer {
   void end_failed_backward();
   /// What ends with an exception from now on is told to the others, and ended on all ranks, by the one who calls this.
   void set_in_run(bool on) noexcept { in_run_ = on; }
-  /// Ends the sums of an iteration that all ranks have stepped with, also where a rank has failed since: they need nothing
-  /// of it but that it does the same.
+  /// Ends the sums of an iteration that all ranks step with, also where a rank has failed since: they need nothing of it
+  /// but that it does the same. False where there is no such iteration, or they do not end in time.
+  bool end_sums();
+  /// The same, and delivers the gradients.
   void settle();
   /// Before a pass.
   void remember();
