@@ -130,7 +130,7 @@ void refuse(torch::Tensor const& prediction, torch::Tensor const& other) {
 }
 
 /// `values` with axes of size 1 for those of `x` that it lacks: rows, columns, and levels if it has none.
-torch::Tensor beside(torch::Tensor values, torch::Tensor const& x) {
+torch::Tensor with_axes_behind(torch::Tensor values, torch::Tensor const& x) {
   while (values.dim() < x.dim()) values = values.unsqueeze(-1);
   return values;
 }
@@ -159,11 +159,11 @@ torch::Tensor ConservationFixerImpl::corrected(torch::Tensor const& prediction, 
   auto const part = chosen(prediction).to(working);
   torch::Tensor fixed;
   if (options_.correction == Correction::additive) {
-    fixed = part + beside(wanted - mean, part).to(working);
+    fixed = part + with_axes_behind(wanted - mean, part).to(working);
   } else {
     if (mean.eq(0).any().item<bool>())
       throw Error("ZeroMean", "ConservationFixer: no factor makes a mean of 0 another");
-    fixed = part * beside(wanted / mean, part).to(working);
+    fixed = part * with_axes_behind(wanted / mean, part).to(working);
   }
   if (options_.channels.empty()) return fixed.to(type);
   return prediction.index_copy(1, torch::tensor(options_.channels, prediction.device()), fixed.to(type));

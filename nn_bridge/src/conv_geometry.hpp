@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/partition/box.hpp>
 #include <graticule/partition/cuts.hpp>
 
 namespace graticule::nn::detail {
@@ -15,6 +16,11 @@ struct Range {
   Index hi = 0;
   [[nodiscard]] Index size() const noexcept { return hi > lo ? hi - lo : 0; }
 };
+
+/// The cells of both runs; empty where one of them is.
+[[nodiscard]] inline Box box_of(Range rows, Range columns) {
+  return {{rows.lo, columns.lo}, {rows.lo + rows.size(), columns.lo + columns.size()}};
+}
 
 /// One axis of a convolution on the whole globe: output o reads inputs o * stride - before + dilation * j.
 struct ConvAxis {

@@ -27,8 +27,6 @@ std::uint64_t fingerprint(ConvDescription const& d) {
   return hash.add(d.kernel).add(d.stride).add(d.dilation).add(d.groups).add(d.odd_channels).value();
 }
 
-Box box_of(Range rows, Range columns) { return {{rows.lo, columns.lo}, {rows.hi, columns.hi}}; }
-
 /// True when the halo holds nothing but zeros, whose products need not be computed.
 bool only_zeros(IndexMap const& map, Box const& halo) {
   auto const pieces = map(halo);
@@ -155,13 +153,13 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using SetUpPointer = std::shared_ptr<ConvSetUp const>;
+using ConvSetUpPointer = std::shared_ptr<ConvSetUp const>;
 using TargetTensors = std::array<torch::Tensor, std::size_t(ConvSetUp::num_strips) + 1>;
 using Ints = std::array<std::int64_t, 2>;
 
-struct SetUpHolder : torch::CustomClassHolder {
-  explicit SetUpHolder(SetUpPointer pointer) : set_up(std::move(pointer)) {}
-  SetUpPointer set_up;
+struct ConvSetUpHolder : torch::CustomClassHolder {
+  explicit ConvSetUpHolder(ConvSetUpPointer pointer) : set_up(std::move(pointer)) {}
+  ConvSetUpPointer set_up;
 };
 
 constexpr Ints no_padding{0, 0};
@@ -230,7 +228,7 @@ struct Gradients {
 struct ConvFunction : torch::autograd::Function<ConvFunction> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& weight,
                                std::optional<torch::Tensor> const& bias, torch::Tensor const& anchor,
-                               SetUpPointer const& set_up, bool input_grad) {
+                               ConvSetUpPointer const& set_up, bool input_grad) {
     auto const& s = *set_up;
     auto const& d = s.description();
     auto targets = make_targets(s, x);
@@ -249,13 +247,13 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     variable_list saved{x, weight, bias.value_or(torch::Tensor()), anchor};
     saved.insert(saved.end(), targets.begin(), targets.end());
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<SetUpHolder>(set_up));
+    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<ConvSetUpHolder>(set_up));
     ctx->saved_data["input_grad"] = input_grad;
     return {y, make_token(y.options())};
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const set_up = static_cast<ConvSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
     bool const input_grad = ctx->saved_data["input_grad"].toBool();
     auto const saved = ctx->get_saved_variables();
     bool const with_bias = saved[2].defined();
@@ -321,7 +319,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
   }
 
   /// The same from differentiable parts, for a backward that is differentiated again.
-  static Gradients differentiable(SetUpPointer const& set_up, variable_list const& saved, torch::Tensor const& g,
+  static Gradients differentiable(ConvSetUpPointer const& set_up, variable_list const& saved, torch::Tensor const& g,
                                   bool input_grad, bool with_bias) {
     auto const& s = *set_up;
     auto const& weight = saved[1];
@@ -348,7 +346,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
 
 }  // namespace
 
-torch::Tensor sharded_convolution(SetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& weight,
+torch::Tensor sharded_convolution(ConvSetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& weight,
                                   torch::Tensor const& bias, torch::Tensor const& anchor, bool input_grad) {
   return ConvFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, anchor, set_up,
                              input_grad)[0];

@@ -27,7 +27,7 @@ void check_field(std::string const& layer, torch::Tensor const& x, std::int64_t 
 }
 
 /// `values` as [channels, 1, ..., 1, rows, columns] for all axes of `x` but the batch.
-torch::Tensor beside(torch::Tensor values, torch::Tensor const& x) {
+torch::Tensor with_axes_between(torch::Tensor values, torch::Tensor const& x) {
   while (values.dim() < x.dim() - 1) values = values.unsqueeze(1);
   return values;
 }
@@ -77,7 +77,7 @@ torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
   auto slice = weight;
   for (int a = 0; a < 2; ++a)
     if (extents[std::size_t(a)] != 1) slice = slice.narrow(a + 1, owned.lo(a), owned.extent(a));
-  return x + beside(slice, x).to(x.scalar_type());
+  return x + with_axes_between(slice, x).to(x.scalar_type());
 }
 
 void PositionEmbeddingImpl::reset_structure() { state_->reset_structure(); }
@@ -151,7 +151,7 @@ torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
                           .set_up;
   auto sizes = x.sizes().vec();
   sizes[1] = set_up->features.size(0);
-  return torch::cat({x, beside(set_up->features.to(x.device()), x).unsqueeze(0).expand(sizes)}, 1);
+  return torch::cat({x, with_axes_between(set_up->features.to(x.device()), x).unsqueeze(0).expand(sizes)}, 1);
 }
 
 void CoordinateFeaturesImpl::reset_structure() { state_->reset_structure(); }

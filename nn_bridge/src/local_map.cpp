@@ -9,11 +9,11 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using Tensors = LocalMap::Tensors;
-using MapPointer = std::shared_ptr<LocalMap const>;
+using LocalMapPointer = std::shared_ptr<LocalMap const>;
 
 struct LocalMapHolder : torch::CustomClassHolder {
-  explicit LocalMapHolder(MapPointer pointer) : map(std::move(pointer)) {}
-  MapPointer map;
+  explicit LocalMapHolder(LocalMapPointer pointer) : map(std::move(pointer)) {}
+  LocalMapPointer map;
 };
 
 /// Gradients of all inputs; differentiable in grad mode, in which the inputs belong to the derivative of this one.
@@ -38,7 +38,7 @@ Tensors gradients(LocalMap const& map, Tensors const& inputs, Tensors const& cot
   return result;
 }
 
-MapPointer derivative(MapPointer const& map, std::size_t num_inputs) {
+LocalMapPointer derivative(LocalMapPointer const& map, std::size_t num_inputs) {
   auto result = std::make_shared<LocalMap>();
   result->apply = [=](Tensors const& all) {
     auto const middle = all.begin() + std::ptrdiff_t(num_inputs);
@@ -48,7 +48,7 @@ MapPointer derivative(MapPointer const& map, std::size_t num_inputs) {
 }
 
 struct LocalFunction : torch::autograd::Function<LocalFunction> {
-  static Tensors forward(AutogradContext* ctx, at::TensorList inputs, MapPointer const& map) {
+  static Tensors forward(AutogradContext* ctx, at::TensorList inputs, LocalMapPointer const& map) {
     auto const given = inputs.vec();
     ctx->save_for_backward(given);
     ctx->saved_data["map"] = c10::IValue::make_capsule(c10::make_intrusive<LocalMapHolder>(map));
@@ -81,7 +81,7 @@ struct LocalFunction : torch::autograd::Function<LocalFunction> {
 
 }  // namespace
 
-Tensors apply_local(MapPointer const& map, Tensors const& inputs) {
+Tensors apply_local(LocalMapPointer const& map, Tensors const& inputs) {
   return LocalFunction::apply(at::TensorList(inputs), map);
 }
 

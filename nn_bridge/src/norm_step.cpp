@@ -130,21 +130,21 @@ struct Saved {
   torch::Tensor inverse;  ///< 1 / sqrt(variance + eps), f64 [groups]
 };
 
-struct Gradients {
+struct NormGradients {
   torch::Tensor x;
   torch::Tensor weight;
   torch::Tensor bias;
 };
 
 /// Two passes over the data and one all-reduce.
-Gradients plain_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad, bool wants_x) {
+NormGradients plain_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad, bool wants_x) {
   auto const& s = kept->norm.shape;
   auto const x = as_rows(saved.x, s);
   auto const g = as_rows(grad, s);
   auto const mean = of_groups(saved.mean, s);
   auto const inverse = of_groups(saved.inverse, s);
   auto const [sums, products] = row_dots(g, x, mean);
-  Gradients result;
+  NormGradients result;
   result.weight = over_channel(products * inverse, s);
   result.bias = over_channel(sums, s);
   if (!kept->requires_grad) return result;
@@ -160,7 +160,7 @@ Gradients plain_gradients(KeptPointer const& kept, Saved const& saved, torch::Te
 }
 
 /// The gradients as functions of x, weight and g that can be differentiated again: statistics are made anew from x.
-Gradients graph_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad) {
+NormGradients graph_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad) {
   auto const& s = kept->norm.shape;
   auto const type = sum_type(saved.x.scalar_type());
   std::vector<std::int64_t> const sizes{s.outer, s.groups, s.inner, s.cells};
@@ -176,7 +176,7 @@ Gradients graph_gradients(KeptPointer const& kept, Saved const& saved, torch::Te
     inverse = (mean_of(deviation.square()) + kept->norm.eps).rsqrt();
   }
   auto const normal = deviation * inverse;
-  Gradients result;
+  NormGradients result;
   result.weight = over_channel((g * normal).sum(-1).reshape({s.num_rows()}), s);
   result.bias = over_channel(g.sum(-1).reshape({s.num_rows()}), s);
   if (!kept->requires_grad) return result;

@@ -45,11 +45,11 @@ struct PaddedSetUp {
   std::shared_ptr<detail::TensorPull const> pull;
 };
 
-using SetUpPointer = std::shared_ptr<PaddedSetUp const>;
+using PaddedSetUpPointer = std::shared_ptr<PaddedSetUp const>;
 
-struct SetUpHolder : torch::CustomClassHolder {
-  explicit SetUpHolder(SetUpPointer pointer) : set_up(std::move(pointer)) {}
-  SetUpPointer set_up;
+struct PaddedSetUpHolder : torch::CustomClassHolder {
+  explicit PaddedSetUpHolder(PaddedSetUpPointer pointer) : set_up(std::move(pointer)) {}
+  PaddedSetUpPointer set_up;
 };
 
 Index cell_bytes(torch::Tensor const& padded) {
@@ -64,8 +64,8 @@ bool is_ours(torch::Tensor const& gradient) {
 
 struct FillHalo : torch::autograd::Function<FillHalo> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& padded, torch::Tensor const& /*anchor*/,
-                               SetUpPointer const& set_up) {
-    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<SetUpHolder>(set_up));
+                               PaddedSetUpPointer const& set_up) {
+    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<PaddedSetUpHolder>(set_up));
     auto result = padded.detach();
     detail::count_traffic(set_up->plan.counts(), detail::Way::forward, cell_bytes(padded));
     set_up->plan.exchange(set_up->fields(result));
@@ -73,7 +73,7 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const set_up = static_cast<PaddedSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
     auto const& widths = set_up->options;
     if (torch::GradMode::is_enabled()) {
       auto const own = detail::push_tensor(set_up->pull, grads[0], detail::anchor(true, grads[0].options()));

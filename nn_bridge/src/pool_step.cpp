@@ -37,10 +37,6 @@ torch::Tensor PoolCall::results_of(torch::Tensor const& outputs) const {
 
 namespace {
 
-Box box_of(Range rows, Range columns) {
-  return {{rows.lo, columns.lo}, {rows.lo + rows.size(), columns.lo + columns.size()}};
-}
-
 Range range_of(Box const& box, int axis) { return {box.lo(axis), box.hi(axis)}; }
 
 /// Rows and columns of one rank, split.
@@ -163,11 +159,11 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using SetUpPointer = std::shared_ptr<PoolSetUp const>;
+using PoolSetUpPointer = std::shared_ptr<PoolSetUp const>;
 
-struct SetUpHolder : torch::CustomClassHolder {
-  explicit SetUpHolder(SetUpPointer pointer) : set_up(std::move(pointer)) {}
-  SetUpPointer set_up;
+struct PoolSetUpHolder : torch::CustomClassHolder {
+  explicit PoolSetUpHolder(PoolSetUpPointer pointer) : set_up(std::move(pointer)) {}
+  PoolSetUpPointer set_up;
 };
 
 /// Rows and columns `part` of a tensor that holds those of `box`.
@@ -197,7 +193,7 @@ constexpr std::size_t num_saved = 2;
 
 struct PoolFunction : torch::autograd::Function<PoolFunction> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
-                               SetUpPointer const& set_up) {
+                               PoolSetUpPointer const& set_up) {
     auto const& s = *set_up;
     auto const& splits = *s.splits;
     auto const& rule = s.globe.rule;
@@ -232,12 +228,12 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
       saved.insert(saved.end(), {targets[t], indices});
     }
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<SetUpHolder>(set_up));
+    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<PoolSetUpHolder>(set_up));
     return {y, make_token(y.options())};
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const set_up = static_cast<SetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const set_up = static_cast<PoolSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
     auto const saved = ctx->get_saved_variables();
     auto const g = resolved(grads[0]);
     return {torch::GradMode::is_enabled() ? differentiable(set_up, saved, g) : direct(*set_up, saved, g), {}, {}};
@@ -274,7 +270,8 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
 
   /// The same by way of all needed inputs, for a backward that is differentiated again. It does not depend on the values
   /// of the inputs, but for which of them are greatest.
-  static torch::Tensor differentiable(SetUpPointer const& set_up, variable_list const& saved, torch::Tensor const& g) {
+  static torch::Tensor differentiable(PoolSetUpPointer const& set_up, variable_list const& saved,
+                                      torch::Tensor const& g) {
     auto const& s = *set_up;
     auto const& pull = s.inputs.pull();
     torch::Tensor whole;
@@ -298,7 +295,7 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
 
 }  // namespace
 
-torch::Tensor pool_by_splits(SetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& anchor) {
+torch::Tensor pool_by_splits(PoolSetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& anchor) {
   return PoolFunction::apply(resolved(x), anchor, set_up)[0];
 }
 

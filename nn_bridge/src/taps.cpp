@@ -164,29 +164,30 @@ torch::Tensor apply(Taps const& taps, torch::Tensor const& x, std::int64_t axis)
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using MapPointer = std::shared_ptr<TapMap const>;
+using TapMapPointer = std::shared_ptr<TapMap const>;
 
-struct MapHolder : torch::CustomClassHolder {
-  explicit MapHolder(MapPointer pointer) : map(std::move(pointer)) {}
-  MapPointer map;
+struct TapMapHolder : torch::CustomClassHolder {
+  explicit TapMapHolder(TapMapPointer pointer) : map(std::move(pointer)) {}
+  TapMapPointer map;
 };
 
 template <bool back>
 struct TapFunction : torch::autograd::Function<TapFunction<back>> {
-  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, MapPointer const& map, std::int64_t axis) {
-    ctx->saved_data["map"] = c10::IValue::make_capsule(c10::make_intrusive<MapHolder>(map));
+  static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, TapMapPointer const& map,
+                               std::int64_t axis) {
+    ctx->saved_data["map"] = c10::IValue::make_capsule(c10::make_intrusive<TapMapHolder>(map));
     ctx->saved_data["axis"] = axis;
     return apply(back ? map->back() : map->there(), x, axis);
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const map = static_cast<MapHolder const&>(*ctx->saved_data["map"].toCapsule()).map;
+    auto const map = static_cast<TapMapHolder const&>(*ctx->saved_data["map"].toCapsule()).map;
     return {TapFunction<!back>::apply(grads[0], map, ctx->saved_data["axis"].toInt()), {}, {}};
   }
 };
 
 }  // namespace
 
-torch::Tensor apply_taps(MapPointer const& map, torch::Tensor const& x, std::int64_t axis) {
+torch::Tensor apply_taps(TapMapPointer const& map, torch::Tensor const& x, std::int64_t axis) {
   return TapFunction<false>::apply(x, map, axis);
 }
 

@@ -14,6 +14,9 @@ function(graticule_use_torch_pch target)
   target_link_libraries(${target} PRIVATE Kokkos::kokkos)
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_precompile_headers(${target} REUSE_FROM graticule_torch_pch)
+  # An empty source takes 4 s with the precompiled header, most of them to instantiate its templates again; a batch does so once.
+  # So names in anonymous namespaces are unique within a library.
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${GRATICULE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 6)
 endfunction()
 
 # graticule_add_library(partition SOURCES src/a.cpp ... HEADERS include/graticule/partition/a.hpp ...
