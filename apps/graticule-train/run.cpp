@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.hpp"
 
+#include <graticule/partition/cuts.hpp>
+
 #include "memory.hpp"
 #include "survey.hpp"
-#include "weights.hpp"
 
 #include <algorithm>
 #include <array>
@@ -257,7 +258,7 @@ void describe(FieldTable const& table, RunSettings const& settings, RunResult& r
   result.samples = table.samples();
   result.latitude_name = table.latitude_name();
   result.longitude_name = table.longitude_name();
-  result.row_weights = row_weights(result.grid);
+  result.row_weights = area_weights(result.grid.latitudes);
   result.layout = choose_layout(settings.partition, domain.num_ranks(), result.row_weights, result.grid.num_columns());
   result.num_training = num_training_samples(result.samples, settings.train_fraction);
   result.num_mirrored = uses_mirror(settings.mirror, result.grid) ? result.num_training : 0;

@@ -165,14 +165,18 @@ Cuts masked_cuts(Cuts const& parts, std::vector<bool> const& active) {
 std::vector<double> area_weights(std::span<double const> latitudes) {
   auto const n = latitudes.size();
   double const direction = n > 1 && latitudes.front() > latitudes.back() ? -1 : 1;
+  // Poles of files in f32 may lie a rounding beyond 90.
   for (std::size_t row = 0; row < n; ++row)
-    if (!(std::abs(latitudes[row]) <= 90) || (row > 0 && !(direction * (latitudes[row] - latitudes[row - 1]) > 0)))
+    if (!(std::abs(latitudes[row]) <= 90 + 1e-6) ||
+        (row > 0 && !(direction * (latitudes[row] - latitudes[row - 1]) > 0)))
       throw Error("BadLatitudes", "row " + std::to_string(row) + " lies at " + std::to_string(latitudes[row]) +
                                       " degrees" + (row > 0 ? " after " + std::to_string(latitudes[row - 1]) : ""));
   auto const sine_below = [&](std::size_t row) {
-    if (row == 0) return -direction;
-    if (row == n) return direction;
-    return std::sin((latitudes[row - 1] + latitudes[row]) / 2 * (std::numbers::pi / 180));
+    double bound = 90 * (row == 0 ? -direction : direction);
+    if (n > 1 && row == 0) bound = latitudes[0] - (latitudes[1] - latitudes[0]) / 2;
+    if (n > 1 && row == n) bound = latitudes[n - 1] + (latitudes[n - 1] - latitudes[n - 2]) / 2;
+    if (row > 0 && row < n) bound = (latitudes[row - 1] + latitudes[row]) / 2;
+    return std::sin(std::clamp(bound, -90.0, 90.0) * (std::numbers::pi / 180));
   };
   std::vector<double> areas(n);
   for (std::size_t row = 0; row < n; ++row) areas[row] = std::abs(sine_below(row + 1) - sine_below(row)) / 2;

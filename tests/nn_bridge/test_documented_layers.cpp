@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/losses.hpp>
 #include <graticule/nn_bridge/padded_halo.hpp>
 #include <graticule/nn_bridge/resize.hpp>
 #include <graticule/nn_bridge/rollout.hpp>
@@ -27,14 +28,14 @@ TEST(DocumentedLayers, run_as_shown) {
   auto const shard = part.of(torch::rand({1, 3, 9, 16})).clone();
   auto const target = part.of(torch::rand({1, 2, 9, 16})).clone();
   std::vector<double> const latitudes{90, 67.5, 45, 22.5, 0, -22.5, -45, -67.5, -90};
-  auto const weights = nn::latitude_weights(latitudes);
+  auto const weights = area_weights(latitudes);
   std::vector<double> const my_row_weights(weights.begin() + part.row, weights.begin() + part.row + part.num_rows);
 
   torch::Tensor const prediction = leave(torch::gelu(enter(shard)));
 
   nn::GradientSync const sync(*enter, {{comm, nn::Reduction::sum}});
   sync.broadcast();
-  nn::AreaWeightedLoss loss_of(nn::LossKind::squared, my_row_weights, domain);
+  nn::MSELoss loss_of(domain, nn::LossOptions{.row_weights = my_row_weights});
   torch::Tensor const loss = loss_of(prediction, target);
   loss.backward();
   sync.reduce();

@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/losses.hpp>
 
 #include "shards.hpp"
 
@@ -30,10 +31,10 @@ std::vector<double> weights_of(Part const& part) {
   return {all.begin() + part.row, all.begin() + part.row + part.num_rows};
 }
 
-TEST(AreaWeightedLoss, equals_the_serial_formula_with_missing_cells) {
+TEST(RowWeightedLoss, equals_the_serial_formula_with_missing_cells) {
   std::mt19937 random(1);
   auto const domain = bands();
-  for (auto const kind : {nn::LossKind::squared, nn::LossKind::absolute}) {
+  for (bool const squared : {true, false}) {
     for (int repeat = 0; repeat < 4; ++repeat) {
       Part const part(domain, test::random_cuts(random, 7, domain.grid().extent(0)), Cuts{4});
       auto const prediction = random_tensor(random, {2, 3, 7, 4});
@@ -50,30 +51,31 @@ TEST(AreaWeightedLoss, equals_the_serial_formula_with_missing_cells) {
             for (int j = 0; j < 4; ++j) {
               if (std::isnan(t[b][c][i][j])) continue;
               double const d = p[b][c][i][j] - t[b][c][i][j];
-              sum += some_weights()[std::size_t(i)] * (kind == nn::LossKind::squared ? d * d : std::abs(d));
+              sum += some_weights()[std::size_t(i)] * (squared ? d * d : std::abs(d));
               weight += some_weights()[std::size_t(i)];
             }
 
-      nn::AreaWeightedLoss loss(kind, weights_of(part), domain);
+      nn::LossOptions const options{.row_weights = weights_of(part)};
       auto shard = part.of(prediction).clone().requires_grad_();
-      auto const found = loss(shard, part.of(target));
+      auto const found = squared ? nn::MSELoss(domain, options)(shard, part.of(target))
+                                 : nn::L1Loss(domain, options)(shard, part.of(target));
       found.backward();
 
       EXPECT_NEAR(found.item<double>(), sum / weight, 1e-13);
       EXPECT_FALSE(shard.grad().isnan().any().item<bool>());
-      auto const scaled = torch::where(part.of(target).isnan(), torch::zeros_like(shard),
-                                       kind == nn::LossKind::squared ? 2 * (part.of(prediction) - part.of(target))
-                                                                     : (part.of(prediction) - part.of(target)).sign());
+      auto const scaled = torch::where(
+          part.of(target).isnan(), torch::zeros_like(shard),
+          squared ? 2 * (part.of(prediction) - part.of(target)) : (part.of(prediction) - part.of(target)).sign());
       auto const rows = torch::tensor(weights_of(part), torch::kDouble).unsqueeze(-1);
       EXPECT_LE(difference(shard.grad(), scaled * rows / weight), 1e-13);
     }
   }
 }
 
-TEST(AreaWeightedLoss, refuses_bad_arguments_on_all_ranks) {
+TEST(RowWeightedLoss, refuses_bad_arguments_on_all_ranks) {
   auto const domain = bands();
   Part const part(domain, balanced_cuts(7, domain.grid().extent(0)), Cuts{4});
-  nn::AreaWeightedLoss loss(nn::LossKind::squared, weights_of(part), domain);
+  nn::MSELoss loss(domain, nn::LossOptions{.row_weights = weights_of(part)});
   auto const good = torch::zeros({1, part.num_rows, 4});
   bool const odd_one = domain.comm().rank() == 0;
   auto const rule_of = [&](torch::Tensor const& a, torch::Tensor const& b) -> std::string {
@@ -89,23 +91,6 @@ TEST(AreaWeightedLoss, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(rule_of(odd_one ? torch::zeros({1, 9, 4}) : good, odd_one ? torch::zeros({1, 9, 4}) : good),
             "WeightLength");
   EXPECT_EQ(rule_of(good, torch::full_like(good, std::numeric_limits<float>::quiet_NaN())), "EmptyLoss");
-}
-
-TEST(LatitudeWeights, are_the_areas_of_the_rows_and_sum_to_one) {
-  std::vector<double> with_poles;
-  for (int i = 0; i < 241; ++i) with_poles.push_back(90 - 0.75 * i);
-  std::vector<double> without_poles;
-  for (int i = 0; i < 90; ++i) without_poles.push_back(-89 + 2.0 * i);
-  for (auto const& latitudes : {with_poles, without_poles}) {
-    auto const weights = nn::latitude_weights(latitudes);
-    double sum = 0;
-    for (double const w : weights) sum += w;
-    EXPECT_NEAR(sum, 1, 1e-14);
-  }
-  // The cap between the pole and 89.625 degrees north.
-  EXPECT_NEAR(nn::latitude_weights(with_poles)[0], 0.5 * (1 - std::sin(89.625 * std::numbers::pi / 180)), 1e-15);
-  EXPECT_THROW((void)nn::latitude_weights(std::vector<double>{0, 10, 5}), Error);
-  EXPECT_THROW((void)nn::latitude_weights(std::vector<double>{0, 100}), Error);
 }
 
 struct TwoParameters : torch::nn::Module {
@@ -173,7 +158,7 @@ TEST(Training, loss_and_parameters_follow_the_serial_run) {
       torch::NoGradGuard const no_grad;
       layer->weight.copy_(weight);
     }
-    nn::AreaWeightedLoss loss(nn::LossKind::squared, weights_of(part), domain);
+    nn::MSELoss loss(domain, nn::LossOptions{.row_weights = weights_of(part)});
     nn::GradientSync const sync(*layer, {{domain.comm(), nn::Reduction::sum}});
     torch::optim::Adam optimizer(layer->parameters(), torch::optim::AdamOptions(0.05));
     std::vector<double> result;

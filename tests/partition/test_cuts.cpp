@@ -281,9 +281,32 @@ TEST(AreaWeights, of_latitudes_from_either_side_are_the_same_bands) {
   for (std::size_t row = 0; row < 4; ++row) EXPECT_NEAR(down[row], up[row], 1e-15);
 }
 
+TEST(AreaWeights, of_a_region_end_half_a_spacing_beyond_its_rows) {
+  auto const sine = [](double degrees) { return std::sin(degrees * std::acos(-1.0) / 180); };
+
+  auto const weights = area_weights(std::vector<double>{30, 32, 36});
+
+  EXPECT_NEAR(weights[0], (sine(31) - sine(29)) / 2, 1e-15);
+  EXPECT_NEAR(weights[1], (sine(34) - sine(31)) / 2, 1e-15);
+  EXPECT_NEAR(weights[2], (sine(38) - sine(34)) / 2, 1e-15);
+}
+
+TEST(AreaWeights, of_global_rows_sum_to_one) {
+  std::vector<double> with_poles;
+  for (int i = 0; i < 241; ++i) with_poles.push_back(90 - 0.75 * i);
+  std::vector<double> without_poles;
+  for (int i = 0; i < 90; ++i) without_poles.push_back(-89 + 2.0 * i);
+  for (auto const& latitudes : {with_poles, without_poles, {90.0000001, 0, -90.0000001}}) {
+    auto const weights = area_weights(latitudes);
+    EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), 0.0), 1, 1e-14);
+  }
+  // The cap between the pole and 89.625 degrees north.
+  EXPECT_NEAR(area_weights(with_poles)[0], 0.5 * (1 - std::sin(89.625 * std::acos(-1.0) / 180)), 1e-15);
+}
+
 TEST(AreaWeights, refuse_latitudes_that_turn_back_or_leave_the_sphere) {
   for (std::vector<double> const& latitudes :
-       std::vector<std::vector<double>>{{0, 10, 10}, {0, 10, 5}, {-91, 0}, {0, std::nan("")}})
+       std::vector<std::vector<double>>{{0, 10, 10}, {0, 10, 5}, {-91, 0}, {0, 100}, {0, std::nan("")}})
     EXPECT_EQ(rule_of([&] { (void)area_weights(latitudes); }), "BadLatitudes");
 }
 

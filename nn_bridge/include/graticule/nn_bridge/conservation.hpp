@@ -15,7 +15,7 @@ namespace graticule::nn {
 
 /// Areas of rows and thicknesses of levels; any unit.
 struct MeanWeights {
-  /// One for each row of this rank's shard (see `latitude_weights`), or
+  /// One for each row of this rank's shard (see `area_weights`), or
   std::vector<double> rows = {};
   /// one for each row of the globe, of which each rank takes those of its rows; none: 1.
   std::vector<double> global_rows = {};

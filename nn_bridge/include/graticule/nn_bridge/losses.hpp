@@ -25,7 +25,7 @@ enum class LossPer : std::uint8_t { domain, sample, channel, level };
 struct LossOptions {
   LossReduction reduction = LossReduction::mean;
   LossPer per = LossPer::domain;
-  /// One for each row of this rank's shard (see `latitude_weights`), or
+  /// One for each row of this rank's shard (see `area_weights`), or
   std::vector<double> row_weights = {};
   /// one for each row of the globe, of which each rank takes those of its rows.
   std::vector<double> global_row_weights = {};

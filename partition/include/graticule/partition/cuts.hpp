@@ -61,11 +61,13 @@ class Cuts {
 /// Where the first and the last of equally spaced rows lie: half a row from the poles, or on them.
 enum class PoleRows : std::uint8_t { half_way, on_pole };
 
-/// Share of the sphere that each row stands for: weights for cuts of equal area. They sum to 1.
-/// A row's band reaches half-way to its neighbors, the outer ones to the poles.
+/// Share of the sphere that each row stands for: weights for cuts of equal area, and for means over the globe.
+/// A row's band reaches half-way to its neighbors; the outer ones reach as far beyond their row, or to the pole where that
+/// is nearer. So the weights sum to 1 where the rows come within half a spacing of both poles, and to less for a region.
 /// Example: 3 rows on latitudes -90, 0, 90 stand for 0.146, 0.707, 0.146 of the sphere.
 [[nodiscard]] std::vector<double> area_weights(Index num_rows, PoleRows poles);
-/// The same for any latitudes in degrees, from either side. @throws `BadLatitudes` unless they are monotonic within 90
+/// The same for any latitudes in degrees, from either side; a single row is the whole sphere.
+/// @throws `BadLatitudes` unless they are monotonic within 90
 [[nodiscard]] std::vector<double> area_weights(std::span<double const> latitudes);
 
 }  // namespace graticule
