@@ -46,7 +46,8 @@ torch::nn::Sequential make_model(Index channels) {
 
 /// A replica with its optimizer; it trains by itself unless it is given options.
 struct Trainer {
-  Trainer(Comm const& comm, Options const& options, Index channels, std::optional<nn::DataParallelOptions> const& how)
+  Trainer(Comm const& comm, Options const& options, Index channels,
+          std::optional<training::DataParallelOptions> const& how)
       : model(make_model(channels)),
         optimizer(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)),
         images(torch::randn({options.batch, 3, options.num_rows, options.num_columns})),
@@ -70,7 +71,7 @@ struct Trainer {
   torch::optim::SGD optimizer;
   torch::Tensor images;
   torch::Tensor labels;
-  std::optional<nn::DataParallel> parallel;
+  std::optional<training::DataParallel> parallel;
 };
 
 }  // namespace
@@ -82,16 +83,16 @@ void run_data_parallel(app::Context& context, Options const& options) {
   Index const channels = options.num_channels ? options.num_channels : 64;
   std::vector<std::shared_ptr<Trainer>> trainers;
   std::vector<Candidate> candidates;
-  auto const add = [&](std::string const& name, std::optional<nn::DataParallelOptions> const& how) {
+  auto const add = [&](std::string const& name, std::optional<training::DataParallelOptions> const& how) {
     auto const trainer = std::make_shared<Trainer>(comm, options, channels, how);
     trainers.push_back(trainer);
     candidates.push_back({name, [trainer] { (*trainer)(); }});
   };
   add("each rank alone, no communication", {});
-  add("DataParallel", nn::DataParallelOptions{});
-  add("DataParallel, late", nn::DataParallelOptions{.wait = nn::GradientWait::late});
-  add("DataParallel, MPI's all-reduce", nn::DataParallelOptions{.order = nn::SumOrder::any});
-  add("DataParallel, bf16 on the wire", nn::DataParallelOptions{.wire = nn::Wire::bf16});
+  add("DataParallel", training::DataParallelOptions{});
+  add("DataParallel, late", training::DataParallelOptions{.wait = training::GradientWait::late});
+  add("DataParallel, MPI's all-reduce", training::DataParallelOptions{.order = training::SumOrder::any});
+  add("DataParallel, bf16 on the wire", training::DataParallelOptions{.wire = training::Wire::bf16});
 
   Index num_parameters = 0;
   for (auto const& parameter : trainers.front()->model->parameters()) num_parameters += parameter.numel();

@@ -2,6 +2,7 @@
 #include "network.hpp"
 
 #include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/losses.hpp>
 #include <graticule/nn_bridge/traffic.hpp>
 #include <graticule/training/early_stopping.hpp>
 #include <graticule/training/schedules.hpp>
@@ -69,7 +70,7 @@ class Trainer {
         control_(control),
         statics_(static_tensor(data, dtype_of(settings.precision))),
         domain_(teams.domain(), grid, boundary),
-        loss_of_(nn::LossKind::squared, data.row_weights, domain_),
+        loss_of_(domain_, nn::LossOptions{.row_weights = data.row_weights}),
         stopping_(std::max<Index>(settings.patience, 1)) {
     trained_.num_steps = num_steps(settings, Index(data.training.size()));
     trained_.steps_per_epoch = trained_.num_steps / settings.epochs;
@@ -159,7 +160,7 @@ class Trainer {
   /// One step on a batch, of which this team has a part.
   /// @param upcoming this team's samples after these
   void step(std::span<Index const> batch, std::span<Index const> upcoming) {
-    nn::set_learning_rate(updater_->optimizer(), learning_rate(settings_, num_done(), trained_.num_steps));
+    training::set_learning_rate(updater_->optimizer(), learning_rate(settings_, num_done(), trained_.num_steps));
     updater_->zero_grad();
     std::array<double, 1> loss{};
     torch::Tensor share = share_of_loss(batch, upcoming);
@@ -336,8 +337,8 @@ class Trainer {
   std::vector<Index> order_;  ///< of the training samples in `ordered_epoch_`
   Index ordered_epoch_ = -1;
   nn::Domain domain_;
-  nn::AreaWeightedLoss loss_of_;
-  nn::EarlyStopping stopping_;
+  nn::MSELoss loss_of_;
+  training::EarlyStopping stopping_;
   std::unique_ptr<Updater> updater_;
   std::optional<CheckpointStore> store_;
   TrainedNetwork trained_;
@@ -345,9 +346,9 @@ class Trainer {
   Longest longest_save_;
 };
 
-nn::Schedule schedule_of(NetworkSettings const& settings, Index num_steps) {
-  nn::Schedule schedule;
-  schedule.kind = nn::schedule_kinds().at(settings.schedule);
+training::Schedule schedule_of(NetworkSettings const& settings, Index num_steps) {
+  training::Schedule schedule;
+  schedule.kind = training::schedule_kinds().at(settings.schedule);
   schedule.num_steps = num_steps;
   schedule.warmup_steps = settings.warmup_steps < 0 ? 0.05 * double(num_steps) : double(settings.warmup_steps);
   schedule.period = std::max<Index>(1, num_steps / 3);

@@ -40,7 +40,7 @@ class Replicated : public Updater {
   void step() override { parallel_.step(); }
   void settle() override { parallel_.finalize(); }
   torch::optim::Adam& optimizer() override { return optimizer_; }
-  nn::TrainingState& state() override { return state_; }
+  training::TrainingState& state() override { return state_; }
   nn::NamedTensors whole_parameters() const override { return nn::parameters_of(*model_); }
 
   Figures figures() const override {
@@ -53,34 +53,35 @@ class Replicated : public Updater {
   }
 
  private:
-  static nn::DataParallelOptions options(NetworkSettings const& settings) {
-    nn::DataParallelOptions options;
-    options.wait = settings.parallel == Parallel::blocking ? nn::GradientWait::in_backward : nn::GradientWait::late;
-    options.unused = nn::Unused::allowed;
-    options.wire = settings.wire == Wire::own    ? nn::Wire::own
-                   : settings.wire == Wire::bf16 ? nn::Wire::bf16
-                                                 : nn::Wire::f16;
-    options.order = nn::SumOrder::by_rank;  // a resumed training is to have the same bits
+  static training::DataParallelOptions options(NetworkSettings const& settings) {
+    training::DataParallelOptions options;
+    options.wait =
+        settings.parallel == Parallel::blocking ? training::GradientWait::in_backward : training::GradientWait::late;
+    options.unused = training::Unused::allowed;
+    options.wire = settings.wire == Wire::own    ? training::Wire::own
+                   : settings.wire == Wire::bf16 ? training::Wire::bf16
+                                                 : training::Wire::f16;
+    options.order = training::SumOrder::by_rank;  // a resumed training is to have the same bits
     return options;
   }
 
   std::shared_ptr<Model> model_;
   torch::optim::Adam optimizer_;
-  nn::DataParallel parallel_;
-  nn::TrainingState state_;
+  training::DataParallel parallel_;
+  training::TrainingState state_;
 };
 
 /// `nn::Daso` as a part of a checkpoint.
 struct DasoPart {
-  nn::Daso* daso;
+  training::Daso* daso;
 
   void save(CheckpointWriter& writer, std::string const& prefix) const {
     for (auto const& [name, value] : daso->state()) writer.add_value(prefix + "/" + name, value);
   }
   void load(Checkpoint const& checkpoint, std::string const& prefix) const {
-    nn::Values values;
+    training::Values values;
     for (auto const& name : checkpoint.value_names()) values.emplace(name, checkpoint.value(name));
-    daso->load_state(nn::values_below(values, prefix + "/"));
+    daso->load_state(training::values_below(values, prefix + "/"));
   }
 };
 
@@ -106,7 +107,7 @@ class Averaged : public Updater {
   void end_epoch(double loss) override {
     // Ranks of a domain follow one schedule: they may not differ by a bit.
     teams_.domain().broadcast(&loss, Index(sizeof loss), 0);
-    daso_.epoch_loss(loss, nn::LossIs::averaged);
+    daso_.epoch_loss(loss, training::LossIs::averaged);
   }
   void settle() override {
     // Between epochs all have the same parameters.
@@ -115,7 +116,7 @@ class Averaged : public Updater {
   torch::optim::Adam& optimizer() override { return optimizer_; }
   /// Gradients of teams are averaged, not summed.
   double loss_factor() const override { return double(teams_.num_teams()); }
-  nn::TrainingState& state() override { return state_; }
+  training::TrainingState& state() override { return state_; }
   nn::NamedTensors whole_parameters() const override { return nn::parameters_of(*model_); }
 
   Figures figures() const override {
@@ -138,18 +139,18 @@ class Averaged : public Updater {
     return node;
   }
 
-  static nn::DasoOptions options(TeamWork const& teams, NetworkSettings const& settings) {
+  static training::DasoOptions options(TeamWork const& teams, NetworkSettings const& settings) {
     auto const& daso = settings.daso;
-    nn::DasoOptions options;
+    training::DasoOptions options;
     options.schedule.total_epochs = settings.epochs;
     options.schedule.warmup_epochs = daso.warmup_epochs;
     options.schedule.cooldown_epochs = daso.cooldown_epochs;
     options.schedule.max_global_skips = daso.max_skip;
     options.node = node_of(teams, daso.teams_per_node);
-    options.wire = settings.wire == Wire::own    ? nn::DasoWire::own
-                   : settings.wire == Wire::bf16 ? nn::DasoWire::bf16
-                                                 : nn::DasoWire::f16;
-    options.moments = nn::DasoPolicy::average;  // one state for all teams, as a checkpoint holds it
+    options.wire = settings.wire == Wire::own    ? training::DasoWire::own
+                   : settings.wire == Wire::bf16 ? training::DasoWire::bf16
+                                                 : training::DasoWire::f16;
+    options.moments = training::DasoPolicy::average;  // one state for all teams, as a checkpoint holds it
     options.gradient_rules = {{teams.domain(), nn::Reduction::sum}};
     return options;
   }
@@ -157,9 +158,9 @@ class Averaged : public Updater {
   TeamWork const& teams_;
   std::shared_ptr<Model> model_;
   torch::optim::Adam optimizer_;
-  nn::Daso daso_;
+  training::Daso daso_;
   DasoPart part_{&daso_};
-  nn::TrainingState state_;
+  training::TrainingState state_;
 };
 
 /// Each rank has some rows of every parameter, or computes in another type than it keeps them in, or both.
@@ -180,11 +181,11 @@ class Cut : public Updater {
   void zero_grad() override { optimizer_.zero_grad(); }
   void step() override { optimizer_.step(); }
   torch::optim::Adam& optimizer() override { return optimizer_; }
-  nn::TrainingState& state() override { return state_; }
+  training::TrainingState& state() override { return state_; }
 
   nn::NamedTensors whole_parameters() const override {
     std::map<std::string, torch::Tensor> whole;
-    for (auto& [name, tensor] : nn::full_state(sharded_)) whole.emplace(name, std::move(tensor));
+    for (auto& [name, tensor] : training::full_state(sharded_)) whole.emplace(name, std::move(tensor));
     nn::NamedTensors result;
     for (auto const& [name, rows] : sharded_.named_parameters()) result.emplace_back(name, whole.at(name));
     return result;
@@ -211,8 +212,8 @@ class Cut : public Updater {
     return {teams.world(), nn::Reduction::sum};
   }
 
-  static nn::ShardOptions options(TeamWork const& teams, NetworkSettings const& settings) {
-    nn::ShardOptions options;
+  static training::ShardedParametersOptions options(TeamWork const& teams, NetworkSettings const& settings) {
+    training::ShardedParametersOptions options;
     auto const replicate = [&](Comm const& team) { options.replicas.push_back({team, nn::Reduction::sum}); };
     if (settings.shards == Shards::none || settings.shards == Shards::data) replicate(teams.domain());
     if (settings.shards == Shards::none || settings.shards == Shards::domain) replicate(teams.data());
@@ -225,9 +226,9 @@ class Cut : public Updater {
 
   std::shared_ptr<Model> model_;
   torch::Dtype dtype_;
-  nn::ShardedParameters sharded_;
+  training::ShardedParameters sharded_;
   torch::optim::Adam optimizer_;
-  nn::TrainingState state_;
+  training::TrainingState state_;
 };
 
 }  // namespace

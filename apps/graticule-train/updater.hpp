@@ -38,7 +38,7 @@ class Updater {
   /// What the shares of the teams are multiplied by, so that the gradients are those of the whole batch.
   [[nodiscard]] virtual double loss_factor() const { return 1; }
   /// For a checkpoint: the network, the optimizer, and what else there is.
-  [[nodiscard]] virtual nn::TrainingState& state() = 0;
+  [[nodiscard]] virtual training::TrainingState& state() = 0;
   /// Under the network's own names and in their order.
   [[nodiscard]] virtual nn::NamedTensors whole_parameters() const = 0;
   /// What this rank has sent and holds; for the report.

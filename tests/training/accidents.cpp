@@ -6,6 +6,7 @@
 #include <graticule/nn_bridge/collectives.hpp>
 #include <graticule/nn_bridge/conv2d.hpp>
 #include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/losses.hpp>
 #include <graticule/nn_bridge/norms.hpp>
 #include <graticule/nn_bridge/unit.hpp>
 #include <graticule/training/daso.hpp>
@@ -63,8 +64,7 @@ Operation norm(Comm const& comm) {
 
 Operation loss(Comm const& comm) {
   auto const layers = std::make_shared<Layers>(comm);
-  auto const loss =
-      std::make_shared<nn::AreaWeightedLoss>(nn::LossKind::squared, std::vector<double>{}, layers->domain);
+  auto const loss = std::make_shared<nn::MSELoss>(layers->domain);
   return {[=] {
             (*loss)(layers->x, torch::zeros({1, 2, 4, 6})).backward();
           },
@@ -87,7 +87,7 @@ Operation ring(Comm const& comm) {
 struct Replicas {
   tn::Linear model{4, 3};
   torch::optim::SGD sgd{model->parameters(), 0.1};
-  nn::DataParallel parallel;
+  training::DataParallel parallel;
 
   explicit Replicas(Comm const& comm) : parallel(*model, sgd, {{comm, Reduction::mean}}) {}
   void step() {
@@ -118,7 +118,7 @@ Operation finalize(Comm const& comm) {
 struct Nodes {
   tn::Linear model{4, 3};
   torch::optim::SGD sgd{model->parameters(), 0.1};
-  nn::Daso daso;
+  training::Daso daso;
 
   explicit Nodes(Comm const& comm)
       : daso(*model, sgd, comm,
@@ -134,12 +134,12 @@ Operation daso(Comm const& comm) {
             nodes->model(torch::ones({2, 4})).sum().backward();
             nodes->daso.step();
           },
-          [=] { nodes->daso.epoch_loss(1, nn::LossIs::of_this_rank); }};
+          [=] { nodes->daso.epoch_loss(1, training::LossIs::of_this_rank); }};
 }
 
 struct Cut {
   std::shared_ptr<nn::UnitImpl<tn::LinearImpl>> model = std::make_shared<nn::UnitImpl<tn::LinearImpl>>(8, 6);
-  nn::ShardedParameters sharded;
+  training::ShardedParameters sharded;
 
   explicit Cut(Comm const& comm) : sharded(model, {comm, Reduction::mean}) {}
 };
@@ -150,8 +150,8 @@ Operation sharded_gather(Comm const& comm) {
 }
 
 Operation sync_batch_norm(Comm const& comm) {
-  auto const layer = std::make_shared<nn::SyncBatchNorm1d>(tn::BatchNormOptions(3));
-  (void)nn::replicate(**layer, comm);
+  auto const layer = std::make_shared<training::SyncBatchNorm1d>(tn::BatchNormOptions(3));
+  (void)training::replicate(**layer, comm);
   return {[=] { (void)(*layer)->forward(torch::ones({4, 3})); }, [=] { comm.barrier(); }};
 }
 

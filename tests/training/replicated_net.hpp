@@ -40,7 +40,7 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
 TORCH_MODULE(Net);
 
 /// So small that a few parameters fill several.
-constexpr nn::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000};
+constexpr training::BucketSizes small_buckets{.first_bytes = 64, .bytes = 2000};
 
 /// A few parameters of one's own choice.
 struct Holder : torch::nn::Module {

@@ -105,7 +105,7 @@ inline nn::NamedTensors gradients_of(nn::NamedTensors const& parameters) {
 }
 
 /// Copies of the whole parameters.
-inline nn::NamedTensors whole_parameters(nn::ShardedParameters& sharded, torch::nn::Module const& model) {
+inline nn::NamedTensors whole_parameters(training::ShardedParameters& sharded, torch::nn::Module const& model) {
   auto const whole = sharded.gathered();
   nn::NamedTensors result;
   for (auto const& [name, tensor] : nn::parameters_of(model)) result.emplace_back(name, tensor.detach().clone());
@@ -116,7 +116,7 @@ inline nn::NamedTensors whole_parameters(nn::ShardedParameters& sharded, torch::
 inline nn::NamedTensors rows_of(nn::NamedTensors const& whole, Comm const& comm) {
   nn::NamedTensors result;
   for (auto const& [name, tensor] : whole) {
-    auto const rows = nn::shard_rows(nn::num_rows_of(tensor), comm.num_ranks(), comm.rank());
+    auto const rows = training::shard_rows(training::num_rows_of(tensor), comm.num_ranks(), comm.rank());
     if (tensor.dim() > 0)
       result.emplace_back(name, tensor.narrow(0, rows.lo, rows.size()));
     else

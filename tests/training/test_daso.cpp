@@ -23,13 +23,13 @@
 namespace graticule {
 namespace {
 
-using nn::Daso;
-using nn::DasoAction;
-using nn::DasoOptions;
-using nn::DasoPolicy;
-using nn::DasoWire;
 using test::rule_of;
 using test::thrown_by;
+using training::Daso;
+using training::DasoAction;
+using training::DasoOptions;
+using training::DasoPolicy;
+using training::DasoWire;
 using Kind = DasoAction::Kind;
 
 /// How the ranks of a test lie on nodes: a node's number by rank.
@@ -128,7 +128,7 @@ TEST(Daso, equals_one_rank_on_the_whole_batch_while_it_blocks) {
       if (daso.schedule().batch() == 0) daso.epoch_loss(1.0);
     }
     nn::require_same_bits(world, nn::parameters_of(*model));
-    EXPECT_EQ(daso.schedule().phase(), nn::DasoPhase::blocking);
+    EXPECT_EQ(daso.schedule().phase(), training::DasoPhase::blocking);
   }
 }
 
@@ -633,7 +633,7 @@ TEST(Daso, tells_all_ranks_what_one_rank_must_not_send) {
 
 TEST(Daso, finds_infinity_when_asked_and_changed_flags_within_an_epoch) {
   auto const world = Comm::world();
-  auto const rule_after = [&](nn::DasoCheck check, auto change) {
+  auto const rule_after = [&](training::DasoCheck check, auto change) {
     auto model = perceptron();
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
     Daso daso(*model, optimizer, world, {.schedule = {.total_epochs = 9}, .node = world.rank(), .check = check});
@@ -644,9 +644,9 @@ TEST(Daso, finds_infinity_when_asked_and_changed_flags_within_an_epoch) {
     return rule_of([&] { daso.step(); });
   };
   auto const to_infinity = [](torch::Tensor parameter) { parameter[0].fill_(std::numeric_limits<double>::infinity()); };
-  EXPECT_EQ(rule_after(nn::DasoCheck::finite, to_infinity), "NotFinite");
-  EXPECT_EQ(rule_after(nn::DasoCheck::nan, to_infinity), "nothing was thrown");
-  EXPECT_EQ(rule_after(nn::DasoCheck::nan, [](torch::Tensor parameter) { parameter.set_requires_grad(false); }),
+  EXPECT_EQ(rule_after(training::DasoCheck::finite, to_infinity), "NotFinite");
+  EXPECT_EQ(rule_after(training::DasoCheck::nan, to_infinity), "nothing was thrown");
+  EXPECT_EQ(rule_after(training::DasoCheck::nan, [](torch::Tensor parameter) { parameter.set_requires_grad(false); }),
             "FrozenChanged");
 }
 
@@ -672,14 +672,14 @@ TEST(Daso, refuses_what_differs_among_ranks_and_bad_options_on_all_of_them) {
   EXPECT_EQ(rule({}), "BadOption");
   bad = good;
   bad.node = world.rank() == 0 ? 1 : 0;
-  bad.unequal_nodes = nn::UnequalNodes::refuse;
+  bad.unequal_nodes = training::UnequalNodes::refuse;
   EXPECT_EQ(rule(bad), world.num_ranks() > 2 ? "UnequalNodes" : "nothing was thrown");
   bad = good;
   bad.schedule.warmup_epochs = odd_one ? 3 : 2;
   EXPECT_EQ(rule(bad), several ? "DasoDisagreement" : "nothing was thrown");
   EXPECT_EQ(rule(good, odd_one ? 4 : 5), several ? "ReplicaMismatch" : "nothing was thrown");
-  EXPECT_EQ(rule_of([] { (void)nn::daso_wire("bf8"); }), "UnknownMode");
-  EXPECT_EQ(nn::daso_wire("f16"), DasoWire::f16);
+  EXPECT_EQ(rule_of([] { (void)training::daso_wire("bf8"); }), "UnknownMode");
+  EXPECT_EQ(training::daso_wire("f16"), DasoWire::f16);
 
   auto model = perceptron();
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
@@ -705,7 +705,7 @@ TEST(Daso, averages_losses_over_ranks_for_the_plateau) {
   daso.epoch_loss(double(world.rank()));
   EXPECT_EQ(std::get<double>(daso.state().at("plateau/best")), (world.num_ranks() - 1) / 2.0);
   daso.step();
-  daso.epoch_loss(-3.0, nn::LossIs::averaged);
+  daso.epoch_loss(-3.0, training::LossIs::averaged);
   EXPECT_EQ(std::get<double>(daso.state().at("plateau/best")), -3.0);
 }
 
@@ -720,7 +720,8 @@ TEST(Daso, runs_and_resumes_as_documented) {
   };
   auto const folder = std::filesystem::temp_directory_path() / ("graticule_daso_" + std::to_string(world.num_ranks()));
 
-  nn::Daso daso(*model, optimizer, world, {.schedule = {.total_epochs = 20, .warmup_epochs = 2, .cooldown_epochs = 2}});
+  training::Daso daso(*model, optimizer, world,
+                      {.schedule = {.total_epochs = 20, .warmup_epochs = 2, .cooldown_epochs = 2}});
   daso.set_last_batch(num_batches - 1);
   for (int epoch = 0; epoch < 20; ++epoch) {
     double sum = 0;
@@ -745,7 +746,7 @@ TEST(Daso, runs_and_resumes_as_documented) {
   auto const before = daso.state();
   auto const found = store.newest();
   ASSERT_TRUE(found);
-  nn::Values values;
+  training::Values values;
   for (auto const& name : found->value_names())
     if (name.starts_with("daso/")) values.emplace(name.substr(5), found->value(name));
   daso.load_state(values);

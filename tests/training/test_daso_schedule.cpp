@@ -15,11 +15,11 @@
 namespace graticule {
 namespace {
 
-using nn::DasoAction;
-using nn::DasoArithmetic;
-using nn::DasoSchedule;
-using nn::DasoScheduleOptions;
 using test::rule_of;
+using training::DasoAction;
+using training::DasoArithmetic;
+using training::DasoSchedule;
+using training::DasoScheduleOptions;
 using Kind = DasoAction::Kind;
 
 /// `S0.1` sends from group 0 with weight 1, `B` in a blocking phase; `M0.1` merges, `R0` replaces, `H0` shares.
@@ -30,7 +30,7 @@ std::string text_of(std::vector<DasoAction> const& actions) {
     auto const weight = "." + std::to_string(action.weight);
     if (!text.empty()) text += ' ';
     switch (action.kind) {
-      case Kind::send: text += (action.phase == nn::DasoPhase::blocking ? "B" : "S") + group + weight; break;
+      case Kind::send: text += (action.phase == training::DasoPhase::blocking ? "B" : "S") + group + weight; break;
       case Kind::merge: text += "M" + group + weight; break;
       case Kind::replace: text += "R" + group; break;
       case Kind::share: text += "H" + group; break;

@@ -17,7 +17,6 @@
 namespace graticule {
 namespace {
 
-using nn::DataParallelOptions;
 using nn::Reduction;
 using test::copy_of;
 using test::gradient_difference;
@@ -29,7 +28,8 @@ using test::rule_of;
 using test::small_buckets;
 using test::thrown_by;
 using test::whole_batch;
-using Kind = nn::ReductionEvent::Kind;
+using training::DataParallelOptions;
+using Kind = training::ReductionEvent::Kind;
 
 torch::nn::Linear small_layer(std::uint64_t seed) {
   torch::manual_seed(seed);
@@ -40,21 +40,23 @@ torch::nn::Linear small_layer(std::uint64_t seed) {
 
 TEST(AssignBuckets, fills_in_order_up_to_the_sizes) {
   using Buckets = std::vector<std::vector<std::size_t>>;
-  std::vector<nn::BucketItem> const items{{3, 0}, {3, 0}, {3, 0}, {20, 0}, {2, 1}, {2, 1}};
-  auto const assigned = [&](std::vector<std::size_t> const& order) { return nn::assign_buckets(items, order, {3, 6}); };
+  std::vector<training::BucketItem> const items{{3, 0}, {3, 0}, {3, 0}, {20, 0}, {2, 1}, {2, 1}};
+  auto const assigned = [&](std::vector<std::size_t> const& order) {
+    return training::assign_buckets(items, order, {3, 6});
+  };
 
   EXPECT_EQ(assigned({2, 1, 0}), (Buckets{{2}, {1, 0}}));
   EXPECT_EQ(assigned({0, 4, 1, 3, 5, 2}), (Buckets{{0}, {1}, {3}, {4, 5}, {2}}));
   EXPECT_EQ(assigned({}), Buckets{});
-  EXPECT_EQ(rule_of([&] { (void)nn::assign_buckets(items, {}, {0, 1}); }), "BucketSizes");
+  EXPECT_EQ(rule_of([&] { (void)training::assign_buckets(items, {}, {0, 1}); }), "BucketSizes");
 }
 
 TEST(DataParallel, gives_the_gradients_of_one_rank_on_the_whole_batch) {
   auto const comm = Comm::world();
-  for (auto const order : {nn::SumOrder::any, nn::SumOrder::by_rank})
-    for (auto const& sizes : {small_buckets, nn::BucketSizes{}}) {
+  for (auto const order : {training::SumOrder::any, training::SumOrder::by_rank})
+    for (auto const& sizes : {small_buckets, training::BucketSizes{}}) {
       Net net;
-      nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.order = order, .buckets = sizes});
+      training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.order = order, .buckets = sizes});
       auto serial = copy_of(net);
       for (int step = 0; step < 3; ++step) {
         auto const batch = whole_batch(step, 4 * comm.num_ranks());
@@ -77,10 +79,10 @@ TEST(DataParallel, sums_gradients_of_all_types) {
   auto const comm = Comm::world();
   double const mean = (comm.num_ranks() - 1) / 2.0;
   for (auto const type : {torch::kFloat, torch::kDouble, torch::kBFloat16, torch::kComplexDouble})
-    for (auto const order : {nn::SumOrder::any, nn::SumOrder::by_rank}) {
+    for (auto const order : {training::SumOrder::any, training::SumOrder::by_rank}) {
       Holder holder;
       auto const a = holder.add("a", torch::zeros({30, 40}, type));
-      nn::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}}, {.order = order});
+      training::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}}, {.order = order});
 
       torch::real((torch::full({30, 40}, comm.rank(), type) * torch::conj(a)).sum()).backward();
 
@@ -93,7 +95,7 @@ TEST(DataParallel, sums_each_of_two_gradients_that_share_memory) {
   Holder holder;
   auto const a = holder.add("a", torch::zeros({20, 10}, torch::kDouble));
   auto const b = holder.add("b", torch::zeros({10, 20}, torch::kDouble));
-  nn::DataParallel const parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
+  training::DataParallel const parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
   auto const sum = a.view({-1}) + b.view({-1});
 
   (sum * torch::full({200}, comm.rank() + 1.0, torch::kDouble)).sum().backward();
@@ -114,7 +116,7 @@ TEST(DataParallel, sums_over_the_domain_and_averages_over_the_data) {
   auto const local = holder.add("local", torch::zeros({2}, torch::kDouble));
   nn::TeamRule const domain{teams.team("domain"), Reduction::sum};
   nn::TeamRule const data{teams.team("data"), Reduction::mean};
-  nn::DataParallel const parallel(holder, {}, {domain, data}, {.own_rules = {{"mine", {data}}, {"local", {}}}});
+  training::DataParallel const parallel(holder, {}, {domain, data}, {.own_rules = {{"mine", {data}}, {"local", {}}}});
   double const rank = teams.world().rank();
   double const num_data = comm.num_ranks() / 2;
 
@@ -130,12 +132,12 @@ TEST(DataParallel, keeps_types_and_shapes) {
   double const mean = (comm.num_ranks() - 1) / 2.0;
   for (auto const type :
        {torch::kFloat, torch::kDouble, torch::kBFloat16, torch::kHalf, torch::kComplexFloat, torch::kComplexDouble})
-    for (auto const order : {nn::SumOrder::any, nn::SumOrder::by_rank}) {
+    for (auto const order : {training::SumOrder::any, training::SumOrder::by_rank}) {
       Holder holder;
       auto const matrix = holder.add("matrix", torch::zeros({4, 3}, type));
       auto const number = holder.add("number", torch::zeros({}, type));
       auto const none = holder.add("none", torch::zeros({0, 2}, type));
-      nn::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}}, {.order = order});
+      training::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}}, {.order = order});
       auto const factor = torch::full({3, 4}, comm.rank(), type).transpose(0, 1);
 
       torch::real((matrix * factor).sum() + number * comm.rank() + none.sum()).backward();
@@ -150,7 +152,8 @@ TEST(DataParallel, keeps_types_and_shapes) {
 TEST(DataParallel, posts_buckets_before_the_last_gradient_and_waits_after_it) {
   auto const comm = Comm::world();
   Net net;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.buckets = small_buckets, .record_events = true});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                                  {.buckets = small_buckets, .record_events = true});
   for (int step = 0; step < 2; ++step) {
     (void)parallel.events();
     loss_of(net, part_of(whole_batch(step, 4 * comm.num_ranks()), comm)).backward();
@@ -190,7 +193,7 @@ TEST(DataParallel, orders_buckets_by_the_first_arrivals_of_rank_0) {
   auto const a = holder.add("a", torch::ones({2}, torch::kDouble));
   auto const b = holder.add("b", torch::ones({2}, torch::kDouble));
   auto const c = holder.add("c", torch::ones({2}, torch::kDouble));
-  nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.buckets = {1, 1}});
+  training::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.buckets = {1, 1}});
   using Names = std::vector<std::vector<std::string>>;
   EXPECT_EQ(parallel.buckets(), (Names{{"c"}, {"b"}, {"a"}}));
   // The last used comes first.
@@ -206,7 +209,7 @@ TEST(DataParallel, takes_the_first_ranks_weights_and_leaves_the_random_state) {
   auto layer = small_layer(7 + std::uint64_t(comm.rank()));
   auto const state = at::detail::getDefaultCPUGenerator().get_state();
 
-  nn::DataParallel const parallel(*layer, {}, {{comm, Reduction::mean}});
+  training::DataParallel const parallel(*layer, {}, {{comm, Reduction::mean}});
 
   EXPECT_TRUE(torch::equal(layer->weight, expected->weight));
   EXPECT_TRUE(torch::equal(layer->bias, expected->bias));
@@ -218,37 +221,38 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   auto const rule = [&](DataParallelOptions const& options, std::vector<nn::TeamRule> rules) {
     auto layer = small_layer(1);
-    return rule_of([&] { nn::DataParallel const parallel(*layer, {}, std::move(rules), options); });
+    return rule_of([&] { training::DataParallel const parallel(*layer, {}, std::move(rules), options); });
   };
   std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
 
   EXPECT_EQ(rule({}, mean), "nothing was thrown");
   EXPECT_EQ(rule({.own_rules = {{odd_one ? "weihgt" : "weight", {}}}}, mean), "UnknownParameter");
-  EXPECT_EQ(rule({.own_buffers = {{"x", nn::BufferPolicy::mean}}}, mean), "UnknownBuffer");
+  EXPECT_EQ(rule({.own_buffers = {{"x", training::BufferPolicy::mean}}}, mean), "UnknownBuffer");
   EXPECT_EQ(rule({.buckets = {odd_one ? 0 : 1, 1}}, mean), "BucketSizes");
   EXPECT_EQ(rule({}, {mean[0], {comm, Reduction::sum}}), "TeamTwice");
   if (comm.num_ranks() > 1) {
-    EXPECT_EQ(rule({.unused = odd_one ? nn::Unused::allowed : nn::Unused::refused}, mean), "OptionsDisagreement");
+    EXPECT_EQ(rule({.unused = odd_one ? training::Unused::allowed : training::Unused::refused}, mean),
+              "OptionsDisagreement");
     EXPECT_EQ(rule({}, {{comm, odd_one ? Reduction::sum : Reduction::mean}}), "OptionsDisagreement");
     torch::nn::Linear other(3, odd_one ? 3 : 2);
-    auto const thrown = thrown_by([&] { nn::DataParallel const parallel(*other, {}, mean); });
+    auto const thrown = thrown_by([&] { training::DataParallel const parallel(*other, {}, mean); });
     EXPECT_EQ(thrown.rule, "ReplicaMismatch");
     EXPECT_NE(thrown.given.find("weight Float [ 2 3 ]"), std::string::npos) << thrown.given;
     EXPECT_NE(thrown.given.find("weight Float [ 3 3 ]"), std::string::npos) << thrown.given;
   }
   auto frozen = small_layer(1);
   for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);
-  EXPECT_EQ(rule_of([&] { nn::DataParallel const parallel(*frozen, {}, mean); }), "NothingToReduce");
+  EXPECT_EQ(rule_of([&] { training::DataParallel const parallel(*frozen, {}, mean); }), "NothingToReduce");
   auto twice = small_layer(1);
-  nn::DataParallel const parallel(*twice, {}, mean);
-  EXPECT_EQ(rule_of([&] { nn::DataParallel const again(*twice, {}, mean); }), "WrappedTwice");
+  training::DataParallel const parallel(*twice, {}, mean);
+  EXPECT_EQ(rule_of([&] { training::DataParallel const again(*twice, {}, mean); }), "WrappedTwice");
 }
 
 TEST(DataParallel, adds_up_without_messages_and_reduces_the_total) {
   auto const comm = Comm::world();
   for (auto const reduction : {Reduction::sum, Reduction::mean}) {
     Net net;
-    nn::DataParallel parallel(*net, {}, {{comm, reduction}});
+    training::DataParallel parallel(*net, {}, {{comm, reduction}});
     auto serial = copy_of(net);
     for (int step = 0; step < 2; ++step) {
       net->zero_grad();
@@ -274,7 +278,7 @@ TEST(DataParallel, adds_backwards_to_what_is_reduced) {
   auto const comm = Comm::world();
   Holder holder;
   auto const a = holder.add("a", torch::zeros({2}, torch::kDouble));
-  nn::DataParallel parallel(holder, {}, {{comm, Reduction::sum}});
+  training::DataParallel parallel(holder, {}, {{comm, Reduction::sum}});
   double const sum = comm.num_ranks() * (comm.num_ranks() + 1) / 2.0;
   for (int n = 1; n <= 3; ++n) {
     (a.sum() * (comm.rank() + 1)).backward();
@@ -296,17 +300,17 @@ TEST(DataParallel, adds_backwards_to_what_is_reduced) {
 
 TEST(DataParallel, names_unused_parameters_or_counts_them_as_zero) {
   auto const comm = Comm::world();
-  for (auto const unused : {nn::Unused::refused, nn::Unused::allowed}) {
+  for (auto const unused : {training::Unused::refused, training::Unused::allowed}) {
     Holder holder;
     auto const a = holder.add("a", torch::zeros({2}, torch::kDouble));
     auto const some = holder.add("some", torch::zeros({2}, torch::kDouble));
     auto const none = holder.add("none", torch::zeros({2}, torch::kDouble));
-    nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.unused = unused});
+    training::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.unused = unused});
     for (int step = 0; step < 3; ++step) {
       holder.zero_grad();
       auto const thrown = thrown_by([&] { (comm.rank() == 0 ? a.sum() + some.sum() * 6 : a.sum()).backward(); });
 
-      if (unused == nn::Unused::refused) {
+      if (unused == training::Unused::refused) {
         EXPECT_EQ(thrown.rule, "UnusedParameter");
         EXPECT_NE(thrown.given.find("'none' on any rank"), std::string::npos) << thrown.given;
         EXPECT_EQ(thrown.given.find("'some' on some ranks") != std::string::npos, comm.num_ranks() > 1) << thrown.given;
@@ -333,10 +337,10 @@ TEST(DataParallel, tells_the_others_when_a_pass_throws_and_goes_on) {
     }
   };
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
-  for (auto const wait : {nn::GradientWait::in_backward, nn::GradientWait::late})
+  for (auto const wait : {training::GradientWait::in_backward, training::GradientWait::late})
     for (bool const in_forward : {true, false}) {
       Net net;
-      nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
+      training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
       for (int step = 0; step < 4; ++step) {
         auto const batch = whole_batch(step, 2 * comm.num_ranks());
         auto serial = copy_of(net);
@@ -371,7 +375,7 @@ TEST(DataParallel, reduces_each_segment_of_a_checkpointed_rollout) {
   auto const comm = Comm::world();
   nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1});
   auto layer = small_layer(3);
-  nn::DataParallel const parallel(*layer, {}, {{comm, Reduction::sum}});
+  training::DataParallel const parallel(*layer, {}, {{comm, Reduction::sum}});
   auto const serial = std::dynamic_pointer_cast<torch::nn::LinearImpl>(layer->clone());
   auto const total_of = [&](torch::nn::LinearImpl& model, double start) {
     auto const step = [&](torch::Tensor const& x, std::int64_t) {
@@ -395,7 +399,7 @@ TEST(DataParallel, leaves_the_users_hooks_and_takes_its_own_away) {
   Holder holder;
   auto const a = holder.add("a", torch::zeros({2}, torch::kDouble));
   {
-    nn::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}});
+    training::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}});
     // Set afterwards, and still before the reduction.
     torch::autograd::impl::set_post_acc_grad_hooks(a, std::make_unique<Doubling>());
     (a.sum() * comm.rank()).backward();
@@ -412,13 +416,13 @@ TEST(DataParallel, names_parameters_that_it_has_lost) {
   auto const comm = Comm::world();
   auto layer = small_layer(1);
   torch::optim::SGD sgd(layer->parameters(), 0.1);
-  nn::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}});
+  training::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}});
 
   layer->to(torch::kFloat);
 
   EXPECT_EQ(rule_of([&] { parallel.step(); }), "LostParameter");
   auto other = small_layer(1);
-  nn::DataParallel without(*other, {}, {{comm, Reduction::mean}});
+  training::DataParallel without(*other, {}, {{comm, Reduction::mean}});
   EXPECT_EQ(rule_of([&] { without.step(); }), "NoOptimizer");
 }
 
@@ -426,7 +430,7 @@ TEST(ClipGradients, equals_the_serial_norm_and_scaling) {
   auto const comm = Comm::world();
   for (double const type : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
     Net net;
-    nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}});
+    training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}});
     auto serial = copy_of(net);
     auto const batch = whole_batch(0, 2 * comm.num_ranks());
     loss_of(net, part_of(batch, comm)).backward();
@@ -447,15 +451,15 @@ TEST(ClipGradients, counts_parts_of_a_parameter_over_their_team) {
   whole.mutable_grad() = torch::tensor({3.0, 4.0}, torch::kDouble);
   part.mutable_grad() = torch::full({comm.rank()}, 2.0, torch::kDouble);
   double const num_parts = comm.num_ranks() * (comm.num_ranks() - 1) / 2.0;
-  std::vector<nn::ClippedPart> const parts{{{{"whole", whole}}, {}}, {{{"part", part}}, {comm}}};
+  std::vector<training::ClippedPart> const parts{{{{"whole", whole}}, {}}, {{{"part", part}}, {comm}}};
 
-  EXPECT_NEAR(nn::clip_gradients(parts, 1), std::sqrt(25 + 4 * num_parts), 1e-12);
+  EXPECT_NEAR(training::clip_gradients(parts, 1), std::sqrt(25 + 4 * num_parts), 1e-12);
 
   part.mutable_grad() = torch::full({comm.rank()}, comm.rank() == comm.num_ranks() - 1 ? std::nan("") : 1.0);
   if (comm.num_ranks() > 1) {
-    EXPECT_EQ(rule_of([&] { nn::clip_gradients(parts, 1, 2, nn::NonFinite::refused); }), "NonFiniteNorm");
+    EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NonFiniteNorm");
   }
-  EXPECT_EQ(rule_of([&] { nn::clip_gradients(parts, -1); }), "BadNorm");
+  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, -1); }), "BadNorm");
 }
 
 }  // namespace

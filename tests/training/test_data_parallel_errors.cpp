@@ -48,7 +48,7 @@ TEST(DataParallel, refuses_parameters_that_it_cannot_reduce) {
   auto const rule = [&](torch::Tensor const& tensor) {
     Holder holder;
     holder.add("a", tensor);
-    return rule_of([&] { nn::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}}); });
+    return rule_of([&] { training::DataParallel const parallel(holder, {}, {{comm, Reduction::mean}}); });
   };
 
   EXPECT_EQ(rule(torch::zeros({2})), "nothing was thrown");
@@ -61,7 +61,7 @@ TEST(DataParallel, names_a_parameter_that_is_ready_twice) {
   Holder holder;
   auto const a = holder.add("a", torch::zeros({2}, torch::kDouble));
   auto b = holder.add("b", torch::zeros({2}, torch::kDouble));
-  nn::DataParallel parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
+  training::DataParallel parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
 
   auto const thrown = thrown_by([&] {
     parallel.run([&] {
@@ -87,7 +87,7 @@ TEST(DataParallel, tells_the_others_when_it_is_destroyed_by_an_exception) {
   auto const b = holder.add("b", torch::ones({2}, torch::kDouble));
 
   auto const thrown = thrown_by([&] {
-    nn::DataParallel const parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
+    training::DataParallel const parallel(holder, {}, {{comm, Reduction::sum}}, {.buckets = {1, 1}});
     (b.sum() + (odd_one ? Broken::apply(a * 2) : a * 2).sum()).backward();
   });
 
@@ -105,7 +105,7 @@ TEST(DataParallel, tells_the_others_when_it_has_lost_a_parameter) {
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   torch::nn::Linear layer(3, 2);
   torch::optim::SGD sgd(layer->parameters(), 0.1);
-  nn::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}});
+  training::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}});
   if (odd_one) layer->to(torch::kDouble);
 
   auto const thrown = thrown_by([&] {
@@ -118,10 +118,10 @@ TEST(DataParallel, tells_the_others_when_it_has_lost_a_parameter) {
 
 TEST(DataParallel, refuses_to_step_with_gradients_of_this_rank_alone) {
   auto const comm = Comm::world();
-  for (auto const wait : {nn::GradientWait::in_backward, nn::GradientWait::late}) {
+  for (auto const wait : {training::GradientWait::in_backward, training::GradientWait::late}) {
     torch::nn::Linear layer(3, 2);
     torch::optim::SGD sgd(layer->parameters(), 0.1);
-    nn::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}}, {.wait = wait});
+    training::DataParallel parallel(*layer, sgd, {{comm, Reduction::mean}}, {.wait = wait});
     {
       auto const local = parallel.no_sync();
       layer(torch::ones({1, 3})).sum().backward();
@@ -144,7 +144,7 @@ TEST(DataParallel, refuses_to_step_when_some_sums_were_made_before_a_failure) {
   auto const a = holder.add("a", torch::ones({2}, torch::kDouble));
   auto const b = holder.add("b", torch::ones({2}, torch::kDouble));
   torch::optim::SGD sgd(holder.parameters(), 0.1);
-  nn::DataParallel parallel(holder, sgd, {{comm, Reduction::mean}}, {.buckets = {1, 1}});
+  training::DataParallel parallel(holder, sgd, {{comm, Reduction::mean}}, {.buckets = {1, 1}});
   auto const pass = [&](bool fails) {
     parallel.run([&] {
       auto const first = a * 2;
@@ -169,7 +169,7 @@ TEST(DataParallel, applies_nothing_late_of_an_iteration_that_failed_on_one_rank)
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   torch::nn::Sequential net(nn::Unit<torch::nn::Linear>(3, 3), nn::Unit<torch::nn::Linear>(3, 2));
   torch::optim::SGD sgd(net->parameters(), 0.1);
-  nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = nn::GradientWait::late});
+  training::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = training::GradientWait::late});
   std::vector<torch::Tensor> before;
   for (auto const& parameter : net->parameters()) before.push_back(parameter.detach().clone());
   auto const pass = [&](bool fails) {
@@ -206,7 +206,8 @@ TEST(DataParallel, fails_late_in_the_iteration_in_which_one_rank_failed_and_in_n
   constexpr int failing = 2;
   torch::nn::Sequential net(nn::Unit<torch::nn::Linear>(3, 3), nn::Unit<torch::nn::Linear>(3, 2));
   torch::optim::SGD sgd(net->parameters(), 0.1);
-  nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = nn::GradientWait::late, .buckets = {1, 1}});
+  training::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}},
+                                  {.wait = training::GradientWait::late, .buckets = {1, 1}});
   std::vector<int> failed;
   for (int step = 0; step < 6; ++step) {
     auto const rule = rule_of([&] {
@@ -233,9 +234,9 @@ TEST(DataParallel, fails_late_in_the_iteration_in_which_one_rank_failed_and_in_n
 TEST(Join, refuses_buffers_that_are_kept_equal_at_each_step) {
   auto const comm = Comm::world();
   torch::nn::BatchNorm1d norm(2);
-  nn::DataParallel parallel(*norm, {}, {{comm, Reduction::mean}}, {.buffers = nn::BufferPolicy::mean});
+  training::DataParallel parallel(*norm, {}, {{comm, Reduction::mean}}, {.buffers = training::BufferPolicy::mean});
 
-  EXPECT_EQ(rule_of([&] { nn::Join const join(parallel); }), "JoinUnsupported");
+  EXPECT_EQ(rule_of([&] { training::Join const join(parallel); }), "JoinUnsupported");
 }
 
 }  // namespace

@@ -21,8 +21,6 @@
 namespace graticule {
 namespace {
 
-using nn::DataParallelOptions;
-using nn::GradientWait;
 using nn::Reduction;
 using test::copy_of;
 using test::Holder;
@@ -34,7 +32,9 @@ using test::rule_of;
 using test::small_buckets;
 using test::thrown_by;
 using test::whole_batch;
-using Kind = nn::ReductionEvent::Kind;
+using training::DataParallelOptions;
+using training::GradientWait;
+using Kind = training::ReductionEvent::Kind;
 
 std::unique_ptr<torch::optim::Optimizer> optimizer_for(std::string const& name, Net const& net) {
   if (name == "sgd")
@@ -47,7 +47,7 @@ Net trained(Net const& start, std::string const& name, DataParallelOptions const
   auto const comm = Comm::world();
   auto net = copy_of(start);
   auto optimizer = optimizer_for(name, net);
-  nn::DataParallel parallel(*net, *optimizer, {{comm, Reduction::mean}}, options);
+  training::DataParallel parallel(*net, *optimizer, {{comm, Reduction::mean}}, options);
   torch::optim::StepLR scheduler(*optimizer, 10, 0.7);
   for (int step = 0; step < num_steps; ++step) {
     optimizer->zero_grad();
@@ -80,7 +80,7 @@ TEST(DataParallel, keeps_replicas_equal_bit_for_bit_over_50_steps_in_every_mode)
 
     auto const blocking = trained(start, name, {.buckets = small_buckets}, 50);
     auto const late = trained(start, name, {.wait = GradientWait::late, .buckets = small_buckets}, 50);
-    auto const ordered = trained(start, name, {.order = nn::SumOrder::by_rank}, 50);
+    auto const ordered = trained(start, name, {.order = training::SumOrder::by_rank}, 50);
 
     EXPECT_LE(parameter_difference(*blocking, *serial), 1e-10);
     EXPECT_EQ(parameter_difference(*blocking, *late), 0);
@@ -91,7 +91,7 @@ TEST(DataParallel, keeps_replicas_equal_bit_for_bit_over_50_steps_in_every_mode)
 
 TEST(DataParallel, gives_the_same_bits_again_when_it_adds_by_rank) {
   Net const start;
-  DataParallelOptions const options{.order = nn::SumOrder::by_rank, .buckets = small_buckets};
+  DataParallelOptions const options{.order = training::SumOrder::by_rank, .buckets = small_buckets};
 
   EXPECT_EQ(parameter_difference(*trained(start, "adam", options, 5), *trained(start, "adam", options, 5)), 0);
 }
@@ -100,8 +100,8 @@ TEST(DataParallel, updates_each_unit_before_its_next_forward) {
   auto const comm = Comm::world();
   Net net;
   torch::optim::SGD sgd(net->parameters(), 0.1);
-  nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}},
-                            {.wait = GradientWait::late, .buckets = {1, 1}, .record_events = true});
+  training::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}},
+                                  {.wait = GradientWait::late, .buckets = {1, 1}, .record_events = true});
   auto const names = net->named_parameters().keys();
   auto const place = [&](std::string const& name) {
     return std::size_t(std::find(names.begin(), names.end(), name) - names.begin());
@@ -135,7 +135,8 @@ Net trained_in_turn(Net const& start, GradientWait wait) {
   auto const comm = Comm::world();
   auto net = copy_of(start);
   torch::optim::Adam adam(net->parameters(), 0.1);
-  nn::DataParallel parallel(*net, adam, {{comm, Reduction::mean}}, {.wait = wait, .unused = nn::Unused::allowed});
+  training::DataParallel parallel(*net, adam, {{comm, Reduction::mean}},
+                                  {.wait = wait, .unused = training::Unused::allowed});
   auto const x = torch::full({1, 16}, comm.rank() + 1.0, torch::kDouble);
   for (int step = 0; step < 5; ++step) {
     auto const y = step % 2 == 0 ? net->second(x) : net->last(x);
@@ -160,7 +161,7 @@ TEST(DataParallel, leaves_reduced_gradients_and_made_steps_when_it_ends) {
     for (bool const steps_itself : {true, false}) {
       sgd.zero_grad();
       {
-        nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
+        training::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
         loss_of(net, part_of(batch, comm)).backward();
         if (steps_itself) parallel.step();
       }
@@ -199,7 +200,7 @@ TEST(DataParallel, falls_back_to_waiting_in_the_backward_where_steps_cannot_be_s
                             torch::optim::OptimizerParamGroup(net->last->parameters())},
                            torch::optim::SGDOptions(0.1));
   auto const reason = [&](std::vector<torch::optim::Optimizer*> optimizers) {
-    nn::DataParallel const parallel(*net, std::move(optimizers), mean, late);
+    training::DataParallel const parallel(*net, std::move(optimizers), mean, late);
     EXPECT_EQ(parallel.wait() == GradientWait::late, parallel.fallback().empty());
     return parallel.fallback();
   };
@@ -223,7 +224,7 @@ TEST(DataParallel, searches_by_lbfgs_as_one_rank_on_the_whole_batch) {
       auto serial = copy_of(net);
       torch::optim::LBFGS lbfgs(net->parameters(), options);
       torch::optim::LBFGS serial_lbfgs(serial->parameters(), options);
-      nn::DataParallel parallel(*net, lbfgs, {{comm, reduction}}, {.wait = GradientWait::late});
+      training::DataParallel parallel(*net, lbfgs, {{comm, reduction}}, {.wait = GradientWait::late});
       double const share = reduction == Reduction::sum ? 1.0 / comm.num_ranks() : 1;
       auto const batch = whole_batch(0, 2 * comm.num_ranks());
       int num_calls = 0;
@@ -261,7 +262,7 @@ TEST(DataParallel, runs_closures_of_any_optimizer_and_tells_all_ranks_of_one_tha
     auto serial = copy_of(net);
     torch::optim::SGD sgd(net->parameters(), 0.1);
     torch::optim::SGD serial_sgd(serial->parameters(), 0.1);
-    nn::DataParallel parallel(*net, sgd, mean, {.wait = wait});
+    training::DataParallel parallel(*net, sgd, mean, {.wait = wait});
     auto const batch = whole_batch(0, 2 * comm.num_ranks());
     auto const closure = [&](bool throws) {
       sgd.zero_grad();
@@ -290,27 +291,27 @@ TEST(DataParallel, refuses_steps_that_lbfgs_cannot_make) {
   torch::optim::SGD sgd(net->parameters(), 0.1);
   auto const nothing = [] { return torch::zeros({}); };
   {
-    nn::DataParallel parallel(*net, lbfgs, mean);
+    training::DataParallel parallel(*net, lbfgs, mean);
     EXPECT_EQ(rule_of([&] { parallel.step(); }), "ClosureNeeded");
     EXPECT_EQ(rule_of([&] { parallel.step([] { return torch::Tensor(); }); }), "BadOption");
   }
   {
-    nn::DataParallel parallel(*net, lbfgs, mean, {.own_rules = {{"scale", {}}}});
+    training::DataParallel parallel(*net, lbfgs, mean, {.own_rules = {{"scale", {}}}});
     auto const error = thrown_by([&] { parallel.step(nothing); });
     EXPECT_EQ(error.rule, "BadOption");
     EXPECT_NE(error.given.find("'scale'"), std::string::npos) << error.given;
   }
-  nn::DataParallel parallel(*net, {&lbfgs, &sgd}, mean);
+  training::DataParallel parallel(*net, {&lbfgs, &sgd}, mean);
   EXPECT_EQ(rule_of([&] { parallel.step(nothing); }), "BadOption");
 }
 
 TEST(DataParallel, sends_narrow_words_and_adds_them_in_f32) {
   auto const comm = Comm::world();
   for (auto const type : {torch::kFloat, torch::kDouble, torch::kComplexDouble})
-    for (auto const wire : {nn::Wire::bf16, nn::Wire::f16}) {
+    for (auto const wire : {training::Wire::bf16, training::Wire::f16}) {
       Holder holder;
       auto const a = holder.add("a", torch::zeros({1000}, type));
-      nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.wire = wire});
+      training::DataParallel parallel(holder, {}, {{comm, Reduction::mean}}, {.wire = wire});
       auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
       auto const all = torch::randn({comm.num_ranks(), 1000}, generator, torch::kDouble) + 3;
       // A gradient that one rank has lost must not look like a number.
@@ -325,7 +326,7 @@ TEST(DataParallel, sends_narrow_words_and_adds_them_in_f32) {
       EXPECT_EQ(a.grad().scalar_type(), type);
       EXPECT_TRUE(grad[7].isnan().item<bool>());
       error[7] = 0;
-      EXPECT_LE(error.max().item<double>(), wire == nn::Wire::bf16 ? 0.03 : 0.004);
+      EXPECT_LE(error.max().item<double>(), wire == training::Wire::bf16 ? 0.03 : 0.004);
       EXPECT_GT(error.max().item<double>(), comm.num_ranks() > 1 ? 1e-5 : -1.0);
       EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, {{"grad", a.grad().nan_to_num()}}); }), "nothing was thrown");
       // Each rank gives away all parts but its own, and its sum to all: each number twice, in 2 bytes.
@@ -339,7 +340,7 @@ TEST(DataParallel, sends_narrow_words_and_adds_them_in_f32) {
 TEST(DataParallel, counts_what_it_sends) {
   auto const comm = Comm::world();
   Net net;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.order = nn::SumOrder::any});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.order = training::SumOrder::any});
   auto const before = test::mpi_calls();
 
   loss_of(net, part_of(whole_batch(0, comm.num_ranks()), comm)).backward();
@@ -358,7 +359,7 @@ TEST(DataParallel, hands_gradients_over_in_memory_that_the_ranks_of_a_node_share
   bool const by_messages = comm.num_nodes() > 1 || (transport != nullptr && std::string(transport) == "p2p");
   if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "calls are compared by messages in check mode";
   Net net;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.buckets = small_buckets});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.buckets = small_buckets});
   // In the second one buckets are made anew.
   for (int step = 0; step < 4; ++step) {
     net->zero_grad();
@@ -385,10 +386,10 @@ TEST(DataParallel, keeps_buffers_equal_by_policy) {
     torch::Tensor weight, mean, first, own, count;
   } stats;
   torch::optim::SGD sgd(stats.parameters(), 0.1);
-  nn::DataParallel parallel(
+  training::DataParallel parallel(
       stats, sgd, {{comm, Reduction::mean}},
-      {.buffers = nn::BufferPolicy::mean,
-       .own_buffers = {{"first", nn::BufferPolicy::broadcast}, {"own", nn::BufferPolicy::leave}}});
+      {.buffers = training::BufferPolicy::mean,
+       .own_buffers = {{"first", training::BufferPolicy::broadcast}, {"own", training::BufferPolicy::leave}}});
   for (auto* buffer : {&stats.mean, &stats.first, &stats.own, &stats.count}) buffer->fill_(comm.rank() + 1);
 
   stats.weight.sum().backward();
@@ -404,12 +405,12 @@ TEST(Join, lets_ranks_end_at_different_times) {
   auto const comm = Comm::world();
   int const most = comm.num_ranks() + 1;
   auto const num_steps = [&](int rank) { return rank == comm.num_ranks() - 1 ? most : rank + 1; };
-  for (auto const divisor : {nn::JoinDivisor::all_ranks, nn::JoinDivisor::active_ranks})
+  for (auto const divisor : {training::JoinDivisor::all_ranks, training::JoinDivisor::active_ranks})
     for (auto const wait : {GradientWait::in_backward, GradientWait::late}) {
       torch::manual_seed(2);
       Net net;
       torch::optim::SGD sgd(net->parameters(), 0.1);
-      nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
+      training::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
       auto serial = copy_of(net);
       torch::optim::SGD other(serial->parameters(), 0.1);
       auto const sample = [&](int step, int rank) {
@@ -417,7 +418,7 @@ TEST(Join, lets_ranks_end_at_different_times) {
         return std::pair(batch.first.narrow(0, rank, 1), batch.second.narrow(0, rank, 1));
       };
 
-      nn::Join join(parallel, {.divisor = divisor});
+      training::Join join(parallel, {.divisor = divisor});
       for (int step = 0; step < num_steps(comm.rank()); ++step) {
         sgd.zero_grad();
         loss_of(net, sample(step, comm.rank())).backward();
@@ -429,7 +430,7 @@ TEST(Join, lets_ranks_end_at_different_times) {
         other.zero_grad();
         int num_active = 0;
         for (int rank = 0; rank < comm.num_ranks(); ++rank) num_active += step < num_steps(rank) ? 1 : 0;
-        auto const num_counted = divisor == nn::JoinDivisor::all_ranks ? comm.num_ranks() : num_active;
+        auto const num_counted = divisor == training::JoinDivisor::all_ranks ? comm.num_ranks() : num_active;
         for (int rank = 0; rank < comm.num_ranks(); ++rank)
           if (step < num_steps(rank)) (loss_of(serial, sample(step, rank)) / num_counted).backward();
         other.step();
@@ -447,10 +448,10 @@ TEST(Join, lets_ranks_end_at_different_times) {
 TEST(Join, refuses_uneven_ends_on_all_ranks_when_asked_to) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank ends alone";
-  auto const rule_at_uneven_end = [&](Reduction reduction, nn::EarlyEnd early_end) {
+  auto const rule_at_uneven_end = [&](Reduction reduction, training::EarlyEnd early_end) {
     Net net;
-    nn::DataParallel parallel(*net, {}, {{comm, reduction}});
-    nn::Join join(parallel, {.early_end = early_end});
+    training::DataParallel parallel(*net, {}, {{comm, reduction}});
+    training::Join join(parallel, {.early_end = early_end});
     return rule_of([&] {
       for (int step = 0; step < (comm.rank() == 0 ? 1 : 3); ++step)
         loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward();
@@ -458,9 +459,9 @@ TEST(Join, refuses_uneven_ends_on_all_ranks_when_asked_to) {
     });
   };
 
-  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, nn::EarlyEnd::refused), "UnevenInputs");
-  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, nn::EarlyEnd::replayed), "JoinDisagreement");
-  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, nn::EarlyEnd::replayed), "nothing was thrown");
+  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::refused), "UnevenInputs");
+  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, training::EarlyEnd::replayed), "JoinDisagreement");
+  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::replayed), "nothing was thrown");
 }
 
 TEST(FindWrongRules, finds_each_rule_that_is_wrong_and_its_factor) {
@@ -471,14 +472,14 @@ TEST(FindWrongRules, finds_each_rule_that_is_wrong_and_its_factor) {
     torch::manual_seed(4);
     Net net;
     net->to(type);
-    nn::DataParallel parallel(*net, {}, mean, {.own_rules = {{"first.weight", sum}, {"scale", sum}}});
+    training::DataParallel parallel(*net, {}, mean, {.own_rules = {{"first.weight", sum}, {"scale", sum}}});
     auto const before = copy_of(net);
     auto const batch = [&] {
       auto [x, y] = whole_batch(0, 4 * comm.num_ranks());
       return std::pair(x.to(type), y.to(type));
     }();
 
-    auto const wrong = nn::find_wrong_rules(
+    auto const wrong = training::find_wrong_rules(
         parallel, [&] { loss_of(net, part_of(batch, comm)).backward(); },
         [&] { return loss_of(net, batch).item<double>(); });
 
@@ -498,8 +499,9 @@ TEST(CheckedCalls, make_a_call_that_one_rank_does_not_make_one_error_on_all) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank disagrees with nobody";
   Net net;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                            {.buckets = small_buckets, .checks = nn::CheckedCalls::on, .patience_seconds = 10});
+  training::DataParallel parallel(
+      *net, {}, {{comm, Reduction::mean}},
+      {.buckets = small_buckets, .checks = training::CheckedCalls::on, .patience_seconds = 10});
   auto const pass = [&](int step) { loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward(); };
   for (int step = 0; step < 3; ++step) pass(step);
   EXPECT_EQ(rule_of([&] { parallel.finalize(); }), "nothing was thrown");
@@ -521,7 +523,7 @@ TEST(DataParallel, says_on_stderr_what_it_waits_for) {
   if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "an error in check mode";
   bool const late_one = comm.rank() == comm.num_ranks() - 1;
   Net net;
-  nn::DataParallel const parallel(*net, {}, {{comm, Reduction::mean}}, {.patience_seconds = 0.3});
+  training::DataParallel const parallel(*net, {}, {{comm, Reduction::mean}}, {.patience_seconds = 0.3});
   comm.barrier();
   testing::internal::CaptureStderr();
 
@@ -540,8 +542,8 @@ TEST(CheckedCalls, name_the_rank_that_does_not_come) {
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank waits for nobody";
   int const missing = comm.num_ranks() - 1;
   Net net;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                            {.checks = nn::CheckedCalls::on, .patience_seconds = 0.5});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                                  {.checks = training::CheckedCalls::on, .patience_seconds = 0.5});
   auto const begin = std::chrono::steady_clock::now();
 
   auto const thrown = thrown_by([&] {
@@ -564,8 +566,8 @@ TEST(CheckedCalls, name_the_rank_that_does_not_come) {
 void expect_watched(int late, int missing) {
   auto const comm = Comm::world();
   Net net;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                            {.checks = nn::CheckedCalls::on, .patience_seconds = 1});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                                  {.checks = training::CheckedCalls::on, .patience_seconds = 1});
   auto const pass = [&](int step) { loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward(); };
   auto const begin = std::chrono::steady_clock::now();
   Comm const aside(comm.handle());
@@ -611,7 +613,7 @@ TEST(DataParallel, names_a_parameter_that_has_changed_its_shape) {
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   Holder holder;
   auto const a = holder.add("a", torch::zeros({4}, torch::kDouble));
-  nn::DataParallel parallel(holder, {}, {{comm, Reduction::mean}});
+  training::DataParallel parallel(holder, {}, {{comm, Reduction::mean}});
   if (odd_one) a.set_data(torch::zeros({2}, torch::kDouble));
 
   auto const thrown = thrown_by([&] { parallel.run([&] { a.sum().backward(); }); });

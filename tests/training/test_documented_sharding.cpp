@@ -38,7 +38,7 @@ TEST(DocumentedSharding, runs_as_shown) {
   std::vector<std::pair<torch::Tensor, torch::Tensor>> const batches(3, {torch::randn({4, 8}), torch::zeros({4, 8})});
   auto const before = torch::mse_loss(model->forward(batches[0].first), batches[0].second).item<double>();
 
-  nn::ShardedParameters sharded(model.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(model.ptr(), {comm, nn::Reduction::mean});
   torch::optim::Adam optimizer(sharded.parameters(), torch::optim::AdamOptions(1e-3));
   for (auto const& [x, y] : batches) {
     optimizer.zero_grad();
@@ -57,10 +57,10 @@ TEST(DocumentedSharding, runs_as_shown) {
 
   Net other;
   Teams const teams(comm, {{"replica", 0}, {"shard", ranks_per_node}});
-  nn::ShardedParameters hybrid(other.ptr(), {teams.team("shard"), nn::Reduction::mean},
-                               {.replicas = {{teams.team("replica"), nn::Reduction::mean}}});
+  training::ShardedParameters hybrid(other.ptr(), {teams.team("shard"), nn::Reduction::mean},
+                                     {.replicas = {{teams.team("replica"), nn::Reduction::mean}}});
   {
-    auto const guard = hybrid.no_sync(nn::Unsynchronised::cut);
+    auto const guard = hybrid.no_sync(training::Unsynchronised::cut);
     hybrid.forward([&] { return other->forward(x); }).sum().backward();
   }
   hybrid.forward([&] { return other->forward(x); }).sum().backward();
@@ -72,16 +72,16 @@ TEST(DocumentedSharding, runs_as_shown) {
   {
     CheckpointStore store(comm, folder);
     auto writer = store.begin(step);
-    nn::save_model(writer, sharded, comm);
+    training::save_model(writer, sharded, comm);
     writer.commit();
     auto const checkpoint = store.newest();
     ASSERT_TRUE(checkpoint);
-    nn::load_model(comm, *checkpoint, hybrid);
+    training::load_model(comm, *checkpoint, hybrid);
   }
   comm.barrier();
   if (comm.rank() == 0) std::filesystem::remove_all(folder);
-  auto const a = nn::full_state(sharded);
-  auto const b = nn::full_state(hybrid);
+  auto const a = training::full_state(sharded);
+  auto const b = training::full_state(hybrid);
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(torch::equal(a[i].second, b[i].second)) << a[i].first;
 }
 

@@ -28,8 +28,8 @@ TEST(DocumentedTraining, runs_data_parallel_as_shown) {
     return loss[0] / comm.num_ranks();
   };
 
-  nn::DataParallel parallel(*model, optimizer,
-                            {{teams.team("domain"), nn::Reduction::sum}, {teams.team("data"), nn::Reduction::mean}});
+  training::DataParallel parallel(
+      *model, optimizer, {{teams.team("domain"), nn::Reduction::sum}, {teams.team("data"), nn::Reduction::mean}});
   auto const before = global_loss();
   for (auto const& [input, target] : batches) {
     optimizer.zero_grad();
@@ -40,7 +40,7 @@ TEST(DocumentedTraining, runs_data_parallel_as_shown) {
   parallel.finalize();
   EXPECT_LT(global_loss(), before);
 
-  auto const wrong = nn::find_wrong_rules(
+  auto const wrong = training::find_wrong_rules(
       parallel, [&] { loss_of(model->forward(x), y).backward(); }, [&] { return global_loss(); });
   for (auto const& [name, factor] : wrong) std::cerr << name << " is too large by " << factor << "\n";
   EXPECT_TRUE(wrong.empty());

@@ -25,7 +25,7 @@ using test::thrown_by;
 using test::whole_batch;
 
 /// The rules' own reduction, by MPI.
-nn::GradientFuture all_reduce(nn::GradientBucket const& bucket) {
+training::GradientFuture all_reduce(training::GradientBucket const& bucket) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallreduce(MPI_IN_PLACE, bucket.values.mutable_data_ptr(), int(bucket.values.numel()), MPI_DOUBLE,
                            MPI_SUM, bucket.team.handle(), &request),
@@ -39,11 +39,11 @@ nn::GradientFuture all_reduce(nn::GradientBucket const& bucket) {
 }
 
 /// Three steps of a fresh net.
-Net trained(Comm const& comm, nn::DataParallelOptions const& options) {
+Net trained(Comm const& comm, training::DataParallelOptions const& options) {
   torch::manual_seed(5);
   Net net;
   torch::optim::SGD sgd(net->parameters(), 0.1);
-  nn::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, options);
+  training::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, options);
   for (int step = 0; step < 3; ++step) {
     sgd.zero_grad();
     parallel.run([&] { loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward(); });
@@ -54,7 +54,7 @@ Net trained(Comm const& comm, nn::DataParallelOptions const& options) {
 
 TEST(GradientHook, that_reduces_as_the_rules_do_gives_their_numbers) {
   auto const comm = Comm::world();
-  for (auto const wait : {nn::GradientWait::in_backward, nn::GradientWait::late}) {
+  for (auto const wait : {training::GradientWait::in_backward, training::GradientWait::late}) {
     auto const expected = trained(comm, {.wait = wait, .buckets = small_buckets});
 
     auto const found = trained(comm, {.wait = wait, .buckets = small_buckets, .hook = all_reduce});
@@ -68,16 +68,16 @@ TEST(GradientHook, is_given_every_gradient_once_and_gives_what_it_leaves) {
   Net net;
   std::vector<std::string> seen;
   std::size_t num_buckets = 0;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::sum}},
-                            {.buckets = small_buckets, .hook = [&](nn::GradientBucket const& bucket) {
-                               EXPECT_EQ(bucket.index, num_buckets++);
-                               EXPECT_LT(bucket.index, bucket.num_buckets);
-                               for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-                                 seen.push_back(bucket.parameters[i]);
-                                 bucket.gradients[i].fill_(7);
-                               }
-                               return [] { return true; };
-                             }});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::sum}},
+                                  {.buckets = small_buckets, .hook = [&](training::GradientBucket const& bucket) {
+                                     EXPECT_EQ(bucket.index, num_buckets++);
+                                     EXPECT_LT(bucket.index, bucket.num_buckets);
+                                     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+                                       seen.push_back(bucket.parameters[i]);
+                                       bucket.gradients[i].fill_(7);
+                                     }
+                                     return [] { return true; };
+                                   }});
 
   parallel.run([&] { loss_of(net, whole_batch(0, 1)).backward(); });
 
@@ -92,11 +92,11 @@ TEST(GradientHook, that_throws_on_one_rank_ends_the_pass_on_all_and_the_next_one
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   Net net;
   bool throws = false;
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                            {.buckets = small_buckets, .hook = [&](nn::GradientBucket const& bucket) {
-                               if (throws && bucket.index == 1) throw std::runtime_error("the hook is broken");
-                               return all_reduce(bucket);
-                             }});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                                  {.buckets = small_buckets, .hook = [&](training::GradientBucket const& bucket) {
+                                     if (throws && bucket.index == 1) throw std::runtime_error("the hook is broken");
+                                     return all_reduce(bucket);
+                                   }});
   auto const pass = [&] {
     net->zero_grad();
     return thrown_by(
@@ -123,13 +123,13 @@ TEST(GradientHook, that_throws_on_one_rank_ends_the_pass_on_all_and_the_next_one
 TEST(GradientHook, is_refused_beside_what_says_how_gradients_travel) {
   auto const comm = Comm::world();
   Net net;
-  auto const rule = [&](nn::DataParallelOptions options) {
+  auto const rule = [&](training::DataParallelOptions options) {
     options.hook = all_reduce;
-    return rule_of([&] { nn::DataParallel const parallel(*net, {}, {{comm, Reduction::mean}}, options); });
+    return rule_of([&] { training::DataParallel const parallel(*net, {}, {{comm, Reduction::mean}}, options); });
   };
 
-  EXPECT_EQ(rule({.wire = nn::Wire::bf16}), "BadOption");
-  EXPECT_EQ(rule({.low_rank = nn::LowRankGradients{}}), "BadOption");
+  EXPECT_EQ(rule({.wire = training::Wire::bf16}), "BadOption");
+  EXPECT_EQ(rule({.low_rank = training::LowRankGradients{}}), "BadOption");
   EXPECT_EQ(rule({}), "nothing was thrown");
 }
 

@@ -16,10 +16,10 @@
 namespace graticule {
 namespace {
 
-using nn::DataParallelOptions;
 using nn::Reduction;
 using test::Holder;
 using test::rule_of;
+using training::DataParallelOptions;
 
 torch::Tensor numbers(std::uint64_t seed, std::vector<std::int64_t> const& sizes) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
@@ -52,7 +52,7 @@ struct Trained {
   torch::Tensor matrix;
   torch::Tensor small;
   torch::Tensor vector;
-  nn::DataParallel parallel;
+  training::DataParallel parallel;
 };
 
 torch::Tensor mean_over_ranks(torch::Tensor const& tensor) {
@@ -67,8 +67,9 @@ double difference(torch::Tensor const& a, torch::Tensor const& b) { return (a - 
 TEST(LowRankGradients, give_sums_of_low_rank_as_they_are_and_send_few_numbers) {
   auto const comm = Comm::world();
   for (auto const reduction : {Reduction::mean, Reduction::sum}) {
-    Trained trained({.order = nn::SumOrder::any, .low_rank = nn::LowRankGradients{.rank = 2, .first_iterations = 0}},
-                    reduction);
+    Trained trained(
+        {.order = training::SumOrder::any, .low_rank = training::LowRankGradients{.rank = 2, .first_iterations = 0}},
+        reduction);
     auto const factor = reduction == Reduction::sum ? comm.num_ranks() : 1;
     for (int iteration = 0; iteration < 3; ++iteration) {
       auto const seed = std::uint64_t(10 * iteration);
@@ -94,7 +95,7 @@ TEST(LowRankGradients, give_sums_of_low_rank_as_they_are_and_send_few_numbers) {
 
 TEST(LowRankGradients, lose_nothing_but_what_they_keep) {
   auto const comm = Comm::world();
-  Trained trained({.low_rank = nn::LowRankGradients{.rank = 1, .first_iterations = 2}});
+  Trained trained({.low_rank = training::LowRankGradients{.rank = 1, .first_iterations = 2}});
   auto given = torch::zeros({40, 30}, torch::kDouble);
   auto wanted = torch::zeros({40, 30}, torch::kDouble);
   for (int iteration = 0; iteration < 12; ++iteration) {
@@ -114,8 +115,8 @@ TEST(LowRankGradients, lose_nothing_but_what_they_keep) {
 
 TEST(LowRankGradients, go_on_with_what_they_have_kept) {
   bool const several = Comm::world().num_ranks() > 1;
-  DataParallelOptions const options{.order = nn::SumOrder::by_rank,
-                                    .low_rank = nn::LowRankGradients{.rank = 2, .first_iterations = 1}};
+  DataParallelOptions const options{.order = training::SumOrder::by_rank,
+                                    .low_rank = training::LowRankGradients{.rank = 2, .first_iterations = 1}};
   Trained whole(options);
   Trained first(options);
   for (int iteration = 0; iteration < 4; ++iteration) {
@@ -143,8 +144,8 @@ TEST(LowRankGradients, go_on_with_what_they_have_kept) {
 TEST(LowRankGradients, keep_nothing_of_an_iteration_that_failed) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
-  DataParallelOptions const options{.order = nn::SumOrder::by_rank,
-                                    .low_rank = nn::LowRankGradients{.rank = 2, .first_iterations = 0}};
+  DataParallelOptions const options{.order = training::SumOrder::by_rank,
+                                    .low_rank = training::LowRankGradients{.rank = 2, .first_iterations = 0}};
   Trained smooth(options);
   Trained broken(options);
   (void)smooth.reduced(0);
@@ -162,9 +163,9 @@ TEST(LowRankGradients, keep_nothing_of_an_iteration_that_failed) {
 }
 
 TEST(LowRankGradients, keep_all_of_a_gradient_that_no_rank_has) {
-  Trained trained({.unused = nn::Unused::allowed,
-                   .order = nn::SumOrder::by_rank,
-                   .low_rank = nn::LowRankGradients{.rank = 1, .first_iterations = 0}});
+  Trained trained({.unused = training::Unused::allowed,
+                   .order = training::SumOrder::by_rank,
+                   .low_rank = training::LowRankGradients{.rank = 1, .first_iterations = 0}});
   (void)trained.reduced(0);
   auto const before = trained.parallel.low_rank_state();
   trained.holder.zero_grad();
@@ -180,7 +181,7 @@ TEST(LowRankGradients, keep_all_of_a_gradient_that_no_rank_has) {
 TEST(LowRankGradients, are_refused_with_options_that_mean_nothing_or_differ) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
-  auto const rule = [](nn::LowRankGradients const& low) { return rule_of([&] { Trained({.low_rank = low}); }); };
+  auto const rule = [](training::LowRankGradients const& low) { return rule_of([&] { Trained({.low_rank = low}); }); };
 
   EXPECT_EQ(rule({.rank = odd_one ? 0 : 1}), "BadOption");
   EXPECT_EQ(rule({.least_saving = odd_one ? 0.0 : 1.0}), "BadOption");

@@ -13,10 +13,10 @@
 namespace graticule {
 namespace {
 
-using nn::PlateauDetector;
-using nn::PlateauGoal;
-using nn::PlateauThreshold;
 using test::rule_of;
+using training::PlateauDetector;
+using training::PlateauGoal;
+using training::PlateauThreshold;
 
 std::string answers(PlateauDetector& detector, std::vector<double> const& values) {
   std::string text;
@@ -87,7 +87,7 @@ TEST(Plateau, takes_the_first_value_whatever_the_threshold) {
 
 TEST(Plateau, goes_on_from_a_saved_state_as_it_would_have) {
   std::vector<double> const values{3, 2.9, 2.95, 2.9, 2.9, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5};
-  nn::PlateauOptions const options{.threshold = 0.1, .patience = 1, .cooldown = 1};
+  training::PlateauOptions const options{.threshold = 0.1, .patience = 1, .cooldown = 1};
   PlateauDetector whole(options);
   auto const expected = answers(whole, values);
   for (std::size_t cut = 0; cut <= values.size(); ++cut) {
@@ -105,10 +105,10 @@ TEST(Plateau, refuses_bad_options_modes_and_states) {
   EXPECT_EQ(rule_of([] { PlateauDetector({.threshold = std::nan("")}); }), "BadOption");
   EXPECT_EQ(rule_of([] { PlateauDetector({.patience = -1}); }), "BadOption");
   EXPECT_EQ(rule_of([] { PlateauDetector({.cooldown = -1}); }), "BadOption");
-  EXPECT_EQ(nn::plateau_goal("max"), PlateauGoal::highest);
-  EXPECT_EQ(nn::plateau_threshold("abs"), PlateauThreshold::absolute);
-  EXPECT_EQ(rule_of([] { (void)nn::plateau_goal("lowest"); }), "UnknownMode");
-  EXPECT_EQ(rule_of([] { (void)nn::plateau_threshold("relative"); }), "UnknownMode");
+  EXPECT_EQ(training::plateau_goal("max"), PlateauGoal::highest);
+  EXPECT_EQ(training::plateau_threshold("abs"), PlateauThreshold::absolute);
+  EXPECT_EQ(rule_of([] { (void)training::plateau_goal("lowest"); }), "UnknownMode");
+  EXPECT_EQ(rule_of([] { (void)training::plateau_threshold("relative"); }), "UnknownMode");
   PlateauDetector detector({});
   auto state = detector.state();
   state["best"] = Index(3);

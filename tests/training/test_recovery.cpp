@@ -82,15 +82,15 @@ struct Outcome {
 };
 
 /// Trains for six iterations, each of them again where it has failed.
-Outcome train(Comm const& comm, Accident const& accident, nn::DataParallelOptions const& options) {
+Outcome train(Comm const& comm, Accident const& accident, training::DataParallelOptions const& options) {
   bool const grid = comm.num_ranks() == 4;
   Teams const teams(comm, {{"data", 0}, {"domain", grid ? 2 : comm.num_ranks()}});
   nn::Domain const domain(teams.team("domain"), ProcessGrid{teams.team("domain").num_ranks(), 1});
   auto const rows = balanced_cuts(8, domain.comm().num_ranks());
   Net net(domain);
   torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-  nn::DataParallel parallel(*net, sgd, {{teams.team("domain"), Reduction::sum}, {teams.team("data"), Reduction::mean}},
-                            options);
+  training::DataParallel parallel(
+      *net, sgd, {{teams.team("domain"), Reduction::sum}, {teams.team("data"), Reduction::mean}}, options);
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   Outcome outcome;
   bool happened = false;
@@ -125,7 +125,7 @@ Outcome train(Comm const& comm, Accident const& accident, nn::DataParallelOption
   return outcome;
 }
 
-void expect_recovery(nn::DataParallelOptions const& options, std::vector<Place> const& places) {
+void expect_recovery(training::DataParallelOptions const& options, std::vector<Place> const& places) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   auto const expected = train(comm, {}, options);
@@ -151,15 +151,15 @@ TEST(Recovery, gives_the_numbers_of_a_run_without_the_accident) {
 }
 
 TEST(Recovery, gives_them_where_calls_are_compared) {
-  expect_recovery({.checks = nn::CheckedCalls::on}, {Place::between_layers, Place::in_backward});
+  expect_recovery({.checks = training::CheckedCalls::on}, {Place::between_layers, Place::in_backward});
 }
 
 TEST(Recovery, gives_them_where_gradients_are_waited_for_late) {
-  expect_recovery({.wait = nn::GradientWait::late}, {Place::at_first, Place::between_layers, Place::in_backward});
+  expect_recovery({.wait = training::GradientWait::late}, {Place::at_first, Place::between_layers, Place::in_backward});
 }
 
 TEST(Recovery, gives_them_where_gradients_travel_as_thin_factors) {
-  expect_recovery({.low_rank = nn::LowRankGradients{.rank = 1, .least_saving = 0.1, .first_iterations = 2}},
+  expect_recovery({.low_rank = training::LowRankGradients{.rank = 1, .least_saving = 0.1, .first_iterations = 2}},
                   {Place::between_layers, Place::in_backward});
 }
 
@@ -169,7 +169,7 @@ TEST(Recovery, of_a_domain_that_is_a_part_of_a_team) {
   auto const half = comm.split(comm.rank() / 2, comm.rank());
   nn::Domain const domain(half, ProcessGrid{2, 1});
   Net net(domain);
-  nn::DataParallel parallel(*net, {}, {{comm, Reduction::sum}});
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::sum}});
   auto const x = torch::ones({1, 2, 4, 6}, torch::kDouble);
   auto const pass = [&](Place place) {
     return test::thrown_by(

@@ -14,13 +14,13 @@
 namespace graticule {
 namespace {
 
-using nn::ReplicaContext;
 using test::rule_of;
 using test::thrown_by;
 using torch::IValue;
+using training::ReplicaContext;
 
 /// Writes down its calls; the master puts a value, its peers read it.
-struct ListeningImpl : torch::nn::Cloneable<ListeningImpl>, nn::ReplicaHook {
+struct ListeningImpl : torch::nn::Cloneable<ListeningImpl>, training::ReplicaHook {
   ListeningImpl(std::string given_name, std::string* given_log) : name(std::move(given_name)), log(given_log) {}
   void reset() override {}
   torch::Tensor forward(torch::Tensor const& x) { return x; }
@@ -61,7 +61,7 @@ TEST(Replicate, calls_the_master_at_every_module_before_the_other_copies_in_orde
   std::vector<std::shared_ptr<torch::nn::Module>> copies;
   for (int c = 0; c < 3; ++c) copies.push_back(models.emplace_back(&log).ptr());
 
-  auto const contexts = nn::replicate(copies);
+  auto const contexts = training::replicate(copies);
 
   EXPECT_EQ(log, "a0/3 b0/3 a1/3 b1/3 a2/3 b2/3 ");
   // The model, a, the container, the linear layer, b: modules without a hook have a context, too.
@@ -85,7 +85,7 @@ TEST(Replicate, tells_each_rank_of_a_team_its_number_and_the_masters_values) {
   Model model(&log);
   auto const me = std::to_string(world.rank()) + "/" + std::to_string(world.num_ranks());
 
-  auto const contexts = nn::replicate(*model, world);
+  auto const contexts = training::replicate(*model, world);
 
   EXPECT_EQ(log, "a" + me + " b" + me + " ");
   EXPECT_EQ(model->a->seed, 100 + 'a');
@@ -98,32 +98,32 @@ TEST(Replicate, tells_each_rank_of_a_team_its_number_and_the_masters_values) {
   // Again after a clone, whose modules are others.
   auto const clone = std::dynamic_pointer_cast<ModelImpl>(model->clone());
   log.clear();
-  (void)nn::replicate(*clone, world);
+  (void)training::replicate(*clone, world);
   EXPECT_EQ(log, "a" + me + " b" + me + " ");
 }
 
 /// Puts a value of each kind.
-struct GenerousImpl : torch::nn::Module, nn::ReplicaHook {
+struct GenerousImpl : torch::nn::Module, training::ReplicaHook {
   void on_replicate(std::shared_ptr<ReplicaContext> const& given, int copy, int /*num_copies*/) override {
     if (copy == 0)
       for (auto const& [key, value] : all) given->put(key, value);
     found = given->values();
   }
-  nn::Values all{{"index", Index(-7)},
-                 {"real", 0.1},
-                 {"text", std::string("a\0b", 3)},
-                 {"nothing", std::string()},
-                 {"bytes", std::vector<std::byte>{std::byte{3}, std::byte{255}}},
-                 {"indices", std::vector<Index>{1, Index(1) << 40}},
-                 {"reals", std::vector<double>{0.1, -2e300}}};
-  nn::Values found;
+  training::Values all{{"index", Index(-7)},
+                       {"real", 0.1},
+                       {"text", std::string("a\0b", 3)},
+                       {"nothing", std::string()},
+                       {"bytes", std::vector<std::byte>{std::byte{3}, std::byte{255}}},
+                       {"indices", std::vector<Index>{1, Index(1) << 40}},
+                       {"reals", std::vector<double>{0.1, -2e300}}};
+  training::Values found;
 };
 TORCH_MODULE(Generous);
 
 TEST(Replicate, brings_values_of_every_kind_to_all_ranks) {
   Generous module;
 
-  (void)nn::replicate(*module, Comm::world());
+  (void)training::replicate(*module, Comm::world());
 
   EXPECT_EQ(module->found, module->all);
 }
@@ -133,7 +133,7 @@ TEST(Replicate, calls_a_module_in_several_places_once) {
   auto const shared = Listening("s", &log);
   torch::nn::Sequential model(shared, torch::nn::ReLU(), shared);
 
-  EXPECT_EQ(nn::replicate({model.ptr()}).size(), 3U);
+  EXPECT_EQ(training::replicate({model.ptr()}).size(), 3U);
 
   EXPECT_EQ(log, "s0/1 ");
 }
@@ -145,13 +145,13 @@ TEST(Replicate, refuses_copies_that_are_not_alike) {
   torch::nn::Sequential const other(torch::nn::Linear(2, 2), torch::nn::Tanh());
   torch::nn::Sequential const longer(torch::nn::Linear(2, 2), torch::nn::ReLU(), torch::nn::ReLU());
   for (auto const& odd : {other, longer}) {
-    auto const thrown = thrown_by([&] { (void)nn::replicate(odd_one ? *odd.ptr() : *plain.ptr(), world); });
+    auto const thrown = thrown_by([&] { (void)training::replicate(odd_one ? *odd.ptr() : *plain.ptr(), world); });
     EXPECT_EQ(thrown.rule, world.num_ranks() > 1 ? "NotIsomorphic" : "nothing was thrown");
-    auto const found = thrown_by([&] { (void)nn::replicate({plain.ptr(), plain.ptr(), odd.ptr()}); });
+    auto const found = thrown_by([&] { (void)training::replicate({plain.ptr(), plain.ptr(), odd.ptr()}); });
     EXPECT_EQ(found.rule, "NotIsomorphic");
     EXPECT_NE(found.given.find("copy 2 has module"), std::string::npos) << found.given;
   }
-  EXPECT_EQ(rule_of([] { (void)nn::replicate(std::vector<std::shared_ptr<torch::nn::Module>>{}); }), "NoCopies");
+  EXPECT_EQ(rule_of([] { (void)training::replicate(std::vector<std::shared_ptr<torch::nn::Module>>{}); }), "NoCopies");
 }
 
 TEST(Replicate, ends_on_all_ranks_when_a_hook_throws_on_one) {
@@ -161,7 +161,7 @@ TEST(Replicate, ends_on_all_ranks_when_a_hook_throws_on_one) {
     Model model(&log);
     model->b->throws = "b";
     model->b->throws_on = rank;
-    EXPECT_THROW((void)nn::replicate(*model, world), std::exception);
+    EXPECT_THROW((void)training::replicate(*model, world), std::exception);
     // Others are not called at all when the master fails.
     EXPECT_EQ(log.empty(), rank == 0 && world.rank() != 0);
   }
@@ -182,8 +182,8 @@ TEST(PatchReplication, gives_a_wrapper_the_callbacks_once_and_keeps_its_own) {
   Wrapper wrapper;
   wrapper.after_replication = [&](auto const& copies) { log += "own" + std::to_string(copies.size()) + " "; };
 
-  EXPECT_EQ(nn::patch_replication(wrapper), nn::Patched::now);
-  EXPECT_EQ(nn::patch_replication(wrapper), nn::Patched::already);
+  EXPECT_EQ(training::patch_replication(wrapper), training::Patched::now);
+  EXPECT_EQ(training::patch_replication(wrapper), training::Patched::already);
   wrapper.run({first.ptr(), second.ptr()});
 
   EXPECT_EQ(log, "own2 a0/2 b0/2 a1/2 b1/2 ");
@@ -228,7 +228,7 @@ TEST(GatherNested, follows_the_structure_of_the_first_copy) {
     parts[5] = IValue(c10::List<torch::Tensor>({torch::full({1, 2}, double(c))}));
     outputs[std::size_t(c)] = c10::ivalue::Tuple::create(std::move(parts));
   }
-  auto const gathered = nn::gather_nested(outputs);
+  auto const gathered = training::gather_nested(outputs);
 
   expect_gathered(gathered, 3);
   auto const list = gathered.toTupleRef().elements().vec().at(5);
@@ -240,7 +240,7 @@ TEST(GatherNested, gathers_along_another_axis_and_over_ranks) {
   auto const world = Comm::world();
   auto const tensor = torch::full({2, world.rank() + 1}, double(world.rank()));
 
-  auto const gathered = nn::gather_nested(world, IValue(tensor), 1).toTensor();
+  auto const gathered = training::gather_nested(world, IValue(tensor), 1).toTensor();
 
   EXPECT_EQ(gathered.sizes(), torch::IntArrayRef({2, world.num_ranks() * (world.num_ranks() + 1) / 2}));
   EXPECT_EQ(gathered[1][-1].item<int>(), world.num_ranks() - 1);
@@ -258,7 +258,7 @@ TEST(GatherNested, names_the_place_that_differs) {
     return IValue(result);
   };
   auto const given = [](std::vector<IValue> const& outputs) {
-    auto const thrown = thrown_by([&] { (void)nn::gather_nested(outputs); });
+    auto const thrown = thrown_by([&] { (void)training::gather_nested(outputs); });
     return thrown.rule + ": " + thrown.given;
   };
   EXPECT_EQ(given({map({"a", "b"}), map({"a"})}),
@@ -267,16 +267,16 @@ TEST(GatherNested, names_the_place_that_differs) {
             "NestedMismatch: output of copy 1: a key that is not in the first copy");
   EXPECT_EQ(given({list(2), list(3)}), "NestedMismatch: output of copy 1: 3 elements, 2 in the first copy");
   EXPECT_EQ(given({list(2), IValue()}), "NestedMismatch: output of copy 1: a none, a list in the first copy");
-  EXPECT_EQ(rule_of([] { (void)nn::gather_nested(std::vector<IValue>{}); }), "NoCopies");
+  EXPECT_EQ(rule_of([] { (void)training::gather_nested(std::vector<IValue>{}); }), "NoCopies");
   auto const world = Comm::world();
-  auto const over_ranks = rule_of([&] { (void)nn::gather_nested(world, world.rank() == 0 ? list(2) : list(3)); });
+  auto const over_ranks = rule_of([&] { (void)training::gather_nested(world, world.rank() == 0 ? list(2) : list(3)); });
   EXPECT_EQ(over_ranks, world.num_ranks() > 1 ? "NestedMismatch" : "nothing was thrown");
 }
 
 // The code of docs/replication.md.
-struct NoiseImpl : torch::nn::Cloneable<NoiseImpl>, nn::ReplicaHook {
+struct NoiseImpl : torch::nn::Cloneable<NoiseImpl>, training::ReplicaHook {
   void reset() override {}
-  void on_replicate(std::shared_ptr<nn::ReplicaContext> const& context, int copy, int /*num_copies*/) override {
+  void on_replicate(std::shared_ptr<training::ReplicaContext> const& context, int copy, int /*num_copies*/) override {
     if (copy == 0) context->put("seed", Index(17));
     seed = context->take<Index>("seed") + 1000 * context->ordinal();
     team = context->team();
@@ -289,22 +289,22 @@ TORCH_MODULE(Noise);
 TEST(Replicate, runs_as_documented) {
   auto const world = Comm::world();
   Noise model;
-  nn::replicate(*model, world);
+  training::replicate(*model, world);
   EXPECT_EQ(model->seed, 17);
   EXPECT_TRUE(model->team);
 
   torch::nn::Sequential net(torch::nn::Linear(2, 2), torch::nn::BatchNorm1d(2));
-  int const num_converted = nn::convert_batch_norms(*net);
-  nn::replicate(*net, world);
+  int const num_converted = training::convert_batch_norms(*net);
+  training::replicate(*net, world);
   EXPECT_EQ(num_converted, 1);
 }
 
 TEST(ScatterNested, wants_one_input_for_each_copy) {
-  auto const fixed = [](std::size_t count) -> nn::InputScatter {
+  auto const fixed = [](std::size_t count) -> training::InputScatter {
     return [count](IValue const& input, int /*num_copies*/) { return std::vector<IValue>(count, input); };
   };
-  EXPECT_EQ(nn::scatter_nested(fixed(3), IValue(1.0), 3).size(), 3U);
-  EXPECT_EQ(rule_of([&] { (void)nn::scatter_nested(fixed(2), IValue(1.0), 3); }), "ScatterLength");
+  EXPECT_EQ(training::scatter_nested(fixed(3), IValue(1.0), 3).size(), 3U);
+  EXPECT_EQ(rule_of([&] { (void)training::scatter_nested(fixed(2), IValue(1.0), 3); }), "ScatterLength");
 }
 
 }  // namespace

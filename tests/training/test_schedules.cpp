@@ -10,8 +10,8 @@
 namespace graticule {
 namespace {
 
-using nn::Schedule;
-using nn::ScheduleKind;
+using training::Schedule;
+using training::ScheduleKind;
 
 TEST(Schedule, follows_its_formula) {
   struct Case {
@@ -49,14 +49,14 @@ TEST(Schedule, sets_the_rate_of_all_groups) {
   groups.emplace_back(std::vector<torch::Tensor>{torch::zeros({2}, torch::requires_grad())});
   torch::optim::SGD optimizer(groups, torch::optim::SGDOptions(1));
 
-  nn::set_learning_rate(optimizer, 0.125);
+  training::set_learning_rate(optimizer, 0.125);
 
   for (auto const& group : optimizer.param_groups()) EXPECT_EQ(group.options().get_lr(), 0.125);
 }
 
 TEST(ScheduleKinds, are_known_by_their_names) {
-  EXPECT_EQ(nn::schedule_kinds().size(), 5U);
-  EXPECT_EQ(nn::schedule_kinds().at("cosine"), ScheduleKind::cosine);
+  EXPECT_EQ(training::schedule_kinds().size(), 5U);
+  EXPECT_EQ(training::schedule_kinds().at("cosine"), ScheduleKind::cosine);
 }
 
 }  // namespace

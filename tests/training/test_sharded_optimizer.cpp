@@ -50,7 +50,7 @@ void train(std::function<torch::Tensor(torch::Tensor const&)> const& forward, to
 }
 
 /// Every rank has the same batch, so that any number of ranks trains as one does.
-void train(nn::ShardedParameters& sharded, Net& net, torch::optim::Optimizer& optimizer, int first, int last) {
+void train(training::ShardedParameters& sharded, Net& net, torch::optim::Optimizer& optimizer, int first, int last) {
   train([&](torch::Tensor const& x) { return sharded.forward([&] { return net->forward(x); }); }, optimizer, first,
         last);
 }
@@ -70,34 +70,34 @@ TEST_P(SavedOptimizer, goes_on_on_any_ranks_and_uncut) {
   auto expected_optimizer = make()(expected->parameters());
   train([&](torch::Tensor const& x) { return expected->forward(x); }, *expected_optimizer, 0, 6);
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
   auto optimizer = make()(sharded.parameters());
   train(sharded, net, *optimizer, 0, 3);
 
   CheckpointStore store(comm, folder / "run");
   auto writer = store.begin(3);
-  nn::save_model(writer, sharded, comm);
-  nn::save_optimizer(writer, *optimizer, sharded, comm);
+  training::save_model(writer, sharded, comm);
+  training::save_optimizer(writer, *optimizer, sharded, comm);
   auto const file = writer.commit();
 
   for (int num_first = 1; num_first <= comm.num_ranks(); ++num_first) {
     auto const part = comm.split(comm.rank() < num_first ? 0 : 1, comm.rank());
     Net other;
-    nn::ShardedParameters cut(other.ptr(), {part, nn::Reduction::mean});
+    training::ShardedParameters cut(other.ptr(), {part, nn::Reduction::mean});
     auto loaded = make()(cut.parameters());
     Checkpoint const checkpoint(part, file);
-    nn::load_model(part, checkpoint, cut);
+    training::load_model(part, checkpoint, cut);
     // The frozen layer.
-    EXPECT_EQ(nn::load_optimizer(part, checkpoint, *loaded, cut),
+    EXPECT_EQ(training::load_optimizer(part, checkpoint, *loaded, cut),
               (std::vector<std::string>{"layers.2.weight", "layers.2.bias"}));
     train(cut, other, *loaded, 3, 6);
-    EXPECT_LT(test::difference(nn::full_state(cut), nn::parameters_of(*expected)), 1e-12) << num_first;
+    EXPECT_LT(test::difference(training::full_state(cut), nn::parameters_of(*expected)), 1e-12) << num_first;
   }
   Net plain;
   auto plain_optimizer = make()(plain->parameters());
   Checkpoint const checkpoint(comm, file);
-  nn::load_model(comm, checkpoint, *plain);
-  nn::load_optimizer(comm, checkpoint, *plain_optimizer, *plain);
+  training::load_model(comm, checkpoint, *plain);
+  training::load_optimizer(comm, checkpoint, *plain_optimizer, *plain);
   train([&](torch::Tensor const& x) { return plain->forward(x); }, *plain_optimizer, 3, 6);
   EXPECT_LT(test::difference(nn::parameters_of(*plain), nn::parameters_of(*expected)), 1e-12);
 }
@@ -108,18 +108,19 @@ TEST(SavedOptimizerOfRows, refuses_another_kind_and_tensors_that_are_not_cut) {
   auto const comm = Comm::world();
   Folder const folder(comm);
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
   torch::optim::SGD sgd(sharded.parameters(), 0.1);
   torch::optim::Adam adam(sharded.parameters());
   torch::optim::SGD whole(net->parameters(), 0.1);
   CheckpointStore store(comm, folder / "run");
   auto writer = store.begin(1);
-  nn::save_optimizer(writer, sgd, sharded, comm);
-  EXPECT_EQ(test::rule_of([&] { nn::save_optimizer(writer, whole, sharded, comm, "whole"); }), "UnknownParameter");
+  training::save_optimizer(writer, sgd, sharded, comm);
+  EXPECT_EQ(test::rule_of([&] { training::save_optimizer(writer, whole, sharded, comm, "whole"); }),
+            "UnknownParameter");
   Checkpoint const checkpoint(comm, writer.commit());
 
-  EXPECT_EQ(test::rule_of([&] { nn::load_optimizer(comm, checkpoint, adam, sharded); }), "OptimizerMismatch");
-  auto const without_state = nn::load_optimizer(comm, checkpoint, sgd, sharded);
+  EXPECT_EQ(test::rule_of([&] { training::load_optimizer(comm, checkpoint, adam, sharded); }), "OptimizerMismatch");
+  auto const without_state = training::load_optimizer(comm, checkpoint, sgd, sharded);
   EXPECT_TRUE(sgd.state().empty());
   std::vector<std::string> names;
   for (auto const& [name, tensor] : sharded.named_parameters()) names.push_back(name);

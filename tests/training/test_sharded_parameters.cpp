@@ -24,7 +24,7 @@ TEST(ShardRule, gives_the_last_ranks_fewer_rows_then_none) {
   struct Case {
     std::int64_t num_rows;
     int num_ranks;
-    std::vector<nn::ShardRows> rows;
+    std::vector<training::ShardRows> rows;
   };
   std::vector<Case> const cases{{5, 4, {{0, 2}, {2, 4}, {4, 5}, {5, 5}}},
                                 {6, 3, {{0, 2}, {2, 4}, {4, 6}}},
@@ -32,9 +32,9 @@ TEST(ShardRule, gives_the_last_ranks_fewer_rows_then_none) {
                                 {0, 2, {{0, 0}, {0, 0}}},
                                 {9, 1, {{0, 9}}}};
   for (auto const& [num_rows, num_ranks, rows] : cases) {
-    auto const cuts = nn::shard_cuts(num_rows, num_ranks);
+    auto const cuts = training::shard_cuts(num_rows, num_ranks);
     for (int r = 0; r < num_ranks; ++r) {
-      EXPECT_EQ(nn::shard_rows(num_rows, num_ranks, r), rows[std::size_t(r)]) << num_rows << " rows, rank " << r;
+      EXPECT_EQ(training::shard_rows(num_rows, num_ranks, r), rows[std::size_t(r)]) << num_rows << " rows, rank " << r;
       EXPECT_EQ(cuts.lo(r), rows[std::size_t(r)].lo);
       EXPECT_EQ(cuts.hi(r), rows[std::size_t(r)].hi);
     }
@@ -61,12 +61,12 @@ torch::Tensor loss_of(torch::Tensor const& prediction, torch::Tensor const& y, s
 }
 
 /// Trains serially and cut, on samples that ranks share unevenly, and compares losses and parameters.
-void expect_serial_training(MakeOptimizer const& make, int num_steps, nn::ShardOptions options = {}) {
+void expect_serial_training(MakeOptimizer const& make, int num_steps, training::ShardedParametersOptions options = {}) {
   auto const comm = Comm::world();
   auto serial = test::make_net();
   auto serial_optimizer = make(serial->parameters());
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, std::move(options));
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, std::move(options));
   auto optimizer = make(sharded.parameters());
 
   for (int step = 0; step < num_steps; ++step) {
@@ -92,8 +92,8 @@ void expect_serial_training(MakeOptimizer const& make, int num_steps, nn::ShardO
 TEST(ShardedParameters, train_by_sgd_as_one_rank_does) { expect_serial_training(sgd(), 20); }
 TEST(ShardedParameters, train_by_adam_as_one_rank_does) { expect_serial_training(adam(), 20); }
 TEST(ShardedParameters, train_alike_when_kept_between_passes_and_not_gathered_ahead) {
-  expect_serial_training(sgd(), 4, {.between_passes = nn::BetweenPasses::kept, .num_prefetched = 0});
-  expect_serial_training(sgd(), 4, {.root_between_passes = nn::BetweenPasses::released, .num_prefetched = 3});
+  expect_serial_training(sgd(), 4, {.between_passes = training::BetweenPasses::kept, .num_prefetched = 0});
+  expect_serial_training(sgd(), 4, {.root_between_passes = training::BetweenPasses::released, .num_prefetched = 3});
 }
 TEST(ShardedParameters, train_alike_in_one_unit) {
   expect_serial_training(sgd(), 4, {.is_unit = [](std::string const&, std::int64_t) { return false; }});
@@ -104,7 +104,7 @@ TEST(ShardedParameters, keep_rows_names_and_nothing_else) {
   auto net = test::make_net();
   auto const before = test::rows_of(nn::parameters_of(*test::make_net()), comm);
 
-  nn::ShardedParameters const sharded(net.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters const sharded(net.ptr(), {comm, nn::Reduction::mean});
 
   auto const shards = sharded.named_parameters();
   EXPECT_EQ(test::difference(shards, before), 0);
@@ -133,7 +133,7 @@ TEST(ShardedParameters, take_the_values_of_the_first_rank_and_leave_random_numbe
   };
   auto const expected = drawn_next();
 
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
 
   EXPECT_TRUE(torch::equal(drawn_next(), expected));
   torch::manual_seed(5);
@@ -144,7 +144,7 @@ TEST(ShardedParameters, mean_gradients_over_ranks_with_samples_of_their_own) {
   auto const comm = Comm::world();
   auto serial = test::make_net();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
   auto const batch = test::make_batch(0);
   auto const mine = test::even_part(batch, comm);
 
@@ -161,7 +161,7 @@ TEST(ShardedParameters, mean_gradients_over_ranks_with_samples_of_their_own) {
 TEST(ShardedParameters, leave_gradients_undefined_that_no_rank_has_and_add_the_others_up) {
   auto const comm = Comm::world();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
   auto const x = torch::arange(3);
   bool const last = comm.rank() + 1 == comm.num_ranks();
   auto const run = [&] {
@@ -194,7 +194,8 @@ TEST(ShardedParameters, refuse_parameters_that_some_ranks_do_not_use_when_asked)
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank uses the same parameters as all ranks";
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, {.unused = nn::UnusedParameters::are_refused});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum},
+                                      {.unused = training::UnusedParameters::are_refused});
   auto const x = torch::arange(3);
   auto const run = [&](bool uses) {
     auto const y = sharded.forward([&] {
@@ -229,7 +230,7 @@ TEST(ShardedParameters, clip_to_the_serial_norms) {
     for (double const max_norm : {0.01, 1e6}) {
       auto serial = test::make_net();
       auto net = test::make_net();
-      nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, {.ignored = {net->head.ptr()}});
+      training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, {.ignored = {net->head.ptr()}});
       auto const batch = test::make_batch(3);
       loss_of(serial->forward(batch.x), batch.y, 1).backward();
       auto const mine = test::uneven_part(batch, comm);
@@ -264,14 +265,14 @@ TEST(ShardedParameters, clip_to_the_serial_norms) {
 TEST(ShardedParameters, refuse_norms_that_are_not_finite_when_asked) {
   auto const comm = Comm::world();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
   for (double const type : {2.0, inf}) {
     for (auto& parameter : sharded.parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
     auto first = sharded.parameters()[1];
     if (comm.rank() == 0) first.mutable_grad().fill_(std::nan(""));
     EXPECT_EQ(test::rule_of([&] {
-                (void)sharded.clip_grad_norm(1,
-                                             {.norm_type = type, .non_finite = nn::ClipOptions::NonFinite::is_refused});
+                (void)sharded.clip_grad_norm(
+                    1, {.norm_type = type, .non_finite = training::ClipOptions::NonFinite::is_refused});
               }),
               "NonFiniteNorm");
     EXPECT_TRUE(std::isnan(sharded.clip_grad_norm(1, {.norm_type = type})));
@@ -279,13 +280,13 @@ TEST(ShardedParameters, refuse_norms_that_are_not_finite_when_asked) {
   EXPECT_EQ(test::rule_of([&] { (void)sharded.clip_grad_norm(1, {.norm_type = 0}); }), "BadOption");
 }
 
-class NoSync : public testing::TestWithParam<nn::Unsynchronised> {};
+class NoSync : public testing::TestWithParam<training::Unsynchronised> {};
 
 TEST_P(NoSync, gathers_gradients_for_the_next_synchronised_backward) {
   auto const comm = Comm::world();
   auto serial = test::make_net();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
   auto const backward = [&](int step, bool whole_model) {
     auto const batch = test::make_batch(step);
     auto const mine = test::uneven_part(batch, comm);
@@ -302,7 +303,7 @@ TEST_P(NoSync, gathers_gradients_for_the_next_synchronised_backward) {
     backward(0, true);
     backward(1, true);
     for (auto const& parameter : sharded.parameters()) EXPECT_FALSE(parameter.grad().defined());
-    EXPECT_EQ(sharded.stats().scatters > 0, GetParam() == nn::Unsynchronised::cut);
+    EXPECT_EQ(sharded.stats().scatters > 0, GetParam() == training::Unsynchronised::cut);
   }
   // What the last backward does not reach waits no longer.
   backward(2, false);
@@ -313,19 +314,19 @@ TEST_P(NoSync, gathers_gradients_for_the_next_synchronised_backward) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ShardedParameters, NoSync,
-                         testing::Values(nn::Unsynchronised::whole, nn::Unsynchronised::cut));
+                         testing::Values(training::Unsynchronised::whole, training::Unsynchronised::cut));
 
 TEST(ShardedParameters, give_the_model_back_whole) {
   auto const comm = Comm::world();
   auto net = test::make_net();
   {
-    nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
-    EXPECT_TRUE(nn::is_managed(*net));
-    EXPECT_TRUE(nn::uses_original_parameters(*net->first->enter));
+    training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+    EXPECT_TRUE(training::is_managed(*net));
+    EXPECT_TRUE(training::uses_original_parameters(*net->first->enter));
     sharded.unwrap();
   }
 
-  EXPECT_FALSE(nn::is_managed(*net->first));
+  EXPECT_FALSE(training::is_managed(*net->first));
   EXPECT_EQ(test::difference(nn::parameters_of(*net), nn::parameters_of(*test::make_net())), 0);
   net->forward(torch::arange(3)).sum().backward();
   EXPECT_TRUE(net->gain.grad().defined());

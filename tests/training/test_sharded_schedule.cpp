@@ -20,7 +20,7 @@
 namespace graticule {
 namespace {
 
-using nn::ShardEvent;
+using training::ShardEvent;
 
 struct Event {
   ShardEvent what;
@@ -45,10 +45,10 @@ torch::nn::Sequential make_layers(std::int64_t width, int num_layers = 4) {
 TEST(ShardedSchedule, gathers_the_next_unit_while_one_runs) {
   auto layers = make_layers(5);
   std::vector<Event> events;
-  nn::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean},
-                                {.on_event = [&](ShardEvent what, std::string const& unit) {
-                                  events.push_back({what, unit});
-                                }});
+  training::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean},
+                                      {.on_event = [&](ShardEvent what, std::string const& unit) {
+                                        events.push_back({what, unit});
+                                      }});
   auto const x = torch::ones({2, 5});
   sharded.forward([&] { return layers->forward(x); }).sum().backward();
   events.clear();
@@ -80,7 +80,7 @@ TEST(ShardedSchedule, gathers_the_next_unit_while_one_runs) {
 
 TEST(ShardedSchedule, gathers_nothing_ahead_when_told_so) {
   auto layers = make_layers(5);
-  nn::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean}, {.num_prefetched = 0});
+  training::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean}, {.num_prefetched = 0});
   for (int i = 0; i < 2; ++i) sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }).sum().backward();
   auto const stats = sharded.stats();
   EXPECT_EQ(stats.gathers_ahead, 0);
@@ -93,13 +93,13 @@ TEST(ShardedSchedule, gathers_ahead_what_is_listed) {
   for (int const num_prefetched : {1, 2}) {
     auto layers = make_layers(5);
     std::vector<Event> events;
-    nn::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean},
-                                  {.num_prefetched = num_prefetched,
-                                   .ahead_in_forward = {{"0", {"2", "3"}}, {"1", {}}},
-                                   .ahead_in_backward = {{"3", {"0"}}},
-                                   .on_event = [&](ShardEvent what, std::string const& unit) {
-                                     events.push_back({what, unit});
-                                   }});
+    training::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean},
+                                        {.num_prefetched = num_prefetched,
+                                         .ahead_in_forward = {{"0", {"2", "3"}}, {"1", {}}},
+                                         .ahead_in_backward = {{"3", {"0"}}},
+                                         .on_event = [&](ShardEvent what, std::string const& unit) {
+                                           events.push_back({what, unit});
+                                         }});
 
     // What the first pass has shown counts for units that are not listed only.
     for (int pass = 0; pass < 2; ++pass) {
@@ -126,23 +126,23 @@ TEST(ShardedSchedule, gathers_ahead_what_is_listed) {
 TEST(ShardedSchedule, refuses_lists_of_what_is_no_unit_and_groups_that_do_not_fit) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
-  auto const rule = [&](nn::ShardOptions const& options) {
+  auto const rule = [&](training::ShardedParametersOptions const& options) {
     auto layers = make_layers(5);
-    return test::rule_of([&] { nn::ShardedParameters(layers.ptr(), {comm, nn::Reduction::mean}, options); });
+    return test::rule_of([&] { training::ShardedParameters(layers.ptr(), {comm, nn::Reduction::mean}, options); });
   };
 
   EXPECT_EQ(rule({.ahead_in_forward = {{"0", {odd_one ? "4" : "3"}}}}), "UnknownUnit");
   EXPECT_EQ(rule({.ahead_in_backward = {{odd_one ? "4" : "3", {}}}}), "UnknownUnit");
   EXPECT_EQ(rule({.ranks_per_group = 0}), "BadOption");
   EXPECT_EQ(rule({.ranks_per_group = comm.num_ranks() + 1}), "BadOption");
-  EXPECT_EQ(rule({.between_passes = odd_one ? nn::BetweenPasses::in_groups : nn::BetweenPasses::kept}),
+  EXPECT_EQ(rule({.between_passes = odd_one ? training::BetweenPasses::in_groups : training::BetweenPasses::kept}),
             comm.num_ranks() > 1 ? "OptionsDisagreement" : "nothing was thrown");
 }
 
 /// Messages of a backward, after a forward, of all ranks.
-Index messages_of_backward(nn::ShardOptions const& options) {
+Index messages_of_backward(training::ShardedParametersOptions const& options) {
   auto layers = make_layers(5);
-  nn::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean}, options);
+  training::ShardedParameters sharded(layers.ptr(), {Comm::world(), nn::Reduction::mean}, options);
   auto const loss = sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }).sum();
   auto const before = sharded.stats().messages;
   loss.backward();
@@ -156,10 +156,11 @@ TEST(ShardedSchedule, keeps_parts_in_groups_for_the_backward) {
   for (int ranks = 1; ranks <= comm.num_ranks(); ++ranks) {
     if (comm.num_ranks() % ranks != 0) continue;
     auto layers = make_layers(5);
-    nn::ShardedParameters sharded(layers.ptr(), {comm, nn::Reduction::mean},
-                                  {.between_passes = nn::BetweenPasses::in_groups, .ranks_per_group = ranks});
+    training::ShardedParameters sharded(
+        layers.ptr(), {comm, nn::Reduction::mean},
+        {.between_passes = training::BetweenPasses::in_groups, .ranks_per_group = ranks});
     auto const forward = [&] { return sharded.forward([&] { return layers->forward(torch::ones({2, 5})); }); };
-    auto const mine = nn::shard_rows(5, ranks, comm.rank() % ranks).size();
+    auto const mine = training::shard_rows(5, ranks, comm.rank() % ranks).size();
     for (int step = 0; step < 2; ++step) {
       auto const loss = forward().sum();
       // Rows of four weights and biases, of f32.
@@ -176,11 +177,12 @@ TEST(ShardedSchedule, keeps_parts_in_groups_for_the_backward) {
   }
 
   // Groups of one rank ask no other, the whole team asks as many as without groups.
-  auto const kept = messages_of_backward({.between_passes = nn::BetweenPasses::kept});
+  auto const kept = messages_of_backward({.between_passes = training::BetweenPasses::kept});
   auto const whole = messages_of_backward({});
-  EXPECT_EQ(messages_of_backward({.between_passes = nn::BetweenPasses::in_groups}), kept);
-  EXPECT_EQ(messages_of_backward({.between_passes = nn::BetweenPasses::in_groups, .ranks_per_group = comm.num_ranks()}),
-            whole);
+  EXPECT_EQ(messages_of_backward({.between_passes = training::BetweenPasses::in_groups}), kept);
+  EXPECT_EQ(
+      messages_of_backward({.between_passes = training::BetweenPasses::in_groups, .ranks_per_group = comm.num_ranks()}),
+      whole);
   EXPECT_EQ(whole > kept, comm.num_ranks() > 1);
 }
 
@@ -239,7 +241,7 @@ TEST(ShardedSchedule, holds_its_rows_and_the_units_that_run) {
     auto const before = memory.now();
     auto layers = make_layers(width, num_layers);
     auto const x = torch::ones({1, width});
-    nn::ShardedParameters sharded(layers.ptr(), {comm, nn::Reduction::mean});
+    training::ShardedParameters sharded(layers.ptr(), {comm, nn::Reduction::mean});
     torch::optim::SGD optimizer(sharded.parameters(), 0.01);
     auto const run = [&] { return sharded.forward([&] { return layers->forward(x); }); };
     auto const rows = (width + comm.num_ranks() - 1) / comm.num_ranks() * (width + 1) * 4 * num_layers;
@@ -283,11 +285,11 @@ double norm_of(nn::NamedTensors const& tensors) {
 
 /// Gradients by both models, of whatever `run` returns, must be alike.
 template <class Run>
-void expect_same_gradients_with(nn::ShardOptions const& options, Run&& run) {
+void expect_same_gradients_with(training::ShardedParametersOptions const& options, Run&& run) {
   auto const comm = Comm::world();
   auto serial = test::make_net();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, options);
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, options);
 
   run(serial, [](auto&& call) { return call(); });
   run(net, [&](auto&& call) { return sharded.forward(call); });
@@ -304,8 +306,8 @@ void expect_same_gradients(Run&& run) {
   int const num_ranks = Comm::world().num_ranks();
   expect_same_gradients_with({}, run);
   for (int const ranks_per_group : {1, num_ranks % 2 == 0 ? num_ranks / 2 : num_ranks})
-    expect_same_gradients_with({.between_passes = nn::BetweenPasses::in_groups,
-                                .root_between_passes = nn::BetweenPasses::in_groups,
+    expect_same_gradients_with({.between_passes = training::BetweenPasses::in_groups,
+                                .root_between_passes = training::BetweenPasses::in_groups,
                                 .ranks_per_group = ranks_per_group},
                                run);
 }
@@ -350,7 +352,7 @@ TEST(ShardedSchedule, takes_inputs_that_are_leaves_and_models_that_are_units) {
   nn::Unit<test::Block> serial(4);
   torch::manual_seed(1);
   nn::Unit<test::Block> block(4);
-  nn::ShardedParameters sharded(block.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(block.ptr(), {comm, nn::Reduction::mean});
   auto const x = torch::ones({2, 4}).requires_grad_();
   auto const x_of_serial = torch::ones({2, 4}).requires_grad_();
 
@@ -368,7 +370,8 @@ TEST(ShardedSchedule, takes_inputs_that_are_leaves_and_models_that_are_units) {
 TEST(ShardedSchedule, takes_changes_of_the_rows_between_forwards) {
   auto const comm = Comm::world();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.between_passes = nn::BetweenPasses::kept});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean},
+                                      {.between_passes = training::BetweenPasses::kept});
   auto const x = torch::arange(3);
   auto const run = [&] { return sharded.forward([&] { return net->forward(x); }); };
   // Parameters that were kept for a backward that never came.

@@ -51,17 +51,17 @@ struct Model {
     for (auto& buffer : nn::buffers_of(*net)) result.push_back(buffer);
     return result;
   }
-  nn::ShardOptions options() { return {.ignored = {net->layers[2]}}; }
+  training::ShardedParametersOptions options() { return {.ignored = {net->layers[2]}}; }
   Net net{nullptr};
 };
 
 TEST(ShardedState, is_whole_under_the_names_of_the_model) {
   auto const comm = Comm::world();
   Model model(4);
-  nn::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  training::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
 
-  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
-  auto const on_first = nn::full_state(sharded, nn::StateOn::first_rank);
+  EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
+  auto const on_first = training::full_state(sharded, training::StateOn::first_rank);
   if (comm.rank() == 0)
     EXPECT_EQ(test::difference(on_first, Model(4).state()), 0);
   else
@@ -71,10 +71,10 @@ TEST(ShardedState, is_whole_under_the_names_of_the_model) {
 TEST(ShardedState, names_the_rows_of_each_rank) {
   auto const comm = Comm::world();
   Model model(4);
-  nn::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  training::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
   auto const whole = Model(4).state();
 
-  auto const entries = nn::sharded_state(sharded);
+  auto const entries = training::sharded_state(sharded);
 
   ASSERT_EQ(entries.size(), whole.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -91,11 +91,11 @@ TEST(ShardedState, names_the_rows_of_each_rank) {
 TEST(ShardedState, is_taken_whole) {
   auto const comm = Comm::world();
   Model model(4);
-  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  training::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
 
-  nn::load_full_state(sharded, Model(9).state());
+  training::load_full_state(sharded, Model(9).state());
 
-  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(9).state()), 0);
+  EXPECT_EQ(test::difference(training::full_state(sharded), Model(9).state()), 0);
   auto const x = torch::arange(3);
   EXPECT_TRUE(torch::allclose(sharded.forward([&] { return model.net->forward(x); }), Model(9).net->forward(x)));
 }
@@ -103,56 +103,56 @@ TEST(ShardedState, is_taken_whole) {
 TEST(ShardedState, refuses_what_does_not_fit_and_stays) {
   auto const comm = Comm::world();
   Model model(4);
-  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  training::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
   auto state = Model(9).state();
   state[0].second = torch::zeros({2}, torch::kDouble);
   state[1].first = "other";
 
-  auto const error = test::thrown_by([&] { nn::load_full_state(sharded, state); });
+  auto const error = test::thrown_by([&] { training::load_full_state(sharded, state); });
 
   EXPECT_EQ(error.rule, "StateMismatch");
   for (auto const* part :
        {"gain is [2] in the state and [] here", "the state lacks words.weight", "the model lacks other"})
     EXPECT_NE(error.given.find(part), std::string::npos) << error.given;
-  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+  EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
 }
 
 TEST(ShardedState, is_given_back_to_the_rank_that_it_was_taken_from) {
   auto const comm = Comm::world();
   Model model(4);
-  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
-  auto const state = nn::local_state(sharded);
-  nn::load_full_state(sharded, Model(9).state());
+  training::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  auto const state = training::local_state(sharded);
+  training::load_full_state(sharded, Model(9).state());
 
-  nn::load_local_state(sharded, state);
+  training::load_local_state(sharded, state);
 
-  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+  EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
 }
 
 TEST(ShardedState, refuses_that_of_another_layout_rank_or_model_on_all_ranks) {
   auto const comm = Comm::world();
   bool const odd_one = comm.rank() == comm.num_ranks() - 1;
   Model model(4);
-  nn::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  training::ShardedParameters sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
   auto const error_with = [&](auto const& change) {
-    auto state = nn::local_state(sharded);
+    auto state = training::local_state(sharded);
     for (auto& [name, tensor] : state.tensors) tensor = tensor + 1;
     if (odd_one) change(state);
-    return test::thrown_by([&] { nn::load_local_state(sharded, state); });
+    return test::thrown_by([&] { training::load_local_state(sharded, state); });
   };
 
-  auto const layout = error_with([](nn::LocalState& state) { ++state.num_ranks; });
-  auto const rank = error_with([](nn::LocalState& state) { ++state.rank; });
-  auto const type =
-      error_with([](nn::LocalState& state) { state.tensors[1].second = state.tensors[1].second.to(torch::kFloat); });
-  auto const name = error_with([](nn::LocalState& state) { state.tensors[1].first = "other"; });
-  auto const number = error_with([](nn::LocalState& state) { state.tensors.pop_back(); });
+  auto const layout = error_with([](training::LocalState& state) { ++state.num_ranks; });
+  auto const rank = error_with([](training::LocalState& state) { ++state.rank; });
+  auto const type = error_with(
+      [](training::LocalState& state) { state.tensors[1].second = state.tensors[1].second.to(torch::kFloat); });
+  auto const name = error_with([](training::LocalState& state) { state.tensors[1].first = "other"; });
+  auto const number = error_with([](training::LocalState& state) { state.tensors.pop_back(); });
 
   for (auto const& error : {layout, rank, type, name, number}) EXPECT_EQ(error.rule, "StateMismatch");
   EXPECT_NE(layout.given.find("of " + std::to_string(comm.num_ranks() + 1) + " is given to rank"), std::string::npos);
   EXPECT_NE(type.given.find("words.weight is Float"), std::string::npos) << type.given;
   EXPECT_NE(name.given.find("other stands in the place of words.weight"), std::string::npos) << name.given;
-  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
+  EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
 }
 
 /// Saves on all ranks, cut over all; then every part of the ranks loads it, cut over that part.
@@ -160,20 +160,20 @@ TEST(ShardedState, is_saved_by_some_ranks_and_loaded_by_any_others) {
   auto const comm = Comm::world();
   Folder const folder(comm);
   Model model(4);
-  nn::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
+  training::ShardedParameters const sharded(model.net.ptr(), {comm, nn::Reduction::mean}, model.options());
   CheckpointStore store(comm, folder.path());
   auto writer = store.begin(7);
-  nn::save_model(writer, sharded, comm);
+  training::save_model(writer, sharded, comm);
   auto const file = writer.commit();
 
   for (int first = 1; first <= comm.num_ranks(); ++first) {
     auto const part = comm.split(comm.rank() < first ? 0 : 1, comm.rank());
     Model other(50);
-    nn::ShardedParameters loaded(other.net.ptr(), {part, nn::Reduction::mean}, other.options());
+    training::ShardedParameters loaded(other.net.ptr(), {part, nn::Reduction::mean}, other.options());
     Checkpoint const checkpoint(part, file);
     checkpoint.verify();
-    nn::load_model(part, checkpoint, loaded);
-    EXPECT_EQ(test::difference(nn::full_state(loaded), Model(4).state()), 0) << first;
+    training::load_model(part, checkpoint, loaded);
+    EXPECT_EQ(test::difference(training::full_state(loaded), Model(4).state()), 0) << first;
   }
   // As an uncut model reads it.
   Checkpoint const checkpoint(comm, file);
@@ -191,18 +191,18 @@ TEST(ShardedState, is_saved_once_where_replicas_hold_it_too) {
   Folder const folder(comm);
   auto const alone = comm.split(comm.rank(), 0);
   Model model(4);
-  nn::ShardedParameters sharded(model.net.ptr(), {alone, nn::Reduction::mean},
-                                {.replicas = {{comm, nn::Reduction::mean}}, .ignored = model.options().ignored});
+  training::ShardedParameters sharded(model.net.ptr(), {alone, nn::Reduction::mean},
+                                      {.replicas = {{comm, nn::Reduction::mean}}, .ignored = model.options().ignored});
   CheckpointStore store(comm, folder.path());
   auto writer = store.begin(1);
-  nn::save_model(writer, sharded, comm, "net");
+  training::save_model(writer, sharded, comm, "net");
   Checkpoint const checkpoint(comm, writer.commit());
-  nn::load_full_state(sharded, Model(9).state());
+  training::load_full_state(sharded, Model(9).state());
 
-  nn::load_model(comm, checkpoint, sharded, "net");
+  training::load_model(comm, checkpoint, sharded, "net");
 
-  EXPECT_EQ(test::difference(nn::full_state(sharded), Model(4).state()), 0);
-  auto const error = test::thrown_by([&] { nn::load_model(comm, checkpoint, sharded, "model"); });
+  EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
+  auto const error = test::thrown_by([&] { training::load_model(comm, checkpoint, sharded, "model"); });
   EXPECT_EQ(error.rule, "ModelMismatch");
   EXPECT_NE(error.given.find("lacks model/gain"), std::string::npos) << error.given;
 }
@@ -221,22 +221,23 @@ TEST(ShardedState, keeps_the_models_dtype_of_buffers_held_in_another) {
   auto const model = std::make_shared<Buffered>();
   auto const loaded = std::make_shared<Buffered>();
   auto const plain = std::make_shared<Buffered>();
-  nn::ShardOptions const narrow{.precision = {.buffers = torch::kBFloat16}};
-  nn::ShardedParameters sharded(model, {comm, nn::Reduction::mean}, narrow);
-  nn::ShardedParameters other(loaded, {comm, nn::Reduction::mean}, narrow);
+  training::ShardedParametersOptions const narrow{.precision = {.buffers = torch::kBFloat16}};
+  training::ShardedParameters sharded(model, {comm, nn::Reduction::mean}, narrow);
+  training::ShardedParameters other(loaded, {comm, nn::Reduction::mean}, narrow);
   EXPECT_EQ(model->mean.scalar_type(), torch::kBFloat16);
   EXPECT_EQ(model->count.scalar_type(), torch::kLong);
   model->mean.fill_(0.75);
   Folder const folder(comm);
   CheckpointStore store(comm, folder.path());
   auto writer = store.begin(1);
-  nn::save_model(writer, sharded, comm);
+  training::save_model(writer, sharded, comm);
   Checkpoint const checkpoint(comm, writer.commit());
 
-  nn::load_model(comm, checkpoint, other);
-  nn::load_model(comm, checkpoint, *plain);
+  training::load_model(comm, checkpoint, other);
+  training::load_model(comm, checkpoint, *plain);
 
-  for (auto const& [name, tensor] : nn::full_state(sharded)) EXPECT_NE(tensor.scalar_type(), torch::kBFloat16) << name;
+  for (auto const& [name, tensor] : training::full_state(sharded))
+    EXPECT_NE(tensor.scalar_type(), torch::kBFloat16) << name;
   EXPECT_EQ(plain->mean.scalar_type(), torch::kFloat);
   EXPECT_TRUE((plain->mean == 0.75).all().item<bool>());
   EXPECT_EQ(loaded->mean.scalar_type(), torch::kBFloat16);

@@ -34,7 +34,7 @@ Teams cut_and_replicated(Comm const& comm) {
   return Teams(comm, {{"replicas", comm.num_ranks() % 2 == 0 ? 2 : 1}, {"cut", 0}});
 }
 
-class Replicas : public testing::TestWithParam<nn::Unsynchronised> {};
+class Replicas : public testing::TestWithParam<training::Unsynchronised> {};
 
 TEST_P(Replicas, hold_the_same_bits_and_train_as_one_rank_does) {
   auto const teams = cut_and_replicated(Comm::world());
@@ -48,8 +48,8 @@ TEST_P(Replicas, hold_the_same_bits_and_train_as_one_rank_does) {
     auto const from = serial->parameters();
     for (std::size_t i = 0; teams.world().rank() == 0 && i < to.size(); ++i) to[i].copy_(from[i]);
   }
-  nn::ShardedParameters sharded(net.ptr(), {teams.team("cut"), nn::Reduction::mean},
-                                {.replicas = {{replicas, nn::Reduction::mean}}});
+  training::ShardedParameters sharded(net.ptr(), {teams.team("cut"), nn::Reduction::mean},
+                                      {.replicas = {{replicas, nn::Reduction::mean}}});
   torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.01));
   sharded.adopt(optimizer);
   torch::optim::Adam serial_optimizer(serial->parameters(), torch::optim::AdamOptions(0.01));
@@ -77,7 +77,7 @@ TEST_P(Replicas, hold_the_same_bits_and_train_as_one_rank_does) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ShardedParameters, Replicas,
-                         testing::Values(nn::Unsynchronised::whole, nn::Unsynchronised::cut));
+                         testing::Values(training::Unsynchronised::whole, training::Unsynchronised::cut));
 
 TEST(ShardedPrecision, computes_narrow_and_keeps_rows_wide) {
   auto const comm = Comm::world();
@@ -85,8 +85,8 @@ TEST(ShardedPrecision, computes_narrow_and_keeps_rows_wide) {
   nn::Unit<test::Block> serial(8);
   torch::manual_seed(2);
   nn::Unit<test::Block> block(8);
-  nn::ShardedParameters sharded(block.ptr(), {comm, nn::Reduction::mean},
-                                {.precision = {.parameters = torch::kBFloat16, .gradients = torch::kFloat}});
+  training::ShardedParameters sharded(block.ptr(), {comm, nn::Reduction::mean},
+                                      {.precision = {.parameters = torch::kBFloat16, .gradients = torch::kFloat}});
   auto const x = torch::randn({5, 8});
 
   auto const y = block(x);
@@ -112,8 +112,8 @@ TEST(ShardedPrecision, computes_narrow_and_keeps_rows_wide) {
 TEST(ShardedPrecision, sums_narrow_gradients_wide) {
   auto const comm = Comm::world();
   nn::Unit<torch::nn::Linear> layer(torch::nn::LinearOptions(3, 5).bias(false));
-  nn::ShardedParameters sharded(layer.ptr(), {comm, nn::Reduction::sum},
-                                {.precision = {.gradients = torch::kBFloat16}});
+  training::ShardedParameters sharded(layer.ptr(), {comm, nn::Reduction::sum},
+                                      {.precision = {.gradients = torch::kBFloat16}});
   // 256 and 1 are bfloat16, 257 is not.
   auto const x = torch::full({1, 3}, comm.rank() == 0 ? 256.0 : 1.0);
 
@@ -125,8 +125,11 @@ TEST(ShardedPrecision, sums_narrow_gradients_wide) {
 
 TEST(ShardedParameters, refuse_what_cannot_be_cut) {
   auto const comm = Comm::world();
-  auto const rule = [&](std::shared_ptr<torch::nn::Module> const& model, nn::ShardOptions const& options = {}) {
-    return test::rule_of([&] { nn::ShardedParameters const sharded(model, {comm, nn::Reduction::mean}, options); });
+  auto const rule = [&](std::shared_ptr<torch::nn::Module> const& model,
+                        training::ShardedParametersOptions const& options = {}) {
+    return test::rule_of([&] {
+      training::ShardedParameters const sharded(model, {comm, nn::Reduction::mean}, options);
+    });
   };
   EXPECT_EQ(rule(torch::nn::Tanh().ptr()), "NoParameters");
   EXPECT_EQ(rule(nullptr), "NoParameters");
@@ -149,26 +152,26 @@ TEST(ShardedParameters, are_cut_once_and_marked) {
   auto net = test::make_net();
   auto const other = test::make_net();
   {
-    nn::ShardedParameters const sharded(net.ptr(), {comm, nn::Reduction::mean}, {.ignored = {net->head.ptr()}});
+    training::ShardedParameters const sharded(net.ptr(), {comm, nn::Reduction::mean}, {.ignored = {net->head.ptr()}});
     EXPECT_EQ(test::rule_of([&] {
-                nn::ShardedParameters const twice(net.ptr(), {comm, nn::Reduction::mean});
+                training::ShardedParameters const twice(net.ptr(), {comm, nn::Reduction::mean});
               }),
               "AlreadyManaged");
     EXPECT_EQ(test::rule_of([&] {
-                nn::ShardedParameters const part(net->first.ptr(), {comm, nn::Reduction::mean});
+                training::ShardedParameters const part(net->first.ptr(), {comm, nn::Reduction::mean});
               }),
               "AlreadyManaged");
     for (auto const& module : net->modules()) {
-      EXPECT_EQ(nn::is_managed(*module), module != net->head.ptr()) << module->name();
-      EXPECT_EQ(nn::uses_original_parameters(*module), module != net->head.ptr());
+      EXPECT_EQ(training::is_managed(*module), module != net->head.ptr()) << module->name();
+      EXPECT_EQ(training::uses_original_parameters(*module), module != net->head.ptr());
     }
-    EXPECT_FALSE(nn::is_managed(*other));
+    EXPECT_FALSE(training::is_managed(*other));
     EXPECT_EQ(sharded.parameters().size(), net->parameters().size() - 2);
     EXPECT_GT(net->head->weight.storage().nbytes(), 0U);
   }
-  EXPECT_FALSE(nn::is_managed(*net));
+  EXPECT_FALSE(training::is_managed(*net));
   EXPECT_EQ(test::rule_of([&] {
-              nn::ShardedParameters const again(net.ptr(), {comm, nn::Reduction::mean});
+              training::ShardedParameters const again(net.ptr(), {comm, nn::Reduction::mean});
             }),
             "ReleasedParameter");
 }
@@ -176,18 +179,18 @@ TEST(ShardedParameters, are_cut_once_and_marked) {
 TEST(ShardedParameters, are_alone_in_reducing_a_models_gradients) {
   auto const comm = Comm::world();
   std::vector<nn::TeamRule> const mean{{comm, nn::Reduction::mean}};
-  nn::DasoOptions const daso{.schedule = {.total_epochs = 9}};
+  training::DasoOptions const daso{.schedule = {.total_epochs = 9}};
   auto net = test::make_net();
   torch::optim::SGD sgd(net->parameters(), 0.1);
-  auto const cut = [&] { nn::ShardedParameters const sharded(net.ptr(), mean.front()); };
-  auto const reduce = [&] { nn::DataParallel const parallel(*net, sgd, mean); };
-  auto const average = [&] { nn::Daso const averaged(*net, sgd, comm, daso); };
+  auto const cut = [&] { training::ShardedParameters const sharded(net.ptr(), mean.front()); };
+  auto const reduce = [&] { training::DataParallel const parallel(*net, sgd, mean); };
+  auto const average = [&] { training::Daso const averaged(*net, sgd, comm, daso); };
   {
-    nn::DataParallel const parallel(*net, sgd, mean);
+    training::DataParallel const parallel(*net, sgd, mean);
     EXPECT_EQ(test::rule_of(cut), "WrappedTwice");
   }
   {
-    nn::ShardedParameters sharded(net.ptr(), mean.front());
+    training::ShardedParameters sharded(net.ptr(), mean.front());
     EXPECT_EQ(test::rule_of(reduce), "WrappedTwice");
     EXPECT_EQ(test::rule_of(average), "WrappedTwice");
     sharded.unwrap();
@@ -204,7 +207,8 @@ TEST(ShardedParameters, stay_whole_where_an_ignored_module_has_them_too) {
   Table first(table);
   Table second(table);
   torch::nn::Sequential const model(first, second, torch::nn::Linear(5, 1));
-  nn::ShardedParameters const sharded(model.ptr(), {Comm::world(), nn::Reduction::mean}, {.ignored = {second.ptr()}});
+  training::ShardedParameters const sharded(model.ptr(), {Comm::world(), nn::Reduction::mean},
+                                            {.ignored = {second.ptr()}});
   ASSERT_EQ(sharded.notes().size(), 1U);
   EXPECT_EQ(sharded.notes().front(), "0.weight stays whole, because an ignored module has it too");
   EXPECT_EQ(sharded.parameters().size(), 2U);
@@ -219,26 +223,26 @@ TEST(ShardedParameters, take_gradients_from_all_modules_of_a_unit_that_share_the
   };
   auto serial = make();
   auto model = make();
-  nn::ShardedParameters sharded(model.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(model.ptr(), {comm, nn::Reduction::mean});
   auto const x = torch::eye(5, torch::kDouble);
 
   serial->forward(x).square().sum().backward();
   sharded.forward([&] { return model->forward(x); }).square().sum().backward();
 
   ASSERT_EQ(sharded.parameters().size(), 1U);
-  auto const rows = nn::shard_rows(5, comm.num_ranks(), comm.rank());
+  auto const rows = training::shard_rows(5, comm.num_ranks(), comm.rank());
   auto const expected = serial->parameters().front().grad().narrow(0, rows.lo, rows.size());
   EXPECT_TRUE(torch::allclose(sharded.parameters().front().grad(), expected, 1e-13));
 }
 
 /// A backward that fails while parameters are gathered, a reset, and new teams that could get what was on its way.
-void expect_no_message_after_a_reset(nn::ShardOptions const& options) {
+void expect_no_message_after_a_reset(training::ShardedParametersOptions const& options) {
   auto const world = Comm::world();
   auto const x = torch::arange(3);
   {
     Comm const team(MPI_COMM_WORLD);
     auto net = test::make_net();
-    nn::ShardedParameters sharded(net.ptr(), {team, nn::Reduction::mean}, options);
+    training::ShardedParameters sharded(net.ptr(), {team, nn::Reduction::mean}, options);
     auto const y = sharded.forward([&] { return net->forward(x); });
     y.register_hook([](torch::Tensor const& gradient) -> torch::Tensor {
       if (gradient.defined()) throw std::runtime_error("in the backward");
@@ -260,7 +264,7 @@ void expect_no_message_after_a_reset(nn::ShardOptions const& options) {
       torch::NoGradGuard const no_grad;
       for (auto& parameter : model->parameters()) parameter.mul_(2);
     }
-    nn::ShardedParameters sharded(net.ptr(), {team, nn::Reduction::mean}, options);
+    training::ShardedParameters sharded(net.ptr(), {team, nn::Reduction::mean}, options);
 
     sharded.forward([&] { return net->forward(x); }).sum().backward();
 
@@ -274,7 +278,7 @@ TEST(ShardedParameters, leave_no_message_to_later_teams_after_a_reset) {
   expect_no_message_after_a_reset({.num_prefetched = 3});
 }
 TEST(ShardedParameters, leave_no_message_within_groups_after_a_reset) {
-  expect_no_message_after_a_reset({.between_passes = nn::BetweenPasses::in_groups,
+  expect_no_message_after_a_reset({.between_passes = training::BetweenPasses::in_groups,
                                    .ranks_per_group = Comm::world().num_ranks(),
                                    .num_prefetched = 3});
 }
@@ -282,7 +286,7 @@ TEST(ShardedParameters, leave_no_message_within_groups_after_a_reset) {
 TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
   auto const comm = Comm::world();
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
   auto const x = torch::arange(3);
   auto const loss = [&] { return sharded.forward([&] { return net->forward(x); }).sum(); };
   auto const change = [&] {
@@ -322,7 +326,7 @@ TEST(ShardedParameters, are_adopted_by_an_optimizer_that_begins_with_state) {
   auto serial = test::make_net();
   torch::optim::Adagrad optimizer(net->parameters(), options);
   torch::optim::Adagrad serial_optimizer(serial->parameters(), options);
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
   auto const x = torch::arange(3);
 
   sharded.adopt(optimizer);
@@ -352,14 +356,14 @@ TORCH_MODULE(Opaque);
 TEST(ShardedParameters, refuse_an_optimizer_that_takes_all_for_one_vector) {
   auto net = test::make_net();
   torch::optim::LBFGS lbfgs(net->parameters(), 1);
-  nn::ShardedParameters const sharded(net.ptr(), {Comm::world(), nn::Reduction::mean});
+  training::ShardedParameters const sharded(net.ptr(), {Comm::world(), nn::Reduction::mean});
 
   EXPECT_EQ(test::rule_of([&] { sharded.adopt(lbfgs); }), "UnsupportedOptimizer");
 }
 
 TEST(ShardedParameters, refuse_units_whose_outputs_cannot_be_seen) {
   nn::Unit<Opaque> unit;
-  nn::ShardedParameters const sharded(unit.ptr(), {Comm::world(), nn::Reduction::mean});
+  training::ShardedParameters const sharded(unit.ptr(), {Comm::world(), nn::Reduction::mean});
   EXPECT_EQ(test::rule_of([&] { (void)unit->forward(torch::ones({1, 2})); }), "NoOutputTensors");
   torch::NoGradGuard const no_grad;
   EXPECT_TRUE(unit->forward(torch::ones({1, 2})).y.defined());
@@ -369,7 +373,7 @@ TEST(ShardedParameters, name_ranks_that_use_other_units_when_they_compare) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = nn::PeerChecks::on});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = training::PeerChecks::on});
   auto const x = torch::arange(3);
   bool const last = comm.rank() + 1 == comm.num_ranks();
 
@@ -391,7 +395,7 @@ TEST(ShardedParameters, tell_all_ranks_of_an_exception_on_one_when_they_compare)
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "there is no other rank to tell";
   auto net = test::make_net();
-  nn::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = nn::PeerChecks::on});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = training::PeerChecks::on});
   auto const x = torch::arange(3);
   for (int i = 0; i < 2; ++i) {
     auto const run = [&] {

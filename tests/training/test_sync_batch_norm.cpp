@@ -54,7 +54,7 @@ void expect_serial(tn::BatchNormOptions const& options, std::vector<std::int64_t
   Serial serial(options);
   sync->to(torch::kDouble);
   serial->to(torch::kDouble);
-  (void)nn::replicate(*sync, world);
+  (void)training::replicate(*sync, world);
   for (int call = 0; call < 2; ++call) {
     std::vector<std::int64_t> sizes{total, options.num_features()};
     sizes.insert(sizes.end(), cells.begin(), cells.end());
@@ -93,27 +93,28 @@ void expect_serial(tn::BatchNormOptions const& options, std::vector<std::int64_t
 
 TEST(SyncBatchNorm, equals_the_serial_layer_on_all_samples_uneven_and_none) {
   tn::BatchNormOptions const plain(3);
-  expect_serial<nn::SyncBatchNorm1d, tn::BatchNorm1d>(plain, {});
-  expect_serial<nn::SyncBatchNorm1d, tn::BatchNorm1d>(plain, {5});
-  expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(plain, {4, 5});
-  expect_serial<nn::SyncBatchNorm1d, tn::BatchNorm1d>(tn::BatchNormOptions(1), {5});
-  expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(1), {4, 5});
-  expect_serial<nn::SyncBatchNorm3d, tn::BatchNorm3d>(plain, {2, 3, 2});
-  expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(3).momentum(std::nullopt).eps(1e-3), {4, 5});
-  expect_serial<nn::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(3).track_running_stats(false).affine(false),
-                                                      {4, 5});
+  expect_serial<training::SyncBatchNorm1d, tn::BatchNorm1d>(plain, {});
+  expect_serial<training::SyncBatchNorm1d, tn::BatchNorm1d>(plain, {5});
+  expect_serial<training::SyncBatchNorm2d, tn::BatchNorm2d>(plain, {4, 5});
+  expect_serial<training::SyncBatchNorm1d, tn::BatchNorm1d>(tn::BatchNormOptions(1), {5});
+  expect_serial<training::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(1), {4, 5});
+  expect_serial<training::SyncBatchNorm3d, tn::BatchNorm3d>(plain, {2, 3, 2});
+  expect_serial<training::SyncBatchNorm2d, tn::BatchNorm2d>(tn::BatchNormOptions(3).momentum(std::nullopt).eps(1e-3),
+                                                            {4, 5});
+  expect_serial<training::SyncBatchNorm2d, tn::BatchNorm2d>(
+      tn::BatchNormOptions(3).track_running_stats(false).affine(false), {4, 5});
 }
 
 TEST(SyncBatchNorm, is_the_serial_layer_before_replication_and_in_clones) {
   auto const world = Comm::world();
-  nn::SyncBatchNorm2d sync(tn::BatchNormOptions(3));
+  training::SyncBatchNorm2d sync(tn::BatchNormOptions(3));
   tn::BatchNorm2d serial(tn::BatchNormOptions(3));
   auto const x = numbers(std::uint64_t(world.rank()), {4, 3, 2, 2}).to(torch::kFloat);
   EXPECT_TRUE(torch::equal(sync->forward(x), serial->forward(x)));
 
-  (void)nn::replicate(*sync, world);
+  (void)training::replicate(*sync, world);
   EXPECT_TRUE(sync->is_synchronised());
-  auto const clone = std::dynamic_pointer_cast<nn::SyncBatchNormImpl<tn::BatchNorm2dImpl>>(sync->clone());
+  auto const clone = std::dynamic_pointer_cast<training::SyncBatchNormImpl<tn::BatchNorm2dImpl>>(sync->clone());
   ASSERT_TRUE(clone);
   EXPECT_FALSE(clone->is_synchronised());
   EXPECT_TRUE(torch::equal(clone->forward(x), serial->forward(x)));
@@ -122,8 +123,8 @@ TEST(SyncBatchNorm, is_the_serial_layer_before_replication_and_in_clones) {
 
 TEST(SyncBatchNorm, lets_an_activation_work_in_place_after_it) {
   auto const world = Comm::world();
-  torch::nn::Sequential model(nn::SyncBatchNorm1d(tn::BatchNormOptions(3)), tn::ReLU(tn::ReLUOptions(true)));
-  (void)nn::replicate(*model, world);
+  torch::nn::Sequential model(training::SyncBatchNorm1d(tn::BatchNormOptions(3)), tn::ReLU(tn::ReLUOptions(true)));
+  (void)training::replicate(*model, world);
   auto x = numbers(std::uint64_t(world.rank()), {4, 3}).to(torch::kFloat).requires_grad_();
 
   model->forward(x).sum().backward();
@@ -154,18 +155,19 @@ TEST(ConvertBatchNorms, keeps_names_tensors_and_places) {
   auto const before = model->parameters();
   auto const buffers = model->buffers();
 
-  EXPECT_EQ(nn::convert_batch_norms(*model), 4);
+  EXPECT_EQ(training::convert_batch_norms(*model), 4);
 
   EXPECT_EQ(model->named_parameters().keys(), names);
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(model->parameters()[i].is_same(before[i]));
   for (std::size_t i = 0; i < buffers.size(); ++i) EXPECT_TRUE(model->buffers()[i].is_same(buffers[i]));
   EXPECT_EQ(model->sequence->ptr(1), model->sequence->ptr(3));
-  EXPECT_EQ(nn::convert_batch_norms(*model), 0);
+  EXPECT_EQ(training::convert_batch_norms(*model), 0);
   // The model, three containers, the convolution, three normalisations and the activation.
-  EXPECT_EQ(nn::replicate(*model, Comm::world()).size(), 9U);
+  EXPECT_EQ(training::replicate(*model, Comm::world()).size(), 9U);
   for (auto const& module : {model->sequence->ptr(1), model->list->ptr(0), model->dict["norm"]})
-    EXPECT_NE(std::dynamic_pointer_cast<nn::ReplicaHook>(module), nullptr);
-  auto const sync = std::dynamic_pointer_cast<nn::SyncBatchNormImpl<tn::BatchNorm2dImpl>>(model->sequence->ptr(1));
+    EXPECT_NE(std::dynamic_pointer_cast<training::ReplicaHook>(module), nullptr);
+  auto const sync =
+      std::dynamic_pointer_cast<training::SyncBatchNormImpl<tn::BatchNorm2dImpl>>(model->sequence->ptr(1));
   ASSERT_TRUE(sync);
   EXPECT_TRUE(sync->is_synchronised());
 }
@@ -180,25 +182,25 @@ TORCH_MODULE(WithMember);
 TEST(ConvertBatchNorms, refuses_members_by_name_and_changes_nothing) {
   torch::nn::Sequential model(tn::BatchNorm2d(4), WithMember());
 
-  auto const thrown = thrown_by([&] { (void)nn::convert_batch_norms(*model); });
+  auto const thrown = thrown_by([&] { (void)training::convert_batch_norms(*model); });
 
   EXPECT_EQ(thrown.rule, "NotConverted");
   EXPECT_EQ(thrown.given.substr(0, 6), "1.norm");
-  EXPECT_EQ(std::dynamic_pointer_cast<nn::ReplicaHook>(model->ptr(0)), nullptr);
+  EXPECT_EQ(std::dynamic_pointer_cast<training::ReplicaHook>(model->ptr(0)), nullptr);
 }
 
 TEST(SyncBatchNorm, ends_unequal_calls_by_an_error_on_all_ranks) {
   auto const world = Comm::world();
   if (world.num_ranks() == 1) GTEST_SKIP() << "needs 2 ranks";
   bool const odd_one = world.rank() == world.num_ranks() - 1;
-  nn::SyncBatchNorm1d const first(tn::BatchNormOptions(3));
-  nn::SyncBatchNorm1d const second(tn::BatchNormOptions(3));
+  training::SyncBatchNorm1d const first(tn::BatchNormOptions(3));
+  training::SyncBatchNorm1d const second(tn::BatchNormOptions(3));
   torch::nn::Sequential model(first, second);
-  auto const call = [](nn::SyncBatchNorm1d layer) {
+  auto const call = [](training::SyncBatchNorm1d layer) {
     return layer->forward(torch::ones({4, 3}).cumsum(0).requires_grad_());
   };
   // One rank calls the first layer again, where the others go on to the second one.
-  (void)nn::replicate(*model, world);
+  (void)training::replicate(*model, world);
   auto const forward = thrown_by([&] {
     (void)call(first);
     (void)call(odd_one ? first : second);
@@ -209,7 +211,7 @@ TEST(SyncBatchNorm, ends_unequal_calls_by_an_error_on_all_ranks) {
             std::string::npos)
       << forward.given;
   // One rank calls a layer once more, where the others begin their backward.
-  (void)nn::replicate(*model, world);
+  (void)training::replicate(*model, world);
   auto const backward = thrown_by([&] {
     auto y = call(first);
     if (odd_one) y = call(first);
@@ -218,7 +220,7 @@ TEST(SyncBatchNorm, ends_unequal_calls_by_an_error_on_all_ranks) {
   EXPECT_EQ(backward.rule, "CallsDiffer");
   EXPECT_NE(backward.given.find("backward 1 of module 1"), std::string::npos) << backward.given;
   // All is well again after the next replication.
-  (void)nn::replicate(*model, world);
+  (void)training::replicate(*model, world);
   call(second).sum().backward();
 }
 
@@ -226,8 +228,8 @@ TEST(SyncBatchNorm, refuses_bad_and_unequal_inputs_on_all_ranks) {
   auto const world = Comm::world();
   bool const odd_one = world.rank() == world.num_ranks() - 1;
   bool const several = world.num_ranks() > 1;
-  nn::SyncBatchNorm1d layer(tn::BatchNormOptions(3));
-  (void)nn::replicate(*layer, world);
+  training::SyncBatchNorm1d layer(tn::BatchNormOptions(3));
+  (void)training::replicate(*layer, world);
   auto const rule = [&](torch::Tensor const& x) { return rule_of([&] { (void)layer->forward(x); }); };
   auto const good = torch::ones({4, 3});
 
@@ -244,14 +246,14 @@ TEST(SyncBatchNorm, refuses_bad_and_unequal_inputs_on_all_ranks) {
             }),
             several ? "GradModeDisagreement" : "nothing was thrown");
   EXPECT_EQ(rule(good), "nothing was thrown");
-  EXPECT_EQ(rule_of([&] { (void)nn::replicate({layer.ptr()}); }), "NeedsTeam");
+  EXPECT_EQ(rule_of([&] { (void)training::replicate({layer.ptr()}); }), "NeedsTeam");
 }
 
 TEST(SyncBatchNorm, waits_for_a_rank_without_calls_no_longer_than_told) {
   auto const world = Comm::world();
   if (world.num_ranks() == 1) GTEST_SKIP() << "needs 2 ranks";
-  nn::SyncBatchNorm1d layer(tn::BatchNormOptions(3));
-  auto const contexts = nn::replicate(*layer, world);
+  training::SyncBatchNorm1d layer(tn::BatchNormOptions(3));
+  auto const contexts = training::replicate(*layer, world);
 
   if (world.rank() == 0) {
     auto const kept = stall_rule();

@@ -21,10 +21,10 @@
 namespace graticule {
 namespace {
 
-using nn::SumOrder;
-using nn::Wire;
-using nn::detail::TeamSum;
 using test::rule_of;
+using training::SumOrder;
+using training::Wire;
+using training::detail::TeamSum;
 
 bool told_to_send_messages() {
   auto const* const transport = std::getenv("GRATICULE_TRANSPORT");

@@ -95,7 +95,7 @@ struct Counter {
   }
 };
 
-std::filesystem::path save(CheckpointStore& store, nn::TrainingState const& state, Index step = 1) {
+std::filesystem::path save(CheckpointStore& store, training::TrainingState const& state, Index step = 1) {
   auto writer = store.begin(step);
   state.save(writer);
   return writer.commit();
@@ -109,7 +109,7 @@ TEST(TrainingState, goes_on_bit_for_bit_with_every_optimizer) {
     torch::manual_seed(7);
     Net net;
     auto const optimizer = make(net);
-    nn::TrainingState state(comm, *net);
+    training::TrainingState state(comm, *net);
     state.add("optimizer", *optimizer);
     train(net, *optimizer, 3);
     state.position = {2, 5, 0xffffffffffffffffU};
@@ -121,7 +121,7 @@ TEST(TrainingState, goes_on_bit_for_bit_with_every_optimizer) {
     auto const other_optimizer = make(other);
     train(other, *other_optimizer, 2);
     for (auto& group : other_optimizer->param_groups()) group.options().set_lr(9);
-    nn::TrainingState other_state(comm, *other);
+    training::TrainingState other_state(comm, *other);
     other_state.add("optimizer", *other_optimizer);
     other_state.load(Checkpoint(comm, path));
     train(other, *other_optimizer, 3);
@@ -143,7 +143,7 @@ TEST(TrainingState, is_loaded_by_any_number_of_ranks) {
     train(net, optimizer, 2);
     auto const name = all_save ? "all" : "one." + std::to_string(comm.rank());
     CheckpointStore store(all_save ? comm : alone, folder / name);
-    nn::TrainingState state(all_save ? comm : alone, *net);
+    training::TrainingState state(all_save ? comm : alone, *net);
     state.add("optimizer", optimizer);
     state.add("counter", counter);
     auto const path = save(store, state);
@@ -153,7 +153,7 @@ TEST(TrainingState, is_loaded_by_any_number_of_ranks) {
     Net other;
     torch::optim::Adam other_optimizer(other->parameters());
     Counter other_counter;
-    nn::TrainingState other_state(all_save ? alone : comm, *other);
+    training::TrainingState other_state(all_save ? alone : comm, *other);
     other_state.add("optimizer", other_optimizer);
     other_state.add("counter", other_counter);
     auto const file = all_save ? path.string() : comm.broadcast(path.string(), comm.num_ranks() - 1);
@@ -178,7 +178,7 @@ TEST(TrainingState, keeps_the_random_numbers_of_each_rank) {
     torch::NoGradGuard const no_grad;
     for (auto& parameter : net->parameters()) parameter.fill_(0.5);
   }
-  nn::TrainingState state(comm, *net);
+  training::TrainingState state(comm, *net);
   torch::manual_seed(std::uint64_t(100 + comm.rank()));
   auto const path = save(store, state);
   auto const next = torch::rand({3});
@@ -192,7 +192,7 @@ TEST(TrainingState, keeps_the_random_numbers_of_each_rank) {
   auto const fewer = comm.split(comm.rank() < comm.num_ranks() - 1 ? 0 : 1, comm.rank());
   CheckpointStore few_store(fewer, folder / (comm.rank() < comm.num_ranks() - 1 ? "few" : "last"));
   torch::manual_seed(std::uint64_t(100 + comm.rank()));
-  auto const few = save(few_store, nn::TrainingState(fewer, *net));
+  auto const few = save(few_store, training::TrainingState(fewer, *net));
   auto const file = comm.broadcast(few.string(), 0);
   comm.barrier();
   state.load(Checkpoint(comm, file));
@@ -211,13 +211,13 @@ TEST(TrainingState, refuses_what_does_not_fit_on_all_ranks_and_leaves_it_alone) 
   Net net;
   torch::optim::Adam optimizer(net->parameters());
   train(net, optimizer, 1);
-  nn::TrainingState state(comm, *net);
+  training::TrainingState state(comm, *net);
   state.add("optimizer", optimizer);
   Checkpoint const found(comm, save(store, state));
 
   Net wide(6);
   auto const before = values_of(wide);
-  auto const shapes = thrown_by([&] { nn::load_model(comm, found, *wide); });
+  auto const shapes = thrown_by([&] { training::load_model(comm, found, *wide); });
   EXPECT_EQ(shapes.rule, "ModelMismatch");
   EXPECT_EQ(shapes.fault, Fault::input);
   EXPECT_NE(shapes.given.find("encoder.0.weight is f32 (5, 3) in the checkpoint and f32 (6, 3) here"),
@@ -226,28 +226,28 @@ TEST(TrainingState, refuses_what_does_not_fit_on_all_ranks_and_leaves_it_alone) 
   EXPECT_TRUE(same(before, values_of(wide)));
 
   torch::nn::Linear linear(3, 5);
-  auto const names = thrown_by([&] { nn::load_model(comm, found, *linear); });
+  auto const names = thrown_by([&] { training::load_model(comm, found, *linear); });
   EXPECT_EQ(names.rule, "ModelMismatch");
   EXPECT_NE(names.given.find("the checkpoint lacks weight"), std::string::npos) << names.given;
   EXPECT_NE(names.given.find("the model lacks encoder.0.bias"), std::string::npos) << names.given;
 
   Net doubles;
   doubles->to(torch::kDouble);
-  EXPECT_EQ(rule_of([&] { nn::load_model(comm, found, *doubles); }), "ModelMismatch");
+  EXPECT_EQ(rule_of([&] { training::load_model(comm, found, *doubles); }), "ModelMismatch");
 
   torch::optim::AdamW other_kind(net->parameters());
-  auto const kinds = thrown_by([&] { nn::load_optimizer(comm, found, other_kind, *net); });
+  auto const kinds = thrown_by([&] { training::load_optimizer(comm, found, other_kind, *net); });
   EXPECT_EQ(kinds.rule, "OptimizerMismatch");
   EXPECT_NE(kinds.given.find("the state of Adam, the optimizer is AdamW"), std::string::npos) << kinds.given;
 
   torch::optim::Adam fewer(net->encoder->parameters());
-  auto const groups = thrown_by([&] { nn::load_optimizer(comm, found, fewer, *net); });
+  auto const groups = thrown_by([&] { training::load_optimizer(comm, found, fewer, *net); });
   EXPECT_EQ(groups.rule, "OptimizerMismatch");
   EXPECT_NE(groups.given.find("the optimizer lacks head.weight in group 0"), std::string::npos) << groups.given;
 
-  EXPECT_EQ(rule_of([&] { nn::load_optimizer(comm, found, optimizer, *wide); }), "UnknownParameter");
+  EXPECT_EQ(rule_of([&] { training::load_optimizer(comm, found, optimizer, *wide); }), "UnknownParameter");
   torch::optim::LBFGS unsupported(net->parameters());
-  EXPECT_EQ(rule_of([&] { nn::load_optimizer(comm, found, unsupported, *net); }), "UnsupportedOptimizer");
+  EXPECT_EQ(rule_of([&] { training::load_optimizer(comm, found, unsupported, *net); }), "UnsupportedOptimizer");
   EXPECT_EQ(rule_of([&] { state.add("optimizer", optimizer); }), "NameTaken");
   EXPECT_EQ(rule_of([&] { state.add("model", optimizer); }), "NameTaken");
 }
@@ -259,18 +259,18 @@ TEST(TrainingState, names_a_model_that_differs_on_one_rank) {
   CheckpointStore store(comm, folder / "run");
   torch::manual_seed(5);
   Net net;
-  auto const path = save(store, nn::TrainingState(comm, *net));
+  auto const path = save(store, training::TrainingState(comm, *net));
 
   if (comm.rank() == comm.num_ranks() - 1) {
     torch::NoGradGuard const no_grad;
     net->head->weight[0][0].add_(1);
   }
-  auto const saved = thrown_by([&] { (void)save(store, nn::TrainingState(comm, *net)); });
+  auto const saved = thrown_by([&] { (void)save(store, training::TrainingState(comm, *net)); });
   EXPECT_EQ(saved.rule, "ReplicaDiffers");
   EXPECT_NE(saved.given.find("head.weight"), std::string::npos) << saved.given;
 
   Net other(comm.rank() == 0 ? 5 : 6);
-  EXPECT_EQ(rule_of([&] { nn::load_model(comm, Checkpoint(comm, path), *other); }), "ReplicaMismatch");
+  EXPECT_EQ(rule_of([&] { training::load_model(comm, Checkpoint(comm, path), *other); }), "ReplicaMismatch");
 }
 
 TEST(TrainingState, passes_over_a_parameter_without_a_step) {
@@ -282,7 +282,7 @@ TEST(TrainingState, passes_over_a_parameter_without_a_step) {
   torch::optim::Adam optimizer(net->parameters());
   net->encoder->forward(torch::rand({4, 3})).sum().backward();
   optimizer.step();
-  nn::TrainingState state(comm, *net);
+  training::TrainingState state(comm, *net);
   state.add("optimizer", optimizer);
   Checkpoint const found(comm, save(store, state));
   optimizer.zero_grad();
@@ -293,7 +293,7 @@ TEST(TrainingState, passes_over_a_parameter_without_a_step) {
   state.load(found);
 
   EXPECT_EQ(optimizer.state().count(key), 0U);
-  EXPECT_EQ(nn::load_optimizer(comm, found, optimizer, *net),
+  EXPECT_EQ(training::load_optimizer(comm, found, optimizer, *net),
             (std::vector<std::string>{"none", "head.weight", "head.bias"}));
 }
 
@@ -318,15 +318,15 @@ TEST(LoadModel, gives_a_plain_model_what_a_sharded_one_saved) {
   torch::manual_seed(6);
   ShardedImpl sharded(nn::Domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_row)));
   auto writer = store.begin(0);
-  nn::save_model(writer, sharded);
+  training::save_model(writer, sharded);
   auto const path = writer.commit();
 
   PlainImpl plain;
-  nn::load_model(path, plain);
+  training::load_model(path, plain);
 
   EXPECT_TRUE(torch::equal(plain.conv->weight, sharded.conv->weight));
   EXPECT_TRUE(torch::equal(plain.conv->bias, sharded.conv->bias));
-  EXPECT_EQ(rule_of([&] { nn::load_model(folder / "absent.h5", plain); }), "NoSuchFile");
+  EXPECT_EQ(rule_of([&] { training::load_model(folder / "absent.h5", plain); }), "NoSuchFile");
 }
 
 TEST(LoadModel, h5py_reads_the_same_numbers_under_the_serial_names) {
@@ -341,7 +341,7 @@ TEST(LoadModel, h5py_reads_the_same_numbers_under_the_serial_names) {
   Net net;
   torch::optim::Adam optimizer(net->parameters());
   train(net, optimizer, 2);
-  nn::TrainingState state(comm, *net);
+  training::TrainingState state(comm, *net);
   state.add("optimizer", optimizer);
   state.position = {3, 1, 9};
   auto const path = save(store, state);
@@ -360,7 +360,7 @@ TEST(EarlyStopping, stops_after_its_patience_and_goes_on_counting) {
   auto const comm = Comm::world();
   Folder const folder(comm);
   CheckpointStore store(comm, folder / "run");
-  nn::EarlyStopping stopping(3, 0.1);
+  training::EarlyStopping stopping(3, 0.1);
   for (double const loss : {std::nan(""), 5.0, 4.6, 4.4}) EXPECT_FALSE(stopping.observe(loss)) << loss;
   EXPECT_EQ(stopping.best(), 4.4);
   EXPECT_FALSE(stopping.observe(4.1));
@@ -368,14 +368,14 @@ TEST(EarlyStopping, stops_after_its_patience_and_goes_on_counting) {
   stopping.save(writer, "early");
   auto const path = writer.commit();
 
-  nn::EarlyStopping other(3, 0.1);
+  training::EarlyStopping other(3, 0.1);
   other.load(Checkpoint(comm, path), "early");
 
   EXPECT_FALSE(other.observe(std::nan("")));
   EXPECT_TRUE(other.observe(4.0));
   EXPECT_FALSE(other.observe(3.9));
-  EXPECT_EQ(rule_of([] { nn::EarlyStopping const none(0); }), "BadEarlyStopping");
-  EXPECT_EQ(rule_of([] { nn::EarlyStopping const all(1, 1); }), "BadEarlyStopping");
+  EXPECT_EQ(rule_of([] { training::EarlyStopping const none(0); }), "BadEarlyStopping");
+  EXPECT_EQ(rule_of([] { training::EarlyStopping const all(1, 1); }), "BadEarlyStopping");
 }
 
 }  // namespace

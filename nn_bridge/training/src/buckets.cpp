@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -42,4 +42,4 @@ std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const>
   return full;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -159,4 +159,4 @@ void CallCheck::compare(std::string const& described) {
   }
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Compares what the ranks of a team are about to do, without blocking: rank 0 says that it has come, compares, and answers.
 ///
@@ -42,4 +42,4 @@ class CallCheck {
   std::vector<std::shared_ptr<Messages>> sent_;  ///< of calls before, while MPI may still send their answers
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -53,4 +53,4 @@ bool guard_call(Comm const& team, GuardedCall const& call) {
   return any_gradient;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

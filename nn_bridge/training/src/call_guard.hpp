@@ -8,7 +8,7 @@
 #include <exception>
 #include <string>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 enum class CallKind : std::uint8_t { forward, backward };
 
@@ -31,4 +31,4 @@ struct GuardedCall {
 ///         some rank makes no call for the `error_seconds` of the `StallRule`
 bool guard_call(Comm const& team, GuardedCall const& call);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -60,4 +60,4 @@ double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, do
   return norm;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -7,7 +7,7 @@
 #include <array>
 #include <set>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -19,7 +19,7 @@ torch::Tensor on_host(torch::Tensor const& tensor) {
 }
 
 FieldView by_rows(torch::Tensor const& tensor) {
-  return tensor_view(tensor, std::array<std::int64_t, 1>{-tensor.dim()});
+  return nn::tensor_view(tensor, std::array<std::int64_t, 1>{-tensor.dim()});
 }
 
 }  // namespace
@@ -66,14 +66,14 @@ void CutFields::load(Checkpoint const& checkpoint, std::string const& name, Shar
 }
 
 void CutFields::save_whole(CheckpointWriter& writer, std::string const& name, torch::Tensor const& tensor) {
-  writer.add(name, tensor_view(on_host(tensor), {}));
+  writer.add(name, nn::tensor_view(on_host(tensor), {}));
 }
 
 void CutFields::load_whole(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor,
                            torch::ScalarType type) {
   torch::NoGradGuard const no_grad;
   auto const held = torch::empty(tensor.sizes(), torch::TensorOptions(type).device(torch::kCPU));
-  checkpoint.read(name, tensor_view(held, {}));
+  checkpoint.read(name, nn::tensor_view(held, {}));
   tensor.detach().copy_(held);
 }
 
@@ -82,9 +82,9 @@ std::string difference(Checkpoint const& checkpoint, std::string const& field, t
   if (!checkpoint.has_field(field)) return checkpoint.path().string() + " lacks " + field;
   auto const& found = checkpoint.field(field);
   Indices const extents(std::span(sizes.data(), sizes.size()));
-  if (found.extents == extents && found.dtype == dtype_of(type)) return {};
+  if (found.extents == extents && found.dtype == nn::dtype_of(type)) return {};
   return field + " is " + to_string(found.dtype) + " " + to_string(found.extents) + " in " +
-         checkpoint.path().string() + " and " + to_string(dtype_of(type)) + " " + to_string(extents) + " here";
+         checkpoint.path().string() + " and " + to_string(nn::dtype_of(type)) + " " + to_string(extents) + " here";
 }
 
 void refuse_differences(Fault fault, std::string const& rule, std::vector<std::string> const& differences) {
@@ -95,4 +95,4 @@ void refuse_differences(Fault fault, std::string const& rule, std::vector<std::s
   if (!differences.empty()) throw Error(fault, rule, text);
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

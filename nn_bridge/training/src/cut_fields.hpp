@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Tensors that are cut like parameters, as fields of checkpoints: whole there, rows here.
 class CutFields {
@@ -46,4 +46,4 @@ class CutFields {
 /// Joins what does not fit. @throws `rule` when there is any
 void refuse_differences(Fault fault, std::string const& rule, std::vector<std::string> const& differences);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 using detail::DasoMessage;
 using detail::SentItem;
@@ -75,13 +75,13 @@ struct Daso::State {
       : world(comm),
         optimizer(given),
         options(agreed(comm, wanted)),
-        parameters(parameters_of(module)),
-        buffers(buffers_of(module)),
+        parameters(nn::parameters_of(module)),
+        buffers(nn::buffers_of(module)),
         nodes(detail::node_groups(comm, wanted.node, wanted.unequal_nodes)),
         schedule(options.schedule, nodes.num_groups) {
     for (auto const& rule : options.gradient_rules) {
-      require_replicas(rule.team, parameters);
-      require_replicas(rule.team, buffers);
+      nn::require_replicas(rule.team, parameters);
+      nn::require_replicas(rule.team, buffers);
       teams.emplace_back(rule.team.handle());
     }
     teams.emplace_back(nodes.node.handle());
@@ -90,8 +90,8 @@ struct Daso::State {
   Comm world;
   torch::optim::Optimizer& optimizer;
   DasoOptions options;
-  NamedTensors parameters;
-  NamedTensors buffers;
+  nn::NamedTensors parameters;
+  nn::NamedTensors buffers;
   detail::NodeGroups nodes;
   DasoSchedule schedule;
   std::vector<Comm> teams;  ///< over which gradients are reduced: those of the rules, then the node
@@ -113,8 +113,8 @@ struct Daso::State {
     return result;
   }
   void broadcast() const {
-    broadcast_replicas(world, parameters);
-    broadcast_replicas(world, buffers);
+    nn::broadcast_replicas(world, parameters);
+    nn::broadcast_replicas(world, buffers);
   }
   void choose();
   void watch();
@@ -168,7 +168,7 @@ void Daso::State::watch() {
   if (teams.size() == 1 && teams.front().num_ranks() == 1) return;
   std::vector<detail::TeamPlace> rules;
   for (auto const& rule : options.gradient_rules) rules.push_back({rules.size(), rule.reduction});
-  rules.push_back({rules.size(), Reduction::mean});
+  rules.push_back({rules.size(), nn::Reduction::mean});
   std::vector<detail::ReducedParameter> watched;
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (trained[i])
@@ -295,8 +295,8 @@ void Daso::State::perform(std::vector<DasoAction> const& actions) {
 Daso::Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world,
            DasoOptions options) {
   run_agreed(world, [&] { detail::refuse_cut(module); });
-  require_replicas(world, parameters_of(module));
-  require_replicas(world, buffers_of(module));
+  nn::require_replicas(world, nn::parameters_of(module));
+  nn::require_replicas(world, nn::buffers_of(module));
   state_ = std::make_unique<State>(module, optimizer, world, options);
   state_->broadcast();
   state_->choose();
@@ -383,4 +383,4 @@ void Daso::load_state(Values const& values) {
 DasoSchedule const& Daso::schedule() const noexcept { return state_->schedule; }
 DasoStats Daso::stats() const noexcept { return state_->stats; }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -152,4 +152,4 @@ Index DasoMessage::num_pieces() const noexcept {
   return total;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

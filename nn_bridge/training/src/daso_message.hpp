@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// A tensor that is sent: a parameter or buffer, or a moment of the parameter.
 struct SentItem {
@@ -83,4 +83,4 @@ class DasoMessage {
   std::vector<Lane> lanes_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -205,4 +205,4 @@ void DasoSchedule::load_state(Values const& values) {
   *this = found;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -5,10 +5,10 @@
 
 #include <utility>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 DataParallel::DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
-                           std::vector<TeamRule> rules, DataParallelOptions const& options)
+                           std::vector<nn::TeamRule> rules, DataParallelOptions const& options)
     : impl_(std::make_unique<Impl>(module, std::move(optimizers), rules, options)) {}
 DataParallel::DataParallel(DataParallel&& other) noexcept = default;
 DataParallel& DataParallel::operator=(DataParallel&& other) noexcept = default;
@@ -39,12 +39,12 @@ std::vector<std::vector<std::string>> DataParallel::buckets() const {
 
 std::vector<ReductionEvent> DataParallel::events() { return std::exchange(impl_->reducer().events(), {}); }
 
-NamedTensors DataParallel::low_rank_state() const { return impl_->reducer().low_rank_state(); }
-void DataParallel::load_low_rank_state(NamedTensors const& state) { impl_->reducer().load_low_rank_state(state); }
+nn::NamedTensors DataParallel::low_rank_state() const { return impl_->reducer().low_rank_state(); }
+void DataParallel::load_low_rank_state(nn::NamedTensors const& state) { impl_->reducer().load_low_rank_state(state); }
 
 DataParallel::NoSync::NoSync(DataParallel::Impl& impl) : impl_(impl), before_(impl.reducer().syncs()) {
   impl_.reducer().set_sync(false);
 }
 DataParallel::NoSync::~NoSync() { impl_.reducer().set_sync(before_); }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -10,16 +10,16 @@
 #include <cstdio>
 #include <utility>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
 /// The sum of all ranks, or their mean, with the same bits on all of them.
-void combine(Comm const& team, torch::Tensor const& tensor, Reduction reduction) {
+void combine(Comm const& team, torch::Tensor const& tensor, nn::Reduction reduction) {
   auto const real = tensor.is_complex() ? torch::view_as_real(tensor) : tensor;
   auto const flat = real.detach().to(torch::kCPU, false, true).contiguous().view({-1});
   detail::TeamSum sum(team, flat.scalar_type(), Wire::own, SumOrder::by_rank);
-  sum.start(flat, flat.numel(), reduction == Reduction::mean ? team.num_ranks() : 1);
+  sum.start(flat, flat.numel(), reduction == nn::Reduction::mean ? team.num_ranks() : 1);
   std::function<std::string()> const describe = [&team] {
     return "rank " + std::to_string(team.rank()) + " waits in a sum of buffers or losses for the other ranks";
   };
@@ -38,8 +38,8 @@ bool is_lbfgs(torch::optim::Optimizer* optimizer) { return dynamic_cast<torch::o
 }  // namespace
 
 DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
-                         std::vector<TeamRule> const& rules, DataParallelOptions const& options)
-    : optimizers_(std::move(optimizers)), options_(options), buffers_(buffers_of(module)) {
+                         std::vector<nn::TeamRule> const& rules, DataParallelOptions const& options)
+    : optimizers_(std::move(optimizers)), options_(options), buffers_(nn::buffers_of(module)) {
   std::erase(optimizers_, nullptr);
   auto wrapped = detail::wrap(module, rules, options);
   if (options_.wait == GradientWait::late && !optimizers_.empty())
@@ -49,7 +49,7 @@ DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Op
     if (wrapped.teams.empty() || wrapped.teams.front().rank() == 0)
       std::fprintf(stderr, "graticule: gradients are waited for in the backward, not later: %s\n", fallback_.c_str());
   }
-  for (auto const& [name, tensor] : parameters_of(module))
+  for (auto const& [name, tensor] : nn::parameters_of(module))
     if (!tensor.requires_grad()) frozen_.emplace_back(name, tensor);
   default_rules_ = std::move(wrapped.default_rules);
   reducer_ = std::make_unique<detail::Reducer>(std::move(wrapped.parameters), std::move(wrapped.teams), options_);
@@ -239,8 +239,8 @@ bool DataParallel::Impl::syncs_buffers() const {
 
 void DataParallel::Impl::sync_buffers() const {
   torch::NoGradGuard const no_grad;
-  NamedTensors copied;
-  NamedTensors averaged;
+  nn::NamedTensors copied;
+  nn::NamedTensors averaged;
   for (auto const& buffer : buffers_) {
     auto const policy = policy_of(buffer.first);
     bool const has_mean = buffer.second.is_floating_point() || buffer.second.is_complex();
@@ -248,8 +248,8 @@ void DataParallel::Impl::sync_buffers() const {
     (policy == BufferPolicy::mean && has_mean ? averaged : copied).push_back(buffer);
   }
   for (auto const& team : default_teams()) {
-    broadcast_replicas(team, copied);
-    for (auto const& [name, tensor] : averaged) combine(team, tensor, Reduction::mean);
+    nn::broadcast_replicas(team, copied);
+    for (auto const& [name, tensor] : averaged) combine(team, tensor, nn::Reduction::mean);
   }
 }
 
@@ -282,7 +282,7 @@ double DataParallel::Impl::clip(double max_norm, double norm_type) {
     if (part == parts.end()) part = parts.insert(part, {{}, teams});
     part->parameters.emplace_back(parameter.name, parameter.tensor);
   }
-  return nn::clip_gradients(parts, max_norm, norm_type);
+  return training::clip_gradients(parts, max_norm, norm_type);
 }
 
 void DataParallel::Impl::require_watched() {
@@ -299,4 +299,4 @@ void DataParallel::Impl::require_watched() {
   }
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 class DataParallel::Impl {
  public:
-  Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers, std::vector<TeamRule> const& rules,
-       DataParallelOptions const& options);
+  Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
+       std::vector<nn::TeamRule> const& rules, DataParallelOptions const& options);
   Impl(Impl const&) = delete;
   Impl& operator=(Impl const&) = delete;
   ~Impl();
@@ -41,7 +41,7 @@ class DataParallel::Impl {
   [[nodiscard]] std::vector<Comm> default_teams() const;
   /// Teams of the default rules over which a parameter is not reduced: each rank has its own.
   [[nodiscard]] std::vector<Comm> teams_without_rule(detail::ReducedParameter const& parameter) const;
-  [[nodiscard]] NamedTensors const& buffers() const noexcept { return buffers_; }
+  [[nodiscard]] nn::NamedTensors const& buffers() const noexcept { return buffers_; }
   /// Whether each step makes some buffers equal.
   [[nodiscard]] bool syncs_buffers() const;
 
@@ -59,8 +59,8 @@ class DataParallel::Impl {
 
   std::vector<torch::optim::Optimizer*> optimizers_;
   DataParallelOptions options_;
-  NamedTensors buffers_;
-  NamedTensors frozen_;
+  nn::NamedTensors buffers_;
+  nn::NamedTensors frozen_;
   std::string fallback_;
   std::vector<detail::TeamPlace> default_rules_;
   Index num_begun_ = 0;  ///< iterations, at the last step
@@ -69,4 +69,4 @@ class DataParallel::Impl {
   std::unique_ptr<detail::Recovery> recovery_;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Collects what does not fit, so that one error says all of it.
 class Differences {
@@ -44,4 +44,4 @@ void compare(CheckpointField const& field, std::string const& name, torch::Tenso
 void save_tensor(CheckpointWriter& writer, std::string const& name, torch::Tensor const& tensor);
 void load_tensor(Checkpoint const& checkpoint, std::string const& name, torch::Tensor const& tensor);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

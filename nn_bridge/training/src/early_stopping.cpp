@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 EarlyStopping::EarlyStopping(Index patience, double min_improvement)
     : patience_(patience), min_improvement_(min_improvement) {
@@ -34,4 +34,4 @@ void EarlyStopping::load(Checkpoint const& checkpoint, std::string const& prefix
   best_ = best;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -75,4 +75,4 @@ bool GradientHooks::are_on(torch::Tensor const& parameter) {
   return false;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

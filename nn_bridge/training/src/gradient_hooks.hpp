@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Called around the accumulation of gradients, until it is destroyed.
 ///
@@ -33,4 +33,4 @@ class GradientHooks {
   std::vector<Place> places_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -3,7 +3,7 @@
 
 #include <tuple>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 torch::Tensor orthonormal(torch::Tensor const& columns) { return std::get<0>(torch::linalg_qr(columns)); }
 
@@ -126,4 +126,4 @@ void GradientSum::multiply() {
   flat_.narrow(0, 0, num_data_).div_(divisor_);
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// What is left from one iteration to the next of a gradient that travels as thin factors.
 struct LowRankPart {
@@ -89,4 +89,4 @@ class GradientSum {
   SumTraffic traffic_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
 /// Tensors of the rank that has the largest number (of several, the last one) on all ranks of the team.
-void take_from_last(Comm const& team, Index number, NamedTensors const& tensors) {
+void take_from_last(Comm const& team, Index number, nn::NamedTensors const& tensors) {
   auto const numbers = team.gather_to_all(number);
   auto const last = std::max_element(numbers.rbegin(), numbers.rend());
   int const root = int(numbers.rend() - last) - 1;
@@ -60,4 +60,4 @@ void Join::finish() {
   for (auto const& team : impl.default_teams()) take_from_last(team, num_own, impl.buffers());
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

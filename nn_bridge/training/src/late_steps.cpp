@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 std::string why_not_late(std::vector<torch::optim::Optimizer*> const& optimizers,
                          std::vector<ReducedParameter> const& parameters) {
@@ -21,7 +21,7 @@ std::string why_not_late(std::vector<torch::optim::Optimizer*> const& optimizers
   return wrapped == stepped ? "" : "the optimizer's parameters are not exactly those of the module";
 }
 
-struct LateSteps::UnitHooks : ForwardHooks {
+struct LateSteps::UnitHooks : nn::ForwardHooks {
   UnitHooks(LateSteps& late, std::size_t number) : steps(late), unit(number) {}
   void before_forward(torch::nn::Module& /*unit*/, std::vector<torch::Tensor>& /*inputs*/) override {
     steps.update(steps.units_[unit].parameters);
@@ -57,11 +57,11 @@ LateSteps::LateSteps(torch::nn::Module& module, torch::optim::Optimizer& optimiz
 LateSteps::~LateSteps() {
   reducer_.set_before({});
   for (auto const& unit : units_)
-    if (auto const module = unit.module.lock()) dynamic_cast<Hooked&>(*module).remove_hooks(unit.hooks.get());
+    if (auto const module = unit.module.lock()) dynamic_cast<nn::Hooked&>(*module).remove_hooks(unit.hooks.get());
 }
 
 void LateSteps::find_units(std::shared_ptr<torch::nn::Module> const& module, std::size_t unit) {
-  if (auto* const hooked = dynamic_cast<Hooked*>(module.get())) {
+  if (auto* const hooked = dynamic_cast<nn::Hooked*>(module.get())) {
     auto const known =
         std::find_if(units_.begin() + 1, units_.end(), [&](auto const& held) { return held.module.lock() == module; });
     if (known != units_.end()) return;
@@ -138,4 +138,4 @@ void LateSteps::update(std::vector<std::size_t> const& parameters) {
   }
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Why an optimizer cannot be stepped parameter by parameter; empty where it can.
 [[nodiscard]] std::string why_not_late(std::vector<torch::optim::Optimizer*> const& optimizers,
@@ -48,4 +48,4 @@ class LateSteps {
   std::unique_ptr<torch::optim::OptimizerOptions> options_;  ///< of the step
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <set>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -60,4 +60,4 @@ bool uses_original_parameters(torch::nn::Module const& module) {
   return managed_names(module) == ParameterNames::original;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

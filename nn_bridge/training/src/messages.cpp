@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 void wait_until(Comm const& comm, std::function<bool()> const& done, std::function<std::string()> const& describe,
                 Stall stall) {
@@ -109,4 +109,4 @@ void CallComparison::compare(std::string const& call) {
   if (c->differs) require_same(team_, "CallDisagreement", Hash().add(call).add(number_).value(), call);
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// What becomes of a wait that lasts too long: what the `StallRule` says, or the error `StalledExchange` when it would be
 /// reported.
@@ -64,4 +64,4 @@ class CallComparison {
   Index number_ = 0;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -5,17 +5,17 @@
 
 #include <algorithm>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
-NamedTensors tensors_of(torch::nn::Module const& model) {
-  auto tensors = parameters_of(model);
-  for (auto& buffer : buffers_of(model)) tensors.push_back(std::move(buffer));
+nn::NamedTensors tensors_of(torch::nn::Module const& model) {
+  auto tensors = nn::parameters_of(model);
+  for (auto& buffer : nn::buffers_of(model)) tensors.push_back(std::move(buffer));
   return tensors;
 }
 
-void require_fitting(Checkpoint const& checkpoint, NamedTensors const& tensors, std::string const& prefix) {
+void require_fitting(Checkpoint const& checkpoint, nn::NamedTensors const& tensors, std::string const& prefix) {
   detail::Differences differences;
   for (auto const& [name, tensor] : tensors) {
     if (checkpoint.has_field(prefix + "/" + name))
@@ -37,7 +37,7 @@ void save_model(CheckpointWriter& writer, torch::nn::Module const& model, std::s
 
 void load_model(Comm const& comm, Checkpoint const& checkpoint, torch::nn::Module& model, std::string const& prefix) {
   auto const tensors = tensors_of(model);
-  require_replicas(comm, tensors);
+  nn::require_replicas(comm, tensors);
   run_agreed(comm, [&] { require_fitting(checkpoint, tensors, prefix); });
   for (auto const& [name, tensor] : tensors) detail::load_tensor(checkpoint, prefix + "/" + name, tensor);
 }
@@ -47,4 +47,4 @@ void load_model(std::filesystem::path const& file, torch::nn::Module& model, std
   load_model(alone, Checkpoint(alone, file), model, prefix);
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

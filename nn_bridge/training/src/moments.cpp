@@ -6,7 +6,7 @@
 #include <string>
 #include <typeinfo>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -82,4 +82,4 @@ int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& paramet
   return int(moments_of(optimizer, parameter).size());
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Running means that an optimizer keeps of each parameter's gradients: their number depends on its type and options.
 /// Knows SGD, Adam, AdamW, RMSprop and Adagrad. @throws `UnsupportedOptimizer` for others
@@ -14,4 +14,4 @@ namespace graticule::nn::detail {
 /// They themselves, in a fixed order; undefined where the optimizer has not made them yet.
 [[nodiscard]] std::vector<torch::Tensor> moments_of(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -126,4 +126,4 @@ std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IV
   return inputs;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -57,4 +57,4 @@ NodeGroups node_groups(Comm const& world, std::optional<int> node, UnequalNodes 
   return result;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// The ranks of one group, one on each node: two communicators, because the two halves of a message may be posted in
 /// different order relative to those of the next message.
@@ -30,4 +30,4 @@ struct NodeGroups {
 /// Collective over `world`. @throws `UnequalNodes`, `BadOption` for a negative node on any rank
 [[nodiscard]] NodeGroups node_groups(Comm const& world, std::optional<int> node, UnequalNodes unequal);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

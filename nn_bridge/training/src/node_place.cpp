@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// What ranks tell each other about a sum; before the values of each place.
 struct NodePlace::Head {
@@ -127,4 +127,4 @@ std::vector<std::unique_ptr<NodePlace>> NodePlace::make(Comm const& team, std::v
   return places;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// One rank's values on their way into a sum, in memory that all ranks of its team map, and the places of the others.
 ///
@@ -64,4 +64,4 @@ class NodePlace {
   std::size_t num_given_ = 0;  ///< ranks, from the first on
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

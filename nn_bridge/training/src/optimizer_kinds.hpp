@@ -7,7 +7,7 @@
 
 #include <typeinfo>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// What each kind of optimizer holds, by name: LibTorch's own `serialize` knows parameters by addresses only.
 ///
@@ -118,4 +118,4 @@ void with_kind(torch::optim::Optimizer const& optimizer, Action&& action) {
               std::string(typeid(optimizer).name()) + " cannot be saved; SGD, Adam, AdamW, Adagrad and RMSprop can");
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -11,19 +11,19 @@
 #include <set>
 #include <sstream>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
-using Groups = std::vector<NamedTensors>;
+using Groups = std::vector<nn::NamedTensors>;
 using detail::OptimizerTensors;
 
 /// Those of a model that every rank holds whole.
 class WholeTensors : public OptimizerTensors {
  public:
-  explicit WholeTensors(torch::nn::Module const& model) : parameters_(parameters_of(model)) {}
+  explicit WholeTensors(torch::nn::Module const& model) : parameters_(nn::parameters_of(model)) {}
 
-  [[nodiscard]] NamedTensors parameters() const override { return parameters_; }
+  [[nodiscard]] nn::NamedTensors parameters() const override { return parameters_; }
   void save(CheckpointWriter& writer, std::string const& field, std::string const& /*name*/,
             torch::Tensor const& value) const override {
     detail::save_tensor(writer, field, value);
@@ -39,7 +39,7 @@ class WholeTensors : public OptimizerTensors {
   }
 
  private:
-  NamedTensors parameters_;
+  nn::NamedTensors parameters_;
 };
 
 /// A tensor that shared modules have put into a group twice has one state, and comes once.
@@ -65,7 +65,7 @@ std::string group_prefix(std::string const& prefix, std::size_t group) {
   return prefix + "/group." + std::to_string(group);
 }
 
-std::string joined(NamedTensors const& group) {
+std::string joined(nn::NamedTensors const& group) {
   std::string text;
   for (auto const& [name, tensor] : group) text += name + "\n";
   return text;
@@ -87,7 +87,7 @@ typename Kind::State const* state_of(torch::optim::Optimizer const& optimizer, t
 }
 
 template <class Kind>
-void save_group(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, NamedTensors const& group,
+void save_group(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, nn::NamedTensors const& group,
                 OptimizerTensors const& tensors, std::string const& prefix, std::size_t number) {
   auto const base = group_prefix(prefix, number);
   writer.add_value(base + "/parameters", joined(group));
@@ -272,4 +272,4 @@ std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& chec
   return detail::load_optimizer(comm, checkpoint, optimizer, tensors, prefix);
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// How the tensors of an optimizer's state lie in a checkpoint: each like its parameter.
 class OptimizerTensors {
  public:
   virtual ~OptimizerTensors() = default;
   /// What the optimizer holds, by names.
-  [[nodiscard]] virtual NamedTensors parameters() const = 0;
+  [[nodiscard]] virtual nn::NamedTensors parameters() const = 0;
   /// @param name of the parameter. Collective.
   virtual void save(CheckpointWriter& writer, std::string const& field, std::string const& name,
                     torch::Tensor const& value) const = 0;
@@ -37,4 +37,4 @@ std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& chec
                                         torch::optim::Optimizer& optimizer, OptimizerTensors const& tensors,
                                         std::string const& prefix);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

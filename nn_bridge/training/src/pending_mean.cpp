@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pending_mean.hpp"
 
+#include "team_sum.hpp"
+
 #include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
-
-MPI_Datatype mpi_type(torch::ScalarType type) {
-  switch (type) {
-    case torch::kHalf:
-    case torch::kBFloat16: return MPI_UINT16_T;
-    case torch::kFloat: return MPI_FLOAT;
-    case torch::kDouble: return MPI_DOUBLE;
-    default: throw Error("UnsupportedTensor", std::string("no mean over ranks of ") + c10::toString(type));
-  }
-}
 
 /// x_0 + sum of w_r (x_r - x_0) over the rows.
 torch::Tensor mean_of_rows(torch::Tensor const& rows, std::vector<double> const& weights) {
@@ -117,4 +109,4 @@ torch::Tensor PendingMean::wait() {
   return flat_;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// The weighted mean of a tensor over the ranks of a group, on its way.
 ///
@@ -58,4 +58,4 @@ class PendingMean {
   Index bytes_sent_ = 0;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 PlateauGoal plateau_goal(std::string_view name) {
   if (name == "min") return PlateauGoal::lowest;
@@ -68,4 +68,4 @@ void PlateauDetector::load_state(Values const& values) {
   cooldown_left_ = cooldown_left;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

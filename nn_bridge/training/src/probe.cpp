@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -69,4 +69,4 @@ std::vector<WrongRule> find_wrong_rules(DataParallel& parallel, std::function<vo
   return wrong;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <numeric>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
 /// Larger buffers are copied once they have changed: those are constants that may be as large as the model.
-constexpr std::size_t small_bytes = std::size_t(1) << 20;
+constexpr std::size_t small_buffer_bytes = std::size_t(1) << 20;
 
 MPI_Group group_of(Comm const& comm) {
   MPI_Group group = MPI_GROUP_NULL;
@@ -37,7 +37,7 @@ bool lies_in(Comm const& part, Comm const& team) {
 
 }  // namespace
 
-Recovery::Recovery(std::vector<Comm> teams, NamedTensors const& buffers) : teams_(std::move(teams)) {
+Recovery::Recovery(std::vector<Comm> teams, nn::NamedTensors const& buffers) : teams_(std::move(teams)) {
   for (auto const& [name, tensor] : buffers) buffers_.push_back({tensor, {}});
 }
 
@@ -46,11 +46,11 @@ void Recovery::remember() {
   for (auto& [buffer, copy, version] : buffers_) {
     auto const now = std::int64_t(buffer._version());
     if (now == version) continue;
-    if (version >= 0 || buffer.nbytes() <= small_bytes) copy = buffer.detach().clone();
+    if (version >= 0 || buffer.nbytes() <= small_buffer_bytes) copy = buffer.detach().clone();
     version = now;
   }
   draws_.clear();
-  for (auto const& domain : live_domains()) draws_.emplace_back(domain, num_draws(domain));
+  for (auto const& domain : nn::detail::live_domains()) draws_.emplace_back(domain, nn::num_draws(domain));
 }
 
 std::vector<Comm> Recovery::comms() const {
@@ -61,7 +61,7 @@ std::vector<Comm> Recovery::comms() const {
       all.push_back(comm);
   };
   for (auto const& team : teams_) add(team);
-  for (auto const& domain : live_domains()) {
+  for (auto const& domain : nn::detail::live_domains()) {
     if (domain.comm().num_ranks() == 1) continue;
     if (std::any_of(teams_.begin(), teams_.end(), [&](Comm const& team) { return lies_in(domain.comm(), team); }))
       for (auto const& comm : domain.comms()) add(comm);
@@ -74,14 +74,14 @@ void Recovery::announce(std::exception_ptr const& failure) const { announce_fail
 void Recovery::renew() const {
   // A communicator that was split off its domain's is left with that of before.
   std::vector<Comm> all = teams_;
-  for (auto const& domain : live_domains()) all.push_back(domain.comm());
+  for (auto const& domain : nn::detail::live_domains()) all.push_back(domain.comm());
   for (auto const& comm : comms())
     if (std::any_of(all.begin(), all.end(), [&](Comm const& own) { return own.handle() == comm.handle(); }))
       comm.renew();
   torch::NoGradGuard const no_grad;
   for (auto const& [buffer, copy, version] : buffers_)
     if (copy.defined() && copy.sizes() == buffer.sizes()) buffer.detach().copy_(copy);
-  for (auto const& [domain, num_draws] : draws_) set_num_draws(domain, num_draws);
+  for (auto const& [domain, num_draws] : draws_) nn::set_num_draws(domain, num_draws);
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

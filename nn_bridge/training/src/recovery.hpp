@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// How the ranks of teams come together again when a pass has failed on one of them.
 ///
@@ -22,7 +22,7 @@ namespace graticule::nn::detail {
 /// random masks.
 class Recovery {
  public:
-  Recovery(std::vector<Comm> teams, NamedTensors const& buffers);
+  Recovery(std::vector<Comm> teams, nn::NamedTensors const& buffers);
 
   /// Before each pass.
   void remember();
@@ -44,7 +44,7 @@ class Recovery {
 
   std::vector<Comm> teams_;
   std::vector<Kept> buffers_;
-  std::vector<std::pair<Domain, std::int64_t>> draws_;
+  std::vector<std::pair<nn::Domain, std::int64_t>> draws_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

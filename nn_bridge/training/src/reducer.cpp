@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -243,7 +243,7 @@ bool Reducer::start_next(std::size_t t) {
   if (k == 0 && !bucket.members.empty()) note(ReductionEvent::Kind::bucket_posted, b);
   if (sums_over_[t]) {
     bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
-    double const divisor = bucket.rules[k].reduction == Reduction::mean ? divisors_[t] : 1;
+    double const divisor = bucket.rules[k].reduction == nn::Reduction::mean ? divisors_[t] : 1;
     if (options_.hook && !bucket.members.empty())
       bucket.sums[k].start(bucket.flat, bucket.num_data, options_.hook(given_to_hook(b)));
     else
@@ -500,4 +500,4 @@ void Reducer::finish() {
                 "this backward gave no gradient to " + unused_ + "; freeze it, or let the options allow it");
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

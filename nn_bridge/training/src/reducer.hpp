@@ -22,12 +22,12 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// A rule by the place of its team.
 struct TeamPlace {
   std::size_t team = 0;
-  Reduction reduction = Reduction::sum;
+  nn::Reduction reduction = nn::Reduction::sum;
   friend bool operator==(TeamPlace const&, TeamPlace const&) = default;
 };
 
@@ -138,8 +138,8 @@ class Reducer {
   /// @throws `LostParameter` unless all parameters are still watched
   void require_watched() const;
   void note(ReductionEvent::Kind kind, std::size_t index);
-  [[nodiscard]] NamedTensors low_rank_state() const;
-  void load_low_rank_state(NamedTensors const& state);
+  [[nodiscard]] nn::NamedTensors low_rank_state() const;
+  void load_low_rank_state(nn::NamedTensors const& state);
 
  private:
   enum class Phase : std::uint8_t { idle, in_backward, pending };
@@ -218,4 +218,4 @@ class Reducer {
   std::optional<GradientHooks> hooks_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -13,7 +13,7 @@
 #include <span>
 #include <utility>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -105,7 +105,7 @@ std::string Reducer::described(Bucket const& bucket) const {
   for (auto const i : bucket.members) num_data += c10::multiply_integers(parameters_[i].sizes);
   std::string text = std::to_string(num_data) + " numbers from " + c10::toString(first.tensor.scalar_type()) + " " +
                      bucket.name + " with checksum " + std::to_string(hash.value());
-  for (auto const& rule : first.rules) text += rule.reduction == Reduction::mean ? ", mean" : ", sum";
+  for (auto const& rule : first.rules) text += rule.reduction == nn::Reduction::mean ? ", mean" : ", sum";
   return text;
 }
 
@@ -149,7 +149,7 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
   }
   if (options_.wait == GradientWait::late) {
     std::vector<TeamPlace> all;
-    for (std::size_t t = 0; t < teams_.size(); ++t) all.push_back({t, Reduction::sum});
+    for (std::size_t t = 0; t < teams_.size(); ++t) all.push_back({t, nn::Reduction::sum});
     add_bucket({}, torch::kDouble, all);
   }
   share_on_node();
@@ -208,8 +208,8 @@ std::string low_rank_name(std::string const& parameter, std::size_t rule, char c
 
 }  // namespace
 
-NamedTensors Reducer::low_rank_state() const {
-  NamedTensors state{{"iterations", torch::tensor(num_before_ + num_begun_)}};
+nn::NamedTensors Reducer::low_rank_state() const {
+  nn::NamedTensors state{{"iterations", torch::tensor(num_before_ + num_begun_)}};
   for (auto const& [key, part] : low_rank_) {
     auto const& name = parameters_[key.first].name;
     state.emplace_back(low_rank_name(name, key.second, "factor"), part.factor.clone());
@@ -218,7 +218,7 @@ NamedTensors Reducer::low_rank_state() const {
   return state;
 }
 
-void Reducer::load_low_rank_state(NamedTensors const& state) {
+void Reducer::load_low_rank_state(nn::NamedTensors const& state) {
   auto const own = low_rank_state();
   bool same = own.size() == state.size();
   for (std::size_t i = 0; same && i < own.size(); ++i)
@@ -279,7 +279,7 @@ void Reducer::count_present() {
   for (auto const& [t, reduction] : join_rules_) {
     std::array<Index, 1> here{mine};
     teams_[t].sum(here);
-    if (reduction == Reduction::sum && here[0] != 0 && here[0] != teams_[t].num_ranks()) counts[2] = 1;
+    if (reduction == nn::Reduction::sum && here[0] != 0 && here[0] != teams_[t].num_ranks()) counts[2] = 1;
     if (join_.divisor == JoinDivisor::active_ranks) divisors_[t] = double(std::max<Index>(here[0], 1));
   }
   for (auto const& rule : join_rules_) teams_[rule.team].sum(counts);
@@ -305,4 +305,4 @@ bool Reducer::shadow() {
   return true;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Makes reads of the storage an error with this text; where LibTorch cannot, they fail as on any tensor without memory.
 template <class Storage>
@@ -49,4 +49,4 @@ inline void refill_storage(torch::Tensor const& tensor) {
   storage.set_nbytes(bytes);
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -12,7 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -177,4 +177,4 @@ ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const&
   return contexts;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -48,4 +48,4 @@ void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
 /// The hooks of one unit; they outlive the engine where a copy of a list of hooks does.
-class UnitHooks : public ForwardHooks {
+class UnitHooks : public nn::ForwardHooks {
  public:
   UnitHooks(std::weak_ptr<ShardEngine> engine, std::size_t unit) : engine_(std::move(engine)), unit_(unit) {}
 
@@ -34,8 +34,8 @@ bool in_backward() { return torch::autograd::get_current_graph_task_id() >= 0; }
 
 }  // namespace
 
-std::shared_ptr<ForwardHooks> ShardEngine::attach() {
-  std::shared_ptr<ForwardHooks> left;
+std::shared_ptr<nn::ForwardHooks> ShardEngine::attach() {
+  std::shared_ptr<nn::ForwardHooks> left;
   for (std::size_t u = 0; u < units_.size(); ++u) {
     hooks_.push_back(std::make_shared<UnitHooks>(weak_from_this(), u));
     if (auto* const hooked = found_.units[u].hooked)
@@ -309,4 +309,4 @@ bool ShardEngine::any_forward_open() const {
   return std::any_of(calls_.begin(), calls_.end(), [](auto const& calls) { return !calls.forwards.empty(); });
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

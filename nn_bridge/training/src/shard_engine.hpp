@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Decides when units are gathered, released and reduced: at the forwards and backwards of their modules.
 ///
@@ -26,9 +26,9 @@ namespace graticule::nn::detail {
 /// had ended when it began. What neither ends, ends with the whole backward (a graph task), in a final callback.
 class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
  public:
-  ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards, ShardOptions options);
+  ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards, ShardedParametersOptions options);
   /// Adds the hooks of all units but a model's that is none: those are returned.
-  std::shared_ptr<ForwardHooks> attach();
+  std::shared_ptr<nn::ForwardHooks> attach();
   void detach() noexcept;
 
   void begin_forward(std::size_t u, std::vector<torch::Tensor>& inputs);
@@ -43,7 +43,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
 
   [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
   [[nodiscard]] ShardTeam& team() noexcept { return team_; }
-  [[nodiscard]] ShardOptions const& options() const noexcept { return options_; }
+  [[nodiscard]] ShardedParametersOptions const& options() const noexcept { return options_; }
   [[nodiscard]] UnitSearch const& found() const noexcept { return found_; }
   [[nodiscard]] std::vector<std::unique_ptr<ShardUnit>> const& units() const noexcept { return units_; }
   /// All cut parameters, in the model's order.
@@ -92,15 +92,15 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   [[nodiscard]] bool any_forward_open() const;
 
   std::shared_ptr<torch::nn::Module> model_;
-  TeamRule shards_;
-  ShardOptions options_;
+  nn::TeamRule shards_;
+  ShardedParametersOptions options_;
   ShardTeam team_;
   std::optional<ShardTeam> group_;  ///< ranks of the team that keep parameters between passes
   UnitSearch found_;
   std::vector<std::unique_ptr<ShardUnit>> units_;
   std::vector<std::pair<torch::Tensor, torch::ScalarType>> buffer_types_;  ///< of buffers in another dtype: the model's
   std::vector<Calls> calls_;
-  std::vector<std::shared_ptr<ForwardHooks>> hooks_;
+  std::vector<std::shared_ptr<nn::ForwardHooks>> hooks_;
   std::optional<CallComparison> comparison_;
   bool disagreed_ = false;
   ReductionRule reduction_;
@@ -115,4 +115,4 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   ShardStats stats_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

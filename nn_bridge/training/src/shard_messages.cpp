@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "shard_messages.hpp"
 
+#include "team_sum.hpp"
+
 #include <cstring>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
 /// Parts of fewer bytes travel together.
-constexpr Index small_bytes = Index(16) << 10;
+constexpr Index small_message_bytes = Index(16) << 10;
 
 /// The same on all ranks: by the largest part.
 bool is_small(ShardedParameter const& parameter, Comm const& team, Index element_bytes) {
-  return parameter.elements_of(team, 0).size() * element_bytes < small_bytes;
+  return parameter.elements_of(team, 0).size() * element_bytes < small_message_bytes;
 }
 
 std::byte* data_of(torch::Tensor const& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
@@ -29,8 +31,6 @@ std::vector<int> peers_of(Comm const& team) {
   for (int i = 1; i < team.num_ranks(); ++i) peers.push_back((team.rank() + i) % team.num_ranks());
   return peers;
 }
-
-bool is_narrow(torch::ScalarType type) { return type == torch::kHalf || type == torch::kBFloat16; }
 
 }  // namespace
 
@@ -183,4 +183,4 @@ void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& par
   }
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

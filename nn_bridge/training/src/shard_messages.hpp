@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// One parameter: the module's whole leaf, whose memory comes and goes, and this rank's rows, which stay.
 struct ShardedParameter {
@@ -118,4 +118,4 @@ class GradientScatter {
   Messages messages_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

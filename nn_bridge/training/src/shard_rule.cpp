@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 std::int64_t num_rows_of(torch::Tensor const& tensor) { return tensor.dim() == 0 ? 1 : tensor.size(0); }
 
@@ -19,4 +19,4 @@ Cuts shard_cuts(std::int64_t num_rows, int num_ranks) {
   return Cuts(sizes);
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

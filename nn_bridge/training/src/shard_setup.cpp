@@ -10,11 +10,11 @@
 #include <cmath>
 #include <map>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
-void check_options(ShardOptions const& options, int num_ranks) {
+void check_options(ShardedParametersOptions const& options, int num_ranks) {
   if (options.num_prefetched < 0)
     throw Error("BadOption", std::to_string(options.num_prefetched) + " units gathered ahead");
   if (options.ranks_per_group < 1 || num_ranks % options.ranks_per_group != 0)
@@ -32,18 +32,20 @@ void check_options(ShardOptions const& options, int num_ranks) {
 }
 
 /// The values of the first rank of all teams, on all ranks.
-void agree_on_values(torch::nn::Module const& model, TeamRule const& shards, ShardOptions const& options) {
+void agree_on_values(torch::nn::Module const& model, nn::TeamRule const& shards,
+                     ShardedParametersOptions const& options) {
   auto teams = options.replicas;
   teams.push_back(shards);
-  auto tensors = parameters_of(model);
-  for (auto& buffer : buffers_of(model)) tensors.push_back(std::move(buffer));
-  for (auto const& rule : teams) require_replicas(rule.team, tensors);
-  for (auto const& rule : teams) broadcast_replicas(rule.team, tensors);
+  auto tensors = nn::parameters_of(model);
+  for (auto& buffer : nn::buffers_of(model)) tensors.push_back(std::move(buffer));
+  for (auto const& rule : teams) nn::require_replicas(rule.team, tensors);
+  for (auto const& rule : teams) nn::broadcast_replicas(rule.team, tensors);
 }
 
 }  // namespace
 
-ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards, ShardOptions options)
+ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
+                         ShardedParametersOptions options)
     : model_(std::move(model)), shards_(shards), options_(std::move(options)), team_{shards.team} {
   run_agreed(shards_.team, [&] {
     check_options(options_, shards_.team.num_ranks());
@@ -69,7 +71,7 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule cons
   if (compares) team_.stall = Stall::fail;
   if (group_) group_->stall = team_.stall;
   reduction_.factor = options_.gradient_factor;
-  if (shards_.reduction == Reduction::mean) reduction_.factor /= shards_.team.num_ranks();
+  if (shards_.reduction == nn::Reduction::mean) reduction_.factor /= shards_.team.num_ranks();
   reduction_.dtype = options_.precision.gradients;
   reduction_.missing =
       options_.unused == UnusedParameters::are_refused ? MissingGradients::are_refused : MissingGradients::are_zero;
@@ -77,7 +79,7 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, TeamRule cons
     units_.push_back(std::make_unique<ShardUnit>(team_, group_ ? &*group_ : nullptr, unit.name, unit.parameters,
                                                  options_.precision.parameters));
   if (auto const& type = options_.precision.buffers)
-    for (auto const& [name, buffer] : buffers_of(*model_)) {
+    for (auto const& [name, buffer] : nn::buffers_of(*model_)) {
       auto held = buffer;
       if (!at::isFloatingType(held.scalar_type()) || held.scalar_type() == *type) continue;
       buffer_types_.emplace_back(held, held.scalar_type());
@@ -109,7 +111,7 @@ std::vector<ShardedParameter*> ShardEngine::parameters() const {
   for (auto const& unit : units_)
     for (auto& parameter : unit->parameters()) by_leaf.emplace(parameter.full.unsafeGetTensorImpl(), &parameter);
   std::vector<ShardedParameter*> result;
-  for (auto const& [name, tensor] : parameters_of(*model_)) {
+  for (auto const& [name, tensor] : nn::parameters_of(*model_)) {
     auto const found = by_leaf.find(tensor.unsafeGetTensorImpl());
     if (found != by_leaf.end()) result.push_back(found->second);
   }
@@ -183,4 +185,4 @@ void ShardEngine::reset_stats() {
   if (group_) group_->counts = {};
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

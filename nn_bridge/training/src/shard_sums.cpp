@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -15,7 +15,7 @@ torch::Tensor sum_of(torch::Tensor const& a, torch::Tensor const& b) {
 }
 
 /// Sums gradients of shards over a team of ranks that have the same rows. One that no rank has stays undefined.
-void sum_over_replicas(TeamRule const& rule, std::vector<ShardedParameter*> const& parameters) {
+void sum_over_replicas(nn::TeamRule const& rule, std::vector<ShardedParameter*> const& parameters) {
   auto const& comm = rule.team;
   if (comm.num_ranks() == 1) return;
   std::vector<Index> present;
@@ -34,7 +34,7 @@ void sum_over_replicas(TeamRule const& rule, std::vector<ShardedParameter*> cons
     for (auto const* parameter : members) parts.push_back(parameter->reduced.view({-1}));
     auto flat = torch::cat(parts);
     sum_over(comm, flat);
-    if (rule.reduction == Reduction::mean) flat.div_(comm.num_ranks());
+    if (rule.reduction == nn::Reduction::mean) flat.div_(comm.num_ranks());
     std::int64_t offset = 0;
     for (auto* parameter : members) {
       auto const count = parameter->shard.numel();
@@ -67,4 +67,4 @@ void ShardEngine::settle() {
   }
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -224,4 +224,4 @@ torch::Tensor gather_whole(ShardTeam& team, ShardedParameter const& parameter, t
   return whole.defined() ? whole.view(parameter.full.sizes()) : whole;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

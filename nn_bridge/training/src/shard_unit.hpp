@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// Parameters that are gathered and released together.
 class ShardUnit {
@@ -102,4 +102,4 @@ enum class Receivers { all, first };
 [[nodiscard]] torch::Tensor gather_whole(ShardTeam& team, ShardedParameter const& parameter, torch::Tensor const& shard,
                                          Receivers receivers);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

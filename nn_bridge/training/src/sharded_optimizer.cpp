@@ -6,7 +6,7 @@
 
 #include <map>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -20,7 +20,7 @@ class CutTensors : public detail::OptimizerTensors {
     }
   }
 
-  [[nodiscard]] NamedTensors parameters() const override { return named_; }
+  [[nodiscard]] nn::NamedTensors parameters() const override { return named_; }
   void save(CheckpointWriter& writer, std::string const& field, std::string const& name,
             torch::Tensor const& value) const override {
     fields_.save(writer, field, *parameters_.at(name), value);
@@ -39,7 +39,7 @@ class CutTensors : public detail::OptimizerTensors {
 
  private:
   detail::CutFields fields_;
-  NamedTensors named_;
+  nn::NamedTensors named_;
   std::map<std::string, detail::ShardedParameter const*> parameters_;
 };
 
@@ -57,4 +57,4 @@ std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& chec
   return detail::load_optimizer(comm, checkpoint, optimizer, tensors, prefix);
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <map>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 using detail::ShardedParameter;
 using detail::ShardEngine;
 
-ShardedParameters::ShardedParameters(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards,
-                                     ShardOptions options)
+ShardedParameters::ShardedParameters(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
+                                     ShardedParametersOptions options)
     : engine_(std::make_shared<ShardEngine>(std::move(model), shards, std::move(options))),
       root_call_(std::make_unique<RootCall>()) {
   if (auto const hooks = engine_->attach()) root_call_->add_hooks(hooks);
@@ -36,8 +36,8 @@ std::vector<torch::Tensor> ShardedParameters::parameters() const {
   return result;
 }
 
-NamedTensors ShardedParameters::named_parameters() const {
-  NamedTensors result;
+nn::NamedTensors ShardedParameters::named_parameters() const {
+  nn::NamedTensors result;
   for (auto const* parameter : engine_->parameters()) result.emplace_back(parameter->name, parameter->shard);
   return result;
 }
@@ -177,4 +177,4 @@ std::vector<ShardUnitInfo> ShardedParameters::units() const {
 
 std::vector<std::string> const& ShardedParameters::notes() const { return engine_->found().notes; }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 using detail::CutFields;
 using detail::ShardedParameter;
@@ -31,14 +31,14 @@ std::vector<Item> items_of(ShardEngine const& engine) {
   std::map<std::string, ShardedParameter*> cut;
   for (auto* parameter : engine.parameters()) cut.emplace(parameter->name, parameter);
   std::vector<Item> items;
-  for (auto const& [name, tensor] : parameters_of(engine.model())) {
+  for (auto const& [name, tensor] : nn::parameters_of(engine.model())) {
     auto const found = cut.find(name);
     if (found == cut.end())
       items.push_back({name, nullptr, tensor, tensor.scalar_type()});
     else
       items.push_back({name, found->second, {}, found->second->shard.scalar_type()});
   }
-  for (auto const& [name, tensor] : buffers_of(engine.model()))
+  for (auto const& [name, tensor] : nn::buffers_of(engine.model()))
     items.push_back({name, nullptr, tensor, engine.own_type(tensor)});
   return items;
 }
@@ -68,7 +68,7 @@ std::vector<std::string> differences_of(std::vector<Item> const& items,
 }
 
 /// The same names in the same order, of the same shapes and dtypes.
-std::vector<std::string> differences_of(std::vector<ShardEntry> const& entries, NamedTensors const& state) {
+std::vector<std::string> differences_of(std::vector<ShardEntry> const& entries, nn::NamedTensors const& state) {
   if (entries.size() != state.size())
     return {"the state has " + std::to_string(state.size()) + " tensors, the model " + std::to_string(entries.size())};
   std::vector<std::string> differences;
@@ -86,11 +86,11 @@ std::vector<std::string> differences_of(std::vector<ShardEntry> const& entries, 
 
 }  // namespace
 
-NamedTensors full_state(ShardedParameters const& sharded, StateOn where) {
+nn::NamedTensors full_state(ShardedParameters const& sharded, StateOn where) {
   auto& engine = sharded.engine();
   auto const receivers = where == StateOn::all_ranks ? detail::Receivers::all : detail::Receivers::first;
   bool const gets = where == StateOn::all_ranks || engine.team().comm.rank() == 0;
-  NamedTensors result;
+  nn::NamedTensors result;
   for (auto const& item : items_of(engine)) {
     auto const tensor = item.cut != nullptr
                             ? detail::gather_whole(engine.team(), *item.cut, item.cut->shard, receivers)
@@ -100,7 +100,7 @@ NamedTensors full_state(ShardedParameters const& sharded, StateOn where) {
   return result;
 }
 
-void load_full_state(ShardedParameters& sharded, NamedTensors const& state) {
+void load_full_state(ShardedParameters& sharded, nn::NamedTensors const& state) {
   torch::NoGradGuard const no_grad;
   auto& engine = sharded.engine();
   auto const items = items_of(engine);
@@ -194,4 +194,4 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameter
   }
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace detail {
 
@@ -71,7 +71,7 @@ torch::Tensor SyncedCalls::forward(torch::Tensor const& x, BatchNormParts const&
   call.requires_grad = grad_mode && x.defined() && x.requires_grad();
   bool const input_grad = guard_call(s.team, call);
 
-  Norm norm{.layer = layer_name, .eps = parts.options.eps(), .teams = {s.team}};
+  nn::detail::Norm norm{.layer = layer_name, .eps = parts.options.eps(), .teams = {s.team}};
   norm.shape = {.outer = x.size(0),
                 .groups = x.size(1),
                 .cells = c10::multiply_integers(x.sizes().slice(2)),
@@ -181,4 +181,4 @@ int convert_batch_norms(torch::nn::Module& model) {
   return converter.commit();
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -13,16 +13,9 @@ constexpr Index max_count = Index(1) << 30;
 /// Elements that are added at a time, so that what is added stays in a cache.
 constexpr Index block_numel = Index(1) << 15;
 
-bool is_narrow(torch::ScalarType type) { return type == torch::kHalf || type == torch::kBFloat16; }
-
 torch::ScalarType wire_type(torch::ScalarType type, Wire wire) {
   if (wire == Wire::own) return type;
   return wire == Wire::bf16 ? torch::kBFloat16 : torch::kHalf;
-}
-
-MPI_Datatype mpi_type(torch::ScalarType type) {
-  if (type == torch::kDouble) return MPI_DOUBLE;
-  return type == torch::kFloat ? MPI_FLOAT : MPI_UINT16_T;
 }
 
 /// A power of two near the square root of the team, as in LibTorch's reducer: neither the values before the sum nor the
@@ -34,6 +27,16 @@ double divisor_before(int num_ranks) {
 }
 
 }  // namespace
+
+MPI_Datatype mpi_type(torch::ScalarType type) {
+  switch (type) {
+    case torch::kHalf:
+    case torch::kBFloat16: return MPI_UINT16_T;
+    case torch::kFloat: return MPI_FLOAT;
+    case torch::kDouble: return MPI_DOUBLE;
+    default: throw Error("UnsupportedTensor", std::string("no sum or mean over ranks of ") + c10::toString(type));
+  }
+}
 
 TeamSum::TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order)
     : team_(std::move(team)),
@@ -258,4 +261,4 @@ void TeamSum::add(std::vector<torch::Tensor> const& terms, std::vector<torch::Te
   }
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -13,7 +13,15 @@
 #include <utility>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
+
+/// Types of 16 bits, which are added in f32.
+[[nodiscard]] constexpr bool is_narrow(torch::ScalarType type) noexcept {
+  return type == torch::kHalf || type == torch::kBFloat16;
+}
+
+/// As what MPI sends elements; those of 16 bits as plain bits. @throws `UnsupportedTensor`
+[[nodiscard]] MPI_Datatype mpi_type(torch::ScalarType type);
 
 /// What has been sent for one sum, by MPI or through memory of the node.
 struct SumTraffic {
@@ -95,4 +103,4 @@ class TeamSum {
   SumTraffic traffic_;
 };
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -11,7 +11,7 @@
 #include <bit>
 #include <mutex>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace {
 
@@ -38,7 +38,7 @@ std::uint64_t seed_of(torch::Tensor const& row, int rank) {
 
 void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string const& name) {
   auto const state = random_state().unsqueeze(0);
-  writer.add(name, Layout(ProcessGrid{comm.num_ranks(), 1}, {comm.num_ranks(), state.numel()}), tensor_view(state));
+  writer.add(name, Layout(ProcessGrid{comm.num_ranks(), 1}, {comm.num_ranks(), state.numel()}), nn::tensor_view(state));
 }
 
 void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::string const& name) {
@@ -52,7 +52,7 @@ void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::stri
                     ", the state of this LibTorch's generator has " + std::to_string(num_bytes) + " bytes");
   });
   auto const rows = torch::empty({field.extents[0], num_bytes}, torch::kByte);
-  checkpoint.read(name, tensor_view(rows, {}));
+  checkpoint.read(name, nn::tensor_view(rows, {}));
   bool const alike = (rows == rows[0]).all().item<bool>();
   if (alike || rows.size(0) > comm.rank())
     set_random_state(rows[alike ? 0 : comm.rank()].clone());
@@ -115,4 +115,4 @@ void TrainingState::load(Checkpoint const& checkpoint) {
   position = found;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

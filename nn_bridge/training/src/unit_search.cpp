@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -16,8 +16,8 @@ constexpr char const* root_name = "(root)";
 
 class Search {
  public:
-  Search(torch::nn::Module& model, ShardOptions const& options) : model_(&model), options_(&options) {
-    for (auto const& [name, tensor] : parameters_of(model)) names_.emplace(tensor.unsafeGetTensorImpl(), name);
+  Search(torch::nn::Module& model, ShardedParametersOptions const& options) : model_(&model), options_(&options) {
+    for (auto const& [name, tensor] : nn::parameters_of(model)) names_.emplace(tensor.unsafeGetTensorImpl(), name);
   }
 
   /// Ignored modules, and what is below them, by identity.
@@ -25,13 +25,13 @@ class Search {
     if (!module || !all.contains(module.get()))
       throw Error("NotInModel", "an ignored module is no part of the model: " + (module ? module->name() : "none"));
     for (auto const& below : module->modules()) ignored_.insert(below.get());
-    for (auto const& [name, tensor] : parameters_of(*module)) whole_.insert(tensor.unsafeGetTensorImpl());
+    for (auto const& [name, tensor] : nn::parameters_of(*module)) whole_.insert(tensor.unsafeGetTensorImpl());
   }
 
   UnitSearch run() {
     auto rest = visit(*model_, "");
-    result_.units.push_back({root_name, model_, dynamic_cast<Hooked*>(model_), std::move(rest)});
-    for (auto const& [name, tensor] : parameters_of(*model_))
+    result_.units.push_back({root_name, model_, dynamic_cast<nn::Hooked*>(model_), std::move(rest)});
+    for (auto const& [name, tensor] : nn::parameters_of(*model_))
       if (whole_.contains(tensor.unsafeGetTensorImpl())) result_.ignored.emplace_back(name, tensor);
     for (auto const& unit : result_.units) claim(unit);
     if (owners_.empty()) throw Error("NoParameters", "the model has no parameters to cut");
@@ -40,15 +40,15 @@ class Search {
 
  private:
   /// @return the parameters of `module` and of what is below it that are in no unit
-  NamedTensors visit(torch::nn::Module& module, std::string const& path) {
-    NamedTensors rest;
+  nn::NamedTensors visit(torch::nn::Module& module, std::string const& path) {
+    nn::NamedTensors rest;
     if (ignored_.contains(&module)) return rest;
     for (auto const& item : module.named_parameters(/*recurse=*/false)) add(rest, item.value());
     for (auto const& child : module.named_children()) {
       if (units_.contains(child.value().get())) continue;
       auto const child_path = path.empty() ? child.key() : path + "." + child.key();
       auto below = visit(*child.value(), child_path);
-      auto* const hooked = dynamic_cast<Hooked*>(child.value().get());
+      auto* const hooked = dynamic_cast<nn::Hooked*>(child.value().get());
       if (hooked != nullptr && is_unit(child_path, below)) {
         units_.insert(child.value().get());
         result_.units.push_back({child_path, child.value().get(), hooked, std::move(below)});
@@ -59,7 +59,7 @@ class Search {
     return rest;
   }
 
-  void add(NamedTensors& list, torch::Tensor const& tensor) {
+  void add(nn::NamedTensors& list, torch::Tensor const& tensor) {
     if (!tensor.defined()) return;
     auto const& name = names_.at(tensor.unsafeGetTensorImpl());
     if (whole_.contains(tensor.unsafeGetTensorImpl())) {
@@ -75,7 +75,7 @@ class Search {
     if (std::none_of(list.begin(), list.end(), known)) list.emplace_back(name, tensor);
   }
 
-  [[nodiscard]] bool is_unit(std::string const& name, NamedTensors const& parameters) const {
+  [[nodiscard]] bool is_unit(std::string const& name, nn::NamedTensors const& parameters) const {
     if (parameters.empty()) return false;
     if (!options_->is_unit) return true;
     std::int64_t count = 0;
@@ -93,7 +93,7 @@ class Search {
   }
 
   torch::nn::Module* model_;
-  ShardOptions const* options_;
+  ShardedParametersOptions const* options_;
   std::map<c10::TensorImpl const*, std::string> names_;
   std::set<c10::TensorImpl const*> whole_;
   std::set<torch::nn::Module const*> ignored_;
@@ -104,7 +104,7 @@ class Search {
 
 }  // namespace
 
-UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardOptions const& options) {
+UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardedParametersOptions const& options) {
   if (!model) throw Error("NoParameters", "no model was given");
   std::set<torch::nn::Module const*> all;
   for (auto const& module : model->modules()) {
@@ -119,4 +119,4 @@ UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardOpti
   return search.run();
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -10,24 +10,25 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 struct FoundUnit {
   std::string name;
   torch::nn::Module* module = nullptr;
-  Hooked* hooked = nullptr;  ///< nothing for a model that is no unit
-  NamedTensors parameters;   ///< in no unit below
+  nn::Hooked* hooked = nullptr;  ///< nothing for a model that is no unit
+  nn::NamedTensors parameters;   ///< in no unit below
 };
 
 struct UnitSearch {
   std::vector<FoundUnit> units;  ///< those below others first; the model is the last
-  NamedTensors ignored;          ///< parameters that stay whole
+  nn::NamedTensors ignored;      ///< parameters that stay whole
   std::vector<std::string> notes;
 };
 
 /// Divides the parameters of a model into units. Asks no other rank.
 /// @throws `NoParameters`, `AlreadyManaged`, `NotInModel`, `WrappedTwice`, `ReleasedParameter`, `NotContiguous`,
 ///         `SharedAcrossUnits`
-[[nodiscard]] UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardOptions const& options);
+[[nodiscard]] UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model,
+                                    ShardedParametersOptions const& options);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 namespace {
 
@@ -23,7 +23,7 @@ std::size_t place_of(std::vector<Comm>& teams, Comm const& team) {
   return teams.size() - 1;
 }
 
-std::vector<TeamPlace> places_of(std::vector<Comm>& teams, std::vector<TeamRule> const& rules) {
+std::vector<TeamPlace> places_of(std::vector<Comm>& teams, std::vector<nn::TeamRule> const& rules) {
   std::vector<TeamPlace> places;
   for (auto const& [team, reduction] : rules) places.push_back({place_of(teams, team), reduction});
   return places;
@@ -40,13 +40,13 @@ bool can_sum(torch::ScalarType type) {
   return type == torch::kHalf || type == torch::kBFloat16 || real == torch::kFloat || real == torch::kDouble;
 }
 
-bool holds(NamedTensors const& tensors, std::string const& name) {
+bool holds(nn::NamedTensors const& tensors, std::string const& name) {
   return std::any_of(tensors.begin(), tensors.end(), [&](auto const& held) { return held.first == name; });
 }
 
 /// What this rank can see alone.
-void require_arguments(torch::nn::Module const& module, NamedTensors const& parameters, NamedTensors const& buffers,
-                       DataParallelOptions const& options) {
+void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& parameters,
+                       nn::NamedTensors const& buffers, DataParallelOptions const& options) {
   refuse_cut(module);
   for (auto const& [name, rules] : options.own_rules)
     if (!holds(parameters, name)) throw Error("UnknownParameter", "there are rules for '" + name + "'");
@@ -115,16 +115,16 @@ void throw_agreed(std::vector<Comm> const& teams, std::exception_ptr const& fail
 }
 
 /// Tensors under the same rules.
-using Groups = std::vector<std::pair<std::vector<TeamPlace>, NamedTensors>>;
+using Groups = std::vector<std::pair<std::vector<TeamPlace>, nn::NamedTensors>>;
 
-Groups grouped(NamedTensors const& parameters, NamedTensors const& buffers, std::vector<TeamPlace> const& rules,
+Groups grouped(nn::NamedTensors const& parameters, nn::NamedTensors const& buffers, std::vector<TeamPlace> const& rules,
                std::map<std::string, std::vector<TeamPlace>> const& own_rules) {
   Groups groups{{rules, {}}};
   for (auto const& parameter : parameters) {
     auto const own = own_rules.find(parameter.first);
     auto const& list = own == own_rules.end() ? rules : own->second;
     auto const found = std::find_if(groups.begin(), groups.end(), [&](auto const& g) { return g.first == list; });
-    (found == groups.end() ? groups.emplace_back(list, NamedTensors{}) : *found).second.push_back(parameter);
+    (found == groups.end() ? groups.emplace_back(list, nn::NamedTensors{}) : *found).second.push_back(parameter);
   }
   groups.front().second.insert(groups.front().second.end(), buffers.begin(), buffers.end());
   return groups;
@@ -136,7 +136,7 @@ void refuse_cut(torch::nn::Module const& module) {
   auto const below = module.modules(/*include_self=*/false);
   if (is_managed(module) || std::any_of(below.begin(), below.end(), [](auto const& one) { return is_managed(*one); }))
     throw Error("WrappedTwice", "parameters of the model are cut: ShardedParameters reduces their gradients");
-  for (auto const& [name, tensor] : parameters_of(module))
+  for (auto const& [name, tensor] : nn::parameters_of(module))
     if (is_released(tensor))
       throw Error("ReleasedParameter", "'" + name + "' has no values: what has cut it before ended without unwrap()");
 }
@@ -153,9 +153,10 @@ std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception
   return failure;
 }
 
-Wrapped wrap(torch::nn::Module const& module, std::vector<TeamRule> const& rules, DataParallelOptions const& options) {
-  auto const parameters = parameters_of(module);
-  auto const buffers = buffers_of(module);
+Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,
+             DataParallelOptions const& options) {
+  auto const parameters = nn::parameters_of(module);
+  auto const buffers = nn::buffers_of(module);
   std::vector<Comm> given;
   auto const default_rules = places_of(given, rules);
   Wrapped wrapped;
@@ -180,10 +181,10 @@ Wrapped wrap(torch::nn::Module const& module, std::vector<TeamRule> const& rules
   auto const groups = grouped(parameters, buffers, default_rules, own_rules);
   for (auto const& [list, tensors] : groups)
     for (auto const& [team, reduction] : list)
-      attempt(failure, [&] { require_replicas(wrapped.teams[team], tensors); });
+      attempt(failure, [&] { nn::require_replicas(wrapped.teams[team], tensors); });
   throw_agreed(wrapped.teams, failure);
   for (auto const& [list, tensors] : groups)
-    for (auto const& [team, reduction] : list) broadcast_replicas(wrapped.teams[team], tensors);
+    for (auto const& [team, reduction] : list) nn::broadcast_replicas(wrapped.teams[team], tensors);
   for (auto const& [name, tensor] : parameters) {
     if (!tensor.requires_grad()) continue;
     auto const own = own_rules.find(name);
@@ -195,4 +196,4 @@ Wrapped wrap(torch::nn::Module const& module, std::vector<TeamRule> const& rules
   return wrapped;
 }
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

@@ -6,7 +6,7 @@
 #include <exception>
 #include <vector>
 
-namespace graticule::nn::detail {
+namespace graticule::training::detail {
 
 /// A module's replicas, after they have been made equal.
 struct Wrapped {
@@ -16,7 +16,7 @@ struct Wrapped {
 };
 
 /// Checks arguments and replicas on all ranks, and broadcasts. @throws see `DataParallel`
-[[nodiscard]] Wrapped wrap(torch::nn::Module const& module, std::vector<TeamRule> const& rules,
+[[nodiscard]] Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,
                            DataParallelOptions const& options);
 
 /// @throws `WrappedTwice` for a module whose parameters, or some of them, are cut; `ReleasedParameter` for what is left of them
@@ -25,4 +25,4 @@ void refuse_cut(torch::nn::Module const& module);
 /// What any rank has thrown, on all ranks that teams join; null where none has. Collective over all teams.
 [[nodiscard]] std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception_ptr failure);
 
-}  // namespace graticule::nn::detail
+}  // namespace graticule::training::detail

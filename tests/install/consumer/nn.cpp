@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   auto const expected = whole(x);
   (expected * cotangent).sum().backward();
   torch::optim::SGD optimizer(sharded->parameters(), 0.1);
-  nn::DataParallel parallel(*sharded, optimizer, {{comm, nn::Reduction::sum}});
+  training::DataParallel parallel(*sharded, optimizer, {{comm, nn::Reduction::sum}});
   auto const output = sharded(shard(x).contiguous());
   (output * shard(cotangent)).sum().backward();
   parallel.step();

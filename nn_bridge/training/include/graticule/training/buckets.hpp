@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// How large the messages are in which gradients travel.
 struct BucketSizes {
@@ -31,4 +31,4 @@ struct BucketItem {
                                                                    std::span<std::size_t const> order,
                                                                    BucketSizes sizes);
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Parameters whose gradients are reduced, and how the norm counts them.
 struct ClippedPart {
-  NamedTensors parameters;
+  nn::NamedTensors parameters;
   /// Each rank of these teams holds other elements: the norm is over all of them. None: replicated, and counted once.
   std::vector<Comm> parts_over;
 };
@@ -29,4 +29,4 @@ enum class NonFinite : std::uint8_t {
 double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, double norm_type = 2,
                       NonFinite non_finite = NonFinite::kept);
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Type of the numbers in a message. Narrow messages carry the difference from the last values that all ranks had in
 /// common, so that parameters themselves are never rounded; sums are made in f32.
@@ -58,7 +58,7 @@ struct DasoOptions {
   DasoPolicy moments = DasoPolicy::leave;  ///< for SGD, Adam, AdamW, RMSprop and Adagrad
   DasoCheck check = DasoCheck::nan;        ///< of what is sent
   /// Applied to gradients in every backward, before the mean within a node: `{domain, Reduction::sum}`.
-  std::vector<TeamRule> gradient_rules = {};
+  std::vector<nn::TeamRule> gradient_rules = {};
 };
 
 /// Since construction, of this rank.
@@ -129,4 +129,4 @@ class Daso {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// How skips change after a plateau.
 enum class DasoArithmetic : std::uint8_t {
@@ -125,4 +125,4 @@ class DasoSchedule {
   bool local_sync_ = true;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// When gradients are waited for. Reductions are under way while the backward runs in either case.
 enum class GradientWait : std::uint8_t {
@@ -57,7 +57,7 @@ struct DataParallelOptions {
   SumOrder order = SumOrder::by_rank;
   BucketSizes buckets = {};
   /// Rules for single parameters, by name, instead of the others. Their teams may be any; none: never reduced.
-  std::map<std::string, std::vector<TeamRule>> own_rules = {};
+  std::map<std::string, std::vector<nn::TeamRule>> own_rules = {};
   BufferPolicy buffers = BufferPolicy::leave;
   std::map<std::string, BufferPolicy> own_buffers = {};
   CheckedCalls checks = CheckedCalls::by_environment;
@@ -111,9 +111,9 @@ class DataParallel {
   /// @param module outlives this object @param optimizers of its parameters, if `step()` is to be used; they outlive it, too
   /// @throws `ReplicaMismatch`, `UnknownParameter`, `UnknownBuffer`, `NothingToReduce`, `TeamTwice`, `WrappedTwice`
   ///         (by any object that reduces or cuts), `ReleasedParameter`, `UninitialisedParameter`, `UnsupportedTensor`, `BucketSizes`, `BadOption`, `BadTransport` on all ranks of a team
-  DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers, std::vector<TeamRule> rules,
-               DataParallelOptions const& options = {});
-  DataParallel(torch::nn::Module& module, torch::optim::Optimizer& optimizer, std::vector<TeamRule> rules,
+  DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
+               std::vector<nn::TeamRule> rules, DataParallelOptions const& options = {});
+  DataParallel(torch::nn::Module& module, torch::optim::Optimizer& optimizer, std::vector<nn::TeamRule> rules,
                DataParallelOptions const& options = {})
       : DataParallel(module, std::vector{&optimizer}, std::move(rules), options) {}
   DataParallel(DataParallel&& other) noexcept;
@@ -173,9 +173,9 @@ class DataParallel {
   [[nodiscard]] std::vector<ReductionEvent> events();
 
   /// What `low_rank` keeps of this rank's gradients, for `load_low_rank_state` on the same rank: it belongs in no replica.
-  [[nodiscard]] NamedTensors low_rank_state() const;
+  [[nodiscard]] nn::NamedTensors low_rank_state() const;
   /// @throws `StateMismatch` on this rank alone, for that of another model, other rules or another rank of factors
-  void load_low_rank_state(NamedTensors const& state);
+  void load_low_rank_state(nn::NamedTensors const& state);
 
   /// For `Join` and `find_wrong_rules`.
   class Impl;
@@ -197,4 +197,4 @@ class DataParallel::NoSync {
   bool before_;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Ends a training whose validation loss no longer falls.
 ///
@@ -37,4 +37,4 @@ class EarlyStopping {
   Index num_bad_ = 0;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// The gradients of one bucket on their way over one team.
 struct GradientBucket {
   std::size_t index = 0;  ///< the same on all ranks, which start their buckets in this order
   std::size_t num_buckets = 1;
   Comm team;  ///< of this object alone; another one after a pass that has failed, so it is not to be kept
-  Reduction reduction = Reduction::sum;
+  nn::Reduction reduction = nn::Reduction::sum;
   torch::Tensor values;  ///< flat, on the host: this rank's, in whose place come those that all ranks are to have
   std::vector<std::string> parameters;
   std::vector<torch::Tensor> gradients;  ///< views of `values`, by parameter; zeros where this rank has no gradient
@@ -45,4 +45,4 @@ using GradientFuture = std::function<bool()>;
 ///     }
 using GradientHook = std::function<GradientFuture(GradientBucket const&)>;
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// In what form gradients travel. Parameters and the optimizer's state are never rounded.
 enum class Wire : std::uint8_t {
@@ -40,4 +40,4 @@ enum class SumOrder : std::uint8_t {
   by_rank,
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Over how many ranks a mean goes when some have no more batches.
 enum class JoinDivisor : std::uint8_t {
@@ -49,4 +49,4 @@ class Join {
   DataParallel& parallel_;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Under which names the parameters of a managed module are found.
 enum class ParameterNames : std::uint8_t { original, replaced };
@@ -30,4 +30,4 @@ void unmark_managed(torch::nn::Module const& root) noexcept;
 /// @return true for a managed module whose parameters keep their names
 [[nodiscard]] bool uses_original_parameters(torch::nn::Module const& module);
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Adds parameters and buffers of a model to a checkpoint: one field each, under the names that they have in the serial
 /// model, `model/encoder.0.weight`; a tensor that several modules share comes once, under its first name.
@@ -35,4 +35,4 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, torch::nn::Modul
 /// @throws `NoSuchFile`, `NotAFile`, `ForeignFile`, `BrokenCheckpoint`, `ModelMismatch` (input)
 void load_model(std::filesystem::path const& file, torch::nn::Module& model, std::string const& prefix = "model");
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

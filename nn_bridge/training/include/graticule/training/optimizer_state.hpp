@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Adds the whole state of an optimizer to a checkpoint, by names of parameters: `optimizer/exp_avg/encoder.0.weight`.
 ///
@@ -34,4 +34,4 @@ std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& chec
                                         torch::optim::Optimizer& optimizer, torch::nn::Module const& model,
                                         std::string const& prefix = "optimizer");
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Which values of a metric are better.
 enum class PlateauGoal : std::uint8_t { lowest, highest };
@@ -58,4 +58,4 @@ class PlateauDetector {
   Index cooldown_left_ = 0;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

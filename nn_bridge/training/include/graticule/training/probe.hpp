@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// A parameter whose reduced gradient is not that of the loss.
 struct WrongRule {
@@ -32,4 +32,4 @@ struct ProbeOptions {
                                                       std::function<double()> const& global_loss,
                                                       ProbeOptions const& options = {});
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

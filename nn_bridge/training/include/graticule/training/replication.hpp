@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// What the copies of one module know of each other; shared by all copies of a process.
 class ReplicaContext {
@@ -117,4 +117,4 @@ using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue cons
 [[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,
                                                         int num_copies);
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 enum class ScheduleKind : std::uint8_t {
   constant,
@@ -41,4 +41,4 @@ struct Schedule {
 /// Sets the learning rate of all groups of an optimizer.
 void set_learning_rate(torch::optim::Optimizer& optimizer, double rate);
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

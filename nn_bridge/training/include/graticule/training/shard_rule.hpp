@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Rows `[lo, hi)` of the first axis of a tensor.
 struct ShardRows {
@@ -28,4 +28,4 @@ struct ShardRows {
 /// The same as cuts, for the layout of a field over the first axis.
 [[nodiscard]] Cuts shard_cuts(std::int64_t num_rows, int num_ranks);
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Adds the state of an optimizer over the rows of cut parameters to a checkpoint, by names of parameters and cut like these:
 /// the same fields and values as `save_optimizer` of the uncut model, for which they can be loaded, and the other way round.
@@ -29,4 +29,4 @@ std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& chec
                                         torch::optim::Optimizer& optimizer, ShardedParameters const& sharded,
                                         std::string const& prefix = "optimizer");
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace detail {
 class ShardEngine;
@@ -53,9 +53,9 @@ enum class ShardEvent : std::uint8_t {
   released,
 };
 
-struct ShardOptions {
+struct ShardedParametersOptions {
   /// Teams over which all is replicated, with their rules, applied in order to the gradients of shards.
-  std::vector<TeamRule> replicas = {};
+  std::vector<nn::TeamRule> replicas = {};
   BetweenPasses between_passes = BetweenPasses::released;
   BetweenPasses root_between_passes = BetweenPasses::kept;
   /// A divisor of the team's size: ranks that follow each other, such as those of a node, form a group. Each keeps
@@ -141,7 +141,8 @@ class ShardedParameters {
   ///         part is; `WrappedTwice` for one under `DataParallel` or `Daso`; `ReleasedParameter` for what a
   ///         `ShardedParameters` without `unwrap` has left; `NotInModel` for an ignored module that is not; `NotContiguous`; `SharedAcrossUnits` for a parameter
   ///         of two units; `BadOption`; `UnknownUnit` for a name to be gathered ahead; `OptionsDisagreement`
-  ShardedParameters(std::shared_ptr<torch::nn::Module> model, TeamRule const& shards, ShardOptions options = {});
+  ShardedParameters(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
+                    ShardedParametersOptions options = {});
   ShardedParameters(ShardedParameters&&) noexcept;
   ShardedParameters& operator=(ShardedParameters&&) = delete;
   /// Leaves a model without its whole parameters, unless `unwrap` was called. Not collective.
@@ -157,7 +158,7 @@ class ShardedParameters {
   /// Leaves with this rank's rows, in the order and under the names of the model's own parameters; empty for rows
   /// that other ranks have. Ignored parameters are not among them.
   [[nodiscard]] std::vector<torch::Tensor> parameters() const;
-  [[nodiscard]] NamedTensors named_parameters() const;
+  [[nodiscard]] nn::NamedTensors named_parameters() const;
   /// Puts the rows in the place of the whole parameters in an optimizer made for the model: groups and options stay.
   /// @throws `OptimizerHasState` when it has made a step; `UnsupportedOptimizer` for LBFGS, which would search in rows alone
   void adopt(torch::optim::Optimizer& optimizer) const;
@@ -190,7 +191,7 @@ class ShardedParameters {
 
  private:
   /// Gives a model that is no unit the hooks of one.
-  class RootCall : public Hooked {
+  class RootCall : public nn::Hooked {
    public:
     template <class Call>
     auto run(torch::nn::Module& model, Call& call) {
@@ -226,4 +227,4 @@ class ShardedParameters::Gathered {
   std::shared_ptr<detail::ShardEngine> engine_;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

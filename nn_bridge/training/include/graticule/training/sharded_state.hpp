@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Which ranks get a state.
 enum class StateOn : std::uint8_t { all_ranks, first_rank };
@@ -19,12 +19,12 @@ enum class StateOn : std::uint8_t { all_ranks, first_rank };
 /// Parameters and buffers whole, under their own names, in the model's own dtypes, on the host: what the uncut model would
 /// have. Collective over the shard team. @return nothing on other ranks than the first where only that is asked for
 /// Cost: a message of its rows from each rank to each that gets them, one parameter after the other
-[[nodiscard]] NamedTensors full_state(ShardedParameters const& sharded, StateOn where = StateOn::all_ranks);
+[[nodiscard]] nn::NamedTensors full_state(ShardedParameters const& sharded, StateOn where = StateOn::all_ranks);
 
 /// Takes a state such as `full_state` gives, on every rank; their order does not matter. Collective over the shard team.
 /// @throws `StateMismatch` on all ranks, with all names that are missing or too many and all other shapes; the model is left
 ///         as it was
-void load_full_state(ShardedParameters& sharded, NamedTensors const& state);
+void load_full_state(ShardedParameters& sharded, nn::NamedTensors const& state);
 
 /// One rank's part of a parameter or buffer.
 struct ShardEntry {
@@ -39,9 +39,9 @@ struct ShardEntry {
 
 /// What one rank holds, for this layout only: quickly taken and given back, without a message but for the agreement.
 struct LocalState {
-  int num_ranks = 1;     ///< of the shard team
-  int rank = 0;          ///< this one's place in it
-  NamedTensors tensors;  ///< this rank's rows of parameters, and buffers, in the order of `full_state`; copies
+  int num_ranks = 1;         ///< of the shard team
+  int rank = 0;              ///< this one's place in it
+  nn::NamedTensors tensors;  ///< this rank's rows of parameters, and buffers, in the order of `full_state`; copies
 };
 [[nodiscard]] LocalState local_state(ShardedParameters const& sharded);
 
@@ -64,4 +64,4 @@ void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm
 void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameters& sharded,
                 std::string const& prefix = "model");
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 namespace detail {
 
@@ -96,4 +96,4 @@ class SyncBatchNorm3d : public torch::nn::ModuleHolder<SyncBatchNormImpl<torch::
 ///         make them `SyncBatchNorm` members. The model is then as it was
 int convert_batch_norms(torch::nn::Module& model);
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// Where a training stands in its data: the next batch to be trained on.
 struct DataPosition {
@@ -90,4 +90,4 @@ class TrainingState {
   std::vector<std::pair<std::string, Calls>> parts_;
 };
 
-}  // namespace graticule::nn
+}  // namespace graticule::training

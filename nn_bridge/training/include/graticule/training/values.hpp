@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-namespace graticule::nn {
+namespace graticule::training {
 
 /// State by name, as a checkpoint takes it.
 ///
@@ -37,4 +37,4 @@ template <class T>
   return result;
 }
 
-}  // namespace graticule::nn
+}  // namespace graticule::training
