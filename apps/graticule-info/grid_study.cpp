@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "grid_study.hpp"
 
-#include <graticule/app/output_file.hpp>
+#include <graticule/field_io/complete_file.hpp>
 #include <graticule/halo/grid_choice.hpp>
 
 #include "plan_picture.hpp"
@@ -236,8 +236,7 @@ void study_grid(app::Context& context, Options const& options) {
   print_choice(study);
   fill_report(study, context.report);
   run_agreed(context.comm, [&] {
-    if (context.comm.rank() == 0 && !options.svg.empty())
-      app::write_complete_file(options.svg, to_svg(picture_of(study)));
+    if (context.comm.rank() == 0 && !options.svg.empty()) write_complete_file(options.svg, to_svg(picture_of(study)));
   });
 }
 

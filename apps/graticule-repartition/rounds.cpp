@@ -2,7 +2,6 @@
 #include "rounds.hpp"
 
 #include <graticule/partition/hash.hpp>
-#include <graticule/repartition/detail/strided.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -172,18 +171,13 @@ void RoundBuffers::for_each_chunk(Indices const& chunk, Layout const& layout, In
     }
     auto lo = coords_of(number, own);
     Indices hi;
-    Index offset = 0;
     for (int a = 0; a < own.size(); ++a) {
       lo[a] = target_box_.lo(a) + lo[a] * chunk[a];
       hi.push_back(std::min(lo[a] + chunk[a], target_box_.hi(a)));
-      offset += (lo[a] - target_box_.lo(a)) * from.strides[a];
     }
     Box const box(lo, hi);
     chunk_.resize(std::size_t(box.num_cells() * rewrite_.value_bytes()));
-    detail::StridedTask const task =
-        detail::make_strided(detail::StridedOp::copy, from.dtype, box.extents(), chunk_.data(),
-                             row_major_strides(box.extents()), target_ + offset * rewrite_.value_bytes(), from.strides);
-    detail::run_strided_host(std::span(&task, 1));
+    copy_cells(from.part(target_box_, box), view(chunk_.data(), box.extents()));
     visit(moved(box, first), chunk_);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
-#include <graticule/app/output_file.hpp>
 #include <graticule/app/stopping.hpp>
+#include <graticule/field_io/complete_file.hpp>
 
 #include "options.hpp"
 #include "outputs.hpp"
@@ -116,11 +116,11 @@ void write_outputs(app::Context& context, Options const& options, RunResult cons
   MapPicture const picture = picture_of(result, options.run);
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;
-    app::write_complete_file(options.output / "loss.csv", loss_table(result.network, options.run.network));
+    write_complete_file(options.output / "loss.csv", loss_table(result.network, options.run.network));
     if (options.run.network.validate_every > 0)
-      app::write_complete_file(options.output / "validation.csv", validation_table(result.network));
-    app::write_complete_file(options.output / "map.png",
-                             [&](std::filesystem::path const& temporary) { draw_map(picture, temporary); });
+      write_complete_file(options.output / "validation.csv", validation_table(result.network));
+    write_complete_file(options.output / "map.png",
+                        [&](std::filesystem::path const& temporary) { draw_map(picture, temporary); });
   });
 }
 
@@ -168,9 +168,8 @@ int end_early(app::Context& context, Options const& options, RunResult const& re
   context.report.data()["steps"] = network.losses.size();
   run_agreed(context.comm, [&] {
     if (context.comm.rank() == 0)
-      app::write_complete_file(
-          stopped_file(options.output),
-          fmt::format("{} after step {} of {}\n", *network.stopped_by, network.losses.size(), network.num_steps));
+      write_complete_file(stopped_file(options.output), fmt::format("{} after step {} of {}\n", *network.stopped_by,
+                                                                    network.losses.size(), network.num_steps));
   });
   spdlog::info("stopped by {} after step {} of {}, with a checkpoint; the same command goes on from it",
                *network.stopped_by, network.losses.size(), network.num_steps);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "samples.hpp"
 
-#include "random.hpp"
+#include <graticule/app/random.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -66,7 +66,7 @@ Index num_training_samples(SampleAxes const& axes, double fraction) {
 }
 
 std::vector<Index> shuffled(std::vector<Index> samples, std::uint64_t seed, Index epoch) {
-  Random random(seed, "sample order of epoch " + std::to_string(epoch));
+  app::Random random(seed, "sample order of epoch " + std::to_string(epoch));
   for (std::size_t i = samples.size(); i > 1; --i) std::swap(samples[i - 1], samples[std::size_t(random.below(i))]);
   return samples;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collective_maps.hpp"
 
+#include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include "agreement.hpp"
 #include "recorded_calls.hpp"
-#include "reduce.hpp"
 #include "resolved.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/live_domains.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include "live_domains.hpp"
 #include "recorded_calls.hpp"
 
 namespace graticule::nn {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/gradient_sync.hpp>
-
-#include "reduce.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "norm_step.hpp"
+#include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/nn_bridge/detail/reduce.hpp>
 
 #include "agreement.hpp"
 #include "norm_kernels.hpp"
 #include "recorded_calls.hpp"
-#include "reduce.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/norms.hpp>
 
 #include "layer_state.hpp"
 #include "norm_kernels.hpp"
-#include "norm_step.hpp"
 #include "spatial.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
+#include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <algorithm>
@@ -70,6 +71,17 @@ FieldView FieldView::part(Box const& covered, Box const& box) const {
   }
   if (data != nullptr && !box.empty()) result.data = static_cast<std::byte*>(data) + offset * size_of(dtype);
   return result;
+}
+
+void copy_cells(FieldView const& from, FieldView const& to) {
+  if (from.dtype != to.dtype || from.extents != to.extents || from.space != MemorySpace::host ||
+      to.space != MemorySpace::host)
+    throw Error("FieldMismatch", "a copy from a field of " + to_string(from.dtype) + " " + to_string(from.extents) +
+                                     " to one of " + to_string(to.dtype) + " " + to_string(to.extents) +
+                                     (from.dtype == to.dtype && from.extents == to.extents ? ", not on the host" : ""));
+  auto const task = detail::make_strided(detail::StridedOp::copy, from.dtype, from.extents, to.data, to.strides,
+                                         from.data, from.strides);
+  detail::run_strided_host(std::span(&task, 1));
 }
 
 Indices row_major_strides(Indices const& extents) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node_arena.hpp"
+#include <graticule/repartition/detail/node_arena.hpp>
 
 #include <algorithm>
 #include <atomic>

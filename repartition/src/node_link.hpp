@@ -3,10 +3,10 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
+#include <graticule/repartition/detail/node_arena.hpp>
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/transport.hpp>
 
-#include "node_arena.hpp"
 #include "pull_table.hpp"
 
 #include <array>

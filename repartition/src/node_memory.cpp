@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/node_arena.hpp>
 #include <graticule/repartition/node_memory.hpp>
-
-#include "node_arena.hpp"
 
 #include <new>
 

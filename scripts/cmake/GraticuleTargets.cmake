@@ -15,7 +15,11 @@ function(graticule_use_torch_pch target)
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_precompile_headers(${target} REUSE_FROM graticule_torch_pch)
   # An empty source takes 4 s with the precompiled header, most of them to instantiate its templates again; a batch does so once.
-  # So names in anonymous namespaces are unique within a library.
+  # So names in anonymous namespaces are unique within a library. GCC takes the sources of a batch for headers, where a type
+  # with a member of a type of an anonymous namespace would be a mistake.
+  if(GRATICULE_UNITY_BUILD)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${GRATICULE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 6)
 endfunction()
 

@@ -136,4 +136,28 @@ TEST(FieldView, refuses_a_part_that_it_does_not_hold) {
   EXPECT_EQ(rule(field_view(memory.data(), {6, 10}, {10, 1}, {0, 2}), local, local), "FieldMismatch");
 }
 
+TEST(FieldView, copies_cells_between_any_strides) {
+  std::vector<float> memory(6 * 10);
+  std::iota(memory.begin(), memory.end(), 0.0F);
+  Box const local({-1, 3}, {5, 13});
+  Box const owned({0, 4}, {4, 12});
+  auto const part = field_view(memory.data(), {6, 10}, 2).part(local, owned);
+  std::vector<float> turned(8 * 4, -1);
+
+  copy_cells(part, field_view(turned.data() + 31, {4, 8}, {-1, -4}, {0, 1}));
+
+  for (Index row = 0; row < 4; ++row)
+    for (Index column = 0; column < 8; ++column)
+      EXPECT_EQ(turned[std::size_t(31 - row - 4 * column)], float((row + 1) * 10 + column + 1));
+}
+
+TEST(FieldView, refuses_to_copy_cells_to_another_type_or_shape) {
+  std::vector<float> floats(12);
+  std::vector<double> doubles(12);
+  auto const from = field_view(floats.data(), {3, 4}, 2);
+
+  EXPECT_EQ(test::rule_of([&] { copy_cells(from, field_view(doubles.data(), {3, 4}, 2)); }), "FieldMismatch");
+  EXPECT_EQ(test::rule_of([&] { copy_cells(from, field_view(floats.data(), {4, 3}, 2)); }), "FieldMismatch");
+}
+
 }  // namespace

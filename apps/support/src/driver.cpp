@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
-#include <graticule/app/output_file.hpp>
+#include <graticule/field_io/complete_file.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/repartition/runtime.hpp>

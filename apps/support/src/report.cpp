@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/app/output_file.hpp>
 #include <graticule/app/report.hpp>
+#include <graticule/field_io/complete_file.hpp>
 
 namespace graticule::app {
 

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <graticule/partition/comm.hpp>
-
-#include "node_arena.hpp"
+#include <graticule/repartition/detail/node_arena.hpp>
 
 #include <cstddef>
 #include <cstdint>

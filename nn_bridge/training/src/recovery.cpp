@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "recovery.hpp"
 
+#include <graticule/nn_bridge/detail/live_domains.hpp>
 #include <graticule/nn_bridge/dropout.hpp>
 #include <graticule/partition/failure.hpp>
-
-#include "live_domains.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "../../src/reduce.hpp"
+#include <graticule/nn_bridge/detail/reduce.hpp>
+
 #include "shard_engine.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ void sum_over_replicas(nn::TeamRule const& rule, std::vector<ShardedParameter*> 
     std::vector<torch::Tensor> parts;
     for (auto const* parameter : members) parts.push_back(parameter->reduced.view({-1}));
     auto flat = torch::cat(parts);
-    sum_over(comm, flat);
+    nn::detail::sum_over(comm, flat);
     if (rule.reduction == nn::Reduction::mean) flat.div_(comm.num_ranks());
     std::int64_t offset = 0;
     for (auto* parameter : members) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/training/sync_batch_norm.hpp>
 
 #include "call_guard.hpp"
-#include "norm_step.hpp"
 
 #include <functional>
 #include <map>

@@ -58,6 +58,10 @@ struct FieldView {
   friend bool operator==(FieldView const&, FieldView const&) = default;
 };
 
+/// Copies all elements of one host field to another of the same type and extents, whatever their strides. Local, one thread.
+/// @throws `FieldMismatch` for other types, extents or memory; @pre they share no element
+void copy_cells(FieldView const& from, FieldView const& to);
+
 /// Strides of dense memory whose last axis is contiguous.
 [[nodiscard]] Indices row_major_strides(Indices const& extents);
 

@@ -4,7 +4,7 @@
 #include <graticule/nn_bridge/attention.hpp>
 #include <graticule/nn_bridge/resize.hpp>
 
-#include "../model.hpp"
+#include "model.hpp"
 
 namespace graticule::train {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/app/output_file.hpp>
+#include <graticule/field_io/complete_file.hpp>
 #include <graticule/field_io/detail/temporary_file.hpp>
 
 #include <cerrno>
 #include <fstream>
 #include <system_error>
 
-namespace graticule::app {
+namespace graticule {
 
 namespace {
 
@@ -37,4 +37,4 @@ void require_writable(std::filesystem::path const& path) {
   if (!detail::is_stream(path)) detail::TemporaryFile const attempt(path);
 }
 
-}  // namespace graticule::app
+}  // namespace graticule

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "model.hpp"
 
-#include "models/convnet.hpp"
-#include "models/sfno.hpp"
-#include "models/unet.hpp"
-#include "models/window.hpp"
-#include "random.hpp"
+#include <graticule/app/random.hpp>
+
+#include "convnet.hpp"
+#include "sfno.hpp"
+#include "unet.hpp"
+#include "window.hpp"
 
 #include <cmath>
 #include <string>
@@ -66,7 +67,7 @@ double deviation(torch::nn::Module const& module, std::string const& parameter, 
   return 1 / std::sqrt(double(num_summed));
 }
 
-void fill_normal(torch::Tensor& parameter, double deviation, Random random) {
+void fill_normal(torch::Tensor& parameter, double deviation, app::Random random) {
   torch::Tensor values = torch::empty(parameter.sizes(), torch::kFloat64);
   double* const data = values.data_ptr<double>();
   for (std::int64_t i = 0; i < values.numel(); ++i) data[i] = deviation * random.normal();
@@ -86,7 +87,7 @@ void initialise_parameters(torch::nn::Module& model, std::uint64_t seed) {
       else if (parameter.dim() < 2 || module.key() == "head")
         parameter.zero_();
       else
-        fill_normal(parameter, deviation(*module.value(), item.key(), parameter), Random(seed, name));
+        fill_normal(parameter, deviation(*module.value(), item.key(), parameter), app::Random(seed, name));
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-namespace graticule::app {
+namespace graticule {
 
 /// Writes a file under a temporary name in the same folder and renames it when it is complete and on the disk.
 /// `write` gets the temporary path. When it throws, the temporary file is removed and an older file stays. Where `path`
@@ -21,4 +21,4 @@ void write_complete_file(std::filesystem::path const& path, std::string const& t
 /// @throws `OutputError` when the folder is missing or not writable, or `path` is a folder
 void require_writable(std::filesystem::path const& path);
 
-}  // namespace graticule::app
+}  // namespace graticule

@@ -3,7 +3,7 @@
 
 #include <graticule/nn_bridge/resize.hpp>
 
-#include "../model.hpp"
+#include "model.hpp"
 
 namespace graticule::train {
 
