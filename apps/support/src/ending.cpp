@@ -47,6 +47,8 @@ void print_message(std::string const& name, std::string message) {
 }
 
 [[noreturn]] void abort_all(int code) {
+  // Hydra (MPICH 4.0.2) drops what it has not read of a rank's stderr when the job is aborted.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
 }

@@ -2,7 +2,7 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 
-#include "../../field_io/sample_files.hpp"
+#include "sample_files.hpp"
 #include "archive.hpp"
 #include "expect_error.hpp"
 
