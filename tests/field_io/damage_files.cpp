@@ -328,6 +328,8 @@ int watch_workers(Options const& options, std::string const& self) {
     for (auto const& file : options.files) words.push_back(file.string());
     status.number = first;
     auto const run = watch(words, {}, options.most_time, [&] { return status.number.load(); });
+    // With the processes that it had started.
+    status.most_kilobytes = std::max(status.most_kilobytes.load(), run.used.ru_maxrss);
     if (status.is_done) break;
     note_bad(options, nullptr, status.number, end_text(run), totals);
     first = status.number + 1;

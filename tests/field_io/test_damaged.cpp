@@ -4,82 +4,26 @@
 #include <graticule/field_io/series.hpp>
 #include <graticule/field_io/series_reader.hpp>
 
+#include "damaged_samples.hpp"
 #include "expect_error.hpp"
-#include "file_mutants.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>
-#include <hdf5_hl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <zlib.h>
-
-#include <cerrno>
-#include <csignal>
-#include <thread>
 
 namespace graticule {
 namespace {
 
 using test::Folder;
 using test::NewFile;
-using test::rule_of;
+using test::put;
 using test::thrown_by;
-
-/// Sets an environment variable for as long as it lives.
-class Setting {
- public:
-  Setting(char const* name, char const* value) : name_(name) { ::setenv(name, value, 1); }
-  Setting(Setting const&) = delete;
-  Setting& operator=(Setting const&) = delete;
-  ~Setting() { ::unsetenv(name_); }
-
- private:
-  char const* name_;
-};
-
-constexpr auto program = "GRATICULE_READ_STRUCTURE";
-
-void expect_no_child_left() {
-  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
-  EXPECT_EQ(errno, ECHILD);
-}
-
-template <class Value>
-void put(std::string& bytes, std::size_t at, Value value) {
-  std::memcpy(bytes.data() + at, &value, sizeof value);
-}
-
-/// `z(y, x)` of 4 x 6 values with scales, whose names lie in a global heap, and `other`.
-void write_fields(std::filesystem::path const& path) {
-  NewFile const file(path);
-  std::vector<float> const values(24, 1.0F);
-  test::write_dataset(file, {"y", H5T_IEEE_F32LE, {4}}, H5T_NATIVE_FLOAT, values.data(),
-                      [](hid_t y) { H5DSset_scale(y, "y"); });
-  test::write_dataset(file, {"x", H5T_IEEE_F32LE, {6}}, H5T_NATIVE_FLOAT, values.data(),
-                      [](hid_t x) { H5DSset_scale(x, "x"); });
-  for (auto const* name : {"z", "other"})
-    test::write_dataset(file, {name, H5T_IEEE_F32LE, {4, 6}, {2, 3}}, H5T_NATIVE_FLOAT, values.data(), [&](hid_t z) {
-      int axis = 0;
-      for (auto const* scale : {"y", "x"}) {
-        hid_t const id = H5Dopen2(file, scale, H5P_DEFAULT);
-        H5DSattach_scale(z, id, unsigned(axis++));
-        H5Dclose(id);
-      }
-    });
-}
+using test::write_fields;
 
 TEST(DamagedFile, that_keeps_HDF5_busy_for_ever_is_an_error_that_names_the_variable) {
   Folder const folder(Comm::world());
-  auto const path = folder.make("heap.h5", [](auto const& p) {
-    write_fields(p);
-    auto bytes = test::read_bytes(p);
-    // The length of the heap's first object.
-    auto const heap = bytes.find("GCOL");
-    ASSERT_NE(heap, std::string::npos);
-    put(bytes, heap + 24, std::uint64_t(0));
-    test::write_bytes(p, bytes);
-  });
+  auto const path = folder.make("heap.h5", test::write_endless_heap);
 
   auto const thrown = thrown_by([&] { (void)read_contents(path); });
 
@@ -87,7 +31,6 @@ TEST(DamagedFile, that_keeps_HDF5_busy_for_ever_is_an_error_that_names_the_varia
   EXPECT_EQ(thrown.fault, Fault::input);
   EXPECT_NE(thrown.given.find(path.string()), std::string::npos) << thrown.given;
   EXPECT_NE(thrown.given.find("variable "), std::string::npos) << thrown.given;
-  expect_no_child_left();
 }
 
 TEST(DamagedFile, with_an_attribute_larger_than_itself_is_refused) {
@@ -273,40 +216,6 @@ TEST(PackedChunks, are_unpacked_as_HDF5_does_for_every_filter_step_and_unwritten
         for (Index k = 0; k < 3; ++k)
           ASSERT_EQ(some[std::size_t((i * 3 + j) * 3 + k)], expected(1 + 2 * i, 8 - 3 * j, 2 + 3 * k)) << name;
   }
-}
-
-TEST(ReadStructure, leaves_no_process_and_needs_no_child_signal) {
-  Folder const folder(Comm::world());
-  auto const path = folder.make("whole.h5", write_fields);
-  auto const old = std::signal(SIGCHLD, SIG_IGN);
-
-  auto const ignored = read_contents(path);
-  std::signal(SIGCHLD, old);
-  std::vector<std::thread> threads;
-  std::vector<FileContents> found(4);
-  for (auto& contents : found) threads.emplace_back([&] { contents = read_contents(path); });
-  for (auto& thread : threads) thread.join();
-
-  EXPECT_EQ(ignored.variables.size(), 4U);
-  for (auto const& contents : found) EXPECT_EQ(contents.variables, ignored.variables);
-  expect_no_child_left();
-}
-
-TEST(ReadStructure, that_is_missing_or_broken_is_done_without) {
-  Folder const folder(Comm::world());
-  auto const path = folder.make("whole.h5", write_fields);
-  auto const expected = read_contents(path);
-
-  for (auto const* choice : {"none", "/bin/false", "/bin/true"}) {
-    Setting const setting(program, choice);
-    auto const contents = read_contents(path);
-
-    EXPECT_EQ(contents.variables, expected.variables) << choice;
-    EXPECT_EQ(contents.dimensions, expected.dimensions) << choice;
-    EXPECT_EQ(contents.attributes, expected.attributes) << choice;
-  }
-  Setting const setting(program, "/no/such/program");
-  EXPECT_EQ(rule_of([&] { (void)read_contents(path); }), "NoProcess");
 }
 
 }  // namespace

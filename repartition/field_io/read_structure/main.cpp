@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reads a file's structure for a program that a damaged file must not harm: started by the library for each file that it
-// opens, never by users. What it sends is described in `structure_process.hpp`.
-#include <graticule/partition/error.hpp>
+// Has files' structures read for a program that a damaged file must not harm: started by the library for the first file
+// that it opens, never by users. It forks a process for each file, so that no file meets what another one left behind,
+// and ends when the program that started it does: its standard input, a socket of packets, ends then.
+//
+// A packet is a request (`request_for` in `structure_process.cpp`) with two pipes: one for the answer, which the new
+// process sends, and one for a `ReaderEnd`, which comes when that process has ended.
+#include "answer.hpp"
+#include "descriptor.hpp"
+#include "limits.hpp"
+#include "structure_helper.hpp"
 
-#include "catalogue.hpp"
-#include "checkpoint_contents.hpp"
-#include "chunk_check.hpp"
-#include "structure_process.hpp"
-
-#include <dirent.h>
-#include <fcntl.h>
+#include <hdf5.h>
+#include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,116 +23,148 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <iostream>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace {
 
 using namespace graticule;
 using namespace graticule::detail;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool has_shadow_memory = true;  // of terabytes, which a limit would forbid
-#else
-constexpr bool has_shadow_memory = false;
-#endif
+struct Packet {
+  Request request;
+  Descriptor answer;
+  Descriptor end;
+};
 
-void limit(__rlimit_resource what, rlim_t most) {
-  rlimit limits{};
-  if (::getrlimit(what, &limits) != 0) return;
-  limits.rlim_cur = std::min(limits.rlim_cur, most);
-  ::setrlimit(what, &limits);
+Request parse(std::string_view text) {
+  auto const word = [&] {
+    auto const end = std::min(text.find('\0'), text.size());
+    std::string const found(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return found;
+  };
+  Request request;
+  request.kind = word() == "checkpoint" ? Structure::checkpoint : Structure::contents;
+  request.plugins = word() == "plugins" ? FilterPlugins::allowed : FilterPlugins::refused;
+  request.folder = word();
+  request.path = word();
+  return request;
 }
 
-/// Nothing of the caller's stays open here: a pipe that it closes must not live on in a process that it did not ask for.
-void close_inherited(int kept) {
-  DIR* const folder = ::opendir("/proc/self/fd");
-  if (folder == nullptr) return;
-  std::array<bool, 4096> open{};
-  while (dirent const* entry = ::readdir(folder))
-    if (int const id = std::atoi(entry->d_name); id > STDERR_FILENO && std::size_t(id) < open.size())
-      open[std::size_t(id)] = id != kept && id != ::dirfd(folder);
-  ::closedir(folder);
-  for (std::size_t id = 0; id < open.size(); ++id)
-    if (open[id]) ::close(int(id));
+/// Ends the program when the caller has ended.
+std::optional<Packet> receive() {
+  static std::array<char, 1 << 16> text;
+  std::array<int, 2> pipes{-1, -1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof pipes)> control{};
+  iovec part{text.data(), text.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  auto const got = ::recvmsg(STDIN_FILENO, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EINTR || errno == ENOBUFS || errno == ENOMEM)) return {};
+  if (got <= 0) ::_exit(EXIT_SUCCESS);
+  if (auto const* const head = CMSG_FIRSTHDR(&message);
+      head != nullptr && head->cmsg_type == SCM_RIGHTS && head->cmsg_len <= CMSG_LEN(sizeof pipes))
+    std::memcpy(pipes.data(), CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
+  return Packet{parse({text.data(), std::size_t(got)}), Descriptor(pipes[0]), Descriptor(pipes[1])};
 }
 
-void limit_this_process(StructureLimits const& limits, int kept) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  close_inherited(kept);
-  // UCX, which comes with MPI, would print a backtrace first.
-  for (int const signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU}) std::signal(signal, SIG_DFL);
-  limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_CPU, rlim_t(limits.processor_seconds));
-  if (!has_shadow_memory) limit(RLIMIT_AS, limits.memory_bytes);
-}
-
-/// The pipe to the caller.
-class Sender {
+class Helper {
  public:
-  explicit Sender(int pipe) : pipe_(pipe) {}
-
-  void send(Frame kind, std::string_view bytes) const {
-    std::uint64_t const length = bytes.size();
-    std::string head(1, char(kind));
-    head.append(reinterpret_cast<char const*>(&length), sizeof length);
-    write(head);
-    write(bytes);
+  Helper() {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &child, nullptr);
+    children_ = Descriptor(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   }
 
- private:
-  void write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      auto const written = ::write(pipe_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) ::_exit(EXIT_FAILURE);  // the caller is gone
-      bytes.remove_prefix(std::size_t(written));
+  [[noreturn]] void run() {
+    for (;;) {
+      std::array<pollfd, 2> waits{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{children_.get(), POLLIN, 0}};
+      if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+      if (waits[1].revents != 0) reap();
+      if (waits[0].revents == 0) continue;
+      if (auto packet = receive()) start(std::move(*packet));
     }
   }
 
-  int pipe_;
-};
-
-std::string read(Structure kind, std::filesystem::path const& path, FilterPlugins plugins, Sender const& sender) {
-  auto const note = [&](std::string const& what) { sender.send(Frame::reads, what); };
-  if (kind == Structure::checkpoint) return to_bytes(list_checkpoint(path, note));
-  ChunkCheck const check(std::filesystem::file_size(path));
-  return to_bytes(list_catalogue(path, plugins,
-                                 {note, [&](hid_t dataset, Variable const& variable) { check(dataset, variable); }}));
-}
-
-void answer(Structure kind, std::filesystem::path const& path, FilterPlugins plugins, Sender const& sender) {
-  try {
-    sender.send(Frame::answer, read(kind, path, plugins, sender));
-  } catch (Error const& error) {
-    sender.send(Frame::error, error.rule() + "\n" + error.given());
-  } catch (std::exception const& error) {
-    bool const is_checkpoint = kind == Structure::checkpoint;
-    sender.send(Frame::error, std::string(is_checkpoint ? "BrokenCheckpoint" : "BrokenFile") + "\n" + path.string() +
-                                  " is damaged (" + error.what() + "); copy or make it again");
+ private:
+  void start(Packet packet) {
+    pid_t const own = ::getpid();
+    pid_t const id = ::fork();
+    if (id == 0) become_reader(packet, own);
+    if (id > 0)
+      ends_.emplace(id, std::move(packet.end));
+    else
+      tell(packet.end, {.status = 0, .no_process = errno});
   }
-}
+
+  [[noreturn]] static void become_reader(Packet const& packet, pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(EXIT_FAILURE);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    // The socket is the helper's alone.
+    ::dup2(STDOUT_FILENO, STDIN_FILENO);
+    int const pipe = packet.answer.get();
+    close_all_but(pipe);
+    std::error_code ignored;
+    if (!packet.request.folder.empty()) std::filesystem::current_path(packet.request.folder, ignored);
+    limit_this_process(structure_limits(packet.request.kind, std::filesystem::file_size(packet.request.path, ignored)));
+    answer(packet.request, pipe);
+    // HDF5 may hang or crash when it closes a damaged file.
+    ::_exit(EXIT_SUCCESS);
+  }
+
+  void reap() {
+    signalfd_siginfo told{};
+    while (::read(children_.get(), &told, sizeof told) > 0) {
+    }
+    int status = 0;
+    for (pid_t id = ::waitpid(-1, &status, WNOHANG); id > 0; id = ::waitpid(-1, &status, WNOHANG))
+      if (auto const found = ends_.find(id); found != ends_.end()) {
+        tell(found->second, {.status = status, .no_process = 0});
+        ends_.erase(found);
+      }
+  }
+
+  /// The caller has closed the pipe where it does not care.
+  static void tell(Descriptor const& pipe, ReaderEnd const& end) {
+    if (::write(pipe.get(), &end, sizeof end) < 0) return;
+  }
+
+  Descriptor children_;
+  std::map<pid_t, Descriptor> ends_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5 || std::string_view(argv[1]) != GRATICULE_RELEASE) {
+  if (argc != 3 || std::string_view(argv[1]) != GRATICULE_RELEASE || std::string_view(argv[2]) != structure_protocol) {
     std::cerr << "graticule-read-structure is a part of Graticule that reads files for its programs. It is of version "
               << GRATICULE_RELEASE << ".\n";
     return 2;
   }
-  auto const kind = std::string_view(argv[2]) == "checkpoint" ? Structure::checkpoint : Structure::contents;
-  auto const plugins = std::string_view(argv[3]) == "plugins" ? FilterPlugins::allowed : FilterPlugins::refused;
-  std::filesystem::path const path = argv[4];
-  // HDF5 lists chunks on the standard output.
-  int const pipe = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-  Sender const sender(pipe);
-  sender.send(Frame::reads, "");
+  close_all_but(-1);
+  // What a terminal or a batch system sends to all of a job's processes is for the caller, which may go on with its files
+  // until it ends.
+  for (int const signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) std::signal(signal, SIG_IGN);
   std::error_code ignored;
-  limit_this_process(structure_limits(kind, std::filesystem::file_size(path, ignored)), pipe);
-  answer(kind, path, plugins, sender);
-  // HDF5 may hang or crash when it closes a damaged file.
-  ::_exit(EXIT_SUCCESS);
+  std::filesystem::current_path("/", ignored);
+  // Done once, for all the processes that are forked.
+  if (H5open() < 0) return 2;
+  Helper helper;
+  std::string_view const greeting = structure_greeting;
+  if (::send(STDIN_FILENO, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) return 2;
+  helper.run();
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "structure_process.hpp"
 
-#include "descriptor.hpp"
+#include "structure_helper.hpp"
+#include "structure_program.hpp"
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,144 +13,15 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <iostream>
-#include <mutex>
-#include <sstream>
 #include <system_error>
 #include <utility>
-#include <vector>
-
-extern char** environ;
 
 namespace graticule::detail {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr auto program_name = "graticule-read-structure";
-constexpr auto variable_name = "GRATICULE_READ_STRUCTURE";
-
-bool is_program(std::filesystem::path const& path) { return ::access(path.c_str(), X_OK) == 0; }
-
-/// Folder of the program or shared library that holds this code.
-std::filesystem::path own_folder() {
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<void const*>(&structure_limits), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code error;
-  // The name of the program itself is what it was called by, which may lie anywhere in PATH.
-  std::filesystem::path const named = info.dli_fname;
-  auto const path = named.extension() == ".so" || named.filename().string().find(".so.") != std::string::npos
-                        ? std::filesystem::canonical(named, error)
-                        : std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::filesystem::path() : path.parent_path();
-}
-
-std::vector<std::filesystem::path> likely_folders() {
-  std::vector<std::filesystem::path> folders;
-  auto const add_list = [&](std::string const& list) {
-    std::istringstream parts(list);
-    for (std::string part; std::getline(parts, part, ':');)
-      if (!part.empty()) folders.emplace_back(part);
-  };
-  if (auto const own = own_folder(); !own.empty()) {
-    folders.push_back(own);
-    folders.push_back(own / ".." / "bin");
-  }
-  add_list(GRATICULE_PROGRAM_FOLDERS);
-  if (auto const* path = std::getenv("PATH")) add_list(path);
-  return folders;
-}
-
-std::filesystem::path find_program() {
-  for (auto const& folder : likely_folders())
-    if (auto path = folder / program_name; is_program(path)) return path;
-  return {};
-}
-
-/// Both ends of a pipe, closed on exec.
-struct Pipe {
-  Descriptor reader;
-  Descriptor writer;
-
-  Pipe() {
-    std::array<int, 2> ends{-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-      throw Error("OutOfDescriptors",
-                  "no pipe for " + std::string(program_name) + ": " + std::generic_category().message(errno));
-    reader = Descriptor(ends[0]);
-    writer = Descriptor(ends[1]);
-  }
-};
-
-/// What `posix_spawn` needs: no signal of this program's is blocked or ignored there, and nothing is printed.
-class SpawnSettings {
- public:
-  explicit SpawnSettings(int output) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    ::posix_spawnattr_init(&attributes_);
-    sigset_t signals;
-    sigemptyset(&signals);
-    ::posix_spawnattr_setsigmask(&attributes_, &signals);
-    sigfillset(&signals);
-    ::posix_spawnattr_setsigdefault(&attributes_, &signals);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  SpawnSettings(SpawnSettings const&) = delete;
-  SpawnSettings& operator=(SpawnSettings const&) = delete;
-  ~SpawnSettings() {
-    ::posix_spawnattr_destroy(&attributes_);
-    ::posix_spawn_file_actions_destroy(&actions_);
-  }
-
-  [[nodiscard]] pid_t spawn(std::filesystem::path const& program, std::vector<std::string> words) const {
-    std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    pid_t id = -1;
-    if (int const code = ::posix_spawn(&id, program.c_str(), &actions_, &attributes_, arguments.data(), environ);
-        code != 0)
-      throw Error("NoProcess", program.string() + " cannot be started: " + std::generic_category().message(code));
-    return id;
-  }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
-
-/// A child that is gone when this is.
-class Child {
- public:
-  explicit Child(pid_t id) noexcept : id_(id) {}
-  Child(Child const&) = delete;
-  Child& operator=(Child const&) = delete;
-  ~Child() {
-    if (id_ < 0) return;
-    ::kill(id_, SIGKILL);
-    (void)wait();
-  }
-
-  void kill() const noexcept { ::kill(id_, SIGKILL); }
-  /// Its wait status; -1 when the program's own signal handler was faster.
-  int wait() noexcept {
-    int status = -1;
-    pid_t got = 0;
-    do got = ::waitpid(id_, &status, 0);
-    while (got < 0 && errno == EINTR);
-    bool const known = got == id_;
-    id_ = -1;
-    return known ? status : -1;
-  }
-
- private:
-  pid_t id_;
-};
 
 /// Longer answers are not believed.
 constexpr std::uint64_t longest_answer = std::uint64_t(1) << 40;
@@ -215,27 +84,49 @@ class FrameReader {
   std::string bytes_;
 };
 
-void warn_once(std::string const& what) {
-  static std::once_flag once;
-  std::call_once(once, [&] {
-    std::cerr << "graticule: " << what << ": files are read without it, and a damaged one may crash this program (set "
-              << variable_name << " to its path, or to none)\n";
-  });
+/// How the process that read the file ended; nothing when the helper itself is gone, or stands still.
+std::optional<ReaderEnd> end_of(FileReader const& reader) {
+  ReaderEnd end;
+  constexpr int patience_ms = 10000;
+  pollfd waits{reader.end.get(), POLLIN, 0};
+  int ready = 0;
+  do ready = ::poll(&waits, 1, patience_ms);
+  while (ready < 0 && errno == EINTR);
+  // So few bytes come at once or not at all.
+  if (ready <= 0 || ::read(reader.end.get(), &end, sizeof end) != sizeof end) return {};
+  return end;
 }
 
 /// Why no answer came, for the error's text.
-std::string what_happened(int status, Answer const& answer, StructureLimits const& limits) {
-  auto const at = answer.reading.value_or("").empty() ? std::string() : " at " + *answer.reading;
-  if (!answer.came_in_time) return "reading it took more than " + std::to_string(limits.seconds) + " s" + at;
-  if (status >= 0 && WIFSIGNALED(status)) {
-    int const number = WTERMSIG(status);
-    if (number == SIGXCPU)
-      return "reading it came to no end in " + std::to_string(limits.processor_seconds) + " s" + at;
-    if (number == SIGKILL || number == SIGTERM)
-      throw Error("NoProcess", std::string(program_name) + " was killed by signal " + std::to_string(number));
-    return "HDF5 crashed" + at + ", by signal " + std::to_string(number);
-  }
-  return "HDF5 crashed" + at;
+std::string what_happened(ReaderEnd const& end, std::string const& reading, StructureLimits const& limits) {
+  auto const at = reading.empty() ? std::string() : " at " + reading;
+  if (end.no_process != 0)
+    throw Error("NoProcess", std::string(structure_program) + " cannot start a process for a file: " +
+                                 std::generic_category().message(end.no_process));
+  if (!WIFSIGNALED(end.status)) return "HDF5 crashed" + at;
+  int const number = WTERMSIG(end.status);
+  if (number == SIGALRM) return "reading it took more than " + std::to_string(limits.seconds) + " s" + at;
+  if (number == SIGXCPU) return "reading it came to no end in " + std::to_string(limits.processor_seconds) + " s" + at;
+  if (number == SIGKILL || number == SIGTERM)
+    throw Error("NoProcess", std::string(structure_program) + " was killed by signal " + std::to_string(number));
+  return "HDF5 crashed" + at + ", by signal " + std::to_string(number);
+}
+
+/// What the helper is asked: words, each with its last byte 0.
+std::string request_for(Structure kind, std::filesystem::path const& path, FilterPlugins plugins) {
+  // The path may be relative, as the names of other files in there are.
+  std::error_code ignored;
+  std::string request;
+  for (auto const& word : {std::string(kind == Structure::contents ? "contents" : "checkpoint"),
+                           std::string(plugins == FilterPlugins::allowed ? "plugins" : "no-plugins"),
+                           std::filesystem::current_path(ignored).string(), path.string()})
+    request += word + '\0';
+  return request;
+}
+
+[[noreturn]] void refuse(Structure kind, std::filesystem::path const& path, std::string const& what) {
+  throw Error(Fault::input, kind == Structure::contents ? "BrokenFile" : "BrokenCheckpoint",
+              path.string() + " is damaged (" + what + "); copy or make it again");
 }
 
 }  // namespace
@@ -252,36 +143,30 @@ StructureLimits structure_limits(Structure kind, std::uintmax_t file_bytes) {
 }
 
 std::optional<std::string> read_by_process(Structure kind, std::filesystem::path const& path, FilterPlugins plugins) {
-  auto const* const chosen = std::getenv(variable_name);
-  std::filesystem::path program = chosen != nullptr ? chosen : "";
-  if (program == "none") return {};
-  if (program.empty()) program = find_program();
-  if (program.empty()) {
-    warn_once(std::string(program_name) + " was found neither beside this program nor in PATH");
-    return {};
-  }
+  auto& helper = StructureHelper::only();
+  auto const request = request_for(kind, path, plugins);
   std::error_code ignored;
   auto const limits = structure_limits(kind, std::filesystem::file_size(path, ignored));
-  Pipe pipe;
-  Child child(
-      SpawnSettings(pipe.writer.get())
-          .spawn(program, {program_name, GRATICULE_RELEASE, kind == Structure::contents ? "contents" : "checkpoint",
-                           plugins == FilterPlugins::allowed ? "plugins" : "no-plugins", path.string()}));
-  pipe.writer = Descriptor();
-  auto answer = FrameReader(Clock::now() + std::chrono::seconds(limits.seconds)).read(pipe.reader.get());
-  if (!answer.kind) child.kill();
-  int const status = child.wait();
-  if (answer.kind == Frame::answer) return std::move(answer.bytes);
-  if (answer.kind == Frame::error) {
-    auto const end = answer.bytes.find('\n');
-    throw Error(Fault::input, answer.bytes.substr(0, end), answer.bytes.substr(end + 1));
+  // A helper that is ended from outside takes the process that reads this file with it; another one reads it again.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    auto const reader = helper.begin(request);
+    if (!reader) return {};
+    auto answer = FrameReader(Clock::now() + std::chrono::seconds(limits.seconds)).read(reader->answer.get());
+    if (answer.kind == Frame::answer) return std::move(answer.bytes);
+    if (answer.kind == Frame::error) {
+      auto const end = answer.bytes.find('\n');
+      throw Error(Fault::input, answer.bytes.substr(0, end), answer.bytes.substr(end + 1));
+    }
+    if (answer.came_in_time) {
+      if (auto const end = end_of(*reader))
+        refuse(kind, path, what_happened(*end, answer.reading.value_or(""), limits));
+    } else if (answer.reading) {
+      refuse(kind, path, what_happened({.status = SIGALRM}, *answer.reading, limits));
+    }
+    helper.end(*reader);
   }
-  if (!answer.reading && answer.came_in_time) {
-    warn_once(program.string() + " does not start, or is of another version");
-    return {};
-  }
-  throw Error(Fault::input, kind == Structure::contents ? "BrokenFile" : "BrokenCheckpoint",
-              path.string() + " is damaged (" + what_happened(status, answer, limits) + "); copy or make it again");
+  throw Error("NoProcess", std::string(structure_program) + " was ended, or stood still, while it read " +
+                               path.string() + ", twice");
 }
 
 }  // namespace graticule::detail
