@@ -4,12 +4,14 @@
 //   damage_files [--count N] [--seed S] [--ranks R] [--launcher 'mpiexec -n'] [--keep FOLDER] FILE...
 //   damage_files [--count N] [--seed S] [--seconds 10] [--keep FOLDER] --program 'graticule-info {}' FILE...
 //   damage_files --make FOLDER [FILE...]
+//   damage_files [--seed S] --mutant NUMBER FILE OUT
 //
 // Damages the files given and some of Graticule's own (fields, deflated and not, and a checkpoint): half of the mutants
 // near headers, heaps and trees. The first form opens each by the library, on R ranks, and reads of each variable its
 // ends, or all of it where that is little. The second one runs a program on each, {} standing for its path. Fails on
 // signals, on more than so many seconds, on more than 2 GiB and on errors of another kind. --keep leaves those mutants in a folder.
-// The third one copies the whole files to a folder: a corpus for `fuzz_files`.
+// The third one copies the whole files to a folder: a corpus for `fuzz_files`. The last one writes one mutant of a file, for
+// scripts; every fifth has a range of zeros, and every fifth is cut short.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
@@ -30,6 +32,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <thread>
 
 namespace {
@@ -49,6 +52,7 @@ struct Options {
   std::filesystem::path keep;
   std::filesystem::path folder;  ///< of the worker: set by the one that starts it
   std::filesystem::path make;
+  std::optional<std::uint64_t> mutant;
   std::uint64_t first = 0;
   std::vector<std::filesystem::path> files;
 };
@@ -389,6 +393,20 @@ int run_program(Options options, std::string const& self) {
   return totals.bad == 0 ? 0 : 1;
 }
 
+void write_mutant(Options const& options) {
+  if (options.files.size() != 2) throw Error(Fault::usage, "Usage", "--mutant NUMBER FILE OUT");
+  test::Mutator const mutator(read_bytes(options.files[0]));
+  auto const number = *options.mutant;
+  auto bytes = number % 5 < 3 ? mutator.mutant(options.seed, number) : mutator.whole();
+  if (bytes.empty()) throw Error(Fault::usage, "Usage", options.files[0].string() + " is empty");
+  std::mt19937_64 random(options.seed * 1000003 + number);
+  auto const at = random() % bytes.size();
+  if (number % 5 == 3)
+    std::fill_n(bytes.begin() + std::ptrdiff_t(at), std::min(bytes.size() - at, 1 + random() % 4096), '\0');
+  if (number % 5 == 4) bytes.resize(at);
+  std::ofstream(options.files[1], std::ios::binary) << bytes;
+}
+
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -415,9 +433,11 @@ Options parse(int argc, char** argv) {
       options.first = std::stoull(next());
     else if (word == "--make")
       options.make = next();
+    else if (word == "--mutant")
+      options.mutant = std::stoull(next());
     else if (word == "--worker")
       options.folder = next(), options.first = std::stoull(next());
-    else if (std::filesystem::exists(word))
+    else if (std::filesystem::exists(word) || (options.mutant && options.files.size() == 1))
       options.files.emplace_back(word);
     else
       throw Error(Fault::usage, "Usage", word + " is neither an option nor a file");
@@ -430,6 +450,10 @@ Options parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     auto options = parse(argc, argv);
+    if (options.mutant) {
+      write_mutant(options);
+      return 0;
+    }
     if (!options.folder.empty()) return work(options, argc, argv);
     auto text = (std::filesystem::temp_directory_path() / "graticule-XXXXXX").string();
     if (::mkdtemp(text.data()) == nullptr) throw Error("NoFolder", text);
