@@ -27,6 +27,14 @@ grep -q 'the.test.np2: Skips.on_all_ranks: a tool' "$folder/out" || fail "the to
 "$skips" --strict "$folder/lines" >"$folder/out" && fail "exit 0 of scripts/skips --strict"
 sed -i 1d "$folder/lines"
 "$skips" --strict "$folder/lines" >"$folder/out" || fail "a reason of ranks is refused"
+# A second MPI may be missing; the one that is needed, or another thing of it, may not.
+printf '%s\t%s\t%s\n' install.choose_mpi "the whole test" "no second MPI is installed: there is no mpicc.openmpi" >"$folder/lines"
+"$skips" --strict "$folder/lines" >"$folder/out" || fail "a second MPI that is missing is refused"
+grep -q ' no second MPI is installed: ' "$folder/out" || fail "a second MPI that is missing is not counted"
+for reason in "MPI is not installed" "mpicc.openmpi is not installed" "SLURM: no second MPI is installed"; do
+    printf '%s\t%s\t%s\n' the.test "the whole test" "$reason" >"$folder/lines"
+    "$skips" --strict "$folder/lines" >"$folder/out" && fail "exit 0 of scripts/skips --strict: $reason"
+done
 rm "$folder/lines"
 "$skips" --strict "$folder/lines" >"$folder/out" || fail "refuses a run without skips"
 
