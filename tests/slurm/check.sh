@@ -47,10 +47,18 @@ case_failing_program() {
 
 # Without its plugin srun starts 4 worlds of one rank, each of which would do all the work.
 case_world_of_one() {
-    run_for 60 --mpi=none "$FAILING_DRIVER" --mode good
+    local worlds=()
+    if [ "$mpi" = pmix ]; then
+        # Open MPI 4.1.4 sees srun itself and ends in MPI_Init, but not where SLURM's variables are hidden in part. Its
+        # worlds of one rank make and remove one folder, which fails now and then.
+        run_for 60 --mpi=none "$FAILING_DRIVER" --mode good
+        [ $code -ne 0 ] && grep -q 'direct launched using "srun"' "$err" || fail "exit $code, expected Open MPI's refusal"
+        worlds=(sh -c 'unset SLURM_STEP_ID; OMPI_MCA_orte_tmpdir_base=$0/$SLURM_PROCID exec "$@"' "$base/tmp")
+    fi
+    run_for 60 --mpi=none "${worlds[@]}" "$FAILING_DRIVER" --mode good
     [ $code -eq 2 ] || fail "exit $code, expected 2"
-    [ "$(grep -c 'srun --mpi=pmi2' "$err")" -eq 1 ] || fail "the message does not name --mpi=pmi2 once"
-    run_for 60 --mpi=none "$FAILING_DRIVER" --mode good --allow-single-rank
+    [ "$(grep -c "srun --mpi=$mpi" "$err")" -eq 1 ] || fail "the message does not name --mpi=$mpi once"
+    run_for 60 --mpi=none "${worlds[@]}" "$FAILING_DRIVER" --mode good --allow-single-rank
     [ $code -eq 0 ] || fail "exit $code with --allow-single-rank"
 }
 
