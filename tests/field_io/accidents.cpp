@@ -62,11 +62,16 @@ Operation one_call(Comm const& comm, std::function<void(Comm const&)> const& cal
 }
 
 Operation halo(Comm const& comm, bool adjoint) {
-  auto const plan = std::make_shared<HaloPlan>(comm, Part(comm).layout, std::vector<Width>{{1, 1}, {1, 1}},
-                                               Boundary::uniform(2, Edge::periodic));
-  auto const cells = std::make_shared<std::vector<double>>(std::size_t(plan->local().num_cells()), 1.0);
-  auto const field = field_view(cells->data(), plan->local().extents(), 2);
-  return {[=] { adjoint ? plan->exchange_adjoint(field) : plan->exchange(field); }, [comm] { comm.barrier(); }};
+  struct Filled {
+    HaloPlan plan;
+    std::vector<double> cells;
+  };
+  auto const filled = std::make_shared<Filled>(
+      Filled{HaloPlan(comm, Part(comm).layout, {{1, 1}, {1, 1}}, Boundary::uniform(2, Edge::periodic)), {}});
+  filled->cells.assign(std::size_t(filled->plan.local().num_cells()), 1.0);
+  auto const field = field_view(filled->cells.data(), filled->plan.local().extents(), 2);
+  return {[=] { adjoint ? filled->plan.exchange_adjoint(field) : filled->plan.exchange(field); },
+          [comm] { comm.barrier(); }};
 }
 
 Operation plans(Comm const& comm) {
