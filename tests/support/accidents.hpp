@@ -5,6 +5,8 @@
 #include <graticule/partition/comm.hpp>
 #include <graticule/repartition/runtime.hpp>
 
+#include <mpi.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -55,6 +57,10 @@ inline int run_accident(int argc, char** argv, Operations const& operations) {
   } catch (std::exception const& error) {
     std::printf("rank %d: %s\n", rank, error.what());
     std::fflush(stdout);
+#ifdef OPEN_MPI
+    // Its launcher ends all ranks with the first that ends with an error; the others are to print theirs.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+#endif
     return 1;
   }
 }
