@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Shared by scripts/setup, scripts/run and scripts/test; sourced, with the project folder as the current one.
+# Shared by scripts/setup, scripts/run and scripts/test, which source it in the project folder.
 
 build=${GRATICULE_BUILD_DIR:-build}
 
 say() { printf '%s\n' "-- $*" >&2; }
 fail() { printf '%s\n' "$@" >&2; exit 1; }
 
-# Processes to compile with: one per core, and 2.5 GB of memory for each (sources with LibTorch need as much).
+# Number of compile jobs: one per core, and one per 2.5 GB of memory (which sources with LibTorch need).
 build_jobs() {
     local cores memory_kb jobs
     cores=$(nproc)

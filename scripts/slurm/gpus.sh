@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One rank a GPU:  sbatch scripts/slurm/gpus.sh PROGRAM [ARGUMENT...], for programs of your own on graticule::nn.
+# One rank per GPU:  sbatch scripts/slurm/gpus.sh PROGRAM [ARGUMENT...], for programs of your own on graticule::nn.
 #
-# graticule-train itself computes on the cores of a node. Device and rank must be paired by the program, from
-# Comm::node_rank(), never from variables of SLURM: they name launchers' helpers under mpiexec. All GPUs of a node stay
-# visible to all its ranks, because MPI and node-shared memory reach a peer's memory through them.
+# graticule-train itself computes on the cores of a node. The program must select the device of a rank by
+# Comm::node_rank(), never by variables of SLURM: under mpiexec these refer to the launcher's helpers. All GPUs of a node stay
+# visible to all its ranks, because MPI and node-shared memory access a peer's memory through them.
 #
 # Change: --gpus-per-node and --ntasks-per-node (the same number), --cpus-per-task (cores of a node divided by its GPUs),
 # --nodes, --time; add --partition and --account where your site wants them. Environment: GRATICULE_SRUN_MPI, how srun starts
-# your MPI: pmi2 for MPICH, pmix for Open MPI, cray_shasta on Cray systems; what your MPI needs to be told about GPUs
-# (MPICH_GPU_SUPPORT_ENABLED=1 on Cray systems). Where MPI does not move device
-# memory, Graticule notices at start and moves messages through pinned memory of the host.
+# your MPI: pmi2 for MPICH, pmix for Open MPI, cray_shasta on Cray systems; settings that your MPI needs for GPUs
+# (MPICH_GPU_SUPPORT_ENABLED=1 on Cray systems). Where MPI does not transfer device memory, Graticule detects this at start
+# and sends messages through pinned host memory.
 #SBATCH --job-name=graticule-gpus
 #SBATCH --nodes=1
 #SBATCH --gpus-per-node=4

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Trains on many nodes, each of which holds the whole grid, divided among its ranks, and trains on its part of every batch:
+# Trains on many nodes. Each node holds the whole grid, divided among its ranks, and trains on its part of every batch:
 #   sbatch --nodes=8 scripts/slurm/many_nodes.sh --input FIELDS.nc --output DIR --batch 32 [OPTION...]
 #
-# Halos then stay inside of nodes, and one reduction of the gradients a step crosses the network. Where a node's memory does
-# not hold the grid, give --data-teams yourself: 1 divides one grid among all nodes.
+# Halo exchanges then stay within nodes, and one gradient reduction per step crosses the network. If the grid does not fit into
+# a node's memory, set --data-teams yourself: 1 divides one grid among all nodes.
 #
 # Change: --nodes, --time; --ntasks-per-node: the cores of a node divided by --cpus-per-task; add --partition and --account
 # where your site wants them. Environment: GRATICULE_BIN, the folder of graticule-train (build/bin of the folder where sbatch

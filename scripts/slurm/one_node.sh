@@ -15,8 +15,8 @@ set -euo pipefail
 
 bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
 
-# A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are
-# about to end, and their exit code is lost.
+# If a rank dies, the others do not wait until the time limit. --kill-on-bad-exit=1 is not used: it kills ranks that are about
+# to exit, and their exit code is lost.
 ending=(--kill-on-bad-exit=0 --wait=60)
 
 exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" "$bin/graticule-train" "$@"

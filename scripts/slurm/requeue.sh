@@ -3,11 +3,11 @@
 # Trains for longer than a job may last:  sbatch scripts/slurm/requeue.sh --input FIELDS.nc --output DIR [OPTION...]
 #
 # Two minutes before the time limit SLURM sends USR1 to the ranks. They finish their step, write a checkpoint to
-# DIR/checkpoints, leave the file DIR/stopped and end with exit code 85; the job then goes back into the queue under its
-# number and goes on where it was.
-# So it does when the job is preempted or requeued by hand (TERM), or when a node fails (from the last checkpoint of
-# --checkpoint-every). The losses have the same bits as those of a training that was never interrupted.
-# Any other error ends the job; submitting it again goes on from the last checkpoint as well.
+# DIR/checkpoints and the file DIR/stopped, and end with exit code 85. The job is then requeued under the same number and
+# continues where it stopped.
+# The same happens when the job is preempted or requeued by hand (TERM), or when a node fails (from the last checkpoint of
+# --checkpoint-every). The losses have the same bits as those of an uninterrupted training.
+# Any other error ends the job; when submitted again it continues from the last checkpoint as well.
 #
 # Change: --time, --nodes and --ntasks-per-node, and --signal where a step and a checkpoint take longer than a minute (SLURM
 # may send it up to a minute early); add --partition and --account where your site wants them. Environment: GRATICULE_BIN,
