@@ -2,9 +2,9 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 
-#include "sample_files.hpp"
 #include "archive.hpp"
 #include "expect_error.hpp"
+#include "sample_files.hpp"
 
 #include <gtest/gtest.h>
 
