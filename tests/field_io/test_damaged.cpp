@@ -6,6 +6,7 @@
 
 #include "damaged_samples.hpp"
 #include "expect_error.hpp"
+#include "file_mutants.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>
@@ -216,6 +217,115 @@ TEST(PackedChunks, are_unpacked_as_HDF5_does_for_every_filter_step_and_unwritten
         for (Index k = 0; k < 3; ++k)
           ASSERT_EQ(some[std::size_t((i * 3 + j) * 3 + k)], expected(1 + 2 * i, 8 - 3 * j, 2 + 3 * k)) << name;
   }
+}
+
+/// `z` of 8 x 8 integers behind one of HDF5's other filters. @return false where HDF5 cannot write it
+bool write_filtered(std::filesystem::path const& path, H5Z_filter_t filter) {
+  unsigned config = 0;
+  if (H5Zfilter_avail(filter) <= 0 || H5Zget_filter_info(filter, &config) < 0 ||
+      (config & H5Z_FILTER_CONFIG_ENCODE_ENABLED) == 0)
+    return false;
+  NewFile const file(path);
+  hsize_t const extents[] = {8, 8};
+  hsize_t const chunk[] = {4, 8};
+  hid_t const space = H5Screate_simple(2, extents, nullptr);
+  hid_t const creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(creation, 2, chunk);
+  if (filter == H5Z_FILTER_SZIP) H5Pset_szip(creation, H5_SZIP_NN_OPTION_MASK, 8);
+  if (filter == H5Z_FILTER_NBIT) H5Pset_nbit(creation);
+  if (filter == H5Z_FILTER_SCALEOFFSET) H5Pset_scaleoffset(creation, H5Z_SO_INT, H5Z_SO_INT_MINBITS_DEFAULT);
+  if (filter == H5Z_FILTER_DEFLATE)  // twice
+    H5Pset_deflate(creation, 1), H5Pset_deflate(creation, 1);
+  hid_t const type = H5Tcopy(H5T_STD_I32LE);
+  if (filter == H5Z_FILTER_NBIT) H5Tset_precision(type, 12);
+  hid_t const z = H5Dcreate2(file, "z", type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  std::vector<std::int32_t> values(64);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::int32_t(i);
+  herr_t const written = H5Dwrite(z, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+  H5Dclose(z);
+  H5Tclose(type);
+  H5Pclose(creation);
+  H5Sclose(space);
+  test::write_dataset(file, {"other", H5T_STD_I32LE, {8, 8}}, H5T_NATIVE_INT32, values.data());
+  return written >= 0;
+}
+
+struct OtherFilter {
+  H5Z_filter_t id;
+  char const* name;
+};
+
+class OtherFilters : public testing::TestWithParam<OtherFilter> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, OtherFilters,
+    testing::Values(OtherFilter{H5Z_FILTER_NBIT, "nbit"}, OtherFilter{H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
+                    OtherFilter{H5Z_FILTER_SZIP, "szip"}, OtherFilter{H5Z_FILTER_DEFLATE, "deflate, deflate"}),
+    [](auto const& info) { return info.param.id == H5Z_FILTER_DEFLATE ? std::string("twice") : info.param.name; });
+
+TEST_P(OtherFilters, are_refused_by_name_and_read_when_the_file_is_trusted_or_rewritten) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::vector<double> expected(64);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = double(i);
+  bool is_written = false;
+  auto const path = folder.make("filter.h5", [&](auto const& p) { is_written = write_filtered(p, GetParam().id); });
+  std::array<Index, 1> written{is_written ? 1 : 0};
+  comm.max(written);
+  if (written[0] == 0) GTEST_SKIP() << "HDF5 cannot write with the filter " << GetParam().name;
+
+  FieldFile const file(comm, path);
+
+  std::vector<double> values(64, -1.0);
+  auto const all = std::span(values);
+  auto const thrown = thrown_by([&] { file.read("z", Box({0, 0}, {8, 8}), all); });
+  EXPECT_EQ(thrown.fault, Fault::input);
+  EXPECT_NE(thrown.given.find("variable z of " + path.string()), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find(std::string("(") + GetParam().name + ")"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("h5repack -f NONE"), std::string::npos) << thrown.given;
+  file.read("other", Box({0, 0}, {8, 8}), all);
+  EXPECT_EQ(values, expected);
+  values.assign(64, -1.0);
+  FieldFile(comm, path, {.plugins = FilterPlugins::allowed}).read("z", Box({0, 0}, {8, 8}), all);
+  EXPECT_EQ(values, expected);
+
+  // What the message says to do.
+  if (!test::has_tool("h5repack")) GTEST_SKIP() << "h5repack is not installed";
+  auto const plain = folder.make("plain.h5", [&](auto const& p) {
+    test::run_tool("h5repack -f NONE '" + path.string() + "' '" + p.string() + "'");
+  });
+  values.assign(64, -1.0);
+  FieldFile(comm, plain).read("z", Box({0, 0}, {8, 8}), all);
+  EXPECT_EQ(values, expected);
+}
+
+TEST_P(OtherFilters, of_damaged_files_neither_crash_nor_hang) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  std::string whole;
+  auto const path = folder.make("filter.h5", [&](auto const& p) {
+    if (write_filtered(p, GetParam().id)) whole = test::read_bytes(p);
+  });
+  std::array<Index, 1> written{whole.empty() ? 0 : 1};
+  comm.max(written);
+  if (written[0] == 0) GTEST_SKIP() << "HDF5 cannot write with the filter " << GetParam().name;
+
+  int num_refused = 0;
+  for (std::uint64_t number = 0; number < 40; ++number) {
+    auto const mutant = folder.make(
+        std::to_string(number), [&](auto const& p) { test::write_bytes(p, test::Mutator(whole).mutant(7, number)); });
+    auto const thrown = thrown_by([&] {
+      FieldFile const file(comm, mutant);
+      std::vector<double> values(64);
+      file.read("z", Box({0, 0}, {8, 8}), std::span(values));
+    });
+    // One that loses its filter is a plain file; all others are refused.
+    if (thrown.rule == "nothing was thrown") continue;
+    ++num_refused;
+    EXPECT_EQ(thrown.fault, Fault::input) << number << ": " << thrown.given;
+    EXPECT_NE(thrown.given.find(mutant.string()), std::string::npos) << number << ": " << thrown.given;
+  }
+  EXPECT_GE(num_refused, 30);
 }
 
 }  // namespace

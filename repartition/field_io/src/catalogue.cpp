@@ -6,6 +6,7 @@
 #include <graticule/partition/box.hpp>
 
 #include "hdf5.hpp"
+#include "packed_chunks.hpp"
 #include "raw_cells.hpp"
 #include "signature.hpp"
 #include "structure_process.hpp"
@@ -65,8 +66,8 @@ std::string newer_text(std::string reason, bool checked) {
 
 class Listing {
  public:
-  Listing(hid_t file, std::filesystem::path const& path, detail::ListingWatch const& watch)
-      : file_(file), path_(path), watch_(watch) {
+  Listing(hid_t file, std::filesystem::path const& path, FilterPlugins plugins, detail::ListingWatch const& watch)
+      : file_(file), path_(path), plugins_(plugins), watch_(watch) {
     H5F_info2_t info{};
     h5::check(H5Fget_info2(file, &info), "H5Fget_info2");
     has_checksums_ = info.super.version >= 2;
@@ -359,6 +360,34 @@ class Listing {
     }
     int const num_filters = h5::check(H5Pget_nfilters(properties.get()), "H5Pget_nfilters");
     for (int i = 0; i < num_filters; ++i) describe_filter(properties.get(), unsigned(i), variable);
+    if (layout == H5D_CHUNKED && plugins_ == FilterPlugins::refused) refuse_unsafe_filters(variable);
+  }
+
+  /// HDF5 1.10.8 unpacks chunks without looking at their lengths, in the program itself: a damaged one would crash it,
+  /// or show other memory as values.
+  static void refuse_unsafe_filters(Variable& variable) {
+    if (!variable.refusal.empty() || variable.filters.empty() || detail::is_packed(variable)) return;
+    std::string names;
+    for (auto const& filter : variable.filters) {
+      auto const known = filter_name(filter.id);
+      names += (names.empty() ? "" : ", ") + (known.empty() ? "number " + std::to_string(filter.id) : known);
+    }
+    variable.refusal =
+        "it is stored with filters (" + names +
+        ") that cannot be undone safely when a file is damaged; rewrite the file with `h5repack -f NONE IN "
+        "OUT`, or with `-f SHUF -f GZIP=1`";
+  }
+
+  static std::string filter_name(int id) {
+    switch (id) {
+      case H5Z_FILTER_DEFLATE: return "deflate";
+      case H5Z_FILTER_SHUFFLE: return "shuffle";
+      case H5Z_FILTER_FLETCHER32: return "fletcher32";
+      case H5Z_FILTER_SZIP: return "szip";
+      case H5Z_FILTER_NBIT: return "nbit";
+      case H5Z_FILTER_SCALEOFFSET: return "scaleoffset";
+      default: return {};
+    }
   }
 
   static void describe_filter(hid_t properties, unsigned i, Variable& variable) {
@@ -417,6 +446,7 @@ class Listing {
 
   hid_t file_;
   std::filesystem::path path_;
+  FilterPlugins plugins_;
   detail::ListingWatch const& watch_;
   bool has_checksums_ = false;  ///< of every structure
   std::vector<Met> met_;
@@ -425,9 +455,10 @@ class Listing {
   std::map<haddr_t, Scale> scales_;
 };
 
-detail::Catalogue list_file(std::filesystem::path const& path, detail::ListingWatch const& watch) {
+detail::Catalogue list_file(std::filesystem::path const& path, FilterPlugins plugins,
+                            detail::ListingWatch const& watch) {
   auto const file = detail::open_alone(path);
-  Listing listing(file.get(), path, watch);
+  Listing listing(file.get(), path, plugins, watch);
   listing.walk();
   return listing.catalogue();
 }
@@ -448,7 +479,7 @@ Catalogue read_catalogue(std::filesystem::path const& path, FilterPlugins plugin
 Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugins, ListingWatch const& watch) {
   h5::Quiet const quiet(plugins);
   try {
-    return list_file(path, watch);
+    return list_file(path, plugins, watch);
   } catch (Error const& error) {
     if (is_newer(error.given()))
       throw Error(Fault::input, "NewerHdf5", path.string() + " is " + newer_text(error.given(), false));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/field_io/detail/program_folder.hpp>
 #include <graticule/partition/indices.hpp>
 
 #include <filesystem>
@@ -116,7 +117,9 @@ struct HorizontalAxes {
 [[nodiscard]] HorizontalAxes horizontal_axes(FileContents const& contents, Variable const& variable);
 
 /// Whether filters that HDF5 would load from shared objects may run. Anyone who can write to the plugin folder can
-/// make a program run their code, so the default is no.
+/// make a program run their code, so the default is no. Chunks behind them, and behind HDF5's own szip, nbit and
+/// scaleoffset, are unpacked by HDF5 itself, which a damaged chunk may crash: variables with those filters are refused, too,
+/// unless this says `allowed`.
 enum class FilterPlugins { refused, allowed };
 
 /// Lists a netCDF-4 or HDF5 file. Serial; needs no MPI.
