@@ -9,7 +9,7 @@ foreach(name IN ITEMS MPI_C_COMPILER MPIEXEC_EXECUTABLE Kokkos_DIR Torch_DIR)
 endforeach()
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/GraticuleConfig.cmake.in" "${PROJECT_BINARY_DIR}/GraticuleConfig.cmake"
-  INSTALL_DESTINATION "${package_folder}")
+  INSTALL_DESTINATION "${package_folder}" PATH_VARS CMAKE_INSTALL_BINDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/GraticuleConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(
   FILES "${PROJECT_BINARY_DIR}/GraticuleConfig.cmake" "${PROJECT_BINARY_DIR}/GraticuleConfigVersion.cmake"
