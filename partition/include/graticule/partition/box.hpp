@@ -57,7 +57,7 @@ class Box {
 /// The cells in both boxes; possibly empty. @pre same number of axes (`AxesMismatch`)
 [[nodiscard]] Box intersection(Box const& a, Box const& b);
 
-/// The box with `widths[axis]` cells more on each side. An empty box stays as it is: no cells, no halo.
+/// The box extended by `widths[axis]` on each side. An empty box stays empty: no cells, no halo.
 /// @pre one width per axis (`AxesMismatch`)
 [[nodiscard]] Box grown(Box const& box, std::span<Width const> widths);
 

@@ -21,35 +21,35 @@ namespace detail {
 struct CommState;
 }
 
-/// A rank of a communicator that has given up, and what it said.
+/// A rank of a communicator that has given up, with its error text.
 struct PeerFailure {
   int rank = 0;
   Fault fault = Fault::program;
   std::string text;
 };
 
-/// A private duplicate of a communicator, whose errors are returned, with the ranks' nodes known.
+/// A private duplicate of a communicator that returns errors and knows the node of each rank.
 ///
 /// Copies share the duplicate; the last one frees it (collective; left alone when MPI is already finalised). The
-/// communicator that was handed in is never changed. Calls on one `Comm` come in the same order on all its ranks.
+/// communicator passed in is never changed. All ranks make the calls on one `Comm` in the same order.
 ///
-/// Each wait of a call names itself when it lasts too long (`StallRule`), and ends with the error `PeerFailed` when a rank
-/// has given up (`announce_failure`) or ended. After such an error the ranks are in different calls: `renew`.
+/// A wait that lasts too long is reported with its call (`StallRule`). It ends with the error `PeerFailed` when a rank
+/// has given up (`announce_failure`) or ended. After such an error the ranks are in different calls: call `renew`.
 class Comm {
  public:
   /// Duplicates `parent`. Collective. @throws `MpiNotStarted`, `NullCommunicator`, `MpiError`, and a usage error where
-  ///         `GRATICULE_CHECK`, `GRATICULE_STALL_SECONDS` or `GRATICULE_STALL_LIMIT` has no meaning
+  ///         `GRATICULE_CHECK`, `GRATICULE_STALL_SECONDS` or `GRATICULE_STALL_LIMIT` has an invalid value
   explicit Comm(MPI_Comm parent);
   /// Duplicate of `MPI_COMM_WORLD`.
   [[nodiscard]] static Comm world() { return Comm(MPI_COMM_WORLD); }
 
   [[nodiscard]] int rank() const noexcept;
   [[nodiscard]] int num_ranks() const noexcept;
-  /// Ranks that share this rank's memory, and this rank's place among them.
+  /// Number of ranks that share this rank's memory, and this rank's position among them.
   [[nodiscard]] int num_node_ranks() const noexcept;
   [[nodiscard]] int node_rank() const noexcept;
   [[nodiscard]] int num_nodes() const noexcept;
-  /// True when `rank` shares this rank's memory; so it is for this rank itself.
+  /// True when `rank` shares this rank's memory; also for this rank itself.
   [[nodiscard]] bool on_this_node(int rank) const noexcept;
   [[nodiscard]] MPI_Comm handle() const noexcept;
 
@@ -57,7 +57,7 @@ class Comm {
   /// @throws `NullCommunicator` on a rank whose color is `MPI_UNDEFINED`, and on that rank only
   [[nodiscard]] Comm split(int color, int key) const;
 
-  /// A message tag that no other plan on this communicator uses at the same time. Same call order on all ranks.
+  /// A message tag that no other plan on this communicator uses at the same time. All ranks call it in the same order.
   [[nodiscard]] int next_tag() const;
 
   /// Element-wise over all ranks, in place; the result is the same on all ranks. Collective.
@@ -67,36 +67,36 @@ class Comm {
   void max(std::span<double> values) const;
   /// `value` of each rank, in order of ranks. Collective.
   [[nodiscard]] std::vector<Index> gather_to_all(Index value) const;
-  /// `bytes` at `own` of each rank, in order of ranks, to `all`, which may hold `own` in its place. Collective.
+  /// Gathers `bytes` at `own` of each rank into `all`, in order of ranks; `own` may be its part of `all`. Collective.
   void gather_to_all(void const* own, Index bytes, void* all) const;
   /// `text` of rank `root` on all ranks. Collective.
   [[nodiscard]] std::string broadcast(std::string const& text, int root) const;
   void barrier() const;
 
-  /// `count` elements of any MPI type over all ranks, in place, to the same bits on all ranks. Collective.
+  /// Reduces `count` elements of any MPI type over all ranks, in place, to the same bits on all ranks. Collective.
   /// Reduce and broadcast: the MPI standard only recommends that an all-reduce gives all ranks the same bits.
   void reduce(void* data, Index count, MPI_Datatype type, MPI_Op op) const;
-  /// `bytes` of rank `root` to all ranks, in place. Collective.
+  /// Broadcasts `bytes` of rank `root` to all ranks, in place. Collective.
   void broadcast(void* data, Index bytes, int root) const;
 
-  /// More ranks than cores share a node, this rank's or another's: the same on all ranks, and in all parts. MPI
-  /// libraries poll: a rank that waits then takes the core from the rank that it waits for, so all waits of Graticule
+  /// True when any node has more ranks than cores; the same on all ranks, and in all communicators split off. MPI
+  /// libraries poll, so a waiting rank would take the core from the rank that it waits for. All waits of Graticule then
   /// yield the core between polls.
   [[nodiscard]] bool oversubscribed() const noexcept;
-  /// Blocks until `request` has ended. After an error it is still under way: its memory must stay where it is.
-  /// @param what is waited for, for the message of a wait that stalls: `rank 0 waits WHAT`
+  /// Blocks until `request` has completed. After an error it is still in progress: its memory must stay valid.
+  /// @param description for the report of a stalled wait: `rank 0 waits WHAT`
   void wait(MPI_Request& request, char const* what = "for a message") const;
 
-  /// A rank that has given up its calls on this communicator, or has ended; none when all is well. Does not block.
+  /// A rank that has given up its calls on this communicator, or has ended; none without a failure. Does not block.
   [[nodiscard]] std::optional<PeerFailure> failed_peer() const;
   /// Makes the communicator usable again after an error that some ranks had in the middle of a call.
   ///
-  /// Collective, in a way that does not depend on the calls before: every rank calls it, whether it had the error or not.
-  /// All copies get a new duplicate, tags start anew, and announced failures are forgotten. What was under way is given up,
-  /// its memory kept for good. Plans made before are refused as `StalePlan`: make them again. Communicators that were split
-  /// off are others, and renewed by themselves. @throws `PeerFailed` when a rank has ended, `StalledExchange`
+  /// Collective, independently of earlier calls: every rank calls it, whether it had the error or not. All copies get a
+  /// new duplicate, tags restart, and announced failures are cleared. Operations in progress are abandoned, and their
+  /// memory is never freed. Plans made before are rejected as `StalePlan`: make them again. Communicators that were
+  /// split off are renewed separately. @throws `PeerFailed` when a rank has ended, `StalledExchange`
   void renew() const;
-  /// How often it was renewed.
+  /// Number of renewals.
   [[nodiscard]] int generation() const noexcept;
 
  private:
@@ -104,17 +104,17 @@ class Comm {
   std::shared_ptr<detail::CommState> state_;
 };
 
-/// Throws on all ranks when `failure` is set on any: the failing rank of the lowest number speaks for all.
+/// Throws on all ranks when `failure` is set on any rank; with several failures, that of the lowest rank counts.
 ///
-/// Collective. Its own exception is thrown again on that rank; the others get an `Error` of the same rule and fault,
-/// its text headed `rank r:`. Cost: one all-reduce of 1 integer; one broadcast more when there is a failure.
+/// Collective. The failing rank rethrows its exception; all others throw an `Error` with the same rule and fault, and
+/// with the message prefixed by `rank r:`. Cost: one all-reduce of 1 integer; one additional broadcast on failure.
 void agree(Comm const& comm, std::exception_ptr const& failure);
 
 /// Runs `action` on every rank, then `agree`s: it returns on all ranks or throws on all.
 /// @pre `action` itself makes no collective call that a failing rank would miss
 void run_agreed(Comm const& comm, std::function<void()> const& action);
 
-/// Throws `rule` on all ranks unless `fingerprint` is the same on all; the text names two ranks that differ and their
+/// Throws `rule` on all ranks unless `fingerprint` is the same on all; the text states two ranks that differ and their
 /// `described` values. Collective. Cost: one all-reduce of 4 integers when they agree.
 void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerprint, std::string const& described);
 

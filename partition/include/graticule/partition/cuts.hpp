@@ -15,7 +15,7 @@ namespace graticule {
 /// Example: 10 cells in 3 balanced parts are [0, 4), [4, 7), [7, 10).
 class Cuts {
  public:
-  /// Parts of the given sizes, in order. @throws `BadCuts` for a negative size or no part at all
+  /// Parts of the given sizes, in order. @throws `BadCuts` for a negative size or an empty list
   explicit Cuts(std::span<Index const> sizes);
   Cuts(std::initializer_list<Index> sizes) : Cuts(std::span(sizes.begin(), sizes.size())) {}
 
@@ -38,35 +38,36 @@ class Cuts {
 /// With more parts than cells the last ones are empty. @throws `BadCuts` for `extent < 0` or `num_parts < 1`
 [[nodiscard]] Cuts balanced_cuts(Index extent, int num_parts);
 
-/// Contiguous parts whose heaviest is as light as possible (exact); `weights[i] >= 0` is the cost of cell `i`.
+/// Contiguous parts that minimise the weight of the heaviest part (exact); `weights[i] >= 0` is the cost of cell `i`.
 ///
-/// Every part has `min_cells` cells or more; with `min_cells` 0 or 1, parts may be empty when there are fewer cells than
-/// parts. Example: weights 3 1 1 1 in 2 parts are [0, 1), [1, 4).
-/// The result depends on the arguments only, so ranks with equal weights agree.
+/// Every part has `min_cells` cells or more; with `min_cells` 0 or 1, parts may be empty when there are fewer cells
+/// than parts. Example: weights 3 1 1 1 in 2 parts are [0, 1), [1, 4).
+/// The result depends only on the arguments, so ranks with equal weights agree.
 /// Cost: O(n + parts log n) times 60; O(n parts) times 60 for `min_cells > 1`
 /// @throws `BadCuts` for a negative or non-finite weight, `num_parts < 1`, or too few cells for `min_cells > 1`
 [[nodiscard]] Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cells = 1);
 
-/// Parts of equal cost from measured times: part `p` took `seconds[p]` with the cuts `old`, so each of its cells is taken
-/// to cost `seconds[p] / old.size(p)`, and the cells are cut by that weight.
+/// Parts of equal cost from measured times: part `p` took `seconds[p]` with the cuts `old`, so each of its cells has
+/// the weight `seconds[p] / old.size(p)`.
 /// Example: 10 rows in halves that take 3 and 1 seconds become 3 and 7 rows, of 1.8 and 2.2 seconds.
 /// @throws `BadCuts` for a time that is negative, not finite, or 0 for a part with cells; what `weighted_cuts` throws
 [[nodiscard]] Cuts rebalanced_cuts(Cuts const& old, std::span<double const> seconds, Index min_cells = 1);
 
-/// The given parts in order where `active`, nothing in between: some ranks own nothing.
+/// The given parts in order at the `active` places, and empty parts at the others: some ranks own nothing.
 /// Example: 10 cells in parts 4 3 3, active 1 0 1 1, are the parts 4 0 3 3.
-/// @throws `BadCuts` unless there is one part for each active place
+/// @throws `BadCuts` unless there is one part per active place
 [[nodiscard]] Cuts masked_cuts(Cuts const& parts, std::vector<bool> const& active);
 
-/// Where the first and the last of equally spaced rows lie: half a row from the poles, or on them.
+/// Position of the first and last of equally spaced rows: half a row from the poles, or on them.
 enum class PoleRows : std::uint8_t { half_way, on_pole };
 
-/// Share of the sphere that each row stands for: weights for cuts of equal area, and for means over the globe.
-/// A row's band reaches half-way to its neighbors; the outer ones reach as far beyond their row, or to the pole where that
-/// is nearer. So the weights sum to 1 where the rows come within half a spacing of both poles, and to less for a region.
-/// Example: 3 rows on latitudes -90, 0, 90 stand for 0.146, 0.707, 0.146 of the sphere.
+/// Fraction of the sphere that each row represents: weights for cuts of equal area, and for global means. The band of a
+/// row extends half-way to its neighbors; the bands of the outer rows extend equally far beyond the row, or to the pole
+/// if that is nearer. So the weights sum to 1 if the rows come within half a spacing of both poles, and to less for a
+/// region.
+/// Example: 3 rows at latitudes -90, 0, 90 represent 0.146, 0.707, 0.146 of the sphere.
 [[nodiscard]] std::vector<double> area_weights(Index num_rows, PoleRows poles);
-/// The same for any latitudes in degrees, from either side; a single row is the whole sphere.
+/// The same for any latitudes in degrees, in either order; a single row is the whole sphere.
 /// @throws `BadLatitudes` unless they are monotonic within 90
 [[nodiscard]] std::vector<double> area_weights(std::span<double const> latitudes);
 

@@ -8,15 +8,15 @@
 
 namespace graticule {
 
-/// Whose fault an error is; drivers turn it into their exit code.
+/// Origin of an error; drivers map it to their exit code.
 enum class Fault {
   program,  ///< a failed call or a broken rule at run time
   usage,    ///< an option or argument of the command line
   input,    ///< an input file
-  check,    ///< a check that was asked for did not hold
+  check,    ///< a requested check failed
 };
 
-/// A broken rule: its name, what was given, and where the check stands.
+/// A violated rule: its name, the offending value, and the source location of the check.
 ///
 /// Example: `Error("CutsMismatch", "cuts of axis 0 sum to 240, the global box has 241 rows")`.
 class Error : public std::runtime_error {
@@ -25,9 +25,9 @@ class Error : public std::runtime_error {
   Error(Fault fault, std::string_view rule, std::string_view given,
         std::source_location where = std::source_location::current());
 
-  /// Name of the rule in CamelCase; stable, for programs that react to one kind of failure.
+  /// Name of the rule in CamelCase; stable, so that programs can react to one kind of failure.
   [[nodiscard]] std::string const& rule() const noexcept { return rule_; }
-  /// One sentence on what was found and, where it helps, what to do.
+  /// One sentence that states what was found and, where helpful, what to do.
   [[nodiscard]] std::string const& given() const noexcept { return given_; }
   [[nodiscard]] std::source_location const& where() const noexcept { return where_; }
   [[nodiscard]] Fault fault() const noexcept { return fault_; }

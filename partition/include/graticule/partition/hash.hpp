@@ -10,7 +10,7 @@ namespace graticule {
 
 /// 64-bit fingerprint of a sequence of values, equal on every platform and run.
 ///
-/// Order matters. Used to find out whether replicated arguments agree among ranks; not cryptographic.
+/// Order matters. Used to check that replicated arguments agree between ranks; not cryptographic.
 /// Source of the mixer: SplitMix64 (Steele, Lea, Flood 2014).
 class Hash {
  public:

@@ -15,7 +15,7 @@ namespace graticule {
 /// Global index, extent, stride or count: 64 bits everywhere.
 using Index = std::int64_t;
 
-/// Most axes that a box or a field may have.
+/// Maximum number of axes of a box or a field.
 inline constexpr int max_ndim = 8;
 
 /// A list of up to `max_ndim` integers held in place: one value per axis. @throws `TooManyAxes` for more

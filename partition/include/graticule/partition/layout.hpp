@@ -16,11 +16,12 @@ namespace graticule {
 /// Which rank owns which box of the global box `[0, extents)`.
 ///
 /// Invariant: owned boxes are disjoint and cover the global box; a rank may own nothing.
-/// A copy shares the description. A layout of cuts needs memory by ranks per axis, not by ranks, unless a list orders them.
+/// A copy shares the description. A layout of cuts needs memory by ranks per axis, not by ranks, unless a list orders
+/// them.
 /// Example: 241 x 480 cells on a 4 x 1 grid with cuts 61, 60, 60, 60: rank 1 owns [61, 121) x [0, 480).
 class Layout {
  public:
-  /// Tensor product: rank `grid.rank(c)` owns part `c[a]` of `cuts[a]` on every axis `a`; ranks without a place in the
+  /// Tensor product: rank `grid.rank(c)` owns part `c[a]` of `cuts[a]` on every axis `a`; ranks that are not in the
   /// grid own nothing. @throws `AxesMismatch`, `CutsMismatch` when grid and cuts differ in axes or parts
   Layout(ProcessGrid grid, std::vector<Cuts> cuts);
   /// Balanced cuts of `extents` over `grid`.
@@ -31,19 +32,19 @@ class Layout {
   [[nodiscard]] int ndim() const noexcept;
   [[nodiscard]] Box const& global() const noexcept;
   [[nodiscard]] Index extent(int axis) const noexcept { return global().hi(axis); }
-  /// Ranks that the description names; ranks above it own nothing.
+  /// Number of ranks in the description; higher ranks own nothing.
   [[nodiscard]] int num_ranks() const noexcept;
   /// Box of `rank`; empty for a rank that owns nothing. @throws `BadRank` for a negative one
   [[nodiscard]] Box owned(int rank) const;
-  /// Calls `visit(rank, part)` for each rank whose owned box meets `box`; `part` is the common box, never empty.
-  /// Ranks come in increasing order. Cost: O(axes log P + hits) for cuts, O(P) for box lists.
+  /// Calls `visit(rank, part)` for each rank whose owned box intersects `box`, in increasing order of ranks; `part` is
+  /// the intersection, never empty. Cost: O(axes log P + hits) for cuts, O(P) for box lists.
   void for_each_owner(Box const& box, std::function<void(int, Box const&)> const& visit) const;
 
   /// The grid and the cuts of a tensor-product layout; `nullptr` for a box list.
   [[nodiscard]] ProcessGrid const* grid() const noexcept;
   [[nodiscard]] Cuts const* cuts(int axis) const noexcept;
 
-  /// Equal on all ranks exactly when the layouts are described alike.
+  /// Equal on all ranks exactly when the descriptions of the layouts are equal.
   [[nodiscard]] std::uint64_t fingerprint() const;
 
  private:

@@ -23,9 +23,9 @@ class ProcessGrid {
   /// Example: 4 x 4 in blocks of 2 x 2: ranks 0 to 3 are at (0, 0), (0, 1), (1, 0), (1, 1), rank 4 at (0, 2).
   /// @param block ranks per axis of one block; divides `extents` (`BadRankOrder`)
   [[nodiscard]] static ProcessGrid in_blocks(Indices const& extents, Indices const& block);
-  /// Place `i` has rank `ranks[i]`; ranks that the list leaves out stand idle.
+  /// Place `i` has rank `ranks[i]`; ranks that are not in the list are idle.
   /// Example: a 2 x 1 grid on ranks 1 and 3 of 4 leaves ranks 0 and 2 without a place.
-  /// @throws `BadRankOrder` unless there is one rank for each place, all different and none negative
+  /// @throws `BadRankOrder` unless there is one rank per place, all different and none negative
   [[nodiscard]] static ProcessGrid on_ranks(Indices const& extents, std::vector<int> ranks);
 
   [[nodiscard]] int ndim() const noexcept { return extents_.size(); }
@@ -48,7 +48,7 @@ class ProcessGrid {
   [[nodiscard]] int rank(Indices const& coords) const;
   [[nodiscard]] int rank_at(int place) const;
 
-  /// Equal on all ranks exactly when the grids are.
+  /// Equal on all ranks exactly when the grids are equal.
   [[nodiscard]] std::uint64_t fingerprint() const;
   friend bool operator==(ProcessGrid const& a, ProcessGrid const& b);
 
@@ -68,8 +68,8 @@ class ProcessGrid {
 /// `4x2`, `4x2 (blocks of 2x2)`, `4x2 (reordered)`
 [[nodiscard]] std::string to_string(ProcessGrid const& grid);
 
-/// Every way to write `number` as a product of one factor per axis, each within `[least, most]`, in decreasing order of
-/// the first factors. Example: 4 on two axes: (4, 1), (2, 2), (1, 4).
+/// All factorizations of `number` into one factor per axis, each within `[least, most]`, in decreasing order of the
+/// first factors. Example: 4 on two axes: (4, 1), (2, 2), (1, 4).
 [[nodiscard]] std::vector<Indices> factorizations(Index number, Indices const& least, Indices const& most);
 
 /// Coordinates of cell `number` of a box of `extents`, counted in row-major order, and the reverse.

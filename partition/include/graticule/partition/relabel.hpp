@@ -7,42 +7,42 @@
 
 namespace graticule {
 
-/// What `relabel` may do, and what it weighs.
+/// Constraints and weights of `relabel`.
 struct RelabelOptions {
-  /// Axis `a` of the target is axis `permutation[a]` of the source; empty: axes stay as they are.
+  /// Axis `a` of the target is axis `permutation[a]` of the source; empty: the order of axes is unchanged.
   Indices permutation = {};
   /// Number of the node of each rank, as from `nodes_of_ranks`; empty: all ranks share one node.
   std::vector<int> node_of_rank = {};
-  /// What a cell costs that moves to another node, where one that moves within its node costs 1.
+  /// Cost of moving a cell to another node, relative to a move within its node.
   Index off_node_weight = 4;
-  /// The ranks that may own boxes; empty: all that either layout or `node_of_rank` names.
+  /// The ranks that may own boxes; empty: all ranks in either layout or in `node_of_rank`.
   std::vector<int> ranks = {};
 };
 
-/// A layout with its boxes given to other ranks, and what that saves.
+/// A layout with its boxes assigned to other ranks, and the saving.
 struct Relabelling {
   std::vector<int> ranks;           ///< the rank that gets the box of each rank of the target; a permutation
   Layout layout;                    ///< the relabelled target: rank `ranks[r]` owns what rank `r` owned in the target
-  Index moved_cells_before = 0;     ///< from rank to rank when the target stays as it is
+  Index moved_cells_before = 0;     ///< moved between ranks with the original target
   Index moved_cells = 0;            ///< the same for `layout`
-  Index off_node_cells_before = 0;  ///< those of them that leave their node
+  Index off_node_cells_before = 0;  ///< the part of these that leaves its node
   Index off_node_cells = 0;
 };
 
-/// Gives the boxes of a target layout to the ranks that hold most of their cells already.
+/// Assigns the boxes of a target layout to the ranks that already hold most of their cells.
 ///
-/// Exact: no other assignment of the boxes costs less, a moved cell counted as 1, or as `off_node_weight` when it leaves
-/// its node. Of those that cost the same, one that leaves most boxes with their rank is taken. Boxes and ranks may be of
-/// different number, and boxes empty. Depends on the arguments only, so ranks with equal arguments agree without a
-/// message. For targets whose ranks are interchangeable: where the new owner of a box does not matter.
-/// Example: from rows `Layout({3, 1}, {6, 4})` to the same rows on ranks 2, 0, 1: all three boxes go back to where their
-/// cells are, and the repartition to `layout` sends nothing.
-/// @throws `LayoutMismatch` when the permuted extents differ, `BadPermutation`, `BadNodes` for fewer entries than ranks or
-///         an `off_node_weight` below 1, `BadRankOrder` for `ranks` that repeat or are negative, `TooFewRanks` for more
-///         boxes with cells than `ranks`, `Overflow` where cells times weight times ranks reach 2^62
-/// Cost: overlaps by `for_each_owner`; then shortest augmenting paths (Jonker, Volgenant 1987) over the pairs of boxes and
-///       ranks that share cells or, with nodes, a node. On one core: 4096 ranks on 64 nodes 0.2 s; a row layout and a
-///       column layout, where all pairs share cells, 2 s for 1024 ranks and a minute for 4096.
+/// Exact: no other assignment of the boxes costs less, a moved cell counted as 1, or as `off_node_weight` when it
+/// leaves its node. Among equal costs, one that leaves most boxes with their rank is chosen. The numbers of boxes and
+/// ranks may differ, and boxes may be empty. The result depends only on the arguments, so ranks with equal arguments
+/// agree without communication. For targets with interchangeable ranks, where the new owner of a box does not matter.
+/// Example: from rows `Layout({3, 1}, {6, 4})` to the same rows on ranks 2, 0, 1: all three boxes return to the ranks
+/// that hold their cells, and the repartition to `layout` sends nothing.
+/// @throws `LayoutMismatch` when the permuted extents differ, `BadPermutation`, `BadNodes` for fewer entries than ranks
+///         or an `off_node_weight` below 1, `BadRankOrder` for `ranks` that repeat or are negative, `TooFewRanks` for
+///         more boxes with cells than `ranks`, `Overflow` where cells times weight times ranks reach 2^62
+/// Cost: overlaps by `for_each_owner`; then shortest augmenting paths (Jonker, Volgenant 1987) over the pairs of boxes
+///       and ranks that share cells or, with nodes, a node. On one core: 4096 ranks on 64 nodes 0.2 s; a row layout and
+///       a column layout, where all pairs share cells, 2 s for 1024 ranks and a minute for 4096.
 [[nodiscard]] Relabelling relabel(Layout const& from, Layout const& to, RelabelOptions const& options = {});
 
 }  // namespace graticule

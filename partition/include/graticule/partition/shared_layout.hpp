@@ -11,28 +11,29 @@ namespace graticule {
 
 /// The same boxes on other ranks: rank `ranks[r]` owns what rank `r` of `layout` owns.
 ///
-/// A tensor product stays one. Example: rows on ranks 0, 1, 2, with `ranks` 5, 3, 4: rank 5 owns the first rows.
+/// A tensor product remains one. Example: rows on ranks 0, 1, 2, with `ranks` 5, 3, 4: rank 5 owns the first rows.
 /// @throws `TooFewRanks` for fewer `ranks` than the layout has, `BadRankOrder` for ranks that repeat or are negative
 [[nodiscard]] Layout on_ranks(Layout const& layout, std::span<int const> ranks);
 
-/// A layout as the ranks of a part of a larger communicator know it.
+/// A layout in the rank numbers of a part of a larger communicator.
 struct PartLayout {
   Layout layout;  ///< in the ranks of `comm`
   Comm comm;      ///< the part; any communicator of ranks of the larger one
 };
 
-/// Lets all ranks of `parent` know a layout that only the ranks of a part of it know, in the ranks of `parent`.
+/// Gives all ranks of `parent` a layout that only the ranks of a part of it know, in the rank numbers of `parent`.
 ///
-/// So a `RepartitionPlan` on `parent` moves fields between two programs, or teams, of which each knows its own layout
-/// only. The parts may be disjoint, overlap, be equal, and leave ranks out:
+/// So a `RepartitionPlan` on `parent` moves fields between two programs or teams that each know only their own layout.
+/// The parts may be disjoint, overlap, be equal, and leave ranks out:
 /// ```
 /// Layout const from = shared_layout(parent, is_model ? std::optional(PartLayout{mine, model}) : std::nullopt);
 /// Layout const to = shared_layout(parent, is_analysis ? std::optional(PartLayout{mine, analysis}) : std::nullopt);
 /// RepartitionPlan const plan(parent, from, to);
 /// ```
-/// Collective on `parent`, not on the part: one rank that gives the layout is enough, and all that give it must agree.
-/// @throws on all ranks `NoLayout` when no rank gives one, `LayoutDisagreement` when two differ, `NotInParent` for a part
-///         with ranks outside `parent`, `TooFewRanks` for a layout of more ranks than its part
+/// Collective on `parent`, not on the part: it is enough that one rank passes the layout; all ranks that pass it must
+/// agree.
+/// @throws on all ranks `NoLayout` when no rank passes one, `LayoutDisagreement` when two differ, `NotInParent` for a
+///         part with ranks outside `parent`, `TooFewRanks` for a layout of more ranks than its part
 /// Cost: three all-reduces of one integer and a broadcast: the parts of each axis, and the ranks where they are not the
 ///       first ones of `parent` in order; for a list of boxes, the boxes with cells.
 [[nodiscard]] Layout shared_layout(Comm const& parent, std::optional<PartLayout> const& mine);

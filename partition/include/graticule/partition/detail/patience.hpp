@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How every wait of the project waits, and what the environment says about it.
+// The polling loop of every wait of the project, and its environment variables.
 #pragma once
 
 #include <graticule/partition/comm.hpp>
@@ -14,16 +14,16 @@
 
 namespace graticule::detail {
 
-/// `GRATICULE_CHECK=comm` (or `all`): every call is compared among ranks, and a stalled one ends with an error.
-/// @throws `BadCheck`, `BadStallSeconds` (usage), as all of these, for a value of the environment that has no meaning
+/// `GRATICULE_CHECK=comm` (or `all`): every call is compared between ranks, and a stalled call ends with an error.
+/// @throws `BadCheck`, `BadStallSeconds` (usage), as for all of these, for an invalid value of the environment variable
 [[nodiscard]] bool checks_calls();
 /// `GRATICULE_CHECK=cells` (or `all`): cells are poisoned before a call, and each cell of a plan is verified.
 [[nodiscard]] bool checks_cells();
-/// Seconds that a plan which is destroyed gives its peers to read or to send what they will: 10, or the time for stalls;
-/// 1 while an exception unwinds the stack.
+/// Seconds for which the destructor of a plan waits until its peers have read and sent their messages: 10, or the stall
+/// time if that is less; 1 while an exception unwinds the stack.
 [[nodiscard]] double seconds_to_end();
 
-/// Another rule for the waits of this thread, for as long as it lives.
+/// Replaces the rule for the waits of this thread during its lifetime.
 class StallScope {
  public:
   explicit StallScope(StallRule const& rule) noexcept;
@@ -36,15 +36,17 @@ class StallScope {
   StallRule const* outer_;
 };
 
-/// Says in a polling loop when to yield the core, and when a wait has lasted too long or is for a rank that has given up.
+/// Used in a polling loop: yields the core, and detects waits that last too long or are for a rank that has given up.
 ///
-/// With more ranks than cores every pause yields; else a wait spins for a millisecond first. `pause` throws `PeerFailed`
-/// when a rank of the communicator has announced a failure or has ended, and `StalledExchange` as the `StallRule` says;
-/// what the loop polls is then still under way, and MPI may write to its memory: see `keep_for_good`.
+/// With more ranks than cores every pause yields; otherwise a wait spins for a millisecond first. `pause` throws
+/// `PeerFailed` when a rank of the communicator has announced a failure or has ended, and `StalledExchange` according
+/// to the `StallRule`. The polled operation is then still in progress, and MPI may write to its memory: see
+/// `keep_for_good`.
 /// Example: `for (int done = test(); !done; done = test()) patience.pause();`
 class Patience {
  public:
-  /// Both arguments must outlive it. @param describe what is waited for (`rank 0 waits in ...`); asked only when it stalls
+  /// Both arguments must outlive it. @param describe returns the text of the report (`rank 0 waits in ...`); called
+  /// only when the wait stalls
   Patience(Comm const& comm, std::function<std::string()> const& describe)
       : comm_(comm), describe_(describe), oversubscribed_(comm.oversubscribed()) {}
   Patience(Comm const& comm, std::function<std::string()>&& describe) = delete;
@@ -52,16 +54,16 @@ class Patience {
   void pause() {
     if (oversubscribed_ || (++num_pauses_ & 255U) == 0) look_at_clock();
   }
-  /// Seconds since the first look at the clock.
+  /// Seconds since the first reading of the clock.
   [[nodiscard]] double seconds() const noexcept { return seconds_; }
 
  private:
   void look_at_clock();
   void look_for_failures();
   void look_for_stall();
-  /// Asks the other ranks whether they wait; true when they have answered, or do not in time.
+  /// Asks the other ranks whether they wait; true when they have answered, or the time for answers is over.
   [[nodiscard]] bool has_answers();
-  /// What they have answered, in words.
+  /// Text of the answers.
   [[nodiscard]] std::string others();
 
   Comm const& comm_;
@@ -76,15 +78,15 @@ class Patience {
   bool reported_ = false;
 };
 
-/// Asked for what this thread is about when a wait stalls: a text that follows on what is waited for, or nothing.
+/// Called when a wait stalls: returns what this thread is doing, to be appended to the report, or nothing.
 void set_wait_context(std::string (*text)()) noexcept;
 
-/// Lets every wait of this process call `work` now and then, until it returns true or `owner` forgets it: what peers wait
-/// for though this rank does not. Several works of one owner are one.
+/// Lets every wait of this process call `work` from time to time, until it returns true or `owner` removes it: for work
+/// that peers wait for although this rank does not. Several calls with one owner count as one.
 void work_while_waiting(void const* owner, std::function<bool()> work);
 void forget_work(void const* owner) noexcept;
 
-/// Holds memory that MPI may still write to, or a peer may still read, until the process ends.
+/// Keeps memory that MPI may still write to, or a peer may still read, until the process ends.
 template <class Memory>
 void keep_for_good(Memory memory) {
   static auto& kept = *new std::vector<Memory>;
