@@ -14,14 +14,14 @@ namespace graticule {
 /// What lies beyond one side of an axis of N cells. Images are given for coordinate e on the lower (upper) side, for
 /// values at cell centres; see `Stagger` for others.
 enum class Edge : std::uint8_t {
-  untouched,      ///< nothing: ghost cells keep what they hold
+  untouched,      ///< none: ghost cells keep their values
   constant,       ///< the axis' constant (0 unless set)
   periodic,       ///< e + N (e - N)
   reflect,        ///< -e (2(N-1) - e): mirrored at the edge cell, which is not repeated
   symmetric,      ///< -1 - e (2N-1 - e): mirrored at the outer face, the edge cell is repeated
   replicate,      ///< 0 (N-1): the edge cell
-  pole_face,      ///< across a pole on the outer face of the edge row: as `symmetric`, half way round in longitude
-  pole_row,       ///< across a pole on which the edge row lies: as `reflect`, half way round in longitude
+  pole_face,      ///< across a pole on the outer face of the edge row: as `symmetric`, shifted by half the longitudes
+  pole_row,       ///< across a pole on the edge row: as `reflect`, shifted by half the longitudes
   antireflect,    ///< as `reflect`, with the opposite sign
   antisymmetric,  ///< as `symmetric`, with the opposite sign
   tripolar_face,  ///< across the seam of a tripolar grid on the outer face of the edge row: as `symmetric`, reversed
@@ -31,17 +31,17 @@ enum class Edge : std::uint8_t {
 /// `periodic`, `pole_row`, ...
 [[nodiscard]] std::string to_string(Edge edge);
 
-/// A pole or a seam: rules that turn the longitudes.
+/// A pole or a seam: rules that shift or reverse the longitudes.
 [[nodiscard]] bool is_fold(Edge edge) noexcept;
 
-/// Where the values of cell j lie along an axis: at half index 2j + offset.
+/// Position of the values of cell j along an axis: half index 2j + offset.
 ///
-/// A mirror at half index Y takes cell j to Y - offset - j. Y is -1 on the lower outer face and 0 on the lower edge row,
-/// 2N-1 and 2(N-1) on the upper side. Example: 4 rows, upper side `symmetric` (Y = 7): ghost 4 reads row 3 at centres;
-/// on high faces row 3 lies on the mirror and ghost 4 reads row 2.
+/// A mirror at half index Y takes cell j to Y - offset - j. Y is -1 on the lower outer face and 0 on the lower edge
+/// row, 2N-1 and 2(N-1) on the upper side. Example: 4 rows, upper side `symmetric` (Y = 7): ghost 4 reads row 3 at
+/// centres; on high faces row 3 lies on the mirror and ghost 4 reads row 2.
 enum class Stagger : std::int8_t { low_face = -1, centre = 0, high_face = 1 };
 
-/// Ghost values on a mirror that nobody owns (the lower face itself, for values on high faces) are the constant.
+/// Ghost values on a mirror that no rank owns (the lower face itself, for values on high faces) are the constant.
 struct AxisBoundary {
   Edge lower = Edge::constant;
   Edge upper = Edge::constant;
@@ -50,26 +50,26 @@ struct AxisBoundary {
   friend bool operator==(AxisBoundary const&, AxisBoundary const&) = default;
 };
 
-/// Across a pole, half way round from column i of an odd number n of longitudes lies no column.
-/// A mean of both neighbors is not offered: every cell of a plan has one source.
+/// With an odd number n of longitudes, no column lies opposite column i across a pole. A mean of both neighbors is not
+/// available: every cell of a plan has one source.
 enum class OddLongitudes : std::uint8_t {
   refuse,       ///< `OddLongitudeFold`
-  shift_floor,  ///< column (i + floor(n/2)) mod n: each column is read once; crossing twice does not lead back to i
+  shift_floor,  ///< column (i + floor(n/2)) mod n: each column is read once; two crossings do not lead back to i
 };
 
 /// Values on a pole or a seam are stored twice, in columns i and i' of the row there.
 enum class MirrorLine : std::uint8_t {
-  keep,  ///< an exchange leaves owned cells alone
+  keep,  ///< an exchange does not change owned cells
   copy,  ///< the higher column of each pair, and a row beyond the mirror, become copies (with sign) of the other one
 };
 
-/// Rules of all axes. Where rules of two axes meet in a corner, the image is the product of both; a constant wins over
-/// an image, the first axis' constant over a later one, and untouched over all.
+/// Rules of all axes. Where rules of two axes meet in a corner, the image is the product of both. A constant takes
+/// precedence over an image, the first axis' constant over a later one, and untouched over all.
 ///
 /// A pole turns a column i into (i + n/2) mod n of the mirrored row, n being the number of longitudes. The seam of a
 /// tripolar grid turns i into (pivot - i - offset) mod n, offset being that of the longitudes. Fields of odd parity
-/// (components of a horizontal vector) change sign at both. One axis has such rules, on any of its sides; all other
-/// axes, a vertical one say, have any other. Rules compose for halos deeper than the global box.
+/// (components of a horizontal vector) change sign at both. One axis may have such rules, on either side; all other
+/// axes, such as a vertical one, may have any other rules. Rules compose for halos deeper than the global box.
 /// Example: 8 columns, `tripolar_row` above row 5, pivot 0: the ghost cell (6, 1) reads (4, 7); with `MirrorLine::copy`
 /// cell (5, 7) becomes a copy of (5, 1).
 struct Boundary {
@@ -86,16 +86,17 @@ struct Boundary {
   [[nodiscard]] static Boundary sphere(Edge pole);
   /// Axes (latitude, longitude): `south` below the first row, a seam above the last; values on the seam are copied.
   [[nodiscard]] static Boundary tripolar(Edge south, Edge seam);
-  /// The same rules for values at other places: `rules.staggered({Stagger::centre, Stagger::high_face})`.
+  /// The same rules for staggered values: `rules.staggered({Stagger::centre, Stagger::high_face})`.
   [[nodiscard]] Boundary staggered(std::initializer_list<Stagger> places) const;
-  /// The same rules behind one more axis: `Boundary::sphere(...).behind(levels)` has axes (level, latitude, longitude).
+  /// The same rules with one more axis in front: `Boundary::sphere(...).behind(levels)` has axes (level, latitude,
+  /// longitude).
   [[nodiscard]] Boundary behind(AxisBoundary const& axis) const;
 
   friend bool operator==(Boundary const&, Boundary const&) = default;
 };
 
-/// The index map of `boundary` on the global box `[0, extents)`. Owned cells that a `MirrorLine::copy` makes copies map
-/// to what they copy, all others to themselves.
+/// The index map of `boundary` on the global box `[0, extents)`. Owned cells that are copies by `MirrorLine::copy` map
+/// to their originals, all others to themselves.
 /// @throws `AxesMismatch`, `BadEdge`, `BadStagger`, `PeriodicOnOneSide`, `PoleNeedsPeriodicLongitude`, `TwoFoldAxes`,
 ///         `OddLongitudeFold` (poles, odd number of longitudes; with `MirrorLine::copy` also for `shift_floor`),
 ///         `MirrorLineTooNarrow` (copies on an axis of 1 cell); when called, `HaloTooWide` beyond 1000 folds or wraps,
@@ -106,7 +107,7 @@ struct Boundary {
 /// The cells of `owned` that are copies of other cells, as disjoint boxes; none with `MirrorLine::keep`.
 [[nodiscard]] std::vector<Box> copied_boxes(Indices const& extents, Boundary const& boundary, Box const& owned);
 
-/// Equal on all ranks exactly when the rules are.
+/// Equal on all ranks exactly when the rules are equal.
 [[nodiscard]] std::uint64_t fingerprint(Boundary const& boundary);
 
 }  // namespace graticule

@@ -10,22 +10,23 @@
 
 namespace graticule {
 
-/// Whether an operator does the same to a field and to its mirror image (its stencil is symmetric, or made so by metric
-/// terms that are mirrored too): then what it computes beyond a mirror, a pole or a seam is what the rule would put there.
+/// Whether an operator commutes with the mirror image (its stencil is symmetric, or made symmetric by metric terms that
+/// are mirrored too). Its results beyond a mirror, a pole or a seam then equal the values of the rule.
 enum class AtMirrors : std::uint8_t { differs, commutes };
 
-/// How many layers of a field's halo are valid: exchange once, then apply operators until the halo is used up.
+/// Number of valid layers of a field's halo: exchange once, then apply operators until the halo is exhausted.
 ///
-/// Counts the same on all ranks, by axis and side, inside the globe and beyond its edges (beyond a periodic edge is
-/// inside). An exchange sets both to the widths; a write to owned cells sets both to 0; an operator of reach r needs r
-/// and leaves r less. Beyond an edge the result is valid only where operator and rule commute, see `commutes_at`. There
-/// `refill` puts the rule's values. Beyond `untouched` edges nothing is counted: cells to compute end at the edge. Where owned cells are
-/// copies, an operator that does not commute with their fold leaves nothing valid: only an exchange renews them.
+/// The counts are the same on all ranks. They are kept per axis and side, inside the globe and beyond its edges (beyond
+/// a periodic edge counts as inside). An exchange sets both to the widths; a write to owned cells sets both to 0; an
+/// operator of reach r needs r and leaves r less. Beyond an edge the result is valid only where operator and rule
+/// commute, see `commutes_at`. There `refill` writes the rule's values. Beyond `untouched` edges nothing is counted:
+/// the cells to compute end at the edge. Where owned cells are copies, no layer is valid after an operator that does
+/// not commute with their fold: only an exchange updates them.
 /// Example: widths {3, 3}, reach {1, 1}: rank 1 of 3, cells [8, 16), computes [6, 18), then [7, 17), then [8, 16).
 class HaloDepth {
  public:
-  /// Nothing is valid yet. @param name of the field, for messages
-  /// @throws `DepthNeedsWholeHalo` for kinds that skip corners or parts, or have widths of each rank
+  /// Starts without valid layers. @param name of the field, for messages
+  /// @throws `DepthNeedsWholeHalo` for kinds that skip corners or parts, or whose widths differ between ranks
   HaloDepth(HaloPlan const& plan, std::string name, int kind = 0, Parity parity = Parity::even);
 
   /// Valid layers on the two sides of `axis`, inside the globe and beyond its edges.
@@ -40,20 +41,21 @@ class HaloDepth {
 
   /// The field's halo was exchanged.
   void exchanged();
-  /// Owned cells were written otherwise than by an operator on all valid cells.
+  /// Owned cells were written by other means than an operator on all valid cells.
   void written();
 
-  /// True where an operator of this reach may be applied; the same on all ranks.
+  /// True if an operator of this reach may be applied; the same on all ranks.
   /// @throws `AxesMismatch` unless there is one reach per axis, `BadReach` for a negative one
   [[nodiscard]] bool suffices(std::span<Width const> reach) const { return too_shallow(reach).empty(); }
   /// The field becomes the result of an operator on `input`, which may be this field: returns the cells to compute.
-  /// @pre a field of the same layout as this one, whose halo holds what `input` counts: each exchange, write and operator
-  ///      was told, on all ranks in the same order; nothing else can be checked
-  /// @throws `HaloTooShallow` naming field, side, have and need, on all ranks alike; as `suffices`; `AxesMismatch` for
-  ///         fields of other layouts
+  /// @pre a field on the layout of this one, whose halo has the valid layers that `input` counts: each exchange, write
+  ///      and operator was reported to it, on all ranks in the same order; only the layout can be checked
+  /// @throws `HaloTooShallow` with field, side, available and required layers, on all ranks alike; as `suffices`;
+  ///         `AxesMismatch` for fields of other layouts
   [[nodiscard]] Box apply(HaloDepth const& input, std::span<Width const> reach, AtMirrors at_mirrors);
-  /// Makes ghosts beyond the edges valid as deep as the rules lead to valid cells of this rank; no messages.
-  /// Beyond poles and seams only where every rank owns whole circles of latitude, and no copies (`MirrorLine::copy`).
+  /// Makes ghost cells beyond the edges valid to the depth to which the rules read valid cells of this rank; sends no
+  /// messages. Beyond poles and seams only where every rank owns whole circles of latitude, and no copies
+  /// (`MirrorLine::copy`).
   /// @throws `FieldMismatch` when the field does not cover the plan's local box
   void refill(FieldView const& field);
 

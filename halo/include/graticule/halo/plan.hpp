@@ -10,13 +10,13 @@
 
 namespace graticule {
 
-/// Which ghost cells an exchange fills: those beyond a face only, or those beyond edges and corners too.
+/// Ghost cells that an exchange fills: only those beyond a face, or also those beyond edges and corners.
 enum class Corners : std::uint8_t { skip, fill };
 
-/// Whether all ranks fill halos of the same widths, or each its own.
+/// Whether all ranks have the same halo widths, or each rank its own.
 enum class WidthsOf : std::uint8_t { all_ranks, this_rank };
 
-/// What is filled around fields of one kind, and from where.
+/// Widths, rules and parts of the halo of one kind of field.
 ///
 /// Example: `{.widths = {{1, 1}, {1, 1}}, .boundary = Boundary::sphere(Edge::pole_row), .directions = {{-1, 0}}}` fills
 /// the row north of the owned box, without its corners, of fields with a halo of one cell.
@@ -26,7 +26,7 @@ struct HaloKind {
   Corners corners = Corners::fill;
   /// Parts to fill, -1, 0 or 1 per axis; all zeros stand for owned cells that are copies. Empty: all parts.
   std::vector<Indices> directions = {};
-  /// Halo cells that fields have in memory, at least `widths`; those in excess are not touched. Empty: the widths.
+  /// Halo widths of the fields in memory, at least `widths`; the excess is not touched. Empty: the widths.
   std::vector<Width> memory = {};
   WidthsOf widths_of = WidthsOf::all_ranks;  ///< of `widths` and `memory`
 };
@@ -40,34 +40,35 @@ struct HaloField {
 
 /// Fills the halos of fields from the owned cells of all ranks and from the boundary rules.
 ///
-/// Holds geometry only: one plan serves every field on its layout, any number of batch axes, any dtype and memory space;
-/// several exchanges may be in flight. Fields of different kinds (widths, rules, staggering) share one message a peer.
-/// Halos may be deeper than a neighbor's box; corners come straight from their owners, so an exchange is one round of
-/// messages. A rank that owns nothing has no halo and takes part. Calls that go wrong end as those of `PullPlan`; the
-/// environment variables `GRATICULE_CHECK` and `GRATICULE_STALL_SECONDS` help to find out why.
+/// Holds geometry only: one plan serves every field on its layout, any number of batch axes, any dtype and memory
+/// space; several exchanges may be in flight. Fields of different kinds (widths, rules, staggering) share one message
+/// per peer. Halos may be deeper than a neighbor's box; corners come directly from their owners, so an exchange is one
+/// round of messages. A rank that owns nothing has no halo but takes part. Failed calls end as those of `PullPlan`; the
+/// environment variables `GRATICULE_CHECK` and `GRATICULE_STALL_SECONDS` help to find the cause.
 /// Example: one axis, 8 cells, 2 ranks, width {1, 1}, periodic: rank 0 owns [0, 4), its local box is [-1, 5);
 /// cell -1 receives global cell 7 and cell 4 receives global cell 4 from rank 1.
 class HaloPlan {
  public:
   /// One kind of field. Collective.
-  /// @param widths halo cells per axis and side, none negative: a field holds all its owned cells. What is smaller than
-  ///        the owned box (a crop) is the target of a `PullPlan`
+  /// @param widths halo cells per axis and side, none negative: a field holds all its owned cells. For a box smaller
+  ///        than the owned box (a crop) use the target of a `PullPlan`
   /// @throws `BadWidth`, `AxesMismatch`, what `boundary_map` throws, `PlanDisagreement` when ranks differ
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
            Corners corners = Corners::fill);
   /// Several kinds. Collective. @throws as above, `BadDirection`, `NoKinds`
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind> kinds);
 
-  /// Kinds are numbered from 0; all that take one throw `BadKind` for another number.
+  /// Kinds are numbered from 0; functions that take a kind throw `BadKind` for any other number.
   [[nodiscard]] int num_kinds() const noexcept { return int(kinds_.size()); }
   [[nodiscard]] HaloKind const& kind(int kind) const { return kinds_[checked(kind)]; }
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
-  /// This rank's part of the global box, and the same with the halo that fields of `kind` have: what they cover.
+  /// This rank's part of the global box, and the same with the halo of fields of `kind`: the box that they cover.
   [[nodiscard]] Box const& owned() const noexcept { return owned_; }
   [[nodiscard]] Box const& local(int kind = 0) const { return local_[checked(kind)]; }
 
   /// Owned cells whose stencil of the given reach reads no cell that an exchange of `kind` fills: compute them between
-  /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty. @throws `AxesMismatch`, `BadReach`
+  /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty. @throws `AxesMismatch`,
+  /// `BadReach`
   ///         for negative ones
   [[nodiscard]] Box interior(int kind = 0) const { return interior(kinds_[checked(kind)].widths, kind); }
   [[nodiscard]] Box interior(std::span<Width const> reach, int kind = 0) const;
@@ -78,11 +79,11 @@ class HaloPlan {
   /// Reads owned cells, writes ghost cells, and owned cells that are copies (`MirrorLine::copy`). Owned cells may be
   /// read, not written, until `wait()`; cells to be filled not at all.
   /// Device fields are read and written in order of `queue`.
-  /// @throws `FieldMismatch` when a view does not fit the local box of its kind, `BadKind`, `AliasedFields` when the same
-  ///         cells are filled, or filled and read, through two fields of the call; fields may interleave in memory
+  /// @throws `FieldMismatch` when a view does not fit the local box of its kind, `BadKind`, `AliasedFields` when the
+  ///         same cells are filled, or filled and read, through two fields of the call; fields may interleave in memory
   Pending start(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange(std::span<HaloField const> fields) const { start(fields).wait(); }
-  /// Adds to each owned cell what its images hold, on all ranks, in a fixed order, and zeroes the images.
+  /// Adds to each owned cell the values of its images on all ranks, in a fixed order, and zeroes the images.
   Pending start_adjoint(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange_adjoint(std::span<HaloField const> fields) const { start_adjoint(fields).wait(); }
 
@@ -92,7 +93,7 @@ class HaloPlan {
   Pending start_adjoint(FieldView const& field) const { return start_adjoint(as_fields(field)); }
   void exchange_adjoint(FieldView const& field) const { start_adjoint(field).wait(); }
 
-  /// The same for several fields listed one by one: views, or `HaloField`s where kind or parity matter.
+  /// The same for several fields given as arguments: views, or `HaloField`s where kind or parity matter.
   template <class... Fields>
   requires(sizeof...(Fields) > 1) Pending start(Fields const&... fields)
   const { return start(as_fields(fields...)); }
@@ -107,11 +108,12 @@ class HaloPlan {
   }
 
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
-  /// The path to each peer and the choice of paths; see `PullPlan`.
+  /// The path to each peer, and the choice of paths; see `PullPlan`.
   [[nodiscard]] std::vector<PeerPath> paths() const { return plan_.paths(); }
   void set_transport(Transport transport) { plan_.set_transport(transport); }
   [[nodiscard]] PullStats stats() const { return plan_.stats(); }
-  /// Measures the paths with these fields and takes the fastest; see `graticule::tune`. Collective; no call in flight.
+  /// Measures the paths with these fields and selects the fastest; see `graticule::tune`. Collective; no call in
+  /// flight.
   TuningRecord tune(std::span<HaloField const> fields, int num_calls = 20);
   [[nodiscard]] int num_workspaces() const noexcept { return plan_.num_workspaces(); }
   /// For `dump_plan`.
@@ -138,7 +140,7 @@ class HaloPlan {
   PullPlan plan_;
 };
 
-/// The parts of `local` outside `owned`, one box for each direction that has cells. @pre `local` contains `owned`
+/// The parts of `local` outside `owned`, one box per direction with cells. @pre `local` contains `owned`
 [[nodiscard]] std::vector<Box> halo_boxes(Box const& owned, Box const& local, Corners corners);
 
 /// The cells of `outer` that are not in `inner`, as disjoint boxes.

@@ -22,16 +22,16 @@ enum class RingSum : std::uint8_t {
 
 enum class RingScale : std::uint8_t { sum, mean };
 
-/// Whose cotangents an adjoint is given.
+/// Ownership of the cotangents passed to an adjoint.
 enum class Cotangents : std::uint8_t {
-  of_each_rank,  ///< each rank uses its copy of a sum on its own: the cotangents of all ranks of a ring are added
+  of_each_rank,  ///< each rank uses its own copy of a sum: the cotangents of all ranks of a ring are added
   replicated,    ///< the sum is used as one value, and all ranks of a ring hold its whole cotangent: no messages
 };
 
 struct RingOptions {
   RingSum how = RingSum::exact;
   RingScale scale = RingScale::sum;
-  std::optional<Box> region = std::nullopt;  ///< cells that count; unset: all
+  std::optional<Box> region = std::nullopt;  ///< cells that are added; unset: all
 };
 
 /// One field of a call: `cells` covers `RingPlan::cells()`, `sums` covers `RingPlan::sums()`; same type and batch axes.
@@ -45,20 +45,21 @@ class RingPending;
 /// Adds all cells along one axis, "all columns of row j", for every row, and gives each rank the sums of its rows.
 ///
 /// Zonal sums and means, values at the poles, input of polar filters. Fields are f32 or f64, in host or device memory,
-/// with any batch axes. A ring is added by the ranks that own cells of it, in two rounds of messages for all rings and
-/// fields together. NaN and infinities go into the sum as in arithmetic; exact sums overflow only if the result does.
-/// A mean is the rounded sum divided by the number of cells. The sum of cells that are all -0 is -0 (exact) or 0 (fast).
-/// Example: 4 x 6 cells on a 2 x 3 grid of ranks, `ring_axis` 1: rank 0 owns [0, 2) x [0, 2) and receives the sums of rows
-/// 0 and 1, each over 6 cells, in a field that covers `sums()`, [0, 2) x [0, 1).
-/// Cost of exact sums: about 2 ns a cell, twice a plain sum; 368 bytes a ring, batch element and rank for f64, 72 for f32.
+/// with any batch axes. The ranks that own cells of a ring add it, in two rounds of messages for all rings and fields
+/// together. NaN and infinities propagate as in arithmetic; exact sums overflow only if the result does.
+/// A mean is the rounded sum divided by the number of cells. A sum of -0 alone is -0 (exact) or 0 (fast).
+/// Example: 4 x 6 cells on a 2 x 3 grid of ranks, `ring_axis` 1: rank 0 owns [0, 2) x [0, 2) and receives the sums of
+/// rows 0 and 1, each over 6 cells, in a field that covers `sums()`, [0, 2) x [0, 1).
+/// Cost of exact sums: about 2 ns per cell, twice a plain sum; 368 bytes per ring, batch element and rank for f64, 72
+/// for f32.
 class RingPlan {
  public:
   /// Collective. @throws `RingAxis`, `RingRegion` (not in the global box), `PlanDisagreement`
   RingPlan(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options = {});
 
-  /// What fields of cells cover: this rank's owned box.
+  /// Box that fields of cells cover: this rank's owned box.
   [[nodiscard]] Box const& cells() const noexcept;
-  /// What fields of sums cover: this rank's owned cells of the region, with [0, 1) along the ring axis.
+  /// Box that fields of sums cover: this rank's owned cells of the region, with [0, 1) along the ring axis.
   [[nodiscard]] Box const& sums() const noexcept;
 
   /// Writes `sums`; collective. @throws `FieldMismatch`, `AliasedFields` when sums have elements in common with other
@@ -66,7 +67,8 @@ class RingPlan {
   ///         `PeerRefused` where a rank of a ring has thrown one of these
   void apply(std::span<RingField const> fields) const;
   void apply(FieldView const& cells, FieldView const& sums) const;
-  /// Adds this rank's cells and sends their sums. Cells may be written again; `sums` are there after `wait()`.
+  /// Adds this rank's cells and sends the partial sums. Afterwards cells may be written; `sums` are valid after
+  /// `wait()`.
   [[nodiscard]] RingPending start(std::span<RingField const> fields) const;
   [[nodiscard]] RingPending start(FieldView const& cells, FieldView const& sums) const;
   /// Adds to each cell the cotangent of its ring's sum (divided by the number of cells for means); reads `sums`.
@@ -81,15 +83,15 @@ class RingPlan {
   std::shared_ptr<State> state_;
 };
 
-/// Ring sums in flight, from `RingPlan::start()`. Move-only; `wait()` ends them, and so does its destructor.
+/// Ring sums in flight, from `RingPlan::start()`. Move-only; `wait()` completes them, and so does the destructor.
 class RingPending {
  public:
   RingPending(RingPending&& other) noexcept = default;
   RingPending& operator=(RingPending&&) = delete;
   ~RingPending();
 
-  /// Blocks until the sums are there: receives the sums of the other ranks, rounds, and sends the results. Does nothing
-  /// the second time.
+  /// Blocks until the sums are complete: receives the partial sums of the other ranks, rounds, and sends the results. A
+  /// second call does nothing.
   void wait();
 
  private:
@@ -101,19 +103,19 @@ class RingPending {
   Pending pending_;
 };
 
-/// Sum of all cells times a weight of their row (their area, say), with the same bits for every split.
+/// Sum of all cells times a weight of their row (for example their area), with the same bits for every split.
 ///
 /// Two levels: exact ring sums, rounded; times the weight of their row, rounded; their sum, exact and rounded once.
 /// Errors are agreed on: all ranks throw. Cost: the first round of a `RingPlan`, and two integer all-reduces.
 class AreaSum {
  public:
-  /// Collective. @param weights one for each index of `row_axis`
+  /// Collective. @param weights one per index of `row_axis`
   /// @throws as `RingPlan`, `WeightsMismatch` when their number is not the extent of the axis
   AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_axis, std::span<double const> weights,
           RingScale scale = RingScale::sum);
 
-  /// One value for each batch element (in row-major order), the same on all ranks. Collective.
-  /// For means divided by the weights of all cells. @throws `FieldMismatch`, `RingType`
+  /// One value per batch element (in row-major order), the same on all ranks. Collective. For means, divided by the sum
+  /// of the weights of all cells. @throws `FieldMismatch`, `RingType`
   [[nodiscard]] std::vector<double> apply(FieldView const& cells) const;
   /// Adds weight times cotangent to each cell; `cotangents` are the same on all ranks. No messages.
   /// @throws `FieldMismatch`, also unless there is one cotangent per batch element, `RingType`

@@ -10,23 +10,23 @@
 
 namespace graticule {
 
-/// What one rank exchanges with one other: at most one message each way.
+/// Traffic between one rank and one peer: at most one message in each direction.
 struct PeerCells {
   int peer = 0;
   Index send_cells = 0;
   Index receive_cells = 0;
-  Index send_runs = 0;     ///< stretches of cells along the last axis that packing copies
+  Index send_runs = 0;     ///< runs of cells along the last axis that packing copies
   Index receive_runs = 0;  ///< the same for unpacking
   friend bool operator==(PeerCells const&, PeerCells const&) = default;
 };
 
-/// The messages of one rank; what `HaloPlan` makes of the same layout on that rank.
+/// The messages of one rank, as in a `HaloPlan` of the same layout on that rank.
 struct VirtualHaloPlan {
   Box owned;
   Box local;
   std::vector<PeerCells> peers;  ///< by increasing rank, without the rank itself
   Index local_cells = 0;         ///< ghost cells that the rank itself owns
-  Index local_runs = 0;          ///< stretches of them along the last axis
+  Index local_runs = 0;          ///< runs of these cells along the last axis
   Index filled_cells = 0;        ///< ghost cells that hold a constant
 
   [[nodiscard]] PullCounts counts() const noexcept;
@@ -34,8 +34,10 @@ struct VirtualHaloPlan {
 
 /// Plans halo exchanges for any rank of any number of ranks, without MPI: cost studies, tests, choice of a partition.
 ///
-/// Both ends of each message are computed: what a rank receives by the boundary rules, what it sends by their inverse.
-/// Example: one axis, 8 cells, 4 ranks, width {1, 1}, periodic: `plan(0)` has the peers 1 and 3, one cell each way.
+/// Both ends of each message are computed: the received cells from the boundary rules, the sent cells from their
+/// inverse.
+/// Example: one axis, 8 cells, 4 ranks, width {1, 1}, periodic: `plan(0)` has the peers 1 and 3, with one cell in each
+/// direction.
 class VirtualHalo {
  public:
   /// One kind of fields. @throws `BadWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not known),
@@ -45,7 +47,8 @@ class VirtualHalo {
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
   [[nodiscard]] HaloKind const& kind() const noexcept { return kind_; }
 
-  /// Cost: time and memory by the rank's own transfers, for layouts of cuts whatever the number of ranks.
+  /// Cost: time and memory depend on the rank's own transfers; for layouts of cuts they do not depend on the number of
+  /// ranks.
   [[nodiscard]] VirtualHaloPlan plan(int rank) const;
 
  private:
