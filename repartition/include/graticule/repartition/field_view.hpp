@@ -20,22 +20,22 @@ enum class DType : std::uint8_t { u8, i8, i16, i32, i64, f16, bf16, f32, f64, c6
 /// `f32`, `i64`, ...
 [[nodiscard]] std::string to_string(DType dtype);
 
-/// Where a field lives: memory that the host reads, or memory of Kokkos' default execution space.
+/// Memory space of a field: host memory, or memory of Kokkos' default execution space.
 enum class MemorySpace : std::uint8_t { host, device };
 
-/// The caller's memory: nothing is owned, nothing is copied to make it contiguous.
+/// A view of the caller's memory: it owns nothing, and nothing is copied to make it contiguous.
 ///
-/// Memory axis `m` has `extents[m]` elements, `strides[m]` elements apart. Negative strides, with `data` at element 0 of
-/// each axis, are allowed everywhere; strides of 0 or that overlap only where a field is read. Grid axis `a` of a layout
-/// is memory axis `grid_axes[a]`; all other memory axes are batch axes (channels, levels, samples), which every plan
-/// carries along whole.
+/// Memory axis `m` has `extents[m]` elements, `strides[m]` elements apart. Negative strides, with `data` at element 0
+/// of each axis, are allowed everywhere; zero or overlapping strides only where a field is read. Grid axis `a` of a
+/// layout is memory axis `grid_axes[a]`; all other memory axes are batch axes (channels, levels, samples), which every
+/// plan moves as a whole.
 /// Example: a tensor [batch, channel, latitude, longitude] of a 2-axis layout has `grid_axes = {2, 3}`.
-/// Fields that a call only reads are never written through the pointer. Memory that a call writes belongs to one of its
-/// fields only (`AliasedFields`): views may interleave, as channels of one array do, but not share an element.
+/// A call never writes through the pointer of a field that it only reads. An element that a call writes belongs to only
+/// one of its fields (`AliasedFields`): views may interleave, as channels of one array do, but not share an element.
 ///
-/// What a view covers along its grid axes depends on who takes it: a `HaloPlan` its local box, a `RepartitionPlan` its
-/// source box and its target box, a `RingPlan` the owned box and one cell per ring, a file the box that is read or
-/// written. One array serves them all through `part`.
+/// The box that a view covers along its grid axes depends on its use: the local box for a `HaloPlan`, the source box
+/// and the target box for a `RepartitionPlan`, the owned box and one cell per ring for a `RingPlan`, the box that is
+/// read or written for a file. `part` makes one array serve all of them.
 struct FieldView {
   void* data = nullptr;
   DType dtype = DType::f64;
@@ -49,7 +49,8 @@ struct FieldView {
   [[nodiscard]] Index num_batch() const noexcept;
   /// Extents of the batch axes, in order of memory axes.
   [[nodiscard]] Indices batch_extents() const;
-  /// The cells of `box` in this field, which covers `covered`, with all batch axes: the same memory, nothing is copied.
+  /// View of the cells of `box` in this field, which covers `covered`, with all batch axes: the same memory, without a
+  /// copy.
   ///
   /// Example: `field` covers the local box [-1, 5) x [0, 8) of a rank that owns [0, 4) x [0, 8): its owned cells are
   /// `field.part(plan.local(), plan.owned())`, of extents (4, 8), and begin one row after `field.data`.
@@ -58,7 +59,7 @@ struct FieldView {
   friend bool operator==(FieldView const&, FieldView const&) = default;
 };
 
-/// Copies all elements of one host field to another of the same type and extents, whatever their strides. Local, one thread.
+/// Copies all elements of one host field to another of the same type and extents, with any strides. Local, one thread.
 /// @throws `FieldMismatch` for other types, extents or memory; @pre they share no element
 void copy_cells(FieldView const& from, FieldView const& to);
 

@@ -9,9 +9,9 @@
 
 namespace graticule {
 
-/// How one axis of a needed box reads the source: source coordinate = `slope * e + offset`.
+/// Map from one axis of a needed box to the source: source coordinate = `slope * e + offset`.
 ///
-/// Slope 0 reads one cell again and again, slopes beyond 1 and -1 leave cells out.
+/// Slope 0 reads one cell repeatedly; slopes beyond 1 and -1 skip cells.
 struct AxisMap {
   int source_axis = 0;
   int slope = 1;
@@ -27,18 +27,18 @@ struct Piece {
   Box box;                 ///< in needed (extended) coordinates
   AxisMaps maps{};         ///< entries `[0, box.ndim())`
   bool odd_folds = false;  ///< crossed an odd number of folds: fields of odd parity change sign
-  bool negated = false;    ///< the image changes sign whatever the parity
+  bool negated = false;    ///< the image changes sign for either parity
   bool filled = false;     ///< no source; cells become `fill`
   double fill = 0;
 };
 
-/// Cuts a needed box into pieces; cells in no piece are left alone. Must be a pure function, equal on all ranks.
+/// Cuts a needed box into pieces; cells in no piece are not written. Must be a pure function, equal on all ranks.
 using IndexMap = std::function<std::vector<Piece>(Box const& needed)>;
 
 /// Cells that `piece` reads, in source coordinates. @pre `!piece.filled`
 [[nodiscard]] Box source_box(Piece const& piece);
 
-/// The part of `piece` that reads cells of `source` only. @pre `!piece.filled`
+/// The part of `piece` that reads only cells of `source`. @pre `!piece.filled`
 [[nodiscard]] Piece restricted(Piece const& piece, Box const& source);
 
 /// Axis permutation without boundary: needed axis `a` reads source axis `permutation[a]` at the same coordinate.

@@ -8,7 +8,7 @@
 
 namespace graticule {
 
-/// The memory of a `Kokkos::View`, any layout. `grid_axes[a]` is the view's axis that holds grid axis `a`.
+/// The memory of a `Kokkos::View` of any layout. `grid_axes[a]` is the view's axis that holds grid axis `a`.
 ///
 /// Example: `field_view(v, {1, 2})` for `Kokkos::View<double***> v("v", levels, rows, columns)`.
 template <class T, class... Properties>
@@ -28,7 +28,7 @@ template <class T, class... Properties>
   return result;
 }
 
-/// Orders the calls that are given it on `instance`.
+/// A queue that orders the calls on `instance`.
 ///
 /// Example: `auto const queue = device_queue(stream); plan.start(fields, queue).wait();`
 [[nodiscard]] inline DeviceQueue device_queue(Kokkos::DefaultExecutionSpace const& instance) {

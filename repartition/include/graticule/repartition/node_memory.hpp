@@ -6,16 +6,17 @@
 
 namespace graticule {
 
-/// Memory for fields that the other ranks of the node read in place: a plan then copies each of their cells once.
+/// Memory for fields that the other ranks of the node read in place, so that a plan copies each of their cells once.
 ///
-/// Made and freed by one rank alone, at any time; any field may lie anywhere in it, beside fields in ordinary memory.
-/// Where the system cannot share memory it is ordinary memory, and `shared()` says so. Aligned to a page.
+/// Allocated and freed by one rank alone, at any time; fields may lie anywhere in it, and be combined with fields in
+/// ordinary memory. Where the system cannot share memory it is ordinary memory, and `shared()` returns false. Aligned
+/// to a page.
 /// Example: `NodeMemory memory(bytes); Kokkos::View<double**, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>
 /// field(memory.data<double>(), rows, columns);`
 class NodeMemory {
  public:
   NodeMemory() = default;
-  /// Unspecified values. @throws `std::bad_alloc`
+  /// The values are unspecified. @throws `std::bad_alloc`
   explicit NodeMemory(std::size_t bytes);
 
   template <class T = std::byte>

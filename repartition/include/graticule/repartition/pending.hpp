@@ -13,9 +13,10 @@ class PullState;
 struct Workspace;
 }  // namespace detail
 
-/// One data movement in flight, from `start()`. Move-only; `wait()` ends it, and so does its destructor.
+/// One data movement in flight, from `start()`. Move-only; `wait()` completes it, and so does the destructor.
 ///
-/// The fields must stay where they are until then. Cells to be filled hold unspecified values before `wait()` returns.
+/// Until then the memory of the fields must stay valid. Cells to be filled have unspecified values until `wait()`
+/// returns.
 class [[nodiscard]] Pending {
  public:
   Pending() = default;
@@ -26,18 +27,18 @@ class [[nodiscard]] Pending {
   Pending& operator=(Pending const&) = delete;
   ~Pending();
 
-  /// True until the movement has ended.
+  /// True until the movement is complete.
   [[nodiscard]] bool active() const noexcept { return workspace_ != nullptr; }
   /// Blocks until all messages have arrived and their cells are in place. Does nothing when not active.
-  /// @throws `PeerRefused` when a rank whose cells are needed has refused the call, `FieldMismatch` when its fields are
-  ///         others; cells to be filled are then unspecified, sources of an adjoint unchanged. `StalledExchange` where
-  ///         the environment makes long waits errors
+  /// @throws `PeerRefused` when a rank whose cells are needed has rejected the call, `FieldMismatch` when its fields
+  ///         differ; cells to be filled are then unspecified, sources of an adjoint unchanged. `StalledExchange` where
+  ///         long waits are errors
   void wait();
   /// As `wait()` for an adjoint that was started without source memory: adds to `sources`, one per field.
-  /// @pre same dtype, extents and batch axes as at the start (`FieldMismatch`); no memory in common with each other or the
-  ///      targets (`AliasedFields`)
+  /// @pre same dtype, extents and batch axes as at the start (`FieldMismatch`); they share no memory with each other or
+  ///      with the targets (`AliasedFields`)
   void wait_into(std::span<FieldView const> sources);
-  /// Without blocking: true when `wait()` would not block any more.
+  /// True when `wait()` would not block. Does not block.
   [[nodiscard]] bool test();
 
  private:

@@ -22,53 +22,54 @@ namespace graticule {
 
 struct TuningRecord;
 
-/// Memory that a plan fills: it covers `box`, and the cells of the `needed` boxes in it are written, no others.
+/// Memory that a plan fills: it covers `box`, and only the cells of the `needed` boxes in it are written.
 struct Target {
   Box box;
   std::vector<Box> needed;
 };
 
-/// What an adjoint leaves in the target cells that it has read.
+/// Values of the target cells after an adjoint has read them.
 enum class AfterAdjoint : std::uint8_t { zero, keep };
 
-/// How a field behaves at a fold (a pole): components of a horizontal vector are odd and change sign.
+/// Behaviour of a field at a fold (a pole): components of a horizontal vector are odd and change sign.
 enum class Parity : std::uint8_t { even, odd };
 
-/// One kind of field of a plan: what it covers and needs on this rank, and where its needed cells come from.
+/// One kind of field of a plan: the boxes that it covers and needs on this rank, and the map from needed cells to their
+/// sources.
 struct PullKind {
-  Box source_box;               ///< what the source fields of this rank cover; contains its owned box
+  Box source_box;               ///< box that the source fields of this rank cover; contains its owned box
   std::vector<Target> targets;  ///< of this rank; the same number on all ranks
   IndexMap map;                 ///< needed coordinates to source coordinates; the same on all ranks
 };
 
-/// How messages travel: each in one piece, for the least latency; or in segments of a size that stays in caches, so that
-/// packing, moving and unpacking overlap and buffers are small, for much data.
+/// Form of messages: whole, for minimum latency; or in segments that fit into caches, so that packing, transfer and
+/// unpacking overlap and buffers are small, for large data.
 enum class Messages : std::uint8_t { whole, segments };
 
-/// All that a plan is made of; see `PullPlan`.
+/// Complete description of a plan; see `PullPlan`.
 struct PullDescription {
-  Layout source;                  ///< who owns which cell; the same on all ranks
+  Layout source;                  ///< owners of the cells; the same on all ranks
   std::vector<PullKind> kinds;    ///< the same number on all ranks
-  std::uint64_t fingerprint = 0;  ///< of what else is the same on all ranks (widths, rules)
+  std::uint64_t fingerprint = 0;  ///< of other data that are the same on all ranks (widths, rules)
   AfterAdjoint after_adjoint = AfterAdjoint::keep;
   Messages messages = Messages::whole;  ///< the same on all ranks
-  Index workspace_bytes = 0;            ///< with segments: most bytes of buffers of this rank; 0: as many as it takes
+  Index workspace_bytes = 0;            ///< with segments: maximum bytes of buffers of this rank; 0: no limit
 };
 
-/// One field of a call: its owned memory, and one view for each target of its kind.
+/// One field of a call: its owned memory, and one view per target of its kind.
 struct PullField {
   FieldView source;
   std::span<FieldView const> targets;
   Parity parity = Parity::even;
   int kind = 0;  ///< the same on all ranks
-  /// With messages in segments, source and target may have different types, and values may change on their way. All
-  /// targets of a field have one type.
+  /// With messages in segments, source and target may have different types, and values may be transformed. All targets
+  /// of a field have one type.
   Update update = {};
   std::optional<IntegerPacking> source_packing = {};
   std::optional<IntegerPacking> target_packing = {};
 };
 
-/// What one call with a field of each kind moves on this rank; bytes are cells times the bytes of one cell of the field.
+/// Traffic of a call with one field of each kind on this rank; bytes are cells times the bytes per cell of the field.
 struct PullCounts {
   int num_send_peers = 0;
   int num_receive_peers = 0;
@@ -78,44 +79,47 @@ struct PullCounts {
   Index filled_cells = 0;   ///< from constants
 };
 
-/// Every data movement of the engine: each needed cell is read from the rank that owns its image.
+/// The data movement on which all others are built: each needed cell is read from the rank that owns its image.
 ///
 /// Immutable geometry without field data: one plan serves any number of fields, batch axes, any dtype and memory space,
-/// and several calls may be in flight, as long as all ranks start them in the same order. Its adjoint is the same table
+/// and several calls may be in flight, as long as all ranks start them in the same order. The adjoint is the same table
 /// read backwards, adding in a fixed order. Memory grows with this rank's own transfers, not with the number of ranks.
-/// A rank that refuses a call (`FieldMismatch`, `AliasedFields`, ...) waits for nobody; those that need its cells get `PeerRefused`, and the
-/// next calls pair again. `GRATICULE_CHECK=comm` compares all calls among all ranks, and makes a wait of more than
-/// `GRATICULE_STALL_SECONDS` (300, named on stderr) an error: docs/check_mode.md.
-/// Example: source cells 0..7 on 2 ranks, target `[-1, 5)` on rank 0, periodic map: cell -1 comes from cell 7 of rank 1.
+/// A rank that rejects a call (`FieldMismatch`, `AliasedFields`, ...) does not wait; ranks that need its cells get
+/// `PeerRefused`, and the next calls match again. `GRATICULE_CHECK=comm` compares all calls between all ranks, and
+/// turns a wait of more than `GRATICULE_STALL_SECONDS` (300, reported on stderr) into an error: docs/check_mode.md.
+/// Example: source cells 0..7 on 2 ranks, target `[-1, 5)` on rank 0, periodic map: cell -1 comes from cell 7 of rank
+/// 1.
 class PullPlan {
  public:
   /// Collective; all checks are made here and throw on all ranks alike. Cost: messages to the peers only.
   /// @throws `PlanDisagreement` when the replicated parts differ among ranks, `SourceTooSmall`, `TargetTooSmall`,
   ///         `MapOutside` when the map leaves the global box, `TooFewRanks` for a layout of more ranks than `comm` has,
-  ///         `BudgetTooSmall`, which names the least `workspace_bytes`, `AfterAdjoint` for segments whose adjoint zeroes,
-  ///         `NodeMemory` when there is none for messages; `BadTransport`, `BadCheck`, `BadStallSeconds`, `BadGpuMpi` and
-  ///         `TuningFile` for what the environment asks, `CellCheck` when it asks for checks and a cell is wrong
+  ///         `BudgetTooSmall`, which states the minimum of `workspace_bytes`, `AfterAdjoint` for segments whose adjoint
+  ///         zeroes, `NodeMemory` when the memory for messages cannot be allocated; `BadTransport`, `BadCheck`,
+  ///         `BadStallSeconds`, `BadGpuMpi` and `TuningFile` for invalid environment variables, `CellCheck` when cells
+  ///         are checked and one is wrong
   PullPlan(Comm const& comm, PullDescription const& description);
 
-  /// Fills the targets from the sources. Returns once messages are posted; sources may be changed after `wait()` only.
-  /// @throws `BadKind` for a kind that the plan does not have; `FieldMismatch` when views do not fit the plan or each other, or
-  ///         written cells of one view share memory (strides of 0, or that overlap); `AliasedFields` when cells that the
-  ///         call writes share memory with cells of another view that it reads or writes, by their addresses, to the
-  ///         element: views may interleave, and a target may be the memory of its source where no cell is read after it
-  ///         was written, as ghost cells are; `Conversion` when values cannot become the target's; `NodeMemory` when there
-  ///         is none for messages; with `GRATICULE_CHECK=comm` `CallDisagreement` on all ranks when their calls differ.
-  ///         Cost of the search: none for fields of the call before
+  /// Fills the targets from the sources. Returns once messages are posted; sources may be changed only after `wait()`.
+  /// @throws `BadKind` for a kind that the plan does not have; `FieldMismatch` when views do not fit the plan or each
+  ///         other, or written cells of one view share memory (strides of 0, or that overlap); `AliasedFields` when
+  ///         cells that the call writes share memory with cells of another view that it reads or writes, compared by
+  ///         address, per element: views may interleave, and a target may be the memory of its source where no cell is
+  ///         read after it was written, as ghost cells are; `Conversion` when values cannot be converted to the
+  ///         target's type; `NodeMemory` when the memory for messages cannot be allocated; with `GRATICULE_CHECK=comm`
+  ///         `CallDisagreement` on all ranks when their calls differ. Cost of the alias check: none for the fields of
+  ///         the previous call
   Pending start(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
   void apply(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
 
-  /// Adds to the sources what their images in the targets hold, target by target in a fixed order; then the target cells
-  /// are zeroed or kept as the description says. A source without memory (`data == nullptr`) is given to
+  /// Adds to the sources the values of their images in the targets, target by target in a fixed order; then the target
+  /// cells are zeroed or kept according to the description. A source without memory (`data == nullptr`) is passed to
   /// `Pending::wait_into` instead. The sum per cell is the same for every arrival order.
   Pending start_adjoint(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
   void apply_adjoint(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
 
-  /// Puts target cells back where they came from; of several images of one cell, that on the highest rank counts. Cells
-  /// without image are left alone. @pre messages in segments
+  /// Moves target cells back to their sources; of several images of one cell, the one on the highest rank counts. Cells
+  /// without image are not written. @pre messages in segments
   Pending start_inverse(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
   void apply_inverse(std::span<PullField const> fields, DeviceQueue const& queue = {}) const;
 
@@ -124,14 +128,14 @@ class PullPlan {
   [[nodiscard]] int num_workspaces() const noexcept;
   [[nodiscard]] Comm const& comm() const noexcept;
 
-  /// What the calls of this rank have moved so far.
+  /// Traffic of the calls of this rank so far.
   [[nodiscard]] PullStats stats() const;
-  /// Equal on all ranks and in all runs for plans of the same layout, rules and number of ranks.
+  /// Equal on all ranks and in all runs for plans with the same layout, rules and number of ranks.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept;
-  /// The path to each peer, by rank, and why it was taken.
+  /// The path to each peer, by rank, with the reason.
   [[nodiscard]] std::vector<PeerPath> paths() const;
   [[nodiscard]] Transport transport() const noexcept;
-  /// Chooses the path of the calls that start from now on; `GRATICULE_TRANSPORT` says it for new plans.
+  /// Sets the path of subsequent calls; `GRATICULE_TRANSPORT` sets it for new plans.
   /// Peers without shared memory stay point-to-point. @pre the same on all ranks, between the same calls
   void set_transport(Transport transport);
 

@@ -4,19 +4,20 @@
 namespace graticule {
 
 struct RuntimeOptions {
-  /// Threads of Kokkos' host space; 0 leaves the choice to Kokkos and its environment.
+  /// Number of threads of Kokkos' host space; 0 leaves the choice to Kokkos and its environment.
   int num_threads = 0;
 };
 
-/// Starts MPI (`MPI_THREAD_SERIALIZED` or more) and Kokkos where the program has not, and ends what it started.
+/// Starts MPI (`MPI_THREAD_SERIALIZED` or higher) and Kokkos unless the program has done so, and ends what it started.
 ///
-/// Make one in `main`, before the first `Comm`. Nothing is started or ended twice. An exception that unwinds through it is
-/// announced: ranks that wait for this one get `PeerFailed` with the text of the last `Error` of this thread. So does
-/// `announce_failure` in a program's own `catch`, with the exception itself. What is set for Open MPI: docs/mpi.md
+/// Create one in `main`, before the first `Comm`. Nothing is started or ended twice. An exception that unwinds through
+/// it is announced: ranks that wait for this one get `PeerFailed` with the text of the last `Error` of this thread. In
+/// a `catch` of the program, `announce_failure` does the same with the text of the exception. Settings for Open MPI:
+/// docs/mpi.md
 class Runtime {
  public:
-  /// @throws `ThreadLevel` when MPI was started, or can only be started, below `MPI_THREAD_SERIALIZED` and more than
-  ///         one thread may call it
+  /// @throws `ThreadLevel` when MPI was started, or can only be started, below `MPI_THREAD_SERIALIZED` while several
+  ///         threads may call it
   Runtime(int& argc, char**& argv, RuntimeOptions options = {});
   ~Runtime();
   Runtime(Runtime const&) = delete;

@@ -9,7 +9,7 @@ namespace graticule {
 
 /// Some cells of a global box: cell `k` of axis `a` is `first[a] + k * step[a]`, for `0 <= k < extents[a]`.
 ///
-/// A step may be negative: the axis is then read from its far end. No step is 0.
+/// A step may be negative: the axis is then read from its upper end. Steps are not 0.
 /// Example: every second row of 721, from south to north, and all 1440 columns: first {720, 0}, step {-2, 1},
 /// extents {361, 1440}.
 struct Selection {
@@ -23,7 +23,7 @@ struct Selection {
 
 /// All cells of `box`.
 [[nodiscard]] Selection all_of(Box const& box);
-/// Every `step`-th cell of `box` along each axis, from its low end, or from its high end where the step is negative.
+/// Every `step`-th cell of `box` along each axis, from its lower end, or from its upper end where the step is negative.
 /// @throws `BadSelection` for a step of 0
 [[nodiscard]] Selection every(Box const& box, Indices const& step);
 

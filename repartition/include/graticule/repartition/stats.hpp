@@ -7,7 +7,7 @@
 
 namespace graticule {
 
-/// What the calls of a plan on this rank have moved so far, and where their time went.
+/// Traffic and times of the calls of a plan on this rank so far.
 struct PullStats {
   /// Messages sent and their bytes, by path.
   struct Sent {
@@ -22,15 +22,16 @@ struct PullStats {
   Index local_bytes = 0;
   Index num_workspaces = 0;  ///< made so far; constant once every pattern of calls was seen
   Index buffer_bytes = 0;    ///< of all workspaces
-  /// Device memory goes to MPI as it is; else messages of device fields are staged through pinned host memory.
+  /// Device memory is passed to MPI directly; otherwise messages of device fields are staged through pinned host
+  /// memory.
   bool mpi_reads_device = false;
   double pack_seconds = 0;  ///< and posting
   double local_seconds = 0;
-  double wait_seconds = 0;  ///< for messages that had not come yet
+  double wait_seconds = 0;  ///< for messages that had not arrived yet
   double unpack_seconds = 0;
 };
 
-/// One line a path, for reports.
+/// One line per path, for reports.
 [[nodiscard]] std::string to_string(PullStats const& stats);
 
 }  // namespace graticule

@@ -9,11 +9,11 @@
 
 namespace graticule {
 
-/// How a message to another rank travels.
+/// Transport of messages to another rank.
 enum class Transport : std::uint8_t {
-  automatic,       ///< node-shared memory where there is some, point-to-point elsewhere
+  automatic,       ///< node-shared memory where available, point-to-point elsewhere
   point_to_point,  ///< persistent MPI messages
-  node_shared,     ///< memory that both ranks of a node map: one copy less, no MPI call
+  node_shared,     ///< memory mapped by both ranks of a node: one copy less, no MPI call
 };
 
 [[nodiscard]] std::string to_string(Transport transport);
@@ -21,10 +21,10 @@ enum class Transport : std::uint8_t {
 /// `auto`, `p2p` or `node`. @throws `BadTransport`
 [[nodiscard]] Transport transport_from(std::string_view name);
 
-/// What the environment variable `GRATICULE_TRANSPORT` asks for; `automatic` where it is not set. @throws `BadTransport`
+/// The value of the environment variable `GRATICULE_TRANSPORT`; `automatic` where it is not set. @throws `BadTransport`
 [[nodiscard]] Transport transport_from_environment();
 
-/// The path to one peer of a plan, and why it was taken.
+/// The path to one peer of a plan, with the reason.
 struct PeerPath {
   int peer = 0;
   Transport path = Transport::point_to_point;

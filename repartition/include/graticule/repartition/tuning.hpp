@@ -9,7 +9,7 @@
 
 namespace graticule {
 
-/// What a tuner measured for one plan, and what it chose.
+/// Measurements and choice of a tuner for one plan.
 struct TuningRecord {
   std::uint64_t plan = 0;  ///< `PullPlan::fingerprint()`
   Transport chosen = Transport::automatic;
@@ -18,9 +18,9 @@ struct TuningRecord {
   friend bool operator==(TuningRecord const&, TuningRecord const&) = default;
 };
 
-/// Records of many plans; a text file of one line a plan.
+/// Records of many plans; a text file with one line per plan.
 ///
-/// Plans follow the file that the environment variable `GRATICULE_TUNING` names, unless `GRATICULE_TRANSPORT` is set.
+/// Plans use the file given by the environment variable `GRATICULE_TUNING`, unless `GRATICULE_TRANSPORT` is set.
 class TuningTable {
  public:
   [[nodiscard]] std::vector<TuningRecord> const& records() const noexcept { return records_; }
@@ -28,11 +28,11 @@ class TuningTable {
   /// Replaces the record of the same plan.
   void add(TuningRecord const& record);
 
-  /// @throws `TuningFile` when it cannot be read or a line is no record; the text names file and line
+  /// @throws `TuningFile` when it cannot be read or a line is not a record; the text states file and line
   [[nodiscard]] static TuningTable load(std::string const& path);
   [[nodiscard]] static TuningTable parse(std::string const& text, std::string const& name);
   [[nodiscard]] std::string text() const;
-  /// Writes a temporary file beside `path`, then renames it. @throws `TuningFile`
+  /// Writes a temporary file next to `path`, then renames it. @throws `TuningFile`
   void save(std::string const& path) const;
 
  private:
@@ -41,10 +41,11 @@ class TuningTable {
 
 /// Measures a plan on each path with the caller's fields, alternating, and sets the fastest. Collective.
 ///
-/// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank counts.
+/// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank
+/// counts.
 /// @pre no call of the plan is in flight on any rank
-/// @throws on all ranks `BadCount` for `num_calls < 1`, `PlanDisagreement` when ranks name different numbers, and what a
-///         call throws on any; the path is then as before
+/// @throws on all ranks `BadCount` for `num_calls < 1`, `PlanDisagreement` when the numbers differ between ranks, and
+///         what a call throws on any rank; the path is then unchanged
 /// Cost: `2 * (num_calls + 2)` calls, as many barriers and three all-reduces each.
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);
 

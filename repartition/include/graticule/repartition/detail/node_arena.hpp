@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of this process that other processes of the node map: anonymous memory files, opened through /proc.
+// Memory of this process that other processes of the node can map: anonymous memory files, opened through /proc.
 //
-// No call is collective, nothing stays behind when a process is killed, and no limit of /dev/shm applies; MPI's shared
-// windows have none of the three. Where the system has no memory files, `allocate` returns nothing.
+// No call is collective, no file remains when a process is killed, and no limit of /dev/shm applies; none of the three
+// is true of MPI's shared windows. Where the system has no memory files, `allocate` returns nothing.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace graticule::detail {
 
-/// Names a memory file of a process of this node; the serial number tells it from an older one of the same number.
+/// Identifies a memory file of a process of this node; the serial number distinguishes it from an older file with the
+/// same number.
 struct SegmentName {
   std::int64_t process = 0;
   std::int64_t file = -1;
@@ -19,25 +20,25 @@ struct SegmentName {
   friend bool operator==(SegmentName const&, SegmentName const&) = default;
 };
 
-/// A place in a segment: what a peer needs to find the same bytes.
+/// A position in a segment, by which a peer finds the same bytes.
 struct NodeAddress {
   SegmentName segment;
   std::uint64_t offset = 0;
 };
 
-/// Bytes that peers can map, aligned to a page, their values unspecified.
+/// Bytes that peers can map, aligned to a page, with unspecified values.
 struct NodeBlock {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   NodeAddress address;
 };
 
-/// The bytes, or nothing where the system has no memory to share.
+/// The bytes, or nothing where the system cannot share memory.
 [[nodiscard]] std::optional<NodeBlock> allocate_node_block(std::size_t bytes);
-/// Gives a block back. Peers that still read it read what was there or what comes after, never an unmapped page.
+/// Frees a block. Peers that still read it see its old or new contents, never an unmapped page.
 void free_node_block(NodeBlock const& block) noexcept;
 
-/// Where `[data, data + bytes)` lies if it is in one block of this process.
+/// Position of `[data, data + bytes)` if it lies in one block of this process.
 [[nodiscard]] std::optional<NodeAddress> find_node_address(void const* data, std::size_t bytes) noexcept;
 
 /// The peer's bytes in this process; null when its segment cannot be mapped. Mappings are kept for later calls.

@@ -8,9 +8,10 @@
 
 namespace graticule::detail {
 
-/// How stored numbers stand for values: `value = stored * scale + offset`.
+/// Relation between stored numbers and values: `value = stored * scale + offset`.
 ///
-/// Cells that hold `fill` (rounded to their type) are missing: NaN as values. Missing values are stored as `fill` again.
+/// Cells that hold `fill` (rounded to their type) are missing: NaN as values. Missing values are stored as `fill`
+/// again.
 struct Packed {
   double scale = 1;
   double offset = 0;
@@ -21,12 +22,12 @@ struct Packed {
   friend bool operator==(Packed const&, Packed const&) = default;
 };
 
-/// What a `transform` task does with each element: `to = alpha * op(from) + beta * to`, where `op` is the conjugate or
-/// nothing.
+/// Element-wise operation of a `transform` task: `to = alpha * op(from) + beta * to`, where `op` is the conjugate or
+/// the identity.
 ///
-/// Computed on values in double (complex double), rounded once when it is stored: to the nearest, ties to even. Integers
-/// saturate; NaN becomes 0 in them where there is no `fill`. With beta 0 the old `to` is not read. 64-bit integers pass
-/// through double. Terms of sums (axes with `to_stride == 0`) are added up in double.
+/// Computed in double (complex double) and rounded once when stored: to nearest, ties to even. Integers saturate; NaN
+/// becomes 0 in integers without `fill`. With beta 0 the old `to` is not read. 64-bit integers pass through double.
+/// Terms of sums (axes with `to_stride == 0`) are added in double.
 struct Transform {
   double alpha[2] = {1, 0};  ///< real and imaginary part
   double beta[2] = {0, 0};
@@ -35,7 +36,7 @@ struct Transform {
   Packed to;
 };
 
-/// What a strided task does with each element: `to = from`, `to = -from`, `to += from`, `to -= from`, `to = value`, or a
+/// Element-wise operation of a strided task: `to = from`, `to = -from`, `to += from`, `to -= from`, `to = value`, or a
 /// `Transform`.
 enum class StridedOp : std::uint8_t { copy, negate, add, subtract, fill, transform };
 
@@ -46,10 +47,10 @@ struct Elements {
   Indices strides;
 };
 
-/// One strided box of elements to move; made by `make_strided` or `make_transform`, which sort and merge the axes.
+/// One strided box of elements to move, made by `make_strided` or `make_transform`, which sort and merge the axes.
 ///
-/// Axes run from the slowest to the fastest in `to`; axes along which `to` does not move (`to_stride == 0`, sums) come
-/// last. Different tasks may have different types and operations.
+/// Axes run from the slowest to the fastest in `to`; axes along which `to` does not advance (`to_stride == 0`, sums)
+/// come last. Different tasks may have different types and operations.
 struct StridedTask {
   void* to = nullptr;
   void const* from = nullptr;
@@ -63,7 +64,7 @@ struct StridedTask {
   StridedOp op = StridedOp::copy;
   double value = 0;          ///< of `fill`
   bool clear_from = false;   ///< zeroes the elements of `from` after they are read
-  bool streams = false;      ///< part of more than caches hold: what is written goes past them where that pays
+  bool streams = false;      ///< part of more data than caches hold: writes bypass them where that is faster
   bool independent = false;  ///< adds to cells that no other task adds to, so that the order does not matter
   Transform transform;
 
@@ -76,37 +77,37 @@ struct StridedTask {
                                        Indices const& to_strides, void const* from, Indices const& from_strides,
                                        double value = 0);
 
-/// The task of a transform; a plain copy, negation, addition or subtraction where it is one (the same type, no packing or
-/// the same on both sides).
-/// @throws Conversion between real and complex types; complex factors of real types; packed complex types; sums with
-///         another beta than 1
+/// The task of a transform; a plain copy, negation, addition or subtraction where it reduces to one (the same type, no
+/// packing or the same on both sides).
+/// @throws Conversion between real and complex types; complex factors of real types; packed complex types; sums with a
+///         beta other than 1
 [[nodiscard]] StridedTask make_transform(Transform const& transform, Indices const& extents, Elements const& to,
                                          Elements const& from);
 
-/// It reads what it writes.
+/// The task reads its target.
 [[nodiscard]] inline bool accumulates(StridedTask const& task) noexcept {
   auto const& beta = task.transform.beta;
   return task.op == StridedOp::add || task.op == StridedOp::subtract ||
          (task.op == StridedOp::transform && (beta[0] != 0 || beta[1] != 0));
 }
 
-/// Bytes from which a copy goes past the caches: more than a core has to itself, several times over.
+/// Bytes from which a copy bypasses the caches: several times the private cache of a core.
 inline constexpr Index least_streamed_bytes = Index(16) << 20U;
 
-/// Its place among the other tasks matters: it adds to cells that others may add to.
+/// The order of the task matters: it adds to cells that other tasks may add to.
 [[nodiscard]] inline bool is_ordered(StridedTask const& task) noexcept {
   return accumulates(task) && !task.independent;
 }
 
-/// True for columns and the like whose order among tasks does not matter; several of one shape are faster in one call.
+/// True for tasks such as columns whose order does not matter; several tasks of one shape are faster in one call.
 [[nodiscard]] bool is_thin(StridedTask const& task);
 
-/// Runs tasks on host memory, rows of one task in parallel. Returns when all are done. Tasks that add run in the order
-/// given unless they are independent; the others must write different cells. A contiguous run is copied as memory.
+/// Runs tasks on host memory, rows of one task in parallel. Returns when all are done. Tasks that add run in the given
+/// order unless they are independent; the others must write different cells. A contiguous run is copied by memcpy.
 void run_strided_host(std::span<StridedTask const> tasks);
 
 /// Runs tasks on memory of the default execution space and waits for them. Neighboring tasks are fused into
-/// one launch, except that those which add and are not independent run in the order given, one launch each.
+/// one launch, except that tasks which add and are not independent run in the given order, with one launch each.
 void run_strided_device(std::span<StridedTask const> tasks);
 
 inline void run_strided(std::span<StridedTask const> tasks, MemorySpace space) {
