@@ -17,15 +17,15 @@
 
 namespace graticule {
 
-/// What all ranks know alike: a step count, a rate, a name, the state of a random generator.
+/// A value that is equal on all ranks: a step count, a rate, a name, the state of a random generator.
 using CheckpointValue =
     std::variant<Index, double, std::string, std::vector<std::byte>, std::vector<Index>, std::vector<double>>;
 
-/// A field as it lies in a checkpoint.
+/// A field as stored in a checkpoint.
 struct CheckpointField {
   std::string name;
   DType dtype = DType::f64;
-  Indices extents;    ///< of the whole field, in order of the memory axes it was saved from
+  Indices extents;    ///< of the whole field, in order of the memory axes from which it was saved
   Indices grid_axes;  ///< those of `extents` that the layout had; none for a replicated field
   std::vector<Attribute> attributes;
 
@@ -33,33 +33,33 @@ struct CheckpointField {
 };
 
 struct CheckpointFieldOptions {
-  std::optional<Box> local = {};  ///< what the view covers, when that is more than the owned box (halos)
+  std::optional<Box> local = {};  ///< the box that the view covers, if larger than the owned box (halos)
   std::vector<Attribute> attributes = {};
 };
 
 /// Writes one checkpoint; made by `CheckpointStore::begin`.
 ///
-/// Nothing of it is visible until `commit`. Without `commit` (an exception, an early return) what was written is removed.
-/// All calls are collective, with the same arguments on all ranks but for the cells. One rank writes what HDF5 notes down,
-/// every rank its own cells; nothing that fails on one rank holds up another. Names may hold slashes, which make
-/// groups in the file: `model/conv.weight`.
+/// Nothing is visible until `commit`. Without `commit` (an exception, an early return) the written data are removed.
+/// All calls are collective, with the same arguments on all ranks except the cells. One rank writes the HDF5 metadata,
+/// every rank its own cells; a failure on one rank never blocks another. Names may contain slashes, which make groups
+/// in the file: `model/conv.weight`.
 class CheckpointWriter {
  public:
   CheckpointWriter(CheckpointWriter&&) noexcept;
   CheckpointWriter& operator=(CheckpointWriter&&) = delete;
   ~CheckpointWriter();
 
-  /// Writes the cells that `layout` gives this rank, with all batch axes. Blocks until they are written.
+  /// Writes the cells that this rank owns in `layout`, with all batch axes. Blocks until they are written.
   ///
   /// Example: `z` with memory axes [level=3, latitude, longitude] of a 241 x 480 layout: the file gets a dataset
-  /// `fields/z` of 3 x 241 x 480 whatever the layout.
+  /// `fields/z` of 3 x 241 x 480 for any layout.
   /// @pre `view` covers the owned box of this rank, or `options.local`; batch axes are the same on all ranks, also on
   ///      those that own nothing (`FieldMismatch`)
   /// @throws `NameTaken`, `BadName`, `BadAttribute`, `TooFewRanks`, `CheckpointDiffers`; `OutputError` when
   ///         the disk is full
-  /// Cost: 4 small all-reduces, 1 small broadcast; each rank writes the runs of cells that lie together in the file: one
-  /// for rows of a field without batch axes, many short ones where the last axis is cut. A staging buffer of up to
-  /// `piece_bytes` when the cells are not dense in host memory.
+  /// Cost: 4 small all-reduces, 1 small broadcast; each rank writes its contiguous runs of the file: one for rows of a
+  /// field without batch axes, many short ones where the last axis is cut. A staging buffer of up to `piece_bytes` when
+  /// the cells are not dense in host memory.
   void add(std::string_view name, Layout const& layout, FieldView const& view,
            CheckpointFieldOptions const& options = {});
   /// Writes a field that every rank holds whole. @throws `ReplicaDiffers` unless it has the same bits on all ranks
@@ -67,8 +67,8 @@ class CheckpointWriter {
   /// @throws `NameTaken`, `BadName`, `CheckpointDiffers`
   void add_value(std::string_view name, CheckpointValue const& value);
 
-  /// Closes the file, makes sure that it is on the disk, gives it its name, and then removes what is older than the last
-  /// `keep` checkpoints (one that cannot be removed stays). @return the file
+  /// Closes the file, synchronises it to the disk, gives it its name, and then removes checkpoints older than the last
+  /// `keep` (one that cannot be removed stays). @return the file
   /// @throws `OutputError`, and `CheckpointIncomplete` when an `add` had failed; the older checkpoints then stay
   std::filesystem::path commit();
 
@@ -79,13 +79,13 @@ class CheckpointWriter {
   std::unique_ptr<State> state_;
 };
 
-/// A checkpoint, open for reading by all ranks of a communicator: as many as there are, in any layout.
+/// A checkpoint, open for reading by all ranks of a communicator, in any number and any layout.
 ///
-/// All calls that read are collective. Damaged cells are an error: every call that reads a whole field compares it with
-/// the checksum that was written with it.
+/// All calls that read are collective. Damaged cells are an error: every call that reads a whole field verifies its
+/// checksum.
 class Checkpoint {
  public:
-  /// Opens a file, whatever its name. What the file says of its contents is checked, the cells are not: see `verify`.
+  /// Opens a file with any name. Its description of the contents is checked; the cells are not: see `verify`.
   /// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `ForeignFile`, `BrokenCheckpoint`,
   ///         `NewerCheckpoint` (input), on all ranks alike
   Checkpoint(Comm const& comm, std::filesystem::path const& path, Index piece_bytes = Index(64) << 20);
@@ -96,7 +96,7 @@ class Checkpoint {
   [[nodiscard]] std::filesystem::path const& path() const noexcept;
   /// As given to `CheckpointStore::begin`.
   [[nodiscard]] Index step() const noexcept;
-  /// Counts the checkpoints of a folder in the order in which they were begun.
+  /// Number of the checkpoint in its folder, in the order in which they were begun.
   [[nodiscard]] Index number() const noexcept;
 
   /// In order of names.
@@ -104,7 +104,7 @@ class Checkpoint {
   [[nodiscard]] std::vector<std::string> value_names() const;
   [[nodiscard]] bool has_field(std::string_view name) const noexcept;
   [[nodiscard]] bool has_value(std::string_view name) const noexcept;
-  /// @throws `MissingField` (input), which names the fields that are there
+  /// @throws `MissingField` (input), which lists the existing fields
   [[nodiscard]] CheckpointField const& field(std::string_view name) const;
   /// @throws `MissingValue` (input)
   [[nodiscard]] CheckpointValue const& value(std::string_view name) const;
@@ -116,23 +116,23 @@ class Checkpoint {
     return *found;
   }
 
-  /// Fills the cells that `layout` gives this rank; other cells of `view` are not touched.
+  /// Fills the cells that this rank owns in `layout`; other cells of `view` are not touched.
   ///
-  /// Grid axis `a` of the view is grid axis `a` of the saved field, batch axes follow in order: memory may be ordered
-  /// differently from the memory saved. A field saved with another number of grid axes (whole, and now cut) is read axis
-  /// by axis of memory.
-  /// @param local what `view` covers, when that is more than the owned box
+  /// Grid axis `a` of the view is grid axis `a` of the saved field, batch axes follow in order: the memory order may
+  /// differ from that of the saved field. A field saved with another number of grid axes (whole, and now cut) is
+  /// matched by memory axes.
+  /// @param local the box that `view` covers, if larger than the owned box
   /// @throws `MissingField`, `WrongType`, `FieldMismatch`, `TooFewRanks`; `BrokenCheckpoint` (input) for damaged cells
   void read(std::string_view name, Layout const& layout, FieldView const& view,
             std::optional<Box> const& local = {}) const;
-  /// Fills `view` with the cells of `box`, whose axes are the view's grid axes; each rank names its own, an empty one
-  /// too. Boxes of different ranks may overlap. @throws `BoxOutsideField`
+  /// Fills `view` with the cells of `box`, whose axes are the view's grid axes. Each rank passes its own box, which may
+  /// be empty; boxes of different ranks may overlap. @throws `BoxOutsideField`
   void read(std::string_view name, Box const& box, FieldView const& view) const;
-  /// Reads the whole field on every rank: one rank reads and sends.
+  /// Reads the whole field on every rank: one rank reads it and sends it to the others.
   void read(std::string_view name, FieldView const& view) const;
 
-  /// Reads all cells once, each by one rank, and compares the checksums.
-  /// @throws `BrokenCheckpoint` (input), which names the field
+  /// Reads all cells once, each on one rank, and compares the checksums.
+  /// @throws `BrokenCheckpoint` (input), with the name of the field
   void verify() const;
 
  private:
@@ -142,20 +142,21 @@ class Checkpoint {
 };
 
 struct CheckpointOptions {
-  int keep = 3;                         ///< checkpoints that `commit` leaves, the new one included
+  int keep = 3;                         ///< checkpoints that `commit` keeps, the new one included
   std::string name = "checkpoint";      ///< files are `NAME-NUMBER-step-STEP.h5`
-  Index piece_bytes = Index(64) << 20;  ///< most bytes that one rank packs, moves or checks at a time
+  Index piece_bytes = Index(64) << 20;  ///< maximum bytes that one rank packs, moves or checks at a time
 };
 
-/// A checkpoint that was passed over, and why.
+/// A checkpoint that was skipped, with the reason.
 struct SkippedCheckpoint {
   std::filesystem::path path;
   std::string reason;
 };
 
-/// The checkpoints of a run in one folder. A program killed at any moment leaves the last committed one whole.
+/// The checkpoints of a run in one folder. If the program is killed at any moment, the last committed one remains
+/// intact.
 ///
-/// Example: 4 ranks save, 6 ranks go on:
+/// Example: 4 ranks save, 6 ranks continue:
 ///     CheckpointStore store(comm, "run/checkpoints", {.keep = 2});
 ///     auto writer = store.begin(1000);
 ///     writer.add("z", layout, field_view(z.data(), {3, rows, 480}, 2));
@@ -165,22 +166,22 @@ struct SkippedCheckpoint {
 ///     if (auto const found = store.newest()) found->read("z", layout_of_6, field_view(z.data(), {3, rows, 480}, 2));
 class CheckpointStore {
  public:
-  /// Touches nothing on the disk. Collective. @throws `BadOption`, `CheckpointDiffers`
+  /// Does not access the disk. Collective. @throws `BadOption`, `CheckpointDiffers`
   CheckpointStore(Comm const& comm, std::filesystem::path const& folder, CheckpointOptions const& options = {});
 
-  /// Begins a checkpoint under a temporary name. Makes the folder if it is not there, removes what killed writers left.
+  /// Begins a checkpoint under a temporary name. Creates the folder if necessary and removes files of killed writers.
   /// Collective. @throws `OutputError`, `BadStep` for a negative step
   [[nodiscard]] CheckpointWriter begin(Index step);
 
-  /// The newest checkpoint whose contents and cells verify; none when there is none. Collective.
+  /// The newest checkpoint whose contents and cells are valid, if any. Collective.
   ///
-  /// Newest is the one that was begun last, not the one of the highest step: after a return to an older state the new
-  /// ones count. Truncated, damaged, renamed and foreign files are passed over, see `skipped`.
+  /// The newest is the one that was begun last, not the one with the highest step: after a return to an older state the
+  /// new ones count. Truncated, damaged, renamed and foreign files are skipped; see `skipped`.
   /// Cost: reads the checkpoint once.
   [[nodiscard]] std::optional<Checkpoint> newest();
-  /// What the last `newest` passed over.
+  /// Files that the last `newest` skipped.
   [[nodiscard]] std::vector<SkippedCheckpoint> const& skipped() const noexcept { return skipped_; }
-  /// Complete checkpoints by their names, newest first; nothing is opened. Collective.
+  /// Complete checkpoints by name, newest first; no file is opened. Collective.
   [[nodiscard]] std::vector<std::filesystem::path> files() const;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace graticule {
 
-/// How a value lies in a file. `other` stands for types that hold no single number.
+/// Stored type of a value. `other` is for types that hold no single number.
 enum class ValueType { i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, text, other };
 
 [[nodiscard]] std::string_view to_string(ValueType type) noexcept;
@@ -35,7 +35,7 @@ struct Attribute {
   friend bool operator==(Attribute const&, Attribute const&) = default;
 };
 
-/// A named axis that variables share. Its coordinate, if any, is the variable of the same name.
+/// A named axis shared by variables. Its coordinate, if any, is the variable of the same name.
 struct Dimension {
   std::string name;
   Index extent = 0;
@@ -44,33 +44,33 @@ struct Dimension {
   friend bool operator==(Dimension const&, Dimension const&) = default;
 };
 
-/// One step of the pipeline that a chunk passed through when it was written.
+/// One step of the filter pipeline of a chunk.
 struct Filter {
   int id = 0;
   std::string name;
   std::vector<Index> parameters;
-  bool available = false;  ///< this program can undo it
+  bool available = false;  ///< this program can decode it
 
   friend bool operator==(Filter const&, Filter const&) = default;
 };
 
-/// A variable as it lies in the file.
+/// A variable as stored in the file.
 struct Variable {
   std::string name;                     ///< with the groups before it, such as `forecast/z`
-  std::vector<std::string> dimensions;  ///< one name per axis; empty where the file gives none
+  std::vector<std::string> dimensions;  ///< one name per axis; empty where the file has none
   Indices extents;
   /// Cells along each axis that the file holds: fewer than `extents` where an unlimited dimension is longer for other
-  /// variables. The cells beyond are missing. No axes: all.
+  /// variables; the cells beyond are missing. No axes: all.
   Indices stored_extents;
   ValueType type = ValueType::other;
   bool is_big_endian = false;
-  Index value_bytes = 0;  ///< of one stored value, also of text of fixed length; 0 where `read_stored` cannot read it
-  Indices chunk;          ///< no axes when stored in one piece
+  Index value_bytes = 0;  ///< of one stored value, also of fixed-length text; 0 where `read_stored` cannot read it
+  Indices chunk;          ///< no axes when contiguous
   std::vector<Filter> filters;
   std::vector<Attribute> attributes;
-  bool is_virtual = false;                          ///< put together from datasets of other files
-  std::string refusal;                              ///< why it cannot be read as numbers; empty when it can
-  std::string refusal_rule = "UnreadableVariable";  ///< of the error that reading throws
+  bool is_virtual = false;                          ///< composed of datasets in other files
+  std::string refusal;                              ///< reason why it cannot be read as numbers; empty when it can
+  std::string refusal_rule = "UnreadableVariable";  ///< rule of the error that reading throws
 
   [[nodiscard]] int ndim() const noexcept { return extents.size(); }
   /// Some cells are not in the file.
@@ -88,7 +88,7 @@ struct Variable {
 /// `z(month=2, level=3, latitude=241, longitude=480)`
 [[nodiscard]] std::string to_string(Variable const& variable);
 
-/// What a file holds, in the order in which it was made; no field data.
+/// Contents of a file in creation order, without field data.
 struct FileContents {
   std::filesystem::path path;
   std::vector<Dimension> dimensions;
@@ -97,7 +97,7 @@ struct FileContents {
 
   /// `nullptr` when there is none.
   [[nodiscard]] Variable const* find(std::string_view name) const noexcept;
-  /// @throws `MissingVariable` (input), which names the variables that are there
+  /// @throws `MissingVariable` (input), which lists the existing variables
   [[nodiscard]] Variable const& variable(std::string_view name) const;
   /// The one-axis variable of that dimension's own name, `nullptr` when there is none.
   [[nodiscard]] Variable const* coordinate(std::string_view dimension) const noexcept;
@@ -123,7 +123,7 @@ struct HorizontalAxes {
 enum class FilterPlugins { refused, allowed };
 
 /// Lists a netCDF-4 or HDF5 file. Serial; needs no MPI.
-/// Variables that a newer HDF5 has written so that this one does not read them are listed with a `refusal`.
+/// Variables written by a newer HDF5 in a form that this one cannot read are listed with a `refusal`.
 /// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `Netcdf3File`, `ForeignFile`, `BrokenFile`,
 /// `NewerHdf5` (input) when not even the list can be read
 [[nodiscard]] FileContents read_contents(std::filesystem::path const& path,

@@ -16,14 +16,15 @@
 
 namespace graticule {
 
-/// Who asks the file system for cells that no filter has packed: all ranks together, or each for itself.
+/// Reads of cells without filters: collective over all ranks, or independent on each rank.
 ///
-/// `independent` is for boxes of long contiguous runs. There MPICH 4.0.2 on a local disk is 6 to 20 times slower together:
-/// a rank reads all that lies between the first and the last run of its part. Many short runs need `collective`.
+/// `independent` is for boxes of long contiguous runs. There collective reads of MPICH 4.0.2 on a local disk are 6 to
+/// 20 times slower, because a rank reads everything between the first and the last run of its part. Many short runs
+/// need `collective`.
 enum class ReadCalls : std::uint8_t { collective, independent };
 
 struct FieldFileOptions {
-  /// Most bytes that one rank moves in one call of MPI: larger boxes are read in several rounds.
+  /// Maximum bytes that one rank reads in one MPI call: larger boxes are read in several rounds.
   Index piece_bytes = Index(256) << 20;
   FilterPlugins plugins = FilterPlugins::refused;
   ReadCalls calls = ReadCalls::collective;
@@ -31,13 +32,14 @@ struct FieldFileOptions {
 
 /// A netCDF-4 or HDF5 file, open for reading by all ranks of a communicator.
 ///
-/// Rank 0 lists and checks the file, the others get the list from it; so every broken file is one error, the same on
-/// all ranks. A file is one more layout with one owner: each rank names the box that it needs.
+/// Rank 0 lists and checks the file and sends the list to the others, so every broken file is one error, the same on
+/// all ranks. A file is a layout with one owner: each rank states the box that it needs.
 ///
 /// Values follow the CF conventions: `packed * scale_factor + add_offset`, computed in double and rounded once to the
 /// caller's type; cells equal to `_FillValue` or `missing_value`, compared before unpacking, become NaN. Chunks,
-/// filters and byte order do not change a bit of the result. Where several variables share an unlimited dimension and
-/// one is shorter, the cells beyond its end are missing, as netCDF shows them. Rows come in the order of the file: see `coordinate`.
+/// filters and byte order do not change the bits of the result. Where several variables share an unlimited dimension
+/// and one is shorter, the cells beyond its end are missing, as in netCDF. Rows are in the order of the file: see
+/// `coordinate`.
 ///
 /// Example: 3 ranks read `z(month=2, level=3, latitude=241, longitude=480)`, rank 1 the box [0, 2) x [0, 3) x [81, 161)
 /// x [0, 480): it gets 2 * 3 * 80 * 480 values, the last axis fastest.
@@ -47,7 +49,8 @@ class FieldFile {
   FieldFile(Comm const& comm, std::filesystem::path const& path, FieldFileOptions const& options = {});
   FieldFile(FieldFile&&) noexcept;
   FieldFile& operator=(FieldFile&&) noexcept;
-  /// Closes the file: collective. While an exception unwinds one rank alone, the file is left to MPI's end instead.
+  /// Closes the file: collective. While an exception unwinds one rank alone, the file is closed at the end of MPI
+  /// instead.
   ~FieldFile();
 
   [[nodiscard]] FileContents const& contents() const noexcept;
@@ -55,36 +58,36 @@ class FieldFile {
   [[nodiscard]] Variable const& variable(std::string_view name) const { return contents().variable(name); }
   /// Latitude and longitude axes of a variable. @throws as the free function, `MissingVariable`
   [[nodiscard]] HorizontalAxes horizontal_axes(std::string_view name) const;
-  /// Values of the coordinate variable of a dimension, all of them on every rank, NaN where missing. Collective.
+  /// All values of the coordinate variable of a dimension, on every rank, NaN where missing. Collective.
   /// @throws `NoCoordinate` (input) when the dimension has none
   [[nodiscard]] std::vector<double> coordinate(std::string_view dimension) const;
 
-  /// Reads the cells of `box` of a variable into `values`, in row-major order. Collective; each rank names its own box,
-  /// an empty one too. Blocks until this rank's values are there.
+  /// Reads the cells of `box` of a variable into `values`, in row-major order. Collective; each rank passes its own
+  /// box, which may be empty. Blocks until this rank's values are read.
   /// @pre `name` is the same on all ranks
   /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
   /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one;
-  /// `VirtualSourceMissing`, `VirtualSourceElsewhere`, `VirtualSourceGrows` (input) for a virtual dataset unless all its
-  /// sources were there when the file was opened, beside it or below, and give all its cells
+  /// `VirtualSourceMissing`, `VirtualSourceElsewhere`, `VirtualSourceGrows` (input) for a virtual dataset unless all
+  /// its sources existed when the file was opened, in its folder or below, and provide all its cells
   /// Cost: two small all-reduces, one collective read per `piece_bytes`; a staging buffer of up to `piece_bytes` when
-  /// the stored type is not the memory's.
+  /// the stored type differs from the type in memory.
   void read(std::string_view name, Box const& box, std::span<float> values) const;
   void read(std::string_view name, Box const& box, std::span<double> values) const;
 
-  /// Reads chosen cells of a variable straight into a field of any strides and any real type: sub-sampled, reversed,
-  /// with other axes in another order, inside a halo. Collective and blocking as the other; each rank has its own
-  /// selection and its own field, of its own type. Elements that the selection does not name are left alone.
-  /// Integer elements need numbers that they hold exactly (`NotRepresentable`, on all ranks).
+  /// Reads selected cells of a variable directly into a field of any strides and any real type: sub-sampled, reversed,
+  /// with permuted axes, inside a halo. Collective and blocking as above; each rank has its own selection and its own
+  /// field, of its own type. Elements outside the selection are not written. Integer elements need values that they can
+  /// represent exactly (`NotRepresentable`, on all ranks).
   /// @throws `BadSelection`, `BoxOutsideVariable`, `WrongSize`, `BadType` (complex), `DeviceMemory`
-  /// Cost: as above; stored values and elements of one piece together take at most `piece_bytes`; none are staged where
-  /// the field is dense, in the order of the file and of the stored type
+  /// Cost: as above; stored values and elements of one piece together take at most `piece_bytes`; no staging where the
+  /// field is dense, in the order of the file and of the stored type
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) const;
 
-  /// Reads the cells of `box` as they are stored, bit for bit, in this machine's byte order: nothing is unpacked and no
-  /// value is missing; cells beyond the variable's end are its `_FillValue`, or netCDF's default one. For copies of a
-  /// file. Text of fixed length (netCDF's `char`) can be read, too.
+  /// Reads the cells of `box` in their stored type, bit for bit, in this machine's byte order: no value is unpacked or
+  /// missing; cells beyond the variable's end are its `_FillValue`, or netCDF's default. For copies of a file.
+  /// Fixed-length text (netCDF's `char`) can be read as well.
   /// Collective and blocking as `read`.
-  /// @pre `bytes` holds `variable(name).value_bytes` for each cell of `box`
+  /// @pre `bytes` holds `variable(name).value_bytes` per cell of `box`
   /// Cost: as `read`, without a staging buffer
   void read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) const;
 

@@ -5,7 +5,7 @@
 
 namespace graticule {
 
-/// The HDF5 library in use: its version, whether it is parallel, and the filters it can undo. For `--version`.
+/// The HDF5 library in use: its version, whether it is parallel, and its available filters. For `--version`.
 /// Example: `1.10.8 (parallel; filters deflate, shuffle, fletcher32, szip, nbit, scaleoffset)`
 [[nodiscard]] std::string hdf5_description();
 

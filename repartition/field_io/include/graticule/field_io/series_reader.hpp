@@ -15,15 +15,16 @@ namespace detail {
 struct Unpacking;
 }
 
-/// Cells of a variable as they lie in its files, which become numbers when asked. For caches: packed values of 16 bits
-/// take a quarter of the memory of the numbers in f64.
+/// Cells of a variable in their stored type, converted to numbers on request. For caches: packed 16-bit values take a
+/// quarter of the memory of f64 numbers.
 class StoredCells {
  public:
   [[nodiscard]] Index num_cells() const { return box_.num_cells(); }
-  /// That the cells take in memory.
+  /// Memory of the cells.
   [[nodiscard]] Index num_bytes() const noexcept;
-  /// The same bits as `FieldSeries::read` gives, in row-major order of the box; NaN where missing. From any thread.
-  /// @pre one value for each cell (`WrongSize`)
+  /// The same bits as from `FieldSeries::read`, in row-major order of the box; NaN where missing. May be called from
+  /// any thread.
+  /// @pre one value per cell (`WrongSize`)
   void unpack(std::span<double> values) const;
 
  private:
@@ -37,11 +38,11 @@ class StoredCells {
   std::vector<Part> parts_;
 };
 
-/// Reads boxes of a series' variables by this process alone: for a thread that reads while the others compute.
+/// Reads boxes of a series' variables on this process alone: for a thread that reads while the others compute.
 ///
-/// Makes no MPI call, and keeps other threads out of HDF5 while it is in there, as everything here does: other threads may
-/// read and write other files meanwhile. One thread at a time may use one reader; the series may be gone.
-/// Cost: lists and opens each file once on each rank, and again when `most_open` others were used since
+/// Makes no MPI call. Like all functions of this library it locks HDF5 during its calls, so other threads may read and
+/// write other files at the same time. A reader may be used by one thread at a time; it does not need the series to
+/// exist. Cost: lists and opens each file once on each rank, and again when `most_open` others were used since
 class SeriesReader {
  public:
   /// Opens nothing yet. Not collective.
@@ -53,9 +54,9 @@ class SeriesReader {
   /// Bytes of one cell of a variable in its file. @throws `MissingVariable` (input)
   [[nodiscard]] Index value_bytes(std::string_view name) const;
 
-  /// Blocks until the cells are there. @pre `box` lies in the variable (`BoxOutsideVariable`)
-  /// @throws on this rank alone: `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), which names file and
-  /// variable; also when a file is gone or has changed since the series was opened
+  /// Blocks until the cells are read. @pre `box` lies in the variable (`BoxOutsideVariable`)
+  /// @throws on this rank alone: `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), with file and variable;
+  /// also when a file was removed or has changed since the series was opened
   [[nodiscard]] StoredCells read(std::string_view name, Box const& box);
 
  private:
