@@ -12,7 +12,7 @@
 
 namespace graticule {
 
-/// Reads cuts from a text: one line per axis with the cells of each part, parted by commas or blanks.
+/// Reads cuts from a text: one line per axis with the cells of each part, separated by commas or blanks.
 ///
 /// What follows a `#` is a comment; lines with nothing else do not count. Example:
 /// ```

@@ -7,7 +7,7 @@
 
 namespace graticule::app {
 
-/// The bytes that an option such as `--memory` names: `2GiB`, `512MiB`, `1.5GB`, `65536`.
+/// The bytes given by an option such as `--memory`: `2GiB`, `512MiB`, `1.5GB`, `65536`.
 /// @throws `BadOption` (usage)
 [[nodiscard]] Index parse_bytes(std::string const& option, std::string const& text);
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-/// What all drivers share: start and end, command line, logs, progress, report and exit codes.
+/// The common part of all drivers: start and end, command line, logs, progress, report and exit codes.
 namespace graticule::app {
 
 /// Exit codes of every driver.
@@ -21,27 +21,27 @@ enum ExitCode : int {
   wrong_usage = 2,
   bad_input = 3,
   check_failed = 4,
-  run_again = 85,  ///< stopped early with a good checkpoint
+  run_again = 85,  ///< stopped early with a valid checkpoint
 };
 
-/// Options that every driver has.
+/// Options of every driver.
 struct CommonOptions {
   std::string report;  ///< path of the JSON report; none when empty
   ProgressMode progress = ProgressMode::automatic;
   std::string log_level = "info";
-  int num_threads = 0;  ///< 0: the cores that this rank may use, shared with the other ranks of the node
+  int num_threads = 0;  ///< 0: the available cores, divided among the ranks of the node
   bool allow_single_rank = false;
-  std::optional<double> stall_limit;  ///< seconds; none: what the environment says, else ten minutes
+  std::optional<double> stall_limit;  ///< seconds; none: as set by the environment, else ten minutes
 };
 
-/// What the driver's `run` is given.
+/// Arguments of the driver's `run`.
 struct Context {
   Comm const& comm;
   CommonOptions const& options;
   Report& report;
   int num_threads = 1;
 
-  /// A progress line for `num_steps` steps, shown by rank 0 as the user asked.
+  /// A progress line for `num_steps` steps, shown by rank 0 in the requested form.
   [[nodiscard]] Progress progress(std::string label, Index num_steps) const {
     return {comm.rank() == 0 ? options.progress : ProgressMode::none, std::move(label), num_steps};
   }
@@ -50,27 +50,27 @@ struct Context {
 struct Driver {
   std::string name;         ///< `graticule-make-fields`
   std::string description;  ///< one sentence for --help
-  /// Declares the driver's own options. Names are long ones; lists take commas. A name may stand in the configuration
-  /// file as well.
+  /// Declares the driver's own options, by long names; lists are separated by commas. The configuration file accepts
+  /// the same names.
   std::function<void(CLI::App&)> declare;
   /// Does the work, on every rank. Logs by `spdlog::info` (rank 0) and `spdlog::warn` (every rank).
   /// @return an exit code, the same on all ranks
   std::function<int(Context&)> run;
   std::string torch_version = "none";
-  /// Told the number of threads before `run`; for libraries with threads of their own.
+  /// Called with the number of threads before `run`; for libraries with their own threads.
   std::function<void(int)> set_threads = {};
 };
 
 /// The main function of a driver: starts MPI and Kokkos, reads the command line, runs, and ends all ranks.
 ///
 /// Options: --help, --version, --config, --dump-config, --report, --progress, --log-level, --threads,
-/// --stall-limit, --allow-single-rank. An exception leads to one message on stderr, from the lowest rank that threw, and to
-/// the exit code of its `Fault`. Ranks that wait for one that threw alone get `PeerFailed` a second later; when they do not
-/// end within seconds of it, `MPI_Abort` ends them. A wait that lasts longer than the limit (ten minutes) is an error.
+/// --stall-limit, --allow-single-rank. An exception gives one message on stderr, from the lowest rank that threw, and
+/// the exit code of its `Fault`. Ranks that wait for a rank that threw alone get `PeerFailed` a second later; if they
+/// do not end within seconds, `MPI_Abort` ends them. A wait beyond the limit (ten minutes) is an error.
 /// @return the exit code, the same on all ranks
 [[nodiscard]] int run_driver(int argc, char** argv, Driver const& driver);
 
-/// What --version prints.
+/// Output of --version.
 [[nodiscard]] std::string version_text(Driver const& driver);
 
 }  // namespace graticule::app

@@ -9,10 +9,10 @@
 
 namespace graticule::app {
 
-/// How progress is shown: `automatic` draws a bar on a terminal and prints lines elsewhere.
+/// Form of the progress display: `automatic` draws a bar on a terminal and prints lines elsewhere.
 enum class ProgressMode { automatic, bar, lines, none };
 
-/// Shows on stderr how far a loop has come. Lines come every 10 % and at least every 30 seconds.
+/// Shows the progress of a loop on stderr. Lines are printed every 10 % and at least every 30 seconds.
 ///
 /// Example: `[=====>    ]  50% train 25/50 loss 0.31, 12 s left`
 class Progress {
@@ -23,7 +23,7 @@ class Progress {
   /// Ends the bar's line.
   ~Progress();
 
-  /// `num_done` of the steps are done; `note` stands behind, such as a loss.
+  /// Reports that `num_done` steps are done; `note` is appended, for example a loss.
   void update(Index num_done, std::string_view note = {});
 
  private:

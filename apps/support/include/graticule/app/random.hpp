@@ -10,7 +10,7 @@
 
 namespace graticule::app {
 
-/// A stream of random numbers named by a seed and a text: the same on every rank, library and platform.
+/// A stream of random numbers determined by a seed and a text: the same on every rank, library and platform.
 ///
 /// SplitMix64 (Steele, Lea, Flood 2014); normal numbers by Box and Muller (1958).
 class Random {

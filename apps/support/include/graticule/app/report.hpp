@@ -11,7 +11,7 @@
 
 namespace graticule::app {
 
-/// The driver's JSON report. Each rank has one; rank 0's is written.
+/// The driver's JSON report. Each rank has one; that of rank 0 is written.
 ///
 /// `data()` starts with `driver`, `version`, `command`, `num_ranks`, `num_nodes`; `seconds.total` is set on writing.
 class Report {
@@ -41,7 +41,7 @@ class Report {
   };
   [[nodiscard]] Phase phase(std::string name) { return {*this, std::move(name)}; }
 
-  /// Writes the report to a temporary name beside `path` and renames it. One rank only.
+  /// Writes the report under a temporary name next to `path` and renames it. Called on one rank.
   void write(std::filesystem::path const& path);
 
  private:

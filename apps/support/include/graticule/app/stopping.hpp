@@ -11,8 +11,8 @@
 
 namespace graticule::app {
 
-/// Notes signals for as long as it lives, instead of ending the process; what the program had set comes back afterwards.
-/// One at a time in a process.
+/// Records signals during its lifetime instead of ending the process, and restores the previous handlers afterwards.
+/// One object at a time per process.
 class StopSignals {
  public:
   StopSignals(std::initializer_list<int> signals);
@@ -20,7 +20,7 @@ class StopSignals {
   StopSignals& operator=(StopSignals const&) = delete;
   ~StopSignals();
 
-  /// The last one that this process has got, 0 for none.
+  /// The last signal that this process received, 0 for none.
   [[nodiscard]] int received() const noexcept;
 
  private:
@@ -31,14 +31,14 @@ class StopSignals {
   std::vector<Handled> handled_;
 };
 
-/// `USR1`, or its number where it has no name.
+/// `USR1`, or its number if it has no name.
 [[nodiscard]] std::string signal_name(int number);
 
-/// The time at which a run has to end.
+/// The time at which a run must end.
 class TimeLimit {
  public:
-  /// @param text `none`, a number of seconds from now, `MM:SS`, `HH:MM:SS`, or `auto`: a minute before the job ends, where SLURM says
-  ///             when it does (`SLURM_JOB_END_TIME`)
+  /// @param text `none`, a number of seconds from now, `MM:SS`, `HH:MM:SS`, or `auto`: a minute before the end of the
+  ///             job, where SLURM sets it (`SLURM_JOB_END_TIME`)
   /// @throws `BadTimeLimit` (usage)
   explicit TimeLimit(std::string const& text);
 
@@ -49,8 +49,8 @@ class TimeLimit {
   std::optional<double> end_;  ///< seconds of the system's clock
 };
 
-/// Whether any rank has got a signal or has fewer than `seconds_needed` left. Collective, with the same answer on all ranks:
-/// `signal USR1`, `the time limit`, or nothing. Cost: one all-reduce of 2 integers.
+/// Whether any rank has received a signal or has less than `seconds_needed` left. Collective, with the same result on
+/// all ranks: `signal USR1`, `the time limit`, or nothing. Cost: one all-reduce of 2 integers.
 [[nodiscard]] std::optional<std::string> reason_to_stop(Comm const& comm, StopSignals const& signals,
                                                         TimeLimit const& limit, double seconds_needed);
 

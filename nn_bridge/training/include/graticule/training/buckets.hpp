@@ -10,23 +10,23 @@
 
 namespace graticule::training {
 
-/// How large the messages are in which gradients travel.
+/// Sizes of the messages that carry gradients.
 struct BucketSizes {
-  Index first_bytes = Index(1) << 20;  ///< of the first one, which should leave early
-  Index bytes = Index(25) << 20;       ///< of the others; a larger gradient travels alone
+  Index first_bytes = Index(1) << 20;  ///< of the first bucket, which should be sent early
+  Index bytes = Index(25) << 20;       ///< of the others; a larger gradient is sent alone
 };
 
-/// One gradient, as far as buckets are concerned.
+/// Size and kind of one gradient, for the assignment to buckets.
 struct BucketItem {
   Index bytes = 0;
-  std::uint64_t kind = 0;  ///< only gradients of one kind share a bucket
+  std::uint64_t kind = 0;  ///< only gradients of equal kind share a bucket
 };
 
-/// Fills buckets with items in `order`, and lists them in the order in which they become full.
+/// Fills buckets with items in `order`, and returns them in the order in which they become full.
 ///
-/// Items of one kind are taken in `order` as long as they fit; the first bucket of all is the small one.
+/// Items of one kind are added in `order` as long as they fit; the very first bucket is the small one.
 /// Example: items of 3, 3 and 3 bytes of one kind, order {2, 1, 0}, sizes {3, 6}: buckets {2}, {1, 0}.
-/// @param order places in `items`, each once @throws `BucketSizes` unless both sizes are positive
+/// @param order positions in `items`, each once @throws `BucketSizes` unless both sizes are positive
 [[nodiscard]] std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const> items,
                                                                    std::span<std::size_t const> order,
                                                                    BucketSizes sizes);

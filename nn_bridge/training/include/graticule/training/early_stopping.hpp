@@ -8,24 +8,25 @@
 
 namespace graticule::training {
 
-/// Ends a training whose validation loss no longer falls.
+/// Stops a training whose validation loss no longer decreases.
 ///
-/// Every rank must observe the same losses. Example: patience 2, losses 5, 4, 4, 4: `observe` returns false, false, false, true.
+/// Every rank must observe the same losses. Example: patience 2, losses 5, 4, 4, 4: `observe` returns false, false,
+/// false, true.
 class EarlyStopping {
  public:
-  /// @param patience observations without improvement that are put up with less one: the `patience`-th ends the training
-  /// @param min_improvement part of the best loss by which a loss must lie below it to count as an improvement
+  /// @param patience number of observations without improvement that ends the training
+  /// @param min_improvement fraction of the best loss by which a loss must be lower to count as an improvement
   /// @throws `BadEarlyStopping` for a patience below 1 or an improvement outside [0, 1)
   explicit EarlyStopping(Index patience, double min_improvement = 0);
 
-  /// @return whether to stop. A loss that is not a number is no improvement.
+  /// @return whether to stop. NaN is no improvement.
   [[nodiscard]] bool observe(double loss);
 
   [[nodiscard]] double best() const noexcept { return best_; }
   [[nodiscard]] Index num_without_improvement() const noexcept { return num_bad_; }
   [[nodiscard]] bool stopped() const noexcept { return num_bad_ >= patience_; }
 
-  /// Collective. What was observed, not the patience.
+  /// Saves the observations, not the patience. Collective.
   void save(CheckpointWriter& writer, std::string const& prefix) const;
   /// @throws `MissingValue`, `WrongType` (input)
   void load(Checkpoint const& checkpoint, std::string const& prefix);

@@ -7,16 +7,16 @@
 
 namespace graticule::training {
 
-/// Over how many ranks a mean goes when some have no more batches.
+/// Number of ranks in a mean when some have no more batches.
 enum class JoinDivisor : std::uint8_t {
-  all_ranks,     ///< of the team, as if those had gradients of zero
+  all_ranks,     ///< of the team, as if finished ranks had zero gradients
   active_ranks,  ///< that still have batches
 };
 
-/// What happens when the first rank has no more batches.
+/// Behaviour when the first rank has no more batches.
 enum class EarlyEnd : std::uint8_t {
-  replayed,  ///< it takes part in the others' reductions, with nothing to add, until the last one has ended
-  refused,  ///< `UnevenInputs` on all ranks: for models whose forward needs all ranks of a data team (synchronised norms)
+  replayed,  ///< it takes part in the others' reductions, with zeros, until the last one has finished
+  refused,   ///< `UnevenInputs` on all ranks: for forwards that need all ranks of a data team (synchronised norms)
 };
 
 struct JoinOptions {
@@ -27,22 +27,24 @@ struct JoinOptions {
 /// Lets ranks have different numbers of batches.
 ///
 /// Example: `Join join(parallel); for (auto& batch : my_batches) { ...backward(); parallel.step(); } join.finish();`
-/// Ranks of a team whose rule is `sum`, a domain, end together. What the model sends in its forwards is not replayed:
-/// there must be none between ranks that end at different times.
-/// Cost: two or three small blocking all-reduces for each team and iteration.
+/// Ranks of a team with the rule `sum` (a domain) finish together. Messages of the model's forwards are not replayed:
+/// ranks that finish at different times must not exchange any.
+/// Cost: two or three small blocking all-reduces per team and iteration.
 class Join {
  public:
-  /// Same call on all ranks, for whole epochs. @throws `JoinUnsupported` where buffers are kept equal at each step: ranks that
-  ///         have ended make none
+  /// Collective, for whole epochs. @throws `JoinUnsupported` where buffers are kept equal at each step: ranks that have
+  ///         finished make no steps
   explicit Join(DataParallel& parallel, JoinOptions options = {});
   Join(Join const&) = delete;
   Join& operator=(Join const&) = delete;
-  /// Without `finish` the others are left alone: call it on every rank.
+  /// Every rank must call `finish()`; otherwise the remaining ranks hang.
   ~Join();
 
-  /// This rank has no more batches. Returns on all ranks when all have ended, and then parameters and buffers of the rank
-  /// that ended last (of several, the last one) are on all. The optimizer's state is not: each rank keeps its own.
-  /// @throws `UnevenInputs`, in the backwards of the others too; `JoinDisagreement` where ranks of a domain do not end together
+  /// To be called when this rank has no more batches. Returns on all ranks when all have finished. Parameters and
+  /// buffers are then those of the rank that finished last (of several, the highest) on all ranks. The optimizer's
+  /// state is not: each rank keeps its own.
+  /// @throws `UnevenInputs`, also in the backwards of the others; `JoinDisagreement` where ranks of a domain do not
+  ///         finish together
   void finish();
 
  private:

@@ -13,21 +13,21 @@ namespace graticule::training {
 
 /// Adds the whole state of an optimizer to a checkpoint, by names of parameters: `optimizer/exp_avg/encoder.0.weight`.
 ///
-/// SGD, Adam, AdamW, Adagrad and RMSprop, with their options by group, step counts and moments.
-/// Collective over the checkpoint's ranks, on which the optimizer must be alike.
-/// @param model names the parameters
+/// SGD, Adam, AdamW, Adagrad and RMSprop, with their options per group, step counts and moments.
+/// Collective over the checkpoint's ranks, on which the optimizer must be equal.
+/// @param model provides the names of the parameters
 /// @throws `UnsupportedOptimizer` for other kinds, `UnknownParameter` for a parameter that is not the model's,
 ///         `ReplicaDiffers` or `CheckpointDiffers` when some rank's state is different
 void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
                     std::string const& prefix = "optimizer");
 
-/// Gives an optimizer the options, step counts and moments of a checkpoint, whatever it has done before; it is left as it was when
-/// they do not fit. A parameter that had no state when it was saved (never stepped) has none afterwards: its moments begin
-/// at zero with its first step, as in a new optimizer.
+/// Loads the options, step counts and moments of a checkpoint into an optimizer, with any previous state; it is
+/// unchanged when they do not fit. A parameter that had no state when it was saved (never stepped) has none afterwards:
+/// its moments start at zero with its first step, as in a new optimizer.
 /// @return the names of those parameters, in the optimizer's order
 ///
-/// Collective over `comm`, that of the checkpoint or one of as many ranks. The optimizer must be of the saved kind and hold the
-/// same parameters in the same groups; their order may differ.
+/// Collective over `comm`: that of the checkpoint or one with the same number of ranks. The optimizer must be of the
+/// saved kind and hold the same parameters in the same groups; their order may differ.
 /// @throws `OptimizerMismatch` (input) on all ranks, with both kinds, or all names, shapes and dtypes that differ;
 ///         `UnsupportedOptimizer`, `UnknownParameter` as above
 std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,

@@ -18,17 +18,17 @@
 
 namespace graticule::training {
 
-/// What the copies of one module know of each other; shared by all copies of a process.
+/// Context shared by the copies of one module; one object for all copies of a process.
 class ReplicaContext {
  public:
   ReplicaContext(int ordinal, std::optional<Comm> team) : ordinal_(ordinal), team_(std::move(team)) {}
 
-  /// Place in the depth-first walk over the model: the same for all copies, another one for each module.
+  /// Position in the depth-first traversal of the model: the same for all copies, different for each module.
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
   /// The ranks that hold the copies, one duplicate for all modules of a model; none for copies of one process.
   [[nodiscard]] std::optional<Comm> const& team() const noexcept { return team_; }
 
-  /// What the master copy notes down, its peers read, on other ranks too. @throws `NotTheMaster` once it is sealed
+  /// The master copy writes a value that its peers read, also on other ranks. @throws `NotTheMaster` once it is sealed
   void put(std::string const& key, CheckpointValue value);
   /// @throws `MissingValue`, `WrongType`
   template <class T>
@@ -38,7 +38,7 @@ class ReplicaContext {
   [[nodiscard]] bool has(std::string const& key) const { return values_.contains(key); }
 
   [[nodiscard]] Values const& values() const noexcept { return values_; }
-  /// For `replicate`: no more values after the master's.
+  /// For `replicate`: rejects further values.
   void seal(Values values) {
     values_ = std::move(values);
     sealed_ = true;
@@ -51,24 +51,25 @@ class ReplicaContext {
   bool sealed_ = false;
 };
 
-/// A module that wants to know that it has been replicated inherits from this, too; others are passed over.
+/// Base class of modules that are notified of replication; others are skipped.
 class ReplicaHook {
  public:
   virtual ~ReplicaHook() = default;
-  /// Called once after each replication, on the master copy of every module first. Over a team, no collective calls: the
-  /// ranks may be at different modules.
+  /// Called once after each replication, first on the master copy of every module. Over a team it must not make
+  /// collective calls: the ranks may be at different modules.
   /// @param copy 0 for the master: over a team, the rank
   virtual void on_replicate(std::shared_ptr<ReplicaContext> const& context, int copy, int num_copies) = 0;
 };
 
-/// A context for each module of the walk; modules that occur in several places count once.
+/// One context per module of the traversal; modules that occur in several places count once.
 using ReplicaContexts = std::vector<std::shared_ptr<ReplicaContext>>;
 
-/// Tells the modules of a model on each rank of a team that they are copies of each other.
+/// Notifies the modules of a model on each rank of a team that they are copies of each other.
 ///
-/// Call it after wrapping, and after every load, conversion, move to a device or clone: what a hook has set up belongs to
-/// one module object. Rank 0's hooks all run first; what they put into contexts is on the other ranks when theirs run.
-/// Collective. @throws `NotIsomorphic` where walks differ in length or types; what a hook throws; on all ranks alike
+/// Call it after wrapping, and after every load, conversion, move to a device or clone: the state of a hook belongs to
+/// one module object. All hooks of rank 0 run first; the values that they put into contexts are available to the hooks
+/// of the other ranks. Collective. @throws `NotIsomorphic` where traversals differ in length or types; what a hook
+/// throws; on all ranks alike
 /// Cost: one all-reduce of 4 integers, one broadcast of all values.
 ReplicaContexts replicate(torch::nn::Module& module, Comm const& team);
 
@@ -77,7 +78,7 @@ ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const&
 
 enum class Patched : std::uint8_t { now, already };
 
-/// What `patch_replication` puts into a wrapper: calls what was there, then `replicate`.
+/// Callback that `patch_replication` installs in a wrapper: calls the previous callback, then `replicate`.
 struct PatchedReplication {
   std::function<void(std::vector<std::shared_ptr<torch::nn::Module>> const&)> before;
   void operator()(std::vector<std::shared_ptr<torch::nn::Module>> const& copies) const {
@@ -86,7 +87,7 @@ struct PatchedReplication {
   }
 };
 
-/// A class of one's own that calls `after_replication(copies)` whenever it has made copies of its module.
+/// A user-defined class that calls `after_replication(copies)` whenever it has made copies of its module.
 template <class Wrapper>
 concept ReplicatingWrapper = requires(Wrapper& wrapper) {
   {
@@ -94,7 +95,7 @@ concept ReplicatingWrapper = requires(Wrapper& wrapper) {
     } -> std::same_as<std::function<void(std::vector<std::shared_ptr<torch::nn::Module>> const&)>&>;
 };
 
-/// Gives an existing wrapper the behaviour of `replicate`. A second time changes nothing, and says so on stderr.
+/// Gives an existing wrapper the behaviour of `replicate`. A second call changes nothing and prints a line on stderr.
 template <ReplicatingWrapper Wrapper>
 Patched patch_replication(Wrapper& wrapper) {
   if (wrapper.after_replication.template target<PatchedReplication>() != nullptr) {
@@ -105,14 +106,15 @@ Patched patch_replication(Wrapper& wrapper) {
   return Patched::now;
 }
 
-/// One output made of those of all copies, by the structure of the first: tensors are concatenated along `dim` (scalars
-/// stacked), none stays none, maps are gathered by key, lists and tuples by element; strings and all else become a list.
-/// @throws `NestedMismatch`, naming the place, for another kind, length, missing or extra key; `NoCopies`
+/// Joins the outputs of all copies, following the structure of the first: tensors are concatenated along `dim` (scalars
+/// stacked), none stays none, maps are joined by key, lists and tuples by element; strings and all other types become a
+/// list.
+/// @throws `NestedMismatch`, with the position, for a different kind or length, a missing or extra key; `NoCopies`
 [[nodiscard]] torch::IValue gather_nested(std::vector<torch::IValue> const& outputs, std::int64_t dim = 0);
-/// Of all ranks' outputs, on every rank. Collective. @throws the same on all ranks
+/// Joins the outputs of all ranks, on every rank. Collective. @throws the same on all ranks
 [[nodiscard]] torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::int64_t dim = 0);
 
-/// Inputs of each copy by a function of the user. @throws `ScatterLength` unless it gives one for each copy
+/// Inputs of each copy, from a function of the user. @throws `ScatterLength` unless it returns one per copy
 using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
 [[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,
                                                         int num_copies);

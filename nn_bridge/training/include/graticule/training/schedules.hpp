@@ -22,19 +22,20 @@ enum class ScheduleKind : std::uint8_t {
 /// By name: `constant`, `linear`, `cosine`, `steps`, `exponential`.
 [[nodiscard]] std::map<std::string, ScheduleKind> const& schedule_kinds();
 
-/// A learning rate as a function of the step alone, so that a checkpoint need hold no more than the step.
+/// A learning rate as a function of only the step, so that a checkpoint needs to hold only the step.
 struct Schedule {
   ScheduleKind kind = ScheduleKind::cosine;
   Index num_steps = 1;      ///< of the whole training
-  double warmup_steps = 0;  ///< over which the rate rises from near 0, times whatever the kind says
+  double warmup_steps = 0;  ///< over which the rate rises from near 0, multiplied by the factor of the kind
   double final_factor = 0;  ///< of `linear` and `cosine`
   Index period = 1;         ///< of `steps` and `exponential`
   double gamma = 0.1;       ///< of `steps` and `exponential`
 
-  /// What the highest rate is multiplied with at `step`: min(1, (step + 1) / (warmup_steps + 1)) times
+  /// Factor of the highest rate at `step`: min(1, (step + 1) / (warmup_steps + 1)) times
   /// constant: 1; linear: 1 - (1 - final) s/n; cosine: final + (1 - final) (1 + cos(pi s/n)) / 2 (Loshchilov and Hutter
   /// 2017); steps: gamma^floor(s / period); exponential: gamma^(s / period), with s = min(step, n).
-  /// @throws `BadSchedule` for a negative step, numbers of steps and periods below 1, and factors that are no numbers or below 0
+  /// @throws `BadSchedule` for a negative step, numbers of steps and periods below 1, and factors that are NaN or below
+  ///         0
   [[nodiscard]] double factor(Index step) const;
 };
 

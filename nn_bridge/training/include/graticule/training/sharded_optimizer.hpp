@@ -12,19 +12,19 @@
 
 namespace graticule::training {
 
-/// Adds the state of an optimizer over the rows of cut parameters to a checkpoint, by names of parameters and cut like these:
-/// the same fields and values as `save_optimizer` of the uncut model, for which they can be loaded, and the other way round.
+/// Adds the state of an optimizer over the rows of sharded parameters to a checkpoint, by parameter name, each rank its
+/// rows: the same fields and values as `save_optimizer` of the unsharded model, which can load them, and vice versa.
 ///
 /// Collective. @param optimizer over `sharded.parameters()`, or some of them: SGD, Adam, AdamW, Adagrad, RMSprop
 /// @param comm the checkpoint's ranks: shard team and replicas
-/// @throws `UnsupportedOptimizer`; `UnknownParameter` for a tensor that is no cut parameter; `CheckpointDiffers`
+/// @throws `UnsupportedOptimizer`; `UnknownParameter` for a tensor that is not a sharded parameter; `CheckpointDiffers`
 void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer,
                     ShardedParameters const& sharded, Comm const& comm, std::string const& prefix = "optimizer");
 
-/// Gives it the options, step counts and rows of moments that a checkpoint holds, whatever number of ranks has saved them.
-/// A parameter that was never stepped has no state afterwards. Collective. @param comm the checkpoint's ranks
+/// Loads the options, step counts and rows of moments of a checkpoint from any number of ranks. A parameter that was
+/// never stepped has no state afterwards. Collective. @param comm the checkpoint's ranks
 /// @return the names of those parameters, in the optimizer's order, the same on all ranks
-/// @throws `OptimizerMismatch` (input) on all ranks, with all that does not fit; `UnsupportedOptimizer`, `UnknownParameter`
+/// @throws `OptimizerMismatch` (input) on all ranks, with all mismatches; `UnsupportedOptimizer`, `UnknownParameter`
 std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
                                         torch::optim::Optimizer& optimizer, ShardedParameters const& sharded,
                                         std::string const& prefix = "optimizer");

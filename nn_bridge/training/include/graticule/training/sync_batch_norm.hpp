@@ -19,7 +19,7 @@ struct BatchNormParts {
   bool is_training = false;
 };
 
-/// The calls of one synchronised batch normalisation on the ranks of a team.
+/// Communication of one synchronised batch normalisation over the ranks of a team.
 class SyncedCalls {
  public:
   /// @param num_cell_axes after [batch, channels]: from, to
@@ -31,29 +31,29 @@ class SyncedCalls {
   std::shared_ptr<State> state_;
 };
 
-/// @throws `NeedsTeam` where copies of one process are to be synchronised
+/// @throws `NeedsTeam` for copies within one process
 [[nodiscard]] Comm team_of(ReplicaContext const& context, int num_copies);
 
 }  // namespace detail
 
-/// A batch normalisation whose statistics go over all ranks of a team, from `replicate` on; before, and in clones, it is
-/// the serial layer. Also to `as<>()`, in files, and in `eval` with tracked statistics.
+/// A batch normalisation whose statistics cover all ranks of a team after `replicate`. Before, and in clones, it is the
+/// serial layer; so it is for `as<>()`, in files, and in `eval` with tracked statistics.
 ///
-/// The worked example of `ReplicaHook`: it takes the team and its module's ordinal from the context. Statistics are merged
-/// in order of ranks and kept in f64, so that all ranks hold the same bits; samples and cells may be uneven, or none, by
-/// rank. For the ranks that hold samples, parts of a field, or both. Gradients of weight and bias are this rank's parts.
-/// Every forward and backward first compares the calls of all ranks: where one calls a layer once more, or other layers,
-/// that is an error on all of them. A rank that makes no further call at all, forward or backward, is waited for as long as
-/// `GRATICULE_STALL_SECONDS` says (300; 0: for ever).
-/// @throws `CallsDiffer`, `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `TooFewValues` on all ranks;
-///         `CallMissing` on those that waited in vain
-/// Cost: two all-gathers, of 7 numbers a rank and of 3 + 2 channels; in the backward 7 numbers and one all-reduce of 2
-/// channels. One copy of the output, which activations may then change in place.
+/// It is the worked example of `ReplicaHook`: it takes the team and its module's ordinal from the context. Statistics
+/// are merged in order of ranks and kept in f64, so all ranks hold the same bits; ranks may have different numbers of
+/// samples and cells, or none. The ranks may hold samples, parts of a field, or both. Gradients of weight and bias are
+/// this rank's parts. Every forward and backward first compares the calls of all ranks: if one rank makes an additional
+/// call, or calls another layer, all ranks get an error. For a rank that makes no further call, forward or backward,
+/// the others wait for `GRATICULE_STALL_SECONDS` (300; 0: forever).
+/// @throws `CallsDiffer`, `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `TooFewValues` on all
+///         ranks; `CallMissing` on the ranks that waited for it
+/// Cost: two all-gathers, of 7 numbers per rank and of 3 + 2 channels; in the backward 7 numbers and one all-reduce of
+/// 2 channels. One copy of the output, which activations may then change in place.
 template <class Serial>
 class SyncBatchNormImpl : public Serial, public ReplicaHook {
  public:
   using Serial::Serial;
-  /// Takes the parameters and buffers of `serial`, not copies of them.
+  /// Uses the parameters and buffers of `serial`, not copies of them.
   explicit SyncBatchNormImpl(Serial const& serial) : Serial(serial) {}
 
   torch::Tensor forward(torch::Tensor const& x) {
@@ -89,11 +89,11 @@ class SyncBatchNorm3d : public torch::nn::ModuleHolder<SyncBatchNormImpl<torch::
   using torch::nn::ModuleHolder<SyncBatchNormImpl<torch::nn::BatchNorm3dImpl>>::ModuleHolder;
 };
 
-/// Puts a `SyncBatchNorm` in the place of each batch normalisation in the model's `Sequential`, `ModuleList` and
-/// `ModuleDict`, with the same names and tensors: optimizers and files stay good. Call `replicate` next.
-/// @return how many
-/// @throws `NotConverted`, naming those that are members of other classes, which would go on calling their own type:
-///         make them `SyncBatchNorm` members. The model is then as it was
+/// Replaces each batch normalisation in the model's `Sequential`, `ModuleList` and `ModuleDict` by a `SyncBatchNorm`
+/// with the same names and tensors, so optimizers and files remain valid. Call `replicate` next. @return the number of
+/// replaced layers
+/// @throws `NotConverted`, with the names of those that are members of other classes, which would still call their own
+///         type: declare them as `SyncBatchNorm`. The model is then unchanged
 int convert_batch_norms(torch::nn::Module& model);
 
 }  // namespace graticule::training

@@ -14,32 +14,31 @@
 
 namespace graticule::training {
 
-/// Where a training stands in its data: the next batch to be trained on.
+/// Position of a training in its data: the next batch.
 struct DataPosition {
   Index epoch = 0;
   Index batch = 0;         ///< of that epoch
-  std::uint64_t seed = 0;  ///< names the order of samples
+  std::uint64_t seed = 0;  ///< of the order of samples
 
   friend bool operator==(DataPosition const&, DataPosition const&) = default;
 };
 
-/// Adds the state of LibTorch's random generator of the CPU: one row a rank.
+/// Adds the state of LibTorch's CPU random generator: one row per rank.
 /// Collective. @param comm the checkpoint's ranks
 void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string const& name = "random/cpu");
 
-/// Continues every rank's random numbers where they were saved. On another number of ranks: when all ranks had the same state,
-/// all get it; else those that have a row get theirs, and further ones a state of their own, named by their number and
-/// row 0. Collective. @throws `RandomStateMismatch` (input) when another version of LibTorch has saved it
+/// Continues every rank's random numbers from the saved state. On another number of ranks: if all ranks had the same
+/// state, all get it; otherwise ranks with a row get their row, and further ranks a state derived from their number and
+/// row 0. Collective. @throws `RandomStateMismatch` (input) when it was saved by another version of LibTorch
 void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::string const& name = "random/cpu");
 
-/// All that a training needs to go on as if it had not stopped: model, optimizers, data position, random state, and
-/// whatever else is added.
+/// Everything that a training needs to continue as if it had not stopped: model, optimizers, data position, random
+/// state, and any parts that are added.
 ///
-/// Saved on one number of ranks and shape of teams, it is loaded on any other, whether parameters are whole on every rank or
-/// cut: the files are the same.
-/// Refers to what it is given, which must outlive it.
+/// It loads on any number of ranks and any teams, with whole or sharded parameters: the files are the same. It refers
+/// to its arguments, which must outlive it.
 /// Example:
-///     nn::TrainingState state(comm, *net);
+///     training::TrainingState state(comm, *net);
 ///     state.add("optimizer", optimizer);
 ///     state.add("early_stopping", early_stopping);
 ///     if (auto const found = store.newest()) state.load(*found);
@@ -50,16 +49,16 @@ void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::stri
 ///     writer.commit();
 class TrainingState {
  public:
-  /// @param comm all ranks of the checkpoints that it is saved to and loaded from
+  /// @param comm all ranks of the checkpoints
   TrainingState(Comm comm, torch::nn::Module& model) : comm_(std::move(comm)), model_(&model) {}
   /// @param comm shard team and replicas
   TrainingState(Comm comm, ShardedParameters& sharded) : comm_(std::move(comm)), model_(&sharded) {}
 
-  /// Under `name` in the file; an optimizer of the model's parameters, or of their rows where they are cut.
+  /// Adds an optimizer of the model's parameters, or of their rows where they are sharded, under `name` in the file.
   /// @throws `NameTaken`
   void add(std::string name, torch::optim::Optimizer& optimizer);
-  /// Anything that has `save(CheckpointWriter&, std::string const& prefix) const` and `load(Checkpoint const&, std::string
-  /// const& prefix)`, such as `EarlyStopping`. @throws `NameTaken`
+  /// Adds any object with `save(CheckpointWriter&, std::string const& prefix) const` and `load(Checkpoint const&,
+  /// std::string const& prefix)`, such as `EarlyStopping`. @throws `NameTaken`
   template <class Part>
   requires requires(Part& part, Part const& held, CheckpointWriter& writer, Checkpoint const& checkpoint) {
     held.save(writer, std::string());

@@ -9,7 +9,7 @@
 
 namespace graticule::training {
 
-/// State by name, as a checkpoint takes it.
+/// Named state, in the form of a checkpoint's values.
 ///
 /// Example: `for (auto const& [name, value] : daso.state()) writer.add_value("daso/" + name, value);`
 using Values = std::map<std::string, CheckpointValue>;
@@ -24,7 +24,7 @@ template <class T>
   return *value;
 }
 
-/// The values whose names begin with `prefix`, without it; and back.
+/// The values whose names begin with `prefix`, without the prefix; and the reverse.
 [[nodiscard]] inline Values values_below(Values const& values, std::string const& prefix) {
   Values result;
   for (auto const& [name, value] : values)

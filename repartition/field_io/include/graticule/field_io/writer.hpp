@@ -37,11 +37,11 @@ struct VariableSpec {
   std::vector<std::string> dimensions = {};  ///< one per axis, added before; none: a single value
   ValueType type = ValueType::f32;           ///< any but `f16` and `other`
   Index text_bytes = 1;                      ///< of one value of type `text`; netCDF's `char` has 1
-  Indices chunk = {};  ///< no axes: contiguous, or one record per chunk if a dimension is unlimited
-  int deflate = 0;     ///< 1 to 9; needs `chunk`
-  Shuffle shuffle = Shuffle::with_deflate;  ///< needs `chunk`
-  std::optional<Packing> packing = {};      ///< written as `scale_factor` and `add_offset`
-  std::optional<double> fill = {};          ///< stored value of missing cells (NaN in memory), written as `_FillValue`
+  Indices chunk = {};                        ///< no axes: contiguous, or a record per chunk if a dimension is unlimited
+  int deflate = 0;                           ///< 1 to 9; needs `chunk`
+  Shuffle shuffle = Shuffle::with_deflate;   ///< needs `chunk`
+  std::optional<Packing> packing = {};       ///< written as `scale_factor` and `add_offset`
+  std::optional<double> fill = {};           ///< stored value of missing cells (NaN in memory), written as `_FillValue`
   /// May contain `scale_factor`, `add_offset` and `_FillValue` themselves, instead of `packing` and `fill`.
   std::vector<Attribute> attributes = {};
 };
