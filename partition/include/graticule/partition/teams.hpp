@@ -22,9 +22,9 @@ struct TeamAxis {
 /// it for the team with the most traffic. For this, ranks are renumbered when a launcher has distributed them over
 /// nodes round-robin. Each team has its own communicator, and all its numbers refer to that communicator.
 /// Example: `Teams(comm, {{"data", 0}, {"domain", 4}})` on 8 ranks: ranks 0 to 3 are one domain team, 4 to 7 the other,
-/// and ranks 1 and 5 form the data team of the ranks that are rank 1 of their domain team. A domain on some of a team's
-/// ranks is a layout in which the others own nothing (`ProcessGrid::on_ranks`); they take part in every call of its
-/// plans.
+/// and ranks 1 and 5 form the data team of the ranks that are rank 1 of their domain team.
+/// A domain on some of a team's ranks is a layout in which the others own nothing (`ProcessGrid::on_ranks`); they take
+/// part in every call of its plans.
 class Teams {
  public:
   /// Collective. @throws `TeamShape` when the product of the sizes is not the number of ranks, names repeat, sizes are

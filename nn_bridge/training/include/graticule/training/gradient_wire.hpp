@@ -37,8 +37,9 @@ enum class SumOrder : std::uint8_t {
   /// guarantee, the same bits on all ranks and in all runs; `require_same_bits` compares the replicas.
   any,
   /// Rank 0 first: the same bits in every run on the same number of ranks, and on every rank, because one rank computes
-  /// each sum. Cost: two messages to each other rank, with the same total bytes as the best all-reduces. Ranks of a
-  /// team on one node use shared memory instead, of the size of the gradients in the form in which they are sent.
+  /// each sum.
+  /// Cost: two messages to each other rank, with the same total bytes as the best all-reduces. Ranks of a team on one
+  /// node use shared memory instead, of the size of the gradients in the form in which they are sent.
   by_rank,
 };
 

@@ -66,8 +66,9 @@ struct FieldWriterOptions {
 ///
 /// `copy`: to a copy in the same folder, which takes the file's name on `commit`. If the program is killed at any
 /// moment, the old file is unchanged. Costs a copy of the file, which is immediate on file systems that share blocks
-/// (btrfs, xfs). `in_place`: to the file itself. Costs only the new records. Until `commit` or until its coordinate is
-/// written, the old contents are not changed and the file is only extended. Then HDF5 rewrites its metadata within some
+/// (btrfs, xfs).
+/// `in_place`: to the file itself. Costs only the new records. Until `commit` or until its coordinate is written, the
+/// old contents are not changed and the file is only extended. Then HDF5 rewrites its metadata within some
 /// milliseconds, and a program killed during this time may leave an unreadable file. The coordinate is written after
 /// everything else is on the disk, so a record without coordinate is incomplete; the next `append` writes it again.
 /// Measured with 30 and 40 programs killed at random moments: with copies every file was intact; in place every file
