@@ -39,6 +39,9 @@ int number(char const* name) {
   return text != nullptr ? std::atoi(text) : 0;
 }
 
+// From before MPI_Init: where no launcher answers, that of Open MPI (4.1.4) sets PMIX_RANK to 0.
+int const pmix_rank = number("PMIX_RANK");
+
 [[noreturn]] void refuse(std::string const& launcher, std::string const& processes, std::string const& instead) {
   throw Error(Fault::usage, "SingleRankWorlds",
               launcher + " started " + processes + " processes, but this program's MPI (" + mpi_name +
@@ -57,8 +60,8 @@ void refuse_accidental_single_ranks(Comm const& comm) {
     refuse(launcher.name, std::to_string(number(launcher.size)), launcher.instead);
   }
   // PMIx has no variable for the number of ranks; a rank other than 0 does not come alone.
-  if (number("PMIX_RANK") > 1) throw Error(Fault::usage, "SingleRankWorlds", "");
-  if (number("PMIX_RANK") == 1) refuse("A launcher of PMIx's kind", "several", GRATICULE_MPIEXEC);
+  if (pmix_rank > 1) throw Error(Fault::usage, "SingleRankWorlds", "");
+  if (pmix_rank == 1) refuse("A launcher of PMIx's kind", "several", GRATICULE_MPIEXEC);
 }
 
 }  // namespace graticule::app
