@@ -25,4 +25,12 @@ launch() {
     timeout 120 $MPIEXEC "$ranks" "$@" >out 2>err
     code=$?
     [ $code -ne 124 ] || fail "hangs: $*"
+    drop_notices err
+}
+
+# drop_notices FILE: Open MPI's launcher repeats each exit code between lines of dashes, and tells Kokkos of more ranks than
+# cores, which Kokkos reports. Neither is the program's.
+drop_notices() {
+    sed -i -e '/^-\{70,\}$/,/^-\{70,\}$/d' -e '/^Kokkos::OpenMP::initialize WARNING: You are likely oversubscribing/d' \
+        -e '/^ \{30,\}\(Detected\|Requested\): [0-9]* \(cores\|MPI_ranks\|threads\) per /d' "$1"
 }
