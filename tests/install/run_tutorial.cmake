@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Follows docs/tutorial.md on 2 ranks: cmake -DSOURCE= -DBUILD= -DPREFIX= ... -P this. Builds its project against the installed
+# prefix, makes fields, and runs the program twice: the second run continues from the checkpoint with another division.
+file(REMOVE_RECURSE "${BUILD}/checkpoints" "${BUILD}/CMakeCache.txt")
+execute_process(
+  COMMAND "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${BUILD}" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${PREFIX}"
+          "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" "-DCMAKE_CXX_FLAGS=${FLAGS}"
+          -DCMAKE_BUILD_TYPE=Debug -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF
+  COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${BUILD}" COMMAND_ERROR_IS_FATAL ANY)
+function(run_ranks)
+  execute_process(
+    COMMAND "${MPIEXEC}" ${NUMPROC_FLAG} 2 ${ARGN}
+    WORKING_DIRECTORY "${BUILD}" OUTPUT_VARIABLE output COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+  message("${output}")
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+run_ranks("${PREFIX}/bin/graticule-make-fields" fields.nc --progress none)
+run_ranks("${BUILD}/tutorial" fields.nc checkpoints 2)
+if(NOT output MATCHES "step 0: loss" OR NOT output MATCHES "step 9: loss")
+  message(FATAL_ERROR "The first run did not print steps 0 to 9.")
+endif()
+run_ranks("${BUILD}/tutorial" fields.nc checkpoints 1)
+if(output MATCHES "step 9: loss" OR NOT output MATCHES "step 10: loss" OR NOT output MATCHES "step 19: loss")
+  message(FATAL_ERROR "The second run did not continue with steps 10 to 19.")
+endif()
