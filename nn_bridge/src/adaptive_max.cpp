@@ -56,10 +56,10 @@ torch::Tensor flat_indices(std::vector<MaxWindows> const& axes, torch::Tensor co
 
 }  // namespace
 
-AdaptiveMax::AdaptiveMax(Domain domain, std::string layer, std::vector<std::optional<std::int64_t>> sizes)
-    : domain_(std::move(domain)), layer_(std::move(layer)), sizes_(std::move(sizes)), state_(domain_, layer_) {
+AdaptiveMax::AdaptiveMax(Domain const& domain, std::string const& layer, std::vector<std::optional<std::int64_t>> sizes)
+    : NeedState(domain, layer), sizes_(std::move(sizes)) {
   for (auto const& size : sizes_)
-    if (size && *size < 1) throw Error("BadWindow", layer_ + " to " + std::to_string(*size) + " cells");
+    if (size && *size < 1) throw Error("BadWindow", layer + " to " + std::to_string(*size) + " cells");
 }
 
 std::shared_ptr<AdaptiveMaxSetUp const> AdaptiveMax::make(torch::Tensor const& x, Layout const& layout) const {
@@ -69,13 +69,13 @@ std::shared_ptr<AdaptiveMaxSetUp const> AdaptiveMax::make(torch::Tensor const& x
   Hash hash;
   for (int i = num_axes == 3 ? -1 : 0; i < 2; ++i) {
     Index const extent = i < 0 ? x.size(-3) : layout.extent(i);
-    if (extent < 1) throw Error("KernelTooLarge", layer_ + " of an axis without cells");
+    if (extent < 1) throw Error("KernelTooLarge", layer() + " of an axis without cells");
     auto const place = std::size_t(num_axes == 3 ? i + 1 : i);
     auto const size = place < num_axes ? sizes_[place] : std::nullopt;
     ResizeAxis const axis{.kind = ResizeKind::area, .num_inputs = extent, .num_outputs = size.value_or(extent)};
     hash.add(axis.num_outputs);
     Range outputs{0, axis.num_outputs};
-    if (i >= 0) outputs = own_range(domain_.comm(), layout, i, axis.output_cuts(*layout.cuts(i)));
+    if (i >= 0) outputs = own_range(domain().comm(), layout, i, axis.output_cuts(*layout.cuts(i)));
     auto const taps = axis.taps(outputs, x, i - 2);
     auto const inputs = i < 0 ? Range{0, extent} : taps.span();
     if (i >= 0) need.needed[std::size_t(i)] = inputs;
@@ -84,19 +84,18 @@ std::shared_ptr<AdaptiveMaxSetUp const> AdaptiveMax::make(torch::Tensor const& x
   need.boundary = Boundary::uniform(2, Edge::replicate);
   need.fingerprint = hash.value();
   return std::make_shared<AdaptiveMaxSetUp const>(
-      AdaptiveMaxSetUp{NeededInputs(domain_.comm(), layout, need), std::move(axes)});
+      AdaptiveMaxSetUp{NeededInputs(domain().comm(), layout, need), std::move(axes)});
 }
 
 std::tuple<torch::Tensor, torch::Tensor> AdaptiveMax::forward(torch::Tensor const& x) {
   auto const num_axes = sizes_.size();
   auto const check = [&] {
-    check_spatial(layer_, num_axes, x, domain_, {});
-    if (x.is_complex()) throw Error("UnsupportedTensor", layer_ + " of complex numbers, which have no order");
+    check_spatial(layer(), num_axes, x, domain(), {});
+    if (x.is_complex()) throw Error("UnsupportedTensor", layer() + " of complex numbers, which have no order");
   };
-  auto const call =
-      state_.enter(with_columns(x, num_axes), check, [&](Layout const& layout) { return make(x, layout); });
+  auto const call = enter(with_columns(x, num_axes), check, [&](Layout const& layout) { return make(x, layout); });
   auto const& s = *call.set_up;
-  auto const inputs = state_.fetch(call, batched(x, num_axes));
+  auto const inputs = fetch(call, batched(x, num_axes));
   torch::Tensor maxima;
   torch::Tensor indices;
   if (s.inputs.box().empty()) {

@@ -32,23 +32,18 @@ struct AdaptiveMaxSetUp {
 };
 
 /// Adaptive maxima of shards.
-class AdaptiveMax {
+class AdaptiveMax : public NeedState<AdaptiveMaxSetUp> {
  public:
   /// @param sizes of the whole output along the spatial axes; none: that of the input. @throws `BadWindow`
-  AdaptiveMax(Domain domain, std::string layer, std::vector<std::optional<std::int64_t>> sizes);
+  AdaptiveMax(Domain const& domain, std::string const& layer, std::vector<std::optional<std::int64_t>> sizes);
 
   /// Collective. @returns maxima, and their flat indices in the whole field
   [[nodiscard]] std::tuple<torch::Tensor, torch::Tensor> forward(torch::Tensor const& x);
-  void reset_structure() { state_.reset_structure(); }
-  [[nodiscard]] int num_set_ups() const noexcept { return state_.num_set_ups(); }
 
  private:
   [[nodiscard]] std::shared_ptr<AdaptiveMaxSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
 
-  Domain domain_;
-  std::string layer_;
   std::vector<std::optional<std::int64_t>> sizes_;
-  NeedState<AdaptiveMaxSetUp> state_;
 };
 
 }  // namespace graticule::nn::detail

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "agreement.hpp"
-
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -32,15 +31,6 @@ enum Slot : std::size_t {
 };
 
 Index short_hash(Hash const& hash) { return Index(hash.value() >> 2U); }
-
-std::vector<Index> structure_of(torch::Tensor const& x) {
-  std::vector<Index> values;
-  if (!x.defined()) return values;
-  for (auto const size : x.sizes()) values.push_back(size);
-  values.push_back(Index(x.scalar_type()));
-  values.push_back(Index(x.device().type()));
-  return values;
-}
 
 std::string described(torch::Tensor const& x) {
   if (!x.defined()) return "no tensor";
@@ -75,8 +65,18 @@ std::string both_sides(Comm const& comm, bool flag, std::string const& text) {
 
 }  // namespace
 
-Agreement::Agreement(Domain domain, std::string layer, Sharding sharding)
-    : domain_(std::move(domain)),
+std::vector<Index> structure_of(torch::Tensor const& x) {
+  std::vector<Index> values;
+  if (!x.defined()) return values;
+  for (auto const size : x.sizes()) values.push_back(size);
+  values.push_back(Index(x.scalar_type()));
+  values.push_back(Index(x.device().type()));
+  return values;
+}
+
+Agreement::Agreement(Domain domain, std::string layer, Sharding sharding, LifeCycle* whole)
+    : LifeCycle(whole),
+      domain_(std::move(domain)),
       layer_(std::move(layer)),
       sharding_(std::move(sharding)),
       ordinal_(domain_.next_ordinal()),
@@ -94,20 +94,22 @@ void Agreement::record(torch::Tensor const& output) const {
   domain_.recorded_calls().record(output, {number_, num_records_++}, ordinal_, layer_);
 }
 
-Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& check) {
+Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& check,
+                        StructureOf const& structure_of_input) {
   if (generation_ != domain_.comm().generation()) {
     generation_ = domain_.comm().generation();
     known_.reset();
     call_ = 0;
   }
   std::exception_ptr failure;
+  std::vector<Index> structure;
   try {
     check();
+    structure = structure_of_input(x);
   } catch (...) {
     failure = std::current_exception();
   }
   auto const& comm = domain_.comm();
-  auto structure = structure_of(x);
   bool const grad_mode = torch::GradMode::is_enabled();
   bool const own_change = !known_ || *known_ != structure;
   bool const own_grad = grad_mode && x.defined() && x.requires_grad();
@@ -127,10 +129,11 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   Hash order_hash;
   order_hash.add(ordinal_).add(call_);
   Hash common_hash;
-  common_hash.add(structure.size());
-  for (std::size_t i = 0; i < structure.size(); ++i) {
+  if (x.defined()) {
     auto const ndim = std::size_t(x.dim());
-    if (i >= ndim || !is_cut(i, ndim)) common_hash.add(structure[i]);
+    common_hash.add(ndim).add(int(x.scalar_type())).add(int(x.device().type()));
+    for (std::size_t i = 0; i < ndim; ++i)
+      if (!is_cut(i, ndim)) common_hash.add(x.sizes()[i]);
   }
   std::array<Index, num_slots> slots{};
   slots[failed] = failure ? 1 : 0;

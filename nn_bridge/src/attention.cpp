@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/attention.hpp>
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 
 #include "grouped_axis.hpp"
-#include "layer_state.hpp"
 #include "ring_attention.hpp"
 #include "whole_columns.hpp"
 
@@ -128,18 +128,18 @@ Layout by_heads(Layout const& fields, Index num_heads, int num_ranks) {
 
 }  // namespace
 
+struct HeadsSetUp {
+  std::shared_ptr<TensorMove const> to_heads;  ///< null on one rank, and for rings
+  std::shared_ptr<RingTokens const> ring;      ///< for rings
+};
+
 }  // namespace detail
 
 namespace {
 
-struct HeadsSetUp {
-  std::shared_ptr<detail::TensorMove const> to_heads;  ///< null on one rank, and for rings
-  std::shared_ptr<detail::RingTokens const> ring;      ///< for rings
-};
-
-std::shared_ptr<HeadsSetUp const> make_heads(Comm const& comm, Layout const& fields, Index heads,
-                                             AttentionKernel kernel) {
-  auto set_up = std::make_shared<HeadsSetUp>();
+std::shared_ptr<detail::HeadsSetUp const> make_heads(Comm const& comm, Layout const& fields, Index heads,
+                                                     AttentionKernel kernel) {
+  auto set_up = std::make_shared<detail::HeadsSetUp>();
   if (kernel == AttentionKernel::ring) {
     detail::RingTokens ring{comm, {}};
     for (int r = 0; r < comm.num_ranks(); ++r) ring.counts.push_back(fields.owned(r).num_cells());
@@ -154,26 +154,19 @@ std::shared_ptr<HeadsSetUp const> make_heads(Comm const& comm, Layout const& fie
 
 }  // namespace
 
-struct SelfAttentionImpl::State : detail::LayerState<HeadsSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, "SelfAttention") {}
-};
-
-SelfAttentionImpl::SelfAttentionImpl(SelfAttentionOptions const& options, Domain domain)
-    : AttentionModule("SelfAttention", options.attention), kernel_(options.kernel), domain_(std::move(domain)) {
+SelfAttentionImpl::SelfAttentionImpl(SelfAttentionOptions const& options, Domain const& domain)
+    : CommunicatingModule(domain, "SelfAttention", {}, "SelfAttention", options.attention), kernel_(options.kernel) {
   reset();
 }
 
-void SelfAttentionImpl::reset() {
-  reset_parameters();
-  state_ = std::make_shared<State>(domain_);
-}
+void SelfAttentionImpl::reset() { reset_parameters(); }
 
 torch::Tensor SelfAttentionImpl::forward(torch::Tensor const& x) {
   auto const heads = attention.num_heads();
-  auto const make = [&](Layout const& fields) { return make_heads(domain_.comm(), fields, heads, kernel_); };
-  auto const call = state_->enter(
+  auto const make = [&](Layout const& fields) { return make_heads(domain().comm(), fields, heads, kernel_); };
+  auto const call = enter(
       x, [&] { check(x); }, make, wants_gradient());
-  detail::CallTies const ties{call.anchor, [&](torch::Tensor const& y) { (void)state_->record(y); }};
+  detail::CallTies const ties{call.anchor, [&](torch::Tensor const& y) { (void)this->record(y); }};
   auto const lead = x.sizes().slice(0, std::size_t(x.dim() - 3)).vec();
   auto const sized = [&](std::vector<std::int64_t> const& last) {
     auto sizes = lead;
@@ -198,16 +191,8 @@ torch::Tensor SelfAttentionImpl::forward(torch::Tensor const& x) {
   return y.transpose(-2, -1).reshape(x.sizes());
 }
 
-void SelfAttentionImpl::reset_structure() { state_->reset_structure(); }
-
-int SelfAttentionImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
-
-struct WindowAttentionImpl::State : detail::LayerState<detail::GroupedField> {
-  explicit State(Domain const& domain) : LayerState(domain, "WindowAttention") {}
-};
-
-WindowAttentionImpl::WindowAttentionImpl(WindowAttentionOptions const& given, Domain domain)
-    : AttentionModule("WindowAttention", given.attention), options(given), domain_(std::move(domain)) {
+WindowAttentionImpl::WindowAttentionImpl(WindowAttentionOptions const& given, Domain const& domain)
+    : CommunicatingModule(domain, "WindowAttention", {}, "WindowAttention", given.attention), options(given) {
   for (std::size_t a = 0; a < 2; ++a) {
     auto const size = options.window[a];
     auto const shift = options.shift[a];
@@ -220,7 +205,6 @@ WindowAttentionImpl::WindowAttentionImpl(WindowAttentionOptions const& given, Do
 
 void WindowAttentionImpl::reset() {
   reset_parameters();
-  state_ = std::make_shared<State>(domain_);
   if (!options.relative_position_bias) return;
   auto const [rows, columns] = options.window;
   relative_position_bias_table = register_parameter(
@@ -249,12 +233,12 @@ torch::Tensor WindowAttentionImpl::forward(torch::Tensor const& x) {
                               .shift = options.shift[std::size_t(a)],
                               .kind = options.kind == WindowKind::adjacent ? detail::GroupedAxis::Kind::adjacent
                                                                            : detail::GroupedAxis::Kind::dilated,
-                              .periodic = domain_.boundary().axes[std::size_t(a)].lower == Edge::periodic};
-    return std::make_shared<detail::GroupedField const>(domain_.comm(), fields, axes);
+                              .periodic = domain().boundary().axes[std::size_t(a)].lower == Edge::periodic};
+    return std::make_shared<detail::GroupedField const>(domain().comm(), fields, axes);
   };
-  auto const call = state_->enter(
+  auto const call = enter(
       x, [&] { check(x); }, make, wants_gradient());
-  auto const record = [&](torch::Tensor const& y) { (void)state_->record(y); };
+  auto const record = [&](torch::Tensor const& y) { (void)this->record(y); };
   auto const heads = attention.num_heads();
   // [..., channels, row groups, rows, column groups, columns] to [..., groups, tokens, channels]
   auto const grouped = call.set_up->group(x, {detail::anchor(call.input_grad, x.options()), record})
@@ -276,9 +260,5 @@ torch::Tensor WindowAttentionImpl::forward(torch::Tensor const& x) {
   auto const y = out_proj(found).view(grouped.sizes()).movedim({-5, -4, -3, -2, -1}, {-4, -2, -3, -1, -5});
   return call.set_up->ungroup(y, {call.anchor, record});
 }
-
-void WindowAttentionImpl::reset_structure() { state_->reset_structure(); }
-
-int WindowAttentionImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

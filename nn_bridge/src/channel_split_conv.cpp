@@ -48,22 +48,22 @@ Sharding by_channels(Domain const& domain) {
 }  // namespace
 
 template <std::size_t D>
-ChannelSplitConvImpl<D>::ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& given, SplitOptions split,
+ChannelSplitConvImpl<D>::ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& given, SplitOptions const& split,
                                               Domain const& domain)
-    : torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>(detail::nd_options(given)),
-      pads_(pads_of(this->options)),
-      layer_("ChannelSplitConv" + std::to_string(D) + "d",
-             {-std::int64_t(D) - 1, given.in_channels(), given.out_channels()}, std::move(split), domain,
-             by_channels<D>(domain)) {
+    : detail::StatefulModule<ChannelSplitConvImpl<D>, detail::SplitLayer,
+                             torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>>(
+          domain,
+          [=](Domain const& of) {
+            detail::SplitLayer::Features const features{-std::int64_t(D) - 1, given.in_channels(),
+                                                        given.out_channels()};
+            return std::make_shared<detail::SplitLayer>("ChannelSplitConv" + std::to_string(D) + "d", features, split,
+                                                        of, by_channels<D>(of));
+          },
+          detail::nd_options(given)),
+      pads_(pads_of(this->options)) {
   if (given.groups() != 1)
     throw Error("GroupsAreSplit", "a convolution of " + std::to_string(given.groups()) +
                                       " groups is one convolution for each; cut them with the channels");
-}
-
-template <std::size_t D>
-void ChannelSplitConvImpl<D>::reset() {
-  torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>::reset();
-  layer_.reset();
 }
 
 template <std::size_t D>
@@ -122,7 +122,7 @@ torch::Tensor ChannelSplitConvImpl<D>::local(torch::Tensor const& x, torch::Tens
 
 template <std::size_t D>
 torch::Tensor ChannelSplitConvImpl<D>::forward(torch::Tensor const& x) {
-  return layer_.forward(
+  return this->state().forward(
       x, [&] { check(x); }, this->weight, this->bias,
       [&](auto const& part, auto const& slice, auto const& shift) { return local(part, slice, shift); });
 }

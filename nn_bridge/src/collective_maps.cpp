@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collective_maps.hpp"
 
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
-#include "agreement.hpp"
 #include "recorded_calls.hpp"
 #include "resolved.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collectives.hpp>
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "collective_maps.hpp"
-#include "layer_state.hpp"
 
 #include <array>
 #include <sstream>
@@ -221,17 +221,8 @@ torch::Tensor scatter_from_root(torch::Tensor const& x, std::int64_t axis, Cuts 
 
 namespace detail {
 
-class CollectiveState : public LayerState<CollectiveMap> {
- public:
-  using LayerState::LayerState;
-};
-
-CollectiveLayer::CollectiveLayer(CollectiveOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)) {
-  reset();
-}
-
-void CollectiveLayer::reset() { state_ = std::make_shared<CollectiveState>(domain_, options_.name, options_.sharding); }
+CollectiveLayer::CollectiveLayer(CollectiveOptions options, Domain const& domain)
+    : LayerState(domain, options.name, options.sharding), options_(std::move(options)) {}
 
 torch::Tensor CollectiveLayer::forward(torch::Tensor const& x) {
   auto const check = [&] {
@@ -239,12 +230,9 @@ torch::Tensor CollectiveLayer::forward(torch::Tensor const& x) {
     for (auto const axis : options_.sharding.axes) (void)from_last(x, axis);
     if (options_.check) options_.check(x);
   };
-  auto const call = state_->enter(x, check, [&](Layout const& layout) { return options_.make(x, layout); });
-  return state_->record(apply_map(call.set_up, x, call.anchor));
+  auto const call = enter(x, check, [&](Layout const& layout) { return options_.make(x, layout); });
+  return record(apply_map(call.set_up, x, call.anchor));
 }
-
-void CollectiveLayer::reset_structure() { state_->reset_structure(); }
-int CollectiveLayer::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace detail
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/conservation.hpp>
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 
 #include "collective_maps.hpp"
-#include "layer_state.hpp"
 #include "loss_terms.hpp"
 
 #include <algorithm>
@@ -28,39 +28,40 @@ struct MeanSetUp {
   }
 };
 
-class MeanState : public detail::LayerState<MeanSetUp> {
+}  // namespace
+
+class detail::MeanState : public LayerState<MeanSetUp> {
  public:
-  MeanState(Domain const& domain, std::string name) : LayerState(domain, name), name_(std::move(name)) {}
+  using LayerState::LayerState;
 
   [[nodiscard]] Call enter_checked(torch::Tensor const& x, MeanWeights const& weights, std::string const& text,
                                    std::function<void()> const& check) {
     auto const options = as_options(weights);
     auto const checked = [&] {
       if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
-        throw Error("UnsupportedTensor", name_ + " takes dense tensors of a real floating-point dtype");
-      if (x.dim() < 2) throw Error("ShapeMismatch", name_ + " given " + std::to_string(x.dim()) + " axes");
-      detail::check_axes(name_, options, x.sizes(), true);
+        throw Error("UnsupportedTensor", layer() + " takes dense tensors of a real floating-point dtype");
+      if (x.dim() < 2) throw Error("ShapeMismatch", layer() + " given " + std::to_string(x.dim()) + " axes");
+      detail::check_axes(layer(), options, x.sizes(), true);
       check();
     };
     auto const make = [&](Layout const& layout) {
-      auto const all = name_ + " " + text + ", " + detail::described(options);
+      auto const all = layer() + " " + text + ", " + detail::described(options);
       require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(all)).value(), all);
-      auto cells = detail::row_weights(name_, options, layout, domain());
+      auto cells = detail::row_weights(layer(), options, layout, domain());
       auto const owned = layout.owned(domain().comm().rank());
       if (!cells.defined()) cells = torch::ones({owned.extent(0), 1}, torch::kDouble);
       if (!weights.levels.empty())
         cells = cells * torch::tensor(at::ArrayRef<double>(weights.levels), torch::kDouble).view({-1, 1, 1});
       std::array<double, 1> sum{cells.sum().item<double>() * double(owned.extent(1))};
       domain().comm().sum(sum);
-      if (!(sum[0] > 0)) throw Error("EmptyMean", name_ + ": the weights of all ranks sum to 0");
+      if (!(sum[0] > 0)) throw Error("EmptyMean", layer() + ": the weights of all ranks sum to 0");
       return std::make_shared<MeanSetUp const>(MeanSetUp{cells / sum[0]});
     };
     return enter(x, checked, make);
   }
-
- private:
-  std::string name_;
 };
+
+namespace {
 
 void check_mean_weights(MeanWeights const& weights, Domain const& domain) {
   run_agreed(domain.comm(), [&] { detail::check_weights(as_options(weights)); });
@@ -68,47 +69,36 @@ void check_mean_weights(MeanWeights const& weights, Domain const& domain) {
 
 }  // namespace
 
-struct GlobalMeanImpl::State : MeanState {
-  using MeanState::MeanState;
-};
-
 GlobalMeanImpl::GlobalMeanImpl(Consumer consumer, Domain const& domain, MeanWeights weights)
-    : consumer_(consumer), weights_(std::move(weights)), domain_(domain) {
-  check_mean_weights(weights_, domain_);
-  reset();
+    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::MeanState>(of, "GlobalMean"); }),
+      consumer_(consumer),
+      weights_(std::move(weights)) {
+  check_mean_weights(weights_, domain);
 }
-
-void GlobalMeanImpl::reset() { state_ = std::make_shared<State>(domain_, "GlobalMean"); }
 
 torch::Tensor GlobalMeanImpl::forward(torch::Tensor const& x) {
-  auto const call = state_->enter_checked(x, weights_, std::to_string(int(consumer_)), [] {});
+  auto const call = state().enter_checked(x, weights_, std::to_string(int(consumer_)), [] {});
   auto const map =
-      consumer_ == Consumer::replicated ? detail::loss_sum_map(domain_.comm()) : detail::all_sum_map(domain_.comm());
-  return state_->record(detail::apply_map(map, call.set_up->partial(x), call.anchor));
+      consumer_ == Consumer::replicated ? detail::loss_sum_map(domain().comm()) : detail::all_sum_map(domain().comm());
+  return state().record(detail::apply_map(map, call.set_up->partial(x), call.anchor));
 }
 
-void GlobalMeanImpl::reset_structure() { state_->reset_structure(); }
-
-int GlobalMeanImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
-
-struct ConservationFixerImpl::State {
-  explicit State(Domain const& domain)
-      : by_field(domain, "ConservationFixer"), by_means(domain, "ConservationFixer to means") {}
-  MeanState by_field;
+class detail::FixerState : public MeanState {
+ public:
+  explicit FixerState(Domain const& domain)
+      : MeanState(domain, "ConservationFixer"), by_means(domain, "ConservationFixer to means", this) {}
   MeanState by_means;
 };
 
 ConservationFixerImpl::ConservationFixerImpl(Domain const& domain, ConservationOptions options)
-    : options_(std::move(options)), domain_(domain) {
-  check_mean_weights(options_.weights, domain_);
+    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::FixerState>(of); }),
+      options_(std::move(options)) {
+  check_mean_weights(options_.weights, domain);
   auto sorted = options_.channels;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
     throw Error("RepeatedChannel", "ConservationFixer corrects each channel once");
-  reset();
 }
-
-void ConservationFixerImpl::reset() { state_ = std::make_shared<State>(domain_); }
 
 namespace {
 
@@ -174,11 +164,11 @@ torch::Tensor ConservationFixerImpl::forward(torch::Tensor const& prediction, to
     check(prediction);
     if (!reference.defined() || reference.sizes() != prediction.sizes()) refuse(prediction, reference);
   };
-  auto const call = state_->by_field.enter_checked(prediction, options_.weights, described(options_), check_both);
+  auto const call = state().enter_checked(prediction, options_.weights, described(options_), check_both);
   // The reference may be what requires the gradient, on all ranks or on some: each rank has a node.
   auto const partial =
       torch::stack({call.set_up->partial(chosen(prediction)), call.set_up->partial(chosen(reference))});
-  auto const means = state_->by_field.record(detail::apply_map(detail::all_sum_map(domain_.comm()), partial));
+  auto const means = state().record(detail::apply_map(detail::all_sum_map(domain().comm()), partial));
   return corrected(prediction, means[0], means[1]);
 }
 
@@ -190,20 +180,11 @@ torch::Tensor ConservationFixerImpl::to_means(torch::Tensor const& prediction, t
     if (!options_.channels.empty()) sizes[1] = std::int64_t(options_.channels.size());
     if (!wanted.defined() || wanted.sizes() != at::IntArrayRef(sizes)) refuse(prediction, wanted);
   };
-  auto const call = state_->by_means.enter_checked(prediction, options_.weights, described(options_), check_both);
+  auto const call = state().by_means.enter_checked(prediction, options_.weights, described(options_), check_both);
   auto const partial = call.set_up->partial(chosen(prediction));
   auto const mean =
-      state_->by_means.record(detail::apply_map(detail::all_sum_map(domain_.comm()), partial, call.anchor));
+      state().by_means.record(detail::apply_map(detail::all_sum_map(domain().comm()), partial, call.anchor));
   return corrected(prediction, mean, wanted);
-}
-
-void ConservationFixerImpl::reset_structure() {
-  state_->by_field.reset_structure();
-  state_->by_means.reset_structure();
-}
-
-int ConservationFixerImpl::num_set_ups() const noexcept {
-  return state_->by_field.num_set_ups() + state_->by_means.num_set_ups();
 }
 
 }  // namespace graticule::nn

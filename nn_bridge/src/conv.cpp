@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/conv.hpp>
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 
 #include "conv_options.hpp"
 #include "conv_step.hpp"
-#include "layer_state.hpp"
 #include "spatial.hpp"
 
 namespace graticule::nn {
@@ -61,67 +61,45 @@ void warn_of_whole_grid(std::string const& layer, detail::ConvDescription const&
 }  // namespace
 
 template <std::size_t D>
-struct ConvImpl<D>::State : detail::LayerState<detail::ConvSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, "Conv" + std::to_string(D) + "d") {}
-};
-
-template <std::size_t D>
-ConvImpl<D>::ConvImpl(ConvOptions<D> const& given, Domain domain)
-    : torch::nn::ConvNdImpl<D, ConvImpl<D>>(detail::nd_options(given.conv)),
+ConvImpl<D>::ConvImpl(ConvOptions<D> const& given, Domain const& domain)
+    : CommunicatingModule<ConvImpl<D>, detail::ConvSetUp, torch::nn::ConvNdImpl<D, ConvImpl<D>>>(
+          domain, "Conv" + std::to_string(D) + "d", {}, detail::nd_options(given.conv)),
       padding_by_(given.padding),
-      odd_channels_(given.odd_channels),
-      domain_(std::move(domain)),
-      state_(std::make_shared<State>(domain_)) {
+      odd_channels_(given.odd_channels) {
   detail::check_odd_channels(odd_channels_, given.conv.in_channels());
-  if (D == 1 && domain_.grid().extent(1) > 1)
-    throw Error("LongitudeIsCut", "Conv1d in a domain of " + to_string(domain_.grid().extents()) + " parts");
-}
-
-template <std::size_t D>
-void ConvImpl<D>::reset() {
-  torch::nn::ConvNdImpl<D, ConvImpl<D>>::reset();
-  // A clone must not share the set-ups of its original. The base class resets before there is a state to renew.
-  if (state_) state_ = std::make_shared<State>(domain_);
+  if (D == 1 && domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", "Conv1d in a domain of " + to_string(domain.grid().extents()) + " parts");
 }
 
 template <std::size_t D>
 void ConvImpl<D>::check(torch::Tensor const& x) const {
-  detail::check_convolution("Conv" + std::to_string(D) + "d", D, x, this->options.in_channels(), this->weight, domain_);
+  detail::check_convolution("Conv" + std::to_string(D) + "d", D, x, this->options.in_channels(), this->weight,
+                            this->domain());
 }
 
 template <std::size_t D>
 torch::Tensor ConvImpl<D>::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     auto boundary = padding_by_ == Padding::by_domain
-                        ? domain_.boundary()
+                        ? this->domain().boundary()
                         : Boundary::uniform(2, detail::edge_of(this->options.padding_mode()));
     // One column: half way round it lies the column itself.
     if (D == 1) boundary.odd_longitudes = OddLongitudes::shift_floor;
     auto const description = describe(this->options, boundary, odd_channels_);
     check_padding(description, layout, padding_by_);
     if (D == 3) check_levels(description, x.size(-3));
-    if (domain_.comm().rank() == 0)
+    if (this->domain().comm().rank() == 0)
       warn_of_whole_grid("Conv" + std::to_string(D) + "d", description, detail::batched(x, D),
                          detail::with_columns(this->weight, D), layout);
-    return std::make_shared<detail::ConvSetUp const>(domain_.comm(), layout, description);
+    return std::make_shared<detail::ConvSetUp const>(this->domain().comm(), layout, description);
   };
   bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
-  auto const call = state_->enter(
+  auto const call = this->enter(
       detail::with_columns(x, D), [&] { check(x); }, make, parameter_grad);
   auto const given = detail::pad_levels(call.set_up->description(), detail::batched(x, D));
   auto const y = detail::sharded_convolution(call.set_up, given, detail::with_columns(this->weight, D), this->bias,
                                              call.anchor, call.input_grad);
-  return detail::unbatched(state_->record(y), x, D);
-}
-
-template <std::size_t D>
-void ConvImpl<D>::reset_structure() {
-  state_->reset_structure();
-}
-
-template <std::size_t D>
-int ConvImpl<D>::num_set_ups() const noexcept {
-  return state_->num_set_ups();
+  return detail::unbatched(this->record(y), x, D);
 }
 
 template class ConvImpl<1>;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "conv_step.hpp"
 
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include "agreement.hpp"
 #include "local_map.hpp"
 #include "recorded_calls.hpp"
 

@@ -185,21 +185,24 @@ torch::Tensor convolve(TransposedCall call, torch::Tensor const& inputs, torch::
 
 }  // namespace
 
-template <std::size_t D>
-struct ConvTransposeImpl<D>::State : detail::NeedState<TransposedSetUp> {
-  explicit State(Domain const& domain)
-      : NeedState(domain, "ConvTranspose" + std::to_string(D) + "d"),
-        like(domain, "ConvTranspose" + std::to_string(D) + "d") {}
-  detail::OtherLayout like;
+class detail::TransposedState : public NeedState<TransposedSetUp> {
+ public:
+  TransposedState(Domain const& domain, std::string const& layer)
+      : NeedState(domain, layer), like(domain, layer, this) {}
+  OtherLayout like;
 };
 
 template <std::size_t D>
 ConvTransposeImpl<D>::ConvTransposeImpl(ConvTransposeOptions<D> const& given, Domain domain)
-    : torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>(detail::nd_options(given.conv)),
+    : detail::StatefulModule<ConvTransposeImpl<D>, detail::TransposedState,
+                             torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>>(
+          std::move(domain),
+          [](Domain const& of) {
+            return std::make_shared<detail::TransposedState>(of, "ConvTranspose" + std::to_string(D) + "d");
+          },
+          detail::nd_options(given.conv)),
       padding_by_(given.padding),
-      odd_channels_(given.odd_channels),
-      domain_(std::move(domain)),
-      state_(std::make_shared<State>(domain_)) {
+      odd_channels_(given.odd_channels) {
   if (!std::holds_alternative<torch::enumtype::kZeros>(given.conv.padding_mode()))
     throw Error("PaddingModeUnsupported", "ConvTranspose pads by zeros; Padding::by_domain reads the domain's cells");
   auto const d = described<D>(this->options, padding_by_, odd_channels_);
@@ -210,16 +213,9 @@ ConvTransposeImpl<D>::ConvTransposeImpl(ConvTransposeOptions<D> const& given, Do
 }
 
 template <std::size_t D>
-void ConvTransposeImpl<D>::reset() {
-  torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>::reset();
-  // A clone must not share the set-ups of its original. The base class resets before there is a state to renew.
-  if (state_) state_ = std::make_shared<State>(domain_);
-}
-
-template <std::size_t D>
 void ConvTransposeImpl<D>::check(torch::Tensor const& x) const {
   detail::check_convolution("ConvTranspose" + std::to_string(D) + "d", D, x, this->options.in_channels(), this->weight,
-                            domain_);
+                            this->domain());
 }
 
 template <std::size_t D>
@@ -227,11 +223,11 @@ torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, Layout con
   auto const d = described<D>(this->options, padding_by_, odd_channels_);
   auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
   bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
-  auto const call = state_->enter(
+  auto const call = this->state().enter(
       detail::with_columns(x, D), [&] { check(x); },
-      [&](Layout const& layout) { return make_set_up(domain_, d, x, layout, like, like_levels); }, parameter_grad,
-      more);
-  auto const inputs = state_->fetch(call, detail::batched(x, D));
+      [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like, like_levels); },
+      parameter_grad, more);
+  auto const inputs = this->state().fetch(call, detail::batched(x, D));
   auto const y =
       convolve({*call.set_up, d, this->options.groups()}, inputs, detail::with_columns(this->weight, D), this->bias);
   return detail::unbatched(y, x, D);
@@ -245,24 +241,13 @@ torch::Tensor ConvTransposeImpl<D>::forward(torch::Tensor const& x) {
 template <std::size_t D>
 torch::Tensor ConvTransposeImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
   auto const given = detail::with_columns(like, D);
-  auto const& layout = state_->like.of(given, [&] {
+  auto const& layout = this->state().like.of(given, [&] {
     (void)tensor_view(given);
     if (x.defined() && like.dim() != x.dim())
       throw Error("ShapeMismatch",
                   "ConvTranspose of " + std::to_string(x.dim()) + " axes like " + std::to_string(like.dim()) + " axes");
   });
   return convolved(x, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
-}
-
-template <std::size_t D>
-void ConvTransposeImpl<D>::reset_structure() {
-  state_->reset_structure();
-  state_->like.reset_structure();
-}
-
-template <std::size_t D>
-int ConvTransposeImpl<D>::num_set_ups() const noexcept {
-  return state_->num_set_ups();
 }
 
 template class ConvTransposeImpl<1>;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/dropout.hpp>
 #include <graticule/nn_bridge/philox.hpp>
 
-#include "layer_state.hpp"
 #include "recorded_calls.hpp"
 
 #include <ATen/Parallel.h>
@@ -27,10 +27,6 @@ namespace {
 struct AxisPlace {
   std::int64_t lo;
   std::int64_t extent;
-};
-
-struct MaskSetUp {
-  std::vector<AxisPlace> axes;  ///< of the cut axes, in order of the sharding
 };
 
 /// One stream of words.
@@ -82,53 +78,47 @@ void fill(Stream const& stream, double p, std::vector<AxisPlace> const& places, 
 
 }  // namespace
 
-class RandomMaskState : public LayerState<MaskSetUp> {
- public:
-  using LayerState::LayerState;
+struct MaskSetUp {
+  std::vector<AxisPlace> axes;  ///< of the cut axes, in order of the sharding
 };
 
-RandomMask::RandomMask(std::string name, double p, std::int64_t num_axes, RandomOptions random, Domain domain,
-                       std::optional<Sharding> sharding)
-    : name_(std::move(name)),
-      p_(p),
-      num_axes_(num_axes),
-      random_(random),
-      domain_(std::move(domain)),
-      sharding_(sharding ? std::move(*sharding) : domain_.sharding()) {
-  if (!random_.layer) random_.layer = std::uint32_t(domain_.next_ordinal());
-  if (!(p_ >= 0 && p_ <= 1)) throw Error("BadProbability", name_ + " of p " + std::to_string(p_));
-  reset();
+RandomMask::RandomMask(Options const& o, Domain const& domain)
+    : LayerState(domain, o.name, o.sharding ? *o.sharding : domain.sharding()),
+      p_(o.p),
+      num_axes_(o.num_axes),
+      random_(o.random),
+      sharding_(o.sharding ? *o.sharding : domain.sharding()) {
+  if (!(p_ >= 0 && p_ <= 1)) throw Error("BadProbability", o.name + " of p " + std::to_string(p_));
 }
-
-void RandomMask::reset() { state_ = std::make_shared<RandomMaskState>(domain_, name_, sharding_); }
 
 torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
   auto const check = [&] {
     if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
-      throw Error("UnsupportedTensor", name_ + " takes dense tensors of a real floating-point dtype");
+      throw Error("UnsupportedTensor", layer() + " takes dense tensors of a real floating-point dtype");
     std::int64_t least = 1;
     for (auto const axis : sharding_.axes) least = std::max(least, -axis);
     // Axes that the mask varies along and that are no samples may not be cut unless all are.
     if (num_axes_ > 0) least = std::max(least, num_axes_ + 2);
     if (x.dim() < least || (num_dims > 0 && x.dim() != num_dims)) {
       std::ostringstream text;
-      text << name_ << " given a tensor " << x.sizes();
+      text << layer() << " given a tensor " << x.sizes();
       throw Error("ShapeMismatch", text.str());
     }
   };
   auto const make = [&](Layout const& layout) {
     std::ostringstream text;
     text.precision(17);
-    text << name_ << " of p " << p_ << ", seed " << random_.seed << ", layer " << *random_.layer << ", first sample "
+    text << layer() << " of p " << p_ << ", seed " << random_.seed << ", layer " << *random_.layer << ", first sample "
          << random_.first_sample;
-    require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(), text.str());
+    require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(),
+                 text.str());
     auto set_up = std::make_shared<MaskSetUp>();
-    auto const owned = layout.owned(domain_.comm().rank());
+    auto const owned = layout.owned(domain().comm().rank());
     for (int a = 0; a < layout.ndim(); ++a) set_up->axes.push_back({owned.lo(a), layout.extent(a)});
     return set_up;
   };
-  auto const set_up = state_->enter(x, check, make).set_up;
-  auto const draw = domain_.recorded_calls().num_draws++;
+  auto const set_up = enter(x, check, make).set_up;
+  auto const draw = domain().recorded_calls().num_draws++;
   auto const ndim = num_axes_ > 0 ? num_axes_ : x.dim();
   std::vector<AxisPlace> places;
   for (std::int64_t a = 0; a < ndim; ++a) places.push_back({0, x.size(a)});
@@ -147,10 +137,6 @@ torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
   return mask.view(sizes).to(x.device(), x.scalar_type());
 }
 
-void RandomMask::reset_structure() { state_->reset_structure(); }
-
-int RandomMask::num_set_ups() const noexcept { return state_->num_set_ups(); }
-
 }  // namespace detail
 
 namespace {
@@ -163,39 +149,39 @@ torch::Tensor dropped(torch::Tensor const& x, torch::Tensor const& mask, double 
 
 }  // namespace
 
-DropoutImpl::DropoutImpl(torch::nn::DropoutOptions const& given, RandomOptions random, Domain domain,
+DropoutImpl::DropoutImpl(torch::nn::DropoutOptions const& given, RandomOptions random, Domain const& domain,
                          std::optional<Sharding> sharding)
-    : RandomLayer({"Dropout", given.p(), 0, random, std::move(domain), std::move(sharding)}), options(given) {}
+    : RandomLayer({"Dropout", given.p(), 0, random, std::move(sharding)}, domain), options(given) {}
 
 torch::Tensor DropoutImpl::forward(torch::Tensor const& x) {
   if (!is_training() || options.p() == 0) return x;
-  return dropped(x, mask_.draw(x, 0), options.p(), options.inplace());
+  return dropped(x, state().draw(x, 0), options.p(), options.inplace());
 }
 
-Dropout2dImpl::Dropout2dImpl(torch::nn::Dropout2dOptions const& given, RandomOptions random, Domain domain)
-    : RandomLayer({"Dropout2d", given.p(), 2, random, std::move(domain), {}}), options(given) {}
+Dropout2dImpl::Dropout2dImpl(torch::nn::Dropout2dOptions const& given, RandomOptions random, Domain const& domain)
+    : RandomLayer({"Dropout2d", given.p(), 2, random}, domain), options(given) {}
 
 torch::Tensor Dropout2dImpl::forward(torch::Tensor const& x) {
   if (!is_training() || options.p() == 0) return x;
-  return dropped(x, mask_.draw(x, 4), options.p(), options.inplace());
+  return dropped(x, state().draw(x, 4), options.p(), options.inplace());
 }
 
-Dropout3dImpl::Dropout3dImpl(torch::nn::Dropout3dOptions const& given, RandomOptions random, Domain domain)
-    : RandomLayer({"Dropout3d", given.p(), 2, random, std::move(domain), {}}), options(given) {}
+Dropout3dImpl::Dropout3dImpl(torch::nn::Dropout3dOptions const& given, RandomOptions random, Domain const& domain)
+    : RandomLayer({"Dropout3d", given.p(), 2, random}, domain), options(given) {}
 
 torch::Tensor Dropout3dImpl::forward(torch::Tensor const& x) {
   if (!is_training() || options.p() == 0) return x;
-  return dropped(x, mask_.draw(x, 5), options.p(), options.inplace());
+  return dropped(x, state().draw(x, 5), options.p(), options.inplace());
 }
 
-AlphaDropoutImpl::AlphaDropoutImpl(torch::nn::AlphaDropoutOptions const& given, RandomOptions random, Domain domain,
-                                   std::optional<Sharding> sharding)
-    : RandomLayer({"AlphaDropout", given.p(), 0, random, std::move(domain), std::move(sharding)}), options(given) {}
+AlphaDropoutImpl::AlphaDropoutImpl(torch::nn::AlphaDropoutOptions const& given, RandomOptions random,
+                                   Domain const& domain, std::optional<Sharding> sharding)
+    : RandomLayer({"AlphaDropout", given.p(), 0, random, std::move(sharding)}, domain), options(given) {}
 
 torch::Tensor AlphaDropoutImpl::forward(torch::Tensor const& x) {
   auto const p = options.p();
   if (!is_training() || p == 0) return x;
-  auto const mask = mask_.draw(x, 0);
+  auto const mask = state().draw(x, 0);
   if (p == 1) return x * mask;
   constexpr double alpha = 1.7580993408473766;  // SELU's value at minus infinity, without its sign.
   double const a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
@@ -203,12 +189,12 @@ torch::Tensor AlphaDropoutImpl::forward(torch::Tensor const& x) {
   return options.inplace() ? torch::Tensor(x).mul_(mask * a).add_(shift) : x * (mask * a) + shift;
 }
 
-DropPathImpl::DropPathImpl(DropPathOptions given, RandomOptions random, Domain domain)
-    : RandomLayer({"DropPath", given.p, 1, random, std::move(domain), {}}), options(given) {}
+DropPathImpl::DropPathImpl(DropPathOptions given, RandomOptions random, Domain const& domain)
+    : RandomLayer({"DropPath", given.p, 1, random}, domain), options(given) {}
 
 torch::Tensor DropPathImpl::forward(torch::Tensor const& x) {
   if (!is_training() || options.p == 0) return x;
-  return dropped(x, mask_.draw(x, 0), options.scale_by_keep ? options.p : 1, false);
+  return dropped(x, state().draw(x, 0), options.scale_by_keep ? options.p : 1, false);
 }
 
 }  // namespace graticule::nn

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/embeddings.hpp>
-
-#include "layer_state.hpp"
 
 #include <cmath>
 #include <numbers>
@@ -34,21 +33,13 @@ torch::Tensor with_axes_between(torch::Tensor values, torch::Tensor const& x) {
 
 }  // namespace
 
-namespace {
-
 /// This rank's cells of the globe.
-struct PlaceSetUp {
+struct detail::PlaceSetUp {
   Box owned;
 };
 
-}  // namespace
-
-struct PositionEmbeddingImpl::State : detail::LayerState<PlaceSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, "PositionEmbedding") {}
-};
-
-PositionEmbeddingImpl::PositionEmbeddingImpl(PositionEmbeddingOptions given, Domain domain)
-    : options(given), domain_(std::move(domain)) {
+PositionEmbeddingImpl::PositionEmbeddingImpl(PositionEmbeddingOptions given, Domain const& domain)
+    : CommunicatingModule(domain, "PositionEmbedding"), options(given) {
   if (options.channels < 1 || options.rows < 1 || options.columns < 1)
     throw Error("ShapeMismatch", "PositionEmbedding of " + std::to_string(options.channels) + " channels, " +
                                      std::to_string(options.rows) + " rows, " + std::to_string(options.columns) +
@@ -58,7 +49,6 @@ PositionEmbeddingImpl::PositionEmbeddingImpl(PositionEmbeddingOptions given, Dom
 
 void PositionEmbeddingImpl::reset() {
   weight = register_parameter("weight", initial({options.channels, options.rows, options.columns}));
-  state_ = std::make_shared<State>(domain_);
 }
 
 torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
@@ -71,25 +61,21 @@ torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
                                          std::to_string(options.columns) + " cells given " +
                                          std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
                                          " on all ranks");
-    return std::make_shared<PlaceSetUp const>(PlaceSetUp{layout.owned(domain_.comm().rank())});
+    return std::make_shared<detail::PlaceSetUp const>(detail::PlaceSetUp{layout.owned(domain().comm().rank())});
   };
-  auto const owned = state_->enter(x, check, make, weight.requires_grad()).set_up->owned;
+  auto const owned = enter(x, check, make, weight.requires_grad()).set_up->owned;
   auto slice = weight;
   for (int a = 0; a < 2; ++a)
     if (extents[std::size_t(a)] != 1) slice = slice.narrow(a + 1, owned.lo(a), owned.extent(a));
   return x + with_axes_between(slice, x).to(x.scalar_type());
 }
 
-void PositionEmbeddingImpl::reset_structure() { state_->reset_structure(); }
-
-int PositionEmbeddingImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
-
-namespace {
-
 /// [features, rows, columns] of this rank.
-struct FeatureSetUp {
+struct detail::FeatureSetUp {
   torch::Tensor features;
 };
+
+namespace {
 
 double radians(double degrees) { return degrees * std::numbers::pi / 180; }
 
@@ -113,15 +99,11 @@ torch::Tensor features_of(CoordinateFeaturesOptions const& o, Box const& owned) 
 
 }  // namespace
 
-struct CoordinateFeaturesImpl::State : detail::LayerState<FeatureSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, "CoordinateFeatures") {}
-};
-
-CoordinateFeaturesImpl::CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)) {
+CoordinateFeaturesImpl::CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain const& domain)
+    : CommunicatingModule(domain, "CoordinateFeatures"), options_(std::move(options)) {
   Hash hash;
   hash.add(options_.latitudes).add(options_.longitudes).add(options_.num_waves);
-  require_same(domain_.comm(), "StructureDisagreement", hash.value(),
+  require_same(domain.comm(), "StructureDisagreement", hash.value(),
                std::to_string(options_.num_waves) + " waves of " + std::to_string(options_.latitudes.size()) + " x " +
                    std::to_string(options_.longitudes.size()) + " coordinates");
   bool good = options_.num_waves > 0;
@@ -130,10 +112,7 @@ CoordinateFeaturesImpl::CoordinateFeaturesImpl(CoordinateFeaturesOptions options
   if (!good)
     throw Error("BadCoordinates",
                 std::to_string(options_.num_waves) + " waves; coordinates must be finite, latitudes from -90 to 90");
-  reset();
 }
-
-void CoordinateFeaturesImpl::reset() { state_ = std::make_shared<State>(domain_); }
 
 torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
@@ -142,21 +121,15 @@ torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
                                           std::to_string(options_.longitudes.size()) + " longitudes for " +
                                           std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
                                           " cells");
-    auto features = features_of(options_, layout.owned(domain_.comm().rank())).to(x.scalar_type());
-    return std::make_shared<FeatureSetUp const>(FeatureSetUp{features});
+    auto features = features_of(options_, layout.owned(domain().comm().rank())).to(x.scalar_type());
+    return std::make_shared<detail::FeatureSetUp const>(detail::FeatureSetUp{features});
   };
-  auto const set_up = state_
-                          ->enter(
-                              x, [&] { check_field("CoordinateFeatures", x, 4, 0); }, make)
-                          .set_up;
+  auto const check = [&] { check_field("CoordinateFeatures", x, 4, 0); };
+  auto const set_up = enter(x, check, make).set_up;
   auto sizes = x.sizes().vec();
   sizes[1] = set_up->features.size(0);
   return torch::cat({x, with_axes_between(set_up->features.to(x.device()), x).unsqueeze(0).expand(sizes)}, 1);
 }
-
-void CoordinateFeaturesImpl::reset_structure() { state_->reset_structure(); }
-
-int CoordinateFeaturesImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 LevelEmbeddingImpl::LevelEmbeddingImpl(std::int64_t channels, std::int64_t levels)
     : channels_(channels), levels_(levels) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/feature_split.hpp>
 
 #include "collective_maps.hpp"
-#include "layer_state.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -22,12 +22,6 @@ struct SplitSetUp {
   [[nodiscard]] torch::Tensor output_slice(torch::Tensor const& parameter) const {
     return parameter.defined() ? parameter.narrow(0, outputs.lo(part), outputs.size(part)) : parameter;
   }
-};
-
-class SplitState : public LayerState<SplitSetUp> {
- public:
-  using LayerState::LayerState;
-  std::optional<Comm> team;
 };
 
 namespace {
@@ -54,57 +48,50 @@ Comm make_team(Sharding const& sharding, int place, Comm const& comm) {
 
 }  // namespace
 
-SplitLayer::SplitLayer(std::string name, Features features, SplitOptions options, Domain domain, Sharding sharding)
-    : name_(std::move(name)),
-      features_(features),
-      options_(std::move(options)),
-      domain_(std::move(domain)),
-      sharding_(std::move(sharding)) {
+SplitLayer::SplitLayer(std::string const& name, Features features, SplitOptions options, Domain const& domain,
+                       Sharding const& sharding)
+    : LayerState(domain, name, sharding), features_(features), options_(std::move(options)), sharding_(sharding) {
   std::ostringstream text;
-  text << name_ << " of " << features_.inputs << " to " << features_.outputs << " features, split "
+  text << layer() << " of " << features_.inputs << " to " << features_.outputs << " features, split "
        << int(options_.split) << ", whole " << int(options_.whole) << ", " << to_string(sharding_);
   if (options_.output_cuts) text << ", outputs " << at::IntArrayRef(options_.output_cuts->sizes());
-  require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(), text.str());
-  auto const place = checked_place(name_, sharding_, features_.axis, domain_.comm());
+  require_same(domain.comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(), text.str());
+  auto const place = checked_place(layer(), sharding_, features_.axis, domain.comm());
   auto const parts = int(sharding_.grid.extent(place));
   if (options_.output_cuts &&
       (options_.output_cuts->extent() != features_.outputs || options_.output_cuts->num_parts() != parts))
     throw Error("CutsMismatch", text.str());
-  reset();
 }
-
-void SplitLayer::reset() { state_ = std::make_shared<SplitState>(domain_, name_, sharding_); }
 
 torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> const& check,
                                   torch::Tensor const& weight, torch::Tensor const& bias, Local const& local) {
   auto const make = [&](Layout const& layout) {
-    auto const place = checked_place(name_, sharding_, features_.axis, domain_.comm());
+    auto const place = checked_place(layer(), sharding_, features_.axis, domain().comm());
     // With whole inputs each rank has all of them, and their cuts mean nothing.
     if (options_.split != FeatureSplit::output && layout.extent(place) != features_.inputs)
-      throw Error("ShapeMismatch", name_ + " of " + std::to_string(features_.inputs) + " input features given " +
+      throw Error("ShapeMismatch", layer() + " of " + std::to_string(features_.inputs) + " input features given " +
                                        std::to_string(layout.extent(place)) + " on all ranks");
-    if (!state_->team) state_->team = make_team(sharding_, place, domain_.comm());
+    if (!team_) team_ = make_team(sharding_, place, domain().comm());
     auto const parts = int(sharding_.grid.extent(place));
     auto const outputs = options_.output_cuts ? *options_.output_cuts : balanced_cuts(features_.outputs, parts);
-    return std::make_shared<SplitSetUp const>(
-        SplitSetUp{*state_->team, state_->team->rank(), *layout.cuts(place), outputs});
+    return std::make_shared<SplitSetUp const>(SplitSetUp{*team_, team_->rank(), *layout.cuts(place), outputs});
   };
   auto const checked = [&] {
     check();
     if (options_.split == FeatureSplit::output && x.size(features_.axis) != features_.inputs)
-      throw Error("ShapeMismatch", name_ + " of " + std::to_string(features_.inputs) + " input features given " +
+      throw Error("ShapeMismatch", layer() + " of " + std::to_string(features_.inputs) + " input features given " +
                                        std::to_string(x.size(features_.axis)));
   };
   bool const parameter_grad = weight.requires_grad() || (bias.defined() && bias.requires_grad());
-  auto const call = state_->enter(x, checked, make, parameter_grad);
+  auto const call = enter(x, checked, make, parameter_grad);
   auto const& s = *call.set_up;
   bool const replicated = options_.whole == Consumer::replicated;
   // Only cotangents of the input pass the maps in front of the local layer.
   auto const in_front = [&](MapPointer const& map) {
-    return state_->record(apply_map(map, x, anchor(call.input_grad, x.options())));
+    return record(apply_map(map, x, anchor(call.input_grad, x.options())));
   };
   auto const behind = [&](MapPointer const& map, torch::Tensor const& y) {
-    return state_->record(apply_map(map, y, call.anchor));
+    return record(apply_map(map, y, call.anchor));
   };
   if (options_.split == FeatureSplit::input) {
     auto const part = local(x, s.input_slice(weight), s.part == 0 ? bias : torch::Tensor());
@@ -121,9 +108,5 @@ torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> 
   auto const part = local(x, s.input_slice(weight), s.part == 0 ? bias : torch::Tensor());
   return behind(reduce_scatter_map(s.team, {features_.axis, s.outputs}), part);
 }
-
-void SplitLayer::reset_structure() { state_->reset_structure(); }
-
-int SplitLayer::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn::detail

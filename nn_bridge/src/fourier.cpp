@@ -21,8 +21,9 @@ Sharding spectra_of(FourierTransformOptions const& o, Comm const& comm) {
 
 }  // namespace
 
-struct FourierTransformImpl::State : detail::TransformState<FourierMap> {
-  State(Domain const& domain, FourierTransformOptions const& options)
+class detail::FourierTransformState : public TransformState<FourierMap> {
+ public:
+  FourierTransformState(Domain const& domain, FourierTransformOptions const& options)
       : TransformState(domain, {.layer = "FourierTransform",
                                 .spectra = spectra_of(options, domain.comm()),
                                 .fields = options.field,
@@ -33,27 +34,27 @@ struct FourierTransformImpl::State : detail::TransformState<FourierMap> {
 };
 
 FourierTransformImpl::FourierTransformImpl(FourierTransformOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)) {
+    : StatefulModule(
+          std::move(domain),
+          [options](Domain const& of) { return std::make_shared<detail::FourierTransformState>(of, options); }),
+      options_(std::move(options)) {
   if (auto const& field = options_.field) {
-    (void)Layout(domain_.grid(), {field->rows, field->columns});
+    (void)Layout(this->domain().grid(), {field->rows, field->columns});
     (void)detail::num_waves_of(options_.num_waves, field->columns.extent());
   }
-  reset();
 }
 
-void FourierTransformImpl::reset() { state_ = std::make_shared<State>(domain_, options_); }
-
 torch::Tensor FourierTransformImpl::forward(torch::Tensor const& x) {
-  return state_->forward(x, [&] {
+  return state().forward(x, [&] {
     detail::check_spectral_dtype("FourierTransform", x);
     if (x.dim() < 2) throw Error("ShapeMismatch", "FourierTransform takes [..., rows, columns]");
   });
 }
 
 torch::Tensor FourierTransformImpl::inverse(torch::Tensor const& spectrum) {
-  return state_->inverse(spectrum, [&] {
+  return state().inverse(spectrum, [&] {
     detail::check_spectral_dtype("FourierTransform inverse", spectrum, true);
-    auto const fields = state_->fields();
+    auto const fields = state().fields();
     auto const own = part().size();
     bool const by_rows = options_.axes == FourierAxes::columns;
     auto const rows = by_rows ? own : fields.extent(0);
@@ -66,19 +67,11 @@ torch::Tensor FourierTransformImpl::inverse(torch::Tensor const& spectrum) {
 }
 
 AxisPart FourierTransformImpl::part() const {
-  return detail::spectral_part(domain_.comm(), state_->fields(), modes_of(options_));
+  return detail::spectral_part(domain().comm(), state().fields(), modes_of(options_));
 }
 
-void FourierTransformImpl::reset_structure() { state_->reset_structure(); }
-
-int FourierTransformImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
-
-struct FourierConvolutionImpl::State : detail::LayerState<FourierMap> {
-  explicit State(Domain const& domain) : LayerState(domain, "FourierConvolution") {}
-};
-
-FourierConvolutionImpl::FourierConvolutionImpl(FourierConvolutionOptions given, Domain domain)
-    : options(given), domain_(std::move(domain)) {
+FourierConvolutionImpl::FourierConvolutionImpl(FourierConvolutionOptions given, Domain const& domain)
+    : CommunicatingModule(domain, "FourierConvolution"), options(given) {
   if (options.in_channels < 1 || options.out_channels < 1)
     throw Error("ShapeMismatch", "FourierConvolution of " + std::to_string(options.in_channels) + " to " +
                                      std::to_string(options.out_channels) + " channels");
@@ -94,7 +87,6 @@ void FourierConvolutionImpl::reset() {
                                         options.column_modes, 2};
   weights1 = register_parameter("weights1", scale * torch::rand(sizes));
   weights2 = register_parameter("weights2", scale * torch::rand(sizes));
-  state_ = std::make_shared<State>(domain_);
 }
 
 void FourierConvolutionImpl::check(torch::Tensor const& x) const {
@@ -112,12 +104,12 @@ torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
       throw Error("BadTruncation", std::to_string(options.row_modes) + " modes of either sign along " +
                                        std::to_string(layout.extent(0)) + " rows");
     return std::make_shared<FourierMap const>(
-        domain_.comm(), layout,
+        domain().comm(), layout,
         detail::FourierModes{FourierAxes::rows_and_columns, options.norm, options.column_modes});
   };
-  auto const call = state_->enter(
+  auto const call = enter(
       x, [&] { check(x); }, make, weights1.requires_grad() || weights2.requires_grad());
-  auto const record = [&](torch::Tensor const& y) { (void)state_->record(y); };
+  auto const record = [&](torch::Tensor const& y) { (void)this->record(y); };
   // Where the parameters alone want gradients, the way to the spectrum needs no backward.
   auto const spectrum = call.set_up->analyse(x, {detail::anchor(call.input_grad, x.options()), record});
   auto const& own = call.set_up->part();
@@ -133,9 +125,5 @@ torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
   auto const products = torch::cat({low, torch::zeros(sizes, low.options().requires_grad(false)), high}, -2);
   return call.set_up->synthesise(products, {call.anchor, record});
 }
-
-void FourierConvolutionImpl::reset_structure() { state_->reset_structure(); }
-
-int FourierConvolutionImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

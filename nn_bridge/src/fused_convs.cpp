@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/fused_convs.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 
 #include "conv_geometry.hpp"
 #include "conv_options.hpp"
-#include "layer_state.hpp"
 #include "layer_types.hpp"
 #include "spatial.hpp"
 #include "tensor_pull.hpp"
@@ -90,13 +90,19 @@ struct Level {
   std::array<Range, 2> needed;
 };
 
-struct FusedSetUp {
+}  // namespace
+
+struct detail::FusedSetUp {
   std::array<AxisRule, 2> axes;
   std::vector<Level> levels;  ///< of each convolution
   std::array<Range, 2> outputs;
-  std::shared_ptr<detail::TensorPull const> pull;
+  std::shared_ptr<TensorPull const> pull;
   bool has_outputs = false;
 };
+
+namespace {
+
+using detail::FusedSetUp;
 
 void check_rules(std::array<AxisRule, 2> const& axes, Domain const& domain) {
   for (auto const& axis : axes)
@@ -219,15 +225,8 @@ torch::Tensor signs_of(std::vector<std::int64_t> const& odd_channels, torch::Ten
 
 }  // namespace
 
-struct FusedConvsImpl::State : detail::LayerState<FusedSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, "FusedConvs") {}
-};
-
-FusedConvsImpl::FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOptions options, Domain domain)
-    : SequentialImpl(*layers),
-      options_(std::move(options)),
-      domain_(std::move(domain)),
-      state_(std::make_shared<State>(domain_)) {
+FusedConvsImpl::FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOptions options, Domain const& domain)
+    : CommunicatingModule(domain, "FusedConvs", {}, *layers), options_(std::move(options)) {
   auto const names = named_children().keys();
   std::size_t i = 0;
   std::int64_t in_channels = 0;
@@ -244,7 +243,7 @@ FusedConvsImpl::FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOp
     }
   }
   detail::check_odd_channels(options_.odd_channels, in_channels);
-  (void)boundary_of(*this, options_.padding, domain_);
+  (void)boundary_of(*this, options_.padding, domain);
 }
 
 torch::Tensor FusedConvsImpl::forward(torch::Tensor const& x) {
@@ -265,10 +264,10 @@ torch::Tensor FusedConvsImpl::forward(torch::Tensor const& x) {
   };
   auto const all = parameters();
   bool const parameter_grad = std::any_of(all.begin(), all.end(), [](auto const& p) { return p.requires_grad(); });
-  auto const call = state_->enter(
-      x, check, [&](Layout const& layout) { return make_set_up(*this, options_, domain_, layout); }, parameter_grad);
+  auto const call = enter(
+      x, check, [&](Layout const& layout) { return make_set_up(*this, options_, domain(), layout); }, parameter_grad);
   auto const& s = *call.set_up;
-  auto h = state_->record(detail::pull_tensor(call.set_up->pull, x, call.anchor));
+  auto h = record(detail::pull_tensor(call.set_up->pull, x, call.anchor));
   auto signs = signs_of(options_.odd_channels, x);
   std::size_t level = 0;
   auto const pulled = h;
@@ -298,11 +297,7 @@ torch::Tensor FusedConvsImpl::forward(torch::Tensor const& x) {
 
 std::shared_ptr<torch::nn::Module> FusedConvsImpl::clone(std::optional<torch::Device> const& device) const {
   torch::nn::Sequential const copy(std::dynamic_pointer_cast<SequentialImpl>(SequentialImpl::clone(device)));
-  return std::make_shared<FusedConvsImpl>(copy, options_, domain_);
+  return std::make_shared<FusedConvsImpl>(copy, options_, domain());
 }
-
-void FusedConvsImpl::reset_structure() { state_->reset_structure(); }
-
-int FusedConvsImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

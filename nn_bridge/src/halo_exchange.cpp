@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/halo_exchange.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "field_axes.hpp"
-#include "layer_state.hpp"
 #include "resolved.hpp"
 #include "tensor_pull.hpp"
 
@@ -13,10 +13,11 @@
 
 namespace graticule::nn {
 
-struct HaloExchangeImpl::State : detail::LayerState<detail::TensorPull> {
-  State(HaloExchangeOptions const& options, Domain const& domain)
+class detail::HaloExchangeState : public LayerState<TensorPull> {
+ public:
+  HaloExchangeState(HaloExchangeOptions const& options, Domain const& domain)
       : LayerState(domain, "HaloExchange"), axes(options, domain) {}
-  detail::FieldAxes axes;
+  FieldAxes axes;
 };
 
 namespace {
@@ -33,7 +34,9 @@ void check_crop(Cuts const& cuts, Width const& width) {
 }  // namespace
 
 HaloExchangeImpl::HaloExchangeImpl(HaloExchangeOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(options_, domain_)) {}
+    : StatefulModule(std::move(domain),
+                     [options](Domain const& of) { return std::make_shared<detail::HaloExchangeState>(options, of); }),
+      options_(std::move(options)) {}
 
 torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
   auto x = detail::resolved(given);
@@ -42,7 +45,7 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
     (void)tensor_view(x);
     if (!options_.odd_channels.empty() && x.dim() < 3)
       throw Error("OddChannels", "odd channels of a tensor without a channel axis");
-    x = state_->axes.as_planes(x);
+    x = state().axes.as_planes(x);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -52,20 +55,16 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
   auto const make = [&](Layout const& layout) {
     std::array<Width, 2> const widths{options_.latitude, options_.longitude};
     for (std::size_t a = 0; a < widths.size(); ++a) check_crop(*layout.cuts(int(a)), widths[a]);
-    Box const needed = grown(layout.owned(domain_.comm().rank()), widths);
+    Box const needed = grown(layout.owned(domain().comm().rank()), widths);
     Hash hash;
     for (auto const& width : widths) hash.add(width.lower).add(width.upper);
-    return std::make_shared<detail::TensorPull const>(domain_.comm(), layout, state_->axes.boundary(),
+    return std::make_shared<detail::TensorPull const>(domain().comm(), layout, state().axes.boundary(),
                                                       std::vector{Target{needed, {needed}}}, options_.odd_channels,
                                                       hash.value());
   };
-  auto const call = state_->enter(x, check, make);
-  auto const y = state_->axes.as_given(state_->record(detail::pull_tensor(call.set_up, x, call.anchor)));
+  auto const call = state().enter(x, check, make);
+  auto const y = state().axes.as_given(state().record(detail::pull_tensor(call.set_up, x, call.anchor)));
   return given.is_contiguous() ? y.contiguous() : y;
 }
-
-void HaloExchangeImpl::reset_structure() { state_->reset_structure(); }
-
-int HaloExchangeImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

@@ -6,12 +6,16 @@
 
 namespace graticule::nn {
 
-LinearImpl::LinearImpl(torch::nn::LinearOptions const& given, SplitOptions split, Domain domain, Sharding sharding,
-                       std::int64_t feature_axis)
-    : options(given),
-      feature_axis_(feature_axis),
-      layer_("Linear", {feature_axis, given.in_features(), given.out_features()}, std::move(split), std::move(domain),
-             std::move(sharding)) {
+LinearImpl::LinearImpl(torch::nn::LinearOptions const& given, SplitOptions const& split, Domain const& domain,
+                       Sharding const& sharding, std::int64_t feature_axis)
+    : StatefulModule(
+          domain,
+          [=](Domain const& of) {
+            detail::SplitLayer::Features const features{feature_axis, given.in_features(), given.out_features()};
+            return std::make_shared<detail::SplitLayer>("Linear", features, split, of, sharding);
+          }),
+      options(given),
+      feature_axis_(feature_axis) {
   reset();
 }
 
@@ -20,7 +24,6 @@ void LinearImpl::reset() {
   torch::nn::Linear const serial(options);
   weight = register_parameter("weight", serial->weight);
   bias = register_parameter("bias", serial->bias, options.bias());
-  layer_.reset();
 }
 
 torch::Tensor LinearImpl::forward(torch::Tensor const& x) {
@@ -32,7 +35,7 @@ torch::Tensor LinearImpl::forward(torch::Tensor const& x) {
       throw Error("ShapeMismatch", "Linear with features along axis " + std::to_string(feature_axis_) + " given " +
                                        std::to_string(x.dim()) + " axes");
   };
-  return layer_.forward(x, check, weight, bias, [&](auto const& part, auto const& slice, auto const& shift) {
+  return state().forward(x, check, weight, bias, [&](auto const& part, auto const& slice, auto const& shift) {
     if (feature_axis_ == -1) return torch::linear(part, slice, shift);
     return torch::linear(part.movedim(feature_axis_, -1), slice, shift).movedim(-1, feature_axis_);
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/losses.hpp>
 
-#include "layer_state.hpp"
 #include "loss_terms.hpp"
 
 #include <cmath>
@@ -84,22 +84,14 @@ struct LossSetUp {
   torch::Tensor rows;
 };
 
-class LossState : public LayerState<LossSetUp> {
- public:
-  using LayerState::LayerState;
-};
-
-LossLayer::LossLayer(std::shared_ptr<LossFunction const> function, LossOptions options, Domain domain)
-    : function_(std::move(function)), options_(std::move(options)), domain_(std::move(domain)) {
-  run_agreed(domain_.comm(), [&] {
+LossLayer::LossLayer(std::shared_ptr<LossFunction const> function, LossOptions options, Domain const& domain)
+    : LayerState(domain, function->name), function_(std::move(function)), options_(std::move(options)) {
+  run_agreed(domain.comm(), [&] {
     check_weights(options_);
     if (!function_->has_channels && (options_.per == LossPer::channel || !options_.channel_weights.empty()))
       throw Error("BadLoss", function_->name + " has classes instead of channels");
   });
-  reset();
 }
-
-void LossLayer::reset() { state_ = std::make_shared<LossState>(domain_, function_->name); }
 
 torch::Tensor LossLayer::forward(torch::Tensor const& prediction, torch::Tensor const& target,
                                  torch::Tensor const& mask) {
@@ -110,19 +102,15 @@ torch::Tensor LossLayer::forward(torch::Tensor const& prediction, torch::Tensor 
   };
   auto const make = [&](Layout const& layout) {
     auto const text = f.name + " " + f.parameters + ", " + described(options_);
-    require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
+    require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
     auto set_up = std::make_shared<LossSetUp>();
-    set_up->rows = row_weights(f.name, options_, layout, domain_);
+    set_up->rows = row_weights(f.name, options_, layout, domain());
     return set_up;
   };
-  auto const call = state_->enter(prediction, check, make);
+  auto const call = enter(prediction, check, make);
   return reduce_sums(f.name, cell_sums(f, wide(prediction), target, mask), call.set_up->rows, options_, f.has_channels,
-                     domain_);
+                     domain());
 }
-
-void LossLayer::reset_structure() { state_->reset_structure(); }
-
-int LossLayer::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace detail
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <graticule/halo/boundary.hpp>
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include "conv_geometry.hpp"
-#include "layer_state.hpp"
 #include "tensor_pull.hpp"
 
 #include <torch/torch.h>

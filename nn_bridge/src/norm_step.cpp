@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
-#include "agreement.hpp"
 #include "norm_kernels.hpp"
 #include "recorded_calls.hpp"
 

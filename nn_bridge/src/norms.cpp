@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/norms.hpp>
 
-#include "layer_state.hpp"
 #include "norm_kernels.hpp"
 #include "spatial.hpp"
 
@@ -12,23 +12,20 @@
 
 namespace graticule::nn {
 
+/// Agreement of the calls that use the input's statistics, and of those that use tracked ones: ranks that disagree on
+/// which are calling different layers.
+class detail::TrackingState : public LayerState<NoSetUp> {
+ public:
+  TrackingState(Domain const& domain, std::string const& layer)
+      : LayerState(domain, layer), tracked(domain, layer + " with tracked statistics", this) {}
+
+  LayerState<NoSetUp> tracked;
+};
+
 namespace {
 
 /// Layers of whole channels need to know nothing of the cuts.
-struct NoSetUp {};
-using ChannelState = detail::LayerState<NoSetUp>;
-
-std::shared_ptr<NoSetUp const> no_set_up(Layout const&) { return std::make_shared<NoSetUp const>(); }
-
-/// Agreement of the calls that use the input's statistics, and of those that use tracked ones: ranks that disagree on
-/// which are calling different layers.
-struct TrackingState {
-  TrackingState(Domain const& domain, std::string const& layer)
-      : by_input(domain, layer), tracked(domain, layer + " with tracked statistics") {}
-
-  ChannelState by_input;
-  ChannelState tracked;
-};
+std::shared_ptr<detail::NoSetUp const> no_set_up(Layout const&) { return std::make_shared<detail::NoSetUp const>(); }
 
 bool wanted(torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); }
 
@@ -93,24 +90,16 @@ torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, to
 }  // namespace
 
 template <std::size_t D, class Derived>
-struct BatchNormBase<D, Derived>::State : TrackingState {
-  using TrackingState::TrackingState;
-};
-
-template <std::size_t D, class Derived>
 BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& given, Domain domain,
                                          std::optional<Comm> data_team)
-    : torch::nn::BatchNormImplBase<D, Derived>(given),
-      domain_(std::move(domain)),
-      data_team_(std::move(data_team)),
-      state_(std::make_shared<State>(domain_, "BatchNorm" + std::to_string(D) + "d")) {
-  check_cuts("BatchNorm" + std::to_string(D) + "d", D, domain_);
-}
-
-template <std::size_t D, class Derived>
-void BatchNormBase<D, Derived>::reset() {
-  torch::nn::BatchNormImplBase<D, Derived>::reset();
-  state_ = std::make_shared<State>(domain_, "BatchNorm" + std::to_string(D) + "d");
+    : detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>>(
+          std::move(domain),
+          [](Domain const& of) {
+            return std::make_shared<detail::TrackingState>(of, "BatchNorm" + std::to_string(D) + "d");
+          },
+          given),
+      data_team_(std::move(data_team)) {
+  check_cuts("BatchNorm" + std::to_string(D) + "d", D, this->domain());
 }
 
 template <std::size_t D, class Derived>
@@ -126,12 +115,12 @@ torch::Tensor BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
   auto const check = [&] { _check_input_dim(x); };
   auto const& o = this->options;
   if (!this->is_training() && o.track_running_stats()) {
-    (void)state_->tracked.enter(detail::with_columns(x, D), check, no_set_up);
+    (void)this->state().tracked.enter(detail::with_columns(x, D), check, no_set_up);
     return by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
   }
   auto const call =
-      state_->by_input.enter(detail::with_columns(x, D), check, no_set_up, wanted(this->weight) || wanted(this->bias));
-  detail::Norm norm{.layer = "BatchNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {domain_.comm()}};
+      this->state().enter(detail::with_columns(x, D), check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  detail::Norm norm{.layer = "BatchNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {this->domain().comm()}};
   norm.shape = {.outer = x.size(0), .groups = x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
   if (data_team_) norm.teams.push_back(*data_team_);
   auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
@@ -142,18 +131,7 @@ torch::Tensor BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
     update(this->running_mean, statistics.mean, factor);
     update(this->running_var, statistics.m2 / (statistics.count - 1), factor);
   }
-  return state_->by_input.record(detail::normalize(norm, statistics, x, this->weight, this->bias));
-}
-
-template <std::size_t D, class Derived>
-void BatchNormBase<D, Derived>::reset_structure() {
-  state_->by_input.reset_structure();
-  state_->tracked.reset_structure();
-}
-
-template <std::size_t D, class Derived>
-int BatchNormBase<D, Derived>::num_set_ups() const noexcept {
-  return state_->by_input.num_set_ups() + state_->tracked.num_set_ups();
+  return this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
 }
 
 template class BatchNormBase<1, BatchNorm1dImpl>;
@@ -161,22 +139,15 @@ template class BatchNormBase<2, BatchNorm2dImpl>;
 template class BatchNormBase<3, BatchNorm3dImpl>;
 
 template <std::size_t D, class Derived>
-struct InstanceNormBase<D, Derived>::State : TrackingState {
-  using TrackingState::TrackingState;
-};
-
-template <std::size_t D, class Derived>
 InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions const& given, Domain domain)
-    : torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>(given),
-      domain_(std::move(domain)),
-      state_(std::make_shared<State>(domain_, "InstanceNorm" + std::to_string(D) + "d")) {
-  check_cuts("InstanceNorm" + std::to_string(D) + "d", D, domain_);
-}
-
-template <std::size_t D, class Derived>
-void InstanceNormBase<D, Derived>::reset() {
-  torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>::reset();
-  state_ = std::make_shared<State>(domain_, "InstanceNorm" + std::to_string(D) + "d");
+    : detail::StatefulModule<Derived, detail::TrackingState,
+                             torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>>(
+          std::move(domain),
+          [](Domain const& of) {
+            return std::make_shared<detail::TrackingState>(of, "InstanceNorm" + std::to_string(D) + "d");
+          },
+          given) {
+  check_cuts("InstanceNorm" + std::to_string(D) + "d", D, this->domain());
 }
 
 template <std::size_t D, class Derived>
@@ -194,16 +165,16 @@ torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) 
   auto const& o = this->options;
   bool const tracked = !this->is_training() && o.track_running_stats();
   auto const plane = detail::with_columns(given, D);
-  auto const call = tracked
-                        ? state_->tracked.enter(plane, check, no_set_up)
-                        : state_->by_input.enter(plane, check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  auto const call = tracked ? this->state().tracked.enter(plane, check, no_set_up)
+                            : this->state().enter(plane, check, no_set_up, wanted(this->weight) || wanted(this->bias));
   bool const batched = given.dim() == D + 2;
   auto const x = batched ? given : given.unsqueeze(0);
   torch::Tensor y;
   if (tracked) {
     y = by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
   } else {
-    detail::Norm norm{.layer = "InstanceNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {domain_.comm()}};
+    detail::Norm norm{
+        .layer = "InstanceNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {this->domain().comm()}};
     norm.shape = {.groups = x.size(0) * x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
     auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
     if (norm.shape.groups > 0) require_values(norm, statistics);
@@ -212,32 +183,17 @@ torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) 
       update(this->running_mean, over_batch(statistics.mean), o.momentum());
       update(this->running_var, over_batch(statistics.m2 / (statistics.count - 1)), o.momentum());
     }
-    y = state_->by_input.record(detail::normalize(norm, statistics, x, this->weight, this->bias));
+    y = this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
   }
   return batched ? y : y.squeeze(0);
-}
-
-template <std::size_t D, class Derived>
-void InstanceNormBase<D, Derived>::reset_structure() {
-  state_->by_input.reset_structure();
-  state_->tracked.reset_structure();
-}
-
-template <std::size_t D, class Derived>
-int InstanceNormBase<D, Derived>::num_set_ups() const noexcept {
-  return state_->by_input.num_set_ups() + state_->tracked.num_set_ups();
 }
 
 template class InstanceNormBase<1, InstanceNorm1dImpl>;
 template class InstanceNormBase<2, InstanceNorm2dImpl>;
 template class InstanceNormBase<3, InstanceNorm3dImpl>;
 
-struct GroupNormImpl::State : ChannelState {
-  explicit State(Domain const& domain) : ChannelState(domain, "GroupNorm") {}
-};
-
-GroupNormImpl::GroupNormImpl(torch::nn::GroupNormOptions const& given, Domain domain)
-    : options(given), domain_(std::move(domain)) {
+GroupNormImpl::GroupNormImpl(torch::nn::GroupNormOptions const& given, Domain const& domain)
+    : CommunicatingModule(domain, "GroupNorm"), options(given) {
   if (options.num_groups() < 1 || options.num_channels() % options.num_groups() != 0)
     throw Error("ShapeMismatch", "GroupNorm of " + std::to_string(options.num_channels()) + " channels in " +
                                      std::to_string(options.num_groups()) + " groups");
@@ -249,7 +205,6 @@ void GroupNormImpl::reset() {
                               options.affine());
   bias = register_parameter("bias", options.affine() ? torch::zeros({options.num_channels()}) : torch::Tensor(),
                             options.affine());
-  state_ = std::make_shared<State>(domain_);
 }
 
 torch::Tensor GroupNormImpl::forward(torch::Tensor const& x) {
@@ -258,19 +213,15 @@ torch::Tensor GroupNormImpl::forward(torch::Tensor const& x) {
     if (x.dim() < 4 || x.size(1) != options.num_channels())
       refuse("GroupNorm", "[batch, " + std::to_string(options.num_channels()) + ", ..., rows, columns]", x);
   };
-  auto const call = state_->enter(x, check, no_set_up, wanted(weight) || wanted(bias));
-  detail::Norm norm{.layer = "GroupNorm", .eps = options.eps(), .teams = {domain_.comm()}};
+  auto const call = enter(x, check, no_set_up, wanted(weight) || wanted(bias));
+  detail::Norm norm{.layer = "GroupNorm", .eps = options.eps(), .teams = {domain().comm()}};
   norm.shape = {.groups = x.size(0) * options.num_groups(),
                 .inner = options.num_channels() / options.num_groups(),
                 .cells = product(x.sizes().slice(2)),
                 .channels = x.size(1)};
   auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
-  return state_->record(detail::normalize(norm, statistics, x, weight, bias));
+  return record(detail::normalize(norm, statistics, x, weight, bias));
 }
-
-void GroupNormImpl::reset_structure() { state_->reset_structure(); }
-
-int GroupNormImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 namespace {
 
@@ -290,8 +241,10 @@ struct SliceSetUp {
   }
 };
 
+}  // namespace
+
 /// Normalisation over the last axes.
-class LastAxesState : public detail::LayerState<SliceSetUp> {
+class detail::LastAxesState : public LayerState<SliceSetUp> {
  public:
   LastAxesState(Domain const& domain, std::string const& layer, Sharding const& sharding, std::size_t num_axes)
       : LayerState(domain, layer, sharding), layer_(layer), sharding_(sharding) {
@@ -371,6 +324,8 @@ class LastAxesState : public detail::LayerState<SliceSetUp> {
   int team_generation_ = 0;  ///< of the domain's communicator that it was split off
 };
 
+namespace {
+
 /// LibTorch's layer normalisation with the digits that it loses where means are large. LibTorch 2.13 normalises by
 /// x * scale - mean * scale, whose terms cancel there, and keeps means of 16-bit types in 16 bits for the backward. Here a
 /// number near the mean of each group, which no output and no gradient depends on, is subtracted first, in f32 at least.
@@ -386,15 +341,15 @@ torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t>
 
 }  // namespace
 
-struct LayerNormImpl::State : LastAxesState {
-  using LastAxesState::LastAxesState;
-};
-
 LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain)
     : LayerNormImpl(given, domain, domain.sharding()) {}
 
 LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain, Sharding sharding)
-    : options(given), domain_(std::move(domain)), sharding_(std::move(sharding)) {
+    : StatefulModule(std::move(domain),
+                     [sharding = std::move(sharding), num_axes = given.normalized_shape().size()](Domain const& of) {
+                       return std::make_shared<detail::LastAxesState>(of, "LayerNorm", sharding, num_axes);
+                     }),
+      options(given) {
   reset();
 }
 
@@ -403,55 +358,45 @@ void LayerNormImpl::reset() {
   bool const affine = options.elementwise_affine();
   weight = register_parameter("weight", affine ? torch::ones(shape) : torch::Tensor(), affine);
   bias = register_parameter("bias", affine ? torch::zeros(shape) : torch::Tensor(), affine);
-  state_ = std::make_shared<State>(domain_, "LayerNorm", sharding_, shape.size());
 }
 
 torch::Tensor LayerNormImpl::forward(torch::Tensor const& x) {
   auto const& shape = options.normalized_shape();
-  auto const call = state_->enter_checked(x, shape, weight);
+  auto const call = state().enter_checked(x, shape, weight);
   auto const scale = call.set_up->of(weight);
   auto const shift = call.set_up->of(bias);
-  if (!state_->team()) return local_layer_norm(x, shape, scale, shift, options.eps());
-  auto const y = state_->normalized(call, x, shape.size(), options.eps(), true);
+  if (!state().team()) return local_layer_norm(x, shape, scale, shift, options.eps());
+  auto const y = state().normalized(call, x, shape.size(), options.eps(), true);
   return scale.defined() ? torch::addcmul(shift, y, scale).to(x.scalar_type()) : y;
 }
-
-void LayerNormImpl::reset_structure() { state_->reset_structure(); }
-
-int LayerNormImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
-
-struct RMSNormImpl::State : LastAxesState {
-  using LastAxesState::LastAxesState;
-};
 
 RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain)
     : RMSNormImpl(std::move(given), domain, domain.sharding()) {}
 
 RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain, Sharding sharding)
-    : options(std::move(given)), domain_(std::move(domain)), sharding_(std::move(sharding)) {
+    : StatefulModule(std::move(domain),
+                     [sharding = std::move(sharding), num_axes = given.normalized_shape.size()](Domain const& of) {
+                       return std::make_shared<detail::LastAxesState>(of, "RMSNorm", sharding, num_axes);
+                     }),
+      options(std::move(given)) {
   reset();
 }
 
 void RMSNormImpl::reset() {
   bool const affine = options.elementwise_affine;
   weight = register_parameter("weight", affine ? torch::ones(options.normalized_shape) : torch::Tensor(), affine);
-  state_ = std::make_shared<State>(domain_, "RMSNorm", sharding_, options.normalized_shape.size());
 }
 
 torch::Tensor RMSNormImpl::forward(torch::Tensor const& x) {
   auto const& shape = options.normalized_shape;
-  auto const call = state_->enter_checked(x, shape, weight);
+  auto const call = state().enter_checked(x, shape, weight);
   auto const scale = call.set_up->of(weight);
-  if (!state_->team())
+  if (!state().team())
     return torch::rms_norm(x, shape, scale.defined() ? std::optional(scale) : std::nullopt, options.eps);
   auto const eps = options.eps.value_or(x.scalar_type() == torch::kDouble ? std::numeric_limits<double>::epsilon()
                                                                           : std::numeric_limits<float>::epsilon());
-  auto const y = state_->normalized(call, x, shape.size(), eps, false);
+  auto const y = state().normalized(call, x, shape.size(), eps, false);
   return scale.defined() ? (y * scale).to(x.scalar_type()) : y;
 }
-
-void RMSNormImpl::reset_structure() { state_->reset_structure(); }
-
-int RMSNormImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

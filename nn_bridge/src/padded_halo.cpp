@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/plan.hpp>
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/padded_halo.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "field_axes.hpp"
-#include "layer_state.hpp"
 #include "parity_runs.hpp"
 #include "recorded_calls.hpp"
 #include "tensor_pull.hpp"
@@ -92,14 +92,17 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
 
 }  // namespace
 
-struct PaddedHaloExchangeImpl::State : detail::LayerState<PaddedSetUp> {
-  State(HaloExchangeOptions const& options, Domain const& domain)
+class detail::PaddedHaloState : public LayerState<PaddedSetUp> {
+ public:
+  PaddedHaloState(HaloExchangeOptions const& options, Domain const& domain)
       : LayerState(domain, "PaddedHaloExchange"), axes(options, domain) {}
-  detail::FieldAxes axes;
+  FieldAxes axes;
 };
 
 PaddedHaloExchangeImpl::PaddedHaloExchangeImpl(HaloExchangeOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)), state_(std::make_shared<State>(options_, domain_)) {
+    : StatefulModule(std::move(domain),
+                     [options](Domain const& of) { return std::make_shared<detail::PaddedHaloState>(options, of); }),
+      options_(std::move(options)) {
   for (auto const& width : {options_.latitude, options_.longitude})
     if (width.lower < 0 || width.upper < 0)
       throw Error("BadHaloWidth", "a padded field cannot have a halo of " + std::to_string(width.lower) + " and " +
@@ -108,7 +111,7 @@ PaddedHaloExchangeImpl::PaddedHaloExchangeImpl(HaloExchangeOptions options, Doma
 
 torch::Tensor PaddedHaloExchangeImpl::owned(torch::Tensor const& padded) const {
   if (padded.numel() == 0) return padded;
-  return state_->axes.as_given(owned_planes(state_->axes.as_planes(padded)));
+  return state().axes.as_given(owned_planes(state().axes.as_planes(padded)));
 }
 
 torch::Tensor PaddedHaloExchangeImpl::owned_planes(torch::Tensor const& padded) const {
@@ -146,7 +149,7 @@ torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& given) {
       throw Error("OddChannels", "odd channels of a tensor without a channel axis");
     if (!given.is_non_overlapping_and_dense())
       throw Error("UnsupportedTensor", "a padded field whose cells share memory or lie apart");
-    padded = state_->axes.as_planes(given);
+    padded = state().axes.as_planes(given);
     shard = owned_planes(padded);
   } catch (...) {
     failure = std::current_exception();
@@ -155,14 +158,10 @@ torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& given) {
     if (failure) std::rethrow_exception(failure);
   };
   auto const make = [&](Layout const& layout) {
-    return std::make_shared<PaddedSetUp const>(domain_.comm(), layout, options_, state_->axes.boundary());
+    return std::make_shared<PaddedSetUp const>(domain().comm(), layout, options_, state().axes.boundary());
   };
-  auto const call = state_->enter(shard, check, make);
-  return state_->axes.as_given(state_->record(FillHalo::apply(padded, call.anchor, call.set_up)[0]));
+  auto const call = state().enter(shard, check, make);
+  return state().axes.as_given(state().record(FillHalo::apply(padded, call.anchor, call.set_up)[0]));
 }
-
-void PaddedHaloExchangeImpl::reset_structure() { state_->reset_structure(); }
-
-int PaddedHaloExchangeImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

@@ -31,32 +31,25 @@ bool is_mixed(Width const& width) {
 }
 
 /// The padding of all dimensions' modules.
-class Padder {
+class Padder : public NeedState<PadSetUp> {
  public:
-  Padder(Domain domain, std::size_t num_axes, PadDescription description)
-      : domain_(std::move(domain)),
+  /// @param whole what this is the crop of
+  Padder(Domain const& domain, std::size_t num_axes, PadDescription const& description, LifeCycle* whole = nullptr)
+      : NeedState(domain, description.layer, whole),
         num_axes_(num_axes),
-        description_(std::move(description)),
-        crop_(make_crop()),
-        state_(domain_, description_.layer) {}
+        description_(description),
+        crop_(make_crop()) {}
 
   torch::Tensor forward(torch::Tensor const& x);
-  void reset_structure() {
-    state_.reset_structure();
-    if (crop_) crop_->reset_structure();
-  }
-  [[nodiscard]] int num_set_ups() const noexcept { return state_.num_set_ups(); }
 
  private:
   [[nodiscard]] std::shared_ptr<PadSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
   /// Circular padding is that of what is left when all crops are done: they come first, if any axis is mixed.
-  [[nodiscard]] std::shared_ptr<Padder> make_crop();
+  [[nodiscard]] std::unique_ptr<Padder> make_crop();
 
-  Domain domain_;
   std::size_t num_axes_;
   PadDescription description_;
-  std::shared_ptr<Padder> crop_;
-  NeedState<PadSetUp> state_;
+  std::unique_ptr<Padder> crop_;
 };
 
 namespace {
@@ -132,19 +125,19 @@ std::shared_ptr<PadSetUp const> Padder::make(torch::Tensor const& x, Layout cons
     }
     auto cuts = padded_cuts(*layout.cuts(a), width);
     if (d.cuts == PadCuts::balanced) cuts = balanced_cuts(cuts.extent(), cuts.num_parts());
-    auto const outputs = own_range(domain_.comm(), layout, a, cuts);
+    auto const outputs = own_range(domain().comm(), layout, a, cuts);
     need.needed[std::size_t(a)] = {outputs.lo - width.lower, outputs.hi - width.lower};
     hash.add(width.lower).add(width.upper);
   }
-  need.boundary = boundary_of(d, domain_);
+  need.boundary = boundary_of(d, domain());
   // One column: half way round it lies the column itself.
   if (num_axes_ == 1) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
   need.odd_channels = d.odd_channels;
   need.fingerprint = hash.add(int(d.cuts)).value();
-  return std::make_shared<PadSetUp const>(PadSetUp{NeededInputs(domain_.comm(), layout, need)});
+  return std::make_shared<PadSetUp const>(PadSetUp{NeededInputs(domain().comm(), layout, need)});
 }
 
-std::shared_ptr<Padder> Padder::make_crop() {
+std::unique_ptr<Padder> Padder::make_crop() {
   auto& widths = description_.widths;
   if (description_.mode != PadMode::circular || std::none_of(widths.begin(), widths.end(), is_mixed)) return nullptr;
   PadDescription crop{description_.layer, widths, PadMode::constant};
@@ -152,17 +145,17 @@ std::shared_ptr<Padder> Padder::make_crop() {
     crop.widths[a] = {std::min<Index>(widths[a].lower, 0), std::min<Index>(widths[a].upper, 0)};
     widths[a] = {std::max<Index>(widths[a].lower, 0), std::max<Index>(widths[a].upper, 0)};
   }
-  return std::make_shared<Padder>(domain_, num_axes_, std::move(crop));
+  return std::make_unique<Padder>(domain(), num_axes_, crop, this);
 }
 
 torch::Tensor Padder::forward(torch::Tensor const& field) {
   auto const x = crop_ ? crop_->forward(field) : field;
   auto const& d = description_;
-  auto const call = state_.enter(
-      with_columns(x, num_axes_), [&] { check_spatial(d.layer, num_axes_, x, domain_, d.odd_channels); },
+  auto const call = enter(
+      with_columns(x, num_axes_), [&] { check_spatial(d.layer, num_axes_, x, domain(), d.odd_channels); },
       [&](Layout const& layout) { return make(x, layout); });
   auto const given = batched(x, num_axes_);
-  auto y = state_.fetch(call, num_axes_ == 3 ? pad_levels(d, given) : given);
+  auto y = fetch(call, num_axes_ == 3 ? pad_levels(d, given) : given);
   if (!call.set_up->inputs.pull()) y = y.clone();
   return unbatched(y, x, num_axes_);
 }
@@ -181,7 +174,7 @@ std::shared_ptr<detail::Padder> make_padder(PadOptions<D> const& o, Domain const
     throw Error("LevelsByDomain", "the domain's boundary says nothing of levels; pad them by another mode");
   if (!o.odd_channels.empty() && o.mode != PadMode::domain)
     throw Error("OddChannels", d.layer + " reads across no pole unless by PadMode::domain");
-  return std::make_shared<detail::Padder>(domain, D, std::move(d));
+  return std::make_shared<detail::Padder>(domain, D, d);
 }
 
 template <std::size_t D>
@@ -197,26 +190,12 @@ PadOptions<D> trimming(torch::ExpandingArray<2 * D> widths) {
 
 template <std::size_t D, class Derived>
 PadBase<D, Derived>::PadBase(PadOptions<D> options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)), padder_(make_padder(options_, domain_)) {}
-
-template <std::size_t D, class Derived>
-void PadBase<D, Derived>::reset() {
-  padder_ = make_padder(options_, domain_);
-}
+    : detail::StatefulModule<Derived, detail::Padder>(
+          std::move(domain), [options = std::move(options)](Domain const& of) { return make_padder(options, of); }) {}
 
 template <std::size_t D, class Derived>
 torch::Tensor PadBase<D, Derived>::forward(torch::Tensor const& x) {
-  return padder_->forward(x);
-}
-
-template <std::size_t D, class Derived>
-void PadBase<D, Derived>::reset_structure() {
-  padder_->reset_structure();
-}
-
-template <std::size_t D, class Derived>
-int PadBase<D, Derived>::num_set_ups() const noexcept {
-  return padder_->num_set_ups();
+  return this->state().forward(x);
 }
 
 template <std::size_t D>

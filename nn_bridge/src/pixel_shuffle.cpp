@@ -12,7 +12,6 @@ namespace graticule::nn {
 
 namespace {
 
-struct NoPlan {};
 struct UnshuffleSetUp {
   detail::NeededInputs inputs;
 };
@@ -67,14 +66,9 @@ std::shared_ptr<UnshuffleSetUp const> make_unshuffle(Comm const& comm, Layout co
 
 }  // namespace
 
-struct PixelShuffleImpl::State : detail::LayerState<NoPlan> {
-  explicit State(Domain const& domain) : LayerState(domain, "PixelShuffle") {}
-};
-
-PixelShuffleImpl::PixelShuffleImpl(torch::nn::PixelShuffleOptions const& options, Domain domain)
-    : factor_(options.upscale_factor()), domain_(std::move(domain)) {
+PixelShuffleImpl::PixelShuffleImpl(torch::nn::PixelShuffleOptions const& options, Domain const& domain)
+    : CommunicatingModule(domain, "PixelShuffle"), factor_(options.upscale_factor()) {
   check_factor("PixelShuffle", factor_);
-  reset();
 }
 
 torch::Tensor PixelShuffleImpl::forward(torch::Tensor const& x) {
@@ -84,33 +78,27 @@ torch::Tensor PixelShuffleImpl::forward(torch::Tensor const& x) {
       throw Error("ShapeMismatch",
                   "PixelShuffle by " + std::to_string(factor_) + " of " + std::to_string(x.size(-3)) + " channels");
   };
-  (void)state_->enter(x, check, [](Layout const&) { return std::make_shared<NoPlan const>(); });
+  (void)enter(x, check, [](Layout const&) { return std::make_shared<detail::NoSetUp const>(); });
   return shuffled(x, factor_);
 }
 
-void PixelShuffleImpl::reset() { state_ = std::make_shared<State>(domain_); }
-void PixelShuffleImpl::reset_structure() { state_->reset_structure(); }
-int PixelShuffleImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
-
-struct PixelUnshuffleImpl::State : detail::NeedState<UnshuffleSetUp> {
-  explicit State(Domain const& domain) : NeedState(domain, "PixelUnshuffle") {}
+class detail::UnshuffleState : public NeedState<UnshuffleSetUp> {
+ public:
+  using NeedState::NeedState;
 };
 
 PixelUnshuffleImpl::PixelUnshuffleImpl(torch::nn::PixelUnshuffleOptions const& options, Domain domain)
-    : factor_(options.downscale_factor()), domain_(std::move(domain)) {
+    : StatefulModule(std::move(domain),
+                     [](Domain const& of) { return std::make_shared<detail::UnshuffleState>(of, "PixelUnshuffle"); }),
+      factor_(options.downscale_factor()) {
   check_factor("PixelUnshuffle", factor_);
-  reset();
 }
 
 torch::Tensor PixelUnshuffleImpl::forward(torch::Tensor const& x) {
-  auto const call = state_->enter(
+  auto const call = state().enter(
       x, [&] { check_axes("PixelUnshuffle", x); },
-      [&](Layout const& layout) { return make_unshuffle(domain_.comm(), layout, factor_); });
-  return unshuffled(state_->fetch(call, x), factor_);
+      [&](Layout const& layout) { return make_unshuffle(domain().comm(), layout, factor_); });
+  return unshuffled(state().fetch(call, x), factor_);
 }
-
-void PixelUnshuffleImpl::reset() { state_ = std::make_shared<State>(domain_); }
-void PixelUnshuffleImpl::reset_structure() { state_->reset_structure(); }
-int PixelUnshuffleImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pool_step.hpp"
 
-#include "agreement.hpp"
+#include <graticule/nn_bridge/detail/agreement.hpp>
+
 #include "local_map.hpp"
 #include "recorded_calls.hpp"
 #include "resolved.hpp"

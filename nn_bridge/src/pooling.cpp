@@ -88,40 +88,37 @@ namespace detail {
 
 template <class Derived, class Options, class Core>
 PoolModule<Derived, Options, Core>::PoolModule(Options options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)), core_(make_core(options_, domain_)) {}
+    : StatefulModule<Derived, Core>(std::move(domain), [options](Domain const& of) { return make_core(options, of); }),
+      options_(std::move(options)) {}
 
-template <class Derived, class Options, class Core>
-void PoolModule<Derived, Options, Core>::reset() {
-  core_ = make_core(options_, domain_);
-}
+/// The area mode of `Resize`.
+class AreaResize : public LifeCycle {
+ public:
+  AreaResize(std::vector<std::int64_t> const& sizes, Domain const& domain)
+      : resize(torch::nn::functional::InterpolateFuncOptions().size(sizes).mode(torch::kArea), domain) {}
+  ResizeImpl resize;
 
-template <class Derived, class Options, class Core>
-void PoolModule<Derived, Options, Core>::reset_structure() {
-  core_->reset_structure();
-}
-
-template <class Derived, class Options, class Core>
-int PoolModule<Derived, Options, Core>::num_set_ups() const noexcept {
-  return core_->num_set_ups();
-}
+ protected:
+  void tear_down() override { resize.reset_structure(); }
+};
 
 }  // namespace detail
 
 template <std::size_t D>
 torch::Tensor MaxPoolImpl<D>::forward(torch::Tensor const& x) {
-  return this->core_->forward(x);
+  return this->state().forward(x);
 }
 
 template <std::size_t D>
 std::tuple<torch::Tensor, torch::Tensor> MaxPoolImpl<D>::forward_with_indices(torch::Tensor const& x) {
-  auto const& d = this->core_->description();
+  auto const& d = this->state().description();
   if (d.by_domain) throw Error("IndicesByDomain", d.layer + ": maxima beyond an edge have no index in the field");
-  return this->core_->forward_with_indices(x);
+  return this->state().forward_with_indices(x);
 }
 
 template <std::size_t D>
 torch::Tensor AvgPoolImpl<D>::forward(torch::Tensor const& x) {
-  return this->core_->forward(x);
+  return this->state().forward(x);
 }
 
 template <std::size_t D>
@@ -129,49 +126,34 @@ torch::Tensor LPPoolImpl<D>::forward(torch::Tensor const& x) {
   auto const& o = this->options_.pool;
   double num_cells = 1;
   for (auto const cells : *o.kernel_size()) num_cells *= double(cells);
-  auto const y = this->core_->forward(x.defined() ? x.pow(o.norm_type()) : x);
+  auto const y = this->state().forward(x.defined() ? x.pow(o.norm_type()) : x);
   return (torch::sign(y) * torch::relu(torch::abs(y))).mul(num_cells).pow(1. / o.norm_type());
 }
 
 template <std::size_t D>
 AdaptiveAvgPoolImpl<D>::AdaptiveAvgPoolImpl(AdaptiveAvgPoolOptions<D> const& options, Domain domain)
-    : options_(options), domain_(std::move(domain)) {
-  reset();
-}
-
-template <std::size_t D>
-void AdaptiveAvgPoolImpl<D>::reset() {
-  std::vector<std::int64_t> sizes;
-  for (auto const& size : sizes_of(options_.output_size())) sizes.push_back(size.value_or(ResizeOptions::same));
-  resize_ = std::make_shared<ResizeImpl>(torch::nn::functional::InterpolateFuncOptions().size(sizes).mode(torch::kArea),
-                                         domain_);
-}
+    : detail::StatefulModule<AdaptiveAvgPoolImpl<D>, detail::AreaResize>(
+          std::move(domain), [given = sizes_of(options.output_size())](Domain const& of) {
+            std::vector<std::int64_t> sizes;
+            for (auto const& size : given) sizes.push_back(size.value_or(ResizeOptions::same));
+            return std::make_shared<detail::AreaResize>(sizes, of);
+          }) {}
 
 template <std::size_t D>
 torch::Tensor AdaptiveAvgPoolImpl<D>::forward(torch::Tensor const& x) {
   bool const bare = x.defined() && x.dim() == std::int64_t(D) + 1;
-  auto const y = resize_->forward(bare ? x.unsqueeze(0) : x);
+  auto const y = this->state().resize.forward(bare ? x.unsqueeze(0) : x);
   return bare ? y.squeeze(0) : y;
 }
 
 template <std::size_t D>
-void AdaptiveAvgPoolImpl<D>::reset_structure() {
-  resize_->reset_structure();
-}
-
-template <std::size_t D>
-int AdaptiveAvgPoolImpl<D>::num_set_ups() const noexcept {
-  return resize_->num_set_ups();
-}
-
-template <std::size_t D>
 torch::Tensor AdaptiveMaxPoolImpl<D>::forward(torch::Tensor const& x) {
-  return std::get<0>(this->core_->forward(x));
+  return std::get<0>(this->state().forward(x));
 }
 
 template <std::size_t D>
 std::tuple<torch::Tensor, torch::Tensor> AdaptiveMaxPoolImpl<D>::forward_with_indices(torch::Tensor const& x) {
-  return this->core_->forward(x);
+  return this->state().forward(x);
 }
 
 #define GRATICULE_INSTANTIATE_POOLING(D)                                                                     \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/repartition.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 
-#include "layer_state.hpp"
 #include "resolved.hpp"
 #include "tensor_move.hpp"
 
@@ -113,9 +113,10 @@ void check_back(detail::TensorMove const* move, torch::Tensor const& y) {
 
 }  // namespace
 
-struct RepartitionImpl::State : detail::LayerState<detail::TensorMove> {
-  State(Domain const& domain, RepartitionOptions const& options)
-      : LayerState(domain, "Repartition", options.from), back(domain, "Repartition back", options.to) {}
+class detail::RepartitionState : public LayerState<TensorMove> {
+ public:
+  RepartitionState(Domain const& domain, RepartitionOptions const& options)
+      : LayerState(domain, "Repartition", options.from), back(domain, "Repartition back", options.to, this) {}
 
   [[nodiscard]] AxisPart part(std::int64_t axis, Layout const* layout) const {
     int const a = layout ? place_of(axis, move->axes()) : -1;
@@ -123,53 +124,45 @@ struct RepartitionImpl::State : detail::LayerState<detail::TensorMove> {
     return {*layout->cuts(a), int(layout->grid()->coords(domain().comm().rank())[a])};
   }
 
-  detail::Agreement back;
-  std::shared_ptr<detail::TensorMove const> move;  ///< of the latest forward
+  Agreement back;
+  std::shared_ptr<TensorMove const> move;  ///< of the latest forward
 };
 
 RepartitionImpl::RepartitionImpl(RepartitionOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)) {
-  check_sharding(options_.from, domain_.comm());
-  check_sharding(options_.to, domain_.comm());
+    : StatefulModule(std::move(domain),
+                     [options](Domain const& of) { return std::make_shared<detail::RepartitionState>(of, options); }),
+      options_(std::move(options)) {
+  check_sharding(options_.from, this->domain().comm());
+  check_sharding(options_.to, this->domain().comm());
   if (!options_.cuts.empty() && options_.cuts.size() != options_.to.axes.size())
     throw Error("BadSharding", std::to_string(options_.cuts.size()) + " cuts for " +
                                    std::to_string(options_.to.axes.size()) + " axes");
-  reset();
 }
-
-void RepartitionImpl::reset() { state_ = std::make_shared<State>(domain_, options_); }
 
 torch::Tensor RepartitionImpl::forward(torch::Tensor const& given) {
   auto const x = detail::resolved(given);
   auto const axes = all_axes(options_);
-  auto const call = state_->enter(
+  auto const call = state().enter(
       x, [&] { (void)tensor_view(x, axes); },
-      [&](Layout const& layout) { return make_move(options_, domain_.comm(), layout, x); });
-  state_->move = call.set_up;
-  return state_->record(detail::move_tensor(call.set_up, x, call.anchor));
+      [&](Layout const& layout) { return make_move(options_, domain().comm(), layout, x); });
+  state().move = call.set_up;
+  return state().record(detail::move_tensor(call.set_up, x, call.anchor));
 }
 
 torch::Tensor RepartitionImpl::back(torch::Tensor const& given) {
   auto const y = detail::resolved(given);
-  auto const agreed = state_->back.agree(y, [&] { check_back(state_->move.get(), y); });
-  auto const x = detail::move_tensor_back(state_->move, y, detail::anchor(agreed.requires_grad, y.options()));
-  state_->back.record(x);
+  auto const agreed = state().back.agree(y, [&] { check_back(state().move.get(), y); });
+  auto const x = detail::move_tensor_back(state().move, y, detail::anchor(agreed.requires_grad, y.options()));
+  state().back.record(x);
   return x;
 }
 
 AxisPart RepartitionImpl::before(std::int64_t axis) const {
-  return state_->part(axis, state_->move ? &state_->move->from() : nullptr);
+  return state().part(axis, state().move ? &state().move->from() : nullptr);
 }
 
 AxisPart RepartitionImpl::after(std::int64_t axis) const {
-  return state_->part(axis, state_->move ? &state_->move->to() : nullptr);
+  return state().part(axis, state().move ? &state().move->to() : nullptr);
 }
-
-void RepartitionImpl::reset_structure() {
-  state_->reset_structure();
-  state_->back.reset();
-}
-
-int RepartitionImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

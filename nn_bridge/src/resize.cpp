@@ -209,27 +209,26 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
 
 }  // namespace
 
-struct ResizeImpl::State : detail::NeedState<ResizeSetUp> {
-  explicit State(Domain const& domain) : NeedState(domain, "Resize"), like(domain, "Resize") {}
-  detail::OtherLayout like;
+class detail::ResizeState : public NeedState<ResizeSetUp> {
+ public:
+  explicit ResizeState(Domain const& domain) : NeedState(domain, "Resize"), like(domain, "Resize", this) {}
+  OtherLayout like;
 };
 
 ResizeImpl::ResizeImpl(ResizeOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)) {
+    : StatefulModule(std::move(domain), [](Domain const& of) { return std::make_shared<detail::ResizeState>(of); }),
+      options_(std::move(options)) {
   check_options(options_.interpolate);
-  reset();
 }
-
-void ResizeImpl::reset() { state_ = std::make_shared<State>(domain_); }
 
 torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, std::int64_t like_levels) {
   auto const given = with_columns(x);
   Wanted const wanted{options_, like, like_levels};
   auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
-  auto const call = state_->enter(
-      given, [&] { check_input(options_, domain_, x); },
-      [&](Layout const& layout) { return make_set_up(domain_, wanted, x, layout); }, false, more);
-  auto y = apply_maps(*call.set_up, state_->fetch(call, given));
+  auto const call = state().enter(
+      given, [&] { check_input(options_, domain(), x); },
+      [&](Layout const& layout) { return make_set_up(domain(), wanted, x, layout); }, false, more);
+  auto y = apply_maps(*call.set_up, state().fetch(call, given));
   if (y.is_alias_of(x)) y = y.clone();
   return x.dim() == 3 ? y.squeeze(-1) : y;
 }
@@ -238,7 +237,7 @@ torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nu
 
 torch::Tensor ResizeImpl::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
   auto const given = with_columns(like);
-  auto const& layout = state_->like.of(given, [&] {
+  auto const& layout = state().like.of(given, [&] {
     (void)tensor_view(given);
     if (x.defined() && like.dim() != x.dim())
       throw Error("ShapeMismatch",
@@ -246,12 +245,5 @@ torch::Tensor ResizeImpl::forward_like(torch::Tensor const& x, torch::Tensor con
   });
   return resized(x, &layout, like.dim() == 5 ? like.size(2) : 0);
 }
-
-void ResizeImpl::reset_structure() {
-  state_->reset_structure();
-  state_->like.reset_structure();
-}
-
-int ResizeImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/rollout.hpp>
 #include <graticule/partition/error.hpp>
 
-#include "agreement.hpp"
 #include "recorded_calls.hpp"
 
 #include <algorithm>

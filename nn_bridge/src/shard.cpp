@@ -219,13 +219,12 @@ class Sharder {
   ModulePointer sharded_layer(std::shared_ptr<Serial> const& serial, std::string const& path) {
     auto layer = std::dynamic_pointer_cast<LayerImpl<Serial>>(ModulePointer(serial));
     if (!layer) layer = std::make_shared<LayerImpl<Serial>>(*serial);
-    using Call = typename LayerImpl<Serial>::Call;
     auto const given = context(path);
     auto const options = serial->options;
-    layer->set_sharded([given, path, options]() -> Call {
+    layer->set_sharded([given, path, options]() -> typename LayerImpl<Serial>::Sharded {
       detail::KeptRandomState const kept;
       auto const sharded = detail::Counterpart<Serial>::make(options, given);
-      return [sharded, path](Serial& own, torch::Tensor const& x) {
+      auto const call = [sharded, path](Serial& own, torch::Tensor const& x) {
         detail::share(own, *sharded);
         auto* const log = detail::TrialLog::current();
         auto const before = log ? traffic() : Traffic{};
@@ -234,6 +233,7 @@ class Sharder {
         if (log) log->calls.push_back({path, y.detach().clone(), traffic() - before});
         return y;
       };
+      return {call, sharded};
     });
     return layer;
   }

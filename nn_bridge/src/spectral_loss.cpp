@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/spectral_loss.hpp>
 
-#include "layer_state.hpp"
 #include "loss_terms.hpp"
 
 #include <sstream>
@@ -47,25 +47,31 @@ torch::Tensor global_rows(torch::Tensor const& own, Index first, Index extent, D
 
 }  // namespace
 
-struct SpectralLossImpl::State : detail::LayerState<SpectralSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, loss_name) {
+class detail::SpectralLossState : public LayerState<SpectralSetUp> {
+ public:
+  explicit SpectralLossState(Domain const& domain) : LayerState(domain, loss_name) {
     if (domain.grid().extent(1) > 1)
       whole_rows =
           Repartition(RepartitionOptions{domain.sharding(), {{-2}, ProcessGrid{domain.comm().num_ranks()}}}, domain);
   }
   Repartition whole_rows{nullptr};
+
+ protected:
+  void tear_down() override {
+    LayerState::tear_down();
+    if (whole_rows) whole_rows->reset_structure();
+  }
 };
 
 SpectralLossImpl::SpectralLossImpl(Domain const& domain, LossOptions options, SpectralOptions spectral)
-    : options_(std::move(options)), spectral_(std::move(spectral)), domain_(domain) {
-  run_agreed(domain_.comm(), [&] {
+    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::SpectralLossState>(of); }),
+      options_(std::move(options)),
+      spectral_(std::move(spectral)) {
+  run_agreed(domain.comm(), [&] {
     detail::check_weights(options_);
     detail::check_weights({.channel_weights = spectral_.wavenumber_weights});
   });
-  reset();
 }
-
-void SpectralLossImpl::reset() { state_ = std::make_shared<State>(domain_); }
 
 torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::Tensor const& target) {
   auto const check = [&] {
@@ -79,11 +85,11 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
   auto const make = [&](Layout const& layout) {
     auto const text = std::string(loss_name) + std::to_string(int(spectral_.error)) + detail::described(options_) +
                       detail::described({.channel_weights = spectral_.wavenumber_weights});
-    require_same(domain_.comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
+    require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
     auto set_up = std::make_shared<SpectralSetUp>();
-    set_up->first_row = layout.owned(domain_.comm().rank()).lo(0);
-    auto const own = detail::row_weights(loss_name, options_, layout, domain_);
-    set_up->rows = global_rows(own, set_up->first_row, layout.extent(0), domain_);
+    set_up->first_row = layout.owned(domain().comm().rank()).lo(0);
+    auto const own = detail::row_weights(loss_name, options_, layout, domain());
+    set_up->rows = global_rows(own, set_up->first_row, layout.extent(0), domain());
     auto const& weights = spectral_.wavenumber_weights;
     auto const count = std::size_t(layout.extent(1) / 2 + 1);
     if (!weights.empty() && weights.size() != count)
@@ -93,15 +99,15 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
                                           : torch::tensor(at::ArrayRef<double>(weights), torch::kDouble);
     return set_up;
   };
-  auto const set_up = state_->enter(prediction, check, make).set_up;
+  auto const set_up = state().enter(prediction, check, make).set_up;
   auto const type = prediction.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
   auto p = prediction.to(type);
   auto t = target.to(type);
   auto first_row = set_up->first_row;
-  if (state_->whole_rows) {
-    p = state_->whole_rows(p);
-    t = state_->whole_rows(t);
-    first_row = state_->whole_rows->after(-2).lo();
+  if (state().whole_rows) {
+    p = state().whole_rows(p);
+    t = state().whole_rows(t);
+    first_row = state().whole_rows->after(-2).lo();
   }
   auto const valid = torch::isnan(t).any(-1, true).logical_not();
   auto const zero = torch::zeros({}, p.options().requires_grad(false));
@@ -110,14 +116,7 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
   auto const weights = set_up->wavenumbers.to(p.device());
   detail::LossTerms const terms{error * weights.to(type), weights * valid};
   auto const rows = set_up->rows.defined() ? set_up->rows.narrow(0, first_row, p.size(-2)) : torch::Tensor();
-  return detail::reduce_sums(loss_name, detail::summed(terms), rows, options_, true, domain_);
+  return detail::reduce_sums(loss_name, detail::summed(terms), rows, options_, true, domain());
 }
-
-void SpectralLossImpl::reset_structure() {
-  state_->reset_structure();
-  if (state_->whole_rows) state_->whole_rows->reset_structure();
-}
-
-int SpectralLossImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/spherical_convolution.hpp>
 
-#include "layer_state.hpp"
 #include "real_fourier.hpp"
 #include "spherical_map.hpp"
 
@@ -10,13 +10,15 @@
 
 namespace graticule::nn {
 
+/// The transforms of the input's layout and of the output's.
+struct detail::SphericalConvolutionSetUp {
+  std::shared_ptr<SphericalMap const> in;
+  std::shared_ptr<SphericalMap const> out;
+};
+
 namespace {
 
-/// The transforms of the input's layout and of the output's.
-struct ConvolutionSetUp {
-  std::shared_ptr<detail::SphericalMap const> in;
-  std::shared_ptr<detail::SphericalMap const> out;
-};
+using detail::SphericalConvolutionSetUp;
 
 /// Coefficients of both grids: no more degrees than either has.
 Index num_degrees(SphericalConvolutionOptions const& o) {
@@ -33,25 +35,22 @@ detail::Truncation truncation(SphericalConvolutionOptions const& o, Index num_co
   return {found.num_degrees, std::min(found.num_orders, (o.out->num_columns + 1) / 2)};
 }
 
-std::shared_ptr<ConvolutionSetUp const> make_set_up(SphericalConvolutionOptions const& o, Comm const& comm,
-                                                    Layout const& fields, torch::TensorOptions const& options) {
+std::shared_ptr<SphericalConvolutionSetUp const> make_set_up(SphericalConvolutionOptions const& o, Comm const& comm,
+                                                             Layout const& fields,
+                                                             torch::TensorOptions const& options) {
   auto const kept = truncation(o, fields.extent(1));
   auto const in = std::make_shared<detail::SphericalMap const>(comm, fields, o.rows, kept, options);
-  if (!o.out) return std::make_shared<ConvolutionSetUp const>(ConvolutionSetUp{in, in});
+  if (!o.out) return std::make_shared<SphericalConvolutionSetUp const>(SphericalConvolutionSetUp{in, in});
   Layout const out(*fields.grid(), {detail::scaled_cuts(*fields.cuts(0), o.out->rows.num_rows()),
                                     detail::scaled_cuts(*fields.cuts(1), o.out->num_columns)});
-  return std::make_shared<ConvolutionSetUp const>(
-      ConvolutionSetUp{in, std::make_shared<detail::SphericalMap const>(comm, out, o.out->rows, kept, options)});
+  return std::make_shared<SphericalConvolutionSetUp const>(SphericalConvolutionSetUp{
+      in, std::make_shared<detail::SphericalMap const>(comm, out, o.out->rows, kept, options)});
 }
 
 }  // namespace
 
-struct SphericalConvolutionImpl::State : detail::LayerState<ConvolutionSetUp> {
-  explicit State(Domain const& domain) : LayerState(domain, "SphericalConvolution") {}
-};
-
-SphericalConvolutionImpl::SphericalConvolutionImpl(SphericalConvolutionOptions given, Domain domain)
-    : options(std::move(given)), domain_(std::move(domain)) {
+SphericalConvolutionImpl::SphericalConvolutionImpl(SphericalConvolutionOptions given, Domain const& domain)
+    : CommunicatingModule(domain, "SphericalConvolution"), options(std::move(given)) {
   if (options.in_channels < 1 || options.out_channels < 1)
     throw Error("ShapeMismatch", "SphericalConvolution of " + std::to_string(options.in_channels) + " to " +
                                      std::to_string(options.out_channels) + " channels");
@@ -64,7 +63,6 @@ void SphericalConvolutionImpl::reset() {
       "weight", deviation * torch::randn({options.in_channels, options.out_channels, num_degrees(options), 2}));
   bias =
       register_parameter("bias", options.bias ? torch::zeros({options.out_channels}) : torch::Tensor(), options.bias);
-  state_ = std::make_shared<State>(domain_);
 }
 
 void SphericalConvolutionImpl::check(torch::Tensor const& x) const {
@@ -81,21 +79,17 @@ void SphericalConvolutionImpl::check(torch::Tensor const& x) const {
 
 torch::Tensor SphericalConvolutionImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
-    return make_set_up(options, domain_.comm(), layout, x.options().requires_grad(false));
+    return make_set_up(options, domain().comm(), layout, x.options().requires_grad(false));
   };
   bool const parameter_grad = weight.requires_grad() || (bias.defined() && bias.requires_grad());
-  auto const call = state_->enter(
+  auto const call = enter(
       x, [&] { check(x); }, make, parameter_grad);
-  auto const record = [&](torch::Tensor const& y) { (void)state_->record(y); };
+  auto const record = [&](torch::Tensor const& y) { (void)this->record(y); };
   // Where the parameters alone want gradients, the way to the coefficients needs no backward.
   auto const c = call.set_up->in->analyse(x, {detail::anchor(call.input_grad, x.options()), record});
   auto const products = torch::einsum("...ilm,iol->...olm", {c, torch::view_as_complex(weight)});
   auto const y = call.set_up->out->synthesise(products, {call.anchor, record});
   return bias.defined() ? y + bias.view({-1, 1, 1}) : y;
 }
-
-void SphericalConvolutionImpl::reset_structure() { state_->reset_structure(); }
-
-int SphericalConvolutionImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

@@ -11,8 +11,9 @@ namespace graticule::nn {
 
 using detail::SphericalMap;
 
-struct SphericalTransformImpl::State : detail::TransformState<SphericalMap> {
-  State(Domain const& domain, SphericalTransformOptions const& options)
+class detail::SphericalTransformState : public TransformState<SphericalMap> {
+ public:
+  SphericalTransformState(Domain const& domain, SphericalTransformOptions const& options)
       : TransformState(domain,
                        {.layer = "SphericalTransform",
                         .spectra = {{-1}, ProcessGrid{domain.comm().num_ranks()}},
@@ -25,26 +26,26 @@ struct SphericalTransformImpl::State : detail::TransformState<SphericalMap> {
 };
 
 SphericalTransformImpl::SphericalTransformImpl(SphericalTransformOptions options, Domain domain)
-    : options_(std::move(options)), domain_(std::move(domain)) {
+    : StatefulModule(
+          std::move(domain),
+          [options](Domain const& of) { return std::make_shared<detail::SphericalTransformState>(of, options); }),
+      options_(std::move(options)) {
   (void)detail::num_degrees_of(options_.num_degrees, options_.rows);
   if (auto const& field = options_.field) {
-    (void)Layout(domain_.grid(), {field->rows, field->columns});
+    (void)Layout(this->domain().grid(), {field->rows, field->columns});
     (void)detail::truncation_of({options_.num_degrees, options_.num_orders}, options_.rows, field->columns.extent());
   }
-  reset();
 }
 
-void SphericalTransformImpl::reset() { state_ = std::make_shared<State>(domain_, options_); }
-
 torch::Tensor SphericalTransformImpl::forward(torch::Tensor const& x) {
-  return state_->forward(x, [&] {
+  return state().forward(x, [&] {
     detail::check_spectral_dtype("SphericalTransform", x);
     if (x.dim() < 2) throw Error("ShapeMismatch", "SphericalTransform takes [..., rows, columns]");
   });
 }
 
 torch::Tensor SphericalTransformImpl::inverse(torch::Tensor const& c) {
-  return state_->inverse(c, [&] {
+  return state().inverse(c, [&] {
     detail::check_spectral_dtype("SphericalTransform inverse", c, true);
     auto const own = orders();
     auto const degrees = detail::num_degrees_of(options_.num_degrees, options_.rows);
@@ -56,12 +57,8 @@ torch::Tensor SphericalTransformImpl::inverse(torch::Tensor const& c) {
 
 AxisPart SphericalTransformImpl::orders() const {
   auto const truncation =
-      detail::truncation_of({options_.num_degrees, options_.num_orders}, options_.rows, state_->fields().extent(1));
-  return {detail::cuts_of_orders(truncation, domain_.comm().num_ranks()), domain_.comm().rank()};
+      detail::truncation_of({options_.num_degrees, options_.num_orders}, options_.rows, state().fields().extent(1));
+  return {detail::cuts_of_orders(truncation, domain().comm().num_ranks()), domain().comm().rank()};
 }
-
-void SphericalTransformImpl::reset_structure() { state_->reset_structure(); }
-
-int SphericalTransformImpl::num_set_ups() const noexcept { return state_->num_set_ups(); }
 
 }  // namespace graticule::nn

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tensor_move.hpp"
 
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 
-#include "agreement.hpp"
 #include "recorded_calls.hpp"
 #include "resolved.hpp"
 #include "traffic.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tensor_pull.hpp"
 
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/tensor_view.hpp>
 #include <graticule/partition/hash.hpp>
 
-#include "agreement.hpp"
 #include "parity_runs.hpp"
 #include "recorded_calls.hpp"
 #include "resolved.hpp"

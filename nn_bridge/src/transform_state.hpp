@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/field_cuts.hpp>
 
-#include "layer_state.hpp"
 #include "whole_columns.hpp"
 
 #include <functional>
@@ -29,7 +29,7 @@ class TransformState : public LayerState<Map> {
   TransformState(Domain const& domain, Description description)
       : LayerState<Map>(domain, description.layer),
         description_(std::move(description)),
-        inverse_(domain, description_.layer + " inverse", description_.spectra) {}
+        inverse_(domain, description_.layer + " inverse", description_.spectra, this) {}
 
   /// Collective. @param check of the field
   [[nodiscard]] torch::Tensor forward(torch::Tensor const& x, std::function<void()> const& check) {
@@ -65,11 +65,6 @@ class TransformState : public LayerState<Map> {
     require_fields();
     if (latest_) return latest_->fields();
     return Layout(this->domain().grid(), {description_.fields->rows, description_.fields->columns});
-  }
-
-  void reset_structure() {
-    LayerState<Map>::reset_structure();
-    inverse_.reset();
   }
 
  private:

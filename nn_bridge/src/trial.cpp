@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/loss.hpp>
 #include <graticule/nn_bridge/shard.hpp>
 
-#include "agreement.hpp"
 #include "trial_log.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -157,51 +157,46 @@ UnpoolDescription described(torch::nn::MaxUnpoolOptions<D> const& o) {
 
 }  // namespace
 
-template <std::size_t D>
-struct MaxUnpoolImpl<D>::State : detail::NeedState<UnpoolSetUp> {
-  State(Domain const& domain, UnpoolDescription d)
-      : NeedState(domain, d.layer), like(domain, d.layer), description(std::move(d)) {}
+class detail::UnpoolState : public NeedState<UnpoolSetUp> {
+ public:
+  UnpoolState(Domain const& domain, UnpoolDescription d)
+      : NeedState(domain, d.layer), like(domain, d.layer, this), description(std::move(d)) {}
 
   /// The needed box of the indices, which need no gradient.
   [[nodiscard]] torch::Tensor fetch_indices(UnpoolSetUp const& s, torch::Tensor const& indices) const {
     torch::NoGradGuard const no_grad;
     if (!s.inputs.pull()) return s.inputs.own_part(indices);
-    return detail::pull_tensor(s.inputs.pull(), indices, detail::anchor(false, indices.options()));
+    return pull_tensor(s.inputs.pull(), indices, detail::anchor(false, indices.options()));
   }
 
-  detail::OtherLayout like;
+  OtherLayout like;
   UnpoolDescription description;
 };
 
 template <std::size_t D>
 MaxUnpoolImpl<D>::MaxUnpoolImpl(torch::nn::MaxUnpoolOptions<D> const& options, Domain domain)
-    : options_(options), domain_(std::move(domain)) {
-  reset();
-}
-
-template <std::size_t D>
-void MaxUnpoolImpl<D>::reset() {
-  state_ = std::make_shared<State>(domain_, described<D>(options_));
-}
+    : detail::StatefulModule<MaxUnpoolImpl<D>, detail::UnpoolState>(std::move(domain), [options](Domain const& of) {
+        return std::make_shared<detail::UnpoolState>(of, described<D>(options));
+      }) {}
 
 template <std::size_t D>
 torch::Tensor MaxUnpoolImpl<D>::unpooled(torch::Tensor const& x, torch::Tensor const& indices, Layout const* like,
                                          std::int64_t like_levels) {
-  auto const& d = state_->description;
+  auto const& d = this->state().description;
   auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
   auto const check = [&] {
-    detail::check_spatial(d.layer, D, x, domain_, {});
+    detail::check_spatial(d.layer, D, x, this->domain(), {});
     if (!indices.defined() || indices.sizes() != x.sizes() || indices.scalar_type() != torch::kLong)
       throw Error("ShapeMismatch", d.layer + " takes int64 indices of the sizes of its maxima");
   };
-  auto const call = state_->enter(
+  auto const call = this->state().enter(
       detail::with_columns(x, D), check,
-      [&](Layout const& layout) { return make_set_up(domain_, d, x, layout, like, like_levels); }, false, more);
+      [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like, like_levels); }, false, more);
   auto const& s = *call.set_up;
   auto const places = detail::batched(indices, D);
-  run_agreed(domain_.comm(), [&] { check_windows(d, s.axes, places); });
-  auto const maxima = state_->fetch(call, detail::batched(x, D));
-  return detail::unbatched(placed(s, maxima, state_->fetch_indices(s, places)), x, D);
+  run_agreed(this->domain().comm(), [&] { check_windows(d, s.axes, places); });
+  auto const maxima = this->state().fetch(call, detail::batched(x, D));
+  return detail::unbatched(placed(s, maxima, this->state().fetch_indices(s, places)), x, D);
 }
 
 template <std::size_t D>
@@ -213,24 +208,13 @@ template <std::size_t D>
 torch::Tensor MaxUnpoolImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& indices,
                                              torch::Tensor const& like) {
   auto const given = detail::with_columns(like, D);
-  auto const& layout = state_->like.of(given, [&] {
+  auto const& layout = this->state().like.of(given, [&] {
     (void)tensor_view(given);
     if (x.defined() && like.dim() != x.dim())
-      throw Error("ShapeMismatch", state_->description.layer + " of " + std::to_string(x.dim()) + " axes like " +
+      throw Error("ShapeMismatch", this->state().description.layer + " of " + std::to_string(x.dim()) + " axes like " +
                                        std::to_string(like.dim()) + " axes");
   });
   return unpooled(x, indices, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
-}
-
-template <std::size_t D>
-void MaxUnpoolImpl<D>::reset_structure() {
-  state_->reset_structure();
-  state_->like.reset_structure();
-}
-
-template <std::size_t D>
-int MaxUnpoolImpl<D>::num_set_ups() const noexcept {
-  return state_->num_set_ups();
 }
 
 template class MaxUnpoolImpl<1>;

@@ -2,10 +2,10 @@
 // Layouts of layers that need whole parallels, on all ranks of a domain.
 #pragma once
 
+#include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/sharding.hpp>
 #include <graticule/partition/layout.hpp>
 
-#include "agreement.hpp"
 #include "tensor_move.hpp"
 
 #include <functional>

@@ -87,11 +87,10 @@ Pooled pool_locally(std::shared_ptr<PoolSetUp const> const& set_up, PoolCall con
 
 }  // namespace
 
-WindowPool::WindowPool(Domain domain, WindowPoolDescription description)
-    : domain_(std::move(domain)),
+WindowPool::WindowPool(Domain const& domain, WindowPoolDescription description)
+    : NeedState(domain, description.layer),
       num_axes_(description.windows.kernel.size()),
-      description_(with_columns(std::move(description))),
-      state_(domain_, description_.layer) {
+      description_(with_columns(std::move(description))) {
   check_description(description_);
 }
 
@@ -99,7 +98,7 @@ std::shared_ptr<PoolSetUp const> WindowPool::make(torch::Tensor const& x, Layout
   auto const& d = description_;
   auto const& w = d.windows;
   PoolGlobe globe{d.rule, w, {}, {}, d.odd_channels, fingerprint(d)};
-  globe.boundary = d.by_domain ? domain_.boundary() : Boundary::uniform(2, Edge::replicate);
+  globe.boundary = d.by_domain ? domain().boundary() : Boundary::uniform(2, Edge::replicate);
   // One column: half way round it lies the column itself.
   if (num_axes_ == 1) globe.boundary.odd_longitudes = OddLongitudes::shift_floor;
   std::vector<PoolRun> runs;
@@ -118,13 +117,13 @@ std::shared_ptr<PoolSetUp const> WindowPool::make(torch::Tensor const& x, Layout
       runs.push_back({{0, total}, {0, extent}, w.padding[i], 0, total});
     } else {
       auto const cuts = axis.window.output_cuts(*layout.cuts(cut_axis), total);
-      runs.push_back(axis.run(own_range(domain_.comm(), layout, cut_axis, cuts)));
+      runs.push_back(axis.run(own_range(domain().comm(), layout, cut_axis, cuts)));
       need.needed[std::size_t(cut_axis)] = runs.back().needed;
     }
   }
-  NeededInputs const inputs(domain_.comm(), layout, need);
-  auto own = inputs.pull() ? std::nullopt : own_call(layout.owned(domain_.comm().rank()), globe, runs);
-  auto splits = inputs.pull() ? make_splits(domain_.comm(), layout, globe, runs) : nullptr;
+  NeededInputs const inputs(domain().comm(), layout, need);
+  auto own = inputs.pull() ? std::nullopt : own_call(layout.owned(domain().comm().rank()), globe, runs);
+  auto splits = inputs.pull() ? make_splits(domain().comm(), layout, globe, runs) : nullptr;
   PoolCall const whole(w, runs, w.ceil_mode);
   return std::make_shared<PoolSetUp const>(
       PoolSetUp{std::move(globe), inputs, std::move(runs), whole, std::move(own), std::move(splits)});
@@ -147,17 +146,17 @@ void WindowPool::require_type(torch::Tensor const& x) {
   known_type_ = x.scalar_type();
 }
 
-WindowPool::State::Call WindowPool::enter(torch::Tensor const& x) {
+WindowPool::Call WindowPool::enter_checked(torch::Tensor const& x) {
   auto const check = [&] {
-    check_spatial(description_.layer, num_axes_, x, domain_, description_.odd_channels);
+    check_spatial(description_.layer, num_axes_, x, domain(), description_.odd_channels);
     require_type(x);
   };
-  return state_.enter(detail::with_columns(x, num_axes_), check, [&](Layout const& layout) { return make(x, layout); });
+  return enter(detail::with_columns(x, num_axes_), check, [&](Layout const& layout) { return make(x, layout); });
 }
 
-Pooled WindowPool::pool_whole(State::Call const& call, torch::Tensor const& x) const {
+Pooled WindowPool::pool_whole(Call const& call, torch::Tensor const& x) const {
   auto const& s = *call.set_up;
-  auto result = pool_locally(call.set_up, s.whole, state_.fetch(call, x));
+  auto result = pool_locally(call.set_up, s.whole, fetch(call, x));
   if (!s.has_outputs())
     result.indices = s.no_outputs(x, torch::kLong);
   else if (result.indices.defined())
@@ -166,17 +165,16 @@ Pooled WindowPool::pool_whole(State::Call const& call, torch::Tensor const& x) c
 }
 
 torch::Tensor WindowPool::forward(torch::Tensor const& x) {
-  auto const call = enter(x);
+  auto const call = enter_checked(x);
   auto const cells = batched(x, num_axes_);
   auto const& s = *call.set_up;
   if (s.own) return unbatched(pool_locally(call.set_up, *s.own, cells).values, x, num_axes_);
-  auto const y =
-      s.splits ? state_.record(pool_by_splits(call.set_up, cells, call.anchor)) : pool_whole(call, cells).values;
+  auto const y = s.splits ? record(pool_by_splits(call.set_up, cells, call.anchor)) : pool_whole(call, cells).values;
   return unbatched(y, x, num_axes_);
 }
 
 std::tuple<torch::Tensor, torch::Tensor> WindowPool::forward_with_indices(torch::Tensor const& x) {
-  auto const call = enter(x);
+  auto const call = enter_checked(x);
   auto const pooled = pool_whole(call, batched(x, num_axes_));
   auto const indices = call.set_up->has_outputs() ? global_indices(*call.set_up, pooled.indices) : pooled.indices;
   return {unbatched(pooled.values, x, num_axes_), unbatched(indices, x, num_axes_)};

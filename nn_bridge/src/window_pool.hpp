@@ -31,10 +31,10 @@ struct WindowPoolDescription {
 
 /// Pooling of shards by LibTorch's own functions: of own cells where they lie and of strips where all ranks can split
 /// their outputs so, else of one tensor of all that the outputs need; see `PoolSplits`.
-class WindowPool {
+class WindowPool : public NeedState<PoolSetUp> {
  public:
   /// @throws `BadWindow`, `PaddingTooWide`
-  WindowPool(Domain domain, WindowPoolDescription description);
+  WindowPool(Domain const& domain, WindowPoolDescription description);
 
   /// Collective.
   [[nodiscard]] torch::Tensor forward(torch::Tensor const& x);
@@ -42,23 +42,17 @@ class WindowPool {
   [[nodiscard]] std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
 
   [[nodiscard]] WindowPoolDescription const& description() const noexcept { return description_; }
-  void reset_structure() { state_.reset_structure(); }
-  [[nodiscard]] int num_set_ups() const noexcept { return state_.num_set_ups(); }
 
  private:
-  using State = NeedState<PoolSetUp>;
-
-  [[nodiscard]] State::Call enter(torch::Tensor const& x);
+  [[nodiscard]] Call enter_checked(torch::Tensor const& x);
   [[nodiscard]] std::shared_ptr<PoolSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
   /// Ranks without windows must refuse what LibTorch refuses on the others. @throws `UnsupportedTensor`
   void require_type(torch::Tensor const& x);
   /// From one tensor of all that the outputs need; differentiable.
-  [[nodiscard]] Pooled pool_whole(State::Call const& call, torch::Tensor const& x) const;
+  [[nodiscard]] Pooled pool_whole(Call const& call, torch::Tensor const& x) const;
 
-  Domain domain_;
   std::size_t num_axes_;  ///< of the layer; a length is a column here
   WindowPoolDescription description_;
-  State state_;
   std::optional<torch::ScalarType> known_type_;  ///< one that LibTorch takes
 };
 

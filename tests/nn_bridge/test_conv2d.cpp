@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/gradient_sync.hpp>
 
 #include "expect_error.hpp"
+#include "num_set_ups.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -276,12 +277,12 @@ TEST(Conv2d, sets_up_once_per_structure_and_again_on_a_global_change) {
   auto layer = small_layer(domain);
 
   for (int call = 0; call < 3; ++call) layer(shard_of(domain, 12));
-  EXPECT_EQ(layer->num_set_ups(), 1);
+  EXPECT_EQ(test::num_set_ups(layer), 1);
   layer(shard_of(domain, 24));
-  EXPECT_EQ(layer->num_set_ups(), 2);
+  EXPECT_EQ(test::num_set_ups(layer), 2);
   layer(shard_of(domain, 12));
   layer(shard_of(domain, 12, 3));
-  EXPECT_EQ(layer->num_set_ups(), 4);
+  EXPECT_EQ(test::num_set_ups(layer), 4);
 }
 
 TEST(Conv2d, a_change_on_one_rank_only_is_an_error_on_all) {
@@ -401,7 +402,7 @@ TEST(Conv2d, has_the_names_and_shapes_of_the_serial_layer) {
   auto const copy = std::dynamic_pointer_cast<nn::Conv2dImpl>(sharded->clone());
   ASSERT_TRUE(copy);
   EXPECT_TRUE(torch::equal(copy->weight, sharded->weight));
-  EXPECT_EQ(copy->num_set_ups(), 0);
+  EXPECT_EQ(test::num_set_ups(copy), 0);
 }
 
 }  // namespace

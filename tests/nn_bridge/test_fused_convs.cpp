@@ -6,6 +6,7 @@
 #include <graticule/nn_bridge/traffic.hpp>
 
 #include "expect_error.hpp"
+#include "num_set_ups.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -150,7 +151,7 @@ TEST(FusedConvs, exchange_once_for_all_layers) {
   bool const inner = comm.rank() > 0 && comm.rank() + 1 < comm.num_ranks();
   EXPECT_EQ(forward.num_messages, inner ? 2 : 1);
   EXPECT_EQ(both.num_messages, inner ? 4 : 2);
-  EXPECT_EQ(fused->num_set_ups(), 1);
+  EXPECT_EQ(test::num_set_ups(fused), 1);
 }
 
 TEST(FusedConvs, pass_ranks_without_cells_by_functions_that_refuse_them) {

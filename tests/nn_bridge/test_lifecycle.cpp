@@ -8,6 +8,7 @@
 #include <graticule/nn_bridge/loss.hpp>
 
 #include "expect_error.hpp"
+#include "num_set_ups.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -52,8 +53,8 @@ TEST(Lifecycle, many_forwards_of_one_structure_do_one_set_up) {
     halo(x).sum().backward();
   }
 
-  EXPECT_EQ(layer->num_set_ups(), 1);
-  EXPECT_EQ(halo->num_set_ups(), 1);
+  EXPECT_EQ(test::num_set_ups(layer), 1);
+  EXPECT_EQ(test::num_set_ups(halo), 1);
 }
 
 TEST(Lifecycle, the_same_module_twice_in_one_graph) {
@@ -159,7 +160,7 @@ TEST(Lifecycle, a_loss_takes_up_its_own_calls_only) {
   (void)layer(x).sum();  // forgotten on all ranks
   nn::reduce_loss(layer(x).sum(), domain).backward();
 
-  EXPECT_EQ(layer->num_set_ups(), 1);
+  EXPECT_EQ(test::num_set_ups(layer), 1);
 }
 
 /// Two layers on shards of the world, or on the whole field with the shards' rows known.
@@ -379,7 +380,7 @@ TEST(Lifecycle, checks_of_new_structures_only_give_the_same_numbers) {
   auto const taller = shard_of(domain, 11);
 
   EXPECT_EQ(layer(taller).sizes(), taller.sizes());
-  EXPECT_EQ(layer->num_set_ups(), 2);
+  EXPECT_EQ(test::num_set_ups(layer), 2);
 }
 
 TEST(Lifecycle, a_first_call_in_inference_mode_leaves_nothing_that_cannot_be_trained_with) {

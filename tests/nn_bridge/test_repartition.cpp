@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/traffic.hpp>
 
 #include "expect_error.hpp"
+#include "num_set_ups.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -263,14 +264,14 @@ TEST(Repartition, sets_up_once_per_structure_and_back_takes_other_batch_axes) {
   nn::Repartition layer(rows_to_channels(domain), domain);
 
   for (int call = 0; call < 3; ++call) layer(torch::ones({3, rows, 4}));
-  EXPECT_EQ(layer->num_set_ups(), 1);
+  EXPECT_EQ(test::num_set_ups(layer), 1);
   auto const y = layer(torch::ones({2, 3, rows, 4}));
-  EXPECT_EQ(layer->num_set_ups(), 2);
+  EXPECT_EQ(test::num_set_ups(layer), 2);
   auto const x = layer->back(torch::stack({y, y, y}).to(torch::kDouble));
   EXPECT_TRUE(torch::equal(x, torch::ones({3, 2, 3, rows, 4}, torch::kDouble)));
   auto const copy = std::dynamic_pointer_cast<nn::RepartitionImpl>(layer->clone());
   ASSERT_TRUE(copy);
-  EXPECT_EQ(copy->num_set_ups(), 0);
+  EXPECT_EQ(test::num_set_ups(copy), 0);
   EXPECT_TRUE(torch::equal(copy->forward(torch::ones({2, 3, rows, 4})), y));
 }
 

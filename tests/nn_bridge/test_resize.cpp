@@ -5,6 +5,7 @@
 
 #include "expect_error.hpp"
 #include "gradient_check.hpp"
+#include "num_set_ups.hpp"
 #include "shards.hpp"
 
 #include <gtest/gtest.h>
@@ -246,7 +247,7 @@ TEST(Resize, follows_the_field_to_resize_like_when_that_changes) {
 
       EXPECT_LE(difference(found, like(num_rows).of(expected)), 1e-12);
     }
-    EXPECT_EQ(layer->num_set_ups(), 4);
+    EXPECT_EQ(test::num_set_ups(layer), 4);
   }
 }
 
@@ -375,7 +376,7 @@ TEST(Resize, clones_and_takes_options_of_upsample) {
 
   EXPECT_EQ(y.size(-2), 8);
   EXPECT_TRUE(torch::equal(clone->forward(x), y));
-  EXPECT_EQ(clone->num_set_ups(), 1);
+  EXPECT_EQ(test::num_set_ups(clone), 1);
 }
 
 }  // namespace

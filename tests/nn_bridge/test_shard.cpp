@@ -498,5 +498,70 @@ TEST(Shard, gives_dropout_the_masks_of_one_rank_at_every_path) {
   EXPECT_TRUE(torch::equal(model->forward(part.of(x)), part.of(x)));
 }
 
+/// Each kind of layer that `shard` converts and that takes [1, 4, rows, 6].
+std::vector<tn::AnyModule> one_of_each() {
+  namespace F = torch::nn::functional;
+  return {
+      tn::AnyModule(tn::Conv2d(tn::Conv2dOptions(4, 4, 3).padding(1))),
+      tn::AnyModule(tn::ConvTranspose2d(tn::ConvTranspose2dOptions(4, 4, 2).stride(2))),
+      tn::AnyModule(tn::BatchNorm2d(4)),
+      tn::AnyModule(tn::InstanceNorm2d(4)),
+      tn::AnyModule(tn::GroupNorm(2, 4)),
+      tn::AnyModule(tn::LayerNorm(tn::LayerNormOptions({6}))),
+      tn::AnyModule(tn::MaxPool2d(3)),
+      tn::AnyModule(tn::AvgPool2d(tn::AvgPool2dOptions(3).stride(1).padding(1))),
+      tn::AnyModule(tn::LPPool2d(2, 2)),
+      tn::AnyModule(tn::AdaptiveAvgPool2d(3)),
+      tn::AnyModule(tn::AdaptiveMaxPool2d(3)),
+      tn::AnyModule(tn::Upsample(tn::UpsampleOptions().scale_factor(std::vector<double>{2, 2}).mode(torch::kNearest))),
+      tn::AnyModule(tn::PixelShuffle(2)),
+      tn::AnyModule(tn::PixelUnshuffle(1)),
+      tn::AnyModule(tn::ZeroPad2d(1)),
+      tn::AnyModule(tn::ReflectionPad2d(1)),
+      tn::AnyModule(tn::Dropout(0.5)),
+      tn::AnyModule(tn::Dropout2d(0.5)),
+      tn::AnyModule(tn::AlphaDropout(0.5))};
+}
+
+TEST(Shard, every_layer_of_a_model_takes_new_cuts_after_reset_structure) {
+  auto const domain = bands();
+  bool const is_last = domain.comm().rank() == domain.comm().num_ranks() - 1;
+  // One rank's shard changes, which is a fault unless the structure is reset.
+  auto const before = torch::ones({1, 4, 4, 6});
+  auto const after = torch::ones({1, 4, is_last ? 5 : 4, 6});
+  for (auto const& layer : one_of_each()) {
+    tn::Sequential model;
+    model->push_back(layer);
+    (void)nn::shard(*model, domain);
+    auto const name = layer.ptr()->name();
+
+    (void)model->forward(before);
+    if (domain.comm().num_ranks() > 1) {
+      EXPECT_EQ(test::rule_of([&] { (void)model->forward(after); }), "StructureDisagreement") << name;
+    }
+    nn::reset_structure(*model);
+    EXPECT_EQ(test::rule_of([&] { (void)model->forward(after); }), "nothing was thrown") << name;
+  }
+}
+
+TEST(Shard, a_model_is_that_of_one_rank_for_new_cuts_after_reset_structure) {
+  auto const domain = bands();
+  std::mt19937 random(15);
+  torch::manual_seed(15);
+  Net serial;
+  serial->to(torch::kDouble);
+  auto model = clone_of(serial);
+  auto const rows = domain.grid().extent(0);
+  (void)nn::shard(*model, domain);
+
+  for (int cut = 0; cut < 4; ++cut) {
+    Part const part(domain, test::random_cuts(random, 7, rows), Cuts{6});
+    auto const x = random_tensor(random, {2, 2, 7, 6});
+    nn::reset_structure(*model);
+    auto const expected = serial->forward(x);
+    EXPECT_LE(difference(model->forward(part.of(x)), part.of(expected)), 1e-12);
+  }
+}
+
 }  // namespace
 }  // namespace graticule

@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/spherical_convolution.hpp>
 
 #include "expect_error.hpp"
+#include "num_set_ups.hpp"
 #include "shards.hpp"
 #include "spherical_reference.hpp"
 
@@ -225,7 +226,7 @@ TEST(SphericalConvolution, two_layers_train_as_the_dense_ones) {
     EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-11 * expected.item<double>());
     expect_same_parameter_gradients(a, domain.comm());
     expect_same_parameter_gradients(b, domain.comm());
-    EXPECT_EQ(a.layer->num_set_ups(), 1);
+    EXPECT_EQ(test::num_set_ups(a.layer), 1);
   }
 }
 

@@ -6,6 +6,7 @@
 // the same on all ranks, whole, and their gradients partial sums (`GradientSync`).
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -24,6 +25,9 @@ enum class AttentionKernel : std::uint8_t {
 };
 
 namespace detail {
+
+struct HeadsSetUp;
+class GroupedField;
 
 /// Parameters and projections of multi-head attention.
 template <class Derived>
@@ -58,25 +62,20 @@ struct SelfAttentionOptions {
 /// others' backward, if it is itself to be differentiated, is `DoubleBackwardUnsupported` on all ranks.
 /// Cost: one small all-reduce; three times the field there and once back for heads; for a ring, each rank's keys and values
 /// to the next rank, once for each rank, and in the backward with their gradients.
-class SelfAttentionImpl : public detail::AttentionModule<SelfAttentionImpl> {
+class SelfAttentionImpl
+    : public CommunicatingModule<SelfAttentionImpl, detail::HeadsSetUp, detail::AttentionModule<SelfAttentionImpl>> {
  public:
   /// The same options on all ranks. @throws `BadAttention` for options that are not offered
-  SelfAttentionImpl(SelfAttentionOptions const& options, Domain domain);
+  SelfAttentionImpl(SelfAttentionOptions const& options, Domain const& domain);
 
   /// Collective. @param x [..., embed_dim, rows, columns] of the parameters' dtype, this rank's shard
   /// @return the same sizes @throws `ShapeMismatch` and what all layers throw (docs/layers.md), on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
  private:
-  struct State;
   AttentionKernel kernel_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(SelfAttention);
 
@@ -110,30 +109,25 @@ struct WindowAttentionOptions {
 /// back to the cuts they came from. Equal to the serial layer to rounding, for any cuts; differentiable to any order.
 /// Cost: one small all-reduce; the field there and back, only where a cut goes through a group; scores of a window's
 /// tokens squared for each window and head.
-class WindowAttentionImpl : public detail::AttentionModule<WindowAttentionImpl> {
+class WindowAttentionImpl : public CommunicatingModule<WindowAttentionImpl, detail::GroupedField,
+                                                       detail::AttentionModule<WindowAttentionImpl>> {
  public:
   /// The same options on all ranks. @throws `BadAttention` for options that are not offered
-  WindowAttentionImpl(WindowAttentionOptions const& options, Domain domain);
+  WindowAttentionImpl(WindowAttentionOptions const& options, Domain const& domain);
 
   /// Collective. @param x [..., embed_dim, rows, columns] of the parameters' dtype, this rank's shard
   /// @return the same sizes @throws `ShapeMismatch` and what all layers throw (docs/layers.md), on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
   WindowAttentionOptions options;
   torch::Tensor relative_position_bias_table;  ///< undefined without
 
  private:
-  struct State;
   [[nodiscard]] torch::Tensor position_bias() const;
 
-  Domain domain_;
   torch::Tensor distances_;  ///< [tokens * tokens] rows of the table
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(WindowAttention);
 

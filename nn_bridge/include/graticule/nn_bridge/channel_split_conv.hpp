@@ -16,18 +16,15 @@ namespace graticule::nn {
 /// Example: 12 channels of 241 x 480 cells on 4 ranks, `FeatureSplit::input`: each rank hands in 3 channels and gets all
 /// outputs.
 template <std::size_t D>
-class ChannelSplitConvImpl : public torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>> {
+class ChannelSplitConvImpl : public detail::StatefulModule<ChannelSplitConvImpl<D>, detail::SplitLayer,
+                                                           torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>> {
  public:
   /// Collective. @throws `GroupsAreSplit` for several groups, and what `Linear` throws
-  ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& options, SplitOptions split, Domain const& domain);
+  ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& options, SplitOptions const& split, Domain const& domain);
 
   /// Collective. @param x [batch, channels, (levels,) rows, columns] with this rank's channels, whole ones for `output`
   /// @throws `ShapeMismatch`, `KernelTooLarge`, `PaddingTooWide` and what `Linear` throws, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
-
-  void reset() override;
-  void reset_structure() { layer_.reset_structure(); }
-  [[nodiscard]] int num_set_ups() const noexcept { return layer_.num_set_ups(); }
 
  private:
   void check(torch::Tensor const& x) const;
@@ -36,7 +33,6 @@ class ChannelSplitConvImpl : public torch::nn::ConvNdImpl<D, ChannelSplitConvImp
                                     torch::Tensor const& shifts) const;
 
   std::vector<std::int64_t> pads_;  ///< lower and upper, last axis first
-  detail::SplitLayer layer_;
 };
 
 extern template class ChannelSplitConvImpl<1>;

@@ -2,6 +2,7 @@
 // Collective operations with exact adjoints, as functions on a communicator and as modules on a domain.
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -89,21 +90,14 @@ struct CollectiveOptions {
   std::function<std::shared_ptr<CollectiveMap const>(torch::Tensor const&, Layout const&)> make;
 };
 
-class CollectiveState;
-
 /// The agreement, the set-ups and the call of such a module.
-class CollectiveLayer {
+class CollectiveLayer : public LayerState<CollectiveMap> {
  public:
-  CollectiveLayer(CollectiveOptions options, Domain domain);
+  CollectiveLayer(CollectiveOptions options, Domain const& domain);
   torch::Tensor forward(torch::Tensor const& x);
-  void reset();
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
  private:
   CollectiveOptions options_;
-  Domain domain_;
-  std::shared_ptr<CollectiveState> state_;
 };
 
 }  // namespace detail
@@ -111,20 +105,17 @@ class CollectiveLayer {
 /// A module over the ranks of a domain, in order of ranks; like the function of its name, with the checks of all layers in
 /// one small all-reduce, set-ups kept, and the call tied to the losses that any rank uses it for.
 template <class Derived>
-class CollectiveModule : public torch::nn::Cloneable<Derived> {
+class CollectiveModule : public detail::StatefulModule<Derived, detail::CollectiveLayer> {
  public:
   /// Collective. @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
-  torch::Tensor forward(torch::Tensor const& x) { return layer_.forward(x); }
-  void reset() override { layer_.reset(); }
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure() { layer_.reset_structure(); }
-  [[nodiscard]] int num_set_ups() const noexcept { return layer_.num_set_ups(); }
+  torch::Tensor forward(torch::Tensor const& x) { return this->state().forward(x); }
 
  protected:
-  CollectiveModule(detail::CollectiveOptions options, Domain domain) : layer_(std::move(options), std::move(domain)) {}
-
- private:
-  detail::CollectiveLayer layer_;
+  CollectiveModule(detail::CollectiveOptions options, Domain const& domain)
+      : detail::StatefulModule<Derived, detail::CollectiveLayer>(
+            domain, [options = std::move(options)](Domain const& of) {
+              return std::make_shared<detail::CollectiveLayer>(options, of);
+            }) {}
 };
 
 /// `all_sum`.

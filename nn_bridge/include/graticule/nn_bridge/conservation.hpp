@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/nn_bridge/collectives.hpp>
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -12,6 +13,11 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class FixerState;
+class MeanState;
+}  // namespace detail
 
 /// Areas of rows and thicknesses of levels; any unit.
 struct MeanWeights {
@@ -25,7 +31,7 @@ struct MeanWeights {
 };
 
 /// Weighted mean over the rows and columns of all ranks, of each sample, channel (and level), in f64: [batch, channels].
-class GlobalMeanImpl : public torch::nn::Cloneable<GlobalMeanImpl> {
+class GlobalMeanImpl : public detail::StatefulModule<GlobalMeanImpl, detail::MeanState> {
  public:
   /// Collective. @param consumer who works with the means: `distinct` where each rank goes on with its own cells,
   /// `replicated` where they enter a loss, the same on all ranks @throws `BadWeights`
@@ -36,16 +42,9 @@ class GlobalMeanImpl : public torch::nn::Cloneable<GlobalMeanImpl> {
   /// Cost: the agreement, and one all-reduce of a number for each mean, in the backward as well for `distinct`
   torch::Tensor forward(torch::Tensor const& x);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   Consumer consumer_;
   MeanWeights weights_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(GlobalMean);
 
@@ -66,7 +65,7 @@ struct ConservationOptions {
 /// The gradient goes through the means as well, by the true adjoint: with an additive correction to given means, that
 /// of each channel has the weighted mean 0. In f32 the corrected mean is right to rounding of the cells.
 /// Example: air mass, `{.correction = Correction::multiplicative, .channels = {5}, .weights = {.global_rows = areas}}`.
-class ConservationFixerImpl : public torch::nn::Cloneable<ConservationFixerImpl> {
+class ConservationFixerImpl : public detail::StatefulModule<ConservationFixerImpl, detail::FixerState> {
  public:
   /// Collective. @throws `BadWeights`, `RepeatedChannel`
   explicit ConservationFixerImpl(Domain const& domain, ConservationOptions options = {});
@@ -81,20 +80,13 @@ class ConservationFixerImpl : public torch::nn::Cloneable<ConservationFixerImpl>
   /// Their gradients are partial sums, as those of parameters are.
   torch::Tensor to_means(torch::Tensor const& prediction, torch::Tensor const& means);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   torch::Tensor chosen(torch::Tensor const& x) const;
   torch::Tensor corrected(torch::Tensor const& prediction, torch::Tensor const& mean,
                           torch::Tensor const& wanted) const;
   void check(torch::Tensor const& prediction) const;
 
   ConservationOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(ConservationFixer);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -11,6 +12,10 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class ConvSetUp;
+}
 
 /// Who says what padding holds: LibTorch's padding mode, or the boundary of the domain (poles, periodic longitude).
 enum class Padding : std::uint8_t { by_mode, by_domain };
@@ -38,29 +43,22 @@ struct ConvOptions {
 /// The unpadded local convolution runs while the halo is under way; what the halo adds to the rim is added in place
 /// (`docs/decisions/0003-halo-by-linearity.md`). Weight gradients are partial sums: reduce them by `GradientSync`.
 template <std::size_t D>
-class ConvImpl : public torch::nn::ConvNdImpl<D, ConvImpl<D>> {
+class ConvImpl : public CommunicatingModule<ConvImpl<D>, detail::ConvSetUp, torch::nn::ConvNdImpl<D, ConvImpl<D>>> {
  public:
   /// @throws `OddChannels` for channels that the layer does not have, `LongitudeIsCut` for `Conv1d` in a domain whose
   ///         longitude has several parts
-  ConvImpl(ConvOptions<D> const& options, Domain domain);
+  ConvImpl(ConvOptions<D> const& options, Domain const& domain);
 
   /// Collective. @param x this rank's shard
   /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, `ShapeMismatch`, `KernelTooLarge`,
   ///         `PaddingTooWide`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   void check(torch::Tensor const& x) const;
 
   Padding padding_by_;
   std::vector<std::int64_t> odd_channels_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 
 extern template class ConvImpl<1>;

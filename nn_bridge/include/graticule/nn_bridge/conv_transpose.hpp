@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/conv.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/layout.hpp>
@@ -13,6 +14,10 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class TransposedState;
+}
 
 template <std::size_t D>
 struct ConvTransposeOptions {
@@ -36,7 +41,8 @@ struct ConvTransposeOptions {
 /// Differentiable to any order. Weight gradients are partial sums: reduce them by `GradientSync`.
 /// Cost: one small all-reduce, the messages, and a copy of the needed inputs.
 template <std::size_t D>
-class ConvTransposeImpl : public torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>> {
+class ConvTransposeImpl : public detail::StatefulModule<ConvTransposeImpl<D>, detail::TransposedState,
+                                                        torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>> {
  public:
   /// @throws `OddChannels`, `PaddingModeUnsupported` for other modes than zeros, which LibTorch has not got either,
   ///         `BadWindow` for strides or dilations below 1 and output padding beyond both
@@ -51,20 +57,12 @@ class ConvTransposeImpl : public torch::nn::ConvTransposeNdImpl<D, ConvTranspose
   /// @throws `BadOutputSize` for sizes that no output padding below stride or dilation gives
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like);
 
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   torch::Tensor convolved(torch::Tensor const& x, Layout const* like, std::int64_t like_levels);
   void check(torch::Tensor const& x) const;
 
   Padding padding_by_;
   std::vector<std::int64_t> odd_channels_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 
 extern template class ConvTransposeImpl<1>;

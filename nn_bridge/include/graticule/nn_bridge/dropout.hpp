@@ -2,6 +2,7 @@
 // Layers that drop values at random, with masks that do not depend on how a field is cut.
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -40,53 +41,57 @@ struct RandomOptions {
 
 namespace detail {
 
-class RandomMaskState;
+struct MaskSetUp;
 
 /// Masks of uniform random words over the leading axes of a sharded tensor.
-class RandomMask {
+class RandomMask : public LayerState<MaskSetUp> {
  public:
-  /// @param num_axes leading axes along which the mask varies; 0: all @throws `BadProbability`
-  RandomMask(std::string name, double p, std::int64_t num_axes, RandomOptions random, Domain domain,
-             std::optional<Sharding> sharding);
+  struct Options {
+    std::string name;
+    double p;
+    std::int64_t num_axes;  ///< leading axes along which the mask varies; 0: all
+    RandomOptions random;
+    std::optional<Sharding> sharding = {};
+  };
+  /// @throws `BadProbability`
+  RandomMask(Options const& options, Domain const& domain);
 
   /// Collective. 1 where a value is kept, else 0, in the type of `x`; of size 1 along the axes that it does not vary along.
   /// @param num_dims that `x` must have; 0: any
   torch::Tensor draw(torch::Tensor const& x, std::int64_t num_dims);
-  void reset();
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
  private:
-  std::string name_;
   double p_;
   std::int64_t num_axes_;
   RandomOptions random_;
-  Domain domain_;
   Sharding sharding_;
-  std::shared_ptr<RandomMaskState> state_;
 };
 
 }  // namespace detail
 
 /// What the modules of this file share.
 template <class Derived>
-class RandomLayer : public torch::nn::Cloneable<Derived> {
- public:
-  void reset() override { mask_.reset(); }
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure() { mask_.reset_structure(); }
-  [[nodiscard]] int num_set_ups() const noexcept { return mask_.num_set_ups(); }
-
+class RandomLayer : public detail::StatefulModule<Derived, detail::RandomMask> {
  protected:
-  explicit RandomLayer(detail::RandomMask mask) : mask_(std::move(mask)) {}
-  detail::RandomMask mask_;
+  RandomLayer(detail::RandomMask::Options mask, Domain const& domain)
+      : detail::StatefulModule<Derived, detail::RandomMask>(
+            domain, [mask = numbered(std::move(mask), domain)](Domain const& of) {
+              return std::make_shared<detail::RandomMask>(mask, of);
+            }) {}
+
+ private:
+  /// Clones draw the masks of their original.
+  static detail::RandomMask::Options numbered(detail::RandomMask::Options mask, Domain const& domain) {
+    if (!mask.random.layer) mask.random.layer = std::uint32_t(domain.next_ordinal());
+    return mask;
+  }
 };
 
 /// Zeroes each value with probability p and divides the others by 1 - p. Any tensor whose cut axes are those of the
 /// sharding, by default rows and columns as the last two.
 class DropoutImpl : public RandomLayer<DropoutImpl> {
  public:
-  DropoutImpl(torch::nn::DropoutOptions const& options, RandomOptions random, Domain domain,
+  DropoutImpl(torch::nn::DropoutOptions const& options, RandomOptions random, Domain const& domain,
               std::optional<Sharding> sharding = {});
   torch::Tensor forward(torch::Tensor const& x);
   torch::nn::DropoutOptions options;
@@ -96,7 +101,7 @@ TORCH_MODULE(Dropout);
 /// The same for whole channels of each sample: [batch, channels, rows, columns].
 class Dropout2dImpl : public RandomLayer<Dropout2dImpl> {
  public:
-  Dropout2dImpl(torch::nn::Dropout2dOptions const& options, RandomOptions random, Domain domain);
+  Dropout2dImpl(torch::nn::Dropout2dOptions const& options, RandomOptions random, Domain const& domain);
   torch::Tensor forward(torch::Tensor const& x);
   torch::nn::Dropout2dOptions options;
 };
@@ -105,7 +110,7 @@ TORCH_MODULE(Dropout2d);
 /// [batch, channels, levels, rows, columns].
 class Dropout3dImpl : public RandomLayer<Dropout3dImpl> {
  public:
-  Dropout3dImpl(torch::nn::Dropout3dOptions const& options, RandomOptions random, Domain domain);
+  Dropout3dImpl(torch::nn::Dropout3dOptions const& options, RandomOptions random, Domain const& domain);
   torch::Tensor forward(torch::Tensor const& x);
   torch::nn::Dropout3dOptions options;
 };
@@ -114,7 +119,7 @@ TORCH_MODULE(Dropout3d);
 /// Dropout that keeps mean 0 and variance 1 behind SELU (Klambauer et al. 2017, arXiv:1706.02515): `torch::alpha_dropout`.
 class AlphaDropoutImpl : public RandomLayer<AlphaDropoutImpl> {
  public:
-  AlphaDropoutImpl(torch::nn::AlphaDropoutOptions const& options, RandomOptions random, Domain domain,
+  AlphaDropoutImpl(torch::nn::AlphaDropoutOptions const& options, RandomOptions random, Domain const& domain,
                    std::optional<Sharding> sharding = {});
   torch::Tensor forward(torch::Tensor const& x);
   torch::nn::AlphaDropoutOptions options;
@@ -130,7 +135,7 @@ struct DropPathOptions {
 /// on all ranks of the domain alike. Axis 0 holds the samples.
 class DropPathImpl : public RandomLayer<DropPathImpl> {
  public:
-  DropPathImpl(DropPathOptions options, RandomOptions random, Domain domain);
+  DropPathImpl(DropPathOptions options, RandomOptions random, Domain const& domain);
   torch::Tensor forward(torch::Tensor const& x);
   DropPathOptions options;
 };

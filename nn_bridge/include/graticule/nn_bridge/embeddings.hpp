@@ -2,6 +2,7 @@
 // Where and when a cell is, for networks whose shards do not know: all by global indices, equal for every partition.
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -11,6 +12,11 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+struct FeatureSetUp;
+struct PlaceSetUp;
+}  // namespace detail
 
 struct PositionEmbeddingOptions {
   std::int64_t channels = 1;
@@ -23,25 +29,18 @@ struct PositionEmbeddingOptions {
 /// `weight`, [channels, rows, columns], is whole on every rank, of which each adds its slice: files and optimizers need to
 /// know nothing of the cuts, and gradients are partial sums (`GradientSync`). It starts as normal numbers of deviation
 /// 0.02. Cost: the agreement
-class PositionEmbeddingImpl : public torch::nn::Cloneable<PositionEmbeddingImpl> {
+class PositionEmbeddingImpl : public CommunicatingModule<PositionEmbeddingImpl, detail::PlaceSetUp> {
  public:
-  PositionEmbeddingImpl(PositionEmbeddingOptions options, Domain domain);
+  PositionEmbeddingImpl(PositionEmbeddingOptions options, Domain const& domain);
 
   /// Collective. @param x [batch, channels, ..., rows, columns] @throws `ShapeMismatch`, `StructureDisagreement`,
   /// `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
   PositionEmbeddingOptions options;
   torch::Tensor weight;
-
- private:
-  struct State;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(PositionEmbedding);
 
@@ -55,24 +54,17 @@ struct CoordinateFeaturesOptions {
 ///
 /// All are continuous over the globe: waves along longitude fade towards the poles, where longitude means nothing. With
 /// k = 1 they hold the unit vector of the cell. Cost: the agreement
-class CoordinateFeaturesImpl : public torch::nn::Cloneable<CoordinateFeaturesImpl> {
+class CoordinateFeaturesImpl : public CommunicatingModule<CoordinateFeaturesImpl, detail::FeatureSetUp> {
  public:
   /// Collective. @throws `BadCoordinates` for numbers that are not finite, latitudes beyond 90, or no wave
-  CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain domain);
+  CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain const& domain);
 
   /// Collective. @param x [batch, channels, ..., rows, columns] @throws `CoordinateLength` where there is not one latitude
   /// for each row of the globe and one longitude for each column, and what `PositionEmbedding` throws
   torch::Tensor forward(torch::Tensor const& x);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   CoordinateFeaturesOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(CoordinateFeatures);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/nn_bridge/collectives.hpp>
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -35,10 +36,10 @@ struct SplitOptions {
 
 namespace detail {
 
-class SplitState;
+struct SplitSetUp;
 
 /// What layers with split features share. Weights are [outputs, inputs, ...] and whole on each rank.
-class SplitLayer {
+class SplitLayer : public LayerState<SplitSetUp> {
  public:
   struct Features {
     std::int64_t axis;  ///< counted from the last one
@@ -49,21 +50,17 @@ class SplitLayer {
   using Local = std::function<torch::Tensor(torch::Tensor const&, torch::Tensor const&, torch::Tensor const&)>;
 
   /// Collective. @throws `BadSharding`, `CutsMismatch`
-  SplitLayer(std::string name, Features features, SplitOptions options, Domain domain, Sharding sharding);
+  SplitLayer(std::string const& name, Features features, SplitOptions options, Domain const& domain,
+             Sharding const& sharding);
 
   torch::Tensor forward(torch::Tensor const& x, std::function<void()> const& check, torch::Tensor const& weight,
                         torch::Tensor const& bias, Local const& local);
-  void reset();
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
  private:
-  std::string name_;
   Features features_;
   SplitOptions options_;
-  Domain domain_;
   Sharding sharding_;
-  std::shared_ptr<SplitState> state_;
+  std::optional<Comm> team_;
 };
 
 }  // namespace detail

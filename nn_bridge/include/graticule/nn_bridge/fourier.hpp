@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/nn_bridge/field_cuts.hpp>
 #include <graticule/nn_bridge/repartition.hpp>
@@ -12,6 +13,11 @@
 #include <optional>
 
 namespace graticule::nn {
+
+namespace detail {
+class FourierMap;
+class FourierTransformState;
+}  // namespace detail
 
 enum class FourierAxes : std::uint8_t {
   columns,           ///< `torch::fft::rfft` along longitude
@@ -43,7 +49,7 @@ struct FourierTransformOptions {
 /// Differentiable to any order.
 /// Cost: one small all-reduce; `columns`: no message where longitude is not cut, else the field is moved once each way;
 /// `rows_and_columns`: the spectrum is moved once more.
-class FourierTransformImpl : public torch::nn::Cloneable<FourierTransformImpl> {
+class FourierTransformImpl : public detail::StatefulModule<FourierTransformImpl, detail::FourierTransformState> {
  public:
   /// The same options on all ranks.
   FourierTransformImpl(FourierTransformOptions options, Domain domain);
@@ -60,17 +66,8 @@ class FourierTransformImpl : public torch::nn::Cloneable<FourierTransformImpl> {
   /// How spectra are cut: their rows for `columns`, their waves for `rows_and_columns`. @throws `NoForward`
   [[nodiscard]] AxisPart part() const;
 
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  /// How often plans were looked up or made by forwards; 1 after any number of forwards of one structure.
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   FourierTransformOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(FourierTransform);
 
@@ -90,10 +87,10 @@ struct FourierConvolutionOptions {
 /// Li et al., "Fourier Neural Operator for Parametric Partial Differential Equations" (2021). They are the same on all
 /// ranks, whole; gradients are partial sums. Rows count as periodic: on a globe, `SphericalConvolution` knows better.
 /// Cost: that of a transform and its inverse of the modes kept; products are shared out over the ranks by columns' modes.
-class FourierConvolutionImpl : public torch::nn::Cloneable<FourierConvolutionImpl> {
+class FourierConvolutionImpl : public CommunicatingModule<FourierConvolutionImpl, detail::FourierMap> {
  public:
   /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadTruncation` without modes
-  FourierConvolutionImpl(FourierConvolutionOptions options, Domain domain);
+  FourierConvolutionImpl(FourierConvolutionOptions options, Domain const& domain);
 
   /// Collective. @param x [..., in_channels, rows, columns] of the weights' dtype, f32 or f64, this rank's shard
   /// @return [..., out_channels, rows, columns], cut as `x`
@@ -102,8 +99,6 @@ class FourierConvolutionImpl : public torch::nn::Cloneable<FourierConvolutionImp
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
   FourierConvolutionOptions options;
   torch::Tensor weights1;
@@ -111,10 +106,6 @@ class FourierConvolutionImpl : public torch::nn::Cloneable<FourierConvolutionImp
 
  private:
   void check(torch::Tensor const& x) const;
-
-  struct State;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(FourierConvolution);
 

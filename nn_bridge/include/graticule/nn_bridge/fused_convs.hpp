@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/conv.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
@@ -11,6 +12,10 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+struct FusedSetUp;
+}
 
 struct FusedConvsOptions {
   /// What padding of rows and columns holds, at every layer.
@@ -26,11 +31,11 @@ struct FusedConvsOptions {
 /// padding's rule, as the serial layers do. Same output and gradients as layer by layer, to rounding.
 /// Pays where messages cost more than the extra rows: few rows a rank are dear (2 w more rows for a total reach of w).
 /// Cost: one small all-reduce and one message a peer each way, whatever the number of layers.
-class FusedConvsImpl : public torch::nn::SequentialImpl {
+class FusedConvsImpl : public CommunicatingModule<FusedConvsImpl, detail::FusedSetUp, torch::nn::SequentialImpl> {
  public:
   /// @param layers are shared, not copied
   /// @throws `CannotFuse` for another layer, a stride, or padding that changes the grid, naming it
-  FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOptions options, Domain domain);
+  FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOptions options, Domain const& domain);
 
   /// Collective. @param x [batch, channels, rows, columns], this rank's shard
   /// @throws `CannotFuse` for rules other than constant, replicate, reflect, symmetric, periodic and poles; `LongitudeIsCut`
@@ -39,14 +44,9 @@ class FusedConvsImpl : public torch::nn::SequentialImpl {
   torch::Tensor forward(torch::Tensor const& x);
 
   std::shared_ptr<torch::nn::Module> clone(std::optional<torch::Device> const& device = {}) const override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
  private:
-  struct State;
   FusedConvsOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(FusedConvs);
 

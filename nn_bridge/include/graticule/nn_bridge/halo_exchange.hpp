@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/box.hpp>
 
@@ -11,6 +12,10 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class HaloExchangeState;
+}
 
 struct HaloExchangeOptions {
   Width latitude = {};   ///< rows added {north side = lower index, upper index}; negative crops
@@ -32,7 +37,7 @@ struct HaloExchangeOptions {
 /// Differentiable to any order: the backward is the adjoint, which sends halo cotangents home and adds them.
 /// Nothing is known at construction; plans are made at the first forward and whenever the global structure changes.
 /// Cost: one small all-reduce and one message per peer a call.
-class HaloExchangeImpl : public torch::nn::Module {
+class HaloExchangeImpl : public detail::StatefulModule<HaloExchangeImpl, detail::HaloExchangeState> {
  public:
   /// @throws `BadAxis`; `BadHaloWidth` and `LongitudeIsCut` for `axes` without longitude where that has a halo or is cut
   HaloExchangeImpl(HaloExchangeOptions options, Domain domain);
@@ -42,16 +47,8 @@ class HaloExchangeImpl : public torch::nn::Module {
   ///         `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  /// How often plans were looked up or made; 1 after any number of forwards of one structure.
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   HaloExchangeOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(HaloExchange);
 

@@ -19,21 +19,19 @@ namespace graticule::nn {
 /// (r, f) hands in its rows and 3 features and gets the same rows and 2 features.
 /// Cost: the agreement and, among the ranks that share the same cells, one all-reduce of the outputs (`input`), one of the
 /// input's cotangents (`output`), or one all-gather one way and one reduce-scatter the other (`both`).
-class LinearImpl : public torch::nn::Cloneable<LinearImpl> {
+class LinearImpl : public detail::StatefulModule<LinearImpl, detail::SplitLayer> {
  public:
   /// Collective. @param sharding the cut axes of the side that is cut, with the feature axis among them; for `output`
   /// those of the result @param feature_axis counted from the last, as -1
   /// @throws `BadSharding`, `CutsMismatch` when `output_cuts` do not fit
-  LinearImpl(torch::nn::LinearOptions const& options, SplitOptions split, Domain domain, Sharding sharding,
-             std::int64_t feature_axis = -1);
+  LinearImpl(torch::nn::LinearOptions const& options, SplitOptions const& split, Domain const& domain,
+             Sharding const& sharding, std::int64_t feature_axis = -1);
 
   /// Collective. @throws `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all
   /// ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  void reset_structure() { layer_.reset_structure(); }
-  [[nodiscard]] int num_set_ups() const noexcept { return layer_.num_set_ups(); }
 
   torch::nn::LinearOptions options;
   torch::Tensor weight;
@@ -41,7 +39,6 @@ class LinearImpl : public torch::nn::Cloneable<LinearImpl> {
 
  private:
   std::int64_t feature_axis_;
-  detail::SplitLayer layer_;
 };
 TORCH_MODULE(Linear);
 

@@ -2,6 +2,7 @@
 // Losses of sharded fields: weighted by area, channel and level, normalised by the weight of the whole globe.
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -36,22 +37,17 @@ struct LossOptions {
 namespace detail {
 
 struct LossFunction;
-class LossState;
+struct LossSetUp;
 
 /// What the modules of this file share: the agreement, the weights and the sums.
-class LossLayer {
+class LossLayer : public LayerState<LossSetUp> {
  public:
-  LossLayer(std::shared_ptr<LossFunction const> function, LossOptions options, Domain domain);
+  LossLayer(std::shared_ptr<LossFunction const> function, LossOptions options, Domain const& domain);
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask);
-  void reset();
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
  private:
   std::shared_ptr<LossFunction const> function_;
   LossOptions options_;
-  Domain domain_;
-  std::shared_ptr<LossState> state_;
 };
 
 }  // namespace detail
@@ -65,27 +61,23 @@ class LossLayer {
 /// Differentiable as often as LibTorch's function is, in the target as well.
 /// Cost: a call is one small all-reduce (the agreement) and what `reduce_loss` costs, of two numbers for each value.
 template <class Derived>
-class LossModule : public torch::nn::Cloneable<Derived> {
+class LossModule : public detail::StatefulModule<Derived, detail::LossLayer> {
  public:
   /// Collective. @param mask a weight of each cell, or a boolean; its sizes may be 1, or miss from the left
   /// @return a scalar, or one value for each sample, channel or level
   /// @throws `ShapeMismatch`, `WeightLength`, `EmptyLoss` where no cell has a weight on any rank, and
   ///         `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask = {}) {
-    return layer_.forward(prediction, target, mask);
+    return this->state().forward(prediction, target, mask);
   }
-  void reset() override { layer_.reset(); }
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure() { layer_.reset_structure(); }
-  [[nodiscard]] int num_set_ups() const noexcept { return layer_.num_set_ups(); }
 
  protected:
   /// Collective. @throws `BadWeights` for weights that are negative or not finite, or rows' weights given in both ways
-  LossModule(std::shared_ptr<detail::LossFunction const> function, LossOptions options, Domain domain)
-      : layer_(std::move(function), std::move(options), std::move(domain)) {}
-
- private:
-  detail::LossLayer layer_;
+  LossModule(std::shared_ptr<detail::LossFunction const> function, LossOptions options, Domain const& domain)
+      : detail::StatefulModule<Derived, detail::LossLayer>(
+            domain, [function = std::move(function), options = std::move(options)](Domain const& of) {
+              return std::make_shared<detail::LossLayer>(function, options, of);
+            }) {}
 };
 
 /// |p - t|

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -11,6 +12,11 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class TrackingState;
+class LastAxesState;
+}  // namespace detail
 
 // Normalisations of fields whose last two axes, rows and columns, are sharded: the serial layers' outputs, gradients,
 // names and shapes, for any cuts; ranks without cells included. `BatchNorm1d` and `InstanceNorm1d` take [batch, channels,
@@ -25,7 +31,8 @@ namespace graticule::nn {
 
 /// Batch normalisation over batch, rows and columns of the whole domain, and of all domains of `data_team` if there is one.
 template <std::size_t D, class Derived>
-class BatchNormBase : public torch::nn::BatchNormImplBase<D, Derived> {
+class BatchNormBase
+    : public detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>> {
  public:
   /// @param data_team the ranks that hold this rank's cells in other samples: statistics go over their samples too
   BatchNormBase(torch::nn::BatchNormOptions const& options, Domain domain, std::optional<Comm> data_team = {});
@@ -34,18 +41,11 @@ class BatchNormBase : public torch::nn::BatchNormImplBase<D, Derived> {
   /// length]; this rank's shard
   torch::Tensor forward(torch::Tensor const& x);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  protected:
   void _check_input_dim(torch::Tensor const& x) override;
 
  private:
-  struct State;
-  Domain domain_;
   std::optional<Comm> data_team_;
-  std::shared_ptr<State> state_;
 };
 
 class BatchNorm1dImpl : public BatchNormBase<1, BatchNorm1dImpl> {
@@ -68,24 +68,17 @@ TORCH_MODULE(BatchNorm3d);
 
 /// Normalisation of each sample's channels over space; running statistics, where tracked, are means over the batch.
 template <std::size_t D, class Derived>
-class InstanceNormBase : public torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions> {
+class InstanceNormBase
+    : public detail::StatefulModule<Derived, detail::TrackingState,
+                                    torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>> {
  public:
   InstanceNormBase(torch::nn::InstanceNormOptions const& options, Domain domain);
 
   /// @param x as for `BatchNormBase`, also without the batch axis
   torch::Tensor forward(torch::Tensor const& x);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  protected:
   void _check_input_dim(torch::Tensor const& x) override;
-
- private:
-  struct State;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 
 class InstanceNorm1dImpl : public InstanceNormBase<1, InstanceNorm1dImpl> {
@@ -107,25 +100,18 @@ class InstanceNorm3dImpl : public InstanceNormBase<3, InstanceNorm3dImpl> {
 TORCH_MODULE(InstanceNorm3d);
 
 /// Normalisation of each sample's blocks of channels over space.
-class GroupNormImpl : public torch::nn::Cloneable<GroupNormImpl> {
+class GroupNormImpl : public CommunicatingModule<GroupNormImpl, detail::NoSetUp> {
  public:
-  GroupNormImpl(torch::nn::GroupNormOptions const& options, Domain domain);
+  GroupNormImpl(torch::nn::GroupNormOptions const& options, Domain const& domain);
 
   /// @param x [batch, channels, rows, columns], with any axes between channels and rows
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
   torch::nn::GroupNormOptions options;
   torch::Tensor weight;
   torch::Tensor bias;
-
- private:
-  struct State;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(GroupNorm);
 
@@ -135,7 +121,7 @@ TORCH_MODULE(GroupNorm);
 /// the whole `normalized_shape` on every rank and each rank uses its slice, so that checkpoints and `GradientSync` treat
 /// them as any parameter: gradients are zero outside the slice.
 /// Example: `LayerNorm({{721, 1440}}, domain)` normalises each [rows, columns] field of a sample over the globe.
-class LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
+class LayerNormImpl : public detail::StatefulModule<LayerNormImpl, detail::LastAxesState> {
  public:
   LayerNormImpl(torch::nn::LayerNormOptions const& options, Domain domain);
   /// @param sharding the cut axes where they are not the last two: `{{-3, -2}, grid}` for [rows, columns, channels]
@@ -144,18 +130,10 @@ class LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
   torch::nn::LayerNormOptions options;
   torch::Tensor weight;
   torch::Tensor bias;
-
- private:
-  struct State;
-  Domain domain_;
-  Sharding sharding_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(LayerNorm);
 
@@ -166,7 +144,7 @@ struct RMSNormOptions {
 };
 
 /// Division by the root of the mean square over the last axes (`torch::rms_norm`); as `LayerNorm` otherwise.
-class RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
+class RMSNormImpl : public detail::StatefulModule<RMSNormImpl, detail::LastAxesState> {
  public:
   RMSNormImpl(RMSNormOptions options, Domain domain);
   RMSNormImpl(RMSNormOptions options, Domain domain, Sharding sharding);
@@ -174,17 +152,9 @@ class RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
 
   RMSNormOptions options;
   torch::Tensor weight;
-
- private:
-  struct State;
-  Domain domain_;
-  Sharding sharding_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(RMSNorm);
 

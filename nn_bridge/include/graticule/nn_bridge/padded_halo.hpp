@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/halo_exchange.hpp>
 
 #include <torch/torch.h>
@@ -8,6 +9,10 @@
 #include <memory>
 
 namespace graticule::nn {
+
+namespace detail {
+class PaddedHaloState;
+}
 
 /// Fills the halo of a field that already has room for it: nothing is copied or allocated but the halo.
 ///
@@ -18,7 +23,7 @@ namespace graticule::nn {
 /// gradient of the input's own halo is zero. Differentiable to any order. A rank without cells has an empty field.
 /// Cost: one small all-reduce and one message per peer a call; `HaloExchange` also reads and writes the whole field.
 /// Example: rows 61 and 480 columns, widths {1, 1} each: the field is [..., 63, 482].
-class PaddedHaloExchangeImpl : public torch::nn::Module {
+class PaddedHaloExchangeImpl : public detail::StatefulModule<PaddedHaloExchangeImpl, detail::PaddedHaloState> {
  public:
   /// @throws `BadHaloWidth` for negative widths, and what `HaloExchange` throws
   PaddedHaloExchangeImpl(HaloExchangeOptions options, Domain domain);
@@ -31,17 +36,11 @@ class PaddedHaloExchangeImpl : public torch::nn::Module {
   /// The middle of a padded field, as a view.
   [[nodiscard]] torch::Tensor owned(torch::Tensor const& padded) const;
 
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   /// `owned` of [..., rows, columns].
   [[nodiscard]] torch::Tensor owned_planes(torch::Tensor const& padded) const;
 
   HaloExchangeOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(PaddedHaloExchange);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -51,7 +52,7 @@ class Padder;
 }
 
 template <std::size_t D, class Derived>
-class PadBase : public torch::nn::Cloneable<Derived> {
+class PadBase : public detail::StatefulModule<Derived, detail::Padder> {
  public:
   /// @throws `LevelsByDomain` for widths of levels in `PadMode::domain`
   PadBase(PadOptions<D> options, Domain domain);
@@ -61,16 +62,6 @@ class PadBase : public torch::nn::Cloneable<Derived> {
   /// @throws `PaddingTooWide` where LibTorch refuses a width, `CropTooWide` where nothing is left, `LongitudeIsCut`,
   ///         `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
-
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
- private:
-  PadOptions<D> options_;
-  Domain domain_;
-  std::shared_ptr<detail::Padder> padder_;
 };
 
 /// Pads the whole field, not the shards, as LibTorch's `pad`; differentiable to any order. A fresh tensor.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 
 #include <torch/torch.h>
@@ -10,27 +11,24 @@
 
 namespace graticule::nn {
 
+namespace detail {
+class UnshuffleState;
+}
+
 /// LibTorch's `pixel_shuffle` of shards: [..., channels r^2, rows, columns] to [..., channels, rows r, columns r].
 ///
 /// Each input cell becomes r x r output cells of the same rank. Cost: one small all-reduce, no messages.
-class PixelShuffleImpl : public torch::nn::Cloneable<PixelShuffleImpl> {
+class PixelShuffleImpl : public CommunicatingModule<PixelShuffleImpl, detail::NoSetUp> {
  public:
   /// @throws `BadWindow` for a factor below 1
-  PixelShuffleImpl(torch::nn::PixelShuffleOptions const& options, Domain domain);
+  PixelShuffleImpl(torch::nn::PixelShuffleOptions const& options, Domain const& domain);
 
   /// Collective. @throws `ShapeMismatch` for channels that r^2 does not divide, `StructureDisagreement`,
   ///         `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   std::int64_t factor_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(PixelShuffle);
 
@@ -39,7 +37,7 @@ TORCH_MODULE(PixelShuffle);
 ///
 /// The rank that owns input row o r + (r - 1) / 2 gets output row o. Differentiable to any order. Cost: one small
 /// all-reduce; messages only where a cut divides r x r cells.
-class PixelUnshuffleImpl : public torch::nn::Cloneable<PixelUnshuffleImpl> {
+class PixelUnshuffleImpl : public detail::StatefulModule<PixelUnshuffleImpl, detail::UnshuffleState> {
  public:
   /// @throws `BadWindow` for a factor below 1
   PixelUnshuffleImpl(torch::nn::PixelUnshuffleOptions const& options, Domain domain);
@@ -48,15 +46,8 @@ class PixelUnshuffleImpl : public torch::nn::Cloneable<PixelUnshuffleImpl> {
   ///         `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   std::int64_t factor_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(PixelUnshuffle);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/conv.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/nn_bridge/resize.hpp>
@@ -48,24 +49,18 @@ namespace detail {
 
 class WindowPool;
 class AdaptiveMax;
+class AreaResize;
 
-/// What pooling modules share: options, and a `Core` that `reset` makes anew, because clones must not share set-ups.
+/// What pooling modules share: options, and a `Core` that does the work.
 template <class Derived, class Options, class Core>
-class PoolModule : public torch::nn::Cloneable<Derived> {
+class PoolModule : public StatefulModule<Derived, Core> {
  public:
   /// @throws `PaddingTooWide` for padding of more than half a window, `BadWindow` for kernels, strides, dilations or
   ///         sizes below 1, `OddChannels` without `Padding::by_domain`
   PoolModule(Options options, Domain domain);
 
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  protected:
   Options options_;
-  Domain domain_;
-  std::shared_ptr<Core> core_;
 };
 
 }  // namespace detail
@@ -120,20 +115,11 @@ using AdaptiveMaxPoolOptions = torch::nn::AdaptiveMaxPoolOptions<AdaptiveSizes<D
 /// Output row o of M is the mean of input rows floor(o N / M) to ceil((o + 1) N / M). Owners as in `Resize`, whose area mode
 /// this is. A window over the whole globe brings the field to one rank: for global means sum shards (`AllSum`) instead.
 template <std::size_t D>
-class AdaptiveAvgPoolImpl : public torch::nn::Cloneable<AdaptiveAvgPoolImpl<D>> {
+class AdaptiveAvgPoolImpl : public detail::StatefulModule<AdaptiveAvgPoolImpl<D>, detail::AreaResize> {
  public:
   AdaptiveAvgPoolImpl(AdaptiveAvgPoolOptions<D> const& options, Domain domain);
 
   torch::Tensor forward(torch::Tensor const& x);
-
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
- private:
-  AdaptiveAvgPoolOptions<D> options_;
-  Domain domain_;
-  std::shared_ptr<ResizeImpl> resize_;
 };
 
 /// The maximum of the same windows, with the same owners.

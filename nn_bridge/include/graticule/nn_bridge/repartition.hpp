@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/nn_bridge/sharding.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -12,6 +13,10 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class RepartitionState;
+}
 
 struct RepartitionOptions {
   Sharding from;
@@ -38,7 +43,7 @@ struct AxisPart {
 /// [2, 7, 8].
 /// Cost: a call is one small all-reduce and one copy of the tensor, its messages in segments that stay in caches; plans
 /// are made once per structure.
-class RepartitionImpl : public torch::nn::Cloneable<RepartitionImpl> {
+class RepartitionImpl : public detail::StatefulModule<RepartitionImpl, detail::RepartitionState> {
  public:
   /// The same options on all ranks. @throws `BadSharding` unless both grids have one axis for each cut axis, counted from
   /// the last as -1, and as many ranks as the domain; and unless there are cuts for all axes of `to` or for none
@@ -59,17 +64,8 @@ class RepartitionImpl : public torch::nn::Cloneable<RepartitionImpl> {
   [[nodiscard]] AxisPart before(std::int64_t axis) const;
   [[nodiscard]] AxisPart after(std::int64_t axis) const;
 
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  /// How often plans were looked up or made; 1 after any number of forwards of one structure.
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   RepartitionOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(Repartition);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/conv.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/layout.hpp>
@@ -12,6 +13,10 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class ResizeState;
+}
 
 struct ResizeOptions {
   static constexpr std::int64_t same = -1;  ///< as a size: that of the input
@@ -38,7 +43,7 @@ struct ResizeOptions {
 /// middle of the output row lies; a rank may get none. Nearest modes choose the very cells that LibTorch chooses for
 /// contiguous tensors of that type (its gradients in f64 are those of f32's choice; here they belong to the forward).
 /// Differentiable to any order. Cost: one small all-reduce, the messages, and one pass over the field for each axis.
-class ResizeImpl : public torch::nn::Cloneable<ResizeImpl> {
+class ResizeImpl : public detail::StatefulModule<ResizeImpl, detail::ResizeState> {
  public:
   /// @throws `AntialiasUnsupported`; `BadResize` for size with scale factor, or corners aligned in nearest or area mode
   ResizeImpl(ResizeOptions options, Domain domain);
@@ -54,18 +59,10 @@ class ResizeImpl : public torch::nn::Cloneable<ResizeImpl> {
   /// Cost: one small all-reduce more
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like);
 
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   torch::Tensor resized(torch::Tensor const& x, Layout const* like, std::int64_t like_levels);
 
   ResizeOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(Resize);
 

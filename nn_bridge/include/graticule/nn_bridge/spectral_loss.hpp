@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/losses.hpp>
 #include <graticule/nn_bridge/repartition.hpp>
 
@@ -11,6 +12,10 @@
 #include <vector>
 
 namespace graticule::nn {
+
+namespace detail {
+class SpectralLossState;
+}
 
 enum class SpectralError : std::uint8_t { squared, absolute };
 
@@ -27,7 +32,7 @@ struct SpectralOptions {
 /// a NaN count on neither side. Where longitude is cut, rows are moved to whole ones and shared by all ranks.
 /// Weights, reductions, value and errors otherwise as for `LossModule`; gradients are 0 where an amplitude is 0.
 /// Cost: two transforms of each row, and two repartitions (one in the backward) where longitude is cut
-class SpectralLossImpl : public torch::nn::Cloneable<SpectralLossImpl> {
+class SpectralLossImpl : public detail::StatefulModule<SpectralLossImpl, detail::SpectralLossState> {
  public:
   /// Collective. @throws `BadWeights`
   explicit SpectralLossImpl(Domain const& domain, LossOptions options = {}, SpectralOptions spectral = {});
@@ -36,16 +41,9 @@ class SpectralLossImpl : public torch::nn::Cloneable<SpectralLossImpl> {
   /// @throws what `LossModule` throws, `WeightLength` for wavenumbers, too
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target);
 
-  void reset() override;
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   LossOptions options_;
   SpectralOptions spectral_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(SpectralLoss);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/nn_bridge/latitude_rule.hpp>
 
@@ -11,6 +12,10 @@
 #include <optional>
 
 namespace graticule::nn {
+
+namespace detail {
+struct SphericalConvolutionSetUp;
+}
 
 /// A grid of whole fields.
 struct LatitudeLongitudeGrid {
@@ -40,20 +45,17 @@ struct SphericalConvolutionOptions {
 /// sums as those of all layers (`GradientSync`). Weights start normal with mean square 1 / in_channels, biases at 0.
 /// Sources: Driscoll and Healy, Adv. Appl. Math. 15 (1994); Bonev et al., "Spherical Fourier Neural Operators" (2023).
 /// Cost: that of a transform and its inverse, and 4 in out D multiply-adds for D coefficients, shared out over the ranks.
-class SphericalConvolutionImpl : public torch::nn::Cloneable<SphericalConvolutionImpl> {
+class SphericalConvolutionImpl
+    : public CommunicatingModule<SphericalConvolutionImpl, detail::SphericalConvolutionSetUp> {
  public:
   /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadTruncation`
-  SphericalConvolutionImpl(SphericalConvolutionOptions options, Domain domain);
+  SphericalConvolutionImpl(SphericalConvolutionOptions options, Domain const& domain);
 
   /// Collective. @param x [..., in_channels, rows, columns] of the weights' dtype, f32 or f64, this rank's shard
   /// @return [..., out_channels, rows, columns] @throws as `SphericalTransform`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  /// How often plans were looked up or made; 1 after any number of forwards of one structure.
-  [[nodiscard]] int num_set_ups() const noexcept;
 
   SphericalConvolutionOptions options;
   torch::Tensor weight;
@@ -61,10 +63,6 @@ class SphericalConvolutionImpl : public torch::nn::Cloneable<SphericalConvolutio
 
  private:
   void check(torch::Tensor const& x) const;
-
-  struct State;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(SphericalConvolution);
 

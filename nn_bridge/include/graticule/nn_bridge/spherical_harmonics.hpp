@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/nn_bridge/field_cuts.hpp>
 #include <graticule/nn_bridge/latitude_rule.hpp>
@@ -12,6 +13,10 @@
 #include <optional>
 
 namespace graticule::nn {
+
+namespace detail {
+class SphericalTransformState;
+}
 
 struct SphericalTransformOptions {
   LatitudeRule rows;  ///< of the whole field
@@ -39,7 +44,7 @@ struct SphericalTransformOptions {
 /// Cost: one small all-reduce; the field's degrees are moved once, and the field where longitude is cut; 4 H D multiply-adds
 /// for H rows and D coefficients a field, shared out evenly; tables of H D numbers over all ranks, shared by all layers
 /// with the same grid.
-class SphericalTransformImpl : public torch::nn::Cloneable<SphericalTransformImpl> {
+class SphericalTransformImpl : public detail::StatefulModule<SphericalTransformImpl, detail::SphericalTransformState> {
  public:
   /// The same options on all ranks. @throws `BadTruncation` for more degrees than rows
   SphericalTransformImpl(SphericalTransformOptions options, Domain domain);
@@ -58,17 +63,8 @@ class SphericalTransformImpl : public torch::nn::Cloneable<SphericalTransformImp
   /// The orders that this rank holds. @throws `NoForward` before any forward without `field`
   [[nodiscard]] AxisPart orders() const;
 
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  /// How often plans were looked up or made by forwards; 1 after any number of forwards of one structure.
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   SphericalTransformOptions options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 TORCH_MODULE(SphericalTransform);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/communicating_module.hpp>
 #include <graticule/nn_bridge/domain.hpp>
 #include <graticule/partition/layout.hpp>
 
@@ -11,6 +12,10 @@
 
 namespace graticule::nn {
 
+namespace detail {
+class UnpoolState;
+}
+
 /// LibTorch's `max_unpool` of shards: puts maxima back where `MaxPool` of the same windows found them, zeros elsewhere.
 ///
 /// Indices are those of the whole field, as `MaxPool::forward_with_indices` gives them. Output row o belongs to the rank of
@@ -18,7 +23,7 @@ namespace graticule::nn {
 /// which was pooled. Shapes as for `MaxPool`. Differentiable to any order.
 /// Cost: two small all-reduces, the messages of maxima and indices, and a pass over the output.
 template <std::size_t D>
-class MaxUnpoolImpl : public torch::nn::Cloneable<MaxUnpoolImpl<D>> {
+class MaxUnpoolImpl : public detail::StatefulModule<MaxUnpoolImpl<D>, detail::UnpoolState> {
  public:
   /// @throws `BadWindow` for kernels or strides below 1
   MaxUnpoolImpl(torch::nn::MaxUnpoolOptions<D> const& options, Domain domain);
@@ -34,19 +39,9 @@ class MaxUnpoolImpl : public torch::nn::Cloneable<MaxUnpoolImpl<D>> {
   /// @throws `BadOutputSize` for sizes more than a stride away from those of `forward`
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& indices, torch::Tensor const& like);
 
-  void reset() override;
-  /// Forgets the shards' sizes: all ranks may come with new cuts at the next forward.
-  void reset_structure();
-  [[nodiscard]] int num_set_ups() const noexcept;
-
  private:
-  struct State;
   torch::Tensor unpooled(torch::Tensor const& x, torch::Tensor const& indices, Layout const* like,
                          std::int64_t like_levels);
-
-  torch::nn::MaxUnpoolOptions<D> options_;
-  Domain domain_;
-  std::shared_ptr<State> state_;
 };
 
 extern template class MaxUnpoolImpl<1>;

@@ -13,31 +13,74 @@
 
 namespace graticule::nn::detail {
 
+/// What a layer keeps between calls and gives up in `reset_structure`: all of it, or one of several parts.
+class LifeCycle {
+ public:
+  /// @param whole gives this part up with itself; this part is its member
+  explicit LifeCycle(LifeCycle* whole = nullptr) {
+    if (whole) whole->parts_.push_back(this);
+  }
+  LifeCycle(LifeCycle const&) = delete;
+  LifeCycle& operator=(LifeCycle const&) = delete;
+  virtual ~LifeCycle() = default;
+
+  void reset_structure() {
+    tear_down();
+    for (auto* const part : parts_) part->reset_structure();
+  }
+  /// How often set-ups were looked up or made; 1 after any number of forwards of one structure.
+  [[nodiscard]] int num_set_ups() const noexcept {
+    int count = own_set_ups();
+    for (auto const* const part : parts_) count += part->num_set_ups();
+    return count;
+  }
+
+ protected:
+  virtual void tear_down() = 0;
+  [[nodiscard]] virtual int own_set_ups() const noexcept { return 0; }
+
+ private:
+  std::vector<LifeCycle*> parts_;
+};
+
 /// What all ranks of a domain know of one call after agreeing on it.
 struct Agreed {
   bool changed = false;        ///< the shards' structure is new: plans must be looked up or made
   bool requires_grad = false;  ///< of the input, on any rank, with grad mode on
 };
 
+/// Sizes, dtype and type of device; nothing for no tensor.
+[[nodiscard]] std::vector<Index> structure_of(torch::Tensor const& x);
+
 /// The one small collective at the head of each layer's forward. Every rank enters it, whatever it has been given.
 ///
 /// It finds, on all ranks alike: an input that one rank refuses, layers called in different order, grad mode on some
 /// ranks only, batch, channels or dtype that differ, and a structure that changed on some ranks only.
-class Agreement {
+class Agreement : public LifeCycle {
  public:
+  using StructureOf = std::function<std::vector<Index>(torch::Tensor const&)>;
+
   /// @param sharding the axes along which the ranks' tensors may differ
-  Agreement(Domain domain, std::string layer, Sharding sharding);
-  Agreement(Domain const& domain, std::string layer) : Agreement(domain, std::move(layer), domain.sharding()) {}
+  Agreement(Domain domain, std::string layer, Sharding sharding, LifeCycle* whole = nullptr);
+  Agreement(Domain const& domain, std::string layer, LifeCycle* whole = nullptr)
+      : Agreement(domain, std::move(layer), domain.sharding(), whole) {}
 
   /// Collective. @param check throws when this rank's input is not acceptable
-  [[nodiscard]] Agreed agree(torch::Tensor const& x, std::function<void()> const& check);
+  /// @param structure a change of these numbers is a change of the structure; called when `check` has not thrown
+  [[nodiscard]] Agreed agree(torch::Tensor const& x, std::function<void()> const& check,
+                             StructureOf const& structure = &structure_of);
   /// The layout of the shards over the sharding's axes: gathers their extents. Collective. @throws `NotTensorProduct` on all ranks alike
   [[nodiscard]] Layout gather_layout(torch::Tensor const& x) const;
+  /// The numbers of the latest agreed call.
+  [[nodiscard]] std::vector<Index> const& structure() const { return *known_; }
   void reset() noexcept { known_.reset(); }
   /// Remembers the communicating node that made `output`, for the loss to reach it. Every differentiable call does so.
   void record(torch::Tensor const& output) const;
   [[nodiscard]] Domain const& domain() const noexcept { return domain_; }
   [[nodiscard]] std::string const& layer() const noexcept { return layer_; }
+
+ protected:
+  void tear_down() override { reset(); }
 
  private:
   Domain domain_;
@@ -53,7 +96,7 @@ class Agreement {
   int generation_;                           ///< of the domain's communicator, that `known_` and `call_` belong to
   Index number_ = 0;                         ///< of the call, in the domain
   mutable Index num_records_ = 0;            ///< of this call
-  std::optional<std::vector<Index>> known_;  ///< sizes and dtype of the last agreed input
+  std::optional<std::vector<Index>> known_;  ///< structure of the last agreed input
   bool known_grad_mode_ = false;
   bool known_own_grad_ = false;
   bool known_requires_grad_ = false;
