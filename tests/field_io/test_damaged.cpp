@@ -256,11 +256,14 @@ struct OtherFilter {
 
 class OtherFilters : public testing::TestWithParam<OtherFilter> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Each, OtherFilters,
-    testing::Values(OtherFilter{H5Z_FILTER_NBIT, "nbit"}, OtherFilter{H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
-                    OtherFilter{H5Z_FILTER_SZIP, "szip"}, OtherFilter{H5Z_FILTER_DEFLATE, "deflate, deflate"}),
-    [](auto const& tested) { return tested.param.id == H5Z_FILTER_DEFLATE ? std::string("twice") : tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Each, OtherFilters,
+                         testing::Values(OtherFilter{H5Z_FILTER_NBIT, "nbit"},
+                                         OtherFilter{H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
+                                         OtherFilter{H5Z_FILTER_SZIP, "szip"},
+                                         OtherFilter{H5Z_FILTER_DEFLATE, "deflate, deflate"}),
+                         [](auto const& tested) {
+                           return tested.param.id == H5Z_FILTER_DEFLATE ? std::string("twice") : tested.param.name;
+                         });
 
 TEST_P(OtherFilters, are_refused_by_name_and_read_when_the_file_is_trusted_or_rewritten) {
   auto const comm = Comm::world();
