@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/replicas.hpp>
-#include <graticule/nn_bridge/unit.hpp>
-#include <graticule/training/data_parallel.hpp>
+#include <graticule/nn_bridge/call/unit.hpp>
+#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "options.hpp"
 #include "timing.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/plan.hpp>
-#include <graticule/nn_bridge/halo_exchange.hpp>
-#include <graticule/nn_bridge/memory.hpp>
-#include <graticule/nn_bridge/padded_halo.hpp>
-#include <graticule/nn_bridge/tensor_view.hpp>
+#include <graticule/nn_bridge/call/memory.hpp>
+#include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/stencil/halo_exchange.hpp>
+#include <graticule/nn_bridge/stencil/padded_halo.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "options.hpp"

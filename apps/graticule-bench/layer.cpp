@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/conv2d.hpp>
-#include <graticule/nn_bridge/fused_convs.hpp>
-#include <graticule/nn_bridge/halo_exchange.hpp>
-#include <graticule/nn_bridge/memory.hpp>
-#include <graticule/nn_bridge/repartition.hpp>
+#include <graticule/nn_bridge/call/memory.hpp>
+#include <graticule/nn_bridge/collective/repartition.hpp>
+#include <graticule/nn_bridge/stencil/conv2d.hpp>
+#include <graticule/nn_bridge/stencil/fused_convs.hpp>
+#include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 
 #include "options.hpp"
 #include "shards.hpp"

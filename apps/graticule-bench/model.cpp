@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "model.hpp"
 
-#include <graticule/nn_bridge/loss.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
 #include "options.hpp"
 #include "shards.hpp"

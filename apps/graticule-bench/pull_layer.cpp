@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/pixel_shuffle.hpp>
-#include <graticule/nn_bridge/pooling.hpp>
-#include <graticule/nn_bridge/resize.hpp>
+#include <graticule/nn_bridge/pooling/layers.hpp>
+#include <graticule/nn_bridge/stencil/pixel_shuffle.hpp>
+#include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include "options.hpp"
 #include "shards.hpp"

@@ -4,9 +4,9 @@
 #include <graticule/field_io/complete_file.hpp>
 
 #include "options.hpp"
-#include "outputs.hpp"
-#include "prediction_file.hpp"
-#include "verify.hpp"
+#include "output/outputs.hpp"
+#include "output/prediction_file.hpp"
+#include "output/verify.hpp"
 
 #include <spdlog/spdlog.h>
 

@@ -3,8 +3,8 @@
 
 #include <graticule/partition/cuts.hpp>
 
-#include "memory.hpp"
-#include "survey.hpp"
+#include "data/memory.hpp"
+#include "data/survey.hpp"
 
 #include <algorithm>
 #include <array>

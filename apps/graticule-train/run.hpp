@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "companions.hpp"
-#include "fields.hpp"
-#include "network.hpp"
-#include "partition.hpp"
+#include "data/companions.hpp"
+#include "data/fields.hpp"
+#include "data/partition.hpp"
+#include "network/trained_network.hpp"
 
 #include <filesystem>
 #include <functional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/resize.hpp>
+#include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include "model.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/conv2d.hpp>
-#include <graticule/nn_bridge/domain.hpp>
-#include <graticule/nn_bridge/unit.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/call/unit.hpp>
+#include <graticule/nn_bridge/stencil/conv2d.hpp>
 
 #include "model_kind.hpp"
 

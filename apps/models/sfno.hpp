@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/spherical_convolution.hpp>
+#include <graticule/nn_bridge/spectral/spherical_convolution.hpp>
 
 #include "model.hpp"
 

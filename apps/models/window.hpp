@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/attention.hpp>
-#include <graticule/nn_bridge/resize.hpp>
+#include <graticule/nn_bridge/attention/self_attention.hpp>
+#include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include "model.hpp"
 

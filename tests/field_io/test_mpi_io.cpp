@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi_io.hpp"
+#include "hdf5/mpi_io.hpp"
 
 #include <gtest/gtest.h>
 

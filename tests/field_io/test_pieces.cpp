@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "pieces.hpp"
+#include "read/pieces.hpp"
 
 #include <gtest/gtest.h>
 

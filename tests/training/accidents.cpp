@@ -2,17 +2,17 @@
 // The layers' and training's part of the table of accidents: docs/accidents.md.
 #include "accidents.hpp"
 
-#include <graticule/nn_bridge/attention.hpp>
-#include <graticule/nn_bridge/collectives.hpp>
-#include <graticule/nn_bridge/conv2d.hpp>
-#include <graticule/nn_bridge/loss.hpp>
-#include <graticule/nn_bridge/losses.hpp>
-#include <graticule/nn_bridge/norms.hpp>
-#include <graticule/nn_bridge/unit.hpp>
-#include <graticule/training/daso.hpp>
-#include <graticule/training/data_parallel.hpp>
-#include <graticule/training/sharded_parameters.hpp>
-#include <graticule/training/sync_batch_norm.hpp>
+#include <graticule/nn_bridge/attention/self_attention.hpp>
+#include <graticule/nn_bridge/call/unit.hpp>
+#include <graticule/nn_bridge/collective/collectives.hpp>
+#include <graticule/nn_bridge/loss/losses.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/nn_bridge/norm/norms.hpp>
+#include <graticule/nn_bridge/stencil/conv2d.hpp>
+#include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/replicas/sync_batch_norm.hpp>
+#include <graticule/training/sharded/parameters.hpp>
 
 #include <memory>
 

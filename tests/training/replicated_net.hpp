@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/unit.hpp>
+#include <graticule/nn_bridge/call/unit.hpp>
 #include <graticule/partition/comm.hpp>
-#include <graticule/training/buckets.hpp>
+#include <graticule/training/data_parallel/buckets.hpp>
 
 #include "larger.hpp"
 

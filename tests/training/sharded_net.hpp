@@ -2,10 +2,10 @@
 // A small model with units, and its training on one rank and on cut parameters.
 #pragma once
 
-#include <graticule/nn_bridge/layer.hpp>
-#include <graticule/nn_bridge/unit.hpp>
-#include <graticule/training/shard_rule.hpp>
-#include <graticule/training/sharded_parameters.hpp>
+#include <graticule/nn_bridge/call/layer.hpp>
+#include <graticule/nn_bridge/call/unit.hpp>
+#include <graticule/training/sharded/parameters.hpp>
+#include <graticule/training/sharded/rule.hpp>
 
 #include "larger.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/nn_bridge/replicas.hpp>
-#include <graticule/training/daso.hpp>
+#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/training/daso/averaging.hpp>
 
 #include "expect_error.hpp"
 #include "larger.hpp"

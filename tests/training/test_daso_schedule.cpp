@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/daso_schedule.hpp>
+#include <graticule/training/daso/schedule.hpp>
 
 #include "expect_error.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/rollout.hpp>
+#include <graticule/nn_bridge/model/rollout.hpp>
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/clip.hpp>
-#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/sharded/clip.hpp>
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"

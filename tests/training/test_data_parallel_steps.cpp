@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/data_parallel.hpp>
-#include <graticule/training/join.hpp>
-#include <graticule/training/probe.hpp>
+#include <graticule/training/data_parallel/join.hpp>
+#include <graticule/training/data_parallel/probe.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"

@@ -2,8 +2,8 @@
 // The code of docs/sharded_parameters.md.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/sharded_parameters.hpp>
-#include <graticule/training/sharded_state.hpp>
+#include <graticule/training/sharded/checkpoint_state.hpp>
+#include <graticule/training/sharded/parameters.hpp>
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The code of docs/training.md.
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/data_parallel.hpp>
-#include <graticule/training/probe.hpp>
+#include <graticule/training/data_parallel/probe.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
 
 #include <gtest/gtest.h>
 

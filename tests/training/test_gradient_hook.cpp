@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gradients that travel as products of thin matrices.
-#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"

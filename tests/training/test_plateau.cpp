@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/plateau.hpp>
+#include <graticule/training/schedule/plateau.hpp>
 
 #include "expect_error.hpp"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A pass that fails on one rank between sharded layers: the others get to know why, and the next pass is right.
-#include <graticule/nn_bridge/conv2d.hpp>
-#include <graticule/nn_bridge/dropout.hpp>
-#include <graticule/nn_bridge/loss.hpp>
-#include <graticule/nn_bridge/norms.hpp>
-#include <graticule/nn_bridge/unit.hpp>
+#include <graticule/nn_bridge/call/unit.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/nn_bridge/model/dropout.hpp>
+#include <graticule/nn_bridge/norm/norms.hpp>
+#include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"

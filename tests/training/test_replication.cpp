@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/replication.hpp>
-#include <graticule/training/sync_batch_norm.hpp>
+#include <graticule/training/replicas/replication.hpp>
+#include <graticule/training/replicas/sync_batch_norm.hpp>
 
 #include "expect_error.hpp"
 

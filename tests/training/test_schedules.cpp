@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/schedules.hpp>
+#include <graticule/training/schedule/learning_rate.hpp>
 
 #include "expect_error.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/training/model_state.hpp>
-#include <graticule/training/optimizer_state.hpp>
-#include <graticule/training/sharded_optimizer.hpp>
-#include <graticule/training/sharded_state.hpp>
+#include <graticule/training/sharded/checkpoint_state.hpp>
+#include <graticule/training/sharded/optimizer.hpp>
+#include <graticule/training/state/model.hpp>
+#include <graticule/training/state/optimizer.hpp>
 
 #include "expect_error.hpp"
 #include "sample_files.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/managed.hpp>
-#include <graticule/training/shard_rule.hpp>
-#include <graticule/training/sharded_parameters.hpp>
+#include <graticule/training/sharded/managed.hpp>
+#include <graticule/training/sharded/parameters.hpp>
+#include <graticule/training/sharded/rule.hpp>
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // When units are gathered and released, and how much memory that takes.
-#include <graticule/nn_bridge/rollout.hpp>
-#include <graticule/training/shard_rule.hpp>
-#include <graticule/training/sharded_parameters.hpp>
+#include <graticule/nn_bridge/model/rollout.hpp>
+#include <graticule/training/sharded/parameters.hpp>
+#include <graticule/training/sharded/rule.hpp>
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"

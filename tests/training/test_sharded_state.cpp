@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/checkpoint.hpp>
-#include <graticule/training/model_state.hpp>
-#include <graticule/training/sharded_state.hpp>
+#include <graticule/training/sharded/checkpoint_state.hpp>
+#include <graticule/training/state/model.hpp>
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cut parameters with replicas, other precisions, and what is refused.
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/daso.hpp>
-#include <graticule/training/data_parallel.hpp>
-#include <graticule/training/managed.hpp>
-#include <graticule/training/shard_rule.hpp>
-#include <graticule/training/sharded_parameters.hpp>
+#include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/sharded/managed.hpp>
+#include <graticule/training/sharded/parameters.hpp>
+#include <graticule/training/sharded/rule.hpp>
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"

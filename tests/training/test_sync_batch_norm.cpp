@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/replicas.hpp>
+#include <graticule/nn_bridge/collective/replicas.hpp>
 #include <graticule/partition/stall.hpp>
-#include <graticule/training/sync_batch_norm.hpp>
+#include <graticule/training/replicas/sync_batch_norm.hpp>
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/repartition/node_memory.hpp>
 
+#include "data_parallel/team_sum.hpp"
 #include "expect_error.hpp"
 #include "no_files.hpp"
 #include "pmpi_shim.hpp"
-#include "team_sum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/conv2d.hpp>
-#include <graticule/nn_bridge/replicas.hpp>
-#include <graticule/training/early_stopping.hpp>
-#include <graticule/training/training_state.hpp>
+#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/nn_bridge/stencil/conv2d.hpp>
+#include <graticule/training/schedule/early_stopping.hpp>
+#include <graticule/training/state/training.hpp>
 
 #include "expect_error.hpp"
 #include "sample_files.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/layer.hpp>
-#include <graticule/nn_bridge/unit.hpp>
+#include <graticule/nn_bridge/call/layer.hpp>
+#include <graticule/nn_bridge/call/unit.hpp>
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 #include <graticule/partition/error.hpp>
 
-#include "catalogue.hpp"
-#include "checkpoint_contents.hpp"
+#include "checkpoint/contents.hpp"
 #include "chunk_check.hpp"
+#include "read/catalogue.hpp"
 
 #include <unistd.h>
 

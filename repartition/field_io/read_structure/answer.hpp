@@ -3,7 +3,7 @@
 
 #include <graticule/field_io/contents.hpp>
 
-#include "structure_process.hpp"
+#include "read/structure_process.hpp"
 
 #include <filesystem>
 

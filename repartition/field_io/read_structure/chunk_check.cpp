@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "chunk_check.hpp"
 
-#include "hdf5.hpp"
+#include "hdf5/handle.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>

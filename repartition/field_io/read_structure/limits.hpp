@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "structure_process.hpp"
+#include "read/structure_process.hpp"
 
 namespace graticule::detail {
 

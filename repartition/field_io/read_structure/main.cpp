@@ -6,9 +6,9 @@
 // A packet is a request (`request_for` in `structure_process.cpp`) with two pipes: one for the answer, which the new
 // process sends, and one for a `ReaderEnd`, which comes when that process has ended.
 #include "answer.hpp"
-#include "descriptor.hpp"
+#include "hdf5/descriptor.hpp"
 #include "limits.hpp"
-#include "structure_helper.hpp"
+#include "read/structure_helper.hpp"
 
 #include <hdf5.h>
 #include <poll.h>

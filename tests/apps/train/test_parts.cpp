@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "colours.hpp"
-#include "grid.hpp"
-#include "map_picture.hpp"
-#include "outputs.hpp"
-#include "partition.hpp"
-#include "samples.hpp"
-#include "settings_text.hpp"
-#include "verify.hpp"
+#include "data/grid.hpp"
+#include "data/partition.hpp"
+#include "data/samples.hpp"
+#include "network/settings_text.hpp"
+#include "output/colours.hpp"
+#include "output/map_picture.hpp"
+#include "output/outputs.hpp"
+#include "output/verify.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,11 +3,11 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "data/samples.hpp"
 #include "expect_error.hpp"
-#include "prediction_file.hpp"
-#include "samples.hpp"
+#include "output/prediction_file.hpp"
+#include "output/verify.hpp"
 #include "train_fields.hpp"
-#include "verify.hpp"
 
 #include <gtest/gtest.h>
 

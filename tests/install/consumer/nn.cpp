@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A training program's view of the installed graticule::nn and graticule::training: a step of a convolution divided by
 // rows equals that of the whole one.
-#include <graticule/nn_bridge/conv2d.hpp>
+#include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/repartition/runtime.hpp>
-#include <graticule/training/data_parallel.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
 
 #include <torch/torch.h>
 

@@ -2,12 +2,12 @@
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/halo/plan.hpp>
-#include <graticule/nn_bridge/losses.hpp>
-#include <graticule/nn_bridge/shard.hpp>
+#include <graticule/nn_bridge/loss/losses.hpp>
+#include <graticule/nn_bridge/model/shard.hpp>
 #include <graticule/partition/teams.hpp>
 #include <graticule/repartition/runtime.hpp>
-#include <graticule/training/data_parallel.hpp>
-#include <graticule/training/training_state.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/state/training.hpp>
 
 #include <cstdio>
 #include <cstdlib>

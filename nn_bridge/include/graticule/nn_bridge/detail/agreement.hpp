@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/nn_bridge/domain.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <torch/torch.h>

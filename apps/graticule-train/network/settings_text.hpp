@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "trained_network.hpp"
+
+#include <string>
+
+namespace graticule::train {
+
+/// Everything that the losses of a training depend on, one option a line: what a checkpoint is compared with. Not in it:
+/// ranks, teams and cuts, which change the losses by rounding only; the names of files, which may move; and how long
+/// the training goes on where its steps do not depend on that.
+[[nodiscard]] std::string settings_text(NetworkSettings const& settings, TrainingData const& data);
+
+/// @param file is named in the error
+/// @throws `OtherTraining` (usage), with the first line that differs
+void require_same_training(std::string const& file, std::string const& saved, std::string const& current);
+
+}  // namespace graticule::train

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+
+#include "data/batches.hpp"
+#include "data/channels.hpp"
+#include "data/team_work.hpp"
+#include "model_kind.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule::train {
+
+enum class Precision : std::uint8_t { f32, f64 };
+/// What the network computes with; parameters and optimizer stay in its own precision.
+enum class Compute : std::uint8_t { own, bf16 };
+/// When the gradients' reductions are waited for: at the end of the backward, or as late as possible. Or teams on one node
+/// share gradients, and nodes average parameters now and then (`nn::Daso`).
+enum class Parallel : std::uint8_t { blocking, nonblocking, daso };
+/// The ranks that parameters and the optimizer's state are cut over.
+enum class Shards : std::uint8_t { none, domain, data, all };
+/// The type in which gradients travel; sums are made in the network's own, or in f32.
+enum class Wire : std::uint8_t { own, bf16, f16 };
+
+/// See `nn::DasoScheduleOptions`.
+struct DasoSettings {
+  Index warmup_epochs = -1;  ///< in `check_options`: a third of all, at most 4
+  Index cooldown_epochs = -1;
+  Index max_skip = 8;
+  Index teams_per_node = 0;  ///< data teams that count as a node; 0: those that share memory
+};
+
+/// The network and how it is trained.
+struct NetworkSettings {
+  ModelKind model = ModelKind::convnet;
+  Index channels = 32;
+  Index blocks = 4;
+  Index kernel = 3;
+  Index epochs = 50;
+  Index batch = 3;
+  double learning_rate = 2e-3;
+  std::uint64_t seed = 1;
+  Precision precision = Precision::f32;
+  std::string schedule = "cosine";  ///< one of `nn::schedule_kinds`
+  Index warmup_steps = -1;          ///< over which the rate rises; -1: a twentieth of all
+  Index validate_every = 0;         ///< epochs between two validations; 0: none
+  Parallel parallel = Parallel::blocking;
+  Wire wire = Wire::own;
+  Compute compute = Compute::own;
+  Shards shards = Shards::none;
+  DasoSettings daso = {};
+  Index patience = 0;  ///< validations without improvement that end the training; 0: it runs to its end
+};
+
+/// Where a training begins: anew, at the newest checkpoint if there is one, or at a certain one.
+enum class Resume : std::uint8_t { never, newest, file };
+
+struct CheckpointSettings {
+  std::filesystem::path folder;
+  Index every = 0;  ///< steps between two checkpoints; 0: only when the training is stopped
+  Resume resume = Resume::never;
+  std::filesystem::path file = {};  ///< of `Resume::file`
+};
+
+/// What the network learns from, but for the fields' values.
+struct TrainingData {
+  Index num_predicted = 0;             ///< the first samples
+  std::vector<Index> training;         ///< numbers of the samples that train
+  std::vector<Index> validation;       ///< numbers of the samples that validate
+  std::vector<double> sample_weights;  ///< what each sample counts in the loss
+  Index num_rows = 0;                  ///< of this rank
+  Index num_columns = 0;
+  std::vector<ChannelInfo> inputs;
+  std::vector<Channel> statics;
+  std::vector<ChannelInfo> targets;
+  std::vector<double> row_weights;  ///< of this rank's rows
+  std::vector<double> latitudes;    ///< of all rows of the grid
+  Index num_global_columns = 0;
+};
+
+/// What the network makes of some samples on this rank's box, normalised: [sample][target][row][column].
+struct PredictedSamples {
+  std::span<Index const> samples;  ///< of this rank's team
+  std::span<double const> values;
+  std::span<double const> truth;  ///< in units
+};
+
+/// The loss of all validation samples after a number of steps.
+struct Validation {
+  Index step = 0;
+  double loss = 0;
+
+  friend bool operator==(Validation const&, Validation const&) = default;
+};
+
+struct TrainedNetwork {
+  std::vector<double> losses;  ///< one per optimizer step, the same on all ranks; also of the steps before a resumption
+  std::vector<Validation> validations;
+  Index steps_per_epoch = 1;
+  Index num_steps = 0;                    ///< of the whole training; more than there are losses if it ended early
+  Index first_step = 0;                   ///< where it was resumed; 0 when it began anew
+  std::optional<std::string> stopped_by;  ///< why it has to be resumed; nothing else below is known then
+  std::vector<std::pair<std::string, std::vector<double>>> parameters;
+  Index num_parameters = 0;
+  std::map<std::string, Index> update_figures;  ///< of this rank: `Updater::figures`
+  /// What this rank's layers sent in a step, forward and backward, on the average.
+  double messages_per_step = 0;
+  double bytes_per_step = 0;
+};
+
+/// Steps of the optimizer in a training; the last batch of an epoch may be smaller.
+[[nodiscard]] Index num_steps(NetworkSettings const& settings, Index num_training);
+
+/// The learning rate at `step`: as `nn::Schedule` says, with a linear rise over the first steps.
+[[nodiscard]] double learning_rate(NetworkSettings const& settings, Index step, Index num_steps);
+
+/// What a training tells and asks, on every rank.
+struct TrainingControl {
+  std::function<void(Index step, double loss)> on_step = [](Index, double) {};
+  std::function<void(std::string const&)> on_note = [](std::string const&) {};  ///< a line for the user
+  /// Asked after each step, with the seconds that one more and a checkpoint may take; collective, and alike on all ranks.
+  std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
+  std::optional<CheckpointSettings> checkpoints = {};
+  /// Given the predictions of all samples at the end, some at a time, each from one team. Called as often on all ranks.
+  std::function<void(PredictedSamples const&)> on_prediction = [](PredictedSamples const&) {};
+};
+
+/// Samples of a batch that fall to one team at most.
+[[nodiscard]] Index most_samples_at_once(NetworkSettings const& settings, TeamWork const& teams);
+
+/// Trains the network on the samples, each data team on its part of every batch, and predicts. Collective.
+///
+/// First weights, sample order and every step depend on the settings and the data alone: for any number of ranks and
+/// teams and any cuts the losses are the same but for rounding, unless `Parallel::daso` lets teams differ. Resumed on the
+/// same ranks and cuts they have the same bits as those of a training that was not interrupted; with `Parallel::daso` so if
+/// that was between epochs.
+/// @param grid of the domain's ranks
+/// @throws `OtherTraining` (usage) when the checkpoint that is to be resumed comes from other settings or data
+[[nodiscard]] TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
+                                           TrainingData const& data, BatchSource& source,
+                                           NetworkSettings const& settings, TrainingControl const& control);
+
+[[nodiscard]] std::string torch_version();
+
+/// Sets the threads that LibTorch computes with.
+void use_torch_threads(int num_threads);
+
+}  // namespace graticule::train

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "updater.hpp"
+
+#include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/sharded/parameters.hpp>
+
+#include "tensors.hpp"
+
+#include <utility>
+
+namespace graticule::train {
+namespace {
+
+using Figures = std::map<std::string, Index>;
+
+torch::optim::AdamOptions adam(NetworkSettings const& settings) {
+  // Gradients of a loss of order one are far larger than this; those that cancel, as a sample's and its mirror image's
+  // may, are f32 rounding far smaller, which the usual 1e-8 would turn into full steps that differ with the number of ranks.
+  return torch::optim::AdamOptions(settings.learning_rate).eps(1e-5);
+}
+
+/// Every rank has all parameters, and gradients are reduced at every step.
+class Replicated : public Updater {
+ public:
+  Replicated(TeamWork const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings)
+      : model_(std::move(model)),
+        optimizer_(model_->parameters(), adam(settings)),
+        parallel_(*model_, optimizer_,
+                  // Partial gradients of one loss: its shares of the domain's ranks and of the teams add up to it.
+                  {{teams.domain(), nn::Reduction::sum}, {teams.data(), nn::Reduction::sum}}, options(settings)),
+        state_(teams.world(), *model_) {
+    state_.add("optimizer", optimizer_);
+  }
+
+  torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) override {
+    return model_->forward(inputs, statics);
+  }
+  void zero_grad() override { optimizer_.zero_grad(); }
+  void step() override { parallel_.step(); }
+  void settle() override { parallel_.finalize(); }
+  torch::optim::Adam& optimizer() override { return optimizer_; }
+  training::TrainingState& state() override { return state_; }
+  nn::NamedTensors whole_parameters() const override { return nn::parameters_of(*model_); }
+
+  Figures figures() const override {
+    Figures result;
+    for (auto const& traffic : parallel_.traffic()) {
+      result["messages_per_step"] += traffic.messages;
+      result["bytes_per_step"] += traffic.bytes;
+    }
+    return result;
+  }
+
+ private:
+  static training::DataParallelOptions options(NetworkSettings const& settings) {
+    training::DataParallelOptions options;
+    options.wait =
+        settings.parallel == Parallel::blocking ? training::GradientWait::in_backward : training::GradientWait::late;
+    options.unused = training::Unused::allowed;
+    options.wire = settings.wire == Wire::own    ? training::Wire::own
+                   : settings.wire == Wire::bf16 ? training::Wire::bf16
+                                                 : training::Wire::f16;
+    options.order = training::SumOrder::by_rank;  // a resumed training is to have the same bits
+    return options;
+  }
+
+  std::shared_ptr<Model> model_;
+  torch::optim::Adam optimizer_;
+  training::DataParallel parallel_;
+  training::TrainingState state_;
+};
+
+/// `nn::Daso` as a part of a checkpoint.
+struct DasoPart {
+  training::Daso* daso;
+
+  void save(CheckpointWriter& writer, std::string const& prefix) const {
+    for (auto const& [name, value] : daso->state()) writer.add_value(prefix + "/" + name, value);
+  }
+  void load(Checkpoint const& checkpoint, std::string const& prefix) const {
+    training::Values values;
+    for (auto const& name : checkpoint.value_names()) values.emplace(name, checkpoint.value(name));
+    daso->load_state(training::values_below(values, prefix + "/"));
+  }
+};
+
+/// Every rank has all parameters; teams on one node share gradients, and nodes average parameters now and then.
+class Averaged : public Updater {
+ public:
+  Averaged(TeamWork const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings, Index steps_per_epoch)
+      : teams_(teams),
+        model_(std::move(model)),
+        optimizer_(model_->parameters(), adam(settings)),
+        daso_(*model_, optimizer_, teams.data(), options(teams, settings)),
+        state_(teams.world(), *model_) {
+    daso_.set_last_batch(steps_per_epoch - 1);
+    state_.add("optimizer", optimizer_);
+    state_.add("daso", part_);
+  }
+
+  torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) override {
+    return model_->forward(inputs, statics);
+  }
+  void zero_grad() override { daso_.zero_grad(); }
+  void step() override { daso_.step(); }
+  void end_epoch(double loss) override {
+    // Ranks of a domain follow one schedule: they may not differ by a bit.
+    teams_.domain().broadcast(&loss, Index(sizeof loss), 0);
+    daso_.epoch_loss(loss, training::LossIs::averaged);
+  }
+  void settle() override {
+    // Between epochs all have the same parameters.
+    if (daso_.schedule().batch() != 0) daso_.synchronize();
+  }
+  torch::optim::Adam& optimizer() override { return optimizer_; }
+  /// Gradients of teams are averaged, not summed.
+  double loss_factor() const override { return double(teams_.num_teams()); }
+  training::TrainingState& state() override { return state_; }
+  nn::NamedTensors whole_parameters() const override { return nn::parameters_of(*model_); }
+
+  Figures figures() const override {
+    auto const stats = daso_.stats();
+    return {{"messages_sent", stats.num_sent},
+            {"bytes_sent", stats.bytes_sent},
+            {"messages_merged", stats.num_merged},
+            {"messages_waited_for", stats.num_replaced}};
+  }
+
+ private:
+  /// The same on all ranks of a domain, whose parameters must not come from different teams: where their first rank is.
+  static int node_of(TeamWork const& teams, Index teams_per_node) {
+    int node = 0;
+    if (teams_per_node > 0)
+      node = int(teams.team() / teams_per_node);
+    else
+      while (!teams.world().on_this_node(node)) ++node;
+    teams.domain().broadcast(&node, Index(sizeof node), 0);
+    return node;
+  }
+
+  static training::DasoOptions options(TeamWork const& teams, NetworkSettings const& settings) {
+    auto const& daso = settings.daso;
+    training::DasoOptions options;
+    options.schedule.total_epochs = settings.epochs;
+    options.schedule.warmup_epochs = daso.warmup_epochs;
+    options.schedule.cooldown_epochs = daso.cooldown_epochs;
+    options.schedule.max_global_skips = daso.max_skip;
+    options.node = node_of(teams, daso.teams_per_node);
+    options.wire = settings.wire == Wire::own    ? training::DasoWire::own
+                   : settings.wire == Wire::bf16 ? training::DasoWire::bf16
+                                                 : training::DasoWire::f16;
+    options.moments = training::DasoPolicy::average;  // one state for all teams, as a checkpoint holds it
+    options.gradient_rules = {{teams.domain(), nn::Reduction::sum}};
+    return options;
+  }
+
+  TeamWork const& teams_;
+  std::shared_ptr<Model> model_;
+  torch::optim::Adam optimizer_;
+  training::Daso daso_;
+  DasoPart part_{&daso_};
+  training::TrainingState state_;
+};
+
+/// Each rank has some rows of every parameter, or computes in another type than it keeps them in, or both.
+class Cut : public Updater {
+ public:
+  Cut(TeamWork const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings)
+      : model_(std::move(model)),
+        dtype_(settings.compute == Compute::bf16 ? torch::kBFloat16 : dtype_of(settings.precision)),
+        sharded_(model_, shards(teams, settings), options(teams, settings)),
+        optimizer_(sharded_.parameters(), adam(settings)),
+        state_(teams.world(), sharded_) {
+    state_.add("optimizer", optimizer_);
+  }
+
+  torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) override {
+    return sharded_.forward([&] { return model_->forward(inputs.to(dtype_), statics.to(dtype_)); });
+  }
+  void zero_grad() override { optimizer_.zero_grad(); }
+  void step() override { optimizer_.step(); }
+  torch::optim::Adam& optimizer() override { return optimizer_; }
+  training::TrainingState& state() override { return state_; }
+
+  nn::NamedTensors whole_parameters() const override {
+    std::map<std::string, torch::Tensor> whole;
+    for (auto& [name, tensor] : training::full_state(sharded_)) whole.emplace(name, std::move(tensor));
+    nn::NamedTensors result;
+    for (auto const& [name, rows] : sharded_.named_parameters()) result.emplace_back(name, whole.at(name));
+    return result;
+  }
+
+  Figures figures() const override {
+    auto const stats = sharded_.stats();
+    return {{"parameter_bytes_kept", stats.shard_bytes},
+            {"parameter_bytes_gathered_at_most", stats.peak_gathered_bytes},
+            {"gathers", stats.gathers},
+            {"gathers_ahead", stats.gathers_ahead},
+            {"messages_sent", stats.messages},
+            {"bytes_sent", stats.bytes}};
+  }
+
+ private:
+  static nn::TeamRule shards(TeamWork const& teams, NetworkSettings const& settings) {
+    switch (settings.shards) {
+      case Shards::none: return {teams.world().split(teams.world().rank(), 0), nn::Reduction::sum};
+      case Shards::domain: return {teams.domain(), nn::Reduction::sum};
+      case Shards::data: return {teams.data(), nn::Reduction::sum};
+      case Shards::all: break;
+    }
+    return {teams.world(), nn::Reduction::sum};
+  }
+
+  static training::ShardedParametersOptions options(TeamWork const& teams, NetworkSettings const& settings) {
+    training::ShardedParametersOptions options;
+    auto const replicate = [&](Comm const& team) { options.replicas.push_back({team, nn::Reduction::sum}); };
+    if (settings.shards == Shards::none || settings.shards == Shards::data) replicate(teams.domain());
+    if (settings.shards == Shards::none || settings.shards == Shards::domain) replicate(teams.data());
+    if (settings.compute == Compute::bf16) options.precision.parameters = torch::kBFloat16;
+    options.precision.gradients = settings.wire == Wire::bf16  ? torch::kBFloat16
+                                  : settings.wire == Wire::f16 ? torch::kHalf
+                                                               : dtype_of(settings.precision);
+    return options;
+  }
+
+  std::shared_ptr<Model> model_;
+  torch::Dtype dtype_;
+  training::ShardedParameters sharded_;
+  torch::optim::Adam optimizer_;
+  training::TrainingState state_;
+};
+
+}  // namespace
+
+std::unique_ptr<Updater> make_updater(TeamWork const& teams, std::shared_ptr<Model> model,
+                                      NetworkSettings const& settings, Index steps_per_epoch) {
+  if (settings.shards != Shards::none || settings.compute != Compute::own)
+    return std::make_unique<Cut>(teams, std::move(model), settings);
+  if (settings.parallel == Parallel::daso)
+    return std::make_unique<Averaged>(teams, std::move(model), settings, steps_per_epoch);
+  return std::make_unique<Replicated>(teams, std::move(model), settings);
+}
+
+}  // namespace graticule::train

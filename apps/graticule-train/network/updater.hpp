@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/training/state/training.hpp>
+
+#include "model.hpp"
+#include "trained_network.hpp"
+
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace graticule::train {
+
+/// How a network's parameters are held on the ranks, and what becomes of its gradients.
+///
+/// A step: `zero_grad`, a `forward` and backward of the team's share of the loss times `loss_factor`, `step`. All calls are
+/// collective over all ranks, forwards included where parameters are cut.
+class Updater {
+ public:
+  Updater() = default;
+  Updater(Updater const&) = delete;
+  Updater& operator=(Updater const&) = delete;
+  virtual ~Updater() = default;
+
+  /// Of the network, in the type that it computes with.
+  virtual torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) = 0;
+  virtual void zero_grad() = 0;
+  virtual void step() = 0;
+  /// After an epoch's last step. @param loss its mean, of the whole batches
+  virtual void end_epoch(double /*loss*/) {}
+  /// Applies what is still to come: parameters are then the same on all teams, and may be saved.
+  virtual void settle() {}
+
+  [[nodiscard]] virtual torch::optim::Adam& optimizer() = 0;
+  /// What the shares of the teams are multiplied by, so that the gradients are those of the whole batch.
+  [[nodiscard]] virtual double loss_factor() const { return 1; }
+  /// For a checkpoint: the network, the optimizer, and what else there is.
+  [[nodiscard]] virtual training::TrainingState& state() = 0;
+  /// Under the network's own names and in their order.
+  [[nodiscard]] virtual nn::NamedTensors whole_parameters() const = 0;
+  /// What this rank has sent and holds; for the report.
+  [[nodiscard]] virtual std::map<std::string, Index> figures() const = 0;
+};
+
+/// @param model has its first values; those of the first rank count
+[[nodiscard]] std::unique_ptr<Updater> make_updater(TeamWork const& teams, std::shared_ptr<Model> model,
+                                                    NetworkSettings const& settings, Index steps_per_epoch);
+
+}  // namespace graticule::train

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/halo/boundary.hpp>
+#include <graticule/nn_bridge/call/sharding.hpp>
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/process_grid.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace graticule::nn {
+
+namespace detail {
+class RecordedCalls;
+struct LiveDomains;
+}  // namespace detail
+
+/// How often layers compare their calls among the ranks.
+enum class CallChecks : std::uint8_t {
+  every_call,      ///< one small all-reduce a call: any disagreement is one named error on all ranks
+  new_structures,  ///< only where this rank's tensor is new; ranks that disagree otherwise may hang. Once all is well
+};
+
+/// The ranks that share one sample, their grid over (latitude, longitude), and what lies beyond the edges of the globe.
+///
+/// It knows no sizes: how many rows and columns each rank holds is read from the tensors at a layer's first forward.
+/// Copies share one state. Layers of one domain are made, and called, in the same order on all of its ranks.
+class Domain {
+ public:
+  /// Collective. @throws `DomainShape` unless the grid has two axes and as many ranks as `comm`, `PoleNeedsPeriodicLongitude`
+  Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary = Boundary::sphere(Edge::pole_face));
+
+  [[nodiscard]] Comm const& comm() const noexcept;
+  [[nodiscard]] ProcessGrid const& grid() const noexcept;
+  [[nodiscard]] Boundary const& boundary() const noexcept;
+  /// This rank's place in the grid.
+  [[nodiscard]] int latitude_part() const noexcept;
+  [[nodiscard]] int longitude_part() const noexcept;
+
+  /// Rows and columns over `grid()`.
+  [[nodiscard]] Sharding sharding() const;
+
+  /// @pre the same on all ranks, between the same calls
+  void set_call_checks(CallChecks checks) noexcept;
+  [[nodiscard]] CallChecks call_checks() const noexcept;
+
+  /// The differentiable calls whose graph is alive.
+  [[nodiscard]] detail::RecordedCalls& recorded_calls() const noexcept;
+
+  /// Ranks with equal `color` form a communicator, in the order of the domain's ranks, which is one of `comms()` until the
+  /// domain's own is renewed. Collective.
+  [[nodiscard]] Comm split(int color) const;
+  /// All communicators of the domain: its own first.
+  [[nodiscard]] std::vector<Comm> comms() const;
+
+  /// A number that names one layer on all ranks. Same call order on all ranks.
+  [[nodiscard]] int next_ordinal() const noexcept;
+
+ private:
+  friend struct detail::LiveDomains;
+  struct State;
+  explicit Domain(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+  /// After its communicator was renewed, a domain knows nothing of the calls before.
+  State& renewed() const noexcept;
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace graticule::nn

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/partition/comm.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace graticule::nn {
+
+/// How the ranks of a team combine their gradients of a replicated parameter.
+enum class Reduction : std::uint8_t { sum, mean };
+
+/// One team and its rule. The default for the ranks of a domain is `sum` (their gradients are partial sums of a globally
+/// normalised loss), for data-parallel teams `mean`.
+struct TeamRule {
+  Comm team;
+  Reduction reduction = Reduction::sum;
+};
+
+/// Makes parameters and gradients of a module agree over its teams.
+///
+/// Holds the module's parameters by name; a parameter may be given rules of its own.
+class GradientSync {
+ public:
+  /// Collective over every team. @param rules applied in order to each gradient
+  /// @throws `ReplicaMismatch` when names, shapes or dtypes differ among the ranks of a team
+  GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules);
+
+  /// Rules for one parameter instead of the default ones. Same call on all ranks. @throws `UnknownParameter`
+  void set_rules(std::string const& parameter, std::vector<TeamRule> rules);
+
+  /// Copies parameters and buffers of the first rank of each team to the others. Collective.
+  void broadcast() const;
+  /// Reduces all gradients, in their own dtype, to the same bits on all ranks of a team. A gradient undefined on every
+  /// rank stays undefined, on some it counts as zero. Collective. Cost: one reduction per team, rule and dtype.
+  void reduce() const;
+
+ private:
+  NamedTensors parameters_;
+  NamedTensors buffers_;
+  std::vector<TeamRule> rules_;
+  std::map<std::string, std::vector<TeamRule>> own_rules_;
+};
+
+}  // namespace graticule::nn

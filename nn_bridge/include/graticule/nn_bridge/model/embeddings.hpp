@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where and when a cell is, for networks whose shards do not know: all by global indices, equal for every partition.
+#pragma once
+
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace graticule::nn {
+
+namespace detail {
+struct FeatureSetUp;
+struct PlaceSetUp;
+}  // namespace detail
+
+struct PositionEmbeddingOptions {
+  std::int64_t channels = 1;
+  std::int64_t rows = 1;     ///< of the globe; 1: the same for all rows
+  std::int64_t columns = 1;  ///< of the globe; 1: the same for all columns
+};
+
+/// Adds a learnable number to each channel of each cell; with `columns` 1 a latitude embedding.
+///
+/// `weight`, [channels, rows, columns], is whole on every rank, of which each adds its slice: files and optimizers need to
+/// know nothing of the cuts, and gradients are partial sums (`GradientSync`). It starts as normal numbers of deviation
+/// 0.02. Cost: the agreement
+class PositionEmbeddingImpl : public CommunicatingModule<PositionEmbeddingImpl, detail::PlaceSetUp> {
+ public:
+  PositionEmbeddingImpl(PositionEmbeddingOptions options, Domain const& domain);
+
+  /// Collective. @param x [batch, channels, ..., rows, columns] @throws `ShapeMismatch`, `StructureDisagreement`,
+  /// `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  torch::Tensor forward(torch::Tensor const& x);
+
+  void reset() override;
+
+  PositionEmbeddingOptions options;
+  torch::Tensor weight;
+};
+TORCH_MODULE(PositionEmbedding);
+
+struct CoordinateFeaturesOptions {
+  std::vector<double> latitudes;   ///< degrees north of all rows of the globe
+  std::vector<double> longitudes;  ///< degrees east of all columns
+  std::int64_t num_waves = 1;
+};
+
+/// Appends four channels for each wave k = 1, 2, ...: sin k lat, cos k lat, cos lat sin k lon, cos lat cos k lon.
+///
+/// All are continuous over the globe: waves along longitude fade towards the poles, where longitude means nothing. With
+/// k = 1 they hold the unit vector of the cell. Cost: the agreement
+class CoordinateFeaturesImpl : public CommunicatingModule<CoordinateFeaturesImpl, detail::FeatureSetUp> {
+ public:
+  /// Collective. @throws `BadCoordinates` for numbers that are not finite, latitudes beyond 90, or no wave
+  CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain const& domain);
+
+  /// Collective. @param x [batch, channels, ..., rows, columns] @throws `CoordinateLength` where there is not one latitude
+  /// for each row of the globe and one longitude for each column, and what `PositionEmbedding` throws
+  torch::Tensor forward(torch::Tensor const& x);
+
+ private:
+  CoordinateFeaturesOptions options_;
+};
+TORCH_MODULE(CoordinateFeatures);
+
+/// Adds a learnable number to each channel of each level of [batch, channels, levels, rows, columns].
+///
+/// `weight`, [channels, levels], starts as `PositionEmbedding`'s does. Local, because levels are whole.
+class LevelEmbeddingImpl : public torch::nn::Cloneable<LevelEmbeddingImpl> {
+ public:
+  LevelEmbeddingImpl(std::int64_t channels, std::int64_t levels);
+  /// @throws `ShapeMismatch`
+  torch::Tensor forward(torch::Tensor const& x);
+  void reset() override;
+
+  torch::Tensor weight;
+
+ private:
+  std::int64_t channels_;
+  std::int64_t levels_;
+};
+TORCH_MODULE(LevelEmbedding);
+
+struct TimeEmbeddingOptions {
+  std::int64_t channels = 1;
+  /// In the unit of the times: {24, 8766} for day and year in hours.
+  std::vector<double> periods;
+  std::int64_t hidden = 32;
+};
+
+/// Adds to each channel of a sample a number that a small network makes of its time: sines and cosines of its phase in
+/// each period, a linear layer (`hidden`), SiLU, and another (`out`). Local; gradients are partial sums.
+class TimeEmbeddingImpl : public torch::nn::Cloneable<TimeEmbeddingImpl> {
+ public:
+  /// @throws `BadPeriods` unless there are periods, all positive
+  explicit TimeEmbeddingImpl(TimeEmbeddingOptions options);
+  /// @param x [batch, channels, ..., rows, columns] @param times [batch] in f64, the same on all ranks of a domain
+  /// @throws `ShapeMismatch`
+  torch::Tensor forward(torch::Tensor const& x, torch::Tensor const& times);
+  void reset() override;
+
+  TimeEmbeddingOptions options;
+  torch::nn::Linear hidden{nullptr};
+  torch::nn::Linear out{nullptr};
+};
+TORCH_MODULE(TimeEmbedding);
+
+}  // namespace graticule::nn

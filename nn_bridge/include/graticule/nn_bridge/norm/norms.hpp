@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace graticule::nn {
+
+namespace detail {
+class TrackingState;
+class LastAxesState;
+}  // namespace detail
+
+// Normalisations of fields whose last two axes, rows and columns, are sharded: the serial layers' outputs, gradients,
+// names and shapes, for any cuts; ranks without cells included. `BatchNorm1d` and `InstanceNorm1d` take [batch, channels,
+// length], the length cut along latitude, in a domain whose longitude is whole (`LongitudeIsCut`). Means and variances are merged in order of ranks, so that
+// all ranks hold the same bits, and kept in f64: fields of large mean lose no digits, where LibTorch's layers do.
+// Differentiable twice. Gradients of parameters are partial sums: reduce them by `GradientSync`.
+//
+// Forwards are collective and throw `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement` (also where
+// some ranks train and others evaluate), `ShapeMismatch` and `TooFewValues`, on all ranks alike.
+// Cost: one small all-reduce (the agreement) and one all-gather of two numbers per group; in the backward one all-reduce
+// of two numbers per group. Statistics that are tracked, in `eval`, need neither.
+
+/// Batch normalisation over batch, rows and columns of the whole domain, and of all domains of `data_team` if there is one.
+template <std::size_t D, class Derived>
+class BatchNormBase
+    : public detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>> {
+ public:
+  /// @param data_team the ranks that hold this rank's cells in other samples: statistics go over their samples too
+  BatchNormBase(torch::nn::BatchNormOptions const& options, Domain domain, std::optional<Comm> data_team = {});
+
+  /// @param x [batch, channels, rows, columns], in 3d [batch, channels, depth, rows, columns], in 1d [batch, channels,
+  /// length]; this rank's shard
+  torch::Tensor forward(torch::Tensor const& x);
+
+ protected:
+  void _check_input_dim(torch::Tensor const& x) override;
+
+ private:
+  std::optional<Comm> data_team_;
+};
+
+class BatchNorm1dImpl : public BatchNormBase<1, BatchNorm1dImpl> {
+ public:
+  using BatchNormBase<1, BatchNorm1dImpl>::BatchNormBase;
+};
+TORCH_MODULE(BatchNorm1d);
+
+class BatchNorm2dImpl : public BatchNormBase<2, BatchNorm2dImpl> {
+ public:
+  using BatchNormBase<2, BatchNorm2dImpl>::BatchNormBase;
+};
+TORCH_MODULE(BatchNorm2d);
+
+class BatchNorm3dImpl : public BatchNormBase<3, BatchNorm3dImpl> {
+ public:
+  using BatchNormBase<3, BatchNorm3dImpl>::BatchNormBase;
+};
+TORCH_MODULE(BatchNorm3d);
+
+/// Normalisation of each sample's channels over space; running statistics, where tracked, are means over the batch.
+template <std::size_t D, class Derived>
+class InstanceNormBase
+    : public detail::StatefulModule<Derived, detail::TrackingState,
+                                    torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>> {
+ public:
+  InstanceNormBase(torch::nn::InstanceNormOptions const& options, Domain domain);
+
+  /// @param x as for `BatchNormBase`, also without the batch axis
+  torch::Tensor forward(torch::Tensor const& x);
+
+ protected:
+  void _check_input_dim(torch::Tensor const& x) override;
+};
+
+class InstanceNorm1dImpl : public InstanceNormBase<1, InstanceNorm1dImpl> {
+ public:
+  using InstanceNormBase<1, InstanceNorm1dImpl>::InstanceNormBase;
+};
+TORCH_MODULE(InstanceNorm1d);
+
+class InstanceNorm2dImpl : public InstanceNormBase<2, InstanceNorm2dImpl> {
+ public:
+  using InstanceNormBase<2, InstanceNorm2dImpl>::InstanceNormBase;
+};
+TORCH_MODULE(InstanceNorm2d);
+
+class InstanceNorm3dImpl : public InstanceNormBase<3, InstanceNorm3dImpl> {
+ public:
+  using InstanceNormBase<3, InstanceNorm3dImpl>::InstanceNormBase;
+};
+TORCH_MODULE(InstanceNorm3d);
+
+/// Normalisation of each sample's blocks of channels over space.
+class GroupNormImpl : public CommunicatingModule<GroupNormImpl, detail::NoSetUp> {
+ public:
+  GroupNormImpl(torch::nn::GroupNormOptions const& options, Domain const& domain);
+
+  /// @param x [batch, channels, rows, columns], with any axes between channels and rows
+  torch::Tensor forward(torch::Tensor const& x);
+
+  void reset() override;
+
+  torch::nn::GroupNormOptions options;
+  torch::Tensor weight;
+  torch::Tensor bias;
+};
+TORCH_MODULE(GroupNorm);
+
+/// Normalisation over the last axes, whose global sizes are `normalized_shape`.
+///
+/// Statistics go over the ranks that share cut axes among those; they are local where there is none. Weight and bias hold
+/// the whole `normalized_shape` on every rank and each rank uses its slice, so that checkpoints and `GradientSync` treat
+/// them as any parameter: gradients are zero outside the slice.
+/// Example: `LayerNorm({{721, 1440}}, domain)` normalises each [rows, columns] field of a sample over the globe.
+class LayerNormImpl : public detail::StatefulModule<LayerNormImpl, detail::LastAxesState> {
+ public:
+  LayerNormImpl(torch::nn::LayerNormOptions const& options, Domain domain);
+  /// @param sharding the cut axes where they are not the last two: `{{-3, -2}, grid}` for [rows, columns, channels]
+  LayerNormImpl(torch::nn::LayerNormOptions const& options, Domain domain, Sharding sharding);
+
+  torch::Tensor forward(torch::Tensor const& x);
+
+  void reset() override;
+
+  torch::nn::LayerNormOptions options;
+  torch::Tensor weight;
+  torch::Tensor bias;
+};
+TORCH_MODULE(LayerNorm);
+
+struct RMSNormOptions {
+  std::vector<std::int64_t> normalized_shape;
+  std::optional<double> eps;  ///< by default that of the input's dtype
+  bool elementwise_affine = true;
+};
+
+/// Division by the root of the mean square over the last axes (`torch::rms_norm`); as `LayerNorm` otherwise.
+class RMSNormImpl : public detail::StatefulModule<RMSNormImpl, detail::LastAxesState> {
+ public:
+  RMSNormImpl(RMSNormOptions options, Domain domain);
+  RMSNormImpl(RMSNormOptions options, Domain domain, Sharding sharding);
+
+  torch::Tensor forward(torch::Tensor const& x);
+
+  void reset() override;
+
+  RMSNormOptions options;
+  torch::Tensor weight;
+};
+TORCH_MODULE(RMSNorm);
+
+}  // namespace graticule::nn

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/stencil/conv.hpp>
+#include <graticule/nn_bridge/stencil/resize.hpp>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace graticule::nn {
+
+// LibTorch's pooling of fields that are sharded over latitude and longitude: the same outputs, gradients and indices for
+// any cuts, with strides, padding, dilation, rounding up (`ceil_mode`) and divisors counted on the whole globe.
+//
+// 2d layers take [batch, channels, rows, columns], 3d layers [batch, channels, levels, rows, columns] with whole levels,
+// 1d layers [batch, channels, length] with the length cut along latitude; all also without the batch axis. The rank that
+// owns the middle of a window owns its output: output row o belongs to the rank of input row
+// clamp(o * stride - padding + (dilation * (kernel - 1)) / 2). A rank may hold no rows, or get none. Outputs are
+// differentiable to any order.
+// Forwards are collective and throw `ShapeMismatch`, `KernelTooLarge`, `LongitudeIsCut` (lengths), `StructureDisagreement`,
+// `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike.
+// Cost: one small all-reduce and the messages; no messages where every window lies within a shard, as for 2 x 2 windows
+// on shards of even sizes.
+
+/// Options of LibTorch's layer, and who says what padding holds.
+template <class Torch>
+struct PoolOptions {
+  PoolOptions(Torch torch_options, Padding padding_by = Padding::by_mode)
+      : pool(std::move(torch_options)), padding(padding_by) {}
+
+  Torch pool;
+  /// By mode, as in LibTorch, windows that reach beyond the globe are smaller; by domain they read the cells there
+  /// (periodic longitude, across poles) and are whole. Levels always as by mode.
+  Padding padding = Padding::by_mode;
+  /// With `Padding::by_domain`: channels that hold components of a horizontal vector, see `HaloExchangeOptions`.
+  std::vector<std::int64_t> odd_channels = {};
+};
+
+namespace detail {
+
+class WindowPool;
+class AdaptiveMax;
+class AreaResize;
+
+/// What pooling modules share: options, and a `Core` that does the work.
+template <class Derived, class Options, class Core>
+class PoolModule : public StatefulModule<Derived, Core> {
+ public:
+  /// @throws `PaddingTooWide` for padding of more than half a window, `BadWindow` for kernels, strides, dilations or
+  ///         sizes below 1, `OddChannels` without `Padding::by_domain`
+  PoolModule(Options options, Domain domain);
+
+ protected:
+  Options options_;
+};
+
+}  // namespace detail
+
+template <std::size_t D>
+using MaxPoolOptions = PoolOptions<torch::nn::MaxPoolOptions<D>>;
+template <std::size_t D>
+using AvgPoolOptions = PoolOptions<torch::nn::AvgPoolOptions<D>>;
+template <std::size_t D>
+using LPPoolOptions = PoolOptions<torch::nn::LPPoolOptions<D>>;
+
+template <std::size_t D>
+class MaxPoolImpl : public detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, detail::WindowPool> {
+  using Base = detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, detail::WindowPool>;
+
+ public:
+  using Base::Base;
+  torch::Tensor forward(torch::Tensor const& x);
+  /// @returns also the flat index of each maximum in the whole field: row * columns + column, in 3d with the level before.
+  ///          Of equal values the same one as in LibTorch. @throws `IndicesByDomain` with `Padding::by_domain`
+  std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
+};
+
+template <std::size_t D>
+class AvgPoolImpl : public detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, detail::WindowPool> {
+  using Base = detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, detail::WindowPool>;
+
+ public:
+  using Base::Base;
+  torch::Tensor forward(torch::Tensor const& x);
+};
+
+/// (sum over the window of x^p)^(1/p), as LibTorch computes it.
+template <std::size_t D>
+class LPPoolImpl : public detail::PoolModule<LPPoolImpl<D>, LPPoolOptions<D>, detail::WindowPool> {
+  using Base = detail::PoolModule<LPPoolImpl<D>, LPPoolOptions<D>, detail::WindowPool>;
+
+ public:
+  using Base::Base;
+  torch::Tensor forward(torch::Tensor const& x);
+};
+
+/// LibTorch's options: one size, or one or none for each axis; none keeps the input's.
+template <std::size_t D>
+using AdaptiveSizes = std::conditional_t<D == 1, torch::ExpandingArray<1>,
+                                         torch::ExpandingArrayWithOptionalElem<std::max<std::size_t>(D, 2)>>;
+template <std::size_t D>
+using AdaptiveAvgPoolOptions = torch::nn::AdaptiveAvgPoolOptions<AdaptiveSizes<D>>;
+template <std::size_t D>
+using AdaptiveMaxPoolOptions = torch::nn::AdaptiveMaxPoolOptions<AdaptiveSizes<D>>;
+
+/// Output row o of M is the mean of input rows floor(o N / M) to ceil((o + 1) N / M). Owners as in `Resize`, whose area mode
+/// this is. A window over the whole globe brings the field to one rank: for global means sum shards (`AllSum`) instead.
+template <std::size_t D>
+class AdaptiveAvgPoolImpl : public detail::StatefulModule<AdaptiveAvgPoolImpl<D>, detail::AreaResize> {
+ public:
+  AdaptiveAvgPoolImpl(AdaptiveAvgPoolOptions<D> const& options, Domain domain);
+
+  torch::Tensor forward(torch::Tensor const& x);
+};
+
+/// The maximum of the same windows, with the same owners.
+template <std::size_t D>
+class AdaptiveMaxPoolImpl
+    : public detail::PoolModule<AdaptiveMaxPoolImpl<D>, AdaptiveMaxPoolOptions<D>, detail::AdaptiveMax> {
+  using Base = detail::PoolModule<AdaptiveMaxPoolImpl<D>, AdaptiveMaxPoolOptions<D>, detail::AdaptiveMax>;
+
+ public:
+  using Base::Base;
+  torch::Tensor forward(torch::Tensor const& x);
+  /// See `MaxPool`.
+  std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
+};
+
+using MaxPool1dOptions = MaxPoolOptions<1>;
+using MaxPool1dImpl = MaxPoolImpl<1>;
+TORCH_MODULE(MaxPool1d);
+using MaxPool2dOptions = MaxPoolOptions<2>;
+using MaxPool2dImpl = MaxPoolImpl<2>;
+TORCH_MODULE(MaxPool2d);
+using MaxPool3dOptions = MaxPoolOptions<3>;
+using MaxPool3dImpl = MaxPoolImpl<3>;
+TORCH_MODULE(MaxPool3d);
+
+using AvgPool1dOptions = AvgPoolOptions<1>;
+using AvgPool1dImpl = AvgPoolImpl<1>;
+TORCH_MODULE(AvgPool1d);
+using AvgPool2dOptions = AvgPoolOptions<2>;
+using AvgPool2dImpl = AvgPoolImpl<2>;
+TORCH_MODULE(AvgPool2d);
+using AvgPool3dOptions = AvgPoolOptions<3>;
+using AvgPool3dImpl = AvgPoolImpl<3>;
+TORCH_MODULE(AvgPool3d);
+
+using LPPool1dOptions = LPPoolOptions<1>;
+using LPPool1dImpl = LPPoolImpl<1>;
+TORCH_MODULE(LPPool1d);
+using LPPool2dOptions = LPPoolOptions<2>;
+using LPPool2dImpl = LPPoolImpl<2>;
+TORCH_MODULE(LPPool2d);
+using LPPool3dOptions = LPPoolOptions<3>;
+using LPPool3dImpl = LPPoolImpl<3>;
+TORCH_MODULE(LPPool3d);
+
+using AdaptiveAvgPool1dOptions = AdaptiveAvgPoolOptions<1>;
+using AdaptiveAvgPool1dImpl = AdaptiveAvgPoolImpl<1>;
+TORCH_MODULE(AdaptiveAvgPool1d);
+using AdaptiveAvgPool2dOptions = AdaptiveAvgPoolOptions<2>;
+using AdaptiveAvgPool2dImpl = AdaptiveAvgPoolImpl<2>;
+TORCH_MODULE(AdaptiveAvgPool2d);
+using AdaptiveAvgPool3dOptions = AdaptiveAvgPoolOptions<3>;
+using AdaptiveAvgPool3dImpl = AdaptiveAvgPoolImpl<3>;
+TORCH_MODULE(AdaptiveAvgPool3d);
+
+using AdaptiveMaxPool1dOptions = AdaptiveMaxPoolOptions<1>;
+using AdaptiveMaxPool1dImpl = AdaptiveMaxPoolImpl<1>;
+TORCH_MODULE(AdaptiveMaxPool1d);
+using AdaptiveMaxPool2dOptions = AdaptiveMaxPoolOptions<2>;
+using AdaptiveMaxPool2dImpl = AdaptiveMaxPoolImpl<2>;
+TORCH_MODULE(AdaptiveMaxPool2d);
+using AdaptiveMaxPool3dOptions = AdaptiveMaxPoolOptions<3>;
+using AdaptiveMaxPool3dImpl = AdaptiveMaxPoolImpl<3>;
+TORCH_MODULE(AdaptiveMaxPool3d);
+
+}  // namespace graticule::nn

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/spectral/latitude_rule.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace graticule::nn {
+
+namespace detail {
+struct SphericalConvolutionSetUp;
+}
+
+/// A grid of whole fields.
+struct LatitudeLongitudeGrid {
+  LatitudeRule rows;
+  Index num_columns = 0;
+};
+
+struct SphericalConvolutionOptions {
+  std::int64_t in_channels = 0;
+  std::int64_t out_channels = 0;
+  LatitudeRule rows;  ///< of the whole input
+  /// As in `SphericalTransformOptions`. Degrees and orders that are left out are absent from the output.
+  Index num_degrees = 0;
+  Index num_orders = 0;
+  bool bias = false;
+  /// Of the output; none: that of the input. Its cuts are those of the input in proportion, rounded.
+  std::optional<LatitudeLongitudeGrid> out = {};
+};
+
+/// Convolution on the sphere, as in spherical Fourier neural operators: of each input channel with a kernel that is a
+/// function of the distance alone, summed over input channels.
+///
+/// y_o = inverse transform of sum over i of w(i, o, l) c_i(l, m), with c = `SphericalTransform` of x and complex weights,
+/// one for each degree; then the bias of the channel, if any. Rotating the input about the pole rotates the output.
+/// Parameters: `weight` [in_channels, out_channels, degrees, 2], real and imaginary part last so that optimizers and
+/// files of real numbers take it; `bias` [out_channels]. They are the same on all ranks, whole, and their gradients partial
+/// sums as those of all layers (`GradientSync`). Weights start normal with mean square 1 / in_channels, biases at 0.
+/// Sources: Driscoll and Healy, Adv. Appl. Math. 15 (1994); Bonev et al., "Spherical Fourier Neural Operators" (2023).
+/// Cost: that of a transform and its inverse, and 4 in out D multiply-adds for D coefficients, shared out over the ranks.
+class SphericalConvolutionImpl
+    : public CommunicatingModule<SphericalConvolutionImpl, detail::SphericalConvolutionSetUp> {
+ public:
+  /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadTruncation`
+  SphericalConvolutionImpl(SphericalConvolutionOptions options, Domain const& domain);
+
+  /// Collective. @param x [..., in_channels, rows, columns] of the weights' dtype, f32 or f64, this rank's shard
+  /// @return [..., out_channels, rows, columns] @throws as `SphericalTransform`, on all ranks alike
+  torch::Tensor forward(torch::Tensor const& x);
+
+  void reset() override;
+
+  SphericalConvolutionOptions options;
+  torch::Tensor weight;
+  torch::Tensor bias;  ///< undefined without
+
+ private:
+  void check(torch::Tensor const& x) const;
+};
+TORCH_MODULE(SphericalConvolution);
+
+}  // namespace graticule::nn

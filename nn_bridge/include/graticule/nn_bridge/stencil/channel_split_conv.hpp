@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/collective/feature_split.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace graticule::nn {
+
+/// A convolution whose channels are cut over the ranks of a domain; space is whole on each of them.
+///
+/// LibTorch's options and parameters, the latter whole on every rank as for `Linear`. Padding is by the padding mode.
+/// Example: 12 channels of 241 x 480 cells on 4 ranks, `FeatureSplit::input`: each rank hands in 3 channels and gets all
+/// outputs.
+template <std::size_t D>
+class ChannelSplitConvImpl : public detail::StatefulModule<ChannelSplitConvImpl<D>, detail::SplitLayer,
+                                                           torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>> {
+ public:
+  /// Collective. @throws `GroupsAreSplit` for several groups, and what `Linear` throws
+  ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& options, SplitOptions const& split, Domain const& domain);
+
+  /// Collective. @param x [batch, channels, (levels,) rows, columns] with this rank's channels, whole ones for `output`
+  /// @throws `ShapeMismatch`, `KernelTooLarge`, `PaddingTooWide` and what `Linear` throws, on all ranks alike
+  torch::Tensor forward(torch::Tensor const& x);
+
+ private:
+  void check(torch::Tensor const& x) const;
+  /// The convolution by some of the kernels' channels.
+  [[nodiscard]] torch::Tensor local(torch::Tensor const& x, torch::Tensor const& kernels,
+                                    torch::Tensor const& shifts) const;
+
+  std::vector<std::int64_t> pads_;  ///< lower and upper, last axis first
+};
+
+extern template class ChannelSplitConvImpl<1>;
+extern template class ChannelSplitConvImpl<2>;
+extern template class ChannelSplitConvImpl<3>;
+
+using ChannelSplitConv1dImpl = ChannelSplitConvImpl<1>;
+using ChannelSplitConv2dImpl = ChannelSplitConvImpl<2>;
+using ChannelSplitConv3dImpl = ChannelSplitConvImpl<3>;
+TORCH_MODULE(ChannelSplitConv1d);
+TORCH_MODULE(ChannelSplitConv2d);
+TORCH_MODULE(ChannelSplitConv3d);
+
+}  // namespace graticule::nn

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/stencil/conv.hpp>
+
+namespace graticule::nn {
+
+using Conv1dOptions = ConvOptions<1>;
+using Conv1dImpl = ConvImpl<1>;
+/// See `ConvImpl`.
+TORCH_MODULE(Conv1d);
+
+}  // namespace graticule::nn

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/stencil/conv.hpp>
+
+namespace graticule::nn {
+
+using Conv2dOptions = ConvOptions<2>;
+using Conv2dImpl = ConvImpl<2>;
+/// See `ConvImpl`.
+TORCH_MODULE(Conv2d);
+
+}  // namespace graticule::nn

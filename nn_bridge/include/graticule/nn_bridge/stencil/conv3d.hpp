@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/stencil/conv.hpp>
+
+namespace graticule::nn {
+
+using Conv3dOptions = ConvOptions<3>;
+using Conv3dImpl = ConvImpl<3>;
+/// See `ConvImpl`.
+TORCH_MODULE(Conv3d);
+
+}  // namespace graticule::nn

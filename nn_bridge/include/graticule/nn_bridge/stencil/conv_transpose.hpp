@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/stencil/conv.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace graticule::nn {
+
+namespace detail {
+class TransposedState;
+}
+
+template <std::size_t D>
+struct ConvTransposeOptions {
+  ConvTransposeOptions(torch::nn::ConvTransposeOptions<D> torch_options, Padding padding_by = Padding::by_mode)
+      : conv(std::move(torch_options)), padding(padding_by) {}
+
+  torch::nn::ConvTransposeOptions<D> conv;  ///< kernel, stride, padding, output padding, dilation, groups, bias
+  /// What lies beyond the edges: nothing, as in LibTorch, or the domain's cells, whose products reach into the output.
+  /// Then an output of stride times the columns is periodic. Levels always end at their edge.
+  Padding padding = Padding::by_mode;
+  /// With `Padding::by_domain`: input channels that hold components of a horizontal vector, see `ConvOptions`.
+  std::vector<std::int64_t> odd_channels = {};
+};
+
+/// LibTorch's transposed convolution of a field that is sharded over latitude and longitude: the same output and the same
+/// gradients for any cuts, with parameters of the same names and shapes.
+///
+/// Input cell i adds to outputs i * stride - padding + dilation * j, j < kernel. Shapes as for `ConvImpl`. Output row o
+/// belongs to the rank of input row clamp(floor((o + padding - (dilation * (kernel - 1)) / 2) / stride)), so that stride s
+/// with M = s N leaves s rows of output where each input row was. A rank may hold no rows, or get none.
+/// Differentiable to any order. Weight gradients are partial sums: reduce them by `GradientSync`.
+/// Cost: one small all-reduce, the messages, and a copy of the needed inputs.
+template <std::size_t D>
+class ConvTransposeImpl : public detail::StatefulModule<ConvTransposeImpl<D>, detail::TransposedState,
+                                                        torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>> {
+ public:
+  /// @throws `OddChannels`, `PaddingModeUnsupported` for other modes than zeros, which LibTorch has not got either,
+  ///         `BadWindow` for strides or dilations below 1 and output padding beyond both
+  ConvTransposeImpl(ConvTransposeOptions<D> const& options, Domain domain);
+
+  /// Collective. @param x this rank's shard
+  /// @throws `KernelTooLarge` where no output is left, `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`,
+  ///         `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  torch::Tensor forward(torch::Tensor const& x);
+
+  /// With the global sizes and the cuts of `like`, see `Resize::forward_like`; output padding follows from them.
+  /// @throws `BadOutputSize` for sizes that no output padding below stride or dilation gives
+  torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like);
+
+ private:
+  torch::Tensor convolved(torch::Tensor const& x, Layout const* like, std::int64_t like_levels);
+  void check(torch::Tensor const& x) const;
+
+  Padding padding_by_;
+  std::vector<std::int64_t> odd_channels_;
+};
+
+extern template class ConvTransposeImpl<1>;
+extern template class ConvTransposeImpl<2>;
+extern template class ConvTransposeImpl<3>;
+
+using ConvTranspose1dOptions = ConvTransposeOptions<1>;
+using ConvTranspose2dOptions = ConvTransposeOptions<2>;
+using ConvTranspose3dOptions = ConvTransposeOptions<3>;
+using ConvTranspose1dImpl = ConvTransposeImpl<1>;
+using ConvTranspose2dImpl = ConvTransposeImpl<2>;
+using ConvTranspose3dImpl = ConvTransposeImpl<3>;
+TORCH_MODULE(ConvTranspose1d);
+TORCH_MODULE(ConvTranspose2d);
+TORCH_MODULE(ConvTranspose3d);
+
+}  // namespace graticule::nn

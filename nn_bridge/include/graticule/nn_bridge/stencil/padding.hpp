@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace graticule::nn {
+
+/// What padding holds.
+enum class PadMode : std::uint8_t {
+  constant,
+  reflect,    ///< mirrored at the edge cell, which is not repeated
+  replicate,  ///< the edge cell
+  circular,   ///< the opposite side
+  domain,     ///< what lies there: across the poles, round the date line, by the domain's boundary
+};
+
+/// Who gets the padding.
+enum class PadCuts : std::uint8_t {
+  extend_edges,  ///< cuts stay where they are: the outer ranks that hold cells grow (or shrink)
+  balanced,      ///< the padded field is cut anew, in the same move
+};
+
+template <std::size_t D>
+struct PadOptions {
+  /// @param widths of both sides of each axis in LibTorch's order, the last axis first: {west, east, north, south}, in 3d
+  ///        with levels after them, in 1d {north, south}. Negative widths crop
+  PadOptions(torch::ExpandingArray<2 * D> widths, PadMode padding_mode = PadMode::constant)
+      : padding(std::move(widths)), mode(padding_mode) {}
+  PadOptions(torch::nn::ZeroPadOptions<D> const& o) : PadOptions(o.padding()) {}
+  PadOptions(torch::nn::ConstantPadOptions<D> const& o) : PadOptions(o.padding()) { value = o.value(); }
+  PadOptions(torch::nn::ReflectionPadOptions<D> const& o) : PadOptions(o.padding(), PadMode::reflect) {}
+  PadOptions(torch::nn::ReplicationPadOptions<D> const& o) : PadOptions(o.padding(), PadMode::replicate) {}
+
+  torch::ExpandingArray<2 * D> padding;
+  PadMode mode;
+  double value = 0;  ///< of `PadMode::constant`
+  PadCuts cuts = PadCuts::extend_edges;
+  /// With `PadMode::domain`: channels that hold components of a horizontal vector, see `HaloExchangeOptions`.
+  std::vector<std::int64_t> odd_channels = {};
+};
+
+namespace detail {
+class Padder;
+}
+
+template <std::size_t D, class Derived>
+class PadBase : public detail::StatefulModule<Derived, detail::Padder> {
+ public:
+  /// @throws `LevelsByDomain` for widths of levels in `PadMode::domain`
+  PadBase(PadOptions<D> options, Domain domain);
+
+  /// Collective. @param x [batch, channels, rows, columns], with levels before the rows in 3d, [batch, channels, length] in
+  ///        1d, all also without batch; this rank's shard
+  /// @throws `PaddingTooWide` where LibTorch refuses a width, `CropTooWide` where nothing is left, `LongitudeIsCut`,
+  ///         `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  torch::Tensor forward(torch::Tensor const& x);
+};
+
+/// Pads the whole field, not the shards, as LibTorch's `pad`; differentiable to any order. A fresh tensor.
+///
+/// For fields that a model works on in padded form. Layers that pad by themselves (`Conv2d`) are cheaper.
+/// Example: 7 rows in parts 4 3, widths {.., .., 2, 1}: parts 6 4, or 5 5 balanced.
+/// Cost: one small all-reduce, and the messages; none where all is cropped and cuts stay.
+template <std::size_t D>
+class PadImpl : public PadBase<D, PadImpl<D>> {
+ public:
+  using PadBase<D, PadImpl<D>>::PadBase;
+};
+
+/// Takes `widths` away from the edges of the whole field: undoes a `Pad` of the same widths, whatever its mode; cuts stay.
+template <std::size_t D>
+class TrimImpl : public PadBase<D, TrimImpl<D>> {
+ public:
+  /// @param widths in the order of `PadOptions` @throws `CropTooWide` for negative ones
+  TrimImpl(torch::ExpandingArray<2 * D> const& widths, Domain domain);
+};
+
+using Pad1dOptions = PadOptions<1>;
+using Pad2dOptions = PadOptions<2>;
+using Pad3dOptions = PadOptions<3>;
+using Pad1dImpl = PadImpl<1>;
+using Pad2dImpl = PadImpl<2>;
+using Pad3dImpl = PadImpl<3>;
+TORCH_MODULE(Pad1d);
+TORCH_MODULE(Pad2d);
+TORCH_MODULE(Pad3d);
+using Trim1dImpl = TrimImpl<1>;
+using Trim2dImpl = TrimImpl<2>;
+using Trim3dImpl = TrimImpl<3>;
+TORCH_MODULE(Trim1d);
+TORCH_MODULE(Trim2d);
+TORCH_MODULE(Trim3d);
+
+}  // namespace graticule::nn

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/cuts.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include "call/tensor_pull.hpp"
+#include "call/whole_columns.hpp"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// How the cells of an axis lie in groups of `size` members, some of which may be absent; see `WindowAttention`.
+struct GroupedAxis {
+  enum class Kind : std::uint8_t { adjacent, dilated };
+
+  Index num_cells = 0;
+  Index size = 1;
+  Index shift = 0;  ///< of adjacent groups; below `size`
+  Kind kind = Kind::adjacent;
+  bool periodic = false;
+
+  [[nodiscard]] Index num_groups() const noexcept;
+  static constexpr Index absent = -1;
+  /// A member's cell, or `absent`.
+  [[nodiscard]] Index cell(Index group, Index member) const noexcept;
+  /// Groups over as many parts as `cells` has, near where the cells are.
+  [[nodiscard]] Cuts cuts_of_groups(Cuts const& cells) const;
+};
+
+/// Fields whose groups are each on one rank, and in an order in which they can be reshaped to groups.
+///
+/// Part p of an axis holds groups [lo, hi) in one run: member by member of each group where groups are adjacent, group by
+/// group of each member where they are dilated, so that cells move in long runs. Immutable.
+class GroupedField {
+ public:
+  /// Collective. @param fields rows and columns over a grid of all ranks
+  GroupedField(Comm const& comm, Layout const& fields, std::array<GroupedAxis, 2> const& axes);
+
+  /// [..., rows, columns] of this rank's cells to [..., row groups, rows of a group, column groups, columns of a group];
+  /// members that are absent are 0. Collective where `moves()`.
+  [[nodiscard]] torch::Tensor group(torch::Tensor const& x, CallTies const& ties) const;
+  /// The way back; collective where `moves()`.
+  [[nodiscard]] torch::Tensor ungroup(torch::Tensor const& y, CallTies const& ties) const;
+  [[nodiscard]] bool moves() const noexcept { return bool(pull_); }
+  /// Boolean [row groups * column groups, rows of a group * columns of a group]; undefined where no member is absent.
+  [[nodiscard]] torch::Tensor const& present() const noexcept { return present_; }
+
+ private:
+  /// One axis on this rank.
+  struct Axis {
+    GroupedAxis::Kind kind = GroupedAxis::Kind::adjacent;
+    Index size = 1;
+    Index num_groups = 0;
+    Index num_cells = 0;
+    bool selects = false;        ///< cells are put in order on this rank; otherwise they come or lie so
+    torch::Tensor there = {};    ///< place of each member's cell on this rank, `num_cells` for none
+    torch::Tensor back = {};     ///< and of each cell among the members
+    torch::Tensor present = {};  ///< [groups, members]
+  };
+  std::array<Axis, 2> axes_;
+  std::shared_ptr<TensorPull const> pull_;
+  torch::Tensor present_;
+};
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ring_attention.hpp"
+
+#include <graticule/partition/detail/patience.hpp>
+
+#include "call/recorded_calls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using RingPointer = std::shared_ptr<RingTokens const>;
+
+struct RingHolder : torch::CustomClassHolder {
+  explicit RingHolder(RingPointer pointer) : ring(std::move(pointer)) {}
+  RingPointer ring;
+};
+
+/// Scores that exist at one time.
+constexpr Index most_scores = Index(1) << 22;
+
+/// A message to the next rank and one from the rank before, under way.
+class Shift {
+ public:
+  /// @param sent contiguous, on the host; kept until the end @param received sizes of what comes
+  Shift(Comm const& comm, torch::Tensor sent, std::vector<std::int64_t> const& received)
+      : comm_(comm), sent_(std::move(sent)), received_(torch::empty(received, sent_.options())) {
+    auto const tag = comm_.next_tag();
+    auto const next = (comm_.rank() + 1) % comm_.num_ranks();
+    auto const before = (comm_.rank() + comm_.num_ranks() - 1) % comm_.num_ranks();
+    in_pieces(received_, [&](std::byte* at, int bytes) {
+      check_mpi(MPI_Irecv(at, bytes, MPI_BYTE, before, tag, comm_.handle(), request()), "MPI_Irecv");
+    });
+    in_pieces(sent_, [&](std::byte* at, int bytes) {
+      check_mpi(MPI_Isend(at, bytes, MPI_BYTE, next, tag, comm_.handle(), request()), "MPI_Isend");
+    });
+  }
+  [[nodiscard]] torch::Tensor wait() {
+    try {
+      for (auto& request : requests_) comm_.wait(request, "for the tokens of the rank before");
+    } catch (...) {
+      // MPI may still write to it, and read from it.
+      graticule::detail::keep_for_good(std::pair(sent_, received_));
+      throw;
+    }
+    requests_.clear();
+    return received_;
+  }
+
+ private:
+  /// Byte counts fit an `int`.
+  template <class Start>
+  static void in_pieces(torch::Tensor const& tensor, Start const& start) {
+    constexpr Index longest = Index(1) << 30;
+    auto const bytes = Index(tensor.nbytes());
+    auto* const data = static_cast<std::byte*>(tensor.data_ptr());
+    for (Index done = 0; done < bytes; done += longest) start(data + done, int(std::min(longest, bytes - done)));
+  }
+  MPI_Request* request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+  Comm comm_;
+  torch::Tensor sent_;
+  torch::Tensor received_;
+  std::vector<MPI_Request> requests_;
+};
+
+torch::Tensor on_host(torch::Tensor const& x) { return x.to(torch::kCPU).contiguous(); }
+
+torch::ScalarType wide(torch::ScalarType type) {
+  return type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type;
+}
+
+/// Queries in pieces whose scores against `num_keys` keys are few.
+template <class Work>
+void for_queries(torch::Tensor const& q, Index num_keys, Work const& work) {
+  auto const queries = q.size(-2);
+  auto const others = std::max(Index(1), q.size(0) * q.size(1) * num_keys);
+  auto const step = std::max(Index(1), most_scores / others);
+  for (Index at = 0; at < queries; at += step) work(at, std::min(step, queries - at));
+}
+
+/// Calls `work(block, r)` with the [2, ...] keys and values of each rank r, this rank's first; the next ones travel
+/// meanwhile.
+template <class Work>
+void go_round(RingTokens const& ring, torch::Tensor const& own, Work const& work) {
+  auto const& comm = ring.comm;
+  auto const device = own.device();
+  auto block = on_host(own);
+  for (int step = 0; step < comm.num_ranks(); ++step) {
+    int const from = (comm.rank() + comm.num_ranks() - step) % comm.num_ranks();
+    bool const last = step + 1 == comm.num_ranks();
+    auto sizes = block.sizes().vec();
+    sizes[3] = ring.counts[std::size_t((from + comm.num_ranks() - 1) % comm.num_ranks())];
+    std::unique_ptr<Shift> shift;
+    if (!last) shift = std::make_unique<Shift>(comm, block, sizes);
+    work(block.to(device), from);
+    if (shift) block = shift->wait();
+  }
+}
+
+/// Attention of queries to the keys seen so far.
+struct Merged {
+  torch::Tensor most;  ///< largest score, [..., queries, 1]
+  torch::Tensor sum;   ///< of exp(score - most)
+  torch::Tensor out;   ///< sum of exp(score - most) v
+
+  explicit Merged(torch::Tensor const& q) {
+    auto sizes = q.sizes().vec();
+    sizes.back() = 1;
+    out = torch::zeros_like(q);
+    sum = torch::zeros(sizes, q.options());
+    most = torch::full(sizes, -std::numeric_limits<double>::infinity(), q.options());
+  }
+
+  void add(torch::Tensor const& q, torch::Tensor const& k, torch::Tensor const& v) {
+    if (k.size(-2) == 0 || k.numel() == 0) return;
+    for_queries(q, k.size(-2), [&](Index at, Index count) {
+      auto const part = [&](torch::Tensor const& t) { return t.narrow(-2, at, count); };
+      auto const scores = torch::matmul(part(q), k.transpose(-2, -1));
+      auto const now = torch::maximum(part(most), scores.amax(-1, true));
+      auto const weights = torch::exp(scores - now);
+      auto const scale = torch::exp(part(most) - now);
+      part(sum).mul_(scale).add_(weights.sum(-1, true));
+      part(out).mul_(scale).add_(torch::matmul(weights, v));
+      part(most).copy_(now);
+    });
+  }
+};
+
+struct RingFunction : torch::autograd::Function<RingFunction> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& q, torch::Tensor const& k,
+                               torch::Tensor const& v, torch::Tensor const& /*anchor*/, RingPointer const& ring) {
+    ctx->saved_data["ring"] = c10::IValue::make_capsule(c10::make_intrusive<RingHolder>(ring));
+    auto const queries = q.to(wide(q.scalar_type()));
+    Merged merged(queries);
+    go_round(*ring, torch::stack({k, v}), [&](torch::Tensor const& block, int) {
+      auto const wider = block.to(queries.scalar_type());
+      merged.add(queries, wider[0], wider[1]);
+    });
+    auto const result = merged.out / merged.sum;
+    ctx->save_for_backward({q, k, v, result, merged.most + torch::log(merged.sum)});
+    return {result.to(q.scalar_type()), make_token(q.options())};
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    if (torch::GradMode::is_enabled())
+      throw Error("DoubleBackwardUnsupported",
+                  "attention round the ranks; AttentionKernel::plain has derivatives of any order");
+    auto const& ring = *static_cast<RingHolder const&>(*ctx->saved_data["ring"].toCapsule()).ring;
+    auto const saved = ctx->get_saved_variables();
+    auto const type = saved[3].scalar_type();
+    auto const q = saved[0].to(type);
+    auto const gradient = grads[0].to(type);
+    auto const inner = (gradient * saved[3]).sum(-1, true);
+    auto const logs = saved[4];
+    auto const& comm = ring.comm;
+    auto dq = torch::zeros_like(q);
+    // Gradients of the block at hand by all ranks that have had it.
+    torch::Tensor sums;
+    go_round(ring, torch::stack({saved[1], saved[2]}), [&](torch::Tensor const& given, int from) {
+      auto const block = given.to(type);
+      sums = from == comm.rank() ? torch::zeros_like(block)
+                                 : Shift(comm, on_host(sums), block.sizes().vec()).wait().to(q.device());
+      if (block.numel() == 0) return;
+      for_queries(q, block.size(-2), [&](Index at, Index count) {
+        auto const part = [&](torch::Tensor const& t) { return t.narrow(-2, at, count); };
+        auto const weights = torch::exp(torch::matmul(part(q), block[0].transpose(-2, -1)) - part(logs));
+        auto const slopes = weights * (torch::matmul(part(gradient), block[1].transpose(-2, -1)) - part(inner));
+        part(dq).add_(torch::matmul(slopes, block[0]));
+        sums[0].add_(torch::matmul(slopes.transpose(-2, -1), part(q)));
+        sums[1].add_(torch::matmul(weights.transpose(-2, -1), part(gradient)));
+      });
+    });
+    // The last block seen is that of the next rank.
+    if (comm.num_ranks() > 1) {
+      std::vector<std::int64_t> sizes{2};
+      for (auto const size : saved[1].sizes()) sizes.push_back(size);
+      sums = Shift(comm, on_host(sums), sizes).wait().to(q.device());
+    }
+    auto const back = [&](torch::Tensor const& t, int i) { return t.to(saved[std::size_t(i)].scalar_type()); };
+    return {back(dq, 0), back(sums[0], 1), back(sums[1], 2), {}, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor ring_attention(RingPointer const& ring, torch::Tensor const& q, torch::Tensor const& k,
+                             torch::Tensor const& v, torch::Tensor const& anchor) {
+  return RingFunction::apply(q, k, v, anchor, ring)[0];
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/detail/live_domains.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include "recorded_calls.hpp"
+
+namespace graticule::nn {
+
+struct Domain::State {
+  Comm comm;
+  ProcessGrid grid;
+  Boundary boundary;
+  Indices coords;
+  int last_ordinal = 0;
+  CallChecks checks = CallChecks::every_call;
+  detail::RecordedCalls calls = {};
+  int generation = 0;            ///< of `comm`, that what follows belongs to
+  std::vector<Comm> parts = {};  ///< split off
+};
+
+namespace detail {
+
+/// In the order in which they were made; some may have died.
+struct LiveDomains {
+  static std::vector<std::weak_ptr<Domain::State>>& states() {
+    static auto* const all = new std::vector<std::weak_ptr<Domain::State>>;
+    return *all;
+  }
+  static Domain domain(std::shared_ptr<Domain::State> state) { return Domain(std::move(state)); }
+};
+
+std::vector<Domain> live_domains() {
+  auto& states = LiveDomains::states();
+  std::erase_if(states, [](auto const& state) { return state.expired(); });
+  std::vector<Domain> domains;
+  for (auto const& state : states) domains.push_back(LiveDomains::domain(state.lock()));
+  return domains;
+}
+
+}  // namespace detail
+
+Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
+  Hash hash;
+  hash.add(grid.fingerprint()).add(fingerprint(boundary));
+  require_same(comm, "DomainShape", hash.value(), "a process grid of " + to_string(grid.extents()));
+  if (grid.ndim() != 2 || grid.num_ranks() != comm.num_ranks())
+    throw Error("DomainShape", "a process grid of " + to_string(grid.extents()) + " for " +
+                                   std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
+  if (boundary.axes.size() != 2)
+    throw Error("DomainShape", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
+  state_.reset(new State{comm, grid, boundary, grid.coords(comm.rank())});
+  state_->generation = comm.generation();
+  detail::LiveDomains::states().push_back(state_);
+}
+
+Comm const& Domain::comm() const noexcept { return state_->comm; }
+ProcessGrid const& Domain::grid() const noexcept { return state_->grid; }
+Boundary const& Domain::boundary() const noexcept { return state_->boundary; }
+int Domain::latitude_part() const noexcept { return int(state_->coords[0]); }
+int Domain::longitude_part() const noexcept { return int(state_->coords[1]); }
+Sharding Domain::sharding() const { return {{-2, -1}, state_->grid}; }
+void Domain::set_call_checks(CallChecks checks) noexcept { state_->checks = checks; }
+CallChecks Domain::call_checks() const noexcept { return state_->checks; }
+detail::RecordedCalls& Domain::recorded_calls() const noexcept { return renewed().calls; }
+int Domain::next_ordinal() const noexcept { return ++state_->last_ordinal; }
+
+Domain::State& Domain::renewed() const noexcept {
+  auto& s = *state_;
+  if (s.generation == s.comm.generation()) return s;
+  s.generation = s.comm.generation();
+  s.calls.forget();
+  s.parts.clear();
+  return s;
+}
+
+Comm Domain::split(int color) const {
+  auto& s = renewed();
+  return s.parts.emplace_back(s.comm.split(color, s.comm.rank()));
+}
+
+std::vector<Comm> Domain::comms() const {
+  auto const& s = renewed();
+  std::vector<Comm> all{s.comm};
+  all.insert(all.end(), s.parts.begin(), s.parts.end());
+  return all;
+}
+
+std::string to_string(Sharding const& sharding) {
+  std::string text;
+  for (std::size_t i = 0; i < sharding.axes.size(); ++i)
+    text += (i ? ", axis " : "axis ") + std::to_string(sharding.axes[i]) + " in " +
+            std::to_string(sharding.grid.extent(int(i)));
+  return text.empty() ? "no axis cut" : text;
+}
+
+}  // namespace graticule::nn

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "spatial.hpp"
+
+#include <graticule/nn_bridge/call/tensor_view.hpp>
+
+#include <algorithm>
+
+namespace graticule::nn::detail {
+
+void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
+                   std::vector<std::int64_t> const& odd_channels) {
+  (void)tensor_view(x);
+  auto const dim = std::int64_t(num_axes) + 1;
+  if (x.dim() != dim && x.dim() != dim + 1)
+    throw Error("ShapeMismatch", layer + " takes " + axis_names(num_axes) + " or the same without batch, not " +
+                                     std::to_string(x.dim()) + " axes");
+  if (num_axes == 1 && domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
+  check_odd_channels(odd_channels, x.size(-dim));
+}
+
+void check_convolution(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, std::int64_t in_channels,
+                       torch::Tensor const& weight, Domain const& domain) {
+  check_spatial(layer, num_axes, x, domain, {});
+  if (!torch::isFloatingType(x.scalar_type()))
+    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + ", not of real numbers");
+  auto const channels = x.size(-std::int64_t(num_axes) - 1);
+  if (channels != in_channels)
+    throw Error("ShapeMismatch",
+                layer + " of " + std::to_string(in_channels) + " input channels given " + std::to_string(channels));
+  if (x.scalar_type() != weight.scalar_type())
+    throw Error("ShapeMismatch", layer + " with weights of " + c10::toString(weight.scalar_type()) + " given " +
+                                     c10::toString(x.scalar_type()));
+}
+
+void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int64_t num_channels) {
+  for (auto const channel : odd_channels)
+    if (channel < 0 || channel >= num_channels)
+      throw Error("OddChannels", "channel " + std::to_string(channel) + " of " + std::to_string(num_channels));
+}
+
+std::string axis_names(std::size_t num_axes) {
+  return std::string("[batch, channels, ") +
+         (num_axes == 1   ? "length"
+          : num_axes == 2 ? "rows, columns"
+                          : "levels, rows, columns") +
+         "]";
+}
+
+void check_width(Edge edge, Width const& padding, Index extent) {
+  Index const widest = std::max(padding.lower, padding.upper);
+  if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
+    throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
+                                      std::to_string(extent));
+}
+
+torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {
+  return num_axes == 1 && x.defined() && x.dim() > 0 ? x.unsqueeze(-1) : x;
+}
+
+torch::Tensor batched(torch::Tensor const& x, std::size_t num_axes) {
+  return with_columns(x.dim() == std::int64_t(num_axes) + 1 ? x.unsqueeze(0) : x, num_axes);
+}
+
+torch::Tensor unbatched(torch::Tensor const& y, torch::Tensor const& x, std::size_t num_axes) {
+  auto const bare = num_axes == 1 ? y.squeeze(-1) : y;
+  return x.dim() == std::int64_t(num_axes) + 1 ? bare.squeeze(0) : bare;
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/halo/boundary.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// Throws unless a layer of `num_axes` spatial axes takes `x`, with or without batch: `UnsupportedTensor`, `ShapeMismatch`,
+/// `LongitudeIsCut` for a length, `OddChannels`.
+void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
+                   std::vector<std::int64_t> const& odd_channels);
+
+/// The same for a convolution; also `ShapeMismatch` unless `x` has its input channels and the dtype of `weight`.
+void check_convolution(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, std::int64_t in_channels,
+                       torch::Tensor const& weight, Domain const& domain);
+
+/// @throws `OddChannels` for channels that a tensor of `num_channels` does not have
+void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int64_t num_channels);
+
+/// `[batch, channels, rows, columns]` for two axes, for messages.
+[[nodiscard]] std::string axis_names(std::size_t num_axes);
+
+/// @throws `PaddingTooWide` where an axis of `extent` cells has no image for so much padding
+void check_width(Edge edge, Width const& padding, Index extent);
+
+/// A length as a column of one cell, all else as it is; `x` may be undefined.
+[[nodiscard]] torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes);
+/// The same with a batch axis.
+[[nodiscard]] torch::Tensor batched(torch::Tensor const& x, std::size_t num_axes);
+/// `y` with the axes that `x` came with, the inverse of `batched`.
+[[nodiscard]] torch::Tensor unbatched(torch::Tensor const& y, torch::Tensor const& x, std::size_t num_axes);
+
+}  // namespace graticule::nn::detail

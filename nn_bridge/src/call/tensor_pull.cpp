@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tensor_pull.hpp"
+
+#include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include "parity_runs.hpp"
+#include "recorded_calls.hpp"
+#include "resolved.hpp"
+#include "traffic.hpp"
+
+#include <algorithm>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+PullDescription describe(Comm const& comm, TensorPullDescription const& d) {
+  PullDescription result{d.source, {{d.source.owned(comm.rank()), d.targets, d.map}}, d.fingerprint};
+  result.after_adjoint = AfterAdjoint::keep;
+  result.messages = d.messages;
+  return result;
+}
+
+TensorPullDescription by_boundary(Comm const& comm, Layout const& layout, Boundary const& boundary) {
+  TensorPullDescription result{.source = layout, .map = {}, .targets = {}};
+  run_agreed(comm, [&] { result.map = boundary_map(layout.global().extents(), boundary); });
+  result.fingerprint = fingerprint(boundary);
+  return result;
+}
+
+}  // namespace
+
+std::vector<Box> around(Box const& box, Box const& inner) {
+  if (inner.empty()) return {box};
+  auto const rows = [&](Index lo, Index hi) { return Box({lo, box.lo(1)}, {hi, box.hi(1)}); };
+  auto const beside = [&](Index lo, Index hi) { return Box({inner.lo(0), lo}, {inner.hi(0), hi}); };
+  std::vector<Box> parts{rows(box.lo(0), inner.lo(0)), rows(inner.hi(0), box.hi(0)), beside(box.lo(1), inner.lo(1)),
+                         beside(inner.hi(1), box.hi(1))};
+  std::erase_if(parts, [](Box const& part) { return part.empty(); });
+  return parts;
+}
+
+TensorPull::TensorPull(Comm const& comm, TensorPullDescription description)
+    : owned_(description.source.owned(comm.rank())),
+      description_(std::move(description)),
+      plan_(comm, describe(comm, description_)),
+      counts_(plan_.counts()) {}
+
+TensorPull::TensorPull(Comm const& comm, Layout const& layout, Boundary const& boundary, std::vector<Target> targets,
+                       std::vector<std::int64_t> odd_channels, std::uint64_t fingerprint)
+    : TensorPull(comm, [&] {
+        auto d = by_boundary(comm, layout, boundary);
+        d.targets = std::move(targets);
+        if (d.targets.size() == 1 && d.targets[0].needed == std::vector{d.targets[0].box}) {
+          d.direct = intersection(d.targets[0].box, layout.owned(comm.rank()));
+          d.targets[0].needed = around(d.targets[0].box, d.direct);
+        }
+        d.odd_channels = std::move(odd_channels);
+        d.fingerprint = Hash().add(fingerprint).add(d.fingerprint).value();
+        return d;
+      }()) {}
+
+std::vector<std::int64_t> TensorPull::sizes_with(torch::Tensor const& x, Box const& box) const {
+  auto sizes = x.sizes().vec();
+  for (std::size_t a = 0; a < description_.axes.size(); ++a)
+    sizes[std::size_t(x.dim() + description_.axes[a])] = box.extent(int(a));
+  return sizes;
+}
+
+torch::Tensor TensorPull::empty_target(torch::Tensor const& x, int t) const {
+  auto const memory = x.suggest_memory_format();
+  return torch::empty(sizes_with(x, targets()[std::size_t(t)].box), x.options().requires_grad(false), memory);
+}
+
+torch::Tensor TensorPull::direct_part(torch::Tensor const& tensor, Box const& box) const {
+  auto const& part = description_.direct;
+  auto result = tensor;
+  for (int a = 0; a < 2; ++a) {
+    auto const axis = description_.axes[std::size_t(a)];
+    if (part.extent(a) != box.extent(a)) result = result.narrow(axis, part.lo(a) - box.lo(a), part.extent(a));
+  }
+  return result;
+}
+
+torch::Tensor TensorPull::source_of(torch::Tensor const& target) const {
+  auto const& direct = description_.direct;
+  bool const any = direct.ndim() > 0 && !direct.empty();
+  auto const part = any ? direct_part(target, targets()[0].box) : torch::Tensor();
+  if (any && direct == owned_) return part.clone(torch::MemoryFormat::Contiguous);
+  auto result = torch::zeros(sizes_with(target, owned_), target.options().requires_grad(false));
+  if (any) direct_part(result, owned_).copy_(part);
+  return result;
+}
+
+namespace {
+
+/// Views of one call: a field for each run of channels of equal parity.
+struct Views {
+  std::vector<FieldView> targets;
+  std::vector<PullField> fields;
+};
+
+Views views_of(std::span<torch::Tensor const> targets, TensorPullDescription const& d) {
+  Views views;
+  std::vector<std::vector<ParityRun>> split;
+  for (auto const& target : targets) split.push_back(parity_runs(target, d.odd_channels));
+  auto const num_runs = split.front().size();
+  views.targets.reserve(num_runs * targets.size());
+  for (std::size_t r = 0; r < num_runs; ++r) {
+    auto const first = views.targets.size();
+    for (auto const& runs : split) views.targets.push_back(tensor_view(runs[r].part, d.axes));
+    views.fields.push_back({{}, std::span(views.targets).subspan(first), split.front()[r].parity});
+  }
+  return views;
+}
+
+}  // namespace
+
+Index TensorPull::cell_bytes(torch::Tensor const& tensor) const {
+  Index bytes = Index(tensor.element_size());
+  for (std::int64_t axis = -tensor.dim(); axis < 0; ++axis)
+    if (std::find(description_.axes.begin(), description_.axes.end(), axis) == description_.axes.end())
+      bytes *= tensor.size(axis);
+  return bytes;
+}
+
+Pending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const {
+  auto views = views_of(targets, description_);
+  auto const sources = parity_runs(x, description_.odd_channels);
+  for (std::size_t r = 0; r < sources.size(); ++r)
+    views.fields[r].source = tensor_view(sources[r].part, description_.axes);
+  count_traffic(counts_, Way::forward, cell_bytes(x));
+  auto pending = plan_.start(views.fields);
+  if (description_.direct.ndim() > 0 && !description_.direct.empty())
+    direct_part(targets[0], description_.targets[0].box).copy_(direct_part(x, owned_));
+  return pending;
+}
+
+Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const {
+  auto views = views_of(targets, description_);
+  for (auto& field : views.fields) {
+    // The source is described by its shape alone; its memory comes with finish_adjoint.
+    field.source = field.targets.front();
+    field.source.data = nullptr;
+    for (std::size_t a = 0; a < description_.axes.size(); ++a)
+      field.source.extents[field.source.ndim() + int(description_.axes[a])] = owned_.extent(int(a));
+  }
+  count_traffic(counts_, Way::adjoint, cell_bytes(targets.front()));
+  return plan_.start_adjoint(views.fields);
+}
+
+void TensorPull::finish_adjoint(Pending& pending, torch::Tensor const& x) const {
+  std::vector<FieldView> sources;
+  for (auto const& run : parity_runs(x, description_.odd_channels))
+    sources.push_back(tensor_view(run.part, description_.axes));
+  pending.wait_into(sources);
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using PullPointer = std::shared_ptr<TensorPull const>;
+
+/// Keeps a plan in an autograd node.
+struct PullHolder : torch::CustomClassHolder {
+  explicit PullHolder(PullPointer pointer) : pull(std::move(pointer)) {}
+  PullPointer pull;
+};
+
+void keep(AutogradContext* ctx, PullPointer const& pull) {
+  ctx->saved_data["pull"] = c10::IValue::make_capsule(c10::make_intrusive<PullHolder>(pull));
+}
+
+PullPointer kept(AutogradContext* ctx) {
+  return static_cast<PullHolder const&>(*ctx->saved_data["pull"].toCapsule()).pull;
+}
+
+/// Inside a backward that builds a graph, every rank gets a node again.
+torch::Tensor anchor_in_backward(torch::Tensor const& grad) {
+  return anchor(torch::GradMode::is_enabled(), grad.options());
+}
+
+struct PullFunction : torch::autograd::Function<PullFunction> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
+                               PullPointer const& pull) {
+    keep(ctx, pull);
+    auto target = pull->empty_target(x, 0);
+    pull->start(x, std::span(&target, 1)).wait();
+    return {target, make_token(target.options())};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    return {push_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
+  }
+};
+
+struct PushFunction : torch::autograd::Function<PushFunction> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& target, torch::Tensor const& /*anchor*/,
+                               PullPointer const& pull) {
+    keep(ctx, pull);
+    auto pending = pull->start_adjoint(std::span(&target, 1));
+    auto x = pull->source_of(target);
+    pull->finish_adjoint(pending, x);
+    return {x, make_token(x.options())};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    return {pull_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
+  }
+};
+
+}  // namespace
+
+torch::Tensor pull_tensor(PullPointer const& pull, torch::Tensor const& x, torch::Tensor const& anchor) {
+  auto target = PullFunction::apply(resolved(x), anchor, pull)[0];
+  RecordedCalls::record_derivative(target);
+  return target;
+}
+
+torch::Tensor push_tensor(PullPointer const& pull, torch::Tensor const& target, torch::Tensor const& anchor) {
+  auto x = PushFunction::apply(resolved(target), anchor, pull)[0];
+  RecordedCalls::record_derivative(x);
+  return x;
+}
+
+}  // namespace graticule::nn::detail

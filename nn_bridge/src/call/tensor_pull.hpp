@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/partition/layout.hpp>
+#include <graticule/repartition/pull.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// What a plan between tensors is made of.
+struct TensorPullDescription {
+  Layout source;
+  /// The tensors' axes that the layout's axes are, counted from the last one.
+  std::vector<std::int64_t> axes{-2, -1};
+  IndexMap map;
+  std::vector<Target> targets;                  ///< of this rank; the same number on all ranks
+  std::uint64_t fingerprint = 0;                ///< of what else is the same on all ranks
+  std::vector<std::int64_t> odd_channels = {};  ///< see `HaloExchangeOptions`
+  Messages messages = Messages::whole;
+  /// Own cells of the only target, rows and columns, which it takes from the shard without the plan.
+  Box direct = {};
+};
+
+/// The parts of `box` that lie outside of `inner`, which lies in it, of two axes.
+[[nodiscard]] std::vector<Box> around(Box const& box, Box const& inner);
+
+/// A plan between tensors: from this rank's shard to some target tensors. Axes without a place in the layout are batch
+/// axes; several calls may be in flight. A single target's own cells are copied while the messages of the others travel.
+class TensorPull {
+ public:
+  /// Collective.
+  TensorPull(Comm const& comm, TensorPullDescription description);
+  /// Rows and columns by the boundary's rules. Collective.
+  TensorPull(Comm const& comm, Layout const& layout, Boundary const& boundary, std::vector<Target> targets,
+             std::vector<std::int64_t> odd_channels, std::uint64_t fingerprint);
+
+  [[nodiscard]] Box const& owned() const noexcept { return owned_; }
+  [[nodiscard]] std::vector<Target> const& targets() const noexcept { return description_.targets; }
+  /// An uninitialised tensor like `x` with the extents of target `t`.
+  [[nodiscard]] torch::Tensor empty_target(torch::Tensor const& x, int t) const;
+
+  /// What `finish_adjoint` adds to: a fresh tensor with the extents of this rank's shard, of what own cells of a single
+  /// target leave there, and zeros.
+  [[nodiscard]] torch::Tensor source_of(torch::Tensor const& target) const;
+
+  [[nodiscard]] Pending start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const;
+  /// The source tensor comes at the end: `finish_adjoint`.
+  [[nodiscard]] Pending start_adjoint(std::span<torch::Tensor const> targets) const;
+  /// Waits and adds to `x`.
+  void finish_adjoint(Pending& pending, torch::Tensor const& x) const;
+
+  [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
+
+ private:
+  [[nodiscard]] Index cell_bytes(torch::Tensor const& tensor) const;
+  [[nodiscard]] std::vector<std::int64_t> sizes_with(torch::Tensor const& x, Box const& box) const;
+  /// The direct cells of a tensor that holds `box`.
+  [[nodiscard]] torch::Tensor direct_part(torch::Tensor const& tensor, Box const& box) const;
+
+  Box owned_;
+  TensorPullDescription description_;
+  PullPlan plan_;
+  PullCounts counts_;
+};
+
+/// Target 0 of `pull`, filled from `x`; differentiable to any order. `anchor` as in `agreement.hpp`. A layer hands the
+/// result to `LayerState::record`.
+[[nodiscard]] torch::Tensor pull_tensor(std::shared_ptr<TensorPull const> const& pull, torch::Tensor const& x,
+                                        torch::Tensor const& anchor);
+
+/// The adjoint of `pull_tensor`; differentiable to any order.
+[[nodiscard]] torch::Tensor push_tensor(std::shared_ptr<TensorPull const> const& pull, torch::Tensor const& target,
+                                        torch::Tensor const& anchor);
+
+}  // namespace graticule::nn::detail

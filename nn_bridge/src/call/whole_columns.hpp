@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layouts of layers that need whole parallels, on all ranks of a domain.
+#pragma once
+
+#include <graticule/nn_bridge/call/sharding.hpp>
+#include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include "tensor_move.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace graticule::nn::detail {
+
+/// Rows over all ranks: each band of rows is shared out among the ranks that cut its columns, so that most cells stay near.
+/// @param fields rows and columns over a grid of all ranks
+[[nodiscard]] Layout whole_columns(Layout const& fields);
+
+/// `fields` to `whole_columns(fields)`; null where the columns are whole already. Collective.
+[[nodiscard]] std::shared_ptr<TensorMove const> move_to_whole_columns(Comm const& comm, Layout const& fields);
+
+/// Lines over `parts`, part p on rank p, and all columns.
+[[nodiscard]] Layout cut_rows(Cuts const& rows, Index num_columns);
+/// All rows, and columns over `columns`, part p on rank p.
+[[nodiscard]] Layout cut_columns(Index num_rows, Cuts const& columns);
+
+/// Cuts of `extent` cells where `cuts` cut theirs, in proportion: the same for equal extents.
+[[nodiscard]] Cuts scaled_cuts(Cuts const& cuts, Index extent);
+
+/// How the moves of one call become part of the graph: see `anchor` and `LayerState::record`.
+struct CallTies {
+  torch::Tensor anchor;
+  std::function<void(torch::Tensor const&)> record;
+
+  /// `x` where there is nothing to move.
+  [[nodiscard]] torch::Tensor move(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& x) const;
+  [[nodiscard]] torch::Tensor move_back(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& y) const;
+};
+
+}  // namespace graticule::nn::detail

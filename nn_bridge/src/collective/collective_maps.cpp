@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collective_maps.hpp"
+
+#include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/partition/detail/patience.hpp>
+
+#include "call/recorded_calls.hpp"
+#include "call/resolved.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct MapHolder : torch::CustomClassHolder {
+  explicit MapHolder(MapPointer pointer) : map(std::move(pointer)) {}
+  MapPointer map;
+};
+
+struct MapFunction : torch::autograd::Function<MapFunction> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
+                               MapPointer const& map) {
+    ctx->saved_data["map"] = c10::IValue::make_capsule(c10::make_intrusive<MapHolder>(map));
+    auto const result = map->apply(x.detach());
+    return {result, make_token(result.options())};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    auto const& map = static_cast<MapHolder const&>(*ctx->saved_data["map"].toCapsule()).map;
+    return {apply_map(map->adjoint(), grads[0]), {}, {}};
+  }
+};
+
+/// Messages in pieces whose byte counts fit an `int`.
+template <class Start>
+void in_pieces(torch::Tensor const& tensor, Start const& start) {
+  constexpr Index longest = Index(1) << 30;
+  auto const bytes = Index(tensor.nbytes());
+  auto* const data = static_cast<std::byte*>(tensor.data_ptr());
+  for (Index done = 0; done < bytes; done += longest) start(data + done, int(std::min(longest, bytes - done)));
+}
+
+/// Sends `to[r]` to each rank r and returns what each rank sent here, of the sizes `from[r]`. Collective; parts without
+/// elements are no messages, and the part for this rank itself is not copied.
+std::vector<torch::Tensor> exchange_parts(Comm const& comm, std::vector<torch::Tensor> const& to,
+                                          std::vector<Sizes> const& from) {
+  auto const& own = to[std::size_t(comm.rank())];
+  auto const tag = comm.next_tag();
+  std::vector<MPI_Request> requests;
+  auto const add = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
+  std::vector<torch::Tensor> received(from.size());
+  for (int r = 0; r < comm.num_ranks(); ++r) {
+    auto& part = received[std::size_t(r)];
+    if (r == comm.rank()) continue;
+    part = torch::empty(from[std::size_t(r)], own.options().device(torch::kCPU).requires_grad(false));
+    in_pieces(part, [&](std::byte* at, int bytes) {
+      check_mpi(MPI_Irecv(at, bytes, MPI_BYTE, r, tag, comm.handle(), add()), "MPI_Irecv");
+    });
+  }
+  std::vector<torch::Tensor> sent;  // Keeps the packed parts until they have left.
+  for (int r = 0; r < comm.num_ranks(); ++r) {
+    if (r == comm.rank()) continue;
+    sent.push_back(to[std::size_t(r)].to(torch::kCPU).contiguous());
+    in_pieces(sent.back(), [&](std::byte* at, int bytes) {
+      check_mpi(MPI_Isend(at, bytes, MPI_BYTE, r, tag, comm.handle(), add()), "MPI_Isend");
+    });
+  }
+  try {
+    for (auto& request : requests) comm.wait(request, "for a part of a tensor");
+  } catch (...) {
+    // MPI may still write to it, and read from it.
+    graticule::detail::keep_for_good(std::pair(std::move(sent), received));
+    throw;
+  }
+  for (int r = 0; r < comm.num_ranks(); ++r) {
+    auto& part = received[std::size_t(r)];
+    part = r == comm.rank() ? own : part.to(own.device());
+  }
+  return received;
+}
+
+Sizes with_extent(Sizes sizes, std::int64_t axis, Index extent) {
+  sizes[std::size_t(std::int64_t(sizes.size()) + axis)] = extent;
+  return sizes;
+}
+
+torch::Tensor part_of(torch::Tensor const& x, CutAxis const& cut, int rank) {
+  return x.narrow(cut.axis, cut.cuts.lo(rank), cut.cuts.size(rank));
+}
+
+std::vector<torch::Tensor> parts_of(torch::Tensor const& x, CutAxis const& cut) {
+  std::vector<torch::Tensor> parts;
+  for (int r = 0; r < cut.cuts.num_parts(); ++r) parts.push_back(part_of(x, cut, r));
+  return parts;
+}
+
+torch::Tensor fresh(torch::Tensor const& x) { return x.clone(torch::MemoryFormat::Contiguous); }
+
+/// What a map does, and how to make its adjoint.
+class PlainMap final : public CollectiveMap {
+ public:
+  using Apply = std::function<torch::Tensor(torch::Tensor const&)>;
+  using Adjoint = std::function<MapPointer()>;
+  PlainMap(Apply apply, Adjoint adjoint) : apply_(std::move(apply)), adjoint_(std::move(adjoint)) {}
+  torch::Tensor apply(torch::Tensor const& x) const override { return apply_(x); }
+  MapPointer adjoint() const override { return adjoint_(); }
+
+ private:
+  Apply apply_;
+  Adjoint adjoint_;
+};
+
+MapPointer make_map(PlainMap::Apply apply, PlainMap::Adjoint adjoint) {
+  return std::make_shared<PlainMap const>(std::move(apply), std::move(adjoint));
+}
+
+torch::Tensor summed(torch::Tensor const& x, Comm const& comm) {
+  auto result = fresh(x);
+  sum_over(comm, result);
+  return result;
+}
+
+torch::Tensor gathered(torch::Tensor const& x, Comm const& comm, CutAxis const& cut) {
+  std::vector<Sizes> from;
+  for (int r = 0; r < comm.num_ranks(); ++r) from.push_back(with_extent(x.sizes().vec(), cut.axis, cut.cuts.size(r)));
+  return torch::cat(exchange_parts(comm, std::vector<torch::Tensor>(from.size(), x), from), cut.axis);
+}
+
+}  // namespace
+
+torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x, torch::Tensor const& anchor) {
+  auto y = MapFunction::apply(resolved(x), anchor, map)[0];
+  RecordedCalls::record_derivative(y);
+  return y;
+}
+
+torch::Tensor apply_map(MapPointer const& map, torch::Tensor const& x) {
+  return apply_map(map, x, anchor(torch::GradMode::is_enabled(), x.options()));
+}
+
+torch::Tensor agreed_all_sum(torch::Tensor const& x, Comm const& comm) { return apply_map(all_sum_map(comm), x); }
+
+MapPointer all_sum_map(Comm const& comm) {
+  return make_map([comm](auto const& x) { return summed(x, comm); }, [comm] { return all_sum_map(comm); });
+}
+
+MapPointer loss_sum_map(Comm const& comm) {
+  return make_map([comm](auto const& x) { return summed(x, comm); }, [comm] { return copy_in_map(comm); });
+}
+
+MapPointer copy_in_map(Comm const& comm) {
+  return make_map(fresh, [comm] { return loss_sum_map(comm); });
+}
+
+MapPointer broadcast_map(Comm const& comm, RootSide side) {
+  return make_map(
+      [=](torch::Tensor const& x) {
+        auto result = comm.rank() == side.root ? x.to(torch::kCPU).contiguous()
+                                               : torch::empty(side.sizes, x.options().device(torch::kCPU));
+        comm.broadcast(result.data_ptr(), Index(result.nbytes()), side.root);
+        return result.is_alias_of(x) ? fresh(x) : result.to(x.device());
+      },
+      [=] { return sum_to_root_map(comm, side); });
+}
+
+MapPointer sum_to_root_map(Comm const& comm, RootSide side) {
+  return make_map(
+      [=](torch::Tensor const& x) {
+        auto const sum = summed(x, comm);
+        return comm.rank() == side.root ? sum : torch::zeros(side.own, x.options());
+      },
+      [=] { return broadcast_map(comm, side); });
+}
+
+MapPointer gather_map(Comm const& comm, CutAxis cut) {
+  return make_map([=](auto const& x) { return gathered(x, comm, cut); }, [=] { return reduce_scatter_map(comm, cut); });
+}
+
+MapPointer shared_gather_map(Comm const& comm, CutAxis cut) {
+  return make_map([=](auto const& x) { return gathered(x, comm, cut); }, [=] { return scatter_map(comm, cut); });
+}
+
+MapPointer scatter_map(Comm const& comm, CutAxis cut) {
+  return make_map([=](auto const& x) { return fresh(part_of(x, cut, comm.rank())); },
+                  [=] { return shared_gather_map(comm, cut); });
+}
+
+MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut) {
+  return make_map(
+      [=](torch::Tensor const& x) {
+        // 16-bit sums run in f32, in order of ranks.
+        bool const half = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
+        auto const sizes = part_of(x, cut, comm.rank()).sizes().vec();
+        std::vector<Sizes> const from(std::size_t(comm.num_ranks()), sizes);
+        auto const parts = exchange_parts(comm, parts_of(x, cut), from);
+        auto sum = torch::zeros(sizes, half ? x.options().dtype(torch::kFloat) : x.options());
+        for (auto const& part : parts) sum.add_(part);
+        return sum.to(x.scalar_type());
+      },
+      [=] { return gather_map(comm, cut); });
+}
+
+MapPointer all_to_all_map(Comm const& comm, CutAxis split, CutAxis join) {
+  return make_map(
+      [=](torch::Tensor const& x) {
+        auto const sizes = part_of(x, split, comm.rank()).sizes().vec();
+        std::vector<Sizes> from;
+        for (int r = 0; r < comm.num_ranks(); ++r) from.push_back(with_extent(sizes, join.axis, join.cuts.size(r)));
+        return torch::cat(exchange_parts(comm, parts_of(x, split), from), join.axis);
+      },
+      [=] { return all_to_all_map(comm, join, split); });
+}
+
+MapPointer gather_to_root_map(Comm const& comm, CutAxis cut, RootSide side) {
+  return make_map(
+      [=](torch::Tensor const& x) {
+        bool const is_root = comm.rank() == side.root;
+        std::vector<torch::Tensor> to(std::size_t(comm.num_ranks()), x.narrow(cut.axis, 0, 0));
+        to[std::size_t(side.root)] = x;
+        std::vector<Sizes> from;
+        for (int r = 0; r < comm.num_ranks(); ++r)
+          from.push_back(with_extent(x.sizes().vec(), cut.axis, is_root ? cut.cuts.size(r) : 0));
+        auto const parts = exchange_parts(comm, to, from);
+        return is_root ? torch::cat(parts, cut.axis) : torch::zeros(side.own, x.options());
+      },
+      [=] { return scatter_from_root_map(comm, cut, side); });
+}
+
+MapPointer scatter_from_root_map(Comm const& comm, CutAxis cut, RootSide side) {
+  return make_map(
+      [=](torch::Tensor const& x) {
+        bool const is_root = comm.rank() == side.root;
+        auto const nothing = torch::empty(with_extent(side.sizes, cut.axis, 0), x.options());
+        std::vector<torch::Tensor> const none(std::size_t(comm.num_ranks()), nothing);
+        std::vector<Sizes> from(none.size(), nothing.sizes().vec());
+        from[std::size_t(side.root)] = with_extent(side.sizes, cut.axis, cut.cuts.size(comm.rank()));
+        return fresh(exchange_parts(comm, is_root ? parts_of(x, cut) : none, from)[std::size_t(side.root)]);
+      },
+      [=] { return gather_to_root_map(comm, cut, side); });
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <string_view>
+
+namespace graticule::nn {
+
+namespace {
+
+template <class Dictionary>
+NamedTensors listed(Dictionary const& dictionary) {
+  NamedTensors result;
+  for (auto const& item : dictionary) {
+    bool const known =
+        std::any_of(result.begin(), result.end(), [&](auto const& held) { return held.second.is_same(item.value()); });
+    if (!known && item.value().defined()) result.emplace_back(item.key(), item.value());
+  }
+  return result;
+}
+
+/// A fingerprint and what it stands for.
+struct Description {
+  std::uint64_t hash = 0;
+  std::string text;
+};
+
+/// One comparison for all tensors; where it fails, one after the other, so that the first that differs is named.
+void require_alike(Comm const& team, char const* rule, NamedTensors const& tensors,
+                   std::function<Description(std::string const&, torch::Tensor const&)> const& describe) {
+  if (team.num_ranks() == 1) return;
+  auto const count = std::to_string(tensors.size()) + " tensors";
+  std::vector<Description> all;
+  Hash hash;
+  hash.add(tensors.size());
+  for (auto const& [name, tensor] : tensors) hash.add(all.emplace_back(describe(name, tensor)).hash);
+  std::array<Index, 2> words{Index(hash.value() >> 1U), -Index(hash.value() >> 1U)};
+  team.max(words);
+  if (words[0] == -words[1]) return;
+  require_same(team, rule, tensors.size(), count);
+  for (auto const& one : all) require_same(team, rule, one.hash, one.text);
+}
+
+std::uint64_t hash_of_bits(torch::Tensor const& tensor) {
+  auto const held = tensor.detach().to(torch::kCPU).contiguous();
+  auto const* bytes = static_cast<unsigned char const*>(held.const_data_ptr());
+  auto const size = std::size_t(held.nbytes());
+  Hash hash;
+  hash.add(size);
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + at, std::min(sizeof(word), size - at));
+    hash.add(word);
+  }
+  return hash.value();
+}
+
+std::string in_hexadecimal(std::uint64_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+}  // namespace
+
+NamedTensors parameters_of(torch::nn::Module const& module) { return listed(module.named_parameters()); }
+NamedTensors buffers_of(torch::nn::Module const& module) { return listed(module.named_buffers()); }
+
+void require_replicas(Comm const& team, NamedTensors const& tensors) {
+  require_alike(team, "ReplicaMismatch", tensors, [](std::string const& name, torch::Tensor const& tensor) {
+    Description result;
+    Hash hash;
+    hash.add(std::string_view(name)).add(int(tensor.scalar_type())).add(tensor.dim());
+    result.text = name + " " + c10::toString(tensor.scalar_type()) + " [";
+    for (auto const size : tensor.sizes()) {
+      hash.add(size);
+      result.text += " " + std::to_string(size);
+    }
+    result.text += " ]";
+    result.hash = hash.value();
+    return result;
+  });
+}
+
+void broadcast_replicas(Comm const& team, NamedTensors const& tensors) {
+  if (team.num_ranks() == 1) return;
+  torch::NoGradGuard const no_grad;
+  for (auto const& [name, tensor] : tensors) {
+    if (tensor.numel() == 0) continue;
+    auto staged = tensor.detach().to(torch::kCPU).contiguous();
+    team.broadcast(staged.mutable_data_ptr(), Index(staged.nbytes()), 0);
+    if (!staged.is_alias_of(tensor)) tensor.detach().copy_(staged);
+  }
+}
+
+void require_same_bits(Comm const& team, NamedTensors const& tensors) {
+  require_alike(team, "ReplicaDiffers", tensors, [](std::string const& name, torch::Tensor const& tensor) {
+    auto const hash = hash_of_bits(tensor);
+    return Description{hash, name + " with checksum " + in_hexadecimal(hash)};
+  });
+}
+
+}  // namespace graticule::nn

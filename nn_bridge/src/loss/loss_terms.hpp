@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/loss/losses.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include "row_sums.hpp"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::nn::detail {
+
+/// Of each cell of this rank, [..., rows, columns]: what is summed, and what it counts in the sum of weights; undefined: 1.
+struct LossTerms {
+  torch::Tensor elements;
+  torch::Tensor counts;
+};
+
+/// The same summed over columns, [..., rows, 1] in f64; counts that are undefined are `num_columns` everywhere.
+struct LossSums {
+  torch::Tensor sums;
+  torch::Tensor counts;
+  std::int64_t num_columns = 0;
+};
+
+/// One kind of loss.
+struct LossFunction {
+  std::string name;
+  std::string parameters = {};  ///< in words; the same on all ranks
+  /// The axis of the prediction that its terms lack, from the front.
+  std::optional<std::int64_t> removed_axis = {};
+  bool has_channels = true;  ///< as axis 1 of the terms
+  std::function<void(torch::Tensor const& prediction, torch::Tensor const& target)> check = {};
+  /// Where the target is; none: where it is not NaN. Has the terms' sizes.
+  std::function<torch::Tensor(torch::Tensor const& target)> valid = {};
+  /// Cells that are not valid may be any finite number; counts that are undefined are `valid`. Where `valid` is undefined,
+  /// all cells are.
+  std::function<LossTerms(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& valid)>
+      terms = {};
+  /// For a loss of differences: the same terms, where no mask and no missing target stand between.
+  std::optional<DifferenceLoss> difference = {};
+};
+
+/// Weights of whole axes. @throws `BadWeights`
+void check_weights(LossOptions const& options);
+
+/// Sizes of terms against the options that name their axes, and those against each other.
+/// @param channels the terms have channels as axis 1 @throws `ShapeMismatch`, `WeightLength`
+void check_axes(std::string const& loss, LossOptions const& options, at::IntArrayRef sizes, bool channels);
+
+/// In words, all that must be the same on all ranks.
+[[nodiscard]] std::string described(LossOptions const& options);
+
+/// This rank's rows' weights as [rows, 1] in f64; undefined where there are none. @param layout of rows and columns
+/// @throws `WeightLength` on all ranks alike
+[[nodiscard]] torch::Tensor row_weights(std::string const& loss, LossOptions const& options, Layout const& layout,
+                                        Domain const& domain);
+
+/// Columns weigh alike: summed first, so that no array of all cells is made for the other weights.
+[[nodiscard]] LossSums summed(LossTerms const& terms);
+
+/// The loss over all ranks. @param rows as from `row_weights` Collective.
+/// @throws `EmptyLoss` on all ranks alike
+[[nodiscard]] torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch::Tensor const& rows,
+                                        LossOptions const& options, bool channels, Domain const& domain);
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/model/dropout.hpp>
+#include <graticule/nn_bridge/model/philox.hpp>
+
+#include "call/recorded_calls.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace graticule::nn {
+
+std::int64_t num_draws(Domain const& domain) noexcept { return domain.recorded_calls().num_draws; }
+
+void set_num_draws(Domain const& domain, std::int64_t num_draws) noexcept {
+  domain.recorded_calls().num_draws = num_draws;
+}
+
+namespace detail {
+
+namespace {
+
+/// Where this rank's part of an axis begins, and how many cells the axis has on all ranks.
+struct AxisPlace {
+  std::int64_t lo;
+  std::int64_t extent;
+};
+
+/// One stream of words.
+struct Stream {
+  std::uint64_t seed;
+  std::uint32_t layer;
+  std::uint32_t draw;
+
+  [[nodiscard]] std::array<std::uint32_t, 4> block(std::uint64_t index) const noexcept {
+    return philox({std::uint32_t(index), std::uint32_t(index >> 32U), draw, layer},
+                  {std::uint32_t(seed), std::uint32_t(seed >> 32U)});
+  }
+};
+
+/// `keep[i]` for `count` cells of the flat global index `first` on.
+template <class T>
+void fill_run(Stream const& stream, std::uint64_t threshold, std::uint64_t first, std::int64_t count, T* keep) {
+  for (std::int64_t i = 0; i < count;) {
+    auto const index = first + std::uint64_t(i);
+    auto const words = stream.block(index / 4);
+    for (auto lane = index % 4; lane < 4 && i < count; ++lane, ++i) keep[i] = T(words[lane] >= threshold ? 1 : 0);
+  }
+}
+
+/// @param places of all axes of `mask`, which is contiguous
+void fill(Stream const& stream, double p, std::vector<AxisPlace> const& places, torch::Tensor const& mask) {
+  if (mask.numel() == 0) return;
+  auto const threshold = std::uint64_t(std::ceil(p * 0x1p32));
+  auto const ndim = mask.dim();
+  auto const run = mask.size(-1);
+  AT_DISPATCH_FLOATING_TYPES(mask.scalar_type(), "random mask", [&] {
+    auto* const data = mask.mutable_data_ptr<scalar_t>();
+    at::parallel_for(0, mask.numel() / run, std::max<std::int64_t>(1, 8192 / run),
+                     [&](std::int64_t lo, std::int64_t hi) {
+                       for (auto line = lo; line < hi; ++line) {
+                         std::uint64_t first = 0;
+                         std::uint64_t stride = std::uint64_t(places.back().extent);
+                         auto rest = line;
+                         for (auto a = ndim - 2; a >= 0; --a) {
+                           first += std::uint64_t(places[std::size_t(a)].lo + rest % mask.size(a)) * stride;
+                           stride *= std::uint64_t(places[std::size_t(a)].extent);
+                           rest /= mask.size(a);
+                         }
+                         fill_run(stream, threshold, first + std::uint64_t(places.back().lo), run, data + line * run);
+                       }
+                     });
+  });
+}
+
+}  // namespace
+
+struct MaskSetUp {
+  std::vector<AxisPlace> axes;  ///< of the cut axes, in order of the sharding
+};
+
+RandomMask::RandomMask(Options const& o, Domain const& domain)
+    : LayerState(domain, o.name, o.sharding ? *o.sharding : domain.sharding()),
+      p_(o.p),
+      num_axes_(o.num_axes),
+      random_(o.random),
+      sharding_(o.sharding ? *o.sharding : domain.sharding()) {
+  if (!(p_ >= 0 && p_ <= 1)) throw Error("BadProbability", o.name + " of p " + std::to_string(p_));
+}
+
+torch::Tensor RandomMask::draw(torch::Tensor const& x, std::int64_t num_dims) {
+  auto const check = [&] {
+    if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
+      throw Error("UnsupportedTensor", layer() + " takes dense tensors of a real floating-point dtype");
+    std::int64_t least = 1;
+    for (auto const axis : sharding_.axes) least = std::max(least, -axis);
+    // Axes that the mask varies along and that are no samples may not be cut unless all are.
+    if (num_axes_ > 0) least = std::max(least, num_axes_ + 2);
+    if (x.dim() < least || (num_dims > 0 && x.dim() != num_dims)) {
+      std::ostringstream text;
+      text << layer() << " given a tensor " << x.sizes();
+      throw Error("ShapeMismatch", text.str());
+    }
+  };
+  auto const make = [&](Layout const& layout) {
+    std::ostringstream text;
+    text.precision(17);
+    text << layer() << " of p " << p_ << ", seed " << random_.seed << ", layer " << *random_.layer << ", first sample "
+         << random_.first_sample;
+    require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text.str())).value(),
+                 text.str());
+    auto set_up = std::make_shared<MaskSetUp>();
+    auto const owned = layout.owned(domain().comm().rank());
+    for (int a = 0; a < layout.ndim(); ++a) set_up->axes.push_back({owned.lo(a), layout.extent(a)});
+    return set_up;
+  };
+  auto const set_up = enter(x, check, make).set_up;
+  auto const draw = domain().recorded_calls().num_draws++;
+  auto const ndim = num_axes_ > 0 ? num_axes_ : x.dim();
+  std::vector<AxisPlace> places;
+  for (std::int64_t a = 0; a < ndim; ++a) places.push_back({0, x.size(a)});
+  bool samples = true;  // Axis 0, unless it is cut.
+  for (std::size_t a = 0; a < sharding_.axes.size(); ++a) {
+    auto const axis = x.dim() + sharding_.axes[a];
+    if (axis < ndim) places[std::size_t(axis)] = set_up->axes[a];
+    samples = samples && axis > 0;
+  }
+  if (samples) places[0].lo += random_.first_sample;
+  std::vector<std::int64_t> sizes(x.sizes().begin(), x.sizes().begin() + ndim);
+  auto const type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  auto mask = torch::empty(sizes, type);
+  fill({random_.seed, *random_.layer, std::uint32_t(draw)}, p_, places, mask);
+  sizes.resize(std::size_t(x.dim()), 1);
+  return mask.view(sizes).to(x.device(), x.scalar_type());
+}
+
+}  // namespace detail
+
+namespace {
+
+/// Kept values times 1 / (1 - p).
+torch::Tensor dropped(torch::Tensor const& x, torch::Tensor const& mask, double p, bool inplace) {
+  auto const factor = p < 1 ? mask / (1 - p) : mask;
+  return inplace ? torch::Tensor(x).mul_(factor) : x * factor;
+}
+
+}  // namespace
+
+DropoutImpl::DropoutImpl(torch::nn::DropoutOptions const& given, RandomOptions random, Domain const& domain,
+                         std::optional<Sharding> sharding)
+    : RandomLayer({"Dropout", given.p(), 0, random, std::move(sharding)}, domain), options(given) {}
+
+torch::Tensor DropoutImpl::forward(torch::Tensor const& x) {
+  if (!is_training() || options.p() == 0) return x;
+  return dropped(x, state().draw(x, 0), options.p(), options.inplace());
+}
+
+Dropout2dImpl::Dropout2dImpl(torch::nn::Dropout2dOptions const& given, RandomOptions random, Domain const& domain)
+    : RandomLayer({"Dropout2d", given.p(), 2, random}, domain), options(given) {}
+
+torch::Tensor Dropout2dImpl::forward(torch::Tensor const& x) {
+  if (!is_training() || options.p() == 0) return x;
+  return dropped(x, state().draw(x, 4), options.p(), options.inplace());
+}
+
+Dropout3dImpl::Dropout3dImpl(torch::nn::Dropout3dOptions const& given, RandomOptions random, Domain const& domain)
+    : RandomLayer({"Dropout3d", given.p(), 2, random}, domain), options(given) {}
+
+torch::Tensor Dropout3dImpl::forward(torch::Tensor const& x) {
+  if (!is_training() || options.p() == 0) return x;
+  return dropped(x, state().draw(x, 5), options.p(), options.inplace());
+}
+
+AlphaDropoutImpl::AlphaDropoutImpl(torch::nn::AlphaDropoutOptions const& given, RandomOptions random,
+                                   Domain const& domain, std::optional<Sharding> sharding)
+    : RandomLayer({"AlphaDropout", given.p(), 0, random, std::move(sharding)}, domain), options(given) {}
+
+torch::Tensor AlphaDropoutImpl::forward(torch::Tensor const& x) {
+  auto const p = options.p();
+  if (!is_training() || p == 0) return x;
+  auto const mask = state().draw(x, 0);
+  if (p == 1) return x * mask;
+  constexpr double alpha = 1.7580993408473766;  // SELU's value at minus infinity, without its sign.
+  double const a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
+  auto const shift = (mask - 1) * (alpha * a) + alpha * a * p;
+  return options.inplace() ? torch::Tensor(x).mul_(mask * a).add_(shift) : x * (mask * a) + shift;
+}
+
+DropPathImpl::DropPathImpl(DropPathOptions given, RandomOptions random, Domain const& domain)
+    : RandomLayer({"DropPath", given.p, 1, random}, domain), options(given) {}
+
+torch::Tensor DropPathImpl::forward(torch::Tensor const& x) {
+  if (!is_training() || options.p == 0) return x;
+  return dropped(x, state().draw(x, 0), options.scale_by_keep ? options.p : 1, false);
+}
+
+}  // namespace graticule::nn

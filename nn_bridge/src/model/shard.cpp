@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/model/shard.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include "layer_types.hpp"
+#include "shard_layers.hpp"
+#include "trial_log.hpp"
+
+#include <c10/util/Type.h>
+
+#include <algorithm>
+#include <sstream>
+#include <unordered_map>
+
+namespace graticule::nn {
+
+namespace {
+
+using detail::ChannelTypes;
+using detail::ElementwiseTypes;
+using detail::Impls;
+using detail::is_any;
+using detail::TypeList;
+using torch::nn::Module;
+using ModulePointer = std::shared_ptr<Module>;
+
+/// `Conv2d` of `torch::nn::Conv2dImpl`.
+std::string type_name(std::type_info const& type) {
+  auto name = c10::demangle(type.name());
+  auto const last = name.rfind("::");
+  if (name.find('<') == std::string::npos && last != std::string::npos) name.erase(0, last + 2);
+  if (name.size() > 4 && name.ends_with("Impl")) name.erase(name.size() - 4);
+  return name;
+}
+
+namespace tn = torch::nn;
+
+using ShardedTypes =
+    Impls<tn::Conv1d, tn::Conv2d, tn::Conv3d, tn::ConvTranspose1d, tn::ConvTranspose2d, tn::ConvTranspose3d,
+          tn::BatchNorm1d, tn::BatchNorm2d, tn::BatchNorm3d, tn::InstanceNorm1d, tn::InstanceNorm2d, tn::InstanceNorm3d,
+          tn::GroupNorm, tn::LayerNorm, tn::MaxPool1d, tn::MaxPool2d, tn::MaxPool3d, tn::AvgPool1d, tn::AvgPool2d,
+          tn::AvgPool3d, tn::LPPool1d, tn::LPPool2d, tn::LPPool3d, tn::AdaptiveAvgPool1d, tn::AdaptiveAvgPool2d,
+          tn::AdaptiveAvgPool3d, tn::AdaptiveMaxPool1d, tn::AdaptiveMaxPool2d, tn::AdaptiveMaxPool3d, tn::Upsample,
+          tn::PixelShuffle, tn::PixelUnshuffle, tn::ZeroPad1d, tn::ZeroPad2d, tn::ZeroPad3d, tn::ConstantPad1d,
+          tn::ConstantPad2d, tn::ConstantPad3d, tn::ReflectionPad1d, tn::ReflectionPad2d, tn::ReflectionPad3d,
+          tn::ReplicationPad1d, tn::ReplicationPad2d, tn::ReplicationPad3d, tn::Dropout, tn::Dropout2d, tn::Dropout3d,
+          tn::AlphaDropout, tn::LocalResponseNorm>;
+
+using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
+                             tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;
+
+struct Judgement {
+  Verdict verdict;
+  std::string reason;
+};
+
+/// Functions along one axis of LibTorch's numbering.
+std::optional<Judgement> judge_axis(std::int64_t axis, Domain const& domain) {
+  if (axis == 0 || axis == 1 || axis < -2) return Judgement{Verdict::local, "along axis " + std::to_string(axis)};
+  bool const whole = axis < 0 ? domain.grid().extent(axis == -2 ? 0 : 1) == 1 : domain.comm().num_ranks() == 1;
+  if (whole) return Judgement{Verdict::local, "along axis " + std::to_string(axis) + ", which is in one part"};
+  return Judgement{
+      Verdict::refused,
+      "axis " + std::to_string(axis) + " may be cut; name the axis by 1 for channels, or move it whole by Repartition"};
+}
+
+/// Layers that are left as they are, or refused for what they do; nothing for all others.
+std::optional<Judgement> judge(Module const& module, Domain const& domain) {
+  if (is_any(module, ElementwiseTypes{})) return Judgement{Verdict::local, "cell by cell"};
+  if (is_any(module, ChannelTypes{})) return Judgement{Verdict::local, "across the channels of a cell"};
+  if (auto const* softmax = dynamic_cast<tn::SoftmaxImpl const*>(&module))
+    return judge_axis(softmax->options.dim(), domain);
+  if (auto const* softmin = dynamic_cast<tn::SoftminImpl const*>(&module))
+    return judge_axis(softmin->options.dim(), domain);
+  if (auto const* softmax = dynamic_cast<tn::LogSoftmaxImpl const*>(&module))
+    return judge_axis(softmax->options.dim(), domain);
+  if (auto const* glu = dynamic_cast<tn::GLUImpl const*>(&module)) return judge_axis(glu->options.dim(), domain);
+  if (dynamic_cast<tn::LinearImpl const*>(&module))
+    return Judgement{Verdict::local, "along the last axis, which must be whole: another size is LibTorch's error"};
+  if (is_any(module, AttentionTypes{}))
+    return Judgement{Verdict::refused, "attends over shards as if they were whole; use the attention of nn_bridge"};
+  if (dynamic_cast<tn::FlattenImpl const*>(&module) || dynamic_cast<tn::UnflattenImpl const*>(&module))
+    return Judgement{Verdict::refused,
+                     "reshapes axes that may be cut; name it in ShardOptions::local where it does not"};
+  if (dynamic_cast<tn::RReLUImpl const*>(&module))
+    return Judgement{Verdict::refused, "draws random slopes by shard, not by global cell"};
+  return std::nullopt;
+}
+
+class Sharder {
+ public:
+  Sharder(Domain const& domain, ShardOptions const& options) : domain_(domain), options_(options) {}
+
+  ShardReport judge_all(Module& model) {
+    visit_children(model, "", true);
+    return std::move(report_);
+  }
+
+  void commit() {
+    detail::KeptRandomState const kept;
+    for (auto const& change : changes_) change();
+  }
+
+ private:
+  /// Where a module stands.
+  struct Place {
+    Module& parent;
+    std::string name;
+    std::size_t index;  ///< among the parent's children
+  };
+
+  void add(std::string const& path, std::string type, Verdict verdict, std::string reason) {
+    report_.modules.push_back({path, std::move(type), verdict, std::move(reason)});
+  }
+
+  [[nodiscard]] bool is_local(std::string const& path, std::string const& type) const {
+    auto const& names = options_.local;
+    return std::any_of(names.begin(), names.end(), [&](auto const& name) { return name == path || name == type; });
+  }
+
+  static bool is_container(Module const& module) {
+    return is_any(module, TypeList<tn::SequentialImpl, tn::ModuleListImpl, tn::ModuleDictImpl>{});
+  }
+
+  void visit_children(Module& parent, std::string const& path, bool is_root = false) {
+    std::size_t const line = report_.modules.size();
+    if (is_root) add("", type_name(typeid(parent)), Verdict::walked, is_container(parent) ? "" : own_code);
+    std::size_t index = 0;
+    auto const children = parent.named_children();
+    for (auto const& child : children)
+      visit(child.value(), path.empty() ? child.key() : path + "." + child.key(), {parent, child.key(), index++});
+    if (is_root && children.is_empty()) {
+      report_.modules[line].verdict = Verdict::refused;
+      report_.modules[line].reason = "a single layer: put it into a Sequential, or use the layer of nn_bridge";
+    }
+  }
+
+  void visit(ModulePointer const& module, std::string const& path, Place const& place) {
+    auto const type = serial_type(*module);
+    if (is_local(path, type)) return add(path, type, Verdict::local, "named in ShardOptions::local");
+    if (is_container(*module)) {
+      add(path, type, Verdict::walked, "");
+      return visit_children(*module, path);
+    }
+    if (visit_known(module, path, place, ShardedTypes{})) return;
+    if (auto const judgement = judge(*module, domain_)) return add(path, type, judgement->verdict, judgement->reason);
+    if (is_own_layer(*module)) return add(path, type, Verdict::local, "a layer of nn_bridge");
+    bool const own_state = !module->named_parameters(false).is_empty() || !module->named_buffers(false).is_empty();
+    if (module->children().empty() || own_state)
+      return add(path, type, Verdict::refused,
+                 own_state ? "not known, and has parameters or buffers of its own: what does a shard do with them? "
+                             "Name it in ShardOptions::local where it is right"
+                           : "not known; name it in ShardOptions::local where it is right");
+    add(path, type, Verdict::walked, own_code);
+    visit_children(*module, path);
+  }
+
+  static bool is_own_layer(Module const& module) { return module.name().rfind("graticule::nn::", 0) == 0; }
+
+  /// The serial type of a `Layer`, too.
+  static std::string serial_type(Module const& module) { return serial_type(module, ShardedTypes{}); }
+  template <class... Types>
+  static std::string serial_type(Module const& module, TypeList<Types...> /*types*/) {
+    std::string name;
+    ((name.empty() && dynamic_cast<Types const*>(&module) ? void(name = type_name(typeid(Types))) : void()), ...);
+    return name.empty() ? type_name(typeid(module)) : name;
+  }
+
+  template <class... Types>
+  bool visit_known(ModulePointer const& module, std::string const& path, Place const& place,
+                   TypeList<Types...> /*types*/) {
+    return (visit_as<Types>(module, path, place) || ...);
+  }
+
+  template <class Serial>
+  bool visit_as(ModulePointer const& module, std::string const& path, Place const& place) {
+    auto const serial = std::dynamic_pointer_cast<Serial>(module);
+    if (!serial) return false;
+    auto const type = type_name(typeid(Serial));
+    bool const is_layer = dynamic_cast<LayerImpl<Serial>*>(module.get()) != nullptr;
+    if (!is_layer && !is_container(place.parent)) {
+      add(path, type, Verdict::refused,
+          "its parent calls it by its own type and would go on calling the serial forward; make the member a "
+          "graticule::nn::Layer<torch::nn::" +
+              type + ">");
+      return true;
+    }
+    std::string reason;
+    try {
+      check(*serial, path);
+    } catch (Error const& error) {
+      add(path, type, Verdict::refused, error.what());
+      return true;
+    }
+    add(path, type, Verdict::sharded, "");
+    changes_.emplace_back([this, serial, path, &parent = place.parent, name = place.name, index = place.index] {
+      auto& layer = layers_[serial.get()];
+      if (!layer) layer = sharded_layer<Serial>(serial, path);
+      if (layer != serial) put<Serial>(std::dynamic_pointer_cast<LayerImpl<Serial>>(layer), parent, name, index);
+    });
+    return true;
+  }
+
+  [[nodiscard]] detail::ShardContext context(std::string const& path) const {
+    auto const found = options_.shardings.find(path);
+    auto random = options_.random;
+    random.layer = std::uint32_t(Hash().add(std::string_view(path)).value());
+    return {domain_, options_.padding, found == options_.shardings.end() ? domain_.sharding() : found->second,
+            options_.data_team, random};
+  }
+
+  template <class Serial>
+  void check(Serial const& serial, std::string const& path) {
+    detail::KeptRandomState const kept;
+    (void)detail::Counterpart<Serial>::make(serial.options, context(path));
+  }
+
+  template <class Serial>
+  ModulePointer sharded_layer(std::shared_ptr<Serial> const& serial, std::string const& path) {
+    auto layer = std::dynamic_pointer_cast<LayerImpl<Serial>>(ModulePointer(serial));
+    if (!layer) layer = std::make_shared<LayerImpl<Serial>>(*serial);
+    auto const given = context(path);
+    auto const options = serial->options;
+    layer->set_sharded([given, path, options]() -> typename LayerImpl<Serial>::Sharded {
+      detail::KeptRandomState const kept;
+      auto const sharded = detail::Counterpart<Serial>::make(options, given);
+      auto const call = [sharded, path](Serial& own, torch::Tensor const& x) {
+        detail::share(own, *sharded);
+        auto* const log = detail::TrialLog::current();
+        auto const before = log ? traffic() : Traffic{};
+        auto y = sharded->forward(x);
+        // A copy: what comes next may work in place.
+        if (log) log->calls.push_back({path, y.detach().clone(), traffic() - before});
+        return y;
+      };
+      return {call, sharded};
+    });
+    return layer;
+  }
+
+  template <class Serial>
+  static void put(std::shared_ptr<LayerImpl<Serial>> const& layer, Module& parent, std::string const& name,
+                  std::size_t index) {
+    parent.replace_module(name, layer);
+    auto const at = std::ptrdiff_t(index);
+    if (auto* sequential = dynamic_cast<tn::SequentialImpl*>(&parent))
+      *(sequential->begin() + at) = tn::AnyModule(layer);
+    else if (auto* list = dynamic_cast<tn::ModuleListImpl*>(&parent))
+      *(list->begin() + at) = layer;
+    else if (auto* dict = dynamic_cast<tn::ModuleDictImpl*>(&parent))
+      (dict->begin() + at)->value() = layer;
+  }
+
+  static constexpr char const* own_code = "what it does between its layers cannot be seen: compare by try_sharded";
+
+  Domain domain_;
+  ShardOptions options_;
+  ShardReport report_;
+  std::vector<std::function<void()>> changes_;
+  std::unordered_map<Module*, ModulePointer> layers_;
+};
+
+}  // namespace
+
+char const* to_string(Verdict verdict) noexcept {
+  switch (verdict) {
+    case Verdict::sharded: return "sharded";
+    case Verdict::local: return "local";
+    case Verdict::walked: return "walked";
+    case Verdict::refused: return "refused";
+  }
+  return "?";
+}
+
+int ShardReport::num(Verdict verdict) const noexcept {
+  return int(std::count_if(modules.begin(), modules.end(), [&](auto const& m) { return m.verdict == verdict; }));
+}
+
+std::string ShardReport::text() const {
+  std::size_t path_width = 4;
+  std::size_t type_width = 4;
+  for (auto const& module : modules) {
+    path_width = std::max(path_width, module.path.size());
+    type_width = std::max(type_width, module.type.size());
+  }
+  std::ostringstream text;
+  auto const line = [&](std::string const& path, std::string const& type, std::string const& verdict,
+                        std::string const& reason) {
+    text << path << std::string(path_width + 2 - path.size(), ' ') << type
+         << std::string(type_width + 2 - type.size(), ' ') << verdict;
+    if (!reason.empty()) text << std::string(9 - verdict.size(), ' ') << reason;
+    text << '\n';
+  };
+  line("path", "type", "verdict", "why");
+  for (auto const& module : modules)
+    line(module.path.empty() ? "." : module.path, module.type, to_string(module.verdict), module.reason);
+  return text.str();
+}
+
+ShardReport shard(torch::nn::Module& model, Domain const& domain, ShardOptions const& options) {
+  Sharder sharder(domain, options);
+  ShardReport report;
+  run_agreed(domain.comm(), [&] { report = sharder.judge_all(model); });
+  auto const text = report.text();
+  Hash hash;
+  for (char const c : text) hash.add(int(c));
+  for (auto const& parameter : model.named_parameters()) {
+    for (char const c : parameter.key()) hash.add(int(c));
+    for (auto const size : parameter.value().sizes()) hash.add(Index(size));
+  }
+  require_same(domain.comm(), "ModelDisagreement", hash.value(), text);
+  if (report.num(Verdict::refused) > 0 && options.on_refusal == OnRefusal::fail) {
+    std::string refusals;
+    for (auto const& module : report.modules)
+      if (module.verdict == Verdict::refused)
+        refusals += (refusals.empty() ? "" : "; ") + (module.path.empty() ? "the model" : module.path) + " (" +
+                    module.type + "): " + module.reason;
+    throw Error("NotSharded", refusals);
+  }
+  run_agreed(domain.comm(), [&] { sharder.commit(); });
+  return report;
+}
+
+}  // namespace graticule::nn

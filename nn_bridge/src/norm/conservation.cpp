@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/norm/conservation.hpp>
+
+#include "collective/collective_maps.hpp"
+#include "loss/loss_terms.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+namespace graticule::nn {
+
+namespace {
+
+LossOptions as_options(MeanWeights const& weights) {
+  return {.row_weights = weights.rows, .global_row_weights = weights.global_rows, .level_weights = weights.levels};
+}
+
+/// Weights of this rank's cells, divided by their sum over all ranks: the mean is a sum.
+struct MeanSetUp {
+  torch::Tensor cells;  ///< [rows, 1] or [levels, rows, 1], in f64
+
+  /// This rank's part of the means; [..., rows, columns] without the axes that they go over.
+  [[nodiscard]] torch::Tensor partial(torch::Tensor const& x) const {
+    auto const rows = x.sum({-1}, true, torch::kDouble) * cells.to(x.device());
+    return cells.dim() == 3 ? rows.sum({-3, -2, -1}) : rows.sum({-2, -1});
+  }
+};
+
+}  // namespace
+
+class detail::MeanState : public LayerState<MeanSetUp> {
+ public:
+  using LayerState::LayerState;
+
+  [[nodiscard]] Call enter_checked(torch::Tensor const& x, MeanWeights const& weights, std::string const& text,
+                                   std::function<void()> const& check) {
+    auto const options = as_options(weights);
+    auto const checked = [&] {
+      if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
+        throw Error("UnsupportedTensor", layer() + " takes dense tensors of a real floating-point dtype");
+      if (x.dim() < 2) throw Error("ShapeMismatch", layer() + " given " + std::to_string(x.dim()) + " axes");
+      detail::check_axes(layer(), options, x.sizes(), true);
+      check();
+    };
+    auto const make = [&](Layout const& layout) {
+      auto const all = layer() + " " + text + ", " + detail::described(options);
+      require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(all)).value(), all);
+      auto cells = detail::row_weights(layer(), options, layout, domain());
+      auto const owned = layout.owned(domain().comm().rank());
+      if (!cells.defined()) cells = torch::ones({owned.extent(0), 1}, torch::kDouble);
+      if (!weights.levels.empty())
+        cells = cells * torch::tensor(at::ArrayRef<double>(weights.levels), torch::kDouble).view({-1, 1, 1});
+      std::array<double, 1> sum{cells.sum().item<double>() * double(owned.extent(1))};
+      domain().comm().sum(sum);
+      if (!(sum[0] > 0)) throw Error("EmptyMean", layer() + ": the weights of all ranks sum to 0");
+      return std::make_shared<MeanSetUp const>(MeanSetUp{cells / sum[0]});
+    };
+    return enter(x, checked, make);
+  }
+};
+
+namespace {
+
+void check_mean_weights(MeanWeights const& weights, Domain const& domain) {
+  run_agreed(domain.comm(), [&] { detail::check_weights(as_options(weights)); });
+}
+
+}  // namespace
+
+GlobalMeanImpl::GlobalMeanImpl(Consumer consumer, Domain const& domain, MeanWeights weights)
+    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::MeanState>(of, "GlobalMean"); }),
+      consumer_(consumer),
+      weights_(std::move(weights)) {
+  check_mean_weights(weights_, domain);
+}
+
+torch::Tensor GlobalMeanImpl::forward(torch::Tensor const& x) {
+  auto const call = state().enter_checked(x, weights_, std::to_string(int(consumer_)), [] {});
+  auto const map =
+      consumer_ == Consumer::replicated ? detail::loss_sum_map(domain().comm()) : detail::all_sum_map(domain().comm());
+  return state().record(detail::apply_map(map, call.set_up->partial(x), call.anchor));
+}
+
+class detail::FixerState : public MeanState {
+ public:
+  explicit FixerState(Domain const& domain)
+      : MeanState(domain, "ConservationFixer"), by_means(domain, "ConservationFixer to means", this) {}
+  MeanState by_means;
+};
+
+ConservationFixerImpl::ConservationFixerImpl(Domain const& domain, ConservationOptions options)
+    : StatefulModule(domain, [](Domain const& of) { return std::make_shared<detail::FixerState>(of); }),
+      options_(std::move(options)) {
+  check_mean_weights(options_.weights, domain);
+  auto sorted = options_.channels;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    throw Error("RepeatedChannel", "ConservationFixer corrects each channel once");
+}
+
+namespace {
+
+/// All that must be the same on all ranks.
+std::string described(ConservationOptions const& options) {
+  std::ostringstream text;
+  text << int(options.correction) << ", channels " << at::IntArrayRef(options.channels);
+  return text.str();
+}
+
+void refuse(torch::Tensor const& prediction, torch::Tensor const& other) {
+  std::ostringstream text;
+  text << "ConservationFixer: prediction " << prediction.sizes() << " and ";
+  if (other.defined())
+    text << other.sizes();
+  else
+    text << "no tensor";
+  throw Error("ShapeMismatch", text.str());
+}
+
+/// `values` with axes of size 1 for those of `x` that it lacks: rows, columns, and levels if it has none.
+torch::Tensor with_axes_behind(torch::Tensor values, torch::Tensor const& x) {
+  while (values.dim() < x.dim()) values = values.unsqueeze(-1);
+  return values;
+}
+
+}  // namespace
+
+void ConservationFixerImpl::check(torch::Tensor const& prediction) const {
+  if (prediction.dim() < 4)
+    throw Error("ShapeMismatch", "ConservationFixer takes [batch, channels, ..., rows, columns], not " +
+                                     std::to_string(prediction.dim()) + " axes");
+  for (auto const channel : options_.channels)
+    if (channel < 0 || channel >= prediction.size(1))
+      throw Error("ChannelOutOfRange",
+                  "channel " + std::to_string(channel) + " of " + std::to_string(prediction.size(1)));
+}
+
+torch::Tensor ConservationFixerImpl::chosen(torch::Tensor const& x) const {
+  if (options_.channels.empty()) return x;
+  return x.index_select(1, torch::tensor(options_.channels, x.device()));
+}
+
+torch::Tensor ConservationFixerImpl::corrected(torch::Tensor const& prediction, torch::Tensor const& mean,
+                                               torch::Tensor const& wanted) const {
+  auto const type = prediction.scalar_type();
+  auto const working = type == torch::kDouble ? torch::kDouble : torch::kFloat;
+  auto const part = chosen(prediction).to(working);
+  torch::Tensor fixed;
+  if (options_.correction == Correction::additive) {
+    fixed = part + with_axes_behind(wanted - mean, part).to(working);
+  } else {
+    if (mean.eq(0).any().item<bool>())
+      throw Error("ZeroMean", "ConservationFixer: no factor makes a mean of 0 another");
+    fixed = part * with_axes_behind(wanted / mean, part).to(working);
+  }
+  if (options_.channels.empty()) return fixed.to(type);
+  return prediction.index_copy(1, torch::tensor(options_.channels, prediction.device()), fixed.to(type));
+}
+
+torch::Tensor ConservationFixerImpl::forward(torch::Tensor const& prediction, torch::Tensor const& reference) {
+  auto const check_both = [&] {
+    check(prediction);
+    if (!reference.defined() || reference.sizes() != prediction.sizes()) refuse(prediction, reference);
+  };
+  auto const call = state().enter_checked(prediction, options_.weights, described(options_), check_both);
+  // The reference may be what requires the gradient, on all ranks or on some: each rank has a node.
+  auto const partial =
+      torch::stack({call.set_up->partial(chosen(prediction)), call.set_up->partial(chosen(reference))});
+  auto const means = state().record(detail::apply_map(detail::all_sum_map(domain().comm()), partial));
+  return corrected(prediction, means[0], means[1]);
+}
+
+torch::Tensor ConservationFixerImpl::to_means(torch::Tensor const& prediction, torch::Tensor const& wanted) {
+  auto const check_both = [&] {
+    check(prediction);
+    auto sizes = prediction.sizes().vec();
+    sizes.resize(sizes.size() - (options_.weights.levels.empty() ? 2 : 3));
+    if (!options_.channels.empty()) sizes[1] = std::int64_t(options_.channels.size());
+    if (!wanted.defined() || wanted.sizes() != at::IntArrayRef(sizes)) refuse(prediction, wanted);
+  };
+  auto const call = state().by_means.enter_checked(prediction, options_.weights, described(options_), check_both);
+  auto const partial = call.set_up->partial(chosen(prediction));
+  auto const mean =
+      state().by_means.record(detail::apply_map(detail::all_sum_map(domain().comm()), partial, call.anchor));
+  return corrected(prediction, mean, wanted);
+}
+
+}  // namespace graticule::nn

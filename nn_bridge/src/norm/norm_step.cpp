@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/nn_bridge/detail/reduce.hpp>
+
+#include "call/recorded_calls.hpp"
+#include "norm_kernels.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The data as rows of cells; a copy unless it is contiguous.
+torch::Tensor as_rows(torch::Tensor const& x, NormShape const& s) {
+  return x.contiguous().view({s.num_rows(), s.cells});
+}
+
+/// A tensor like `x` of fresh rows of cells. No view in LibTorch's eyes, which lets nobody change an output of a
+/// function in place that is one.
+torch::Tensor from_rows(torch::Tensor const& rows, torch::Tensor const& x) {
+  return at::_unsafe_view(rows, x.sizes()).contiguous(x.suggest_memory_format());
+}
+
+/// Values of groups, for each row.
+torch::Tensor of_groups(torch::Tensor const& values, NormShape const& s) {
+  return values.view({1, s.groups, 1}).expand({s.outer, s.groups, s.inner}).reshape({s.num_rows()});
+}
+
+torch::Tensor over_group(torch::Tensor const& rows, NormShape const& s) {
+  return rows.view({s.outer, s.groups, s.inner}).sum(at::IntArrayRef{0, 2});
+}
+
+/// Values of channels, for each row.
+torch::Tensor of_channels(torch::Tensor const& values, NormShape const& s, torch::ScalarType type) {
+  auto const times = s.num_rows() / s.channels;
+  return values.to(type).view({1, s.channels}).expand({times, s.channels}).reshape({s.num_rows()});
+}
+
+torch::Tensor over_channel(torch::Tensor const& rows, NormShape const& s) {
+  return rows.view({s.num_rows() / s.channels, s.channels}).sum(0);
+}
+
+// A rank's message: cells per group, two flags, then the groups' means, then their sums of squared deviations.
+constexpr std::size_t count_at = 0;
+constexpr std::size_t requires_grad_at = 1;
+constexpr std::size_t grad_mode_at = 2;
+constexpr std::size_t header = 3;
+
+/// Replaces `own` by the messages of all ranks of `team` merged in order of ranks (Chan, Golub, LeVeque 1979).
+void merge_over(Comm const& team, std::vector<double>& own, std::string const& layer) {
+  auto const size = own.size();
+  auto const groups = (size - header) / 2;
+  std::vector<double> all(size * std::size_t(team.num_ranks()));
+  team.gather_to_all(own.data(), Index(size * sizeof(double)), all.data());
+  std::fill(own.begin(), own.end(), 0.0);
+  own[grad_mode_at] = all[grad_mode_at];
+  for (std::size_t r = 0; r < std::size_t(team.num_ranks()); ++r) {
+    auto const* from = all.data() + r * size;
+    if (from[grad_mode_at] != own[grad_mode_at])
+      throw Error("GradModeDisagreement", layer + ": ranks 0 and " + std::to_string(r) +
+                                              " of a team, one with grad mode on, one with grad mode off");
+    own[requires_grad_at] = std::max(own[requires_grad_at], from[requires_grad_at]);
+    auto const n = own[count_at];
+    auto const added = from[count_at];
+    if (added == 0) continue;
+    own[count_at] = n + added;
+    for (std::size_t i = 0; i < groups; ++i) {
+      auto& mean = own[header + i];
+      auto& m2 = own[header + groups + i];
+      auto const delta = from[header + i] - mean;
+      mean += delta * (added / own[count_at]);
+      m2 += from[header + groups + i] + delta * delta * (n * added / own[count_at]);
+    }
+  }
+}
+
+torch::Tensor on_device(double const* values, std::int64_t count, torch::Tensor const& like) {
+  return torch::from_blob(const_cast<double*>(values), {count}, torch::kDouble).clone().to(like.device());
+}
+
+/// What a backward needs beside tensors.
+struct Kept : torch::CustomClassHolder {
+  Kept(Norm n, double c, bool g) : norm(std::move(n)), count(c), requires_grad(g) {}
+  Norm norm;
+  double count;
+  bool requires_grad;
+};
+using KeptPointer = c10::intrusive_ptr<Kept>;
+
+void keep(AutogradContext* ctx, KeptPointer const& kept) { ctx->saved_data["kept"] = c10::IValue::make_capsule(kept); }
+
+KeptPointer kept_by(AutogradContext* ctx) {
+  return c10::static_intrusive_pointer_cast<Kept>(ctx->saved_data["kept"].toCapsule());
+}
+
+torch::Tensor all_sum(torch::Tensor const& x, KeptPointer const& kept);
+
+/// The sum over the ranks of all teams, and its own adjoint.
+struct AllSum : torch::autograd::Function<AllSum> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
+                               KeptPointer const& kept) {
+    keep(ctx, kept);
+    auto total = x.detach().clone(torch::MemoryFormat::Contiguous);
+    for (auto const& team : kept->norm.teams) sum_over(team, total);
+    return {total, make_token(x.options())};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    return {all_sum(grads[0], kept_by(ctx)), {}, {}};
+  }
+};
+
+/// Where a graph is built, every rank gets a node in it.
+torch::Tensor all_sum(torch::Tensor const& x, KeptPointer const& kept) {
+  auto total = AllSum::apply(x, anchor(torch::GradMode::is_enabled(), x.options()), kept)[0];
+  RecordedCalls::record_derivative(total);
+  return total;
+}
+
+/// What the forward saved.
+struct Saved {
+  torch::Tensor x;
+  torch::Tensor weight;
+  torch::Tensor mean;     ///< f64 [groups]
+  torch::Tensor inverse;  ///< 1 / sqrt(variance + eps), f64 [groups]
+};
+
+struct NormGradients {
+  torch::Tensor x;
+  torch::Tensor weight;
+  torch::Tensor bias;
+};
+
+/// Two passes over the data and one all-reduce.
+NormGradients plain_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad, bool wants_x) {
+  auto const& s = kept->norm.shape;
+  auto const x = as_rows(saved.x, s);
+  auto const g = as_rows(grad, s);
+  auto const mean = of_groups(saved.mean, s);
+  auto const inverse = of_groups(saved.inverse, s);
+  auto const [sums, products] = row_dots(g, x, mean);
+  NormGradients result;
+  result.weight = over_channel(products * inverse, s);
+  result.bias = over_channel(sums, s);
+  if (!kept->requires_grad) return result;
+  auto const scale = saved.weight.defined() ? of_channels(saved.weight, s, torch::kDouble) : torch::ones_like(inverse);
+  auto totals = torch::stack({over_group(sums * scale, s), over_group(products * inverse * scale, s)});
+  for (auto const& team : kept->norm.teams) sum_over(team, totals);
+  if (!wants_x) return result;
+  totals = totals / std::max(kept->count, 1.0);
+  auto const by_x = of_groups(-totals[1] * saved.inverse.square(), s);
+  auto const constant = kept->norm.centered ? of_groups(-totals[0] * saved.inverse, s) : torch::zeros_like(by_x);
+  result.x = from_rows(row_gradient(g, x, mean, {inverse * scale, by_x, constant}), saved.x);
+  return result;
+}
+
+/// The gradients as functions of x, weight and g that can be differentiated again: statistics are made anew from x.
+NormGradients graph_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad) {
+  auto const& s = kept->norm.shape;
+  auto const type = sum_type(saved.x.scalar_type());
+  std::vector<std::int64_t> const sizes{s.outer, s.groups, s.inner, s.cells};
+  auto const mean_of = [&](torch::Tensor const& t) {
+    return all_sum(t.sum(at::IntArrayRef{0, 2, 3}, true), kept) / std::max(kept->count, 1.0);
+  };
+  auto const g = grad.to(type).reshape(sizes);
+  // The known mean is subtracted first: sums of what remains lose no digits.
+  auto deviation = deviations(saved.x.reshape(sizes), saved.mean.view({1, s.groups, 1, 1}));
+  auto inverse = saved.inverse.to(type).view({1, s.groups, 1, 1});
+  if (kept->requires_grad) {
+    if (kept->norm.centered) deviation = deviation - mean_of(deviation);
+    inverse = (mean_of(deviation.square()) + kept->norm.eps).rsqrt();
+  }
+  auto const normal = deviation * inverse;
+  NormGradients result;
+  result.weight = over_channel((g * normal).sum(-1).reshape({s.num_rows()}), s);
+  result.bias = over_channel(g.sum(-1).reshape({s.num_rows()}), s);
+  if (!kept->requires_grad) return result;
+  auto u = g;
+  if (saved.weight.defined()) u = u * of_channels(saved.weight, s, type).view({s.outer, s.groups, s.inner, 1});
+  auto dx = u - normal * mean_of(u * normal);
+  if (kept->norm.centered) dx = dx - mean_of(u);
+  result.x = (dx * inverse).reshape(saved.x.sizes()).to(saved.x.scalar_type());
+  return result;
+}
+
+struct NormFunction : torch::autograd::Function<NormFunction> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, std::optional<torch::Tensor> const& weight,
+                               std::optional<torch::Tensor> const& bias, torch::Tensor const& /*anchor*/,
+                               KeptPointer const& kept, NormStatistics const& statistics) {
+    auto const& s = kept->norm.shape;
+    auto const inverse = (statistics.m2 / std::max(statistics.count, 1.0) + kept->norm.eps).rsqrt();
+    keep(ctx, kept);
+    ctx->save_for_backward({x, weight.value_or(torch::Tensor()), statistics.mean, inverse});
+    auto scale = of_groups(inverse, s);
+    if (weight) scale = scale * of_channels(*weight, s, torch::kDouble);
+    auto const shift = bias ? of_channels(*bias, s, torch::kDouble) : torch::zeros_like(scale);
+    auto const y = from_rows(row_affine(as_rows(x, s), of_groups(statistics.mean, s), scale, shift), x);
+    return {y, make_token(x.options())};
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    auto const tensors = ctx->get_saved_variables();
+    Saved const saved{tensors[0], tensors[1], tensors[2], tensors[3]};
+    auto const kept = kept_by(ctx);
+    auto const gradients = torch::GradMode::is_enabled()
+                               ? graph_gradients(kept, saved, grads[0])
+                               : plain_gradients(kept, saved, grads[0], ctx->needs_input_grad(0));
+    variable_list result(6);
+    result[0] = gradients.x;
+    if (saved.weight.defined()) {
+      auto const type = saved.weight.scalar_type();
+      result[1] = gradients.weight.to(type);
+      result[2] = gradients.bias.to(type);
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool requires_grad) {
+  bool const grad_mode = torch::GradMode::is_enabled();
+  torch::NoGradGuard const no_grad;
+  auto const& s = norm.shape;
+  auto const [row_means, row_m2] = row_moments(as_rows(x.detach(), s), norm.centered);
+  auto const means = row_means.cpu().view({s.outer, s.groups, s.inner});
+  auto const m2 = row_m2.cpu().view({s.outer, s.groups, s.inner});
+  auto const num_rows = s.outer * s.inner;
+  auto const mean = means.sum(at::IntArrayRef{0, 2}) / double(std::max<std::int64_t>(num_rows, 1));
+  auto const total = (m2 + double(s.cells) * (means - mean.view({1, s.groups, 1})).square()).sum(at::IntArrayRef{0, 2});
+  std::vector<double> message(header + 2 * std::size_t(s.groups));
+  message[count_at] = double(num_rows * s.cells);
+  message[requires_grad_at] = requires_grad ? 1 : 0;
+  message[grad_mode_at] = grad_mode ? 1 : 0;
+  std::copy_n(mean.const_data_ptr<double>(), s.groups, message.begin() + header);
+  std::copy_n(total.const_data_ptr<double>(), s.groups, message.begin() + header + s.groups);
+  for (auto const& team : norm.teams)
+    if (team.num_ranks() > 1) merge_over(team, message, norm.layer);
+  return {message[count_at], on_device(message.data() + header, s.groups, x),
+          on_device(message.data() + header + s.groups, s.groups, x), message[requires_grad_at] != 0};
+}
+
+torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torch::Tensor const& x,
+                        torch::Tensor const& weight, torch::Tensor const& bias) {
+  auto const kept = c10::make_intrusive<Kept>(norm, statistics.count, statistics.requires_grad);
+  auto const wanted = [](torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); };
+  auto const any = torch::GradMode::is_enabled() && (statistics.requires_grad || wanted(weight) || wanted(bias));
+  auto const given = [](torch::Tensor const& p) { return p.defined() ? std::optional(p) : std::nullopt; };
+  return NormFunction::apply(x, given(weight), given(bias), anchor(any, x.options()), kept, statistics)[0];
+}
+
+}  // namespace graticule::nn::detail

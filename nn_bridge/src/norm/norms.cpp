@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/nn_bridge/norm/norms.hpp>
+
+#include "call/spatial.hpp"
+#include "norm_kernels.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+namespace graticule::nn {
+
+/// Agreement of the calls that use the input's statistics, and of those that use tracked ones: ranks that disagree on
+/// which are calling different layers.
+class detail::TrackingState : public LayerState<NoSetUp> {
+ public:
+  TrackingState(Domain const& domain, std::string const& layer)
+      : LayerState(domain, layer), tracked(domain, layer + " with tracked statistics", this) {}
+
+  LayerState<NoSetUp> tracked;
+};
+
+namespace {
+
+/// Layers of whole channels need to know nothing of the cuts.
+std::shared_ptr<detail::NoSetUp const> no_set_up(Layout const&) { return std::make_shared<detail::NoSetUp const>(); }
+
+bool wanted(torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); }
+
+[[noreturn]] void refuse(std::string const& layer, std::string const& expected, torch::Tensor const& x) {
+  std::ostringstream text;
+  text << layer << " takes " << expected << ", not a tensor " << x.sizes();
+  throw Error("ShapeMismatch", text.str());
+}
+
+/// Axes of space behind the channels, for messages.
+char const* space_of(std::size_t num_axes) {
+  return num_axes == 1 ? ", length]" : num_axes == 2 ? ", rows, columns]" : ", depth, rows, columns]";
+}
+
+/// Lengths are cut along latitude.
+void check_cuts(std::string const& layer, std::size_t num_axes, Domain const& domain) {
+  if (num_axes == 1 && domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", layer + " in a domain of " + to_string(domain.grid().extents()) + " parts");
+}
+
+/// Real floating-point input; parameters of its dtype, or f32 for 16-bit input.
+void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor const& parameter) {
+  if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
+    throw Error("UnsupportedTensor", layer + " of " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
+                                         ": dense tensors of a real floating-point dtype are normalised");
+  if (!parameter.defined()) return;
+  auto const type = parameter.scalar_type();
+  bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
+  if (type != x.scalar_type() && !(narrow && type == torch::kFloat))
+    throw Error("ShapeMismatch",
+                layer + " with weights of " + c10::toString(type) + " given " + c10::toString(x.scalar_type()));
+}
+
+std::int64_t product(at::IntArrayRef sizes) {
+  std::int64_t result = 1;
+  for (auto const size : sizes) result *= size;
+  return result;
+}
+
+void require_values(detail::Norm const& norm, detail::NormStatistics const& statistics) {
+  if (statistics.count < 2)
+    throw Error("TooFewValues", norm.layer + ": " + std::to_string(std::int64_t(statistics.count)) +
+                                    " value per channel on all ranks together; its statistics need two");
+}
+
+/// running = (1 - factor) * running + factor * found, in f64.
+void update(torch::Tensor const& running, torch::Tensor const& found, double factor) {
+  torch::NoGradGuard const no_grad;
+  running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
+}
+
+/// Normalisation by tracked statistics, as the serial layer does it; LibTorch refuses tensors without cells.
+torch::Tensor by_tracked(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,
+                         torch::Tensor const& mean, torch::Tensor const& variance, double eps) {
+  if (x.numel() > 0) return torch::batch_norm(x, weight, bias, mean, variance, false, 0, eps, false);
+  if (!weight.defined()) return x * 1;
+  std::vector<std::int64_t> sizes(std::size_t(x.dim()), 1);
+  sizes[1] = weight.numel();
+  return (x * weight.view(sizes) + bias.view(sizes)).to(x.scalar_type());
+}
+
+}  // namespace
+
+template <std::size_t D, class Derived>
+BatchNormBase<D, Derived>::BatchNormBase(torch::nn::BatchNormOptions const& given, Domain domain,
+                                         std::optional<Comm> data_team)
+    : detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>>(
+          std::move(domain),
+          [](Domain const& of) {
+            return std::make_shared<detail::TrackingState>(of, "BatchNorm" + std::to_string(D) + "d");
+          },
+          given),
+      data_team_(std::move(data_team)) {
+  check_cuts("BatchNorm" + std::to_string(D) + "d", D, this->domain());
+}
+
+template <std::size_t D, class Derived>
+void BatchNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
+  auto const layer = "BatchNorm" + std::to_string(D) + "d";
+  check_types(layer, x, this->weight);
+  if (x.dim() != D + 2 || x.size(1) != this->options.num_features())
+    refuse(layer, "[batch, " + std::to_string(this->options.num_features()) + space_of(D), x);
+}
+
+template <std::size_t D, class Derived>
+torch::Tensor BatchNormBase<D, Derived>::forward(torch::Tensor const& x) {
+  auto const check = [&] { _check_input_dim(x); };
+  auto const& o = this->options;
+  if (!this->is_training() && o.track_running_stats()) {
+    (void)this->state().tracked.enter(detail::with_columns(x, D), check, no_set_up);
+    return by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
+  }
+  auto const call =
+      this->state().enter(detail::with_columns(x, D), check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  detail::Norm norm{.layer = "BatchNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {this->domain().comm()}};
+  norm.shape = {.outer = x.size(0), .groups = x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
+  if (data_team_) norm.teams.push_back(*data_team_);
+  auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+  require_values(norm, statistics);
+  if (this->is_training() && o.track_running_stats()) {
+    this->num_batches_tracked += 1;
+    auto const factor = o.momentum() ? *o.momentum() : 1.0 / this->num_batches_tracked.template item<double>();
+    update(this->running_mean, statistics.mean, factor);
+    update(this->running_var, statistics.m2 / (statistics.count - 1), factor);
+  }
+  return this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
+}
+
+template class BatchNormBase<1, BatchNorm1dImpl>;
+template class BatchNormBase<2, BatchNorm2dImpl>;
+template class BatchNormBase<3, BatchNorm3dImpl>;
+
+template <std::size_t D, class Derived>
+InstanceNormBase<D, Derived>::InstanceNormBase(torch::nn::InstanceNormOptions const& given, Domain domain)
+    : detail::StatefulModule<Derived, detail::TrackingState,
+                             torch::nn::NormImplBase<D, Derived, torch::nn::InstanceNormOptions>>(
+          std::move(domain),
+          [](Domain const& of) {
+            return std::make_shared<detail::TrackingState>(of, "InstanceNorm" + std::to_string(D) + "d");
+          },
+          given) {
+  check_cuts("InstanceNorm" + std::to_string(D) + "d", D, this->domain());
+}
+
+template <std::size_t D, class Derived>
+void InstanceNormBase<D, Derived>::_check_input_dim(torch::Tensor const& x) {
+  auto const layer = "InstanceNorm" + std::to_string(D) + "d";
+  check_types(layer, x, this->weight);
+  if ((x.dim() != D + 1 && x.dim() != D + 2) || x.size(-std::int64_t(D) - 1) != this->options.num_features())
+    refuse(layer,
+           "[batch, " + std::to_string(this->options.num_features()) + space_of(D) + " or the same without batch", x);
+}
+
+template <std::size_t D, class Derived>
+torch::Tensor InstanceNormBase<D, Derived>::forward(torch::Tensor const& given) {
+  auto const check = [&] { _check_input_dim(given); };
+  auto const& o = this->options;
+  bool const tracked = !this->is_training() && o.track_running_stats();
+  auto const plane = detail::with_columns(given, D);
+  auto const call = tracked ? this->state().tracked.enter(plane, check, no_set_up)
+                            : this->state().enter(plane, check, no_set_up, wanted(this->weight) || wanted(this->bias));
+  bool const batched = given.dim() == D + 2;
+  auto const x = batched ? given : given.unsqueeze(0);
+  torch::Tensor y;
+  if (tracked) {
+    y = by_tracked(x, this->weight, this->bias, this->running_mean, this->running_var, o.eps());
+  } else {
+    detail::Norm norm{
+        .layer = "InstanceNorm" + std::to_string(D) + "d", .eps = o.eps(), .teams = {this->domain().comm()}};
+    norm.shape = {.groups = x.size(0) * x.size(1), .cells = product(x.sizes().slice(2)), .channels = x.size(1)};
+    auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+    if (norm.shape.groups > 0) require_values(norm, statistics);
+    if (o.track_running_stats() && x.size(0) > 0) {
+      auto const over_batch = [&](torch::Tensor const& values) { return values.view({x.size(0), x.size(1)}).mean(0); };
+      update(this->running_mean, over_batch(statistics.mean), o.momentum());
+      update(this->running_var, over_batch(statistics.m2 / (statistics.count - 1)), o.momentum());
+    }
+    y = this->state().record(detail::normalize(norm, statistics, x, this->weight, this->bias));
+  }
+  return batched ? y : y.squeeze(0);
+}
+
+template class InstanceNormBase<1, InstanceNorm1dImpl>;
+template class InstanceNormBase<2, InstanceNorm2dImpl>;
+template class InstanceNormBase<3, InstanceNorm3dImpl>;
+
+GroupNormImpl::GroupNormImpl(torch::nn::GroupNormOptions const& given, Domain const& domain)
+    : CommunicatingModule(domain, "GroupNorm"), options(given) {
+  if (options.num_groups() < 1 || options.num_channels() % options.num_groups() != 0)
+    throw Error("ShapeMismatch", "GroupNorm of " + std::to_string(options.num_channels()) + " channels in " +
+                                     std::to_string(options.num_groups()) + " groups");
+  reset();
+}
+
+void GroupNormImpl::reset() {
+  weight = register_parameter("weight", options.affine() ? torch::ones({options.num_channels()}) : torch::Tensor(),
+                              options.affine());
+  bias = register_parameter("bias", options.affine() ? torch::zeros({options.num_channels()}) : torch::Tensor(),
+                            options.affine());
+}
+
+torch::Tensor GroupNormImpl::forward(torch::Tensor const& x) {
+  auto const check = [&] {
+    check_types("GroupNorm", x, weight);
+    if (x.dim() < 4 || x.size(1) != options.num_channels())
+      refuse("GroupNorm", "[batch, " + std::to_string(options.num_channels()) + ", ..., rows, columns]", x);
+  };
+  auto const call = enter(x, check, no_set_up, wanted(weight) || wanted(bias));
+  detail::Norm norm{.layer = "GroupNorm", .eps = options.eps(), .teams = {domain().comm()}};
+  norm.shape = {.groups = x.size(0) * options.num_groups(),
+                .inner = options.num_channels() / options.num_groups(),
+                .cells = product(x.sizes().slice(2)),
+                .channels = x.size(1)};
+  auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+  return record(detail::normalize(norm, statistics, x, weight, bias));
+}
+
+namespace {
+
+/// This rank's part of the parameters of a normalisation over the last axes.
+struct SliceSetUp {
+  struct Slice {
+    std::int64_t axis;
+    std::int64_t lo;
+    std::int64_t size;
+  };
+  std::vector<Slice> slices;
+
+  [[nodiscard]] torch::Tensor of(torch::Tensor parameter) const {
+    if (parameter.defined())
+      for (auto const& slice : slices) parameter = parameter.narrow(slice.axis, slice.lo, slice.size);
+    return parameter;
+  }
+};
+
+}  // namespace
+
+/// Normalisation over the last axes.
+class detail::LastAxesState : public LayerState<SliceSetUp> {
+ public:
+  LastAxesState(Domain const& domain, std::string const& layer, Sharding const& sharding, std::size_t num_axes)
+      : LayerState(domain, layer, sharding), layer_(layer), sharding_(sharding) {
+    auto const reduced = [&](std::int64_t axis) { return -axis <= std::int64_t(num_axes); };
+    auto const coords = sharding.grid.coords(domain.comm().rank());
+    int color = 0;
+    for (std::size_t a = 0; a < sharding.axes.size(); ++a) {
+      auto const parts = sharding.grid.extent(int(a));
+      if (reduced(sharding.axes[a]))
+        communicates_ = communicates_ || parts > 1;
+      else
+        color = color * int(parts) + int(coords[int(a)]);
+    }
+    color_ = color;
+  }
+
+  [[nodiscard]] Call enter_checked(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
+                                   torch::Tensor const& weight) {
+    auto const check = [&] {
+      check_types(layer_, x, weight);
+      bool good = x.dim() >= std::int64_t(std::max(shape.size(), sharding_.axes.size()));
+      for (std::size_t i = 0; good && i < shape.size(); ++i) {
+        auto const axis = std::int64_t(i) - std::int64_t(shape.size());
+        good = is_cut(axis) || x.size(axis) == shape[i];
+      }
+      if (!good) refuse(layer_, "normalized_shape " + text(shape), x);
+    };
+    auto const make = [&](Layout const& layout) {
+      if (communicates_ && (!team_ || team_generation_ != domain().comm().generation())) {
+        team_ = domain().split(color_);
+        team_generation_ = domain().comm().generation();
+      }
+      auto set_up = std::make_shared<SliceSetUp>();
+      auto const owned = layout.owned(domain().comm().rank());
+      for (std::size_t a = 0; a < sharding_.axes.size(); ++a) {
+        auto const at = std::int64_t(shape.size()) + sharding_.axes[a];
+        if (at < 0) continue;
+        if (layout.extent(int(a)) != shape[std::size_t(at)])
+          throw Error("ShapeMismatch", layer_ + " with normalized_shape " + text(shape) + " given " +
+                                           std::to_string(layout.extent(int(a))) + " cells on all ranks along axis " +
+                                           std::to_string(sharding_.axes[a]));
+        set_up->slices.push_back({at, owned.lo(int(a)), owned.extent(int(a))});
+      }
+      return set_up;
+    };
+    return enter(x, check, make);
+  }
+
+  /// Null where each rank holds whole groups.
+  [[nodiscard]] std::optional<Comm> const& team() const noexcept { return team_; }
+
+  /// The normalised tensor, without weight and bias.
+  [[nodiscard]] torch::Tensor normalized(Call const& call, torch::Tensor const& x, std::size_t num_axes, double eps,
+                                         bool centered) const {
+    detail::Norm norm{.layer = layer_, .eps = eps, .centered = centered, .teams = {*team_}};
+    auto const leading = std::size_t(x.dim()) - num_axes;
+    norm.shape = {.groups = product(x.sizes().slice(0, leading)), .cells = product(x.sizes().slice(leading))};
+    auto const statistics = detail::norm_statistics(norm, x, call.input_grad);
+    return record(detail::normalize(norm, statistics, x, {}, {}));
+  }
+
+ private:
+  [[nodiscard]] bool is_cut(std::int64_t axis) const {
+    return std::find(sharding_.axes.begin(), sharding_.axes.end(), axis) != sharding_.axes.end();
+  }
+  static std::string text(std::vector<std::int64_t> const& shape) {
+    std::ostringstream stream;
+    stream << at::IntArrayRef(shape);
+    return stream.str();
+  }
+
+  std::string layer_;
+  Sharding sharding_;
+  bool communicates_ = false;
+  int color_ = 0;
+  std::optional<Comm> team_;
+  int team_generation_ = 0;  ///< of the domain's communicator that it was split off
+};
+
+namespace {
+
+/// LibTorch's layer normalisation with the digits that it loses where means are large. LibTorch 2.13 normalises by
+/// x * scale - mean * scale, whose terms cancel there, and keeps means of 16-bit types in 16 bits for the backward. Here a
+/// number near the mean of each group, which no output and no gradient depends on, is subtracted first, in f32 at least.
+torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
+                               torch::Tensor const& weight, torch::Tensor const& bias, double eps) {
+  auto const type = detail::sum_type(x.scalar_type());
+  std::vector<std::int64_t> axes;
+  for (std::size_t a = 1; a <= shape.size(); ++a) axes.push_back(-std::int64_t(a));
+  auto const widened = [&](torch::Tensor const& t) { return t.defined() ? t.to(type) : t; };
+  auto const around_zero = x - x.detach().mean(axes, true, type);
+  return torch::layer_norm(around_zero, shape, widened(weight), widened(bias), eps, false).to(x.scalar_type());
+}
+
+}  // namespace
+
+LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain)
+    : LayerNormImpl(given, domain, domain.sharding()) {}
+
+LayerNormImpl::LayerNormImpl(torch::nn::LayerNormOptions const& given, Domain domain, Sharding sharding)
+    : StatefulModule(std::move(domain),
+                     [sharding = std::move(sharding), num_axes = given.normalized_shape().size()](Domain const& of) {
+                       return std::make_shared<detail::LastAxesState>(of, "LayerNorm", sharding, num_axes);
+                     }),
+      options(given) {
+  reset();
+}
+
+void LayerNormImpl::reset() {
+  auto const& shape = options.normalized_shape();
+  bool const affine = options.elementwise_affine();
+  weight = register_parameter("weight", affine ? torch::ones(shape) : torch::Tensor(), affine);
+  bias = register_parameter("bias", affine ? torch::zeros(shape) : torch::Tensor(), affine);
+}
+
+torch::Tensor LayerNormImpl::forward(torch::Tensor const& x) {
+  auto const& shape = options.normalized_shape();
+  auto const call = state().enter_checked(x, shape, weight);
+  auto const scale = call.set_up->of(weight);
+  auto const shift = call.set_up->of(bias);
+  if (!state().team()) return local_layer_norm(x, shape, scale, shift, options.eps());
+  auto const y = state().normalized(call, x, shape.size(), options.eps(), true);
+  return scale.defined() ? torch::addcmul(shift, y, scale).to(x.scalar_type()) : y;
+}
+
+RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain)
+    : RMSNormImpl(std::move(given), domain, domain.sharding()) {}
+
+RMSNormImpl::RMSNormImpl(RMSNormOptions given, Domain domain, Sharding sharding)
+    : StatefulModule(std::move(domain),
+                     [sharding = std::move(sharding), num_axes = given.normalized_shape.size()](Domain const& of) {
+                       return std::make_shared<detail::LastAxesState>(of, "RMSNorm", sharding, num_axes);
+                     }),
+      options(std::move(given)) {
+  reset();
+}
+
+void RMSNormImpl::reset() {
+  bool const affine = options.elementwise_affine;
+  weight = register_parameter("weight", affine ? torch::ones(options.normalized_shape) : torch::Tensor(), affine);
+}
+
+torch::Tensor RMSNormImpl::forward(torch::Tensor const& x) {
+  auto const& shape = options.normalized_shape;
+  auto const call = state().enter_checked(x, shape, weight);
+  auto const scale = call.set_up->of(weight);
+  if (!state().team())
+    return torch::rms_norm(x, shape, scale.defined() ? std::optional(scale) : std::nullopt, options.eps);
+  auto const eps = options.eps.value_or(x.scalar_type() == torch::kDouble ? std::numeric_limits<double>::epsilon()
+                                                                          : std::numeric_limits<float>::epsilon());
+  auto const y = state().normalized(call, x, shape.size(), eps, false);
+  return scale.defined() ? (y * scale).to(x.scalar_type()) : y;
+}
+
+}  // namespace graticule::nn

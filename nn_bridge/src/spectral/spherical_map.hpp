@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/spectral/latitude_rule.hpp>
+#include <graticule/partition/comm.hpp>
+
+#include "call/whole_columns.hpp"
+#include "legendre.hpp"
+
+#include <torch/torch.h>
+
+#include <memory>
+
+namespace graticule::nn::detail {
+
+/// Degrees l and orders m of coefficients: l < num_degrees, m < num_orders.
+struct Truncation {
+  Index num_degrees = 0;
+  Index num_orders = 0;
+};
+
+/// Zeros in `wanted` stand for all that go through the transform and back without error.
+/// @throws `BadTruncation` for more degrees than rows, more orders than degrees or more than num_columns / 2 + 1
+[[nodiscard]] Truncation truncation_of(Truncation const& wanted, LatitudeRule const& rule, Index num_columns);
+/// The same before the columns are known.
+[[nodiscard]] Index num_degrees_of(Index wanted, LatitudeRule const& rule);
+
+/// Orders over ranks, so that each has about as many coefficients; empty parts last where ranks are more than orders.
+[[nodiscard]] Cuts cuts_of_orders(Truncation const& truncation, int num_ranks);
+
+/// Spherical harmonic transforms of fields of one layout, and back. Immutable, so that a graph may outlive its layer.
+class SphericalMap {
+ public:
+  /// Collective. @param fields rows and columns over a grid of all ranks @param options a real dtype and the device
+  /// @throws `ShapeMismatch` when the layout has other rows than the rule, `BadTruncation`, on all ranks alike
+  SphericalMap(Comm const& comm, Layout fields, LatitudeRule const& rule, Truncation const& wanted,
+               torch::TensorOptions const& options);
+
+  [[nodiscard]] Layout const& fields() const noexcept { return fields_; }
+  [[nodiscard]] Truncation const& truncation() const noexcept { return truncation_; }
+  /// Of the coefficients.
+  [[nodiscard]] Cuts const& orders() const noexcept { return orders_; }
+
+  /// This rank's field [..., rows, columns] to complex [..., degrees, its orders]; collective.
+  [[nodiscard]] torch::Tensor analyse(torch::Tensor const& x, CallTies const& ties) const;
+  /// And coefficients to a field; collective.
+  [[nodiscard]] torch::Tensor synthesise(torch::Tensor const& c, CallTies const& ties) const;
+
+ private:
+  Layout fields_;
+  Truncation truncation_;
+  Cuts orders_;
+  std::shared_ptr<TensorMove const> to_columns_;  ///< null where longitude is not cut
+  std::shared_ptr<TensorMove const> to_orders_;   ///< null on one rank
+  torch::Tensor weights_;                         ///< [rows, 1] of the rows that this rank transforms
+  std::shared_ptr<LegendreTable const> legendre_;
+};
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "conv_step.hpp"
+
+#include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include "call/local_map.hpp"
+#include "call/recorded_calls.hpp"
+
+#include <algorithm>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+ConvAxisShard shard_of(Comm const& comm, Layout const& layout, ConvDescription const& d, std::size_t a) {
+  auto const axis = d.axis(layout, a);
+  auto const& cuts = *layout.cuts(int(a));
+  int const part = int(layout.grid()->coords(comm.rank())[int(a)]);
+  auto const outputs = axis.output_cuts(cuts);
+  return {axis, {cuts.lo(part), cuts.hi(part)}, {outputs.lo(part), outputs.hi(part)}};
+}
+
+std::uint64_t fingerprint(ConvDescription const& d) {
+  Hash hash;
+  for (auto const& padding : d.padding) hash.add(padding.lower).add(padding.upper);
+  return hash.add(d.kernel).add(d.stride).add(d.dilation).add(d.groups).add(d.odd_channels).value();
+}
+
+/// True when the halo holds nothing but zeros, whose products need not be computed.
+bool only_zeros(IndexMap const& map, Box const& halo) {
+  auto const pieces = map(halo);
+  return std::all_of(pieces.begin(), pieces.end(), [](Piece const& piece) { return piece.filled && piece.fill == 0; });
+}
+
+}  // namespace
+
+Index ConvDescription::level_zeros() const noexcept {
+  bool const symmetric = levels && levels->edge == Edge::constant && levels->padding.lower == levels->padding.upper;
+  return symmetric ? levels->padding.lower : 0;
+}
+
+ConvAxis ConvDescription::axis(Layout const& layout, std::size_t a) const {
+  auto const i = kernel.size() - 2 + a;
+  return {layout.extent(int(a)), kernel[i], stride[i], dilation[i], padding[a].lower, padding[a].upper};
+}
+
+Windows ConvDescription::windows(std::array<Index, 2> const& padding_of_cut_axes) const {
+  std::vector<std::int64_t> all(kernel.size(), level_zeros());
+  std::copy(padding_of_cut_axes.begin(), padding_of_cut_axes.end(), all.end() - 2);
+  return {.stride = stride, .padding = all, .dilation = dilation, .groups = groups};
+}
+
+torch::Tensor pad_levels(ConvDescription const& d, torch::Tensor const& x) {
+  if (!d.levels || d.level_zeros() > 0) return x;
+  auto const [lower, upper] = d.levels->padding;
+  if (lower == 0 && upper == 0) return x;
+  if (d.levels->edge == Edge::constant) return at::constant_pad_nd(x, {0, 0, 0, 0, lower, upper});
+  auto const num_levels = x.size(2);
+  std::vector<std::int64_t> images;
+  for (Index e = -lower; e < num_levels + upper; ++e) {
+    if (d.levels->edge == Edge::periodic)
+      images.push_back((e + num_levels) % num_levels);
+    else if (d.levels->edge == Edge::reflect)
+      images.push_back(e < 0 ? -e : e >= num_levels ? 2 * (num_levels - 1) - e : e);
+    else
+      images.push_back(std::clamp<Index>(e, 0, num_levels - 1));
+  }
+  return x.index_select(2, torch::tensor(images).to(x.device()));
+}
+
+ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription const& description)
+    : comm_(comm),
+      layout_(layout),
+      description_(description),
+      shards_{shard_of(comm, layout, description, 0), shard_of(comm, layout, description, 1)} {
+  auto const map = boundary_map(layout.global().extents(), description.boundary);
+  outputs_ = {shards_[0].outputs.size(), shards_[1].outputs.size()};
+  Box const none(Indices{0, 0}, Indices{0, 0});
+  needed_ = has_outputs() ? box_of(shards_[0].needed, shards_[1].needed) : none;
+  by_strips_ = has_outputs() && shards_[0].splits && shards_[1].splits;
+  std::vector<Target> targets(std::size_t(num_strips) + 1, Target{none, {}});
+  if (by_strips_) {
+    choose_strips(map);
+    for (std::size_t t = 0; t < std::size_t(num_strips); ++t)
+      if (auto const* s = strip(int(t))) targets[t] = {box_of(s->rows, s->columns), {s->halo}};
+  } else {
+    targets[std::size_t(whole_target)] = {needed_, {needed_}};
+  }
+  pull_ = std::make_shared<TensorPull const>(comm, layout, description.boundary, std::move(targets),
+                                             description.odd_channels, fingerprint(description));
+}
+
+void ConvSetUp::choose_strips(IndexMap const& map) {
+  auto const& rows = shards_[0];
+  auto const& columns = shards_[1];
+  auto const add = [&](int target, ConvStrip const& candidate) {
+    if (candidate.halo.empty() || candidate.num_rows == 0 || candidate.num_columns == 0 ||
+        only_zeros(map, candidate.halo))
+      return;
+    strip_of_target_[std::size_t(target)] = int(strips_.size());
+    strips_.push_back(candidate);
+  };
+  // North and south strips hold the corners; west and east strips lie beside the own rows only.
+  add(0, {rows.lower_strip,
+          columns.needed,
+          box_of(rows.lower_halo, columns.needed),
+          {0, 0},
+          0,
+          rows.num_lower,
+          0,
+          outputs_[1]});
+  add(1, {rows.upper_strip,
+          columns.needed,
+          box_of(rows.upper_halo, columns.needed),
+          {0, 0},
+          outputs_[0] - rows.num_upper,
+          rows.num_upper,
+          0,
+          outputs_[1]});
+  add(2, {rows.used,
+          columns.lower_strip,
+          box_of(rows.used, columns.lower_halo),
+          {rows.padding, 0},
+          0,
+          outputs_[0],
+          0,
+          columns.num_lower});
+  add(3, {rows.used,
+          columns.upper_strip,
+          box_of(rows.used, columns.upper_halo),
+          {rows.padding, 0},
+          0,
+          outputs_[0],
+          outputs_[1] - columns.num_upper,
+          columns.num_upper});
+}
+
+ConvStrip const* ConvSetUp::strip(int t) const noexcept {
+  if (t >= num_strips || strip_of_target_[std::size_t(t)] < 0) return nullptr;
+  return &strips_[std::size_t(strip_of_target_[std::size_t(t)])];
+}
+
+std::shared_ptr<TensorPull const> const& ConvSetUp::whole() const {
+  if (!whole_)
+    whole_ = std::make_shared<TensorPull const>(comm_, layout_, description_.boundary,
+                                                std::vector{Target{needed_, {needed_}}}, description_.odd_channels,
+                                                fingerprint(description_));
+  return whole_;
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using ConvSetUpPointer = std::shared_ptr<ConvSetUp const>;
+using TargetTensors = std::array<torch::Tensor, std::size_t(ConvSetUp::num_strips) + 1>;
+using Ints = std::array<std::int64_t, 2>;
+
+struct ConvSetUpHolder : torch::CustomClassHolder {
+  explicit ConvSetUpHolder(ConvSetUpPointer pointer) : set_up(std::move(pointer)) {}
+  ConvSetUpPointer set_up;
+};
+
+constexpr Ints no_padding{0, 0};
+
+torch::Tensor convolve(ConvDescription const& d, torch::Tensor const& x, torch::Tensor const& weight,
+                       std::optional<torch::Tensor> const& bias, Ints const& padding) {
+  return convolution(x, weight, bias.value_or(torch::Tensor()), d.windows(padding));
+}
+
+std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolve_backward(
+    ConvDescription const& d, torch::Tensor const& grad, torch::Tensor const& x, torch::Tensor const& weight,
+    Ints const& padding, std::array<bool, 3> const& wanted) {
+  return convolution_backward(grad, x, weight, d.windows(padding), wanted);
+}
+
+/// The engine's view: channels before rows, where the pull looks for odd ones, and levels as a batch axis.
+torch::Tensor engine_view(torch::Tensor const& x) { return x.dim() == 5 ? x.transpose(1, 2) : x; }
+
+TargetTensors engine_views(TargetTensors const& targets) {
+  TargetTensors views;
+  std::transform(targets.begin(), targets.end(), views.begin(), engine_view);
+  return views;
+}
+
+torch::Tensor outputs_of(ConvStrip const& strip, torch::Tensor const& y) {
+  return y.narrow(-2, strip.first_row, strip.num_rows).narrow(-1, strip.first_column, strip.num_columns);
+}
+
+/// The own inputs that the local convolution reads.
+torch::Tensor used_part(ConvSetUp const& s, torch::Tensor const& x) {
+  auto const& rows = s.shards()[0];
+  auto const& columns = s.shards()[1];
+  auto result = x;
+  if (rows.used.size() != x.size(-2)) result = result.narrow(-2, rows.used.lo - rows.own.lo, rows.used.size());
+  if (columns.used.size() != x.size(-1))
+    result = result.narrow(-1, columns.used.lo - columns.own.lo, columns.used.size());
+  return result;
+}
+
+TargetTensors make_targets(ConvSetUp const& s, torch::Tensor const& x) {
+  TargetTensors targets;
+  for (int t = 0; t <= ConvSetUp::num_strips; ++t) {
+    targets[std::size_t(t)] = s.pull().empty_target(x, t);
+    if (s.strip(t)) targets[std::size_t(t)].zero_();
+  }
+  return targets;
+}
+
+torch::Tensor no_outputs(ConvSetUp const& s, torch::Tensor const& x, torch::Tensor const& weight) {
+  auto const& d = s.description();
+  std::vector<std::int64_t> sizes{x.size(0), weight.size(0)};
+  if (d.levels)
+    sizes.push_back(
+        ConvAxis{x.size(2), d.kernel[0], d.stride[0], d.dilation[0], d.level_zeros(), d.level_zeros()}.num_outputs());
+  sizes.insert(sizes.end(), {s.outputs()[0], s.outputs()[1]});
+  return torch::empty(sizes, x.options().requires_grad(false));
+}
+
+/// Gradients of one rank; `input` still lacks what other ranks send.
+struct Gradients {
+  torch::Tensor input;
+  torch::Tensor weight;
+  torch::Tensor bias;
+};
+
+struct ConvFunction : torch::autograd::Function<ConvFunction> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& weight,
+                               std::optional<torch::Tensor> const& bias, torch::Tensor const& anchor,
+                               ConvSetUpPointer const& set_up, bool input_grad) {
+    auto const& s = *set_up;
+    auto const& d = s.description();
+    auto targets = make_targets(s, x);
+    auto pending = s.pull().start(engine_view(x), engine_views(targets));
+    torch::Tensor y;
+    if (s.by_strips()) y = convolve(d, used_part(s, x), weight, bias, {s.shards()[0].padding, s.shards()[1].padding});
+    pending.wait();
+    for (int t = 0; t < ConvSetUp::num_strips; ++t)
+      if (auto const* strip = s.strip(t))
+        outputs_of(*strip, y).add_(
+            convolve(d, targets[std::size_t(t)], weight, std::nullopt, {strip->padding[0], strip->padding[1]}));
+    if (!s.by_strips())
+      y = s.has_outputs() ? convolve(d, targets[ConvSetUp::whole_target], weight, bias, no_padding)
+                          : no_outputs(s, x, weight);
+
+    variable_list saved{x, weight, bias.value_or(torch::Tensor()), anchor};
+    saved.insert(saved.end(), targets.begin(), targets.end());
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<ConvSetUpHolder>(set_up));
+    ctx->saved_data["input_grad"] = input_grad;
+    return {y, make_token(y.options())};
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    auto const set_up = static_cast<ConvSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    bool const input_grad = ctx->saved_data["input_grad"].toBool();
+    auto const saved = ctx->get_saved_variables();
+    bool const with_bias = saved[2].defined();
+    auto const result = torch::GradMode::is_enabled() ? differentiable(set_up, saved, grads[0], input_grad, with_bias)
+                                                      : direct(*set_up, saved, grads[0], input_grad, with_bias);
+    return {result.input, result.weight, result.bias, {}, {}, {}};
+  }
+
+ private:
+  static Gradients direct(ConvSetUp const& s, variable_list const& saved, torch::Tensor const& g, bool input_grad,
+                          bool with_bias) {
+    auto const& d = s.description();
+    auto const& x = saved[0];
+    auto const& weight = saved[1];
+    bool const wants_weight = weight.requires_grad();
+    TargetTensors cotangents;
+    for (int t = 0; t <= ConvSetUp::num_strips; ++t) cotangents[std::size_t(t)] = saved[std::size_t(t) + 4];
+    Gradients result;
+    auto const add_weight = [&](torch::Tensor const& part) {
+      if (!wants_weight) return;
+      if (result.weight.defined())
+        result.weight.add_(part);
+      else
+        result.weight = part;
+    };
+    for (int t = 0; t < ConvSetUp::num_strips; ++t) {
+      if (auto const* strip = s.strip(t)) {
+        auto const [strip_grad, weight_grad, none] =
+            convolve_backward(d, outputs_of(*strip, g), saved[std::size_t(t) + 4], weight,
+                              {strip->padding[0], strip->padding[1]}, {input_grad, wants_weight, false});
+        if (input_grad) cotangents[std::size_t(t)] = strip_grad;
+        add_weight(weight_grad);
+      }
+    }
+    if (!s.by_strips() && s.has_outputs()) {
+      auto const [whole_grad, weight_grad, bias_grad] =
+          convolve_backward(d, g, saved[std::size_t(ConvSetUp::whole_target) + 4], weight, no_padding,
+                            {input_grad, wants_weight, with_bias});
+      if (input_grad) cotangents[ConvSetUp::whole_target] = whole_grad;
+      add_weight(weight_grad);
+      result.bias = bias_grad;
+    }
+    Pending pending;
+    if (input_grad) pending = s.pull().start_adjoint(engine_views(cotangents));
+    if (s.by_strips()) {
+      auto const [own_grad, weight_grad, bias_grad] =
+          convolve_backward(d, g, used_part(s, x), weight, {s.shards()[0].padding, s.shards()[1].padding},
+                            {input_grad, wants_weight, with_bias});
+      add_weight(weight_grad);
+      result.bias = bias_grad;
+      if (input_grad && own_grad.sizes() == x.sizes()) {
+        result.input = own_grad;
+      } else if (input_grad) {
+        result.input = torch::zeros_like(x);
+        used_part(s, result.input).copy_(own_grad);
+      }
+    }
+    if (input_grad && !result.input.defined()) result.input = torch::zeros_like(x);
+    if (input_grad) s.pull().finish_adjoint(pending, engine_view(result.input));
+    if (wants_weight && !result.weight.defined()) result.weight = torch::zeros_like(weight);
+    if (with_bias && !result.bias.defined()) result.bias = torch::zeros_like(saved[2]);
+    return result;
+  }
+
+  /// The same from differentiable parts, for a backward that is differentiated again.
+  static Gradients differentiable(ConvSetUpPointer const& set_up, variable_list const& saved, torch::Tensor const& g,
+                                  bool input_grad, bool with_bias) {
+    auto const& s = *set_up;
+    auto const& weight = saved[1];
+    auto const tie = [&] { return anchor(true, g.options()); };
+    auto const whole = engine_view(pull_tensor(s.whole(), engine_view(saved[0]), tie()));
+    auto map = std::make_shared<LocalMap>();
+    map->apply = [=](variable_list const& in) -> variable_list {
+      auto const num_biases = in[2].size(0);
+      if (!set_up->has_outputs())
+        return {torch::zeros_like(in[1]), torch::zeros_like(in[2]), torch::zeros({num_biases}, in[2].options())};
+      auto [of_whole, of_weight, of_bias] =
+          convolve_backward(set_up->description(), in[0], in[1], in[2], no_padding, {true, true, true});
+      return {of_whole, of_weight, of_bias};
+    };
+    auto const gradients = apply_local(std::move(map), {g, whole, weight});
+    Gradients result;
+    auto const& whole_grad = gradients[0];
+    result.weight = gradients[1];
+    if (with_bias) result.bias = gradients[2];
+    if (input_grad) result.input = engine_view(push_tensor(s.whole(), engine_view(whole_grad), tie()));
+    return result;
+  }
+};
+
+}  // namespace
+
+torch::Tensor sharded_convolution(ConvSetUpPointer const& set_up, torch::Tensor const& x, torch::Tensor const& weight,
+                                  torch::Tensor const& bias, torch::Tensor const& anchor, bool input_grad) {
+  return ConvFunction::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, anchor, set_up,
+                             input_grad)[0];
+}
+
+}  // namespace graticule::nn::detail

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/stencil/conv_transpose.hpp>
+
+#include "call/local_map.hpp"
+#include "call/other_layout.hpp"
+#include "call/spatial.hpp"
+#include "conv_options.hpp"
+#include "convolution.hpp"
+#include "needed_inputs.hpp"
+#include "transposed_axis.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace graticule::nn {
+
+namespace {
+
+using detail::LocalMap;
+using detail::TransposedAxis;
+
+struct TransposedSetUp {
+  detail::NeededInputs inputs;
+  std::array<std::int64_t, 2> outputs{};  ///< rows and columns of this rank
+  /// Cells that the local convolution lacks before and behind them; negative where it has too many.
+  std::array<Width, 2> missing{};
+  std::int64_t output_levels = 1;
+  std::int64_t level_output_padding = 0;
+};
+
+/// Options of levels (if any), rows and columns.
+struct TransposedDescription {
+  std::string layer;
+  std::vector<Index> kernel, stride, padding, dilation, output_padding;
+  bool is_length = false;  ///< with one column
+  bool by_domain = false;
+  std::vector<std::int64_t> odd_channels;
+};
+
+template <std::size_t D>
+TransposedDescription described(detail::ConvNdOptions<D> const& o, Padding padding_by,
+                                std::vector<std::int64_t> const& odd_channels) {
+  auto const values = [](torch::ExpandingArray<D> const& array, Index of_column) {
+    std::vector<Index> result(array->begin(), array->end());
+    if (D == 1) result.push_back(of_column);
+    return result;
+  };
+  return {"ConvTranspose" + std::to_string(D) + "d",
+          values(o.kernel_size(), 1),
+          values(o.stride(), 1),
+          values(std::get<torch::ExpandingArray<D>>(o.padding()), 0),
+          values(o.dilation(), 1),
+          values(o.output_padding(), 0),
+          D == 1,
+          padding_by == Padding::by_domain,
+          odd_channels};
+}
+
+void check_output_padding(TransposedDescription const& d, std::size_t i, Index output_padding, char const* rule) {
+  if (output_padding < 0 || output_padding >= std::max(d.stride[i], d.dilation[i]))
+    throw Error(rule, d.layer + ": output padding " + std::to_string(output_padding) + " for stride " +
+                          std::to_string(d.stride[i]) + " and dilation " + std::to_string(d.dilation[i]));
+}
+
+/// Output padding of one axis, and its outputs.
+std::pair<Index, Index> sizes_of(TransposedDescription const& d, std::size_t i, TransposedAxis const& axis,
+                                 std::optional<Index> wanted) {
+  Index const output_padding = wanted ? *wanted - axis.least_outputs() : d.output_padding[i];
+  if (wanted) check_output_padding(d, i, output_padding, "BadOutputSize");
+  Index const total = axis.least_outputs() + output_padding;
+  if (total < 1 || axis.extent < 1)
+    throw Error("KernelTooLarge", d.layer + ": padding " + std::to_string(axis.padding) + " leaves no output of " +
+                                      std::to_string(axis.extent) + " cells");
+  return {output_padding, total};
+}
+
+std::shared_ptr<TransposedSetUp const> make_set_up(Domain const& domain, TransposedDescription const& d,
+                                                   torch::Tensor const& x, Layout const& layout, Layout const* like,
+                                                   Index like_levels) {
+  auto const& comm = domain.comm();
+  detail::NeedDescription need;
+  std::array<std::int64_t, 2> num_outputs{};
+  std::array<Width, 2> missing{};
+  std::int64_t output_levels = 1;
+  std::int64_t level_output_padding = 0;
+  Hash hash;
+  for (std::size_t i = 0; i < d.kernel.size(); ++i) {
+    int const a = int(i) + 2 - int(d.kernel.size());
+    TransposedAxis const axis{a < 0 ? x.size(-3) : layout.extent(a),
+                              d.kernel[i],
+                              d.stride[i],
+                              d.padding[i],
+                              d.dilation[i],
+                              a < 0 || !d.by_domain};
+    auto const [output_padding, total] =
+        sizes_of(d, i, axis, like ? std::optional(a < 0 ? like_levels : like->extent(a)) : std::nullopt);
+    hash.add(d.kernel[i]).add(d.stride[i]).add(d.padding[i]).add(d.dilation[i]).add(total);
+    if (a < 0) {
+      output_levels = total;
+      level_output_padding = output_padding;
+      continue;
+    }
+    auto const outputs =
+        detail::own_range(comm, layout, a, like ? *like->cuts(a) : axis.output_cuts(*layout.cuts(a), total));
+    auto const needed = axis.needed(outputs);
+    Index const lo = needed.lo * axis.stride - axis.padding;
+    Index const hi = (needed.hi - 1) * axis.stride - axis.padding + axis.span() + 1;
+    need.needed[std::size_t(a)] = needed;
+    num_outputs[std::size_t(a)] = outputs.size();
+    missing[std::size_t(a)] = {lo - outputs.lo, outputs.hi - hi};
+  }
+  need.boundary = d.by_domain ? domain.boundary() : Boundary::uniform(2, Edge::constant);
+  // Half way round one column lies the column itself.
+  if (d.is_length) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
+  need.odd_channels = d.odd_channels;
+  need.fingerprint = hash.value();
+  return std::make_shared<TransposedSetUp const>(TransposedSetUp{detail::NeededInputs(comm, layout, need), num_outputs,
+                                                                 missing, output_levels, level_output_padding});
+}
+
+/// One call of LibTorch's convolution.
+struct TransposedCall {
+  TransposedSetUp set_up;
+  TransposedDescription description;
+  std::int64_t groups = 1;
+  std::vector<std::int64_t> padding, output_padding;
+
+  TransposedCall(TransposedSetUp s, TransposedDescription d, std::int64_t num_groups)
+      : set_up(std::move(s)),
+        description(std::move(d)),
+        groups(num_groups),
+        padding(description.kernel.size(), 0),
+        output_padding(description.kernel.size(), 0) {
+    if (description.kernel.size() == 3)
+      padding[0] = description.padding[0], output_padding[0] = set_up.level_output_padding;
+  }
+  [[nodiscard]] detail::Windows windows() const {
+    return {description.stride, padding, description.dilation, groups, true, output_padding};
+  }
+  /// Whether there is anything to compute.
+  [[nodiscard]] bool gives(torch::Tensor const& inputs) const {
+    return inputs.numel() != 0 && set_up.outputs[0] != 0 && set_up.outputs[1] != 0;
+  }
+  [[nodiscard]] torch::Tensor outputs(torch::Tensor const& inputs, torch::Tensor const& weight) const {
+    auto const& s = set_up;
+    auto const& d = description;
+    if (!gives(inputs)) {
+      std::vector<std::int64_t> sizes{inputs.size(0), weight.size(1) * groups};
+      if (d.kernel.size() == 3) sizes.push_back(s.output_levels);
+      sizes.insert(sizes.end(), s.outputs.begin(), s.outputs.end());
+      return torch::zeros(sizes, inputs.options().requires_grad(false));
+    }
+    auto const y = detail::convolution(inputs, weight, {}, windows());
+    return at::constant_pad_nd(y, {s.missing[1].lower, s.missing[1].upper, s.missing[0].lower, s.missing[0].upper});
+  }
+  [[nodiscard]] LocalMap::Tensors gradients(torch::Tensor const& inputs, torch::Tensor const& weight,
+                                            torch::Tensor const& g, std::vector<bool> const& needed) const {
+    if (!gives(inputs)) return {torch::zeros_like(inputs), torch::zeros_like(weight)};
+    auto const& [rows, columns] = set_up.missing;
+    auto const of_call = at::constant_pad_nd(g, {-columns.lower, -columns.upper, -rows.lower, -rows.upper});
+    auto const [of_inputs, of_weight, none] =
+        detail::convolution_backward(of_call, inputs, weight, windows(), {needed[0], needed[1], false});
+    return {of_inputs, of_weight};
+  }
+};
+
+/// The outputs of this rank, from all inputs that add to them.
+torch::Tensor convolve(TransposedCall call, torch::Tensor const& inputs, torch::Tensor const& weight,
+                       torch::Tensor const& bias) {
+  auto const num_axes = call.description.kernel.size();
+  auto const shared = std::make_shared<TransposedCall const>(std::move(call));
+  auto map = std::make_shared<LocalMap>();
+  map->apply = [=](LocalMap::Tensors const& in) -> LocalMap::Tensors { return {shared->outputs(in[0], in[1])}; };
+  map->backward = [=](LocalMap::Tensors const& in, LocalMap::Tensors const& g, std::vector<bool> const& needed) {
+    return shared->gradients(in[0], in[1], g[0], needed);
+  };
+  auto const y = detail::apply_local(std::move(map), {inputs, weight})[0];
+  if (!bias.defined()) return y;
+  std::vector<std::int64_t> shape(num_axes + 1, 1);
+  shape[0] = -1;
+  return y + bias.view(shape);
+}
+
+}  // namespace
+
+class detail::TransposedState : public NeedState<TransposedSetUp> {
+ public:
+  TransposedState(Domain const& domain, std::string const& layer)
+      : NeedState(domain, layer), like(domain, layer, this) {}
+  OtherLayout like;
+};
+
+template <std::size_t D>
+ConvTransposeImpl<D>::ConvTransposeImpl(ConvTransposeOptions<D> const& given, Domain domain)
+    : detail::StatefulModule<ConvTransposeImpl<D>, detail::TransposedState,
+                             torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>>(
+          std::move(domain),
+          [](Domain const& of) {
+            return std::make_shared<detail::TransposedState>(of, "ConvTranspose" + std::to_string(D) + "d");
+          },
+          detail::nd_options(given.conv)),
+      padding_by_(given.padding),
+      odd_channels_(given.odd_channels) {
+  if (!std::holds_alternative<torch::enumtype::kZeros>(given.conv.padding_mode()))
+    throw Error("PaddingModeUnsupported", "ConvTranspose pads by zeros; Padding::by_domain reads the domain's cells");
+  auto const d = described<D>(this->options, padding_by_, odd_channels_);
+  for (std::size_t i = 0; i < d.kernel.size(); ++i) check_output_padding(d, i, d.output_padding[i], "BadWindow");
+  detail::check_odd_channels(odd_channels_, given.conv.in_channels());
+  if (!odd_channels_.empty() && padding_by_ != Padding::by_domain)
+    throw Error("OddChannels", "ConvTranspose reads across no pole unless by Padding::by_domain");
+}
+
+template <std::size_t D>
+void ConvTransposeImpl<D>::check(torch::Tensor const& x) const {
+  detail::check_convolution("ConvTranspose" + std::to_string(D) + "d", D, x, this->options.in_channels(), this->weight,
+                            this->domain());
+}
+
+template <std::size_t D>
+torch::Tensor ConvTransposeImpl<D>::convolved(torch::Tensor const& x, Layout const* like, std::int64_t like_levels) {
+  auto const d = described<D>(this->options, padding_by_, odd_channels_);
+  auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
+  bool const parameter_grad = this->weight.requires_grad() || (this->bias.defined() && this->bias.requires_grad());
+  auto const call = this->state().enter(
+      detail::with_columns(x, D), [&] { check(x); },
+      [&](Layout const& layout) { return make_set_up(this->domain(), d, x, layout, like, like_levels); },
+      parameter_grad, more);
+  auto const inputs = this->state().fetch(call, detail::batched(x, D));
+  auto const y =
+      convolve({*call.set_up, d, this->options.groups()}, inputs, detail::with_columns(this->weight, D), this->bias);
+  return detail::unbatched(y, x, D);
+}
+
+template <std::size_t D>
+torch::Tensor ConvTransposeImpl<D>::forward(torch::Tensor const& x) {
+  return convolved(x, nullptr, 0);
+}
+
+template <std::size_t D>
+torch::Tensor ConvTransposeImpl<D>::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
+  auto const given = detail::with_columns(like, D);
+  auto const& layout = this->state().like.of(given, [&] {
+    (void)tensor_view(given);
+    if (x.defined() && like.dim() != x.dim())
+      throw Error("ShapeMismatch",
+                  "ConvTranspose of " + std::to_string(x.dim()) + " axes like " + std::to_string(like.dim()) + " axes");
+  });
+  return convolved(x, &layout, D == 3 && like.dim() >= 3 ? like.size(-3) : 0);
+}
+
+template class ConvTransposeImpl<1>;
+template class ConvTransposeImpl<2>;
+template class ConvTransposeImpl<3>;
+
+}  // namespace graticule::nn

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/halo/plan.hpp>
+#include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/layer_state.hpp>
+#include <graticule/nn_bridge/stencil/padded_halo.hpp>
+#include <graticule/partition/hash.hpp>
+
+#include "call/parity_runs.hpp"
+#include "call/recorded_calls.hpp"
+#include "call/tensor_pull.hpp"
+#include "call/traffic.hpp"
+#include "field_axes.hpp"
+
+#include <array>
+
+namespace graticule::nn {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Plans of one layout: in place, and the same map from shard to padded field for a backward that is differentiated.
+struct PaddedSetUp {
+  PaddedSetUp(Comm const& comm, Layout const& layout, HaloExchangeOptions const& given, Boundary const& boundary)
+      : options(given),
+        plan(comm, layout, {given.latitude, given.longitude}, boundary),
+        pull(std::make_shared<detail::TensorPull const>(
+            comm, layout, boundary, std::vector{Target{plan.local(), {plan.local()}}}, given.odd_channels, 0)) {}
+
+  [[nodiscard]] std::vector<HaloField> fields(torch::Tensor const& padded) const {
+    std::vector<HaloField> result;
+    for (auto const& run : detail::parity_runs(padded, options.odd_channels))
+      result.push_back({tensor_view(run.part), run.parity, 0});
+    return result;
+  }
+  [[nodiscard]] torch::Tensor owned(torch::Tensor const& padded) const {
+    if (plan.owned().empty()) return padded;
+    return padded.narrow(-2, options.latitude.lower, plan.owned().extent(0))
+        .narrow(-1, options.longitude.lower, plan.owned().extent(1));
+  }
+
+  HaloExchangeOptions options;
+  HaloPlan plan;
+  std::shared_ptr<detail::TensorPull const> pull;
+};
+
+using PaddedSetUpPointer = std::shared_ptr<PaddedSetUp const>;
+
+struct PaddedSetUpHolder : torch::CustomClassHolder {
+  explicit PaddedSetUpHolder(PaddedSetUpPointer pointer) : set_up(std::move(pointer)) {}
+  PaddedSetUpPointer set_up;
+};
+
+Index cell_bytes(torch::Tensor const& padded) {
+  auto const cells = padded.size(-2) * padded.size(-1);
+  return cells ? Index(padded.nbytes()) / cells : 0;
+}
+
+/// Memory that the backward may write: nobody else can see this tensor or its storage.
+bool is_ours(torch::Tensor const& gradient) {
+  return gradient.use_count() == 1 && gradient.storage().use_count() == 1 && gradient.is_non_overlapping_and_dense();
+}
+
+struct FillHalo : torch::autograd::Function<FillHalo> {
+  static variable_list forward(AutogradContext* ctx, torch::Tensor const& padded, torch::Tensor const& /*anchor*/,
+                               PaddedSetUpPointer const& set_up) {
+    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<PaddedSetUpHolder>(set_up));
+    auto result = padded.detach();
+    detail::count_traffic(set_up->plan.counts(), detail::Way::forward, cell_bytes(padded));
+    set_up->plan.exchange(set_up->fields(result));
+    return {result, detail::make_token(padded.options())};
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
+    auto const set_up = static_cast<PaddedSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const& widths = set_up->options;
+    if (torch::GradMode::is_enabled()) {
+      auto const own = detail::push_tensor(set_up->pull, grads[0], detail::anchor(true, grads[0].options()));
+      if (set_up->plan.owned().empty()) return {own, {}, {}};
+      return {torch::constant_pad_nd(
+                  own, {widths.longitude.lower, widths.longitude.upper, widths.latitude.lower, widths.latitude.upper}),
+              {},
+              {}};
+    }
+    auto gradient = is_ours(grads[0]) ? grads[0] : grads[0].clone(torch::MemoryFormat::Contiguous);
+    detail::count_traffic(set_up->plan.counts(), detail::Way::adjoint, cell_bytes(gradient));
+    set_up->plan.exchange_adjoint(set_up->fields(gradient));
+    return {gradient, {}, {}};
+  }
+};
+
+}  // namespace
+
+class detail::PaddedHaloState : public LayerState<PaddedSetUp> {
+ public:
+  PaddedHaloState(HaloExchangeOptions const& options, Domain const& domain)
+      : LayerState(domain, "PaddedHaloExchange"), axes(options, domain) {}
+  FieldAxes axes;
+};
+
+PaddedHaloExchangeImpl::PaddedHaloExchangeImpl(HaloExchangeOptions options, Domain domain)
+    : StatefulModule(std::move(domain),
+                     [options](Domain const& of) { return std::make_shared<detail::PaddedHaloState>(options, of); }),
+      options_(std::move(options)) {
+  for (auto const& width : {options_.latitude, options_.longitude})
+    if (width.lower < 0 || width.upper < 0)
+      throw Error("BadHaloWidth", "a padded field cannot have a halo of " + std::to_string(width.lower) + " and " +
+                                      std::to_string(width.upper) + " cells");
+}
+
+torch::Tensor PaddedHaloExchangeImpl::owned(torch::Tensor const& padded) const {
+  if (padded.numel() == 0) return padded;
+  return state().axes.as_given(owned_planes(state().axes.as_planes(padded)));
+}
+
+torch::Tensor PaddedHaloExchangeImpl::owned_planes(torch::Tensor const& padded) const {
+  if (padded.numel() == 0) return padded;
+  auto const middle = [&](std::int64_t axis, Width width) {
+    auto const extent = padded.size(axis) - width.lower - width.upper;
+    if (extent < 1)
+      throw Error("BadHaloWidth", "a field of " + std::to_string(padded.size(axis)) +
+                                      " cells has no room for a halo of " + std::to_string(width.lower) + " and " +
+                                      std::to_string(width.upper) + " around its own");
+    return extent;
+  };
+  return padded.narrow(-2, options_.latitude.lower, middle(-2, options_.latitude))
+      .narrow(-1, options_.longitude.lower, middle(-1, options_.longitude));
+}
+
+torch::Tensor PaddedHaloExchangeImpl::room_for(torch::Tensor const& shard) const {
+  auto sizes = shard.sizes().vec();
+  std::array<Width, 2> const widths{options_.latitude, options_.longitude};
+  auto const& axes = options_.axes;
+  auto const at = [&](std::size_t a) -> std::int64_t& { return sizes[std::size_t(shard.dim() + axes[a])]; };
+  bool room = true;
+  for (std::size_t a = 0; a < axes.size(); ++a) room = room && shard.dim() + axes[a] >= 0 && at(a) > 0;
+  for (std::size_t a = 0; room && a < axes.size(); ++a) at(a) += widths[a].lower + widths[a].upper;
+  return torch::empty(sizes, shard.options().requires_grad(false));
+}
+
+torch::Tensor PaddedHaloExchangeImpl::forward(torch::Tensor const& given) {
+  torch::Tensor padded;
+  torch::Tensor shard;
+  std::exception_ptr failure;
+  try {
+    (void)tensor_view(given);
+    if (!options_.odd_channels.empty() && given.dim() < 3)
+      throw Error("OddChannels", "odd channels of a tensor without a channel axis");
+    if (!given.is_non_overlapping_and_dense())
+      throw Error("UnsupportedTensor", "a padded field whose cells share memory or lie apart");
+    padded = state().axes.as_planes(given);
+    shard = owned_planes(padded);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  auto const check = [&] {
+    if (failure) std::rethrow_exception(failure);
+  };
+  auto const make = [&](Layout const& layout) {
+    return std::make_shared<PaddedSetUp const>(domain().comm(), layout, options_, state().axes.boundary());
+  };
+  auto const call = state().enter(shard, check, make);
+  return state().axes.as_given(state().record(FillHalo::apply(padded, call.anchor, call.set_up)[0]));
+}
+
+}  // namespace graticule::nn

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/stencil/padding.hpp>
+
+#include "call/spatial.hpp"
+#include "needed_inputs.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace graticule::nn {
+
+namespace detail {
+
+struct PadSetUp {
+  NeededInputs inputs;
+};
+
+/// Padding of the axes levels (if any), rows and columns.
+struct PadDescription {
+  std::string layer;
+  std::vector<Width> widths;
+  PadMode mode = PadMode::constant;
+  double value = 0;
+  PadCuts cuts = PadCuts::extend_edges;
+  std::vector<std::int64_t> odd_channels = {};
+};
+
+/// Crops one side of an axis and pads the other.
+bool is_mixed(Width const& width) {
+  return std::min(width.lower, width.upper) < 0 && std::max(width.lower, width.upper) > 0;
+}
+
+/// The padding of all dimensions' modules.
+class Padder : public NeedState<PadSetUp> {
+ public:
+  /// @param whole what this is the crop of
+  Padder(Domain const& domain, std::size_t num_axes, PadDescription const& description, LifeCycle* whole = nullptr)
+      : NeedState(domain, description.layer, whole),
+        num_axes_(num_axes),
+        description_(description),
+        crop_(make_crop()) {}
+
+  torch::Tensor forward(torch::Tensor const& x);
+
+ private:
+  [[nodiscard]] std::shared_ptr<PadSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
+  /// Circular padding is that of what is left when all crops are done: they come first, if any axis is mixed.
+  [[nodiscard]] std::unique_ptr<Padder> make_crop();
+
+  std::size_t num_axes_;
+  PadDescription description_;
+  std::unique_ptr<Padder> crop_;
+};
+
+namespace {
+
+Edge edge_of(PadMode mode) {
+  switch (mode) {
+    case PadMode::reflect: return Edge::reflect;
+    case PadMode::replicate: return Edge::replicate;
+    case PadMode::circular: return Edge::periodic;
+    default: return Edge::constant;
+  }
+}
+
+Boundary boundary_of(PadDescription const& d, Domain const& domain) {
+  if (d.mode == PadMode::domain) return domain.boundary();
+  auto boundary = Boundary::uniform(2, edge_of(d.mode));
+  for (auto& axis : boundary.axes) axis.constant = d.value;
+  return boundary;
+}
+
+/// Cells of the padded axis. @throws `CropTooWide`
+Index padded_extent(Index extent, Width const& width) {
+  Index const total = extent + width.lower + width.upper;
+  if (total < 1 || extent + std::min(width.lower, width.upper) < 1)
+    throw Error("CropTooWide", "widths " + std::to_string(width.lower) + " and " + std::to_string(width.upper) +
+                                   " on an axis of " + std::to_string(extent));
+  return total;
+}
+
+/// Parts of the padded axis: cuts within the field stay where they are.
+Cuts padded_cuts(Cuts const& cuts, Width const& width) {
+  Index const total = padded_extent(cuts.extent(), width);
+  auto const end = [&](Index cell) -> Index {
+    if (cell <= 0) return 0;
+    return cell >= cuts.extent() ? total : std::clamp<Index>(cell + width.lower, 0, total);
+  };
+  std::vector<Index> sizes;
+  for (int p = 0; p < cuts.num_parts(); ++p) sizes.push_back(end(cuts.hi(p)) - end(cuts.lo(p)));
+  return Cuts(sizes);
+}
+
+/// Levels are whole on each rank.
+torch::Tensor pad_levels(PadDescription const& d, torch::Tensor const& x) {
+  auto const [lower, upper] = d.widths[0];
+  if (lower == 0 && upper == 0) return x;
+  if (d.mode == PadMode::constant) return at::constant_pad_nd(x, {0, 0, 0, 0, lower, upper}, d.value);
+  auto const n = x.size(2);
+  std::vector<std::int64_t> images;
+  for (Index e = -lower; e < n + upper; ++e) {
+    if (d.mode == PadMode::circular)
+      images.push_back((e + n) % n);
+    else if (d.mode == PadMode::reflect)
+      images.push_back(e < 0 ? -e : e >= n ? 2 * (n - 1) - e : e);
+    else
+      images.push_back(std::clamp<Index>(e, 0, n - 1));
+  }
+  return x.index_select(2, torch::tensor(images).to(x.device()));
+}
+
+}  // namespace
+
+std::shared_ptr<PadSetUp const> Padder::make(torch::Tensor const& x, Layout const& layout) const {
+  auto const& d = description_;
+  NeedDescription need;
+  Hash hash;
+  for (std::size_t i = 0; i < d.widths.size(); ++i) {
+    int const a = int(i) + 2 - int(d.widths.size());
+    auto const& width = d.widths[i];
+    if (d.mode != PadMode::domain) check_width(edge_of(d.mode), width, a < 0 ? x.size(-3) : layout.extent(a));
+    if (a < 0) {
+      (void)padded_extent(x.size(-3), width);
+      continue;
+    }
+    auto cuts = padded_cuts(*layout.cuts(a), width);
+    if (d.cuts == PadCuts::balanced) cuts = balanced_cuts(cuts.extent(), cuts.num_parts());
+    auto const outputs = own_range(domain().comm(), layout, a, cuts);
+    need.needed[std::size_t(a)] = {outputs.lo - width.lower, outputs.hi - width.lower};
+    hash.add(width.lower).add(width.upper);
+  }
+  need.boundary = boundary_of(d, domain());
+  // One column: half way round it lies the column itself.
+  if (num_axes_ == 1) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
+  need.odd_channels = d.odd_channels;
+  need.fingerprint = hash.add(int(d.cuts)).value();
+  return std::make_shared<PadSetUp const>(PadSetUp{NeededInputs(domain().comm(), layout, need)});
+}
+
+std::unique_ptr<Padder> Padder::make_crop() {
+  auto& widths = description_.widths;
+  if (description_.mode != PadMode::circular || std::none_of(widths.begin(), widths.end(), is_mixed)) return nullptr;
+  PadDescription crop{description_.layer, widths, PadMode::constant};
+  for (std::size_t a = 0; a < widths.size(); ++a) {
+    crop.widths[a] = {std::min<Index>(widths[a].lower, 0), std::min<Index>(widths[a].upper, 0)};
+    widths[a] = {std::max<Index>(widths[a].lower, 0), std::max<Index>(widths[a].upper, 0)};
+  }
+  return std::make_unique<Padder>(domain(), num_axes_, crop, this);
+}
+
+torch::Tensor Padder::forward(torch::Tensor const& field) {
+  auto const x = crop_ ? crop_->forward(field) : field;
+  auto const& d = description_;
+  auto const call = enter(
+      with_columns(x, num_axes_), [&] { check_spatial(d.layer, num_axes_, x, domain(), d.odd_channels); },
+      [&](Layout const& layout) { return make(x, layout); });
+  auto const given = batched(x, num_axes_);
+  auto y = fetch(call, num_axes_ == 3 ? pad_levels(d, given) : given);
+  if (!call.set_up->inputs.pull()) y = y.clone();
+  return unbatched(y, x, num_axes_);
+}
+
+}  // namespace detail
+
+namespace {
+
+template <std::size_t D>
+std::shared_ptr<detail::Padder> make_padder(PadOptions<D> const& o, Domain const& domain) {
+  detail::PadDescription d{"Pad" + std::to_string(D) + "d", {}, o.mode, o.value, o.cuts, o.odd_channels};
+  for (std::size_t a = 0; a < D; ++a)
+    d.widths.push_back({(*o.padding)[2 * (D - 1 - a)], (*o.padding)[2 * (D - 1 - a) + 1]});
+  if (D == 1) d.widths.push_back({0, 0});
+  if (D == 3 && o.mode == PadMode::domain && d.widths[0] != Width{0, 0})
+    throw Error("LevelsByDomain", "the domain's boundary says nothing of levels; pad them by another mode");
+  if (!o.odd_channels.empty() && o.mode != PadMode::domain)
+    throw Error("OddChannels", d.layer + " reads across no pole unless by PadMode::domain");
+  return std::make_shared<detail::Padder>(domain, D, d);
+}
+
+template <std::size_t D>
+PadOptions<D> trimming(torch::ExpandingArray<2 * D> widths) {
+  for (auto& width : *widths) {
+    if (width < 0) throw Error("CropTooWide", "Trim of " + std::to_string(width) + " cells");
+    width = -width;
+  }
+  return widths;
+}
+
+}  // namespace
+
+template <std::size_t D, class Derived>
+PadBase<D, Derived>::PadBase(PadOptions<D> options, Domain domain)
+    : detail::StatefulModule<Derived, detail::Padder>(
+          std::move(domain), [options = std::move(options)](Domain const& of) { return make_padder(options, of); }) {}
+
+template <std::size_t D, class Derived>
+torch::Tensor PadBase<D, Derived>::forward(torch::Tensor const& x) {
+  return this->state().forward(x);
+}
+
+template <std::size_t D>
+TrimImpl<D>::TrimImpl(torch::ExpandingArray<2 * D> const& widths, Domain domain)
+    : PadBase<D, TrimImpl<D>>(trimming<D>(widths), std::move(domain)) {}
+
+template class PadBase<1, PadImpl<1>>;
+template class PadBase<2, PadImpl<2>>;
+template class PadBase<3, PadImpl<3>>;
+template class PadBase<1, TrimImpl<1>>;
+template class PadBase<2, TrimImpl<2>>;
+template class PadBase<3, TrimImpl<3>>;
+template class TrimImpl<1>;
+template class TrimImpl<2>;
+template class TrimImpl<3>;
+
+}  // namespace graticule::nn

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/stencil/resize.hpp>
+
+#include "call/other_layout.hpp"
+#include "call/spatial.hpp"
+#include "needed_inputs.hpp"
+#include "resize_taps.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+namespace graticule::nn {
+
+namespace F = torch::nn::functional;
+
+namespace {
+
+F::InterpolateFuncOptions with_mode_of(torch::nn::UpsampleOptions const& o) {
+  auto result = F::InterpolateFuncOptions().size(o.size()).scale_factor(o.scale_factor());
+  std::visit([&](auto const& mode) { result.mode(mode); }, o.mode());
+  return result.align_corners(o.align_corners());
+}
+
+detail::ResizeKind kind_of(F::InterpolateFuncOptions::mode_t const& mode) {
+  if (std::holds_alternative<torch::enumtype::kNearest>(mode)) return detail::ResizeKind::nearest;
+  if (std::holds_alternative<torch::enumtype::kNearestExact>(mode)) return detail::ResizeKind::nearest_exact;
+  if (std::holds_alternative<torch::enumtype::kBicubic>(mode)) return detail::ResizeKind::cubic;
+  if (std::holds_alternative<torch::enumtype::kArea>(mode)) return detail::ResizeKind::area;
+  return detail::ResizeKind::linear;
+}
+
+/// Spatial axes that a mode is for; 0 for any.
+std::int64_t num_axes_of(F::InterpolateFuncOptions::mode_t const& mode) {
+  if (std::holds_alternative<torch::enumtype::kLinear>(mode)) return 1;
+  if (std::holds_alternative<torch::enumtype::kTrilinear>(mode)) return 3;
+  if (std::holds_alternative<torch::enumtype::kBilinear>(mode)) return 2;
+  return std::holds_alternative<torch::enumtype::kBicubic>(mode) ? 2 : 0;
+}
+
+void check_options(F::InterpolateFuncOptions const& o) {
+  if (o.antialias()) throw Error("AntialiasUnsupported", "Resize with antialias");
+  if (o.size() && o.scale_factor()) throw Error("BadResize", "both a size and a scale factor");
+  auto const kind = kind_of(o.mode());
+  // LibTorch's function warns unless it is told of corners in nearest-exact mode, which has none.
+  bool const has_none = kind == detail::ResizeKind::nearest || kind == detail::ResizeKind::area;
+  if (o.align_corners() && has_none) throw Error("BadResize", "align_corners in nearest or area mode");
+}
+
+/// A length as a column: [batch, channels, length, 1].
+torch::Tensor with_columns(torch::Tensor const& x) { return x.defined() && x.dim() == 3 ? x.unsqueeze(-1) : x; }
+
+/// Global sizes of the spatial axes of `x`, whose shards lie as `layout` says.
+std::vector<Index> spatial_sizes(torch::Tensor const& x, Layout const& layout) {
+  if (x.dim() == 3) return {layout.extent(0)};
+  std::vector<Index> sizes{layout.extent(0), layout.extent(1)};
+  if (x.dim() == 5) sizes.insert(sizes.begin(), x.size(2));
+  return sizes;
+}
+
+std::vector<Index> output_sizes(F::InterpolateFuncOptions const& o, std::vector<Index> const& inputs) {
+  auto const given = o.size() ? o.size()->size() : o.scale_factor() ? o.scale_factor()->size() : 0;
+  if (given == 0) throw Error("BadResize", "neither a size nor a scale factor: only forward_like knows the sizes");
+  if (given != inputs.size())
+    throw Error("BadResize",
+                std::to_string(given) + " sizes or factors for " + std::to_string(inputs.size()) + " spatial axes");
+  std::vector<Index> sizes;
+  if (o.size()) {
+    sizes = *o.size();
+    for (std::size_t a = 0; a < inputs.size(); ++a)
+      if (sizes[a] == ResizeOptions::same) sizes[a] = inputs[a];
+    return sizes;
+  }
+  for (std::size_t a = 0; a < inputs.size(); ++a)
+    sizes.push_back(Index(std::floor(double(inputs[a]) * (*o.scale_factor())[a])));
+  return sizes;
+}
+
+}  // namespace
+
+ResizeOptions::ResizeOptions(F::InterpolateFuncOptions torch_options, Padding padding_by)
+    : interpolate(std::move(torch_options)), padding(padding_by) {}
+
+ResizeOptions::ResizeOptions(torch::nn::UpsampleOptions const& torch_options, Padding padding_by)
+    : ResizeOptions(with_mode_of(torch_options), padding_by) {}
+
+namespace {
+
+using detail::Range;
+using detail::ResizeAxis;
+
+struct ResizeSetUp {
+  detail::NeededInputs inputs;
+  /// Of axes -1, -2 and -3: columns, rows and levels; null where nothing changes.
+  std::array<std::shared_ptr<detail::TapMap const>, 3> maps;
+  bool rows_grow = false;  ///< then columns are resized first, while there are fewer rows
+};
+
+/// What the outputs are to be: by the options, or as another field's shards.
+struct Wanted {
+  ResizeOptions const& options;
+  Layout const* like = nullptr;
+  Index like_levels = 0;
+};
+
+/// The axes of the whole field; rows and columns are the last two, also for a length.
+std::vector<ResizeAxis> axes_of(Wanted const& wanted, torch::Tensor const& x, Layout const& layout) {
+  auto const& o = wanted.options.interpolate;
+  auto const inputs = spatial_sizes(x, layout);
+  std::vector<Index> outputs;
+  if (wanted.like) {
+    outputs = {wanted.like->extent(0), wanted.like->extent(1)};
+    if (x.dim() == 3) outputs.pop_back();
+    if (x.dim() == 5) outputs.insert(outputs.begin(), wanted.like_levels);
+  } else {
+    outputs = output_sizes(o, inputs);
+  }
+  bool const by_factor = !wanted.like && o.scale_factor() && !o.recompute_scale_factor().value_or(false);
+  std::vector<ResizeAxis> axes;
+  for (std::size_t a = 0; a < inputs.size(); ++a) {
+    if (inputs[a] < 1 || outputs[a] < 1)
+      throw Error("BadResize", "from " + std::to_string(inputs[a]) + " to " + std::to_string(outputs[a]) + " cells");
+    bool const is_level = x.dim() == 5 && a == 0;
+    axes.push_back({.kind = kind_of(o.mode()),
+                    .align_corners = o.align_corners().value_or(false),
+                    .num_inputs = inputs[a],
+                    .num_outputs = outputs[a],
+                    .factor = by_factor ? std::optional((*o.scale_factor())[a]) : std::nullopt,
+                    .beyond = wanted.options.padding == Padding::by_domain && !is_level
+                                  ? detail::BeyondEdge::cells
+                                  : detail::BeyondEdge::edge_cell});
+  }
+  if (x.dim() == 3) axes.push_back({.kind = detail::ResizeKind::area});
+  Index const all_outputs = std::accumulate(outputs.begin(), outputs.end(), Index(0));
+  for (auto& axis : axes) axis.other_outputs = all_outputs - axis.num_outputs;
+  return axes;
+}
+
+std::uint64_t fingerprint(std::vector<ResizeAxis> const& axes) {
+  Hash hash;
+  for (auto const& a : axes)
+    hash.add(int(a.kind)).add(int(a.align_corners)).add(a.num_outputs).add(a.factor.value_or(0)).add(int(a.beyond));
+  return hash.value();
+}
+
+std::shared_ptr<detail::TapMap const> map_of(detail::Taps taps, Range outputs, Range inputs) {
+  if (inputs.lo == outputs.lo && inputs.size() == outputs.size() && taps.is_identity(outputs)) return nullptr;
+  return std::make_shared<detail::TapMap const>(std::move(taps), inputs);
+}
+
+std::shared_ptr<ResizeSetUp const> make_set_up(Domain const& domain, Wanted const& wanted, torch::Tensor const& x,
+                                               Layout const& layout) {
+  auto const& comm = domain.comm();
+  auto const axes = axes_of(wanted, x, layout);
+  std::array<std::shared_ptr<detail::TapMap const>, 3> maps;
+  detail::NeedDescription need;
+  for (int a = 0; a < 2; ++a) {
+    auto const& axis = axes[axes.size() - 2 + std::size_t(a)];
+    auto const cuts = wanted.like ? *wanted.like->cuts(a) : axis.output_cuts(*layout.cuts(a));
+    auto const outputs = detail::own_range(comm, layout, a, cuts);
+    auto taps = axis.taps(outputs, x, x.dim() == 3 ? -1 : a - 2);
+    need.needed[std::size_t(a)] = taps.span();
+    maps[std::size_t(1 - a)] = map_of(std::move(taps), outputs, need.needed[std::size_t(a)]);
+  }
+  if (x.dim() == 5) {
+    Range const levels{0, axes[0].num_outputs};
+    maps[2] = map_of(axes[0].taps(levels, x, -3), levels, {0, axes[0].num_inputs});
+  }
+  need.boundary =
+      wanted.options.padding == Padding::by_domain ? domain.boundary() : Boundary::uniform(2, Edge::replicate);
+  // One column: half way round it lies the column itself.
+  if (x.dim() == 3) need.boundary.odd_longitudes = OddLongitudes::shift_floor;
+  need.odd_channels = wanted.options.odd_channels;
+  need.fingerprint = fingerprint(axes);
+  auto const& rows = axes[axes.size() - 2];
+  return std::make_shared<ResizeSetUp const>(
+      ResizeSetUp{detail::NeededInputs(comm, layout, need), std::move(maps), rows.num_outputs >= rows.num_inputs});
+}
+
+torch::Tensor apply_maps(ResizeSetUp const& s, torch::Tensor const& x) {
+  bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
+  auto y = narrow ? x.to(torch::kFloat) : x;
+  auto const first = s.rows_grow ? -1 : -2;
+  for (std::int64_t const axis : {std::int64_t(-3), std::int64_t(first), std::int64_t(-3 - first)})
+    if (auto const& map = s.maps[std::size_t(-1 - axis)]) y = detail::apply_taps(map, y, axis);
+  return y.to(x.scalar_type());
+}
+
+void check_input(ResizeOptions const& options, Domain const& domain, torch::Tensor const& x) {
+  (void)tensor_view(x);
+  if (x.dim() < 3 || x.dim() > 5)
+    throw Error("ShapeMismatch",
+                "Resize takes [batch, channels, length], [..., rows, columns] or [..., levels, rows, "
+                "columns], not " +
+                    std::to_string(x.dim()) + " axes");
+  auto const mode_axes = num_axes_of(options.interpolate.mode());
+  if (mode_axes > 0 && mode_axes != x.dim() - 2)
+    throw Error("BadResize",
+                "a mode for " + std::to_string(mode_axes) + " spatial axes given " + std::to_string(x.dim() - 2));
+  if (!torch::isFloatingType(x.scalar_type()))
+    throw Error("UnsupportedTensor", std::string("Resize of ") + c10::toString(x.scalar_type()));
+  if (x.dim() == 3 && domain.grid().extent(1) > 1)
+    throw Error("LongitudeIsCut", "Resize of a length in a domain of " + to_string(domain.grid().extents()) + " parts");
+  detail::check_odd_channels(options.odd_channels, x.size(1));
+}
+
+}  // namespace
+
+class detail::ResizeState : public NeedState<ResizeSetUp> {
+ public:
+  explicit ResizeState(Domain const& domain) : NeedState(domain, "Resize"), like(domain, "Resize", this) {}
+  OtherLayout like;
+};
+
+ResizeImpl::ResizeImpl(ResizeOptions options, Domain domain)
+    : StatefulModule(std::move(domain), [](Domain const& of) { return std::make_shared<detail::ResizeState>(of); }),
+      options_(std::move(options)) {
+  check_options(options_.interpolate);
+}
+
+torch::Tensor ResizeImpl::resized(torch::Tensor const& x, Layout const* like, std::int64_t like_levels) {
+  auto const given = with_columns(x);
+  Wanted const wanted{options_, like, like_levels};
+  auto const more = like ? Hash().add(like->fingerprint()).add(like_levels).value() : 0;
+  auto const call = state().enter(
+      given, [&] { check_input(options_, domain(), x); },
+      [&](Layout const& layout) { return make_set_up(domain(), wanted, x, layout); }, false, more);
+  auto y = apply_maps(*call.set_up, state().fetch(call, given));
+  if (y.is_alias_of(x)) y = y.clone();
+  return x.dim() == 3 ? y.squeeze(-1) : y;
+}
+
+torch::Tensor ResizeImpl::forward(torch::Tensor const& x) { return resized(x, nullptr, 0); }
+
+torch::Tensor ResizeImpl::forward_like(torch::Tensor const& x, torch::Tensor const& like) {
+  auto const given = with_columns(like);
+  auto const& layout = state().like.of(given, [&] {
+    (void)tensor_view(given);
+    if (x.defined() && like.dim() != x.dim())
+      throw Error("ShapeMismatch",
+                  "Resize of " + std::to_string(x.dim()) + " axes like " + std::to_string(like.dim()) + " axes");
+  });
+  return resized(x, &layout, like.dim() == 5 ? like.size(2) : 0);
+}
+
+}  // namespace graticule::nn

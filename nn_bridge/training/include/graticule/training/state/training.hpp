@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/training/sharded/checkpoint_state.hpp>
+#include <graticule/training/state/model.hpp>
+#include <graticule/training/state/optimizer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace graticule::training {
+
+/// Position of a training in its data: the next batch.
+struct DataPosition {
+  Index epoch = 0;
+  Index batch = 0;         ///< of that epoch
+  std::uint64_t seed = 0;  ///< of the order of samples
+
+  friend bool operator==(DataPosition const&, DataPosition const&) = default;
+};
+
+/// Adds the state of LibTorch's CPU random generator: one row per rank.
+/// Collective. @param comm the checkpoint's ranks
+void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string const& name = "random/cpu");
+
+/// Continues every rank's random numbers from the saved state. On another number of ranks: if all ranks had the same
+/// state, all get it; otherwise ranks with a row get their row, and further ranks a state derived from their number and
+/// row 0. Collective. @throws `RandomStateMismatch` (input) when it was saved by another version of LibTorch
+void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::string const& name = "random/cpu");
+
+/// Everything that a training needs to continue as if it had not stopped: model, optimizers, data position, random
+/// state, and any parts that are added.
+///
+/// It loads on any number of ranks and any teams, with whole or sharded parameters: the files are the same. It refers
+/// to its arguments, which must outlive it.
+/// Example:
+///     training::TrainingState state(comm, *net);
+///     state.add("optimizer", optimizer);
+///     state.add("early_stopping", early_stopping);
+///     if (auto const found = store.newest()) state.load(*found);
+///     ...
+///     state.position = {epoch, batch + 1, seed};
+///     auto writer = store.begin(step);
+///     state.save(writer);
+///     writer.commit();
+class TrainingState {
+ public:
+  /// @param comm all ranks of the checkpoints
+  TrainingState(Comm comm, torch::nn::Module& model) : comm_(std::move(comm)), model_(&model) {}
+  /// @param comm shard team and replicas
+  TrainingState(Comm comm, ShardedParameters& sharded) : comm_(std::move(comm)), model_(&sharded) {}
+
+  /// Adds an optimizer of the model's parameters, or of their rows where they are sharded, under `name` in the file.
+  /// @throws `NameTaken`
+  void add(std::string name, torch::optim::Optimizer& optimizer);
+  /// Adds any object with `save(CheckpointWriter&, std::string const& prefix) const` and `load(Checkpoint const&,
+  /// std::string const& prefix)`, such as `EarlyStopping`. @throws `NameTaken`
+  template <class Part>
+  requires requires(Part& part, Part const& held, CheckpointWriter& writer, Checkpoint const& checkpoint) {
+    held.save(writer, std::string());
+    part.load(checkpoint, std::string());
+  }
+  void add(std::string name, Part& part) {
+    add_part(std::move(name),
+             {[&part](CheckpointWriter& writer, std::string const& prefix) { part.save(writer, prefix); },
+              [&part](Checkpoint const& checkpoint, std::string const& prefix) { part.load(checkpoint, prefix); }});
+  }
+
+  DataPosition position;
+
+  /// Collective. @throws what `save_model` and `save_optimizer` throw
+  void save(CheckpointWriter& writer) const;
+  /// Collective. @throws what `load_model`, `load_optimizer` and `load_random_state` throw; `MissingValue` (input)
+  void load(Checkpoint const& checkpoint);
+
+ private:
+  struct Calls {
+    std::function<void(CheckpointWriter&, std::string const&)> save;
+    std::function<void(Checkpoint const&, std::string const&)> load;
+  };
+  void add_part(std::string name, Calls calls);
+
+  Comm comm_;
+  std::variant<torch::nn::Module*, ShardedParameters*> model_;
+  std::vector<std::pair<std::string, Calls>> parts_;
+};
+
+}  // namespace graticule::training

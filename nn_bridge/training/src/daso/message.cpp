@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "message.hpp"
+
+#include "replicas/moments.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+namespace graticule::training::detail {
+
+namespace {
+
+/// The power of two by which differences are scaled, so that the largest of the group's comes near f16's largest number.
+double f16_scale(Comm const& group, torch::Tensor const& difference) {
+  std::array<double, 1> largest{difference.numel() == 0 ? 0.0 : difference.abs().max().item<double>()};
+  if (!std::isfinite(largest[0])) largest[0] = 0;
+  group.max(std::span<double>(largest));
+  if (largest[0] == 0) return 1;
+  return std::ldexp(1.0, std::min(14 - std::ilogb(largest[0]), 1000));
+}
+
+}  // namespace
+
+torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item) {
+  if (item.moment < 0) return item.tensor.detach();
+  auto const moments = moments_of(optimizer, item.tensor);
+  auto const& found = moments.at(std::size_t(item.moment));
+  return found.defined() ? found.detach() : found;
+}
+
+torch::Tensor real_values(torch::Tensor const& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+}
+
+torch::Tensor flatten(torch::optim::Optimizer& optimizer, SentLane const& lane) {
+  std::vector<torch::Tensor> parts;
+  for (auto const& item : lane.items) {
+    auto const tensor = tensor_of(optimizer, item);
+    auto const like = real_values(item.tensor.detach());
+    parts.push_back(tensor.defined() ? real_values(tensor).to(torch::kCPU, lane.type).reshape({-1})
+                                     : torch::zeros({like.numel()}, lane.type));
+  }
+  return parts.empty() ? torch::zeros({0}, lane.type) : torch::cat(parts);
+}
+
+void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat) {
+  std::int64_t at = 0;
+  for (auto const& item : lane.items) {
+    auto const sizes = real_values(item.tensor.detach()).sizes().vec();
+    auto const count = c10::multiply_integers(sizes);
+    if (auto const tensor = tensor_of(optimizer, item); tensor.defined())
+      real_values(tensor).copy_(flat.narrow(0, at, count).view(sizes));
+    at += count;
+  }
+}
+
+torch::ScalarType wire_type(DasoWire wire, torch::ScalarType lane) {
+  auto wanted = lane;
+  if (wire == DasoWire::automatic && lane == torch::kFloat) wanted = torch::kBFloat16;
+  if (wire == DasoWire::bf16) wanted = torch::kBFloat16;
+  if (wire == DasoWire::f16) wanted = torch::kHalf;
+  if (wire == DasoWire::f32) wanted = torch::kFloat;
+  return c10::elementSize(wanted) < c10::elementSize(lane) ? wanted : lane;
+}
+
+DasoMessage::DasoMessage(NodeGroup const& group, torch::optim::Optimizer& optimizer, std::vector<SentLane> const& lanes,
+                         DasoMessageOptions const& options, std::exception_ptr failure)
+    : group_(group), failure_(std::move(failure)), any_failure_(std::make_unique<Index>(0)) {
+  std::vector<torch::Tensor> flats;
+  for (auto const& lane : lanes) {
+    flats.push_back(flatten(optimizer, lane));
+    if (!failure_) check(optimizer, lane, flats.back(), options.check);
+  }
+  *any_failure_ = failure_ ? 1 : 0;
+  if (group_.exchange.num_ranks() > 1)
+    check_mpi(
+        MPI_Iallreduce(MPI_IN_PLACE, any_failure_.get(), 1, MPI_INT64_T, MPI_MAX, group_.exchange.handle(), &header_),
+        "MPI_Iallreduce");
+  for (std::size_t i = 0; i < lanes.size(); ++i) post(lanes[i], std::move(flats[i]), options);
+}
+
+DasoMessage::~DasoMessage() {
+  if (header_ == MPI_REQUEST_NULL) return;
+  if (std::uncaught_exceptions() == 0) {
+    try {
+      group_.exchange.wait(header_);
+      for (auto& lane : lanes_) (void)lane.mean->wait();
+      return;
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the memory below is all that is left to save.
+    }
+  }
+  (void)any_failure_.release();  // MPI may still write to it.
+}
+
+void DasoMessage::check(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat,
+                        DasoCheck kind) {
+  auto const bad = [&](torch::Tensor const& values) {
+    return kind == DasoCheck::nan ? values.isnan().any().item<bool>() : !values.isfinite().all().item<bool>();
+  };
+  if (!bad(flat)) return;
+  for (auto const& item : lane.items) {
+    auto const tensor = tensor_of(optimizer, item);
+    if (!tensor.defined() || !bad(real_values(tensor))) continue;
+    std::string what;
+    if (item.moment >= 0) what.append("moment ").append(std::to_string(item.moment)).append(" of ");
+    what.append(item.name).append(kind == DasoCheck::nan ? " holds NaN" : " holds NaN or infinity");
+    failure_ = std::make_exception_ptr(Error("NotFinite", what));
+    return;
+  }
+}
+
+void DasoMessage::post(SentLane const& lane, torch::Tensor flat, DasoMessageOptions const& options) {
+  Lane sent{.mean = nullptr, .type = lane.type, .reference = {}, .scale = 1};
+  auto const type = wire_type(options.wire, lane.type);
+  if (type != lane.type) {
+    sent.reference = lane.reference;
+    auto difference = flat - lane.reference;
+    if (type == torch::kHalf) sent.scale = f16_scale(group_.exchange, difference);
+    flat = (difference * sent.scale).to(type);
+  }
+  sent.mean = std::make_unique<PendingMean>(group_, flat, options.chunk);
+  lanes_.push_back(std::move(sent));
+}
+
+bool DasoMessage::progress() {
+  return std::all_of(lanes_.begin(), lanes_.end(), [](auto& lane) { return lane.mean->progress(); });
+}
+
+std::vector<torch::Tensor> DasoMessage::wait() {
+  group_.exchange.wait(header_);
+  std::vector<torch::Tensor> means;
+  for (auto& lane : lanes_) {
+    auto mean = lane.mean->wait();
+    if (lane.reference.defined()) mean = lane.reference + mean.to(lane.type) / lane.scale;
+    means.push_back(mean);
+  }
+  if (*any_failure_ != 0) agree(group_.exchange, failure_);
+  return means;
+}
+
+Index DasoMessage::bytes_sent() const noexcept {
+  Index total = 0;
+  for (auto const& lane : lanes_) total += lane.mean->bytes_sent();
+  return total;
+}
+
+Index DasoMessage::num_pieces() const noexcept {
+  Index total = 0;
+  for (auto const& lane : lanes_) total += lane.mean->num_pieces();
+  return total;
+}
+
+}  // namespace graticule::training::detail

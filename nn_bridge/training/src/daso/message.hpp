@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/training/daso/averaging.hpp>
+
+#include "data_parallel/pending_mean.hpp"
+#include "node_groups.hpp"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace graticule::training::detail {
+
+/// A tensor that is sent: a parameter or buffer, or a moment of the parameter.
+struct SentItem {
+  std::string name;
+  torch::Tensor tensor;
+  int moment = -1;
+};
+
+/// What travels together: tensors of one real type; of a complex tensor its real and imaginary parts.
+struct SentLane {
+  torch::ScalarType type = torch::kFloat;
+  std::vector<SentItem> items;
+  torch::Tensor reference;  ///< flat values that all ranks had in common last; undefined where no message is narrow
+};
+
+/// The tensor itself; undefined for a moment that the optimizer has not made yet.
+[[nodiscard]] torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item);
+/// Real values of a tensor of any floating-point type, sharing its memory.
+[[nodiscard]] torch::Tensor real_values(torch::Tensor const& tensor);
+/// Copy on the CPU of all tensors, one after the other; zeros for those that are not there.
+[[nodiscard]] torch::Tensor flatten(torch::optim::Optimizer& optimizer, SentLane const& lane);
+/// Gives the tensors values from `flat`.
+void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat);
+
+/// The type in which `lane` is sent.
+[[nodiscard]] torch::ScalarType wire_type(DasoWire wire, torch::ScalarType lane);
+
+struct DasoMessageOptions {
+  DasoWire wire = DasoWire::own;
+  Index chunk = 0;
+  DasoCheck check = DasoCheck::nan;
+};
+
+/// The parameters of a group's ranks, on their way to each other.
+class DasoMessage {
+ public:
+  /// Posts. @param failure of this rank: its peers get it in `wait`
+  DasoMessage(NodeGroup const& group, torch::optim::Optimizer& optimizer, std::vector<SentLane> const& lanes,
+              DasoMessageOptions const& options, std::exception_ptr failure);
+  DasoMessage(DasoMessage const&) = delete;
+  DasoMessage& operator=(DasoMessage const&) = delete;
+  ~DasoMessage();
+
+  /// Without blocking. @return whether the next message may proceed: all ranks post in the same order
+  bool progress();
+  /// Means of each lane, in the lane's type. Blocks. @throws the failure of any rank, on all ranks of the group
+  [[nodiscard]] std::vector<torch::Tensor> wait();
+
+  [[nodiscard]] Index bytes_sent() const noexcept;
+  [[nodiscard]] Index num_pieces() const noexcept;
+
+ private:
+  struct Lane {
+    std::unique_ptr<PendingMean> mean;
+    torch::ScalarType type = torch::kFloat;
+    torch::Tensor reference;
+    double scale = 1;
+  };
+  void check(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat, DasoCheck kind);
+  void post(SentLane const& lane, torch::Tensor flat, DasoMessageOptions const& options);
+
+  NodeGroup group_;
+  std::exception_ptr failure_;
+  std::unique_ptr<Index> any_failure_;
+  MPI_Request header_ = MPI_REQUEST_NULL;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace graticule::training::detail

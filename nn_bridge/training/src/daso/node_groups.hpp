@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/training/daso/averaging.hpp>
+
+#include <optional>
+#include <vector>
+
+namespace graticule::training::detail {
+
+/// The ranks of one group, one on each node: two communicators, because the two halves of a message may be posted in
+/// different order relative to those of the next message.
+struct NodeGroup {
+  Comm exchange;
+  Comm gather;
+  std::vector<double> weights;  ///< by rank of the group: its node's part of all ranks
+};
+
+/// A world divided into nodes, and crosswise into groups.
+struct NodeGroups {
+  Comm node;
+  int num_groups = 1;                            ///< ranks of the largest node
+  std::vector<std::optional<NodeGroup>> groups;  ///< of which this rank is a member
+
+  /// The node's rank that is a member of `group`.
+  [[nodiscard]] int member(int group) const noexcept { return group % node.num_ranks(); }
+};
+
+/// Collective over `world`. @throws `UnequalNodes`, `BadOption` for a negative node on any rank
+[[nodiscard]] NodeGroups node_groups(Comm const& world, std::optional<int> node, UnequalNodes unequal);
+
+}  // namespace graticule::training::detail

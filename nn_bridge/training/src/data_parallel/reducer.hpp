@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/partition/stall.hpp>
+#include <graticule/training/data_parallel/join.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
+
+#include "call_check.hpp"
+#include "gradient_hooks.hpp"
+#include "gradient_sum.hpp"
+
+#include <torch/torch.h>
+
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule::training::detail {
+
+/// A rule by the place of its team.
+struct TeamPlace {
+  std::size_t team = 0;
+  nn::Reduction reduction = nn::Reduction::sum;
+  friend bool operator==(TeamPlace const&, TeamPlace const&) = default;
+};
+
+/// A parameter, and how its gradient is reduced.
+struct ReducedParameter {
+  std::string name;
+  torch::Tensor tensor;
+  std::vector<TeamPlace> rules;
+  std::vector<Index> sizes;   ///< of the tensor, and 2 for the parts of complex numbers
+  bool reduced = false;       ///< the gradient that is defined has been reduced
+  bool ready = false;         ///< it has arrived in this backward
+  torch::Tensor before = {};  ///< the reduced gradient that a new one is added to
+  bool handed_over = false;
+  torch::Tensor held = {};  ///< takes the place of `.grad` from the step on until it is applied
+};
+
+/// Gradients that travel together.
+struct Bucket {
+  std::vector<std::size_t> members;  ///< none: it only tells whether a rank has failed
+  std::vector<TeamPlace> rules;
+  std::vector<Index> begins;  ///< of the members in `flat`
+  Index num_data = 0;
+  std::vector<GradientSum> sums;  ///< one a rule
+  /// Gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed. May lie in memory of `sums`.
+  torch::Tensor flat;
+  std::size_t num_ready = 0;
+  std::size_t num_started = 0;  ///< of the sums
+  std::size_t num_ended = 0;
+  bool filled = false;
+  bool delivered = false;
+  std::string name;       ///< in few words
+  bool compared = false;  ///< its comparison among ranks is under way
+  std::string described;  ///< for that, and for one who waits too long
+};
+
+/// Reduces gradients over teams while the backward runs.
+///
+/// An iteration begins with the first gradient of a backward and ends when all buckets have been delivered. Buckets
+/// start in the order of their numbers, on each team. Gradients are copied into buckets
+/// and back. Where gradients are waited for late, a last bucket without gradients
+/// leaves at the end of the backward, so that a rank learns at its step whether all have come so far.
+class Reducer {
+ public:
+  Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> teams, DataParallelOptions const& options);
+  Reducer(Reducer const&) = delete;
+  Reducer& operator=(Reducer const&) = delete;
+  ~Reducer();
+
+  void set_sync(bool on) noexcept { sync_ = on; }
+  /// Whether gradients are summed over a team, from the next iteration on; all teams are at first. Same calls on all its ranks.
+  void set_team(std::size_t team, bool on) { sums_over_[team] = on; }
+  [[nodiscard]] bool syncs() const noexcept { return sync_; }
+  /// Reduces what `.grad` holds now, without a backward. Collective.
+  void reduce();
+  /// What `.grad` holds is not what has been reduced last.
+  void forget_reduced();
+  /// Delivers all gradients, or only those of some parameters. @throws `PeerFailed`, `UnusedParameter`
+  void complete();
+  void complete(std::vector<std::size_t> const& parameters);
+  /// Waits until all ranks have ended their backward. For late waits. @throws as `complete`
+  void await_backward();
+  /// Takes the gradients of `parameters` out of `.grad`: they are delivered into `held`.
+  void hand_over(std::vector<std::size_t> const& parameters);
+  /// This rank has nothing to give in this iteration: takes part in all sums, and makes the others throw `PeerFailed`.
+  void fail();
+  /// Ends what a backward that threw has left.
+  void end_failed_backward();
+  /// What ends with an exception from now on is told to the others, and ended on all ranks, by the one who calls this.
+  void set_in_run(bool on) noexcept { in_run_ = on; }
+  /// Ends the sums of an iteration that all ranks step with, also where a rank has failed since: they need nothing of it
+  /// but that it does the same. False where there is no such iteration, or they do not end in time.
+  bool end_sums();
+  /// The same, and delivers the gradients.
+  void settle();
+  /// Before a pass.
+  void remember();
+  /// Forgets what has been begun since then. What is under way is left to `renew`.
+  void abandon();
+  /// After teams were renewed: makes all that belongs to their messages anew. Nothing where they were not. Collective.
+  void renew();
+  /// A rank has failed in the last iteration, and this one got to know it by what was summed: all ranks have ended it.
+  [[nodiscard]] bool has_failed_by_sums() const noexcept { return peer_failed_ && phase_ == Phase::idle; }
+  /// The ranks do not agree about their calls any more.
+  [[nodiscard]] bool is_broken() const noexcept { return broken_ != nullptr; }
+  /// What becomes of waits.
+  [[nodiscard]] StallRule stall_rule() const;
+  [[nodiscard]] bool in_backward() const noexcept { return phase_ == Phase::in_backward; }
+  [[nodiscard]] bool in_iteration() const noexcept { return phase_ != Phase::idle; }
+  [[nodiscard]] Index num_begun() const noexcept { return num_begun_; }
+
+  [[nodiscard]] std::vector<ReducedParameter>& parameters() noexcept { return parameters_; }
+  [[nodiscard]] std::vector<Comm> const& teams() const noexcept { return teams_; }
+  [[nodiscard]] std::vector<Bucket> const& buckets() const noexcept { return buckets_; }
+  [[nodiscard]] std::vector<TeamTraffic> const& traffic() const noexcept { return traffic_; }
+  [[nodiscard]] std::vector<ReductionEvent>& events() noexcept { return events_; }
+  /// Called before each iteration.
+  void set_before(std::function<void()> call) { before_ = std::move(call); }
+  /// From now on ranks may have ended. @param rules of most parameters
+  void begin_join(std::vector<TeamPlace> rules, JoinOptions const& options);
+  void end_join() noexcept;
+  [[nodiscard]] bool is_joining() const noexcept { return joining_; }
+  /// Takes part in an iteration of the others with nothing to add. @returns false when all have ended
+  bool shadow();
+  /// In checked mode: compares a call among the ranks of each team.
+  void compare(std::string const& described);
+  /// @throws `UnreducedGradients` where a gradient is neither reduced nor on its way
+  void require_reduced() const;
+  /// @throws `LostParameter` unless all parameters are still watched
+  void require_watched() const;
+  void note(ReductionEvent::Kind kind, std::size_t index);
+  [[nodiscard]] nn::NamedTensors low_rank_state() const;
+  void load_low_rank_state(nn::NamedTensors const& state);
+
+ private:
+  enum class Phase : std::uint8_t { idle, in_backward, pending };
+
+  void before_accumulation(std::size_t i);
+  void after_accumulation(std::size_t i);
+  void begin();
+  void require_whole() const;
+  void count_present();
+  void end_backward();
+  [[nodiscard]] std::string described(Bucket const& bucket) const;
+  void make_buckets(std::vector<std::size_t> const& order);
+  void add_bucket(std::vector<std::size_t> members, torch::ScalarType type, std::vector<TeamPlace> rules);
+  void share_on_node();
+  [[nodiscard]] std::vector<LowRankMatrix> matrices_of(Bucket const& bucket, std::size_t rule);
+  void rebucket();
+  void fill(Bucket& bucket);
+  /// Whether there is a gradient to be reduced.
+  [[nodiscard]] bool is_there(ReducedParameter const& parameter) const;
+  void fill_in_order(bool all);
+  void advance();
+  void start_sums();
+  /// Starts, or passes over, the next sum of a team. @return false where it cannot be yet
+  bool start_next(std::size_t t);
+  [[nodiscard]] GradientBucket given_to_hook(std::size_t bucket) const;
+  bool is_agreed(std::size_t team, std::size_t bucket);
+  [[noreturn]] void stall(std::size_t bucket, double waited);
+  [[nodiscard]] std::string waits_for(std::size_t bucket) const;
+  void watch_calls();
+  void wait_for(std::size_t bucket);
+  void deliver(std::size_t bucket);
+  void deliver_to(ReducedParameter& parameter, torch::Tensor const& reduced);
+  void finish();
+
+  std::vector<ReducedParameter> parameters_;
+  std::vector<Comm> teams_;
+  std::vector<bool> sums_over_;  ///< by team
+  DataParallelOptions options_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;
+  std::vector<std::vector<std::size_t>> queues_;  ///< of each team: the buckets that it sums, in order
+  std::vector<std::size_t> next_in_queue_;
+  std::size_t num_filled_ = 0;
+  Phase phase_ = Phase::idle;
+  bool sync_ = true;
+  bool failed_ = false;       ///< this rank has nothing to give
+  bool peer_failed_ = false;  ///< found in what was delivered
+  bool nested_ = false;
+  std::string unused_;
+  int backward_ = -1;               ///< the engine's number of the backward in progress
+  std::weak_ptr<int> backward_is_;  ///< expires with it
+  std::vector<std::size_t> arrivals_;
+  std::function<void()> before_;
+  Index num_begun_ = 0;
+  std::string described_;  ///< this iteration
+  Index num_complete_ = 0;
+  Index num_begun_before_ = 0;  ///< the pass
+  Index num_complete_before_ = 0;
+  std::vector<CallCheck> checks_;   ///< of each team, in checked mode
+  bool compares_ = false;           ///< the checked mode
+  std::vector<int> generations_;    ///< of the teams, that sums and checks belong to
+  std::vector<std::size_t> order_;  ///< of the parameters, that buckets were made for
+  bool in_run_ = false;
+  bool awaited_ = false;       ///< all ranks have ended the backward of this iteration, and it is to be applied late
+  std::exception_ptr broken_;  ///< what ended the agreement of the ranks about their calls
+  bool joining_ = false;
+  bool present_ = true;
+  Index num_present_ = 0;
+  std::vector<TeamPlace> join_rules_;
+  JoinOptions join_;
+  std::vector<double> divisors_;                                         ///< of each team, for means
+  std::map<std::pair<std::size_t, std::size_t>, LowRankPart> low_rank_;  ///< by parameter and rule
+  Index num_before_ = 0;                                                 ///< iterations, of a state that was loaded
+  std::vector<TeamTraffic> traffic_;
+  std::vector<ReductionEvent> events_;
+  std::optional<GradientHooks> hooks_;
+};
+
+}  // namespace graticule::training::detail

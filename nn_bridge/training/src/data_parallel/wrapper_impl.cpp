@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wrapper_impl.hpp"
+
+#include <graticule/partition/detail/patience.hpp>
+#include <graticule/training/sharded/clip.hpp>
+
+#include "sharded/wrap.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace graticule::training {
+
+namespace {
+
+/// The sum of all ranks, or their mean, with the same bits on all of them.
+void combine(Comm const& team, torch::Tensor const& tensor, nn::Reduction reduction) {
+  auto const real = tensor.is_complex() ? torch::view_as_real(tensor) : tensor;
+  auto const flat = real.detach().to(torch::kCPU, false, true).contiguous().view({-1});
+  detail::TeamSum sum(team, flat.scalar_type(), Wire::own, SumOrder::by_rank);
+  sum.start(flat, flat.numel(), reduction == nn::Reduction::mean ? team.num_ranks() : 1);
+  std::function<std::string()> const describe = [&team] {
+    return "rank " + std::to_string(team.rank()) + " waits in a sum of buffers or losses for the other ranks";
+  };
+  graticule::detail::Patience patience(team, describe);
+  try {
+    while (!sum.advance()) patience.pause();
+  } catch (...) {
+    graticule::detail::keep_for_good(std::make_shared<std::pair<detail::TeamSum, torch::Tensor>>(std::move(sum), flat));
+    throw;
+  }
+  real.detach().copy_(flat.view(real.sizes()));
+}
+
+bool is_lbfgs(torch::optim::Optimizer* optimizer) { return dynamic_cast<torch::optim::LBFGS*>(optimizer) != nullptr; }
+
+}  // namespace
+
+DataParallel::Impl::Impl(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
+                         std::vector<nn::TeamRule> const& rules, DataParallelOptions const& options)
+    : optimizers_(std::move(optimizers)), options_(options), buffers_(nn::buffers_of(module)) {
+  std::erase(optimizers_, nullptr);
+  auto wrapped = detail::wrap(module, rules, options);
+  if (options_.wait == GradientWait::late && !optimizers_.empty())
+    fallback_ = detail::why_not_late(optimizers_, wrapped.parameters);
+  if (!fallback_.empty()) {
+    options_.wait = GradientWait::in_backward;
+    if (wrapped.teams.empty() || wrapped.teams.front().rank() == 0)
+      std::fprintf(stderr, "graticule: gradients are waited for in the backward, not later: %s\n", fallback_.c_str());
+  }
+  for (auto const& [name, tensor] : nn::parameters_of(module))
+    if (!tensor.requires_grad()) frozen_.emplace_back(name, tensor);
+  default_rules_ = std::move(wrapped.default_rules);
+  reducer_ = std::make_unique<detail::Reducer>(std::move(wrapped.parameters), std::move(wrapped.teams), options_);
+  if (options_.wait == GradientWait::late && !optimizers_.empty())
+    late_ = std::make_unique<detail::LateSteps>(module, *optimizers_.front(), *reducer_);
+  recovery_ = std::make_unique<detail::Recovery>(reducer_->teams(), buffers_);
+}
+
+DataParallel::Impl::~Impl() {
+  if (options_.wait != GradientWait::late || std::uncaught_exceptions() > 0) return;
+  try {
+    apply_all();
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "graticule: late gradients are lost at the end of a DataParallel: %s\n", error.what());
+  }
+}
+
+void DataParallel::Impl::recover(std::exception_ptr const& failure) {
+  graticule::detail::StallScope const scope(reducer_->stall_rule());
+  recovery_->announce(failure);
+  reducer_->settle();
+  if (late_ && !reducer_->in_iteration()) late_->finalize();
+  reducer_->abandon();
+  try {
+    recovery_->renew();
+    reducer_->renew();
+  } catch (Error const& error) {
+    // The failure is the one to be thrown; every later call fails, too.
+    std::fprintf(stderr, "graticule: the ranks did not come together after a failure: %s\n", error.what());
+  }
+  recovery_->forget();
+}
+
+template <class Action>
+void DataParallel::Impl::guarded(Action const& action) {
+  try {
+    action();
+    recovery_->forget();
+  } catch (Error const& error) {
+    auto const failure = std::current_exception();
+    bool const announced = error.rule() == "PeerFailed" && !reducer_->has_failed_by_sums();
+    if (late_ && announced) recover(failure);
+    throw;
+  }
+}
+
+void DataParallel::Impl::step() {
+  if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
+  if (std::any_of(optimizers_.begin(), optimizers_.end(), is_lbfgs))
+    throw Error("ClosureNeeded", "LBFGS makes forwards and backwards of its own: call step(closure)");
+  reducer_->end_failed_backward();
+  require_watched();
+  num_begun_ = reducer_->num_begun();
+  reducer_->require_reduced();
+  guarded([&] {
+    if (late_) {
+      late_->step();
+    } else {
+      reducer_->complete();
+      for (auto* const optimizer : optimizers_) optimizer->step();
+    }
+  });
+  sync_buffers();
+}
+
+double DataParallel::Impl::step(std::function<torch::Tensor()> const& closure) {
+  require_one_vector();
+  reducer_->end_failed_backward();
+  if (late_) {
+    auto const loss = reduced_loss(closure);
+    step();
+    return loss.item<double>();
+  }
+  apply_all();
+  torch::Tensor first;
+  optimizers_.front()->step([&] {
+    auto const loss = reduced_loss(closure);
+    if (!first.defined()) first = loss;
+    return loss;
+  });
+  num_begun_ = reducer_->num_begun();
+  sync_buffers();
+  return first.item<double>();
+}
+
+void DataParallel::Impl::require_one_vector() const {
+  if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
+  if (optimizers_.size() != 1)
+    throw Error("BadOption", "step(closure) is for one optimizer, not " + std::to_string(optimizers_.size()));
+  if (!is_lbfgs(optimizers_.front())) return;
+  for (auto const& parameter : reducer_->parameters())
+    if (!teams_without_rule(parameter).empty())
+      throw Error("BadOption", "LBFGS takes all parameters for one vector, but '" + parameter.name +
+                                   "' is each rank's own in a team");
+}
+
+torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> const& closure) {
+  // The loss, and whether this rank has failed, at any place in the closure: the others would wait for its loss.
+  auto const values = torch::zeros({2}, torch::kDouble);
+  std::exception_ptr failure;
+  auto const attempt = [&](auto const& action) {
+    try {
+      action();
+    } catch (Error const& error) {
+      if (error.rule() == "CallDisagreement" || error.rule() == "StalledReduction") throw;  // On all ranks.
+      if (!failure) failure = std::current_exception();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  attempt([&] {
+    run([&] {
+      auto const loss = closure();
+      if (!loss.defined() || loss.numel() != 1) throw Error("BadOption", "a closure returns its loss, one number");
+      values[0] = loss.detach().to(torch::kDouble).reshape({});
+    });
+  });
+  attempt([&] {
+    synchronize();
+    require_watched();
+    reducer_->require_reduced();
+  });
+  values[1] = failure ? 1 : 0;
+  for (auto const& rule : default_rules_) combine(reducer_->teams()[rule.team], values, rule.reduction);
+  if (failure) std::rethrow_exception(failure);
+  if (values[1].item<double>() > 0)
+    throw Error("PeerFailed", "the closure of another rank ended with an exception: this step is not complete");
+  return values[0];
+}
+
+void DataParallel::Impl::synchronize() {
+  reducer_->end_failed_backward();
+  guarded([&] { reducer_->complete(); });
+}
+
+void DataParallel::Impl::apply_all() {
+  synchronize();
+  if (late_) late_->finalize();
+}
+
+void DataParallel::Impl::finalize() {
+  apply_all();
+  reducer_->compare("finalize()");
+}
+
+void DataParallel::Impl::run(std::function<void()> const& pass) {
+  struct InRun {
+    explicit InRun(detail::Reducer& given) : reducer(given) { reducer.set_in_run(true); }
+    ~InRun() { reducer.set_in_run(false); }
+    detail::Reducer& reducer;
+  };
+  auto const num_begun = reducer_->num_begun();
+  recovery_->remember();
+  reducer_->remember();
+  try {
+    InRun const in_run(*reducer_);
+    pass();
+    meet();
+    // Who waits late gets to know at the step whether the pass has failed on another rank.
+    if (!late_) recovery_->forget();
+  } catch (...) {
+    auto const own = std::current_exception();
+    bool const ended = reducer_->has_failed_by_sums() && reducer_->num_begun() > num_begun;
+    // What fails after a backward that is waited for late is this rank's alone: the others have gone on.
+    bool const alone = late_ && reducer_->syncs() && reducer_->num_begun() > num_begun && !reducer_->in_backward();
+    if (!ended && !alone && !reducer_->is_broken()) recover(own);
+    std::rethrow_exception(own);
+  }
+}
+
+void DataParallel::Impl::meet() const {
+  // Who waits late does not wait here; and ranks that have no more batches make no passes.
+  if (late_ || reducer_->is_joining()) return;
+  graticule::detail::StallScope const scope(reducer_->stall_rule());
+  for (auto const& team : reducer_->teams()) team.barrier();
+}
+
+BufferPolicy DataParallel::Impl::policy_of(std::string const& buffer) const {
+  auto const own = options_.own_buffers.find(buffer);
+  return own == options_.own_buffers.end() ? options_.buffers : own->second;
+}
+
+bool DataParallel::Impl::syncs_buffers() const {
+  return std::any_of(buffers_.begin(), buffers_.end(),
+                     [&](auto const& buffer) { return policy_of(buffer.first) != BufferPolicy::leave; });
+}
+
+void DataParallel::Impl::sync_buffers() const {
+  torch::NoGradGuard const no_grad;
+  nn::NamedTensors copied;
+  nn::NamedTensors averaged;
+  for (auto const& buffer : buffers_) {
+    auto const policy = policy_of(buffer.first);
+    bool const has_mean = buffer.second.is_floating_point() || buffer.second.is_complex();
+    if (policy == BufferPolicy::leave) continue;
+    (policy == BufferPolicy::mean && has_mean ? averaged : copied).push_back(buffer);
+  }
+  for (auto const& team : default_teams()) {
+    nn::broadcast_replicas(team, copied);
+    for (auto const& [name, tensor] : averaged) combine(team, tensor, nn::Reduction::mean);
+  }
+}
+
+std::vector<Comm> DataParallel::Impl::default_teams() const {
+  std::vector<Comm> teams;
+  for (auto const& rule : default_rules_) teams.push_back(reducer_->teams()[rule.team]);
+  return teams;
+}
+
+std::vector<Comm> DataParallel::Impl::teams_without_rule(detail::ReducedParameter const& parameter) const {
+  std::vector<Comm> teams;
+  for (auto const& rule : default_rules_)
+    if (std::none_of(parameter.rules.begin(), parameter.rules.end(),
+                     [&](auto const& r) { return r.team == rule.team; }))
+      teams.push_back(reducer_->teams()[rule.team]);
+  return teams;
+}
+
+double DataParallel::Impl::clip(double max_norm, double norm_type) {
+  synchronize();
+  std::vector<ClippedPart> parts;
+  auto const same_teams = [](std::vector<Comm> const& a, std::vector<Comm> const& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](auto const& x, auto const& y) { return x.handle() == y.handle(); });
+  };
+  for (auto const& parameter : reducer_->parameters()) {
+    auto const teams = teams_without_rule(parameter);
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](auto const& other) { return same_teams(other.parts_over, teams); });
+    if (part == parts.end()) part = parts.insert(part, {{}, teams});
+    part->parameters.emplace_back(parameter.name, parameter.tensor);
+  }
+  return training::clip_gradients(parts, max_norm, norm_type);
+}
+
+void DataParallel::Impl::require_watched() {
+  try {
+    reducer_->require_watched();
+    for (auto const& [name, tensor] : frozen_)
+      if (tensor.requires_grad())
+        throw Error("LostParameter", "'" + name + "' required no gradient when it was wrapped, and does so now");
+  } catch (...) {
+    auto const own = std::current_exception();
+    // The others may wait for gradients that nothing has announced here.
+    if (reducer_->syncs() && reducer_->num_begun() == num_begun_) reducer_->fail();
+    std::rethrow_exception(own);
+  }
+}
+
+}  // namespace graticule::training

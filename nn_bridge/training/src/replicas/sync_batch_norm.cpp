@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/training/replicas/sync_batch_norm.hpp>
+
+#include "data_parallel/call_guard.hpp"
+
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule::training {
+
+namespace detail {
+
+namespace {
+
+constexpr char const* layer_name = "SyncBatchNorm";
+
+void check_input(torch::Tensor const& x, BatchNormParts const& parts, int least_cell_axes, int most_cell_axes) {
+  std::ostringstream text;
+  text << layer_name << " of " << parts.options.num_features() << " channels given ";
+  if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
+    throw Error("ShapeMismatch", text.str() + "no dense tensor of a real floating-point type");
+  text << x.sizes() << " of " << x.scalar_type();
+  bool const fits =
+      x.dim() >= 2 + least_cell_axes && x.dim() <= 2 + most_cell_axes && x.size(1) == parts.options.num_features();
+  auto const type = x.scalar_type();
+  bool const narrow = type == torch::kHalf || type == torch::kBFloat16;
+  bool const typed = !parts.weight.defined() || parts.weight.scalar_type() == type ||
+                     (narrow && parts.weight.scalar_type() == torch::kFloat);
+  if (!fits || !typed) throw Error("ShapeMismatch", text.str());
+}
+
+/// running = (1 - factor) * running + factor * found, in f64.
+void update(torch::Tensor const& running, torch::Tensor const& found, double factor) {
+  torch::NoGradGuard const no_grad;
+  running.detach().copy_(running.detach().to(torch::kDouble) * (1 - factor) + found * factor);
+}
+
+}  // namespace
+
+struct SyncedCalls::State {
+  Comm team;
+  int ordinal = 0;
+  int least_cell_axes = 0;
+  int most_cell_axes = 0;
+  Index num_calls = 0;
+};
+
+SyncedCalls::SyncedCalls(Comm team, int ordinal, int least_cell_axes, int most_cell_axes)
+    : state_(std::make_shared<State>(State{std::move(team), ordinal, least_cell_axes, most_cell_axes, 0})) {}
+
+torch::Tensor SyncedCalls::forward(torch::Tensor const& x, BatchNormParts const& parts) {
+  auto const& s = *state_;
+  bool const grad_mode = torch::GradMode::is_enabled();
+  GuardedCall call{.layer = layer_name, .ordinal = s.ordinal, .number = ++state_->num_calls};
+  try {
+    check_input(x, parts, s.least_cell_axes, s.most_cell_axes);
+    std::ostringstream text;
+    text << x.scalar_type() << (parts.is_training ? ", training" : ", evaluating");
+    call.described = text.str();
+    call.common = Hash().add(std::string_view(call.described)).value();
+  } catch (...) {
+    call.failure = std::current_exception();
+  }
+  call.grad_mode = grad_mode;
+  call.requires_grad = grad_mode && x.defined() && x.requires_grad();
+  bool const input_grad = guard_call(s.team, call);
+
+  nn::detail::Norm norm{.layer = layer_name, .eps = parts.options.eps(), .teams = {s.team}};
+  norm.shape = {.outer = x.size(0),
+                .groups = x.size(1),
+                .cells = c10::multiply_integers(x.sizes().slice(2)),
+                .channels = x.size(1)};
+  auto const statistics = norm_statistics(norm, x, input_grad);
+  if (statistics.count < 2)
+    throw Error("TooFewValues", std::string(layer_name) + ": " + std::to_string(Index(statistics.count)) +
+                                    " value per channel on all ranks together; its statistics need two");
+  if (parts.is_training && parts.options.track_running_stats()) {
+    parts.num_batches_tracked.detach().add_(1);
+    auto const momentum = parts.options.momentum();
+    auto const factor = momentum ? *momentum : 1.0 / parts.num_batches_tracked.item<double>();
+    update(parts.running_mean, statistics.mean, factor);
+    update(parts.running_var, statistics.m2 / (statistics.count - 1), factor);
+  }
+  auto y = normalize(norm, statistics, x, parts.weight, parts.bias);
+  if (y.requires_grad()) {
+    call.kind = CallKind::backward;
+    call.common = 0;
+    // Runs before the backward that communicates.
+    y.register_hook([team = s.team, call](torch::Tensor const& gradient) {
+      auto now = call;
+      now.grad_mode = torch::GradMode::is_enabled();
+      (void)guard_call(team, now);
+      return gradient;
+    });
+  }
+  // What the function returns is a view, which LibTorch lets no activation change in place.
+  return y.clone();
+}
+
+Comm team_of(ReplicaContext const& context, int num_copies) {
+  if (!context.team())
+    throw Error("NeedsTeam", "SyncBatchNorm is given " + std::to_string(num_copies) +
+                                 " copies in one process; it synchronises the ranks of a team");
+  return *context.team();
+}
+
+}  // namespace detail
+
+namespace {
+
+namespace tn = torch::nn;
+
+/// Finds what to convert first, and changes the model then.
+class Converter {
+ public:
+  void visit(torch::nn::Module& parent, std::string const& path) {
+    std::size_t index = 0;
+    for (auto const& child : parent.named_children()) {
+      auto const name = path.empty() ? child.key() : path + "." + child.key();
+      auto const place = index++;
+      if (dynamic_cast<ReplicaHook*>(child.value().get()) != nullptr) continue;
+      if (find<tn::BatchNorm1dImpl>(parent, child, name, place) ||
+          find<tn::BatchNorm2dImpl>(parent, child, name, place) ||
+          find<tn::BatchNorm3dImpl>(parent, child, name, place))
+        continue;
+      visit(*child.value(), name);
+    }
+  }
+
+  int commit() {
+    if (!refused_.empty())
+      throw Error("NotConverted", refused_ + ": called by their own type; make them SyncBatchNorm members");
+    for (auto const& change : changes_) change();
+    return int(changes_.size());
+  }
+
+ private:
+  using Child = torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>::Item;
+
+  template <class Serial>
+  bool find(torch::nn::Module& parent, Child const& child, std::string const& path, std::size_t place) {
+    auto const serial = std::dynamic_pointer_cast<Serial>(child.value());
+    if (!serial) return false;
+    auto* const sequential = dynamic_cast<tn::SequentialImpl*>(&parent);
+    auto* const list = dynamic_cast<tn::ModuleListImpl*>(&parent);
+    auto* const dict = dynamic_cast<tn::ModuleDictImpl*>(&parent);
+    if (sequential == nullptr && list == nullptr && dict == nullptr) {
+      refused_ += (refused_.empty() ? "" : ", ") + path;
+      return true;
+    }
+    changes_.emplace_back(
+        [this, serial, &parent, sequential, list, dict, name = child.key(), at = std::ptrdiff_t(place)] {
+          // A module in several places stays one.
+          auto& held = made_[serial.get()];
+          if (!held) held = std::make_shared<SyncBatchNormImpl<Serial>>(*serial);
+          auto const sync = std::dynamic_pointer_cast<SyncBatchNormImpl<Serial>>(held);
+          parent.replace_module(name, sync);
+          if (sequential != nullptr) *(sequential->begin() + at) = tn::AnyModule(sync);
+          if (list != nullptr) *(list->begin() + at) = sync;
+          if (dict != nullptr) (dict->begin() + at)->value() = sync;
+        });
+    return true;
+  }
+
+  std::string refused_;
+  std::vector<std::function<void()>> changes_;
+  std::map<torch::nn::Module*, std::shared_ptr<torch::nn::Module>> made_;
+};
+
+}  // namespace
+
+int convert_batch_norms(torch::nn::Module& model) {
+  Converter converter;
+  converter.visit(model, "");
+  return converter.commit();
+}
+
+}  // namespace graticule::training

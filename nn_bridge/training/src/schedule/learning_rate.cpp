@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/schedule/learning_rate.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace graticule::training {
+
+namespace {
+
+void require_valid(Schedule const& schedule, Index step) {
+  auto const refuse = [](std::string const& what) { throw Error("BadSchedule", what); };
+  if (step < 0) refuse("step " + std::to_string(step));
+  if (schedule.num_steps < 1 || schedule.period < 1) refuse("numbers of steps and periods are 1 or more");
+  for (double const value : {schedule.warmup_steps, schedule.final_factor, schedule.gamma})
+    if (!(value >= 0 && std::isfinite(value))) refuse("factors and the rise are numbers of 0 or more");
+}
+
+}  // namespace
+
+std::map<std::string, ScheduleKind> const& schedule_kinds() {
+  static std::map<std::string, ScheduleKind> const kinds{{"constant", ScheduleKind::constant},
+                                                         {"linear", ScheduleKind::linear},
+                                                         {"cosine", ScheduleKind::cosine},
+                                                         {"steps", ScheduleKind::steps},
+                                                         {"exponential", ScheduleKind::exponential}};
+  return kinds;
+}
+
+double Schedule::factor(Index step) const {
+  require_valid(*this, step);
+  double const rise = std::min(1.0, (double(step) + 1) / (warmup_steps + 1));
+  auto const s = double(std::min(step, num_steps));
+  auto const n = double(num_steps);
+  switch (kind) {
+    case ScheduleKind::constant: return rise;
+    case ScheduleKind::linear: return rise * (1 - (1 - final_factor) * s / n);
+    case ScheduleKind::cosine:
+      return rise * (final_factor + (1 - final_factor) * (1 + std::cos(std::numbers::pi * s / n)) / 2);
+    case ScheduleKind::steps: return rise * std::pow(gamma, std::floor(s / double(period)));
+    case ScheduleKind::exponential: return rise * std::pow(gamma, s / double(period));
+  }
+  return rise;
+}
+
+void set_learning_rate(torch::optim::Optimizer& optimizer, double rate) {
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(rate);
+}
+
+}  // namespace graticule::training

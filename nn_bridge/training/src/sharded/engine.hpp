@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/training/sharded/parameters.hpp>
+
+#include "unit.hpp"
+#include "unit_search.hpp"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace graticule::training::detail {
+
+/// Decides when units are gathered, released and reduced: at the forwards and backwards of their modules.
+///
+/// A call of a unit with grad mode on has a number, and so has its end: they count up. Hooks on its outputs begin its
+/// backward, hooks on its inputs end it: LibTorch runs the nodes of a graph in the reverse of the order in which they were
+/// made, so all that a unit has made ran before the nodes that its inputs come from, and before the backward of calls that
+/// had ended when it began. What neither ends, ends with the whole backward (a graph task), in a final callback.
+class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
+ public:
+  ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards, ShardedParametersOptions options);
+  /// Adds the hooks of all units but a model's that is none: those are returned.
+  std::shared_ptr<nn::ForwardHooks> attach();
+  void detach() noexcept;
+
+  void begin_forward(std::size_t u, std::vector<torch::Tensor>& inputs);
+  void end_forward(std::size_t u, std::vector<torch::Tensor> const& outputs);
+  void fail_forward(std::size_t u) noexcept;
+
+  void set_unsynchronised(std::optional<Unsynchronised> how) noexcept { unsynchronised_ = how; }
+  void hold_whole();
+  void let_go() noexcept;
+  void reset();
+  void unwrap();
+
+  [[nodiscard]] torch::nn::Module& model() const noexcept { return *model_; }
+  [[nodiscard]] ShardTeam& team() noexcept { return team_; }
+  [[nodiscard]] ShardedParametersOptions const& options() const noexcept { return options_; }
+  [[nodiscard]] UnitSearch const& found() const noexcept { return found_; }
+  [[nodiscard]] std::vector<std::unique_ptr<ShardUnit>> const& units() const noexcept { return units_; }
+  /// All cut parameters, in the model's order.
+  [[nodiscard]] std::vector<ShardedParameter*> parameters() const;
+  /// The model's dtype of a tensor that is whole, which may be held in another one.
+  [[nodiscard]] torch::ScalarType own_type(torch::Tensor const& whole) const;
+  [[nodiscard]] ShardStats stats() const;
+  void reset_stats();
+
+ private:
+  /// Calls of one unit.
+  struct Calls {
+    std::vector<Index> forwards;              ///< running; 0 without grad mode
+    std::set<Index> open;                     ///< whose backward has not ended
+    std::map<Index, int> backwards;           ///< running, with their graph tasks
+    std::optional<std::size_t> next_forward;  ///< the unit that was next last time
+    std::optional<std::size_t> next_backward;
+    std::optional<std::vector<std::size_t>> ahead_in_forward;  ///< as the options say
+    std::optional<std::vector<std::size_t>> ahead_in_backward;
+    [[nodiscard]] bool idle() const { return forwards.empty() && backwards.empty(); }
+  };
+
+  void begin_backward(std::size_t u, Index call, Index call_end, std::int64_t version);
+  void end_backwards_after(Index number);
+  void end_backward(std::size_t u, Index call);
+  void end_task(int task);
+  void enter_task(int task);
+  void make_whole(std::size_t u);
+  void start_gather(std::size_t u);
+  void gather_ahead(std::optional<std::vector<std::size_t>> const& listed, std::optional<std::size_t> next);
+  void read_ahead_lists();
+  [[nodiscard]] BetweenPasses between_passes(std::size_t u) const noexcept {
+    return u == root() ? options_.root_between_passes : options_.between_passes;
+  }
+  void release(std::size_t u);
+  void release_idle();
+  void start_scatter(std::size_t u);
+  void finish_scatter();
+  void scatter_rest();
+  void settle();
+  void compare(std::string const& what, std::size_t u);
+  void progress();
+  void tell(ShardEvent event, std::size_t u) const;
+  void cast(std::vector<torch::Tensor>& inputs) const;
+  [[nodiscard]] std::size_t root() const noexcept { return units_.size() - 1; }
+  [[nodiscard]] bool any_forward_open() const;
+
+  std::shared_ptr<torch::nn::Module> model_;
+  nn::TeamRule shards_;
+  ShardedParametersOptions options_;
+  ShardTeam team_;
+  std::optional<ShardTeam> group_;  ///< ranks of the team that keep parameters between passes
+  UnitSearch found_;
+  std::vector<std::unique_ptr<ShardUnit>> units_;
+  std::vector<std::pair<torch::Tensor, torch::ScalarType>> buffer_types_;  ///< of buffers in another dtype: the model's
+  std::vector<Calls> calls_;
+  std::vector<std::shared_ptr<nn::ForwardHooks>> hooks_;
+  std::optional<CallComparison> comparison_;
+  bool disagreed_ = false;
+  ReductionRule reduction_;
+  std::optional<Unsynchronised> unsynchronised_;
+  int num_holds_ = 0;
+  Index last_call_ = 0;
+  std::map<int, Index> tasks_;  ///< graph tasks that have a final callback, with the last call that they went through
+  std::optional<std::size_t> last_forward_;
+  std::optional<std::size_t> last_ended_;
+  std::optional<std::size_t> last_backward_;
+  std::optional<std::size_t> scattering_;
+  ShardStats stats_;
+};
+
+}  // namespace graticule::training::detail

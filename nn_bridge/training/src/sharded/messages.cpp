@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "messages.hpp"
+
+#include "data_parallel/team_sum.hpp"
+
+#include <cstring>
+
+namespace graticule::training::detail {
+
+namespace {
+
+/// Parts of fewer bytes travel together.
+constexpr Index small_message_bytes = Index(16) << 10;
+
+/// The same on all ranks: by the largest part.
+bool is_small(ShardedParameter const& parameter, Comm const& team, Index element_bytes) {
+  return parameter.elements_of(team, 0).size() * element_bytes < small_message_bytes;
+}
+
+std::byte* data_of(torch::Tensor const& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
+
+torch::Tensor elements(torch::Tensor const& flat, ShardRows range) { return flat.narrow(0, range.lo, range.size()); }
+
+void copy_bytes(std::byte* to, std::byte const* from, std::size_t size) {
+  if (size > 0) std::memcpy(to, from, size);
+}
+
+/// All other ranks, beginning after this one, so that not all send to the same one first.
+std::vector<int> peers_of(Comm const& team) {
+  std::vector<int> peers;
+  for (int i = 1; i < team.num_ranks(); ++i) peers.push_back((team.rank() + i) % team.num_ranks());
+  return peers;
+}
+
+}  // namespace
+
+Gather::Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters,
+               std::vector<torch::Tensor> flat)
+    : flat_(std::move(flat)) {
+  auto const& comm = team.comm;
+  auto const num_ranks = std::size_t(comm.num_ranks());
+  if (num_ranks == 1) return;
+  small_.resize(num_ranks);
+  packed_.resize(num_ranks);
+  std::vector<std::vector<torch::Tensor>> large(num_ranks);
+  for (std::size_t r = 0; r < num_ranks; ++r)
+    for (std::size_t i = 0; i < flat_.size(); ++i) {
+      auto const part = elements(flat_[i], parameters[i].elements_of(comm, int(r)));
+      bool const small = is_small(parameters[i], comm, flat_[i].element_size());
+      if (small) packed_[r].add(part.nbytes());
+      (small ? small_ : large)[r].push_back(part);
+    }
+  auto const me = std::size_t(comm.rank());
+  for (std::size_t s = 0; s < small_[me].size(); ++s)
+    copy_bytes(packed_[me].part(s), data_of(small_[me][s]), small_[me][s].nbytes());
+  for (int const r : peers_of(comm)) {
+    auto& packed = packed_[std::size_t(r)];
+    messages_.receive(comm, packed.data(), packed.size(), r, tag);
+    for (auto const& part : large[std::size_t(r)]) messages_.receive(comm, data_of(part), Index(part.nbytes()), r, tag);
+  }
+  for (int const r : peers_of(comm)) {
+    messages_.send(comm, packed_[me].data(), packed_[me].size(), r, tag, team.counts);
+    for (auto const& part : large[me]) messages_.send(comm, data_of(part), Index(part.nbytes()), r, tag, team.counts);
+  }
+}
+
+void Gather::finish(ShardTeam& team, std::string const& unit) {
+  messages_.wait(team.comm, "parameters of " + unit, team.stall);
+  if (small_.empty()) return;
+  for (int const r : peers_of(team.comm)) {
+    auto const& parts = small_[std::size_t(r)];
+    for (std::size_t s = 0; s < parts.size(); ++s)
+      copy_bytes(data_of(parts[s]), packed_[std::size_t(r)].part(s), parts[s].nbytes());
+  }
+}
+
+GradientScatter::GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters,
+                                 ReductionRule const& rule)
+    : rule_(rule) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].full.requires_grad()) add_part(team.comm, i, parameters[i]);
+  pack(team.comm, parameters);
+  post(team, tag, parameters);
+}
+
+void GradientScatter::add_part(Comm const& team, std::size_t index, ShardedParameter& parameter) {
+  auto const own = parameter.full.scalar_type();
+  auto const type = at::isFloatingType(own) ? rule_.dtype.value_or(own) : own;
+  auto const options = torch::TensorOptions(type).device(torch::kCPU);
+  auto const gradient = parameter.full.grad();
+  Part part{index, false, gradient.defined(), {}, {}};
+  if (part.present && gradient.layout() != torch::kStrided)
+    throw Error("SparseGradient",
+                "the gradient of " + parameter.name + " is sparse; sharded parameters take dense ones");
+  part.wire = part.present ? gradient.detach().to(options).contiguous().view({-1})
+                           : torch::zeros({parameter.num_rows * parameter.row_numel}, options);
+  parameter.full.mutable_grad() = torch::Tensor();
+  part.small = is_small(parameter, team, part.wire.element_size());
+  auto const mine = parameter.elements_of(team, team.rank());
+  for (int r = 0; r < team.num_ranks(); ++r)
+    part.by_rank.push_back(r == team.rank() ? elements(part.wire, mine) : torch::empty({mine.size()}, options));
+  parts_.push_back(std::move(part));
+}
+
+void GradientScatter::pack(Comm const& team, std::vector<ShardedParameter> const& parameters) {
+  auto const num_ranks = std::size_t(team.num_ranks());
+  sent_.resize(num_ranks);
+  received_.resize(num_ranks);
+  for (std::size_t r = 0; r < num_ranks; ++r) {
+    sent_[r].add(parts_.size());
+    received_[r].add(parts_.size());
+    for (auto const& part : parts_)
+      if (part.small) received_[r].add(part.by_rank[r].nbytes());
+    std::vector<torch::Tensor> small;
+    for (auto const& part : parts_)
+      if (part.small) {
+        small.push_back(elements(part.wire, parameters[part.parameter].elements_of(team, int(r))));
+        sent_[r].add(small.back().nbytes());
+      }
+    for (std::size_t i = 0; i < parts_.size(); ++i) sent_[r].part(0)[i] = std::byte(parts_[i].present ? 1 : 0);
+    for (std::size_t s = 0; s < small.size(); ++s)
+      copy_bytes(sent_[r].part(s + 1), data_of(small[s]), small[s].nbytes());
+  }
+}
+
+void GradientScatter::post(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters) {
+  auto const& comm = team.comm;
+  for (int const r : peers_of(comm)) {
+    auto& packed = received_[std::size_t(r)];
+    messages_.receive(comm, packed.data(), packed.size(), r, tag);
+    for (auto const& part : parts_)
+      if (!part.small) {
+        auto const& to = part.by_rank[std::size_t(r)];
+        messages_.receive(comm, data_of(to), Index(to.nbytes()), r, tag);
+      }
+  }
+  for (int const r : peers_of(comm)) {
+    auto& packed = sent_[std::size_t(r)];
+    messages_.send(comm, packed.data(), packed.size(), r, tag, team.counts);
+    for (auto const& part : parts_)
+      if (!part.small) {
+        auto const from = elements(part.wire, parameters[part.parameter].elements_of(comm, r));
+        messages_.send(comm, data_of(from), Index(from.nbytes()), r, tag, team.counts);
+      }
+  }
+}
+
+bool GradientScatter::present_on(std::size_t part, int rank) {
+  return received_[std::size_t(rank)].part(0)[part] != std::byte(0);
+}
+
+void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) {
+  auto const& comm = team.comm;
+  messages_.wait(comm, "gradients of " + unit, team.stall);
+  auto const me = std::size_t(comm.rank());
+  for (std::size_t i = 0; i < parts_.size(); ++i) received_[me].part(0)[i] = std::byte(parts_[i].present ? 1 : 0);
+  std::size_t number = 1;
+  for (auto const& part : parts_) {
+    if (!part.small) continue;
+    for (int const r : peers_of(comm)) {
+      auto const& to = part.by_rank[std::size_t(r)];
+      copy_bytes(data_of(to), received_[std::size_t(r)].part(number), to.nbytes());
+    }
+    ++number;
+  }
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    auto const& part = parts_[i];
+    auto& parameter = parameters[part.parameter];
+    int with = -1;
+    int without = -1;
+    for (int r = 0; r < comm.num_ranks(); ++r) (present_on(i, r) ? with : without) = r;
+    if (with < 0) continue;
+    if (without >= 0 && rule_.missing == MissingGradients::are_refused)
+      throw Error("UnusedParameter", "rank " + std::to_string(without) + " has no gradient of " + parameter.name +
+                                         ", rank " + std::to_string(with) + " has");
+    auto const type = part.wire.scalar_type();
+    auto total = part.by_rank[0].to(is_narrow(type) ? torch::kFloat : type, /*non_blocking=*/false, /*copy=*/true);
+    for (int r = 1; r < comm.num_ranks(); ++r) total.add_(part.by_rank[std::size_t(r)]);
+    if (rule_.factor != 1) total.mul_(rule_.factor);
+    // No view, which an optimizer could not detach.
+    total = total.to(parameter.shard.options().requires_grad(false)).resize_(parameter.shard.sizes());
+    parameter.reduced = parameter.reduced.defined() ? parameter.reduced + total : total;
+  }
+}
+
+}  // namespace graticule::training::detail

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/training/sharded/rule.hpp>
+
+#include "data_parallel/messages.hpp"
+
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::training::detail {
+
+/// One parameter: the module's whole leaf, whose memory comes and goes, and this rank's rows, which stay.
+struct ShardedParameter {
+  std::string name;
+  torch::Tensor full;    ///< the leaf in the module
+  torch::Tensor values;  ///< shares the memory of `full`, not its version: writes to it leave saved tensors valid
+  torch::Tensor shard;   ///< leaf of this rank's rows, in the parameter's own dtype
+  std::int64_t num_rows = 0;
+  std::int64_t row_numel = 0;  ///< elements of a row
+  torch::Tensor reduced;       ///< of this backward: gradient of the shard, over the shard team
+  torch::Tensor held;          ///< sums of backwards that were not synchronised
+
+  /// Range of a rank's elements among all, in one dimension.
+  [[nodiscard]] ShardRows elements_of(Comm const& team, int rank) const {
+    auto const rows = shard_rows(num_rows, team.num_ranks(), rank);
+    return {rows.lo * row_numel, rows.hi * row_numel};
+  }
+};
+
+/// The team over which parameters are cut, and how its messages go.
+struct ShardTeam {
+  Comm comm;
+  Stall stall = Stall::by_rule;
+  MessageCounts counts = {};
+};
+
+/// One rank's parts of small tensors as one message, each at a multiple of 16 bytes.
+class Packed {
+ public:
+  void add(std::size_t part_bytes) {
+    offsets_.push_back(bytes_.size());
+    bytes_.resize(bytes_.size() + (part_bytes + 15) / 16 * 16);
+  }
+  [[nodiscard]] std::byte* part(std::size_t number) { return bytes_.data() + offsets_[number]; }
+  [[nodiscard]] std::byte* data() { return bytes_.data(); }
+  [[nodiscard]] Index size() const { return Index(bytes_.size()); }
+
+ private:
+  std::vector<std::size_t> offsets_;
+  std::vector<std::byte> bytes_;
+};
+
+/// Whole parameters on their way from all ranks of the team. Large parts go from and to their places, the small ones of
+/// a rank go as one message.
+class Gather {
+ public:
+  /// Posts the messages. @param flat by parameter: all its elements in one dimension, on the host, of which this rank's
+  /// are there
+  Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters, std::vector<torch::Tensor> flat);
+  [[nodiscard]] bool test() { return messages_.test(); }
+  /// Waits, and puts the small parts in their places.
+  void finish(ShardTeam& team, std::string const& unit);
+  [[nodiscard]] bool abandoned() const noexcept { return messages_.abandoned(); }
+
+ private:
+  std::vector<std::vector<torch::Tensor>> small_;  ///< by rank, then part
+  std::vector<Packed> packed_;                     ///< by rank
+  std::vector<torch::Tensor> flat_;
+  Messages messages_;
+};
+
+/// What to do where some ranks have a gradient and others have none.
+enum class MissingGradients { are_zero, are_refused };
+
+struct ReductionRule {
+  double factor = 1;
+  std::optional<torch::ScalarType> dtype = {};  ///< on the wire, for real floating-point gradients
+  MissingGradients missing = MissingGradients::are_zero;
+};
+
+/// Gradients of whole parameters on their way to the ranks that keep the rows.
+///
+/// These sum them in order of ranks: in the dtype of the wire, 16-bit ones in f32.
+class GradientScatter {
+ public:
+  /// Takes the gradients from the parameters and posts the messages. @throws `SparseGradient`
+  GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
+  [[nodiscard]] bool test() { return messages_.test(); }
+  /// Waits and adds the sums, times the factor, to `reduced`. A gradient that no rank has stays undefined.
+  /// @throws `UnusedParameter` on all ranks alike
+  void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit);
+  [[nodiscard]] bool abandoned() const noexcept { return messages_.abandoned(); }
+
+ private:
+  struct Part {
+    std::size_t parameter = 0;
+    bool small = false;
+    bool present = false;                ///< on this rank
+    torch::Tensor wire;                  ///< the whole gradient, in one dimension, on the host
+    std::vector<torch::Tensor> by_rank;  ///< everybody's gradient of this rank's elements
+  };
+  void add_part(Comm const& team, std::size_t index, ShardedParameter& parameter);
+  void pack(Comm const& team, std::vector<ShardedParameter> const& parameters);
+  void post(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters);
+  [[nodiscard]] bool present_on(std::size_t part, int rank);
+
+  ReductionRule rule_;
+  std::vector<Part> parts_;
+  std::vector<Packed> sent_;      ///< by rank; first a byte a part that says whether it is present
+  std::vector<Packed> received_;  ///< by rank
+  Messages messages_;
+};
+
+}  // namespace graticule::training::detail

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/training/sharded/parameters.hpp>
+
+#include "engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+namespace graticule::training {
+
+using detail::ShardedParameter;
+using detail::ShardEngine;
+
+ShardedParameters::ShardedParameters(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
+                                     ShardedParametersOptions options)
+    : engine_(std::make_shared<ShardEngine>(std::move(model), shards, std::move(options))),
+      root_call_(std::make_unique<RootCall>()) {
+  if (auto const hooks = engine_->attach()) root_call_->add_hooks(hooks);
+}
+
+ShardedParameters::ShardedParameters(ShardedParameters&&) noexcept = default;
+
+ShardedParameters::~ShardedParameters() {
+  if (!engine_) return;
+  engine_->detach();
+  unmark_managed(engine_->model());
+}
+
+torch::nn::Module& ShardedParameters::root_module() const noexcept { return engine_->model(); }
+
+std::vector<torch::Tensor> ShardedParameters::parameters() const {
+  std::vector<torch::Tensor> result;
+  for (auto const* parameter : engine_->parameters()) result.push_back(parameter->shard);
+  return result;
+}
+
+nn::NamedTensors ShardedParameters::named_parameters() const {
+  nn::NamedTensors result;
+  for (auto const* parameter : engine_->parameters()) result.emplace_back(parameter->name, parameter->shard);
+  return result;
+}
+
+namespace {
+
+/// LibTorch's Adagrad has state before its first step.
+bool has_stepped(torch::optim::Optimizer& optimizer) {
+  auto const& state = optimizer.state();
+  return std::any_of(state.begin(), state.end(), [](auto const& entry) {
+    auto const* const adagrad = dynamic_cast<torch::optim::AdagradParamState const*>(entry.second.get());
+    return adagrad == nullptr || adagrad->step() != 0;
+  });
+}
+
+/// Gives the rows what Adagrad began with.
+void adopt_state(torch::optim::Optimizer& optimizer, torch::Tensor const& whole, torch::Tensor const& shard) {
+  auto const found = optimizer.state().find(whole.unsafeGetTensorImpl());
+  if (found == optimizer.state().end()) return;
+  auto state = std::move(found->second);
+  optimizer.state().erase(found);
+  auto const& options = dynamic_cast<torch::optim::AdagradOptions const&>(optimizer.defaults());
+  dynamic_cast<torch::optim::AdagradParamState&>(*state).sum(
+      torch::full_like(shard.detach(), options.initial_accumulator_value()));
+  optimizer.state()[shard.unsafeGetTensorImpl()] = std::move(state);
+}
+
+}  // namespace
+
+void ShardedParameters::adopt(torch::optim::Optimizer& optimizer) const {
+  if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
+    throw Error("UnsupportedOptimizer", "LBFGS takes all parameters for one vector, of which this rank has some rows");
+  if (has_stepped(optimizer))
+    throw Error("OptimizerHasState", "an optimizer is adopted before its first step: its state is of whole parameters");
+  std::map<c10::TensorImpl const*, torch::Tensor> shards;
+  for (auto const* parameter : engine_->parameters())
+    shards.emplace(parameter->full.unsafeGetTensorImpl(), parameter->shard);
+  for (auto& group : optimizer.param_groups())
+    for (auto& tensor : group.params())
+      if (auto const found = shards.find(tensor.unsafeGetTensorImpl()); found != shards.end()) {
+        adopt_state(optimizer, tensor, found->second);
+        tensor = found->second;
+      }
+}
+
+ShardedParameters::NoSync ShardedParameters::no_sync(Unsynchronised how) { return NoSync(*engine_, how); }
+
+ShardedParameters::NoSync::NoSync(ShardEngine& engine, Unsynchronised how) : engine_(engine.shared_from_this()) {
+  engine.set_unsynchronised(how);
+}
+
+ShardedParameters::NoSync::~NoSync() { engine_->set_unsynchronised({}); }
+
+ShardedParameters::Gathered ShardedParameters::gathered() { return Gathered(*engine_); }
+
+ShardedParameters::Gathered::Gathered(ShardEngine& engine) : engine_(engine.shared_from_this()) { engine.hold_whole(); }
+
+ShardedParameters::Gathered::~Gathered() { engine_->let_go(); }
+
+namespace {
+
+/// Sum of the norm's powers over the elements of all gradients, or their largest size.
+double size_of_gradients(std::vector<torch::Tensor> const& tensors, double norm_type) {
+  double result = 0;
+  for (auto const& tensor : tensors) {
+    auto const& gradient = tensor.grad();
+    if (!gradient.defined() || gradient.numel() == 0) continue;
+    auto const sizes = gradient.detach().abs().to(torch::kDouble);
+    if (std::isinf(norm_type)) {
+      auto const largest = sizes.max().item<double>();
+      if (std::isnan(largest) || largest > result) result = largest;
+      if (std::isnan(result)) break;
+    } else {
+      result += (norm_type == 2 ? sizes.square() : sizes.pow(norm_type)).sum().item<double>();
+    }
+  }
+  return result;
+}
+
+void add_ignored(ShardEngine const& engine, std::vector<torch::Tensor>& tensors) {
+  for (auto const& [name, tensor] : engine.found().ignored) tensors.push_back(tensor);
+}
+
+}  // namespace
+
+double ShardedParameters::clip_grad_norm(double max_norm, ClipOptions const& options) {
+  auto const& comm = engine_->team().comm;
+  if (!(max_norm >= 0) || !(options.norm_type > 0))
+    throw Error("BadOption", "gradients clipped to " + std::to_string(max_norm) + " in the norm of type " +
+                                 std::to_string(options.norm_type));
+  torch::NoGradGuard const no_grad;
+  auto replicated = options.replicated.value_or(std::vector<torch::Tensor>());
+  if (!options.replicated) add_ignored(*engine_, replicated);
+  auto const shards = parameters();
+  auto const type = options.norm_type;
+  std::array<double, 1> cut{size_of_gradients(shards, type)};
+  auto whole = size_of_gradients(replicated, type);
+  // One rank's word for what all ranks should have alike, so that all scale alike.
+  comm.broadcast(&whole, Index(sizeof whole), 0);
+  double total = 0;
+  if (std::isinf(type)) {
+    // NaN is no number that MPI_MAX orders.
+    std::array<Index, 1> nan{std::isnan(cut[0]) || std::isnan(whole) ? 1 : 0};
+    comm.max(nan);
+    comm.max(cut);
+    total = nan[0] != 0 ? std::nan("") : std::max(cut[0], whole);
+  } else {
+    comm.sum(cut);
+    total = std::pow(cut[0] + whole, 1 / type);
+  }
+  if (!std::isfinite(total) && options.non_finite == ClipOptions::NonFinite::is_refused)
+    throw Error("NonFiniteNorm", "the norm of the gradients is " + std::to_string(total));
+  auto const scale = max_norm / (total + 1e-6);
+  if (scale >= 1) return total;
+  for (auto const& list : {shards, replicated})
+    for (auto const& tensor : list)
+      if (tensor.grad().defined()) tensor.grad().mul_(scale);
+  return total;
+}
+
+void ShardedParameters::unwrap() { engine_->unwrap(); }
+
+void ShardedParameters::reset() { engine_->reset(); }
+
+ShardStats ShardedParameters::stats() const { return engine_->stats(); }
+
+void ShardedParameters::reset_stats() { engine_->reset_stats(); }
+
+std::vector<ShardUnitInfo> ShardedParameters::units() const {
+  std::vector<ShardUnitInfo> result;
+  for (auto const& unit : engine_->units()) {
+    auto& info = result.emplace_back(ShardUnitInfo{unit->name(), {}, unit->bytes()});
+    for (auto const& parameter : unit->parameters()) info.parameters.push_back(parameter.name);
+  }
+  return result;
+}
+
+std::vector<std::string> const& ShardedParameters::notes() const { return engine_->found().notes; }
+
+}  // namespace graticule::training

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/partition/detail/patience.hpp>
+#include <graticule/partition/hash.hpp>
+#include <graticule/training/sharded/managed.hpp>
+
+#include "engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace graticule::training::detail {
+
+namespace {
+
+void check_options(ShardedParametersOptions const& options, int num_ranks) {
+  if (options.num_prefetched < 0)
+    throw Error("BadOption", std::to_string(options.num_prefetched) + " units gathered ahead");
+  if (options.ranks_per_group < 1 || num_ranks % options.ranks_per_group != 0)
+    throw Error("BadOption", "groups of " + std::to_string(options.ranks_per_group) + " ranks in a team of " +
+                                 std::to_string(num_ranks));
+  if (!std::isfinite(options.gradient_factor))
+    throw Error("BadOption", "a gradient factor of " + std::to_string(options.gradient_factor));
+  auto const check = [](std::optional<torch::ScalarType> const& type, char const* what) {
+    if (type && !at::isFloatingType(*type))
+      throw Error("BadOption", std::string("a precision of ") + c10::toString(*type) + " for " + what);
+  };
+  check(options.precision.parameters, "parameters");
+  check(options.precision.gradients, "gradients");
+  check(options.precision.buffers, "buffers");
+}
+
+/// The values of the first rank of all teams, on all ranks.
+void agree_on_values(torch::nn::Module const& model, nn::TeamRule const& shards,
+                     ShardedParametersOptions const& options) {
+  auto teams = options.replicas;
+  teams.push_back(shards);
+  auto tensors = nn::parameters_of(model);
+  for (auto& buffer : nn::buffers_of(model)) tensors.push_back(std::move(buffer));
+  for (auto const& rule : teams) nn::require_replicas(rule.team, tensors);
+  for (auto const& rule : teams) nn::broadcast_replicas(rule.team, tensors);
+}
+
+}  // namespace
+
+ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
+                         ShardedParametersOptions options)
+    : model_(std::move(model)), shards_(shards), options_(std::move(options)), team_{shards.team} {
+  run_agreed(shards_.team, [&] {
+    check_options(options_, shards_.team.num_ranks());
+    found_ = find_units(model_, options_);
+    calls_.resize(found_.units.size());
+    read_ahead_lists();
+  });
+  auto const groups = [](BetweenPasses between) { return int(between == BetweenPasses::in_groups); };
+  bool const has_groups = groups(options_.between_passes) + groups(options_.root_between_passes) > 0;
+  require_same(shards_.team, "OptionsDisagreement",
+               Hash()
+                   .add(groups(options_.between_passes))
+                   .add(groups(options_.root_between_passes))
+                   .add(options_.ranks_per_group)
+                   .value(),
+               (has_groups ? "groups of " : "no groups, of ") + std::to_string(options_.ranks_per_group) + " ranks");
+  if (has_groups)
+    group_.emplace(ShardTeam{shards_.team.split(shards_.team.rank() / options_.ranks_per_group, shards_.team.rank())});
+  agree_on_values(*model_, shards_, options_);
+  bool const compares = options_.checks == PeerChecks::on ||
+                        (options_.checks == PeerChecks::by_environment && graticule::detail::checks_calls());
+  if (compares) comparison_.emplace(shards_.team);
+  if (compares) team_.stall = Stall::fail;
+  if (group_) group_->stall = team_.stall;
+  reduction_.factor = options_.gradient_factor;
+  if (shards_.reduction == nn::Reduction::mean) reduction_.factor /= shards_.team.num_ranks();
+  reduction_.dtype = options_.precision.gradients;
+  reduction_.missing =
+      options_.unused == UnusedParameters::are_refused ? MissingGradients::are_refused : MissingGradients::are_zero;
+  for (auto const& unit : found_.units)
+    units_.push_back(std::make_unique<ShardUnit>(team_, group_ ? &*group_ : nullptr, unit.name, unit.parameters,
+                                                 options_.precision.parameters));
+  if (auto const& type = options_.precision.buffers)
+    for (auto const& [name, buffer] : nn::buffers_of(*model_)) {
+      auto held = buffer;
+      if (!at::isFloatingType(held.scalar_type()) || held.scalar_type() == *type) continue;
+      buffer_types_.emplace_back(held, held.scalar_type());
+      held.set_data(held.to(*type));
+    }
+  mark_managed(model_, ParameterNames::original, options_.ignored);
+}
+
+void ShardEngine::read_ahead_lists() {
+  auto const place_of = [&](std::string const& name) {
+    auto const is_it = [&](auto const& unit) { return unit.name == name; };
+    auto const found = std::find_if(found_.units.begin(), found_.units.end(), is_it);
+    if (found == found_.units.end())
+      throw Error("UnknownUnit", "'" + name + "' is to be gathered ahead, or to gather others, and is no unit");
+    return std::size_t(found - found_.units.begin());
+  };
+  auto const read = [&](auto const& lists, auto member) {
+    for (auto const& [name, ahead] : lists) {
+      auto& places = (calls_[place_of(name)].*member).emplace();
+      for (auto const& other : ahead) places.push_back(place_of(other));
+    }
+  };
+  read(options_.ahead_in_forward, &Calls::ahead_in_forward);
+  read(options_.ahead_in_backward, &Calls::ahead_in_backward);
+}
+
+std::vector<ShardedParameter*> ShardEngine::parameters() const {
+  std::map<c10::TensorImpl const*, ShardedParameter*> by_leaf;
+  for (auto const& unit : units_)
+    for (auto& parameter : unit->parameters()) by_leaf.emplace(parameter.full.unsafeGetTensorImpl(), &parameter);
+  std::vector<ShardedParameter*> result;
+  for (auto const& [name, tensor] : nn::parameters_of(*model_)) {
+    auto const found = by_leaf.find(tensor.unsafeGetTensorImpl());
+    if (found != by_leaf.end()) result.push_back(found->second);
+  }
+  return result;
+}
+
+void ShardEngine::hold_whole() {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    if (calls_[u].idle()) release(u);
+    make_whole(u);
+  }
+  ++num_holds_;
+}
+
+void ShardEngine::let_go() noexcept {
+  if (--num_holds_ > 0) return;
+  try {
+    release_idle();
+  } catch (...) {  // Whole parameters are given back without a message.
+  }
+}
+
+void ShardEngine::reset() {
+  for (auto const& unit : units_) unit->reset();
+  for (auto& calls : calls_) {
+    calls.open.clear();
+    calls.backwards.clear();
+  }
+  tasks_.clear();
+  last_forward_.reset();
+  last_ended_.reset();
+  last_backward_.reset();
+  scattering_.reset();
+  disagreed_ = false;
+}
+
+void ShardEngine::unwrap() {
+  for (auto const& unit : units_) {
+    std::vector<torch::Tensor> whole;
+    for (auto const& parameter : unit->parameters())
+      whole.push_back(gather_whole(team_, parameter, parameter.shard, Receivers::all).to(parameter.shard.device()));
+    unit->restore(whole);
+  }
+  for (auto& [buffer, type] : buffer_types_) buffer.set_data(buffer.to(type));
+  buffer_types_.clear();
+  detach();
+  unmark_managed(*model_);
+}
+
+torch::ScalarType ShardEngine::own_type(torch::Tensor const& whole) const {
+  for (auto const& [buffer, type] : buffer_types_)
+    if (buffer.is_same(whole)) return type;
+  return whole.scalar_type();
+}
+
+ShardStats ShardEngine::stats() const {
+  auto result = stats_;
+  for (auto const& unit : units_) {
+    if (unit->state() != ShardUnit::State::released) result.gathered_bytes += unit->bytes();
+    result.group_bytes += unit->group_bytes();
+    for (auto const& parameter : unit->parameters()) result.shard_bytes += Index(parameter.shard.nbytes());
+  }
+  result.messages = team_.counts.messages + (group_ ? group_->counts.messages : 0);
+  result.bytes = team_.counts.bytes + (group_ ? group_->counts.bytes : 0);
+  return result;
+}
+
+void ShardEngine::reset_stats() {
+  stats_ = {};
+  team_.counts = {};
+  if (group_) group_->counts = {};
+}
+
+}  // namespace graticule::training::detail

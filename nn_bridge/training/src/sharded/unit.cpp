@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "unit.hpp"
+
+#include "released_storage.hpp"
+
+#include <algorithm>
+
+namespace graticule::training::detail {
+
+namespace {
+
+torch::Tensor elements(torch::Tensor const& flat, ShardRows range) { return flat.narrow(0, range.lo, range.size()); }
+
+ShardedParameter cut(Comm const& team, std::string const& name, torch::Tensor const& whole,
+                     std::optional<torch::ScalarType> gathered_dtype) {
+  ShardedParameter result;
+  result.name = name;
+  result.full = whole;
+  result.num_rows = num_rows_of(whole);
+  result.row_numel = result.num_rows > 0 ? whole.numel() / result.num_rows : 0;
+  auto const rows = shard_rows(result.num_rows, team.num_ranks(), team.rank());
+  auto const all_rows = whole.detach().reshape({-1});
+  auto sizes = whole.sizes().vec();
+  if (!sizes.empty())
+    sizes.front() = rows.size();
+  else if (rows.size() == 0)
+    sizes.push_back(0);
+  result.shard = elements(all_rows, result.elements_of(team, team.rank())).clone().view(sizes);
+  result.shard.set_requires_grad(whole.requires_grad());
+  auto const type =
+      at::isFloatingType(whole.scalar_type()) ? gathered_dtype.value_or(whole.scalar_type()) : whole.scalar_type();
+  result.values = torch::empty(whole.sizes(), whole.options().dtype(type).requires_grad(false));
+  result.full.mutable_grad() = torch::Tensor();
+  result.full.set_data(result.values);
+  return result;
+}
+
+}  // namespace
+
+ShardUnit::ShardUnit(ShardTeam& team, ShardTeam* group, std::string name,
+                     std::vector<std::pair<std::string, torch::Tensor>> const& whole,
+                     std::optional<torch::ScalarType> gathered_dtype)
+    : team_(&team),
+      group_(group),
+      name_(std::move(name)),
+      gather_tag_(team.comm.next_tag()),
+      scatter_tag_(team.comm.next_tag()) {
+  torch::NoGradGuard const no_grad;
+  if (group_ != nullptr) group_tag_ = group_->comm.next_tag();
+  for (auto const& [parameter_name, tensor] : whole) {
+    auto& parameter = parameters_.emplace_back(cut(team.comm, parameter_name, tensor, gathered_dtype));
+    bytes_ += Index(parameter.values.nbytes());
+    release_storage(parameter.values, released_text(parameter));
+  }
+}
+
+ShardUnit::~ShardUnit() {
+  // MPI may still write to what is in flight: its memory is then left to it.
+  if (gather_ && !gather_->test()) {
+    for (auto const& parameter : parameters_) keep_for_good(parameter.values);
+    keep_for_good(std::move(gather_));
+  }
+  if (scatter_ && !scatter_->test()) keep_for_good(std::move(scatter_));
+  std::erase_if(unwaited_, [](Unwaited const& left) { return left.test(); });
+  if (!unwaited_.empty()) keep_for_good(std::move(unwaited_));
+}
+
+std::string ShardUnit::released_text(ShardedParameter const& parameter) const {
+  return "ReleasedParameter: the values of " + parameter.name + " are there in forward and backward of " + name_ +
+         " only, and while ShardedParameters::gathered() lasts";
+}
+
+bool ShardUnit::is_trainable() const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [](auto const& p) { return p.full.requires_grad(); });
+}
+
+bool ShardUnit::has_gradients() const {
+  return std::any_of(parameters_.begin(), parameters_.end(), [](auto const& p) { return p.full.grad().defined(); });
+}
+
+std::int64_t ShardUnit::version() const {
+  std::int64_t sum = 0;
+  for (auto const& parameter : parameters_) sum += parameter.shard._version();
+  return sum;
+}
+
+void ShardUnit::start_gather(Source source) {
+  torch::NoGradGuard const no_grad;
+  for (auto const& parameter : parameters_)
+    if (parameter.full.storage().unsafeGetStorageImpl() != parameter.values.storage().unsafeGetStorageImpl())
+      throw Error("ParameterReplaced",
+                  parameter.name + " of " + name_ +
+                      " has other memory than it was given: a model is moved or converted before its "
+                      "parameters are sharded, and loaded by load_full_state");
+  std::vector<torch::Tensor> flat;
+  staged_.clear();
+  gathered_from_ = source == Source::group ? group_ : team_;
+  auto const& comm = gathered_from_->comm;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    auto const& parameter = parameters_[i];
+    refill_storage(parameter.values);
+    bool const on_host = parameter.values.is_cpu();
+    staged_.push_back(on_host ? torch::Tensor() : torch::empty_like(parameter.values, torch::kCPU));
+    flat.push_back((on_host ? parameter.values : staged_.back()).view({-1}));
+    elements(flat.back(), parameter.elements_of(comm, comm.rank()))
+        .copy_(source == Source::group ? group_parts_[i] : parameter.shard.detach().view({-1}));
+  }
+  gathered_version_ = version();
+  state_ = State::gathering;
+  auto const tag = source == Source::group ? group_tag_ : gather_tag_;
+  gather_ = std::make_unique<Gather>(*gathered_from_, tag, parameters_, std::move(flat));
+}
+
+void ShardUnit::finish_gather() {
+  gather_->finish(*gathered_from_, name_);
+  gather_.reset();
+  torch::NoGradGuard const no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (staged_[i].defined()) parameters_[i].values.copy_(staged_[i]);
+  staged_.clear();
+  state_ = State::gathered;
+}
+
+void ShardUnit::release() {
+  if (gather_ && gather_->abandoned()) return;
+  if (state_ == State::gathering) finish_gather();
+  if (state_ == State::released) return;
+  for (auto const& parameter : parameters_) release_storage(parameter.values, released_text(parameter));
+  state_ = State::released;
+}
+
+void ShardUnit::keep_in_group() {
+  torch::NoGradGuard const no_grad;
+  group_parts_.clear();
+  for (auto const& parameter : parameters_)
+    group_parts_.push_back(
+        elements(parameter.values.view({-1}), parameter.elements_of(group_->comm, group_->comm.rank())).clone());
+}
+
+Index ShardUnit::group_bytes() const noexcept {
+  Index bytes = 0;
+  for (auto const& part : group_parts_) bytes += Index(part.nbytes());
+  return bytes;
+}
+
+void ShardUnit::start_scatter(ReductionRule const& rule) {
+  torch::NoGradGuard const no_grad;
+  scatter_ = std::make_unique<GradientScatter>(*team_, scatter_tag_, parameters_, rule);
+}
+
+void ShardUnit::finish_scatter() {
+  torch::NoGradGuard const no_grad;
+  auto scatter = std::move(scatter_);
+  try {
+    scatter->finish(*team_, parameters_, name_);
+  } catch (...) {
+    if (scatter->abandoned()) keep_for_good(std::move(scatter));
+    throw;
+  }
+}
+
+void ShardUnit::progress() {
+  if (gather_) (void)gather_->test();
+  if (scatter_) (void)scatter_->test();
+  std::erase_if(unwaited_, [](Unwaited const& left) { return left.test(); });
+}
+
+void ShardUnit::reset() {
+  Unwaited unwaited;
+  if (gather_ && !gather_->test()) {
+    for (auto const& parameter : parameters_) unwaited.memory.push_back(take_storage(parameter.values));
+    unwaited.gather = std::move(gather_);
+  }
+  gather_.reset();
+  staged_.clear();
+  if (scatter_ && !scatter_->test()) unwaited.scatter = std::move(scatter_);
+  scatter_.reset();
+  if (unwaited.gather || unwaited.scatter) unwaited_.push_back(std::move(unwaited));
+  // Messages of others that are under way meet no call of the next backward.
+  gather_tag_ = team_->comm.next_tag();
+  scatter_tag_ = team_->comm.next_tag();
+  if (group_ != nullptr) group_tag_ = group_->comm.next_tag();
+  leave_group();
+  if (state_ != State::released) {
+    state_ = State::gathered;
+    release();
+  }
+  for (auto& parameter : parameters_) {
+    parameter.full.mutable_grad() = torch::Tensor();
+    parameter.reduced = torch::Tensor();
+  }
+}
+
+void ShardUnit::restore(std::vector<torch::Tensor> const& whole) {
+  release();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].full.set_data(whole[i]);
+}
+
+torch::Tensor gather_whole(ShardTeam& team, ShardedParameter const& parameter, torch::Tensor const& shard,
+                           Receivers receivers) {
+  torch::NoGradGuard const no_grad;
+  auto const& comm = team.comm;
+  auto const tag = comm.next_tag();
+  auto const part = [&](torch::Tensor const& flat, int r) { return elements(flat, parameter.elements_of(comm, r)); };
+  auto const mine = shard.detach().to(torch::kCPU).contiguous().view({-1});
+  torch::Tensor whole;
+  Messages messages;
+  if (receivers == Receivers::all || comm.rank() == 0) {
+    whole = torch::empty({parameter.num_rows * parameter.row_numel}, mine.options());
+    part(whole, comm.rank()).copy_(mine);
+    for (int r = 0; r < comm.num_ranks(); ++r)
+      if (r != comm.rank())
+        messages.receive(comm, part(whole, r).mutable_data_ptr(), Index(part(whole, r).nbytes()), r, tag);
+  }
+  for (int r = 0; r < comm.num_ranks(); ++r)
+    if (r != comm.rank() && (receivers == Receivers::all || r == 0))
+      messages.send(comm, mine.const_data_ptr(), Index(mine.nbytes()), r, tag, team.counts);
+  try {
+    messages.wait(comm, "rows of " + parameter.name, team.stall);
+  } catch (...) {
+    keep_for_good(std::make_pair(mine, whole));
+    throw;
+  }
+  return whole.defined() ? whole.view(parameter.full.sizes()) : whole;
+}
+
+}  // namespace graticule::training::detail

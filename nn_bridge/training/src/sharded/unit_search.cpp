@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "unit_search.hpp"
+
+#include "data_parallel/gradient_hooks.hpp"
+#include "released_storage.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace graticule::training::detail {
+
+namespace {
+
+constexpr char const* root_name = "(root)";
+
+class Search {
+ public:
+  Search(torch::nn::Module& model, ShardedParametersOptions const& options) : model_(&model), options_(&options) {
+    for (auto const& [name, tensor] : nn::parameters_of(model)) names_.emplace(tensor.unsafeGetTensorImpl(), name);
+  }
+
+  /// Ignored modules, and what is below them, by identity.
+  void ignore(std::shared_ptr<torch::nn::Module> const& module, std::set<torch::nn::Module const*> const& all) {
+    if (!module || !all.contains(module.get()))
+      throw Error("NotInModel", "an ignored module is no part of the model: " + (module ? module->name() : "none"));
+    for (auto const& below : module->modules()) ignored_.insert(below.get());
+    for (auto const& [name, tensor] : nn::parameters_of(*module)) whole_.insert(tensor.unsafeGetTensorImpl());
+  }
+
+  UnitSearch run() {
+    auto rest = visit(*model_, "");
+    result_.units.push_back({root_name, model_, dynamic_cast<nn::Hooked*>(model_), std::move(rest)});
+    for (auto const& [name, tensor] : nn::parameters_of(*model_))
+      if (whole_.contains(tensor.unsafeGetTensorImpl())) result_.ignored.emplace_back(name, tensor);
+    for (auto const& unit : result_.units) claim(unit);
+    if (owners_.empty()) throw Error("NoParameters", "the model has no parameters to cut");
+    return std::move(result_);
+  }
+
+ private:
+  /// @return the parameters of `module` and of what is below it that are in no unit
+  nn::NamedTensors visit(torch::nn::Module& module, std::string const& path) {
+    nn::NamedTensors rest;
+    if (ignored_.contains(&module)) return rest;
+    for (auto const& item : module.named_parameters(/*recurse=*/false)) add(rest, item.value());
+    for (auto const& child : module.named_children()) {
+      if (units_.contains(child.value().get())) continue;
+      auto const child_path = path.empty() ? child.key() : path + "." + child.key();
+      auto below = visit(*child.value(), child_path);
+      auto* const hooked = dynamic_cast<nn::Hooked*>(child.value().get());
+      if (hooked != nullptr && is_unit(child_path, below)) {
+        units_.insert(child.value().get());
+        result_.units.push_back({child_path, child.value().get(), hooked, std::move(below)});
+      } else {
+        for (auto const& [name, tensor] : below) add(rest, tensor);
+      }
+    }
+    return rest;
+  }
+
+  void add(nn::NamedTensors& list, torch::Tensor const& tensor) {
+    if (!tensor.defined()) return;
+    auto const& name = names_.at(tensor.unsafeGetTensorImpl());
+    if (whole_.contains(tensor.unsafeGetTensorImpl())) {
+      result_.notes.push_back(name + " stays whole, because an ignored module has it too");
+      return;
+    }
+    if (GradientHooks::are_on(tensor))
+      throw Error("WrappedTwice", "gradients of " + name + " are reduced by another object: destroy that one first");
+    if (is_released(tensor))
+      throw Error("ReleasedParameter", name + " has no values: what has cut it before ended without unwrap()");
+    if (!tensor.is_contiguous()) throw Error("NotContiguous", name + " is not contiguous and cannot be cut into rows");
+    auto const known = [&](auto const& held) { return held.second.is_same(tensor); };
+    if (std::none_of(list.begin(), list.end(), known)) list.emplace_back(name, tensor);
+  }
+
+  [[nodiscard]] bool is_unit(std::string const& name, nn::NamedTensors const& parameters) const {
+    if (parameters.empty()) return false;
+    if (!options_->is_unit) return true;
+    std::int64_t count = 0;
+    for (auto const& [parameter_name, tensor] : parameters) count += tensor.numel();
+    return options_->is_unit(name, count);
+  }
+
+  void claim(FoundUnit const& unit) {
+    for (auto const& [name, tensor] : unit.parameters) {
+      auto const [owner, is_new] = owners_.emplace(tensor.unsafeGetTensorImpl(), unit.name);
+      if (!is_new)
+        throw Error("SharedAcrossUnits", name + " belongs to the units " + owner->second + " and " + unit.name +
+                                             ", which are gathered apart; leave one of them no unit");
+    }
+  }
+
+  torch::nn::Module* model_;
+  ShardedParametersOptions const* options_;
+  std::map<c10::TensorImpl const*, std::string> names_;
+  std::set<c10::TensorImpl const*> whole_;
+  std::set<torch::nn::Module const*> ignored_;
+  std::set<torch::nn::Module const*> units_;
+  std::map<c10::TensorImpl const*, std::string> owners_;
+  UnitSearch result_;
+};
+
+}  // namespace
+
+UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardedParametersOptions const& options) {
+  if (!model) throw Error("NoParameters", "no model was given");
+  std::set<torch::nn::Module const*> all;
+  for (auto const& module : model->modules()) {
+    all.insert(module.get());
+    if (is_managed(*module))
+      throw Error("AlreadyManaged", module->name() +
+                                        " is managed already: parameters are cut once, and a model is "
+                                        "wrapped once");
+  }
+  Search search(*model, options);
+  for (auto const& module : options.ignored) search.ignore(module, all);
+  return search.run();
+}
+
+}  // namespace graticule::training::detail

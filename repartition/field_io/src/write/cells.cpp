@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cells on their way to the file.
+#include "dense.hpp"
+#include "hdf5/elements.hpp"
+#include "hdf5/hyperslab.hpp"
+#include "read/view_part.hpp"
+#include "state.hpp"
+
+#include <algorithm>
+#include <exception>
+
+namespace graticule {
+
+void FieldWriter::State::check_box(std::string_view name, Target const& target, Box const& box, std::size_t given,
+                                   Index per_cell) const {
+  if (box.ndim() != target.extents.size() || !Box::from_extents(target.extents).contains(box))
+    throw Error("BoxOutsideVariable", to_string(box) + " of " + std::string(name) + to_string(target.extents));
+  if (Index(given) != box.num_cells() * per_cell)
+    throw Error("WrongSize", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
+                                 std::to_string(box.num_cells()) + " cells of " + to_string(box));
+}
+
+void FieldWriter::State::require_new(std::string_view name, Target const& target, Box const& box) {
+  if (box.empty() || target.old_extents.size() == 0) return;
+  if (!intersection(box, Box::from_extents(target.old_extents)).empty())
+    throw Error("OldRecords", to_string(box) + " of " + std::string(name) + to_string(target.extents) +
+                                  " holds cells that were there before: " + to_string(target.old_extents));
+}
+
+std::pair<std::vector<detail::Turn>, Index> FieldWriter::State::agreed_turns(
+    std::function<detail::Supply()> const& prepare) {
+  detail::Supply supply;
+  run_agreed(comm, [&] { supply = prepare(); });
+  auto turns = group ? group->turns(supply) : detail::turns_of(supply, -1);
+  std::array<Index, 1> most{Index(turns.size())};
+  comm.max(most);
+  return {std::move(turns), most[0]};
+}
+
+template <class Fetch>
+void FieldWriter::State::write_turns(Target& target, std::function<detail::Supply()> const& prepare,
+                                     Fetch const& fetch) {
+  h5::Quiet const quiet;
+  auto const [turns, num_rounds] = agreed_turns(prepare);
+  if (target.grows_later) grow_now(target);
+  h5::Properties const transfer(h5::check(H5Pcreate(H5P_DATASET_XFER), "H5Pcreate"));
+  h5::check(H5Pset_dxpl_mpio(transfer.get(), H5FD_MPIO_COLLECTIVE), "H5Pset_dxpl_mpio");
+  std::exception_ptr failure;
+  auto const attempt = [&](auto const& action) {
+    try {
+      action();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  Index num_cells = 0;
+  for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
+    auto const* turn = round < turns.size() ? &turns[round] : nullptr;
+    void const* data = nullptr;
+    // A rank that has failed goes on: the others need it in every call.
+    attempt([&] {
+      auto const share = group && turn != nullptr ? group->share(*turn) : turn != nullptr ? turn->cells : Box();
+      if (turn == nullptr || share.empty()) return;
+      num_cells += share.num_cells();
+      data = fetch(share);
+    });
+    attempt([&] {
+      if (group && turn != nullptr) data = group->gather(*turn, target.value_bytes, data);
+    });
+    on_disk([&] { write_turn(target, transfer, data != nullptr ? turn : nullptr, data); });
+  }
+  agree(comm, failure);
+  target.num_written += num_cells;
+}
+
+void FieldWriter::State::write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
+                                    void const* data) const {
+  auto const slab = turn != nullptr ? std::optional(turn->slab) : std::nullopt;
+  auto const selection = detail::select(target.dataset.get(), slab);
+  std::byte const nothing{};
+  h5::check(H5Dwrite(target.dataset.get(), target.memory_type.get(), selection.memory.get(), selection.file.get(),
+                     transfer.get(), turn != nullptr ? data : &nothing),
+            "H5Dwrite");
+}
+
+detail::Supply FieldWriter::State::supply(Target const& target, Box const& box) const {
+  return {box, *detail::slab_of(&box), target.chunk, options.piece_bytes / target.value_bytes};
+}
+
+void const* FieldWriter::State::dense(Box const& box, Box const& cells, Index value_bytes, void const* values,
+                                      std::vector<std::byte>& staging) {
+  if (auto const run = detail::run_in(box, cells)) return static_cast<std::byte const*>(values) + *run * value_bytes;
+  staging.resize(std::size_t(cells.num_cells() * value_bytes));
+  detail::copy_out(box, cells, value_bytes, values, staging.data());
+  return staging.data();
+}
+
+void FieldWriter::State::require_numbers(std::string_view name, Target const& target) {
+  if (target.plan.type == ValueType::text)
+    throw Error("BadType", "variable " + std::string(name) + " holds text, which numbers cannot be");
+}
+
+template <class Value>
+void FieldWriter::State::write(std::string_view name, Box const& box, std::span<Value const> values) {
+  auto& target = target_of(name);
+  auto const dtype = dtype_of<Value>();
+  bool const same = detail::is_same(target.plan, dtype);
+  std::vector<std::byte> elements;
+  std::vector<std::byte> staging;
+  auto const prepare = [&] {
+    require_numbers(name, target);
+    check_box(name, target, box, values.size(), 1);
+    require_new(name, target, box);
+    return supply(target, box);
+  };
+  write_turns(target, prepare, [&](Box const& cells) {
+    auto const* const found = dense(box, cells, sizeof(Value), values.data(), elements);
+    return same ? found : packed(target, dtype, found, cells, staging);
+  });
+}
+
+void const* FieldWriter::State::packed(Target const& target, DType dtype, void const* elements, Box const& cells,
+                                       std::vector<std::byte>& staging) {
+  auto const count = std::size_t(cells.num_cells());
+  staging.resize(count * std::size_t(target.value_bytes));
+  detail::pack_elements(target.plan, dtype, elements, count, staging.data());
+  return staging.data();
+}
+
+void FieldWriter::State::write(std::string_view name, FileSelection const& selection, FieldView const& field) {
+  auto& target = target_of(name);
+  bool const same = detail::is_same(target.plan, field.dtype);
+  auto const size = size_of(field.dtype);
+  detail::ViewPart part;
+  bool is_dense = false;
+  std::vector<std::byte> elements;
+  std::vector<std::byte> staging;
+  auto const prepare = [&]() -> detail::Supply {
+    require_numbers(name, target);
+    part = detail::view_part(std::string(name) + to_string(target.extents), target.extents, selection, field);
+    require_new(name, target, selection.box);
+    is_dense = part.is_dense();
+    return {part.cells, part.slab, detail::chunk_for(part, target.chunk),
+            options.piece_bytes / (target.value_bytes + (same ? 0 : size))};
+  };
+  write_turns(target, prepare, [&](Box const& cells) -> void const* {
+    void const* found = nullptr;
+    if (is_dense) {
+      found = dense(part.cells, cells, size, part.first, elements);
+    } else {
+      elements.resize(std::size_t(cells.num_cells() * size));
+      part.gather(cells, elements.data());
+      found = elements.data();
+    }
+    return same ? found : packed(target, field.dtype, found, cells, staging);
+  });
+}
+
+void FieldWriter::State::write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes) {
+  auto& target = target_of(name);
+  std::vector<std::byte> staging;
+  auto const prepare = [&] {
+    check_box(name, target, box, bytes.size(), target.value_bytes);
+    require_new(name, target, box);
+    return supply(target, box);
+  };
+  write_turns(target, prepare,
+              [&](Box const& cells) { return dense(box, cells, target.value_bytes, bytes.data(), staging); });
+}
+
+Index FieldWriter::State::num_new_cells(Target const& target) {
+  Index const all = Box::from_extents(target.extents).num_cells();
+  if (target.extents == target.old_extents) return 0;
+  return all - (target.old_extents.size() > 0 ? Box::from_extents(target.old_extents).num_cells() : 0);
+}
+
+void FieldWriter::State::require_all_written() const {
+  std::vector<Index> counts;
+  for (auto const& [name, target] : targets) counts.push_back(target.num_written);
+  comm.sum(std::span<Index>(counts));
+  std::size_t i = 0;
+  for (auto const& [name, target] : targets) {
+    Index const expected = num_new_cells(target);
+    if (counts[i] < expected)
+      throw Error("UnwrittenCells", std::to_string(counts[i]) + " of the " + std::to_string(expected) +
+                                        " cells of variable " + name + " were written");
+    ++i;
+  }
+}
+
+template void FieldWriter::State::write<float>(std::string_view, Box const&, std::span<float const>);
+template void FieldWriter::State::write<double>(std::string_view, Box const&, std::span<double const>);
+
+}  // namespace graticule

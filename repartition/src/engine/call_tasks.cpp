@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a call copies, adds and fills: transfers and fields turned into strided tasks, which are kept for the next call.
+#include "kernels/cells.hpp"
+#include "pull_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+
+namespace graticule::detail {
+
+namespace {
+
+/// Indices of the transfers with `peer` that field `f` takes part in.
+auto transfers_of(CallShape const& shape, PeerTransfers const& peer, int f) {
+  auto const kind = std::size_t(shape.kinds[std::size_t(f)]);
+  return std::views::iota(peer.first_of_kind[kind], peer.first_of_kind[kind + 1]);
+}
+
+bool negated(Transfer const& transfer, Parity parity) {
+  return transfer.negated != (transfer.odd_folds && parity == Parity::odd);
+}
+
+/// Moves the side of kept tasks that lies in a message to where the message lies now.
+void move_with_message(KeptTasks& kept, std::byte* packed, bool packs) {
+  auto const shift = packed - kept.packed;
+  if (shift == 0) return;
+  kept.packed = packed;
+  for (auto& task : kept.tasks) {
+    if (packs)
+      task.to = static_cast<std::byte*>(task.to) + shift;
+    else
+      task.from = static_cast<std::byte const*>(task.from) + shift;
+  }
+}
+
+}  // namespace
+
+StridedTask PullState::pack_task(Workspace const& w, int f, Transfer const& transfer, std::byte* wire) const {
+  bool const forward = w.shape.direction == Direction::forward;
+  auto const& view = forward ? source_view(w, f) : target_view(w, f, transfer.target);
+  auto const cells = forward ? source_cells(view, source_box(transfer.kind).lo(), transfer)
+                             : target_cells(view, target_box(transfer.kind, transfer.target).lo(), transfer.to);
+  auto const extents = extents_of(view, transfer.to);
+  bool const sign = forward && negated(transfer, w.parities[std::size_t(f)]);
+  auto task = make_strided(sign ? StridedOp::negate : StridedOp::copy, view.dtype, extents, wire,
+                           row_major_strides(extents), cells.first, cells.strides);
+  task.clear_from = !forward && clears_while_reading_;
+  return task;
+}
+
+StridedTask PullState::unpack_task(Workspace const& w, int f, Transfer const& transfer, std::byte const* wire) const {
+  bool const forward = w.shape.direction == Direction::forward;
+  auto const& view = forward ? target_view(w, f, transfer.target) : source_view(w, f);
+  auto const cells = forward ? target_cells(view, target_box(transfer.kind, transfer.target).lo(), transfer.to)
+                             : source_cells(view, source_box(transfer.kind).lo(), transfer);
+  auto const extents = extents_of(view, transfer.to);
+  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
+  auto const op = forward ? StridedOp::copy : (sign ? StridedOp::subtract : StridedOp::add);
+  return make_strided(op, view.dtype, extents, cells.first, cells.strides, wire, row_major_strides(extents));
+}
+
+StridedTask PullState::move_task(Workspace const& w, int f, Transfer const& transfer, Image const& source,
+                                 Image const& target) const {
+  bool const sign = negated(transfer, w.parities[std::size_t(f)]);
+  bool const forward = w.shape.direction == Direction::forward;
+  auto const& own = forward ? target.view : source.view;
+  auto const source_side = source_cells(source.view, source.cover_lo, transfer);
+  auto const target_side = target_cells(target.view, target.cover_lo, transfer.to);
+  auto const extents = extents_of(own, transfer.to);
+  if (forward)
+    return make_strided(sign ? StridedOp::negate : StridedOp::copy, own.dtype, extents, target_side.first,
+                        target_side.strides, source_side.first, source_side.strides);
+  auto task = make_strided(sign ? StridedOp::subtract : StridedOp::add, own.dtype, extents, source_side.first,
+                           source_side.strides, target_side.first, target_side.strides);
+  task.clear_from = clears_while_reading_;
+  return task;
+}
+
+StridedTask PullState::local_task(Workspace const& w, int f, Transfer const& transfer) const {
+  return move_task(w, f, transfer, source_image(w, f), target_image(w, f, transfer.target));
+}
+
+StridedTask PullState::arrival_task(Workspace const& w, int f, Message const& message, int t) const {
+  auto const& transfer = message.peer->transfers[std::size_t(t)];
+  if (!message.in_place)
+    return unpack_task(w, f, transfer, message.packed + MessageSet::offset(w.shape, message, f, t));
+  if (w.shape.direction == Direction::forward)
+    return move_task(w, f, transfer, message.images[std::size_t(f)], target_image(w, f, transfer.target));
+  auto const place = w.first_target[std::size_t(f)] + std::size_t(transfer.target);
+  return move_task(w, f, transfer, source_image(w, f), message.images[place]);
+}
+
+StridedTask PullState::fill_task(Workspace const& w, int f, Filling const& filling) const {
+  auto const& view = target_view(w, f, filling.target);
+  auto const cells = target_cells(view, target_box(filling.kind, filling.target).lo(), filling.to);
+  return make_strided(StridedOp::fill, view.dtype, extents_of(view, filling.to), cells.first, cells.strides, nullptr,
+                      {}, filling.value);
+}
+
+std::span<StridedTask const> PullState::pack_tasks(Workspace const& w, Message& message) const {
+  auto& kept = message.kept;
+  if (kept.valid) {
+    move_with_message(kept, message.packed, true);
+    return kept.tasks;
+  }
+  kept.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f)
+    for (int const t : transfers_of(w.shape, *message.peer, f))
+      kept.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
+                                     message.packed + MessageSet::offset(w.shape, message, f, t)));
+  kept.packed = message.packed;
+  kept.changed();
+  return kept.tasks;
+}
+
+std::span<StridedTask const> PullState::unpack_tasks(Workspace const& w, Message& message) const {
+  auto& kept = message.kept;
+  if (kept.valid) {
+    if (!message.in_place) move_with_message(kept, message.packed, false);
+    return kept.tasks;
+  }
+  kept.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f)
+    for (int const t : transfers_of(w.shape, *message.peer, f)) kept.tasks.push_back(arrival_task(w, f, message, t));
+  kept.packed = message.packed;
+  kept.changed();
+  return kept.tasks;
+}
+
+KeptTasks& PullState::all_tasks(Workspace& w, MessageSet& set, KeptTasks& kept) const {
+  if (kept.valid) return kept;
+  kept.tasks.clear();
+  for (auto& message : set.messages) {
+    auto const tasks = &set == &w.outgoing ? pack_tasks(w, message) : unpack_tasks(w, message);
+    kept.tasks.insert(kept.tasks.end(), tasks.begin(), tasks.end());
+  }
+  kept.changed();
+  return kept;
+}
+
+KeptTasks& PullState::local_tasks(Workspace& w) const {
+  auto& kept = w.local;
+  if (kept.valid) return kept;
+  kept.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    int const kind = w.shape.kinds[std::size_t(f)];
+    for (auto const& transfer : table_.local)
+      if (transfer.kind == kind) kept.tasks.push_back(local_task(w, f, transfer));
+    for (auto const& filling : table_.fillings)
+      if (filling.kind == kind) kept.tasks.push_back(fill_task(w, f, filling));
+  }
+  kept.changed();
+  return kept;
+}
+
+KeptTasks& PullState::addition_tasks(Workspace& w) const {
+  auto& kept = w.additions;
+  if (!kept.valid) {
+    kept.tasks.clear();
+    w.message_of_addition.clear();
+    for (int f = 0; f < int(w.sources.size()); ++f) {
+      if (w.shape.cell_bytes[std::size_t(f)] == 0) continue;
+      for (auto const& addition : additions_) {
+        if (addition.kind != w.shape.kinds[std::size_t(f)]) continue;
+        int const m = addition.peer_index;
+        kept.tasks.push_back(m < 0 ? local_task(w, f, table_.local[std::size_t(addition.transfer)])
+                                   : arrival_task(w, f, w.incoming.messages[std::size_t(m)], addition.transfer));
+        kept.tasks.back().independent = additions_are_independent_;
+        w.message_of_addition.push_back(m);
+      }
+    }
+    for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
+    kept.changed();
+    return kept;
+  }
+  for (std::size_t i = 0; i < kept.tasks.size(); ++i) {
+    if (w.message_of_addition[i] < 0) continue;
+    auto const& message = w.incoming.messages[std::size_t(w.message_of_addition[i])];
+    if (message.in_place) continue;
+    kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - message.kept.packed);
+  }
+  for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
+  return kept;
+}
+
+KeptTasks& PullState::zero_tasks(Workspace& w) const {
+  auto& kept = w.zeros;
+  if (kept.valid) return kept;
+  kept.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    auto const zero = [&](int kind, int target, Box const& to) {
+      if (kind == w.shape.kinds[std::size_t(f)]) kept.tasks.push_back(fill_task(w, f, {kind, target, 0, to}));
+    };
+    for (auto const& filling : table_.fillings) zero(filling.kind, filling.target, filling.to);
+    if (clears_while_reading_) continue;
+    for (auto const& peer : table_.receives)
+      for (auto const& transfer : peer.transfers) zero(transfer.kind, transfer.target, transfer.to);
+    for (auto const& transfer : table_.local) zero(transfer.kind, transfer.target, transfer.to);
+  }
+  kept.changed();
+  return kept;
+}
+
+void PullState::find_images(Workspace& w) const {
+  w.images.clear();
+  w.addresses.clear();
+  auto const linked = [](Message const& message) { return message.link != nullptr; };
+  if (w.shape.space != MemorySpace::host ||
+      std::none_of(w.outgoing.messages.begin(), w.outgoing.messages.end(), linked))
+    return;
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    auto const& kind = kinds_[std::size_t(w.shape.kinds[std::size_t(f)])];
+    if (w.shape.direction == Direction::forward) {
+      w.images.push_back(source_image(w, f));
+      continue;
+    }
+    for (int t = 0; t < int(kind.targets.size()); ++t) w.images.push_back(target_image(w, f, t));
+  }
+  for (auto const& image : w.images) {
+    auto const address = shared_address(image.view);
+    if (!address) return w.addresses.clear();
+    w.addresses.push_back(*address);
+  }
+}
+
+void PullState::poison(Workspace& w) const {
+  w.tasks.clear();
+  for (int f = 0; f < int(w.sources.size()); ++f) {
+    double const value = w.sources[std::size_t(f)].dtype >= DType::f16 ? std::nan("") : 85;
+    auto const fill = [&](Transfer const& t) {
+      if (t.kind == w.shape.kinds[std::size_t(f)]) w.tasks.push_back(fill_task(w, f, {t.kind, t.target, value, t.to}));
+    };
+    for (auto const& peer : table_.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
+    std::for_each(table_.local.begin(), table_.local.end(), fill);
+  }
+  run_strided(w.tasks, w.shape.space);
+}
+
+}  // namespace graticule::detail

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages between two ranks of a node without MPI: the sender posts where the bytes lie, the receiver reads them.
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+#include <graticule/repartition/detail/node_arena.hpp>
+#include <graticule/repartition/field_view.hpp>
+#include <graticule/repartition/transport.hpp>
+
+#include "table/pull_table.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace graticule::detail {
+
+/// Where a post stands. The sender may take back what nobody reads yet, to write it anew.
+enum class PostPhase : std::uint8_t { written, posted, reading, consumed };
+
+/// One message, announced to one peer; lies in the sender's memory.
+struct alignas(64) Post {
+  std::atomic<std::uint64_t> state{0};  ///< sequence number * 4 + phase
+  NodeAddress content;                  ///< the packed cells, or `num_views` posted views
+  std::uint64_t bytes = 0;              ///< of the packed cells
+  std::uint32_t num_views = 0;          ///< 0: packed; else the fields themselves are read in place
+  std::uint32_t fields = 0;             ///< equal on both sides when their fields agree
+  std::uint32_t call = 0;               ///< of the plan; equal when neither side has left out a call
+  std::uint32_t segments_after = 0;     ///< of a long message, in posts to come
+};
+
+/// Posts of one direction between two ranks, by sequence number.
+struct PostRing {
+  static constexpr std::uint64_t size = 256;
+  std::array<Post, size> posts;
+};
+
+/// A field in the sender's memory that a peer reads in place.
+struct PostedView {
+  NodeAddress data;
+  DType dtype = DType::f64;
+  std::int32_t ndim = 0;
+  std::int32_t num_grid_axes = 0;
+  std::array<std::int64_t, max_ndim> strides{};
+  std::array<std::int64_t, max_ndim> grid_axes{};
+  std::array<std::int64_t, max_ndim> cover_lo{};
+};
+
+/// The two rings between this rank and one peer. Posts are numbered from 1 in the order of calls, alike on both sides.
+class NodeLink {
+ public:
+  NodeLink(int peer, PostRing* outgoing, PostRing* incoming) noexcept
+      : peer_(peer), outgoing_(outgoing), incoming_(incoming) {}
+
+  [[nodiscard]] int peer() const noexcept { return peer_; }
+
+  /// Numbers of the next message each way.
+  [[nodiscard]] std::uint64_t next_send() noexcept { return ++last_sent_; }
+  [[nodiscard]] std::uint64_t next_receive() noexcept { return ++last_received_; }
+  [[nodiscard]] std::uint64_t last_sent() const noexcept { return last_sent_; }
+
+  /// True when post `number` may be written: its place in the ring is free.
+  [[nodiscard]] bool has_room(std::uint64_t number) const noexcept {
+    return number <= PostRing::size || is_consumed(number - PostRing::size);
+  }
+  [[nodiscard]] Post& outgoing(std::uint64_t number) const noexcept {
+    return outgoing_->posts[number % PostRing::size];
+  }
+  [[nodiscard]] Post& incoming(std::uint64_t number) const noexcept {
+    return incoming_->posts[number % PostRing::size];
+  }
+
+  /// Announces what was written into `outgoing(number)`.
+  void publish(std::uint64_t number) const noexcept { set(outgoing(number), number, PostPhase::posted); }
+  /// True when the sender may write the post anew: nobody reads it yet.
+  [[nodiscard]] bool take_back(std::uint64_t number) const noexcept {
+    return change(outgoing(number), number, PostPhase::posted, PostPhase::written);
+  }
+  [[nodiscard]] bool is_consumed(std::uint64_t number) const noexcept {
+    return outgoing(number).state.load(std::memory_order_acquire) >= number * 4 + std::uint64_t(PostPhase::consumed);
+  }
+  /// True once, when message `number` has come: from then on it stays until `consume(number)`.
+  [[nodiscard]] bool begin_reading(std::uint64_t number) const noexcept {
+    return change(incoming(number), number, PostPhase::posted, PostPhase::reading);
+  }
+  [[nodiscard]] bool has_come(std::uint64_t number) const noexcept {
+    return incoming(number).state.load(std::memory_order_acquire) >= number * 4 + std::uint64_t(PostPhase::posted);
+  }
+  [[nodiscard]] bool has_been_published(std::uint64_t number) const noexcept {
+    return outgoing(number).state.load(std::memory_order_acquire) >= number * 4 + std::uint64_t(PostPhase::posted);
+  }
+  void consume(std::uint64_t number) const noexcept { set(incoming(number), number, PostPhase::consumed); }
+  /// True when the peer has read all that was posted.
+  [[nodiscard]] bool all_consumed() const noexcept {
+    for (auto n = last_sent_ > PostRing::size ? last_sent_ - PostRing::size + 1 : 1; n <= last_sent_; ++n)
+      if (!is_consumed(n)) return false;
+    return true;
+  }
+
+ private:
+  static void set(Post& post, std::uint64_t number, PostPhase phase) noexcept {
+    post.state.store(number * 4 + std::uint64_t(phase), std::memory_order_release);
+  }
+  static bool change(Post& post, std::uint64_t number, PostPhase from, PostPhase to) noexcept {
+    auto expected = number * 4 + std::uint64_t(from);
+    if (post.state.load(std::memory_order_acquire) != expected) return false;
+    return post.state.compare_exchange_strong(expected, number * 4 + std::uint64_t(to), std::memory_order_acq_rel);
+  }
+
+  int peer_;
+  PostRing* outgoing_;
+  PostRing* incoming_;
+  std::uint64_t last_sent_ = 0;
+  std::uint64_t last_received_ = 0;
+};
+
+/// The links of one plan to its peers on this node, by peer, and the memory of their rings.
+class NodeLinks {
+ public:
+  /// Collective. Opens the rings of all peers of `table` on this node, both ways or not at all.
+  NodeLinks(Comm const& comm, PullTable const& table, Transport wanted);
+  NodeLinks(NodeLinks const&) = delete;
+  NodeLinks& operator=(NodeLinks const&) = delete;
+
+  /// Waits until the peers have read all that was posted; false when one does not in `longest_wait` seconds, or has given
+  /// up. What it would read must then stay where it is.
+  [[nodiscard]] bool settle(double longest_wait) noexcept;
+  /// Frees the rings. @pre `settle()` was true
+  void free_rings() noexcept;
+
+  /// Null when messages to `peer` go point-to-point.
+  [[nodiscard]] NodeLink* find(int peer) const noexcept;
+  /// Why messages to `peer` take the path that they take.
+  [[nodiscard]] std::string reason(int peer) const;
+
+ private:
+  struct Refused {
+    int peer;
+    char const* reason;
+  };
+
+  Comm comm_;
+  Transport wanted_;
+  std::optional<NodeBlock> rings_;
+  mutable std::vector<NodeLink> links_;
+  std::vector<Refused> refused_;
+};
+
+}  // namespace graticule::detail

@@ -1,0 +1,812 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pull_state.hpp"
+
+#include <graticule/partition/hash.hpp>
+#include <graticule/repartition/tuning.hpp>
+
+#include "check_mode.hpp"
+#include "device_mpi.hpp"
+#include "kernels/kokkos_compat.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+namespace graticule::detail {
+
+namespace {
+
+void check_description(Comm const& comm, PullDescription const& d) {
+  if (d.source.num_ranks() > comm.num_ranks())
+    throw Error("TooFewRanks", "a layout of " + std::to_string(d.source.num_ranks()) + " ranks on " +
+                                   std::to_string(comm.num_ranks()));
+  Box const owned = d.source.owned(comm.rank());
+  for (auto const& kind : d.kinds) {
+    if (!kind.source_box.contains(owned))
+      throw Error("SourceTooSmall",
+                  "the source covers " + to_string(kind.source_box) + ", this rank owns " + to_string(owned));
+    for (auto const& target : kind.targets)
+      for (auto const& needed : target.needed)
+        if (!target.box.contains(needed))
+          throw Error("TargetTooSmall",
+                      "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
+  }
+}
+
+/// What the environment of rank 0 asks for: the path by name or by a file of measurements, and a dump. Collective.
+PullState::Asked agreed_environment(Comm const& comm, std::uint64_t plan) {
+  PullState::Asked asked;
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    char const* const folder = std::getenv("GRATICULE_DUMP");
+    asked.dump = folder && *folder;
+    asked.transport = transport_from_environment();
+    static_cast<void>(gpu_mpi_choice());
+    char const* const file = std::getenv("GRATICULE_TUNING");
+    if (asked.transport != Transport::automatic || !file || !*file) return;
+    if (auto const record = TuningTable::load(file).find(plan)) {
+      asked.transport = record->chosen;
+      asked.chosen_by = PullState::ChosenBy::tuning_file;
+    }
+  });
+  comm.broadcast(&asked, Index(sizeof asked), 0);
+  return asked;
+}
+
+/// Hash of what must be the same on all ranks. Collective. @throws `PlanDisagreement`
+std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
+  Hash hash;
+  std::string targets;
+  hash.add(d.source.fingerprint()).add(d.kinds.size()).add(d.fingerprint).add(int(d.after_adjoint));
+  for (auto const& kind : d.kinds) {
+    hash.add(kind.targets.size());
+    targets += (targets.empty() ? "" : ", ") + std::to_string(kind.targets.size());
+  }
+  require_same(comm, "PlanDisagreement", hash.value(),
+               to_string(d.source) + " with " + targets + " targets, arguments " + std::to_string(d.fingerprint));
+  return hash.add(comm.num_ranks()).value();
+}
+
+/// A box and its label.
+using Labelled = std::pair<int, Box>;
+
+/// The axis along which the boxes begin at the most different places.
+int most_cut_axis(std::vector<Labelled> const& boxes) {
+  int best = 0;
+  std::size_t most = 0;
+  for (int a = 0; a < boxes.front().second.ndim(); ++a) {
+    std::set<Index> begins;
+    for (auto const& [label, box] : boxes) begins.insert(box.lo(a));
+    if (begins.size() > most) {
+      most = begins.size();
+      best = a;
+    }
+  }
+  return best;
+}
+
+/// True when no two boxes of the same label share a cell. Long lists that are hard to tell count as if some did, to bound
+/// the cost.
+bool all_disjoint(std::vector<Labelled> boxes) {
+  constexpr int most_comparisons = 1 << 18;
+  if (boxes.empty()) return true;
+  int const axis = most_cut_axis(boxes);
+  std::sort(boxes.begin(), boxes.end(), [&](Labelled const& a, Labelled const& b) {
+    return std::pair(a.first, a.second.lo(axis)) < std::pair(b.first, b.second.lo(axis));
+  });
+  int comparisons = 0;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    auto const& [label, box] = boxes[i];
+    for (std::size_t j = i + 1; j < boxes.size(); ++j) {
+      if (boxes[j].first != label || boxes[j].second.lo(axis) >= box.hi(axis)) break;
+      if (++comparisons > most_comparisons || !intersection(box, boxes[j].second).empty()) return false;
+    }
+  }
+  return true;
+}
+
+PullTable checked_table(Comm const& comm, PullDescription const& d) {
+  run_agreed(comm, [&] { check_description(comm, d); });
+  return make_pull_table(comm, d);
+}
+
+/// What a call does with the memory of a view.
+enum class Access : std::uint8_t { none, read, write };
+
+/// True when each axis steps over all that the axes after it span: the common case, in which no two cells share memory.
+bool is_nested(FieldView const& view) {
+  Index span = 0;
+  for (int m = view.ndim() - 1; m >= 0; --m) {
+    if (view.extents[m] <= 1) continue;
+    Index const stride = std::abs(view.strides[m]);
+    if (stride <= span) return false;
+    span += (view.extents[m] - 1) * stride;
+  }
+  return true;
+}
+
+/// True when cells at different places along two axes share memory. What only three axes together share is not found.
+bool share_memory(FieldView const& view, int a, int b) {
+  Index const step_a = std::abs(view.strides[a]);
+  Index const step_b = std::abs(view.strides[b]);
+  if (step_a == 0 || step_b == 0) return false;
+  Index const common = std::gcd(step_a, step_b);
+  return step_b / common < view.extents[a] && step_a / common < view.extents[b];
+}
+
+void check_view(FieldView const& view, Box const& box, Access access, char const* role) {
+  auto const fail = [&](std::string const& what) {
+    throw Error("FieldMismatch",
+                std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
+  };
+  if (view.strides.size() != view.ndim()) fail(std::to_string(view.strides.size()) + " strides");
+  if (view.grid_axes.size() != box.ndim())
+    fail(std::to_string(view.grid_axes.size()) + " grid axes, the plan has " + std::to_string(box.ndim()));
+  for (int a = 0; a < box.ndim(); ++a) {
+    Index const axis = view.grid_axes[a];
+    if (axis < 0 || axis >= view.ndim() || std::count(view.grid_axes.begin(), view.grid_axes.end(), axis) != 1)
+      fail("grid axes " + to_string(view.grid_axes));
+  }
+  if (box.empty()) return;
+  for (int a = 0; a < box.ndim(); ++a)
+    if (view.extents[int(view.grid_axes[a])] != box.extent(a))
+      fail("axis " + std::to_string(view.grid_axes[a]) + " has " +
+           std::to_string(view.extents[int(view.grid_axes[a])]) + " cells, the plan's box " + to_string(box) + " has " +
+           std::to_string(box.extent(a)));
+  if (access == Access::none || view.num_batch() == 0) return;
+  if (view.data == nullptr) fail("no memory");
+  if (access != Access::write || is_nested(view)) return;
+  for (int m = 0; m < view.ndim(); ++m) {
+    if (view.strides[m] == 0 && view.extents[m] > 1)
+      fail("axis " + std::to_string(m) + " has stride 0: its cells share memory and cannot be written");
+    for (int other = 0; other < m; ++other)
+      if (share_memory(view, m, other))
+        fail("axes " + std::to_string(other) + " and " + std::to_string(m) + " with strides " +
+             to_string(view.strides) + ": their cells share memory and cannot be written");
+  }
+}
+
+}  // namespace
+
+PullState::PullState(Comm const& comm, PullDescription const& d)
+    : comm_(comm),
+      generation_(comm.generation()),
+      tag_(comm.next_tag()),
+      check_tag_(comm.next_tag()),
+      kinds_(d.kinds),
+      after_adjoint_(d.after_adjoint),
+      fingerprint_(agreed_fingerprint(comm, d)),
+      table_(checked_table(comm, d)),
+      global_(d.source.global()),
+      owned_(d.source.owned(comm.rank())),
+      asked_(agreed_environment(comm, fingerprint_)),
+      transport_(asked_.transport),
+      chosen_by_(asked_.chosen_by),
+      links_(std::make_unique<NodeLinks>(comm, table_, transport_)),
+      mpi_reads_device_(mpi_moves_device_memory(comm)) {
+  struct Keyed {
+    Addition addition;
+    Transfer const* transfer;
+    int peer;
+  };
+  std::vector<Keyed> keyed;
+  for (std::size_t p = 0; p < table_.sends.size(); ++p)
+    for (std::size_t t = 0; t < table_.sends[p].transfers.size(); ++t)
+      keyed.push_back(
+          {{table_.sends[p].transfers[t].kind, int(p), int(t)}, &table_.sends[p].transfers[t], table_.sends[p].peer});
+  for (std::size_t t = 0; t < table_.local.size(); ++t)
+    keyed.push_back({{table_.local[t].kind, -1, int(t)}, &table_.local[t], comm_.rank()});
+  // Ghosts in order of their own place, then of the rank that holds them: the same for every arrival order.
+  std::sort(keyed.begin(), keyed.end(), [](Keyed const& a, Keyed const& b) {
+    return std::tie(a.transfer->kind, a.transfer->target, a.transfer->to.lo(), a.peer, a.addition.transfer) <
+           std::tie(b.transfer->kind, b.transfer->target, b.transfer->to.lo(), b.peer, b.addition.transfer);
+  });
+  for (auto const& entry : keyed) additions_.push_back(entry.addition);
+  std::vector<std::pair<int, Box>> added;
+  for (auto const& entry : keyed) added.emplace_back(entry.transfer->kind, entry.transfer->from);
+  additions_are_independent_ = all_disjoint(added);
+  Index num_added = 0;
+  for (auto const& [kind, box] : added) num_added += box.num_cells();
+  additions_cover_owned_ = additions_are_independent_ && num_added == owned_.num_cells() * Index(kinds_.size()) &&
+                           std::all_of(keyed.begin(), keyed.end(), [](Keyed const& entry) {
+                             return entry.transfer->to.num_cells() == entry.transfer->from.num_cells();
+                           });
+  if (d.messages == Messages::segments) stream_plan_.emplace(make_stream_plan(d));
+  std::vector<std::pair<int, Box>> read;
+  for (std::size_t k = 0; k < kinds_.size(); ++k)
+    for (std::size_t t = 0; t < kinds_[k].targets.size(); ++t)
+      for (auto const& needed : kinds_[k].targets[t].needed) read.emplace_back(int(k * 1024 + t), needed);
+  clears_while_reading_ = after_adjoint_ == AfterAdjoint::zero && all_disjoint(read);
+  // Before the cells are verified, so that a plan that fails can be looked at.
+  auto dumped = asked_.dump ? dump_where_asked() : std::string();
+  if (checks_cells()) {
+    verify_cells();
+    if (links_->settle(seconds_to_end())) workspaces_.clear();
+  }
+  dump_file_ = std::move(dumped);
+}
+
+PullState::~PullState() {
+  forget_work(this);
+  bool const ended = end_calls_in_time();
+  // Nobody reads what was posted before the communicator was renewed.
+  if (links_->settle(comm_.generation() == generation_ ? seconds_to_end() : 0) && ended) {
+    workspaces_.clear();
+    links_->free_rings();
+    return;
+  }
+  // A peer has not read its messages yet, or may still send some: their memory stays until this process ends.
+  for (auto& workspace : workspaces_) keep_for_good(std::move(workspace));
+}
+
+bool PullState::is_alive() const { return comm_.generation() == generation_ && !comm_.failed_peer(); }
+
+void PullState::check_generation() const {
+  if (comm_.generation() == generation_) return;
+  throw Error("StalePlan", "plan " + std::to_string(tag_) + " was made before its communicator was renewed (" +
+                               std::to_string(comm_.generation() - generation_) + " times since): make it again");
+}
+
+bool PullState::end_calls_in_time() noexcept {
+  int finalized = 0;
+  if (gave_up_) return false;
+  if ((ending_.empty() && !stream_plan_) || (MPI_Finalized(&finalized), finalized)) return true;
+  try {
+    double const begin = MPI_Wtime();
+    auto const sends = [](auto const& workspace) {
+      return workspace->stream && !workspace->stream->has_free_buffers();
+    };
+    // Calls do not go on: their messages would be mixed with those of this generation.
+    if (comm_.generation() != generation_)
+      return ending_.empty() && streams_.empty() && std::none_of(workspaces_.begin(), workspaces_.end(), sends);
+    while (advance_streams() || !end_calls() || !streams_.empty() ||
+           std::any_of(workspaces_.begin(), workspaces_.end(), sends)) {
+      if (MPI_Wtime() - begin > seconds_to_end() || !is_alive()) {
+        for (auto* workspace : ending_) workspace->cancel_receives();
+        return false;
+      }
+      std::this_thread::yield();
+    }
+  } catch (...) {
+    return false;
+  }
+  return true;
+}
+
+std::vector<PeerPath> PullState::paths() const {
+  std::map<int, PeerPath> paths;
+  for (auto const* side : {&table_.sends, &table_.receives}) {
+    for (auto const& peer : *side) {
+      auto& path = paths[peer.peer];
+      path.peer = peer.peer;
+      auto const cells = std::accumulate(peer.num_cells.begin(), peer.num_cells.end(), Index(0));
+      (side == &table_.sends ? path.send_cells : path.receive_cells) += cells;
+    }
+  }
+  std::vector<PeerPath> result;
+  for (auto& [peer, path] : paths) {
+    bool const shared = transport_ != Transport::point_to_point && links_->find(peer);
+    path.path = shared ? Transport::node_shared : Transport::point_to_point;
+    path.reason = shared || !links_->find(peer) ? links_->reason(peer) : "point-to-point was asked for";
+    bool const chosen = shared || path.reason == "point-to-point was asked for";
+    if (chosen && chosen_by_ == ChosenBy::tuning_file) path.reason = "the faster one by the file of GRATICULE_TUNING";
+    if (chosen && chosen_by_ == ChosenBy::measurement) path.reason = "the faster one as measured by tune";
+    result.push_back(path);
+  }
+  return result;
+}
+
+void PullState::count(Workspace const& w) const {
+  ++stats_.num_calls;
+  for (auto const& message : w.outgoing.messages) {
+    auto& sent = !message.link ? stats_.point_to_point : message.in_place ? stats_.node_in_place : stats_.node_packed;
+    ++sent.num_messages;
+    sent.bytes += Index(message.bytes);
+  }
+  for (auto const& transfer : table_.local)
+    for (std::size_t f = 0; f < w.shape.kinds.size(); ++f)
+      if (transfer.kind == w.shape.kinds[f]) stats_.local_bytes += transfer.to.num_cells() * w.shape.cell_bytes[f];
+}
+
+PullStats PullState::stats() const {
+  auto result = stats_;
+  result.mpi_reads_device = mpi_reads_device_;
+  result.num_workspaces = num_workspaces();
+  for (auto const& workspace : workspaces_) result.buffer_bytes += workspace->buffer_bytes();
+  return result;
+}
+
+bool PullState::test(Workspace& w) const {
+  if (!w.stream) return w.test();
+  (void)advance_streams();
+  return !is_under_way(w);
+}
+
+void PullState::set_transport(Transport transport, ChosenBy chosen_by) {
+  transport_ = transport;
+  chosen_by_ = chosen_by;
+}
+
+PullCounts PullState::counts() const noexcept {
+  PullCounts result;
+  result.num_send_peers = int(table_.sends.size());
+  result.num_receive_peers = int(table_.receives.size());
+  auto const cells = [](PeerTransfers const& peer) {
+    return std::accumulate(peer.num_cells.begin(), peer.num_cells.end(), Index(0));
+  };
+  for (auto const& peer : table_.sends) result.send_cells += cells(peer);
+  for (auto const& peer : table_.receives) result.receive_cells += cells(peer);
+  for (auto const& transfer : table_.local) result.local_cells += transfer.to.num_cells();
+  for (auto const& filling : table_.fillings) result.filled_cells += filling.to.num_cells();
+  return result;
+}
+
+void PullState::check_field(PullField const& field, Direction direction) const {
+  bool const forward = direction == Direction::forward;
+  auto const target_access = forward || after_adjoint_ == AfterAdjoint::zero ? Access::write : Access::read;
+  auto const source_access =
+      forward ? Access::read : (field.source.data || stream_plan_ ? Access::write : Access::none);
+  if (field.kind < 0 || field.kind >= int(kinds_.size()))
+    throw Error("BadKind", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
+                               std::to_string(kinds_.size()) + " kinds");
+  auto const& targets = kinds_[std::size_t(field.kind)].targets;
+  std::complex<double> before;
+  if (stream_plan_)
+    (void)conversion_of(field, direction, before);
+  else if (field.update != Update{} || field.source_packing || field.target_packing || direction == Direction::inverse)
+    throw Error("FieldMismatch", "factors, packings and inverses are for plans whose messages travel in segments");
+  check_view(field.source, source_box(field.kind), source_access, "source");
+  if (field.targets.size() != targets.size())
+    throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +
+                                     std::to_string(targets.size()) + " targets");
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    auto const& view = field.targets[t];
+    check_view(view, targets[t].box, target_access, "target");
+    if ((!stream_plan_ && view.dtype != field.source.dtype) || view.dtype != field.targets[0].dtype ||
+        !(view.batch_extents() == field.source.batch_extents()))
+      throw Error("FieldMismatch", "source of " + to_string(field.source.dtype) + " " +
+                                       to_string(field.source.extents) + ", target of " + to_string(view.dtype) + " " +
+                                       to_string(view.extents) + ": types and batch axes must be equal");
+    if (view.space != field.source.space)
+      throw Error("FieldMismatch", "the source and the target of a field lie in different memory spaces");
+  }
+}
+
+void PullState::check_fields(std::span<PullField const> fields, Direction direction) const {
+  for (auto const& field : fields) {
+    check_field(field, direction);
+    if (field.source.space != fields.front().source.space)
+      throw Error("FieldMismatch", "fields of one call lie in different memory spaces");
+  }
+}
+
+namespace {
+
+void add(Hash& hash, Update const& update) {
+  auto const beta = update.beta.value_or(std::nan(""));
+  for (double const part : {update.alpha.real(), update.alpha.imag(), beta.real(), beta.imag()})
+    hash.add(std::bit_cast<std::uint64_t>(part));
+  hash.add(int(update.operation));
+}
+
+void add(Hash& hash, std::optional<IntegerPacking> const& packing) {
+  hash.add(packing.has_value());
+  if (packing)
+    hash.add(std::bit_cast<std::uint64_t>(packing->scale))
+        .add(std::bit_cast<std::uint64_t>(packing->offset))
+        .add(packing->missing.has_value())
+        .add(packing->missing.value_or(0));
+}
+
+/// What all ranks must agree on in a call.
+std::uint32_t hash_of(std::span<PullField const> fields, Direction direction) {
+  Hash hash;
+  hash.add(int(direction));
+  for (auto const& field : fields) {
+    hash.add(field.kind).add(int(field.parity)).add(int(field.source.dtype));
+    if (!field.targets.empty()) hash.add(int(field.targets[0].dtype));
+    add(hash, field.update);
+    for (auto const* packing : {&field.source_packing, &field.target_packing}) add(hash, *packing);
+    for (int m = 0; m < field.source.ndim(); ++m)
+      if (std::find(field.source.grid_axes.begin(), field.source.grid_axes.end(), Index(m)) ==
+          field.source.grid_axes.end())
+        hash.add(field.source.extents[m]);
+  }
+  return std::uint32_t(hash.value());
+}
+
+}  // namespace
+
+void PullState::check_call(Workspace const& w) const {
+  std::string fields;
+  for (std::size_t f = 0; f < w.sources.size(); ++f)
+    fields += (f ? ", " : "") + to_string(w.sources[f].dtype) + " of kind " + std::to_string(w.shape.kinds[f]) +
+              " with batch axes " + to_string(w.sources[f].batch_extents());
+  Hash hash;
+  hash.add(tag_).add(w.call).add(w.fields_hash);
+  compare_calls(comm_, check_tag_, hash.value(),
+                "call " + std::to_string(w.call) + " (" +
+                    (w.shape.direction == Direction::forward ? "forward" : "adjoint") + ") of plan " +
+                    std::to_string(tag_) + " with " + (fields.empty() ? "no fields" : fields));
+}
+
+Workspace& PullState::lease(std::span<PullField const> fields, Direction direction) const {
+  bool const node_shared = transport_ != Transport::point_to_point;
+  auto const matches = [&](Workspace const& workspace) {
+    auto const& shape = workspace.shape;
+    if (workspace.busy || shape.direction != direction || shape.cell_bytes.size() != fields.size()) return false;
+    if (shape.node_shared != node_shared || shape.refused) return false;
+    if (!fields.empty() && shape.space != fields.front().source.space) return false;
+    for (std::size_t f = 0; f < fields.size(); ++f)
+      if (shape.kinds[f] != fields[f].kind ||
+          shape.cell_bytes[f] != size_of(fields[f].source.dtype) * fields[f].source.num_batch())
+        return false;
+    return true;
+  };
+  // Peers may not have read what was sent last. They are given a moment, so that a rank that only sends does not run far
+  // ahead; then the call gets a workspace of its own, because they may be waiting for just this call.
+  constexpr double longest_wait = 1e-3;
+  double begin = -1;
+  Workspace* workspace = nullptr;
+  bool has_match = true;
+  while (workspace == nullptr && has_match && (begin < 0 || MPI_Wtime() - begin < longest_wait)) {
+    if (begin < 0) begin = MPI_Wtime();
+    has_match = false;
+    for (auto const& candidate : workspaces_) {
+      if (!matches(*candidate)) continue;
+      has_match = true;
+      if (candidate->has_free_places() && (!candidate->stream || candidate->stream->has_free_buffers()))
+        workspace = candidate.get();
+    }
+    if (workspace == nullptr && has_match) std::this_thread::yield();
+  }
+  if (workspace == nullptr) {
+    CallShape shape{.direction = direction, .node_shared = node_shared, .streamed = stream_plan_.has_value()};
+    if (!fields.empty()) shape.space = fields.front().source.space;
+    for (auto const& field : fields) {
+      shape.kinds.push_back(field.kind);
+      shape.cell_bytes.push_back(size_of(field.source.dtype) * field.source.num_batch());
+    }
+    int num_views = 0;
+    for (auto const& field : fields)
+      num_views += direction == Direction::forward ? 1 : int(kinds_[std::size_t(field.kind)].targets.size());
+    workspace = &make_workspace(std::move(shape), num_views);
+    // How many tasks run together varies from call to call.
+    workspace->tasks.reserve(fields.size() * table_.num_transfers());
+  }
+  workspace->busy = true;
+  workspace->set_fields(fields);
+  workspace->fields_hash = hash_of(fields, direction);
+  workspace->call = num_calls_;
+  return *workspace;
+}
+
+Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
+  WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, num_views};
+  auto& workspace = *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
+  if (stream_plan_)
+    workspace.stream = std::make_unique<Stream>(*stream_plan_, workspace.shape.direction, workspace.shape.space,
+                                                workspace.shape.node_shared);
+  return workspace;
+}
+
+Workspace& PullState::accept(std::span<PullField const> fields, Direction direction) const {
+  ++num_calls_;
+  Workspace* workspace = nullptr;
+  try {
+    check_fields(fields, direction);
+    workspace = &lease(fields, direction);
+    if (!workspace->known_apart) workspace->known_apart = check_apart(fields, direction);
+    if (!dump_file_.empty()) dump_call(*workspace);
+  } catch (std::exception const& error) {
+    if (workspace) workspace->busy = false;
+    refuse(direction, error.what());
+    throw;
+  }
+  return *workspace;
+}
+
+void PullState::refuse(Direction direction, std::string const& reason) const {
+  if (checks_calls()) {
+    Hash hash;
+    hash.add(tag_).add(num_calls_).add(~0);
+    try {
+      compare_calls(comm_, check_tag_, hash.value(),
+                    "call " + std::to_string(num_calls_) + " of plan " + std::to_string(tag_) + " refused: " + reason);
+    } catch (Error const&) {
+      // This rank throws the reason.
+    }
+    return;
+  }
+  CallShape shape{.direction = direction,
+                  .node_shared = transport_ != Transport::point_to_point,
+                  .streamed = stream_plan_.has_value(),
+                  .refused = true};
+  auto const at = std::find_if(workspaces_.begin(), workspaces_.end(), [&](auto const& known) {
+    return !known->busy && known->shape == shape && (!known->stream || known->stream->has_free_buffers());
+  });
+  auto& workspace = at != workspaces_.end() ? **at : make_workspace(std::move(shape), 0);
+  workspace.busy = true;
+  workspace.call = num_calls_;
+  if (workspace.stream) {
+    workspace.stream->begin_refusal(num_calls_);
+    queue_stream(workspace);
+    (void)advance_streams();
+  } else {
+    ending_.push_back(&workspace);
+    workspace.start_refusal();
+  }
+  work_while_waiting(this, [this] { return comm_.generation() != generation_ || end_refused_calls(); });
+}
+
+bool PullState::end_refused_calls() const {
+  auto const refused = [](Workspace const* workspace) { return workspace->shape.refused; };
+  // What `finish_stream` waits for is ended there.
+  while (!streams_.empty() && refused(streams_.front()) && advance_streams()) {
+  }
+  return end_calls() && std::none_of(streams_.begin(), streams_.end(), refused);
+}
+
+bool PullState::end_calls() const {
+  std::erase_if(ending_, [](Workspace* workspace) {
+    bool const ended = workspace->has_ended();
+    workspace->busy = !ended;
+    return ended;
+  });
+  return ending_.empty();
+}
+
+namespace {
+
+/// Seconds since it was made or last asked.
+class Stopwatch {
+ public:
+  [[nodiscard]] double lap() {
+    double const now = MPI_Wtime();
+    return now - std::exchange(last_, now);
+  }
+
+ private:
+  double last_ = MPI_Wtime();
+};
+
+}  // namespace
+
+Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue,
+                            Posting posting) const {
+  Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
+  check_generation();
+  if (!ending_.empty()) end_calls();
+  auto& workspace = accept(fields, direction);
+  try {
+    if (checks_calls()) check_call(workspace);
+  } catch (...) {
+    workspace.busy = false;
+    throw;
+  }
+  try {
+    auto const overwrites = [](PullField const& field) { return field.update.beta.value_or(0) == 0.0; };
+    // Cells that a call in place leaves as they are must not be lost.
+    if (checks_cells() && direction == Direction::forward && workspace.known_apart &&
+        std::all_of(fields.begin(), fields.end(), overwrites))
+      poison(workspace);
+    Stopwatch watch;
+    if (workspace.stream) {
+      start_stream(workspace, fields, queue, posting);
+      stats_.pack_seconds += watch.lap();
+      return &workspace;
+    }
+    if (workspace.shape.space == MemorySpace::device) {
+      // What an earlier call copies from the buffers must have been copied before messages arrive in them.
+      workspace.fence();
+      workspace.queue = queue;
+    }
+    workspace.start_receives();
+    pack_and_send(workspace);
+    count(workspace);
+    stats_.pack_seconds += watch.lap();
+    if (direction == Direction::forward) {
+      move_local(workspace);
+      stats_.local_seconds += watch.lap();
+    }
+  } catch (...) {
+    gave_up_ = true;
+    workspace.abandon();
+    throw;
+  }
+  return &workspace;
+}
+
+namespace {
+
+/// True when neighbors in a message are no neighbors in the field, or only few in a row are.
+bool is_scattered(std::span<StridedTask const> tasks) {
+  if (tasks.empty() || tasks.front().ndim == 0) return false;
+  return is_thin(tasks.front()) || tasks.front().from_stride[std::size_t(tasks.front().ndim) - 1] != 1;
+}
+
+void append(std::vector<StridedTask>& tasks, std::span<StridedTask const> more) {
+  tasks.insert(tasks.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+void PullState::pack_and_send(Workspace& w) const {
+  Region const region("graticule::pack");
+  w.tasks.clear();
+  if (w.shape.space == MemorySpace::device) {
+    run(w, all_tasks(w, w.outgoing, w.pack_all));
+    for (auto& message : w.outgoing.messages) {
+      w.open_place(message);
+      w.stage_out(message);
+    }
+    w.fence();
+    for (auto& message : w.outgoing.messages) w.send(message);
+    return;
+  }
+  find_images(w);
+  // Columns are packed for all peers together, rows message by message, so that the first leaves early.
+  w.unsent.clear();
+  for (auto& message : w.outgoing.messages) {
+    w.open_place(message);
+    auto const tasks = pack_tasks(w, message);
+    // Scattered cells are gathered faster by the rank that they belong to than by the one that reads them.
+    if (message.link && !w.addresses.empty() && message.bytes > 0 && !is_scattered(tasks)) {
+      w.send_in_place(message);
+      continue;
+    }
+    if (!tasks.empty() && is_thin(tasks.front())) {
+      append(w.tasks, tasks);
+      w.unsent.push_back(&message);
+      continue;
+    }
+    run_strided(tasks, w.shape.space);
+    w.send(message);
+  }
+  run_strided(w.tasks, w.shape.space);
+  for (auto* message : w.unsent) w.send(*message);
+}
+
+void PullState::settle_in_place(Workspace& w) const {
+  // A peer that is busy elsewhere must not hold up this rank, which MPI would not either: then the cells are packed.
+  constexpr double longest_wait = 2e-4;
+  double const begin = MPI_Wtime();
+  for (auto& message : w.outgoing.messages) {
+    if (!message.in_place) continue;
+    Patience patience(w.comm, w.description());
+    while (!message.link->is_consumed(message.number)) {
+      patience.pause();
+      if (MPI_Wtime() - begin < longest_wait || !message.link->take_back(message.number)) continue;
+      message.kept.valid = false;
+      run_strided(pack_tasks(w, message), w.shape.space);
+      w.send(message);
+      break;
+    }
+  }
+}
+
+void PullState::move_local(Workspace& w) const {
+  Region const region("graticule::local");
+  run(w, local_tasks(w));
+}
+
+void PullState::finish(Workspace& w) const {
+  Region const region("graticule::wait");
+  if (comm_.generation() != generation_) ending_.push_back(&w);
+  check_generation();
+  if (w.stream) return finish_stream(w);
+  Stopwatch watch;
+  try {
+    if (w.shape.direction == Direction::forward)
+      unpack_forward(w);
+    else
+      add_adjoint(w);
+    (void)watch.lap();
+    settle_in_place(w);
+    if (!w.failure.empty()) throw Error(w.failed_rule, w.failure);
+    w.wait_sends();
+  } catch (...) {
+    // A peer may not take for long what this rank has sent it; nobody waits for that.
+    ending_.push_back(&w);
+    throw;
+  }
+  if (w.shape.space == MemorySpace::device && !w.queue.instance()) w.fence();
+  stats_.wait_seconds += watch.lap();
+  w.busy = false;
+}
+
+void PullState::drain(Workspace& w) const {
+  check_generation();
+  if (w.stream) return finish_stream(w);
+  try {
+    while (w.num_messages_open > 0)
+      for (int const m : w.wait_some()) w.release(w.incoming.messages[std::size_t(m)]);
+    settle_in_place(w);
+    if (!w.failure.empty()) return ending_.push_back(&w);
+    w.wait_sends();
+  } catch (...) {
+    ending_.push_back(&w);
+    throw;
+  }
+  w.busy = false;
+}
+
+bool PullState::lacks_memory(Workspace const& w) const noexcept {
+  for (std::size_t f = 0; f < w.sources.size(); ++f)
+    if (!source_box(w.shape.kinds[f]).empty() && w.sources[f].data == nullptr && w.sources[f].num_batch() > 0)
+      return true;
+  return false;
+}
+
+void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) const {
+  if (w.shape.direction != Direction::adjoint || sources.size() != w.sources.size())
+    throw Error("FieldMismatch", std::to_string(sources.size()) + " sources for a call with " +
+                                     std::to_string(w.sources.size()) + " fields");
+  for (std::size_t f = 0; f < sources.size(); ++f) {
+    check_view(sources[f], source_box(w.shape.kinds[f]), Access::write, "source");
+    if (sources[f].dtype != w.sources[f].dtype || !(sources[f].batch_extents() == w.sources[f].batch_extents()) ||
+        sources[f].space != w.sources[f].space)
+      throw Error("FieldMismatch", "a source of " + to_string(sources[f].dtype) + " " + to_string(sources[f].extents) +
+                                       ", the adjoint was started with " + to_string(w.sources[f].dtype) + " " +
+                                       to_string(w.sources[f].extents));
+  }
+  require_apart(w, sources);
+  std::copy(sources.begin(), sources.end(), w.sources.begin());
+  w.additions.valid = false;
+}
+
+void PullState::run(Workspace const& w, KeptTasks& kept) const {
+  if (w.shape.space == MemorySpace::host) return run_strided_host(kept.tasks);
+  auto const space = device_space(w.queue);
+  if (!kept.on_device) kept.device.set(kept.tasks, space);
+  kept.on_device = true;
+  kept.device.run(space);
+}
+
+void PullState::unpack_on_device(Workspace& w) const {
+  Stopwatch watch;
+  bool from_peers = false;
+  while (w.num_messages_open > 0)
+    for (int const m : w.wait_some()) from_peers = from_peers || w.incoming.messages[std::size_t(m)].link;
+  stats_.wait_seconds += watch.lap();
+  if (w.failure.empty()) run(w, all_tasks(w, w.incoming, w.unpack_all));
+  if (from_peers) w.fence();
+  for (auto& message : w.incoming.messages) w.release(message);
+  stats_.unpack_seconds += watch.lap();
+}
+
+void PullState::unpack_forward(Workspace& w) const {
+  if (w.shape.space == MemorySpace::device) return unpack_on_device(w);
+  while (w.num_messages_open > 0) {
+    w.tasks.clear();
+    Stopwatch watch;
+    auto const& arrived = w.wait_some();
+    stats_.wait_seconds += watch.lap();
+    for (int const m : arrived)
+      if (w.failure.empty()) append(w.tasks, unpack_tasks(w, w.incoming.messages[std::size_t(m)]));
+    run_strided(w.tasks, w.shape.space);
+    for (int const m : arrived) w.release(w.incoming.messages[std::size_t(m)]);
+    stats_.unpack_seconds += watch.lap();
+  }
+}
+
+void PullState::add_adjoint(Workspace& w) const {
+  Stopwatch watch;
+  while (w.num_messages_open > 0) (void)w.wait_some();
+  stats_.wait_seconds += watch.lap();
+  if (w.failure.empty()) run(w, addition_tasks(w));
+  if (w.shape.space == MemorySpace::device) w.fence();
+  for (auto& message : w.incoming.messages) w.release(message);
+  stats_.unpack_seconds += watch.lap();
+  settle_in_place(w);
+  if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run(w, zero_tasks(w));
+}
+
+}  // namespace graticule::detail

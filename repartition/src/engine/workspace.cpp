@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "workspace.hpp"
+
+#include "kernels/device_copies.hpp"
+#include "kernels/kokkos_compat.hpp"
+#include "stream.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace graticule::detail {
+
+namespace {
+
+constexpr std::size_t segment_alignment = 16;
+constexpr std::size_t message_alignment = 64;
+/// Longest piece of a message in one MPI call, whose counts are `int`.
+constexpr std::size_t max_request_bytes = std::size_t(1) << 30U;
+/// Length of the message of a rank that refuses a call. All others, with trailer or without, are a multiple of 8 long.
+constexpr std::size_t refusal_bytes = 4;
+/// The same in a post.
+constexpr std::uint64_t refused_post = ~std::uint64_t(0);
+
+std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+Buffer::Buffer(std::size_t bytes, Kind kind) : kind_(kind) {
+  if (bytes == 0) return;
+  if (kind == Kind::device) data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule", bytes));
+  if (kind == Kind::pinned) data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<PinnedSpace>("graticule", bytes));
+  if (kind != Kind::host) return;
+  data_ = static_cast<std::byte*>(std::aligned_alloc(message_alignment, rounded_up(bytes, message_alignment)));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+Buffer::Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), kind_(other.kind_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(kind_, other.kind_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (kind_ == Kind::host)
+    std::free(data_);
+  else if (data_ && Kokkos::is_initialized() && kind_ == Kind::device)
+    Kokkos::kokkos_free<DeviceMemory>(data_);
+  else if (data_ && Kokkos::is_initialized())
+    Kokkos::kokkos_free<PinnedSpace>(data_);
+}
+
+namespace {
+
+/// Bytes of field `f` in a message to or from `peer`, with what aligns the next field.
+std::size_t field_bytes(CallShape const& shape, PeerTransfers const& peer, std::size_t f) {
+  Index const cells = peer.num_cells[std::size_t(shape.kinds[f])];
+  return rounded_up(std::size_t(cells * shape.cell_bytes[f]), segment_alignment);
+}
+
+}  // namespace
+
+std::size_t MessageSet::offset(CallShape const& shape, Message const& message, int field, int transfer) {
+  std::size_t at = 0;
+  for (int f = 0; f < field; ++f) at += field_bytes(shape, *message.peer, std::size_t(f));
+  return at + std::size_t(message.peer->first_cell[std::size_t(transfer)] * shape.cell_bytes[std::size_t(field)]);
+}
+
+namespace {
+
+enum class Way : std::uint8_t { out, in };
+
+/// Packed cells of all messages on the device, where the fields lie there.
+void place_on_device(MessageSet& set) {
+  std::size_t total = 0;
+  for (auto const& message : set.messages) total += rounded_up(message.bytes, message_alignment);
+  set.device = Buffer(total, Buffer::Kind::device);
+  std::size_t at = 0;
+  for (auto& message : set.messages) {
+    message.packed = set.device.data() + at;
+    at += rounded_up(message.bytes, message_alignment);
+  }
+}
+
+/// Host memory of the messages that MPI carries.
+void place_for_mpi(MessageSet& set, CallShape const& shape, bool mpi_reads_device) {
+  std::size_t total = 0;
+  if (shape.space == MemorySpace::device && mpi_reads_device) {
+    for (auto& message : set.messages)
+      if (!message.link) message.wire = message.packed;
+    return;
+  }
+  for (auto& message : set.messages) {
+    if (message.link) continue;
+    message.trailer_bytes = shape.refused ? refusal_bytes : mpi_reads_device ? 0 : sizeof(Trailer);
+    total += rounded_up(message.bytes + message.trailer_bytes, message_alignment);
+  }
+  set.wire = Buffer(total, shape.space == MemorySpace::device ? Buffer::Kind::pinned : Buffer::Kind::host);
+  std::size_t at = 0;
+  for (auto& message : set.messages) {
+    if (message.link) continue;
+    message.wire = set.wire.data() + at;
+    at += rounded_up(message.bytes + message.trailer_bytes, message_alignment);
+    if (!message.packed) message.packed = message.wire;
+  }
+}
+
+/// Two places for each message that a peer on the node reads: its packed cells, or the posted views.
+void place_for_node(MessageSet& set, int num_views) {
+  constexpr std::size_t alignment = 4096;
+  auto const bytes_of = [&](Message const& message) {
+    return rounded_up(std::max(message.bytes, std::size_t(num_views) * sizeof(PostedView)), alignment);
+  };
+  std::size_t total = 0;
+  for (auto const& message : set.messages)
+    if (message.link) total += 2 * bytes_of(message);
+  if (total == 0) return;
+  auto const block = allocate_node_block(total);
+  if (!block) throw Error("NodeMemory", std::to_string(total) + " bytes of node-shared memory are not to be had");
+  set.shared = *block;
+  std::size_t at = 0;
+  for (auto& message : set.messages) {
+    if (!message.link) continue;
+    for (auto& place : message.places) {
+      place = {block->data + at, bytes_of(message), {block->address.segment, block->address.offset + at}};
+      at += place.bytes;
+    }
+  }
+}
+
+/// Makes a request of `message` that sends or receives `bytes`.
+MPI_Request make_request(MPI_Comm comm, int tag, Way way, Message const& message, std::span<std::byte> bytes) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const peer = message.peer->peer;
+  if (way == Way::out)
+    check_mpi(MPI_Send_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, tag, comm, &request), "MPI_Send_init");
+  else
+    check_mpi(MPI_Recv_init(bytes.data(), int(bytes.size()), MPI_BYTE, peer, tag, comm, &request), "MPI_Recv_init");
+  return request;
+}
+
+/// MPI answers a null request by the error handler of `MPI_COMM_WORLD`, which may end the job: it never sees one.
+void start(MPI_Request& request) {
+  check_mpi(request == MPI_REQUEST_NULL ? MPI_ERR_REQUEST : MPI_Start(&request), "MPI_Start");
+}
+
+void make_requests(WorkspaceNeeds const& needs, MessageSet& set, Way way) {
+  for (auto& message : set.messages) {
+    if (message.link) continue;
+    message.first_request = int(set.requests.size());
+    std::size_t const total = message.bytes + message.trailer_bytes;
+    std::size_t done = 0;
+    do {
+      auto const bytes = std::min(max_request_bytes, total - done);
+      set.message_of_request.push_back(int(&message - set.messages.data()));
+      set.bytes_of_request.push_back(int(bytes));
+      set.requests.push_back(make_request(needs.comm.handle(), needs.tag, way, message, {message.wire + done, bytes}));
+      ++message.num_requests;
+      done += bytes;
+    } while (done < total);
+  }
+}
+
+void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const& shape, Way way) {
+  bool const sends = (shape.direction == Direction::forward) == (way == Way::out);
+  for (auto const& peer : sends ? needs.table.sends : needs.table.receives) {
+    // A message even without bytes, so that a peer that expects some is told instead of left waiting.
+    auto& message = set.messages.emplace_back();
+    message.peer = &peer;
+    message.link = shape.node_shared ? needs.links.find(peer.peer) : nullptr;
+    for (std::size_t f = 0; f < shape.kinds.size(); ++f) message.bytes += field_bytes(shape, peer, f);
+  }
+  if (shape.space == MemorySpace::device) place_on_device(set);
+  place_for_mpi(set, shape, needs.mpi_reads_device);
+  if (way == Way::out) place_for_node(set, needs.num_views);
+  make_requests(needs, set, way);
+}
+
+}  // namespace
+
+Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
+    : shape(std::move(call_shape)), comm(needs.comm), handle_(needs.comm.handle()), tag_(needs.tag), describe_([this] {
+        return describe();
+      }) {
+  if (!shape.streamed) {
+    make_messages(outgoing, needs, shape, Way::out);
+    make_messages(incoming, needs, shape, Way::in);
+  }
+  open_.assign(incoming.requests.size(), 0);
+  ended_.reserve(incoming.messages.size());
+  handed_.reserve(incoming.messages.size());
+  unsent.reserve(outgoing.messages.size());
+}
+
+Workspace::~Workspace() {
+  if (outgoing.shared.data) free_node_block(outgoing.shared);
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized) return;
+  for (auto* set : {&outgoing, &incoming})
+    for (auto& request : set->requests)
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+}
+
+void Workspace::set_fields(std::span<PullField const> fields) {
+  bool same = sources.size() == fields.size();
+  for (std::size_t f = 0; same && f < fields.size(); ++f) {
+    auto const& given = fields[f];
+    auto const* const own = targets.data() + first_target[f];
+    same = sources[f] == given.source && parities[f] == given.parity &&
+           std::equal(given.targets.begin(), given.targets.end(), own);
+  }
+  if (same && !sources.empty()) return;
+  forget_tasks();
+  known_apart = false;
+  sources.clear();
+  targets.clear();
+  parities.clear();
+  first_target.clear();
+  for (auto const& field : fields) {
+    sources.push_back(field.source);
+    first_target.push_back(targets.size());
+    targets.insert(targets.end(), field.targets.begin(), field.targets.end());
+    parities.push_back(field.parity);
+  }
+}
+
+void Workspace::forget_tasks() noexcept {
+  for (auto* kept : {&pack_all, &unpack_all, &local, &additions, &zeros}) kept->valid = false;
+  for (auto* set : {&outgoing, &incoming})
+    for (auto& message : set->messages) message.kept.valid = false;
+}
+
+void Workspace::start_receives() {
+  for (auto& message : incoming.messages) {
+    message.num_open = message.link ? 1 : message.num_requests;
+    if (message.link) message.number = message.link->next_receive();
+  }
+  for (auto& message : outgoing.messages) {
+    message.in_place = false;
+    if (message.link) message.number = message.link->next_send();
+  }
+  num_messages_open = int(incoming.messages.size());
+  // One by one: MPI_Startall starts in any order, and the pieces of a long message are told apart by their order only.
+  ended_.clear();
+  failure.clear();
+  for (std::size_t r = 0; r < incoming.requests.size(); ++r) {
+    start(incoming.requests[r]);
+    open_[r] = 1;
+  }
+}
+
+void Workspace::start_refusal() {
+  start_receives();
+  Patience patience(comm, describe_);
+  for (auto& message : outgoing.messages) {
+    if (message.link) {
+      while (!message.link->has_room(message.number)) patience.pause();
+      message.link->outgoing(message.number).bytes = refused_post;
+      message.link->publish(message.number);
+    }
+    for (int r = 0; r < message.num_requests; ++r) start(outgoing.requests[std::size_t(message.first_request + r)]);
+  }
+}
+
+bool Workspace::has_free_places() const noexcept {
+  return std::all_of(outgoing.messages.begin(), outgoing.messages.end(), [](Message const& message) {
+    auto const is_free = [&](std::uint64_t number) { return number == 0 || message.link->is_consumed(number); };
+    return !message.link || std::any_of(message.last_number.begin(), message.last_number.end(), is_free);
+  });
+}
+
+void Workspace::open_place(Message& message) {
+  if (!message.link) return;
+  auto const is_free = [&](int place) {
+    auto const number = message.last_number[std::size_t(place)];
+    return number == 0 || message.link->is_consumed(number);
+  };
+  Patience patience(comm, describe_);
+  while (!message.link->has_room(message.number) || (!is_free(0) && !is_free(1))) patience.pause();
+  message.place = is_free(0) ? 0 : 1;
+  auto const place = std::size_t(message.place);
+  message.last_number[place] = message.number;
+  message.wire = message.places[place].data;
+  if (shape.space == MemorySpace::host) message.packed = message.wire;
+}
+
+void Workspace::stage_out(Message& message) const {
+  if (message.bytes > 0 && message.packed != message.wire)
+    copy_to_host(device_space(queue), message.wire, message.packed, message.bytes);
+}
+
+void Workspace::fence() const { device_space(queue).fence(); }
+
+void Workspace::send(Message& message) {
+  if (message.trailer_bytes > 0) {
+    Trailer const trailer{fields_hash, std::uint32_t(call)};
+    std::memcpy(message.wire + message.bytes, &trailer, sizeof trailer);
+  }
+  if (message.link) {
+    auto& post = message.link->outgoing(message.number);
+    post.content = message.places[std::size_t(message.place)].address;
+    post.bytes = message.bytes;
+    post.num_views = 0;
+    post.fields = fields_hash;
+    post.call = std::uint32_t(call);
+    message.in_place = false;
+    message.link->publish(message.number);
+    return;
+  }
+  for (int r = 0; r < message.num_requests; ++r) start(outgoing.requests[std::size_t(message.first_request + r)]);
+}
+
+void Workspace::send_in_place(Message& message) {
+  write_views(message.wire, images, addresses);
+  auto& post = message.link->outgoing(message.number);
+  post.content = message.places[std::size_t(message.place)].address;
+  post.bytes = message.bytes;
+  post.num_views = std::uint32_t(images.size());
+  post.fields = fields_hash;
+  post.call = std::uint32_t(call);
+  message.in_place = true;
+  message.link->publish(message.number);
+}
+
+void Workspace::poll_requests() {
+  for (std::size_t r = 0; r < open_.size(); ++r) {
+    if (!open_[r]) continue;
+    int done = 0;
+    MPI_Status status;
+    // One request a call: MPICH 4.0.2 ends the program when MPI_Testsome meets a message longer than its buffer.
+    int const code = MPI_Test(&incoming.requests[r], &done, &status);
+    if (code == MPI_SUCCESS && !done) continue;
+    open_[r] = 0;
+    if (incoming.requests[r] == MPI_REQUEST_NULL) renew_receive(r);
+    note_arrival(r, code, status);
+  }
+}
+
+void Workspace::renew_receive(std::size_t request) {
+  // Open MPI (4.1.4) frees a persistent request that ends with an error: a message longer than its buffer.
+  auto const& message = incoming.messages[std::size_t(incoming.message_of_request[request])];
+  auto const piece = request - std::size_t(message.first_request);
+  incoming.requests[request] =
+      make_request(handle_, tag_, Way::in, message,
+                   {message.wire + piece * max_request_bytes, std::size_t(incoming.bytes_of_request[request])});
+}
+
+void Workspace::poll() {
+  poll_requests();
+  for (auto& message : incoming.messages)
+    if (message.link && message.num_open > 0 && message.link->begin_reading(message.number)) note_post(message);
+}
+
+void Workspace::fail(Message const& message, std::string const& sent) {
+  if (!failure.empty()) return;
+  failed_rule = "FieldMismatch";
+  failure = "rank " + std::to_string(message.peer->peer) + " sent " + sent +
+            ": their fields differ in number, type or batch axes";
+}
+
+void Workspace::note_refusal(Message& message) {
+  // Of all that may be wrong, this is the reason.
+  failed_rule = "PeerRefused";
+  failure = "rank " + std::to_string(message.peer->peer) + " refused call " + std::to_string(call) +
+            " of the plan and has thrown the reason; cells of this call are unspecified, and its next call pairs with "
+            "that of this rank";
+  // The other pieces of a long message do not come.
+  message.num_open = 0;
+  for (int r = message.first_request; r < message.first_request + message.num_requests; ++r) {
+    if (!open_[std::size_t(r)]) continue;
+    open_[std::size_t(r)] = 0;
+    check_mpi(MPI_Cancel(&incoming.requests[std::size_t(r)]), "MPI_Cancel");
+    check_mpi(MPI_Wait(&incoming.requests[std::size_t(r)], MPI_STATUS_IGNORE), "MPI_Wait");
+  }
+}
+
+bool Workspace::matches(Message const& message, Trailer const& trailer) {
+  if (!failure.empty()) return false;
+  failed_rule = "FieldMismatch";
+  if (trailer.call != std::uint32_t(call))
+    failure = "rank " + std::to_string(message.peer->peer) + " is in call " + std::to_string(trailer.call) +
+              " of the plan, this rank in call " + std::to_string(call) +
+              ": a call failed or was left out on one of them";
+  else if (trailer.fields != fields_hash)
+    fail(message, "fields of other types or batch axes");
+  return failure.empty();
+}
+
+void Workspace::arrived(Message const& message) { ended_.push_back(int(&message - incoming.messages.data())); }
+
+void Workspace::note_post(Message& message) {
+  message.num_open = 0;
+  auto const& post = message.link->incoming(message.number);
+  if (post.bytes == refused_post) {
+    note_refusal(message);
+    return arrived(message);
+  }
+  if (post.bytes != message.bytes) {
+    fail(message, std::to_string(post.bytes) + " bytes where this rank expects " + std::to_string(message.bytes));
+    return arrived(message);
+  }
+  if (!matches(message, {post.fields, post.call})) return arrived(message);
+  if (message.in_place != (post.num_views > 0)) {
+    message.kept.valid = false;
+    additions.valid = false;
+  }
+  message.in_place = post.num_views > 0;
+  if (message.bytes == 0) return arrived(message);
+  message.wire = map_node_address(post.content);
+  bool mapped = message.wire != nullptr;
+  message.images.resize(post.num_views);
+  for (std::size_t i = 0; mapped && i < message.images.size(); ++i) {
+    auto const& posted = reinterpret_cast<PostedView const*>(message.wire)[i];
+    auto& image = message.images[i];
+    auto const before = image;
+    mapped = read_view(posted, image);
+    if (image == before) continue;
+    message.kept.valid = false;
+    additions.valid = false;
+  }
+  if (!mapped)
+    throw Error("NodeMemory", "memory of rank " + std::to_string(message.peer->peer) + " cannot be mapped any more");
+  if (shape.space == MemorySpace::host)
+    message.packed = message.wire;
+  else
+    copy_to_device(device_space(queue), message.packed, message.wire, message.bytes);
+  arrived(message);
+}
+
+void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& status) {
+  auto& message = incoming.messages[std::size_t(incoming.message_of_request[request])];
+  if (shape.refused) {
+    message.num_open = 0;
+    return;
+  }
+  int const expected = incoming.bytes_of_request[request];
+  int error_class = MPI_SUCCESS;
+  if (code != MPI_SUCCESS) check_mpi(MPI_Error_class(code, &error_class), "MPI_Error_class");
+  if (error_class != MPI_ERR_TRUNCATE) check_mpi(code, "MPI_Test");
+  int received = 0;
+  if (code == MPI_SUCCESS) check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+  if (code == MPI_SUCCESS && received == int(refusal_bytes)) {
+    note_refusal(message);
+    return arrived(message);
+  }
+  if (code != MPI_SUCCESS || received != expected)
+    fail(message, (code != MPI_SUCCESS ? "more" : std::to_string(received)) + " bytes where this rank expects " +
+                      std::to_string(expected) + " (" + std::to_string(message.trailer_bytes) + " of them a trailer)");
+  if (--message.num_open > 0) return;
+  if (message.trailer_bytes > 0 && failure.empty()) {
+    Trailer trailer;
+    std::memcpy(&trailer, message.wire + message.bytes, sizeof trailer);
+    if (!matches(message, trailer)) return arrived(message);
+  }
+  if (message.packed != message.wire && message.bytes > 0)
+    copy_to_device(device_space(queue), message.packed, message.wire, message.bytes);
+  arrived(message);
+}
+
+std::vector<int> const& Workspace::wait_some() {
+  handed_.clear();
+  Patience patience(comm, describe_);
+  while (ended_.empty() && num_messages_open > 0) {
+    poll();
+    if (ended_.empty()) patience.pause();
+  }
+  std::swap(handed_, ended_);
+  num_messages_open -= int(handed_.size());
+  return handed_;
+}
+
+void Workspace::release(Message& message) const noexcept {
+  if (message.link) message.link->consume(message.number);
+}
+
+bool Workspace::test() {
+  poll_requests();
+  if (std::find(open_.begin(), open_.end(), 1) != open_.end()) return false;
+  for (auto const& message : incoming.messages)
+    if (message.link && message.num_open > 0 && !message.link->has_come(message.number)) return false;
+  // What peers read in place does not count: `wait()` packs it for those that are late.
+  for (auto const& request : outgoing.requests) {
+    int done = 0;
+    check_mpi(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+    if (!done) return false;
+  }
+  return true;
+}
+
+bool Workspace::is_sending() {
+  auto& requests = outgoing.requests;
+  int done = requests.empty() ? 1 : 0;
+  if (!done) check_mpi(MPI_Testall(int(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+  return !done;
+}
+
+bool Workspace::has_ended() {
+  poll_requests();
+  bool ended = !is_sending();
+  for (auto& message : incoming.messages) {
+    if (message.link && message.num_open > 0 && message.link->begin_reading(message.number)) {
+      message.link->consume(message.number);
+      message.num_open = 0;
+    }
+    ended = ended && message.num_open == 0;
+  }
+  return ended;
+}
+
+void Workspace::wait_sends() {
+  Patience patience(comm, describe_);
+  while (is_sending()) patience.pause();
+}
+
+void Workspace::cancel_receives() noexcept {
+  // Only what was started: MPICH ends the program when an idle persistent request is cancelled.
+  for (std::size_t r = 0; r < incoming.requests.size(); ++r)
+    if (open_[r]) MPI_Cancel(&incoming.requests[r]);
+}
+
+void Workspace::abandon() noexcept {
+  cancel_receives();
+  // Peers on this node are told; what they post to this rank is never read.
+  for (auto& message : outgoing.messages) {
+    if (!message.link || message.link->has_been_published(message.number)) continue;
+    message.link->outgoing(message.number).bytes = refused_post;
+    message.link->publish(message.number);
+  }
+}
+
+Index Workspace::buffer_bytes() const noexcept {
+  Index result = Index(outgoing.shared.bytes) + (stream ? stream->buffer_bytes() : 0);
+  for (auto const* set : {&outgoing, &incoming})
+    for (auto const& message : set->messages) {
+      if (!message.link) result += Index(message.bytes);
+      if (shape.space == MemorySpace::device) result += Index(message.bytes);
+    }
+  return result;
+}
+
+std::string Workspace::describe() const {
+  std::string text = "rank " + std::to_string(comm.rank()) + " waits in call " + std::to_string(call) + " (" +
+                     (shape.direction == Direction::forward ? "forward" : "adjoint") + ") of a plan for";
+  char const* separator = " ";
+  auto const add = [&](Message const& message, char const* what) {
+    text += separator + std::string(what) + " rank " + std::to_string(message.peer->peer) + " (" +
+            std::to_string(message.bytes) + " bytes, " + (message.link ? "node-shared memory" : "point-to-point") + ")";
+    separator = ", ";
+  };
+  for (auto const& message : incoming.messages)
+    if (message.num_open > 0) add(message, "a message from");
+  for (auto const& message : outgoing.messages)
+    if (message.link && !message.link->is_consumed(message.number)) add(message, "its message to be read by");
+  return text;
+}
+
+}  // namespace graticule::detail

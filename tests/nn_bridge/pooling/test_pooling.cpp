@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/pooling/layers.hpp>
+#include <graticule/partition/cuts.hpp>
+
+#include "expect_error.hpp"
+#include "gradient_check.hpp"
+#include "shards.hpp"
+
+#include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <type_traits>
+
+namespace graticule {
+namespace {
+
+using test::difference;
+using test::Part;
+using test::random_cuts;
+using test::random_tensor;
+using test::rule_of;
+using Sizes = std::vector<std::int64_t>;
+
+enum class Kind { max, average, power };
+
+/// Sizes are those of levels (if any), rows and columns (if any).
+struct Case {
+  Kind kind = Kind::max;
+  Sizes extent, kernel, stride, padding, dilation;
+  bool ceil_mode = false;
+  bool count_padding = true;
+  std::optional<std::int64_t> divisor = {};
+  bool batched = true;
+};
+
+std::string to_text(Case const& c) {
+  std::ostringstream text;
+  text << "kind " << int(c.kind) << " " << c.extent << " kernel " << c.kernel << " stride " << c.stride << " padding "
+       << c.padding << " dilation " << c.dilation << " ceil " << c.ceil_mode << " count " << c.count_padding
+       << " batched " << c.batched;
+  return text.str();
+}
+
+template <std::size_t D>
+struct Layers;
+template <>
+struct Layers<1> {
+  using Max = nn::MaxPool1d;
+  using Avg = nn::AvgPool1d;
+  using LP = nn::LPPool1d;
+  using SerialMax = torch::nn::MaxPool1d;
+  using SerialAvg = torch::nn::AvgPool1d;
+  using SerialLP = torch::nn::LPPool1d;
+};
+template <>
+struct Layers<2> {
+  using Max = nn::MaxPool2d;
+  using Avg = nn::AvgPool2d;
+  using LP = nn::LPPool2d;
+  using SerialMax = torch::nn::MaxPool2d;
+  using SerialAvg = torch::nn::AvgPool2d;
+  using SerialLP = torch::nn::LPPool2d;
+};
+template <>
+struct Layers<3> {
+  using Max = nn::MaxPool3d;
+  using Avg = nn::AvgPool3d;
+  using LP = nn::LPPool3d;
+  using SerialMax = torch::nn::MaxPool3d;
+  using SerialAvg = torch::nn::AvgPool3d;
+  using SerialLP = torch::nn::LPPool3d;
+};
+
+template <std::size_t D>
+torch::nn::MaxPoolOptions<D> max_options(Case const& c) {
+  using Array = torch::ExpandingArray<D>;
+  return torch::nn::MaxPoolOptions<D>(Array(c.kernel))
+      .stride(Array(c.stride))
+      .padding(Array(c.padding))
+      .dilation(Array(c.dilation))
+      .ceil_mode(c.ceil_mode);
+}
+
+template <std::size_t D>
+torch::nn::AvgPoolOptions<D> avg_options(Case const& c) {
+  using Array = torch::ExpandingArray<D>;
+  auto options = torch::nn::AvgPoolOptions<D>(Array(c.kernel)).stride(Array(c.stride)).padding(Array(c.padding));
+  options.ceil_mode(c.ceil_mode).count_include_pad(c.count_padding);
+  if (D > 1) options.divisor_override(c.divisor);
+  return options;
+}
+
+template <std::size_t D>
+torch::nn::LPPoolOptions<D> lp_options(Case const& c) {
+  using Array = torch::ExpandingArray<D>;
+  return torch::nn::LPPoolOptions<D>(2, Array(c.kernel)).stride(Array(c.stride)).ceil_mode(c.ceil_mode);
+}
+
+template <std::size_t D>
+torch::Tensor serial(Case const& c, torch::Tensor const& x) {
+  if (c.kind == Kind::max) return typename Layers<D>::SerialMax(max_options<D>(c))(x);
+  if (c.kind == Kind::average) return typename Layers<D>::SerialAvg(avg_options<D>(c))(x);
+  return typename Layers<D>::SerialLP(lp_options<D>(c))(x);
+}
+
+template <std::size_t D>
+torch::Tensor sharded(Case const& c, torch::Tensor const& x, nn::Domain const& domain, nn::Padding padding,
+                      Sizes const& odd_channels = {}) {
+  auto const with_channels = [&](auto options) {
+    options.odd_channels = odd_channels;
+    return options;
+  };
+  if (c.kind == Kind::max)
+    return typename Layers<D>::Max(with_channels(nn::MaxPoolOptions<D>(max_options<D>(c), padding)), domain)(x);
+  if (c.kind == Kind::average)
+    return typename Layers<D>::Avg(with_channels(nn::AvgPoolOptions<D>(avg_options<D>(c), padding)), domain)(x);
+  return typename Layers<D>::LP(with_channels(nn::LPPoolOptions<D>(lp_options<D>(c), padding)), domain)(x);
+}
+
+/// Output cells of each rank by the rule in the header, found by asking for each output in turn.
+Cuts output_cuts(Case const& c, std::size_t a, Cuts const& inputs, std::int64_t num_outputs) {
+  std::vector<Index> sizes(std::size_t(inputs.num_parts()), 0);
+  Index const middle = c.dilation[a] * (c.kernel[a] - 1) / 2;
+  for (Index o = 0; o < num_outputs; ++o)
+    ++sizes[std::size_t(
+        inputs.part_of(std::clamp<Index>(o * c.stride[a] - c.padding[a] + middle, 0, inputs.extent() - 1)))];
+  return Cuts(sizes);
+}
+
+/// This rank's part of tensors with or without columns.
+struct Shard {
+  Part part;
+  bool with_columns;
+
+  [[nodiscard]] torch::Tensor of(torch::Tensor const& x) const {
+    return with_columns ? part.of(x) : part.of(x.unsqueeze(-1)).squeeze(-1);
+  }
+};
+
+struct Shards {
+  Shard input;
+  Shard output;
+};
+
+/// Shards of nearly equal sizes, which pool their own cells where they lie, or of any.
+enum class Cutting { balanced, random };
+
+Cuts cuts_of(Cutting cutting, std::mt19937& random, Index extent, int parts) {
+  return cutting == Cutting::balanced ? balanced_cuts(extent, parts) : random_cuts(random, extent, parts);
+}
+
+template <std::size_t D>
+Shards shards_of(nn::Domain const& domain, Case const& c, torch::Tensor const& expected, std::mt19937& random,
+                 Cutting cutting = Cutting::random) {
+  std::size_t const row = D == 3 ? 1 : 0;
+  auto const rows = cuts_of(cutting, random, c.extent[row], domain.grid().extent(0));
+  auto const columns = cuts_of(cutting, random, D == 1 ? 1 : c.extent[row + 1], domain.grid().extent(1));
+  auto const out_rows = output_cuts(c, row, rows, expected.size(D == 1 ? -1 : -2));
+  auto const out_columns = D == 1 ? columns : output_cuts(c, row + 1, columns, expected.size(-1));
+  return {{{domain, rows, columns}, D > 1}, {{domain, out_rows, out_columns}, D > 1}};
+}
+
+/// Small integers: maxima with many equal values.
+torch::Tensor field_of(Case const& c, std::mt19937& random, torch::ScalarType type = torch::kDouble) {
+  auto sizes = c.extent;
+  sizes.insert(sizes.begin(), 3);
+  if (c.batched) sizes.insert(sizes.begin(), 2);
+  auto const x = random_tensor(random, sizes, type);
+  return c.kind == Kind::max ? (x * 2).round() : x;
+}
+
+template <std::size_t D>
+void expect_serial(nn::Domain const& domain, Case const& c, std::mt19937& random, double tolerance = 1e-12,
+                   torch::ScalarType type = torch::kDouble, Cutting cutting = Cutting::random,
+                   at::MemoryFormat format = at::MemoryFormat::Contiguous) {
+  SCOPED_TRACE(to_text(c));
+  auto const x = field_of(c, random, type);
+  auto whole = x.clone().requires_grad_();
+  auto const expected = serial<D>(c, whole);
+  auto const cotangent = random_tensor(random, expected.sizes().vec(), type);
+  expected.backward(cotangent);
+  auto const shards = shards_of<D>(domain, c, expected, random, cutting);
+
+  auto shard = shards.input.of(x).clone(format).requires_grad_();
+  auto const found = sharded<D>(c, shard, domain, nn::Padding::by_mode);
+  found.backward(shards.output.of(cotangent));
+
+  EXPECT_EQ(found.scalar_type(), type);
+  EXPECT_LE(difference(found, shards.output.of(expected)), tolerance);
+  EXPECT_LE(difference(shard.grad(), shards.input.of(whole.grad())), tolerance);
+}
+
+template <std::size_t D>
+std::vector<nn::Domain> domains(Boundary const& boundary = Boundary::sphere(Edge::pole_face)) {
+  auto const comm = Comm::world();
+  std::vector<nn::Domain> result;
+  for (auto const& grid : test::grids_of(comm.num_ranks()))
+    if (D > 1 || grid.extent(1) == 1) result.emplace_back(comm, grid, boundary);
+  return result;
+}
+
+/// @param more cells of each axis that may be cut
+template <std::size_t D>
+Case random_case(std::mt19937& random, Kind kind, std::int64_t more = 0) {
+  auto const pick = [&](std::int64_t lo, std::int64_t hi) {
+    return lo + std::int64_t(random() % std::uint32_t(hi - lo + 1));
+  };
+  Case c;
+  c.kind = kind;
+  for (std::size_t a = 0; a < D; ++a) {
+    c.extent.push_back(D > 1 && a == D - 1 ? 2 * pick(2, 4) : pick(3, D == 3 ? 7 : 13));
+    if (D < 3 || a > 0) c.extent.back() += more;
+    // LibTorch's means over three axes take no kernel wider than the field, whatever the padding.
+    c.kernel.push_back(pick(1, D == 3 ? 3 : 4));
+    c.stride.push_back(pick(1, 4));
+    c.dilation.push_back(kind == Kind::max ? pick(1, 2) : 1);
+    c.padding.push_back(kind == Kind::power ? 0 : pick(0, c.kernel[a] / 2));
+    if (c.extent[a] + 2 * c.padding[a] < c.dilation[a] * (c.kernel[a] - 1) + 1) c.kernel[a] = 2, c.dilation[a] = 1;
+    c.padding[a] = std::min(c.padding[a], c.kernel[a] / 2);
+  }
+  c.ceil_mode = pick(0, 1) == 1;
+  c.count_padding = pick(0, 1) == 1;
+  if (pick(0, 2) == 0) c.divisor = pick(1, 5);
+  c.batched = pick(0, 3) > 0;
+  return c;
+}
+
+template <class D>
+class Pooling : public testing::Test {};
+using Dimensions = testing::Types<std::integral_constant<std::size_t, 1>, std::integral_constant<std::size_t, 2>,
+                                  std::integral_constant<std::size_t, 3>>;
+TYPED_TEST_SUITE(Pooling, Dimensions);
+
+TYPED_TEST(Pooling, equals_serial_for_random_cuts_and_windows) {
+  constexpr std::size_t num_axes = TypeParam::value;
+  std::mt19937 random(1);
+  auto const grids = domains<num_axes>();
+  for (Kind const kind : {Kind::max, Kind::average, Kind::power})
+    for (int repeat = 0; repeat < 24; ++repeat)
+      expect_serial<num_axes>(grids[std::size_t(repeat) % grids.size()], random_case<num_axes>(random, kind), random);
+}
+
+TYPED_TEST(Pooling, indices_are_those_of_the_whole_field) {
+  constexpr std::size_t num_axes = TypeParam::value;
+  std::mt19937 random(2);
+  auto const grids = domains<num_axes>();
+  for (int repeat = 0; repeat < 24; ++repeat) {
+    auto const c = random_case<num_axes>(random, Kind::max);
+    SCOPED_TRACE(to_text(c));
+    auto const& domain = grids[std::size_t(repeat) % grids.size()];
+    auto x = field_of(c, random);
+    // Where all is least, the padding's value, the first cell within the field counts.
+    x.masked_fill_(x < 0.5, -std::numeric_limits<double>::infinity());
+    auto const [maxima, indices] =
+        typename Layers<num_axes>::SerialMax(max_options<num_axes>(c))->forward_with_indices(x);
+    auto const shards = shards_of<num_axes>(domain, c, maxima, random);
+    typename Layers<num_axes>::Max layer(max_options<num_axes>(c), domain);
+
+    auto const [found, places] = layer->forward_with_indices(shards.input.of(x));
+
+    EXPECT_TRUE(torch::equal(found, shards.output.of(maxima)));
+    EXPECT_TRUE(torch::equal(places, shards.output.of(indices)));
+  }
+}
+
+/// As many windows as by mode, whole ones, on a field with the sphere's cells round it.
+template <std::size_t D>
+void expect_sphere(nn::Domain const& domain, Case c, Edge pole, std::mt19937& random, Cutting cutting) {
+  c.batched = true;
+  // Levels stay as by mode: none of them here.
+  if (D == 3) c.padding[0] = 0, c.extent[0] = c.kernel[0] = c.stride[0] = c.dilation[0] = 1;
+  SCOPED_TRACE(to_text(c));
+  auto const x = field_of(c, random);
+  auto whole = x.clone().requires_grad_();
+  auto const by_mode = serial<D>(c, x);
+  auto const width = [&](std::size_t a) {
+    Index const span = (by_mode.size(std::int64_t(a) + 2) - 1) * c.stride[a] + c.dilation[a] * (c.kernel[a] - 1) + 1;
+    return Width{c.padding[a], span - c.extent[a] - c.padding[a]};
+  };
+  auto const columns = D == 1 ? Width{0, 0} : width(D - 1);
+  auto const rows = width(D == 3 ? 1 : 0);
+  auto const turned = D == 1 ? whole.unsqueeze(-1) : D == 3 ? whole.transpose(1, 2) : whole;
+  auto padded = test::pad_sphere(turned, rows, columns, pole == Edge::pole_row, {1});
+  if (D == 1) padded = padded.squeeze(-1);
+  if (D == 3) padded = padded.transpose(1, 2);
+  auto bare = c;
+  bare.padding.assign(D, 0);
+  bare.ceil_mode = false;
+  auto const expected = serial<D>(bare, padded);
+  auto const cotangent = random_tensor(random, expected.sizes().vec());
+  expected.backward(cotangent);
+  auto const shards = shards_of<D>(domain, c, expected, random, cutting);
+
+  auto shard = shards.input.of(x).clone().requires_grad_();
+  auto const found = sharded<D>(c, shard, domain, nn::Padding::by_domain, {1});
+  found.backward(shards.output.of(cotangent));
+
+  EXPECT_LE(difference(found, shards.output.of(expected)), 1e-12);
+  EXPECT_LE(difference(shard.grad(), shards.input.of(whole.grad())), 1e-12);
+}
+
+TYPED_TEST(Pooling, by_domain_reads_across_poles_and_the_date_line) {
+  constexpr std::size_t num_axes = TypeParam::value;
+  std::mt19937 random(3);
+  for (Edge const pole : {Edge::pole_face, Edge::pole_row}) {
+    auto const grids = domains<num_axes>(Boundary::sphere(pole));
+    for (int repeat = 0; repeat < 16; ++repeat)
+      expect_sphere<num_axes>(grids[std::size_t(repeat) % grids.size()],
+                              random_case<num_axes>(random, repeat % 2 ? Kind::max : Kind::average), pole, random,
+                              Cutting::random);
+  }
+}
+
+/// Shards that are large enough to be pooled where they lie, but for the rims.
+TYPED_TEST(Pooling, of_large_shards_equals_serial_and_the_sphere) {
+  constexpr std::size_t num_axes = TypeParam::value;
+  std::mt19937 random(7);
+  auto const grids = domains<num_axes>();
+  for (Kind const kind : {Kind::max, Kind::average, Kind::power})
+    for (int repeat = 0; repeat < 24; ++repeat) {
+      auto const& domain = grids[std::size_t(repeat) % grids.size()];
+      auto const c = random_case<num_axes>(random, kind, 20);
+      expect_serial<num_axes>(domain, c, random, 1e-12, torch::kDouble, Cutting::balanced);
+      if (kind != Kind::power) expect_sphere<num_axes>(domain, c, Edge::pole_face, random, Cutting::balanced);
+    }
+}
+
+TEST(Pooling2d, of_large_shards_in_channels_last_equals_serial) {
+  std::mt19937 random(8);
+  for (auto const& domain : domains<2>())
+    for (Kind const kind : {Kind::max, Kind::average}) {
+      Case const c{kind, {21, 20}, {3, 3}, {2, 1}, {1, 1}, {1, 1}};
+      expect_serial<2>(domain, c, random, 1e-12, torch::kDouble, Cutting::balanced, at::MemoryFormat::ChannelsLast);
+    }
+}
+
+TEST(Pooling2d, equals_serial_in_narrow_types) {
+  std::mt19937 random(4);
+  for (auto const& domain : domains<2>())
+    for (Kind const kind : {Kind::max, Kind::average}) {
+      expect_serial<2>(domain, random_case<2>(random, kind), random, 0.02, torch::kBFloat16);
+      expect_serial<2>(domain, random_case<2>(random, kind), random, 1e-5, torch::kFloat);
+    }
+}
+
+void expect_twice_differentiable(Case const& c, Cutting cutting, std::mt19937& random) {
+  SCOPED_TRACE(to_text(c));
+  for (auto const& domain : domains<2>()) {
+    auto const x = random_tensor(random, {1, 2, c.extent[0], c.extent[1]});
+    Shard const part{{domain, cuts_of(cutting, random, c.extent[0], domain.grid().extent(0)),
+                      cuts_of(cutting, random, c.extent[1], domain.grid().extent(1))},
+                     true};
+    auto whole = x.clone().requires_grad_();
+    serial<2>(c, whole).sum().backward();
+    auto shard = part.of(x).clone().requires_grad_();
+
+    sharded<2>(c, shard, domain, nn::Padding::by_mode).sum().backward();
+    auto const errors = test::gradient_errors(
+        {.function = [&](auto const& t) { return sharded<2>(c, t, domain, nn::Padding::by_domain).pow(3); },
+         .step = 1e-5},
+        part.of(x), domain.comm());
+
+    EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
+    EXPECT_LE(errors.first, 1e-6);
+    EXPECT_LE(errors.second, 1e-6);
+  }
+}
+
+TEST(Pooling2d, is_differentiable_twice_and_takes_the_cotangent_of_a_sum) {
+  std::mt19937 random(5);
+  for (Kind const kind : {Kind::max, Kind::average}) {
+    expect_twice_differentiable({kind, {5, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}}, Cutting::random, random);
+    expect_twice_differentiable({kind, {17, 16}, {3, 3}, {2, 1}, {1, 1}, {1, 1}}, Cutting::balanced, random);
+  }
+}
+
+/// Allocations of LibTorch on this thread.
+struct Allocations : c10::MemoryReportingInfoBase {
+  void reportMemoryUsage(void* /*ptr*/, std::int64_t bytes, std::size_t /*total*/, std::size_t /*reserved*/,
+                         c10::Device /*device*/) override {
+    if (bytes > 0) sizes.push_back(bytes);
+  }
+  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
+  [[nodiscard]] Index num_of_at_least(Index bytes) const {
+    return std::count_if(sizes.begin(), sizes.end(), [&](Index size) { return size >= bytes; });
+  }
+  std::vector<Index> sizes;
+};
+
+/// How often `work` takes memory of at least nine tenths of `bytes`.
+Index num_large_allocations(Index bytes, std::function<void()> const& work) {
+  auto const allocations = std::make_shared<Allocations>();
+  c10::DebugInfoGuard const guard(c10::DebugInfoKind::PROFILER_STATE, allocations);
+  work();
+  EXPECT_FALSE(allocations->sizes.empty());
+  return allocations->num_of_at_least(bytes * 9 / 10);
+}
+
+/// Rows that are not a multiple of the stride, so that windows lie across cuts and shards start between windows.
+TEST(Pooling2d, of_large_shards_copies_no_field) {
+  std::mt19937 random(9);
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_face));
+  for (nn::Padding const padding : {nn::Padding::by_mode, nn::Padding::by_domain})
+    for (Case const& c :
+         {Case{Kind::max, {}, {3, 3}, {2, 2}, {1, 1}, {1, 1}}, Case{Kind::max, {}, {2, 2}, {2, 2}, {0, 0}, {1, 1}},
+          Case{Kind::average, {}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}}) {
+      SCOPED_TRACE(to_text(c) + (padding == nn::Padding::by_mode ? " by mode" : " by domain"));
+      auto const rows = balanced_cuts(40 * comm.num_ranks() + 1, comm.num_ranks()).size(comm.rank());
+      auto const x = torch::rand({1, 4, rows, 64}, torch::kDouble).requires_grad_();
+      auto const bytes = Index(x.nbytes());
+      torch::Tensor y;
+      auto const forward = num_large_allocations(bytes, [&] { y = sharded<2>(c, x, domain, padding); });
+      auto const cotangent = torch::rand_like(y);
+      auto const backward = num_large_allocations(bytes, [&] { y.backward(cotangent); });
+
+      EXPECT_EQ(forward, c.stride[0] == 1 ? 1 : 0);  // The result.
+      EXPECT_EQ(backward, 1);                        // The gradient.
+    }
+}
+
+/// Rank 1 starts an exchange only when rank 0 says that it has pooled its own cells; without overlap rank 0 waits for the
+/// exchange first.
+class Interior {
+ public:
+  explicit Interior(Comm const& comm) : comm_(comm.handle()) { current_ = this; }
+  ~Interior() { current_ = nullptr; }
+  Interior(Interior const&) = delete;
+  Interior& operator=(Interior const&) = delete;
+
+  /// Whether rank 0 ended the `nth` call of `pooled` before rank 1 began `started`, its first such.
+  bool comes_first(std::string const& pooled, int nth, std::string const& started, std::function<void()> const& work) {
+    pooled_ = pooled, started_ = started, num_left_ = nth, has_started_ = false, in_time_ = true;
+    auto const handle = at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end));
+    work();
+    at::removeCallback(handle);
+    return in_time_;
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> begin(at::RecordFunction const& function) {
+    auto& self = *current_;
+    if (self.comm_.rank() == 1 && !self.has_started_ && function.name() == self.started_) {
+      self.has_started_ = true;
+      self.in_time_ = self.hears_within(10);
+    }
+    return nullptr;
+  }
+  static void end(at::RecordFunction const& function, at::ObserverContext* /*context*/) {
+    auto& self = *current_;
+    if (self.comm_.rank() == 0 && function.name() == self.pooled_ && --self.num_left_ == 0)
+      MPI_Send(nullptr, 0, MPI_BYTE, 1, 0, self.comm_.handle());
+  }
+  bool hears_within(double seconds) const {
+    int heard = 0;
+    for (double const start = MPI_Wtime(); heard == 0 && MPI_Wtime() - start < seconds;)
+      MPI_Iprobe(0, 0, comm_.handle(), &heard, MPI_STATUS_IGNORE);
+    if (heard) MPI_Recv(nullptr, 0, MPI_BYTE, 0, 0, comm_.handle(), MPI_STATUS_IGNORE);
+    return heard != 0;
+  }
+
+  inline static Interior* current_ = nullptr;
+  Comm comm_;
+  std::string pooled_;
+  std::string started_;
+  int num_left_ = 0;
+  bool has_started_ = false;
+  bool in_time_ = true;
+};
+
+TEST(Pooling2d, pools_own_cells_while_messages_travel) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() != 2) GTEST_SKIP() << "for 2 ranks";
+  if (std::getenv("GRATICULE_CHECK") != nullptr) GTEST_SKIP() << "calls are compared before cells travel in check mode";
+  nn::Domain const domain(comm, ProcessGrid{2, 1}, Boundary::sphere(Edge::pole_face));
+  nn::AvgPool2d layer(torch::nn::AvgPool2dOptions(3).stride(1).padding(1), domain);
+  auto const x = torch::rand({1, 2, 16, 8}, torch::kDouble).requires_grad_();
+  layer(x).sum().backward();  // Plans are made.
+  Interior interior(comm);
+  torch::Tensor y;
+
+  // The exchange comes after the strips' memory is taken.
+  EXPECT_TRUE(interior.comes_first("aten::avg_pool2d", 1, "aten::empty", [&] { y = layer(x); }));
+  // The cotangent of the strip goes first: rank 0 has one, of the rows beside the cut.
+  EXPECT_TRUE(
+      interior.comes_first("aten::avg_pool2d_backward", 2, "aten::avg_pool2d_backward", [&] { y.sum().backward(); }));
+}
+
+/// Windows within shards on all ranks need no plan, and a rank whose input requires no gradient no node.
+TEST(Pooling2d, of_windows_within_shards_sends_nothing) {
+  auto const domain = domains<2>().front();
+  auto const columns = domain.longitude_part() + 1;
+  auto const x = torch::rand({1, 2, 4, 2 * columns}, torch::kDouble).requires_grad_(domain.comm().rank() == 0);
+  nn::AvgPool2d layer(torch::nn::AvgPool2dOptions(2), domain);
+
+  auto const y = layer(x);
+
+  EXPECT_TRUE(torch::allclose(y, torch::avg_pool2d(x, 2)));
+  EXPECT_EQ(y.requires_grad(), domain.comm().rank() == 0);
+}
+
+template <std::size_t D>
+struct Adaptive;
+template <>
+struct Adaptive<1> {
+  using Max = nn::AdaptiveMaxPool1d;
+  using Avg = nn::AdaptiveAvgPool1d;
+  using SerialMax = torch::nn::AdaptiveMaxPool1d;
+  using SerialAvg = torch::nn::AdaptiveAvgPool1d;
+};
+template <>
+struct Adaptive<2> {
+  using Max = nn::AdaptiveMaxPool2d;
+  using Avg = nn::AdaptiveAvgPool2d;
+  using SerialMax = torch::nn::AdaptiveMaxPool2d;
+  using SerialAvg = torch::nn::AdaptiveAvgPool2d;
+};
+template <>
+struct Adaptive<3> {
+  using Max = nn::AdaptiveMaxPool3d;
+  using Avg = nn::AdaptiveAvgPool3d;
+  using SerialMax = torch::nn::AdaptiveMaxPool3d;
+  using SerialAvg = torch::nn::AdaptiveAvgPool3d;
+};
+
+Cuts centre_cuts(Cuts const& inputs, std::int64_t num_outputs) {
+  std::vector<Index> sizes(std::size_t(inputs.num_parts()), 0);
+  for (Index o = 0; o < num_outputs; ++o)
+    ++sizes[std::size_t(inputs.part_of((2 * o + 1) * inputs.extent() / (2 * num_outputs)))];
+  return Cuts(sizes);
+}
+
+template <std::size_t D>
+nn::AdaptiveSizes<D> sizes_of(std::vector<std::optional<std::int64_t>> const& sizes) {
+  if constexpr (D == 1)
+    return nn::AdaptiveSizes<D>(*sizes[0]);
+  else
+    return nn::AdaptiveSizes<D>(sizes);
+}
+
+template <std::size_t D>
+void expect_adaptive(nn::Domain const& domain, Sizes const& extent, std::vector<std::optional<std::int64_t>> const& to,
+                     std::mt19937& random) {
+  SCOPED_TRACE("from " + std::to_string(extent[0]));
+  auto sizes = extent;
+  sizes.insert(sizes.begin(), 3);
+  if (random() % 2) sizes.insert(sizes.begin(), 2);
+  auto const x = (random_tensor(random, sizes) * 2).round();
+  auto const size = sizes_of<D>(to);
+  auto whole = x.clone().requires_grad_();
+  auto const [maxima, indices] = typename Adaptive<D>::SerialMax(size)->forward_with_indices(whole);
+  auto const mean = typename Adaptive<D>::SerialAvg(size)(whole);
+  auto const cotangent = random_tensor(random, mean.sizes().vec());
+  (maxima + mean.square()).backward(cotangent);
+  auto const rows = random_cuts(random, x.size(D == 1 ? -1 : -2), domain.grid().extent(0));
+  auto const columns = D == 1 ? Cuts{1} : random_cuts(random, x.size(-1), domain.grid().extent(1));
+  Shard const input{{domain, rows, columns}, D > 1};
+  Shard const output{
+      {domain, centre_cuts(rows, mean.size(D == 1 ? -1 : -2)), D == 1 ? columns : centre_cuts(columns, mean.size(-1))},
+      D > 1};
+
+  auto shard = input.of(x).clone().requires_grad_();
+  auto const [found, places] = typename Adaptive<D>::Max(size, domain)->forward_with_indices(shard);
+  auto const found_mean = typename Adaptive<D>::Avg(size, domain)(shard);
+  (found + found_mean.square()).backward(output.of(cotangent));
+
+  EXPECT_TRUE(torch::equal(found, output.of(maxima)));
+  EXPECT_TRUE(torch::equal(places, output.of(indices)));
+  EXPECT_LE(difference(found_mean, output.of(mean)), 1e-12);
+  EXPECT_LE(difference(shard.grad(), input.of(whole.grad())), 1e-12);
+}
+
+TEST(AdaptivePooling, equals_serial_down_up_and_to_one_cell) {
+  std::mt19937 random(6);
+  for (auto const& domain : domains<1>())
+    for (std::int64_t const size : {1, 4, 5, 11, 17}) expect_adaptive<1>(domain, {11}, {size}, random);
+  for (auto const& domain : domains<2>()) {
+    expect_adaptive<2>(domain, {7, 6}, {3, 4}, random);
+    expect_adaptive<2>(domain, {7, 6}, {1, 1}, random);
+    expect_adaptive<2>(domain, {7, 6}, {std::nullopt, 3}, random);
+    expect_adaptive<2>(domain, {7, 6}, {9, 8}, random);
+  }
+  for (auto const& domain : domains<3>()) {
+    expect_adaptive<3>(domain, {5, 7, 6}, {2, 3, 4}, random);
+    expect_adaptive<3>(domain, {5, 7, 6}, {std::nullopt, 5, std::nullopt}, random);
+  }
+}
+
+TEST(Pooling2d, refuses_by_name_on_all_ranks) {
+  auto const domain = domains<2>().front();
+  using Options = torch::nn::MaxPool2dOptions;
+  auto const x = torch::ones({1, 2, 4, 4});
+  auto const make = [&](Options const& options) { return nn::MaxPool2d(options, domain); };
+
+  EXPECT_EQ(rule_of([&] { make(Options(3).padding(2)); }), "PaddingTooWide");
+  EXPECT_EQ(rule_of([&] { make(Options(0)); }), "BadWindow");
+  EXPECT_EQ(rule_of([&] { make(Options(3).stride(0)); }), "BadWindow");
+  EXPECT_EQ(rule_of([&] { nn::AvgPool2d(torch::nn::AvgPool2dOptions(2).divisor_override(0), domain); }), "BadWindow");
+  EXPECT_EQ(rule_of([&] { nn::AdaptiveMaxPool2d(nn::AdaptiveMaxPool2dOptions({0, 1}), domain); }), "BadWindow");
+  EXPECT_EQ(rule_of([&] { make(Options({5, 1}))(x[0][0].narrow(0, 0, 1).expand({1, 2, 1, 4})); }), "KernelTooLarge");
+  // A window whose two cells lie on either side of all columns.
+  auto const num_columns = domain.grid().extent(1);
+  EXPECT_EQ(rule_of([&] {
+              make(Options({1, 2}).dilation({1, num_columns + 1}).padding({0, 1}))(torch::ones({1, 2, 4, 1}));
+            }),
+            "KernelTooLarge");
+  EXPECT_EQ(
+      rule_of([&] {
+        nn::AvgPool3d(torch::nn::AvgPool3dOptions({3, 1, 1}).padding({1, 0, 0}), domain)(torch::ones({1, 2, 2, 4, 4}));
+      }),
+      "KernelTooLarge");
+  EXPECT_EQ(rule_of([&] { make(Options(2))(x[0][0]); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { make(Options(2))(torch::Tensor()); }), "UnsupportedTensor");
+  EXPECT_EQ(rule_of([&] {
+              nn::MaxPool2dOptions options{Options(2)};
+              options.odd_channels = {0};
+              nn::MaxPool2d(options, domain);
+            }),
+            "OddChannels");
+  EXPECT_EQ(rule_of([&] {
+              nn::MaxPool2d(nn::MaxPool2dOptions(Options(2), nn::Padding::by_domain), domain)->forward_with_indices(x);
+            }),
+            "IndicesByDomain");
+  if (domain.comm().num_ranks() > 1) {
+    EXPECT_EQ(rule_of([&] { nn::MaxPool1d(torch::nn::MaxPool1dOptions(2), domain)(x[0]); }), "LongitudeIsCut");
+  }
+  EXPECT_EQ(rule_of([&] {
+              auto layer = make(Options(2));
+              auto const copy = std::dynamic_pointer_cast<nn::MaxPool2dImpl>(layer->clone());
+              EXPECT_TRUE(torch::equal(copy->forward(x), layer->forward(x)));
+            }),
+            "nothing was thrown");
+}
+
+}  // namespace
+}  // namespace graticule

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/pooling/layers.hpp>
+#include <graticule/nn_bridge/pooling/unpooling.hpp>
+
+#include "expect_error.hpp"
+#include "gradient_check.hpp"
+#include "shards.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <sstream>
+#include <type_traits>
+
+namespace graticule {
+namespace {
+
+using test::difference;
+using test::Part;
+using test::random_cuts;
+using test::random_tensor;
+using test::rule_of;
+namespace F = torch::nn::functional;
+using Sizes = std::vector<std::int64_t>;
+
+template <std::size_t D>
+struct Layers;
+template <>
+struct Layers<1> {
+  using Unpool = nn::MaxUnpool1d;
+  using Pool = nn::MaxPool1d;
+  using SerialPool = torch::nn::MaxPool1d;
+};
+template <>
+struct Layers<2> {
+  using Unpool = nn::MaxUnpool2d;
+  using Pool = nn::MaxPool2d;
+  using SerialPool = torch::nn::MaxPool2d;
+};
+template <>
+struct Layers<3> {
+  using Unpool = nn::MaxUnpool3d;
+  using Pool = nn::MaxPool3d;
+  using SerialPool = torch::nn::MaxPool3d;
+};
+
+/// Sizes are those of levels (if any), rows and columns (if any).
+struct Case {
+  Sizes extent, kernel, stride, padding;
+  bool batched = true;
+};
+
+std::string to_text(Case const& c) {
+  std::ostringstream text;
+  text << c.extent << " kernel " << c.kernel << " stride " << c.stride << " padding " << c.padding;
+  return text.str();
+}
+
+template <std::size_t D>
+torch::nn::MaxPoolOptions<D> pool_options(Case const& c) {
+  using Array = torch::ExpandingArray<D>;
+  return torch::nn::MaxPoolOptions<D>(Array(c.kernel)).stride(Array(c.stride)).padding(Array(c.padding));
+}
+
+template <std::size_t D>
+torch::nn::MaxUnpoolOptions<D> unpool_options(Case const& c) {
+  using Array = torch::ExpandingArray<D>;
+  return torch::nn::MaxUnpoolOptions<D>(Array(c.kernel)).stride(Array(c.stride)).padding(Array(c.padding));
+}
+
+/// LibTorch's kernels; its modules take output sizes of batched tensors only.
+template <std::size_t D>
+torch::Tensor serial(Case const& c, torch::Tensor const& maxima, torch::Tensor const& indices) {
+  auto const x = c.batched ? maxima : maxima.unsqueeze(0);
+  auto const i = c.batched ? indices : indices.unsqueeze(0);
+  torch::Tensor y;
+  if (D == 1)
+    y = at::max_unpool2d(x.unsqueeze(-1), i.unsqueeze(-1), {c.extent[0], 1}).squeeze(-1);
+  else if (D == 2)
+    y = at::max_unpool2d(x, i, c.extent);
+  else
+    y = at::max_unpool3d(x, i, c.extent, c.stride, c.padding);
+  return c.batched ? y : y.squeeze(0);
+}
+
+/// Output cells of each rank by the rule in the header, found by asking for each output in turn.
+Cuts output_cuts(Case const& c, std::size_t a, Cuts const& inputs) {
+  std::vector<Index> sizes(std::size_t(inputs.num_parts()), 0);
+  for (Index o = 0; o < c.extent[a]; ++o) {
+    auto const input = Index(std::floor(double(o + c.padding[a] - (c.kernel[a] - 1) / 2) / double(c.stride[a])));
+    ++sizes[std::size_t(inputs.part_of(std::clamp<Index>(input, 0, inputs.extent() - 1)))];
+  }
+  return Cuts(sizes);
+}
+
+/// This rank's part of tensors with or without columns.
+struct Shard {
+  Part part;
+  bool with_columns;
+
+  [[nodiscard]] torch::Tensor of(torch::Tensor const& x) const {
+    return with_columns ? part.of(x) : part.of(x.unsqueeze(-1)).squeeze(-1);
+  }
+};
+
+/// @param like to random cuts, also of sizes that other sizes are pooled to as well
+template <std::size_t D>
+void expect_serial(nn::Domain const& domain, Case const& c, bool like, std::mt19937& random) {
+  SCOPED_TRACE(to_text(c) + (like ? " like another" : ""));
+  auto sizes = c.extent;
+  sizes.insert(sizes.begin(), 3);
+  if (c.batched) sizes.insert(sizes.begin(), 2);
+  auto const field = random_tensor(random, sizes);
+  auto const [maxima, indices] = typename Layers<D>::SerialPool(pool_options<D>(c))->forward_with_indices(field);
+  auto whole = random_tensor(random, maxima.sizes().vec());
+  // Windows that overlap may put two values in one place; then all put the same.
+  whole.copy_(field.flatten(-std::int64_t(D)).gather(-1, indices.flatten(-std::int64_t(D))).view(maxima.sizes()) * 2);
+  whole.requires_grad_();
+  auto const expected = serial<D>(c, whole, indices);
+  auto const cotangent = random_tensor(random, expected.sizes().vec());
+  expected.backward(cotangent);
+  std::size_t const row = D == 3 ? 1 : 0;
+  auto const rows = random_cuts(random, whole.size(D == 1 ? -1 : -2), domain.grid().extent(0));
+  auto const columns = D == 1 ? Cuts{1} : random_cuts(random, whole.size(-1), domain.grid().extent(1));
+  Shard const input{{domain, rows, columns}, D > 1};
+  auto const out_rows = like ? random_cuts(random, c.extent[row], domain.grid().extent(0)) : output_cuts(c, row, rows);
+  auto const out_columns = D == 1 ? columns
+                           : like ? random_cuts(random, c.extent[row + 1], domain.grid().extent(1))
+                                  : output_cuts(c, row + 1, columns);
+  Shard const output{{domain, out_rows, out_columns}, D > 1};
+  typename Layers<D>::Unpool layer(unpool_options<D>(c), domain);
+
+  auto shard = input.of(whole.detach()).clone().requires_grad_();
+  auto const found =
+      like ? layer->forward_like(shard, input.of(indices), output.of(field)) : layer->forward(shard, input.of(indices));
+  found.backward(output.of(cotangent));
+
+  EXPECT_TRUE(torch::equal(found, output.of(expected)));
+  EXPECT_LE(difference(shard.grad(), input.of(whole.grad())), 1e-14);
+}
+
+template <std::size_t D>
+std::vector<nn::Domain> domains() {
+  auto const comm = Comm::world();
+  std::vector<nn::Domain> result;
+  for (auto const& grid : test::grids_of(comm.num_ranks()))
+    if (D > 1 || grid.extent(1) == 1) result.emplace_back(comm, grid);
+  return result;
+}
+
+/// @param whole the windows fit, so that the size before pooling is the usual size after unpooling
+template <std::size_t D>
+Case random_case(std::mt19937& random, bool whole) {
+  auto const pick = [&](std::int64_t lo, std::int64_t hi) {
+    return lo + std::int64_t(random() % std::uint32_t(hi - lo + 1));
+  };
+  Case c;
+  for (std::size_t a = 0; a < D; ++a) {
+    c.kernel.push_back(pick(1, 3));
+    c.stride.push_back(pick(1, 3));
+    c.padding.push_back(pick(0, c.kernel[a] / 2));
+    auto const usual = (pick(2, D == 3 ? 3 : 6) - 1) * c.stride[a] + c.kernel[a] - 2 * c.padding[a];
+    c.extent.push_back(usual + (whole ? 0 : pick(0, c.stride[a] - 1)));
+  }
+  c.batched = pick(0, 3) > 0;
+  return c;
+}
+
+template <class D>
+class MaxUnpool : public testing::Test {};
+using Dimensions = testing::Types<std::integral_constant<std::size_t, 1>, std::integral_constant<std::size_t, 2>,
+                                  std::integral_constant<std::size_t, 3>>;
+TYPED_TEST_SUITE(MaxUnpool, Dimensions);
+
+TYPED_TEST(MaxUnpool, equals_serial_for_random_cuts_and_windows) {
+  constexpr std::size_t num_axes = TypeParam::value;
+  std::mt19937 random(1);
+  auto const grids = domains<num_axes>();
+  for (int repeat = 0; repeat < 24; ++repeat) {
+    auto const& domain = grids[std::size_t(repeat) % grids.size()];
+    expect_serial<num_axes>(domain, random_case<num_axes>(random, true), false, random);
+    expect_serial<num_axes>(domain, random_case<num_axes>(random, false), true, random);
+  }
+}
+
+TEST(MaxUnpool2d, undoes_a_sharded_pooling_twice_differentiably) {
+  std::mt19937 random(2);
+  for (auto const& domain : domains<2>()) {
+    Part const part(domain, random_cuts(random, 7, domain.grid().extent(0)),
+                    random_cuts(random, 6, domain.grid().extent(1)));
+    auto const x = random_tensor(random, {1, 2, 7, 6});
+    nn::MaxPool2d pool(torch::nn::MaxPool2dOptions(2), domain);
+    nn::MaxUnpool2d unpool(torch::nn::MaxUnpool2dOptions(2), domain);
+    auto const [maxima, indices] = torch::max_pool2d_with_indices(x, {2, 2});
+    auto const expected = at::max_unpool2d(maxima, indices, {7, 6});
+
+    auto const [found_maxima, found_indices] = pool->forward_with_indices(part.of(x));
+    auto const found = unpool->forward_like(found_maxima, found_indices, part.of(x));
+    auto const errors = test::gradient_errors(
+        {.function = [&](auto const& t) { return unpool->forward_like(t, found_indices, part.of(x)).pow(3); }},
+        found_maxima, domain.comm());
+
+    EXPECT_TRUE(torch::equal(found, part.of(expected)));
+    EXPECT_LE(errors.first, 1e-6);
+    EXPECT_LE(errors.second, 1e-6);
+  }
+}
+
+TEST(MaxUnpool2d, refuses_by_name_on_all_ranks) {
+  auto const domain = domains<2>().front();
+  nn::MaxUnpool2d layer(torch::nn::MaxUnpool2dOptions(2), domain);
+  auto const columns = 4 * domain.grid().extent(1);
+  auto const x = torch::ones({1, 1, 1, 2});
+  auto const first = 4 * domain.longitude_part();
+  auto const good = torch::tensor({{{{first, first + 2}}}}, torch::kLong);
+  // One index, on one rank.
+  auto const bad = domain.comm().rank() == 0 ? torch::tensor({{{{first + 2, first + 2}}}}, torch::kLong) : good;
+
+  EXPECT_EQ(rule_of([&] { layer->forward(x, good); }), "nothing was thrown");
+  EXPECT_EQ(rule_of([&] { layer->forward(x, bad); }), "IndexOutsideWindow");
+  EXPECT_EQ(rule_of([&] { layer->forward(x, good - 2 * columns); }), "IndexOutsideWindow");
+  EXPECT_EQ(rule_of([&] { layer->forward(x, good.to(torch::kInt)); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { layer->forward(x, good.narrow(-1, 0, 1)); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { layer->forward_like(x, good, torch::ones({1, 1, 5, 4})); }), "BadOutputSize");
+  EXPECT_EQ(rule_of([&] { layer->forward_like(x, good, torch::ones({1, 2, 4})); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { nn::MaxUnpool2d(torch::nn::MaxUnpool2dOptions(0), domain); }), "BadWindow");
+}
+
+}  // namespace
+}  // namespace graticule
