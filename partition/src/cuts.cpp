@@ -171,12 +171,16 @@ std::vector<double> area_weights(std::span<double const> latitudes) {
         (row > 0 && !(direction * (latitudes[row] - latitudes[row - 1]) > 0)))
       throw Error("BadLatitudes", "row " + std::to_string(row) + " lies at " + std::to_string(latitudes[row]) +
                                       " degrees" + (row > 0 ? " after " + std::to_string(latitudes[row - 1]) : ""));
+  // Midway between two rows; half a spacing beyond the outer rows; a row alone reaches from pole to pole.
+  auto const edge_below = [&](std::size_t row) {
+    if (n == 1) return row == 0 ? -90.0 : 90.0;
+    auto const upper = std::clamp<std::size_t>(row, 1, n - 1);
+    auto const middle = (latitudes[upper - 1] + latitudes[upper]) / 2;
+    auto const spacing = latitudes[upper] - latitudes[upper - 1];
+    return middle + (double(row) - double(upper)) * spacing;
+  };
   auto const sine_below = [&](std::size_t row) {
-    double bound = 90 * (row == 0 ? -direction : direction);
-    if (n > 1 && row == 0) bound = latitudes[0] - (latitudes[1] - latitudes[0]) / 2;
-    if (n > 1 && row == n) bound = latitudes[n - 1] + (latitudes[n - 1] - latitudes[n - 2]) / 2;
-    if (row > 0 && row < n) bound = (latitudes[row - 1] + latitudes[row]) / 2;
-    return std::sin(std::clamp(bound, -90.0, 90.0) * (std::numbers::pi / 180));
+    return std::sin(std::clamp(edge_below(row), -90.0, 90.0) * (std::numbers::pi / 180));
   };
   std::vector<double> areas(n);
   for (std::size_t row = 0; row < n; ++row) areas[row] = std::abs(sine_below(row + 1) - sine_below(row)) / 2;

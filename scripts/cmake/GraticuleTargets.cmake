@@ -14,7 +14,7 @@ function(graticule_use_torch_pch target)
   target_link_libraries(${target} PRIVATE Kokkos::kokkos)
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_precompile_headers(${target} REUSE_FROM graticule_torch_pch)
-  # An empty source takes 4 s with the precompiled header, most of them to instantiate its templates again; a batch does so once.
+  # An empty source takes 3 to 4 s with the precompiled header, most of them to instantiate its templates again; a batch does so once.
   # So names in anonymous namespaces are unique within a library. GCC takes the sources of a batch for headers, where a type
   # with a member of a type of an anonymous namespace would be a mistake.
   if(GRATICULE_UNITY_BUILD)

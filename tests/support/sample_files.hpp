@@ -2,7 +2,7 @@
 // Files for the tests, written with plain HDF5 or netCDF's own tools, never with the code under test.
 #pragma once
 
-#include <graticule/partition/comm.hpp>
+#include "shared_folder.hpp"
 
 #include <hdf5.h>
 
@@ -15,42 +15,6 @@
 #include <vector>
 
 namespace graticule::test {
-
-/// A folder that all ranks see; removed at the end.
-class Folder {
- public:
-  explicit Folder(Comm const& comm) : comm_(comm) {
-    std::string text;
-    if (comm.rank() == 0) {
-      text = (std::filesystem::temp_directory_path() / "graticule-XXXXXX").string();
-      if (::mkdtemp(text.data()) == nullptr) text.clear();
-    }
-    path_ = comm.broadcast(text, 0);
-    if (path_.empty()) throw std::runtime_error("no temporary folder");
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() {
-    MPI_Barrier(comm_.handle());
-    std::error_code ignored;
-    if (comm_.rank() == 0) std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::filesystem::path operator/(std::string const& name) const { return path_ / name; }
-
-  /// Runs `make(path)` on rank 0; the file is there on all ranks afterwards.
-  std::filesystem::path make(std::string const& name,
-                             std::function<void(std::filesystem::path const&)> const& make) const {
-    auto const path = path_ / name;
-    run_agreed(comm_, [&] {
-      if (comm_.rank() == 0) make(path);
-    });
-    return path;
-  }
-
- private:
-  Comm comm_;
-  std::filesystem::path path_;
-};
 
 inline bool has_tool(std::string const& name) {
   return std::system(("command -v " + name + " > /dev/null 2>&1").c_str()) == 0;

@@ -5,39 +5,17 @@
 
 #include "expect_error.hpp"
 #include "sharded_net.hpp"
+#include "shared_folder.hpp"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <string>
 
 namespace graticule {
 namespace {
 
+using test::Folder;
 using test::Net;
-
-/// A temporary folder of all ranks.
-class Folder {
- public:
-  explicit Folder(Comm const& comm) : comm_(comm) {
-    auto text = (std::filesystem::temp_directory_path() / "graticule-XXXXXX").string();
-    if (comm.rank() == 0 && ::mkdtemp(text.data()) == nullptr) text.clear();
-    path_ = comm.broadcast(text, 0);
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() {
-    MPI_Barrier(comm_.handle());
-    std::error_code ignored;
-    if (comm_.rank() == 0) std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
-
- private:
-  Comm comm_;
-  std::filesystem::path path_;
-};
 
 /// A net with a buffer, and a layer that is ignored.
 struct Model {
