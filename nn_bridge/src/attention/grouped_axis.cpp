@@ -207,7 +207,7 @@ torch::Tensor select(torch::Tensor const& x, std::int64_t axis, torch::Tensor co
 torch::Tensor GroupedField::group(torch::Tensor const& x, CallTies const& ties) const {
   auto y = x;
   if (pull_) {
-    y = pull_tensor(pull_, x, ties.anchor);
+    y = apply_linear(pull_, Way::forward, x, ties.anchor);
     ties.record(y);
   }
   for (int a = 0; a < 2; ++a) {
@@ -239,7 +239,7 @@ torch::Tensor GroupedField::ungroup(torch::Tensor const& y, CallTies const& ties
     if (axes_[std::size_t(a)].selects) x = select(x, a - 2, axes_[std::size_t(a)].back, false);
   if (!pull_) return x;
   // Each cell is in one group, so that the sum over its images is the value itself.
-  x = push_tensor(pull_, x, ties.anchor);
+  x = apply_linear(pull_, Way::adjoint, x, ties.anchor);
   ties.record(x);
   return x;
 }

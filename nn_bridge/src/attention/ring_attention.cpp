@@ -3,6 +3,7 @@
 
 #include <graticule/partition/detail/patience.hpp>
 
+#include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
 
 #include <algorithm>
@@ -16,11 +17,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using RingPointer = std::shared_ptr<RingTokens const>;
-
-struct RingHolder : torch::CustomClassHolder {
-  explicit RingHolder(RingPointer pointer) : ring(std::move(pointer)) {}
-  RingPointer ring;
-};
 
 /// Scores that exist at one time.
 constexpr Index most_scores = Index(1) << 22;
@@ -136,7 +132,7 @@ struct Merged {
 struct RingFunction : torch::autograd::Function<RingFunction> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& q, torch::Tensor const& k,
                                torch::Tensor const& v, torch::Tensor const& /*anchor*/, RingPointer const& ring) {
-    ctx->saved_data["ring"] = c10::IValue::make_capsule(c10::make_intrusive<RingHolder>(ring));
+    keep(ctx, ring);
     auto const queries = q.to(wide(q.scalar_type()));
     Merged merged(queries);
     go_round(*ring, torch::stack({k, v}), [&](torch::Tensor const& block, int) {
@@ -152,7 +148,7 @@ struct RingFunction : torch::autograd::Function<RingFunction> {
     if (torch::GradMode::is_enabled())
       throw Error("DoubleBackwardUnsupported",
                   "attention round the ranks; AttentionKernel::plain has derivatives of any order");
-    auto const& ring = *static_cast<RingHolder const&>(*ctx->saved_data["ring"].toCapsule()).ring;
+    auto const& ring = *kept<RingPointer>(ctx);
     auto const saved = ctx->get_saved_variables();
     auto const type = saved[3].scalar_type();
     auto const q = saved[0].to(type);

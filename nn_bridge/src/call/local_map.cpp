@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "local_map.hpp"
 
+#include "kept.hpp"
+
 #include <utility>
 
 namespace graticule::nn::detail {
@@ -10,11 +12,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using Tensors = LocalMap::Tensors;
 using LocalMapPointer = std::shared_ptr<LocalMap const>;
-
-struct LocalMapHolder : torch::CustomClassHolder {
-  explicit LocalMapHolder(LocalMapPointer pointer) : map(std::move(pointer)) {}
-  LocalMapPointer map;
-};
 
 /// Gradients of all inputs; differentiable in grad mode, in which the inputs belong to the derivative of this one.
 Tensors gradients(LocalMap const& map, Tensors const& inputs, Tensors const& cotangents) {
@@ -51,7 +48,7 @@ struct LocalFunction : torch::autograd::Function<LocalFunction> {
   static Tensors forward(AutogradContext* ctx, at::TensorList inputs, LocalMapPointer const& map) {
     auto const given = inputs.vec();
     ctx->save_for_backward(given);
-    ctx->saved_data["map"] = c10::IValue::make_capsule(c10::make_intrusive<LocalMapHolder>(map));
+    keep(ctx, map);
     auto outputs = map->apply(given);
     // Nobody else has these results: a view of them need not be known as one.
     at::AutoDispatchBelowADInplaceOrView const guard;
@@ -60,7 +57,7 @@ struct LocalFunction : torch::autograd::Function<LocalFunction> {
   }
 
   static Tensors backward(AutogradContext* ctx, Tensors const& cotangents) {
-    auto const& map = static_cast<LocalMapHolder const&>(*ctx->saved_data["map"].toCapsule()).map;
+    auto const& map = kept<LocalMapPointer>(ctx);
     auto const inputs = ctx->get_saved_variables();
     Tensors result;
     if (torch::GradMode::is_enabled()) {

@@ -158,69 +158,16 @@ void TensorPull::finish_adjoint(Pending& pending, torch::Tensor const& x) const 
   pending.wait_into(sources);
 }
 
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-using PullPointer = std::shared_ptr<TensorPull const>;
-
-/// Keeps a plan in an autograd node.
-struct PullHolder : torch::CustomClassHolder {
-  explicit PullHolder(PullPointer pointer) : pull(std::move(pointer)) {}
-  PullPointer pull;
-};
-
-void keep(AutogradContext* ctx, PullPointer const& pull) {
-  ctx->saved_data["pull"] = c10::IValue::make_capsule(c10::make_intrusive<PullHolder>(pull));
-}
-
-PullPointer kept(AutogradContext* ctx) {
-  return static_cast<PullHolder const&>(*ctx->saved_data["pull"].toCapsule()).pull;
-}
-
-/// Inside a backward that builds a graph, every rank gets a node again.
-torch::Tensor anchor_in_backward(torch::Tensor const& grad) {
-  return anchor(torch::GradMode::is_enabled(), grad.options());
-}
-
-struct PullFunction : torch::autograd::Function<PullFunction> {
-  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
-                               PullPointer const& pull) {
-    keep(ctx, pull);
-    auto target = pull->empty_target(x, 0);
-    pull->start(x, std::span(&target, 1)).wait();
-    return {target, make_token(target.options())};
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    return {push_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
-  }
-};
-
-struct PushFunction : torch::autograd::Function<PushFunction> {
-  static variable_list forward(AutogradContext* ctx, torch::Tensor const& target, torch::Tensor const& /*anchor*/,
-                               PullPointer const& pull) {
-    keep(ctx, pull);
-    auto pending = pull->start_adjoint(std::span(&target, 1));
-    auto x = pull->source_of(target);
-    pull->finish_adjoint(pending, x);
-    return {x, make_token(x.options())};
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    return {pull_tensor(kept(ctx), grads[0], anchor_in_backward(grads[0])), {}, {}};
-  }
-};
-
-}  // namespace
-
-torch::Tensor pull_tensor(PullPointer const& pull, torch::Tensor const& x, torch::Tensor const& anchor) {
-  auto target = PullFunction::apply(resolved(x), anchor, pull)[0];
-  RecordedCalls::record_derivative(target);
+torch::Tensor TensorPull::apply(torch::Tensor const& x) const {
+  auto target = empty_target(x, 0);
+  start(x, std::span(&target, 1)).wait();
   return target;
 }
 
-torch::Tensor push_tensor(PullPointer const& pull, torch::Tensor const& target, torch::Tensor const& anchor) {
-  auto x = PushFunction::apply(resolved(target), anchor, pull)[0];
-  RecordedCalls::record_derivative(x);
+torch::Tensor TensorPull::apply_adjoint(torch::Tensor const& target) const {
+  auto pending = start_adjoint(std::span(&target, 1));
+  auto x = source_of(target);
+  finish_adjoint(pending, x);
   return x;
 }
 

@@ -5,10 +5,11 @@
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
 
+#include "linear_operator.hpp"
+
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,7 @@ struct TensorPullDescription {
 
 /// A plan between tensors: from this rank's shard to some target tensors. Axes without a place in the layout are batch
 /// axes; several calls may be in flight. A single target's own cells are copied while the messages of the others travel.
-class TensorPull {
+class TensorPull : public LinearOperator {
  public:
   /// Collective.
   TensorPull(Comm const& comm, TensorPullDescription description);
@@ -56,6 +57,10 @@ class TensorPull {
   /// Waits and adds to `x`.
   void finish_adjoint(Pending& pending, torch::Tensor const& x) const;
 
+  /// Target 0.
+  [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override;
+  [[nodiscard]] torch::Tensor apply_adjoint(torch::Tensor const& target) const override;
+
   [[nodiscard]] PullCounts counts() const noexcept { return plan_.counts(); }
 
  private:
@@ -69,14 +74,5 @@ class TensorPull {
   PullPlan plan_;
   PullCounts counts_;
 };
-
-/// Target 0 of `pull`, filled from `x`; differentiable to any order. `anchor` as in `agreement.hpp`. A layer hands the
-/// result to `LayerState::record`.
-[[nodiscard]] torch::Tensor pull_tensor(std::shared_ptr<TensorPull const> const& pull, torch::Tensor const& x,
-                                        torch::Tensor const& anchor);
-
-/// The adjoint of `pull_tensor`; differentiable to any order.
-[[nodiscard]] torch::Tensor push_tensor(std::shared_ptr<TensorPull const> const& pull, torch::Tensor const& target,
-                                        torch::Tensor const& anchor);
 
 }  // namespace graticule::nn::detail

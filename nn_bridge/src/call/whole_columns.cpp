@@ -49,14 +49,14 @@ Cuts scaled_cuts(Cuts const& cuts, Index extent) {
 
 torch::Tensor CallTies::move(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& x) const {
   if (!move) return x;
-  auto const y = move_tensor(move, x, anchor);
+  auto const y = apply_linear(move, Way::forward, x, anchor);
   record(y);
   return y;
 }
 
 torch::Tensor CallTies::move_back(std::shared_ptr<TensorMove const> const& move, torch::Tensor const& y) const {
   if (!move) return y;
-  auto const x = move_tensor_back(move, y, anchor);
+  auto const x = apply_linear(move, Way::adjoint, y, anchor);
   record(x);
   return x;
 }

@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
+#include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
 #include "call/resolved.hpp"
 
@@ -19,20 +20,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct MapHolder : torch::CustomClassHolder {
-  explicit MapHolder(MapPointer pointer) : map(std::move(pointer)) {}
-  MapPointer map;
-};
-
 struct MapFunction : torch::autograd::Function<MapFunction> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
                                MapPointer const& map) {
-    ctx->saved_data["map"] = c10::IValue::make_capsule(c10::make_intrusive<MapHolder>(map));
+    keep(ctx, map);
     auto const result = map->apply(x.detach());
     return {result, make_token(result.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const& map = static_cast<MapHolder const&>(*ctx->saved_data["map"].toCapsule()).map;
+    auto const& map = kept<MapPointer>(ctx);
     return {apply_map(map->adjoint(), grads[0]), {}, {}};
   }
 };

@@ -146,13 +146,14 @@ torch::Tensor RepartitionImpl::forward(torch::Tensor const& given) {
       x, [&] { (void)tensor_view(x, axes); },
       [&](Layout const& layout) { return make_move(options_, domain().comm(), layout, x); });
   state().move = call.set_up;
-  return state().record(detail::move_tensor(call.set_up, x, call.anchor));
+  return state().record(detail::apply_linear(call.set_up, detail::Way::forward, x, call.anchor));
 }
 
 torch::Tensor RepartitionImpl::back(torch::Tensor const& given) {
   auto const y = detail::resolved(given);
   auto const agreed = state().back.agree(y, [&] { check_back(state().move.get(), y); });
-  auto const x = detail::move_tensor_back(state().move, y, detail::anchor(agreed.requires_grad, y.options()));
+  auto const x =
+      detail::apply_linear(state().move, detail::Way::adjoint, y, detail::anchor(agreed.requires_grad, y.options()));
   state().back.record(x);
   return x;
 }

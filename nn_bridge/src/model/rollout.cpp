@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/model/rollout.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
 
 #include <algorithm>
@@ -17,8 +18,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Segment = std::function<Tensors(Tensors const&)>;
 
-struct SegmentHolder : torch::CustomClassHolder {
-  SegmentHolder(Domain held, Segment function, std::size_t count)
+struct SegmentCall {
+  SegmentCall(Domain held, Segment function, std::size_t count)
       : domain(std::move(held)),
         segment(std::move(function)),
         num_inputs(count),
@@ -44,14 +45,15 @@ struct SegmentHolder : torch::CustomClassHolder {
   std::int64_t first_draw;
 };
 
+using SegmentCallPointer = std::shared_ptr<SegmentCall const>;
+
 struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
   /// @param tensors the inputs, then an anchor
-  static variable_list forward(AutogradContext* ctx, at::TensorList tensors,
-                               c10::intrusive_ptr<SegmentHolder> const& holder) {
-    ctx->saved_data["segment"] = c10::IValue::make_capsule(holder);
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, SegmentCallPointer const& call) {
+    detail::keep(ctx, call);
     ctx->save_for_backward(tensors.vec());
     Tensors const inputs(tensors.begin(), tensors.end() - 1);
-    auto outputs = holder->segment(inputs);
+    auto outputs = call->segment(inputs);
     if (outputs.empty()) throw Error("EmptySegment", "a checkpoint of a segment without outputs");
     variable_list result;
     for (auto& output : outputs) result.push_back(output.detach());
@@ -61,16 +63,16 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const capsule = ctx->saved_data["segment"].toCapsule();
-    auto const& holder = static_cast<SegmentHolder const&>(*capsule);
+    auto const kept = detail::kept<SegmentCallPointer>(ctx);
+    auto const& call = *kept;
     auto const saved = ctx->get_saved_variables();
     if (torch::GradMode::is_enabled())
       throw Error("DoubleBackwardUnsupported", "the backward of a checkpoint cannot be differentiated");
     torch::AutoGradMode const with_graph(true);
     Tensors inputs;
-    for (std::size_t i = 0; i < holder.num_inputs; ++i)
+    for (std::size_t i = 0; i < call.num_inputs; ++i)
       inputs.push_back(saved[i].detach().requires_grad_(saved[i].requires_grad()));
-    auto const outputs = holder.run_again(inputs);
+    auto const outputs = call.run_again(inputs);
     variable_list roots;
     variable_list root_grads;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -78,14 +80,14 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
       roots.push_back(outputs[i]);
       root_grads.push_back(grads[i == 0 ? 0 : i + 1]);
     }
-    for (auto const& token : holder.domain.recorded_calls().unreached(holder.domain.comm(), roots)) {
+    for (auto const& token : call.domain.recorded_calls().unreached(call.domain.comm(), roots)) {
       roots.push_back(token);
       root_grads.push_back(torch::zeros_like(token));
     }
     if (!roots.empty()) torch::autograd::backward(roots, root_grads);
     variable_list result;
     for (auto const& input : inputs) result.push_back(input.grad());
-    result.resize(holder.num_inputs + 2);
+    result.resize(call.num_inputs + 2);
     return result;
   }
 };
@@ -100,8 +102,8 @@ Tensors checkpoint(Domain const& domain, Segment const& segment, Tensors const& 
   auto const options = inputs.empty() ? torch::TensorOptions() : inputs.front().options();
   // Parameters of the segment may require a gradient where no input does.
   tensors.push_back(detail::anchor(true, options));
-  auto outputs = CheckpointFunction::apply(at::TensorList(tensors),
-                                           c10::make_intrusive<SegmentHolder>(domain, segment, inputs.size()));
+  auto outputs =
+      CheckpointFunction::apply(at::TensorList(tensors), std::make_shared<SegmentCall>(domain, segment, inputs.size()));
   calls.record(outputs.front(), {number, 0}, 0, "checkpoint");
   outputs.erase(outputs.begin() + 1);
   return outputs;

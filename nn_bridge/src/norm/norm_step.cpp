@@ -3,10 +3,12 @@
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
-#include "call/recorded_calls.hpp"
+#include "call/kept.hpp"
+#include "call/linear_operator.hpp"
 #include "norm_kernels.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace graticule::nn::detail {
@@ -84,42 +86,33 @@ torch::Tensor on_device(double const* values, std::int64_t count, torch::Tensor 
   return torch::from_blob(const_cast<double*>(values), {count}, torch::kDouble).clone().to(like.device());
 }
 
-/// What a backward needs beside tensors.
-struct Kept : torch::CustomClassHolder {
-  Kept(Norm n, double c, bool g) : norm(std::move(n)), count(c), requires_grad(g) {}
+/// What a backward needs besides tensors.
+struct NormCall {
   Norm norm;
   double count;
   bool requires_grad;
 };
-using KeptPointer = c10::intrusive_ptr<Kept>;
+using NormCallPointer = std::shared_ptr<NormCall const>;
 
-void keep(AutogradContext* ctx, KeptPointer const& kept) { ctx->saved_data["kept"] = c10::IValue::make_capsule(kept); }
-
-KeptPointer kept_by(AutogradContext* ctx) {
-  return c10::static_intrusive_pointer_cast<Kept>(ctx->saved_data["kept"].toCapsule());
-}
-
-torch::Tensor all_sum(torch::Tensor const& x, KeptPointer const& kept);
-
-/// The sum over the ranks of all teams, and its own adjoint.
-struct AllSum : torch::autograd::Function<AllSum> {
-  static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
-                               KeptPointer const& kept) {
-    keep(ctx, kept);
+/// The sum over the ranks of all teams, which is its own adjoint.
+class TeamsSum : public LinearOperator {
+ public:
+  explicit TeamsSum(NormCallPointer call) : call_(std::move(call)) {}
+  [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override {
     auto total = x.detach().clone(torch::MemoryFormat::Contiguous);
-    for (auto const& team : kept->norm.teams) sum_over(team, total);
-    return {total, make_token(x.options())};
+    for (auto const& team : call_->norm.teams) sum_over(team, total);
+    return total;
   }
-  static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    return {all_sum(grads[0], kept_by(ctx)), {}, {}};
-  }
+  [[nodiscard]] torch::Tensor apply_adjoint(torch::Tensor const& y) const override { return apply(y); }
+
+ private:
+  NormCallPointer call_;
 };
 
 /// Where a graph is built, every rank gets a node in it.
-torch::Tensor all_sum(torch::Tensor const& x, KeptPointer const& kept) {
-  auto total = AllSum::apply(x, anchor(torch::GradMode::is_enabled(), x.options()), kept)[0];
-  RecordedCalls::record_derivative(total);
-  return total;
+torch::Tensor all_sum(torch::Tensor const& x, NormCallPointer const& call) {
+  return apply_linear(std::make_shared<TeamsSum>(call), Way::forward, x,
+                      anchor(torch::GradMode::is_enabled(), x.options()));
 }
 
 /// What the forward saved.
@@ -137,8 +130,9 @@ struct NormGradients {
 };
 
 /// Two passes over the data and one all-reduce.
-NormGradients plain_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad, bool wants_x) {
-  auto const& s = kept->norm.shape;
+NormGradients plain_gradients(NormCallPointer const& call, Saved const& saved, torch::Tensor const& grad,
+                              bool wants_x) {
+  auto const& s = call->norm.shape;
   auto const x = as_rows(saved.x, s);
   auto const g = as_rows(grad, s);
   auto const mean = of_groups(saved.mean, s);
@@ -147,43 +141,43 @@ NormGradients plain_gradients(KeptPointer const& kept, Saved const& saved, torch
   NormGradients result;
   result.weight = over_channel(products * inverse, s);
   result.bias = over_channel(sums, s);
-  if (!kept->requires_grad) return result;
+  if (!call->requires_grad) return result;
   auto const scale = saved.weight.defined() ? of_channels(saved.weight, s, torch::kDouble) : torch::ones_like(inverse);
   auto totals = torch::stack({over_group(sums * scale, s), over_group(products * inverse * scale, s)});
-  for (auto const& team : kept->norm.teams) sum_over(team, totals);
+  for (auto const& team : call->norm.teams) sum_over(team, totals);
   if (!wants_x) return result;
-  totals = totals / std::max(kept->count, 1.0);
+  totals = totals / std::max(call->count, 1.0);
   auto const by_x = of_groups(-totals[1] * saved.inverse.square(), s);
-  auto const constant = kept->norm.centered ? of_groups(-totals[0] * saved.inverse, s) : torch::zeros_like(by_x);
+  auto const constant = call->norm.centered ? of_groups(-totals[0] * saved.inverse, s) : torch::zeros_like(by_x);
   result.x = from_rows(row_gradient(g, x, mean, {inverse * scale, by_x, constant}), saved.x);
   return result;
 }
 
 /// The gradients as functions of x, weight and g that can be differentiated again: statistics are made anew from x.
-NormGradients graph_gradients(KeptPointer const& kept, Saved const& saved, torch::Tensor const& grad) {
-  auto const& s = kept->norm.shape;
+NormGradients graph_gradients(NormCallPointer const& call, Saved const& saved, torch::Tensor const& grad) {
+  auto const& s = call->norm.shape;
   auto const type = sum_type(saved.x.scalar_type());
   std::vector<std::int64_t> const sizes{s.outer, s.groups, s.inner, s.cells};
   auto const mean_of = [&](torch::Tensor const& t) {
-    return all_sum(t.sum(at::IntArrayRef{0, 2, 3}, true), kept) / std::max(kept->count, 1.0);
+    return all_sum(t.sum(at::IntArrayRef{0, 2, 3}, true), call) / std::max(call->count, 1.0);
   };
   auto const g = grad.to(type).reshape(sizes);
   // The known mean is subtracted first: sums of what remains lose no digits.
   auto deviation = deviations(saved.x.reshape(sizes), saved.mean.view({1, s.groups, 1, 1}));
   auto inverse = saved.inverse.to(type).view({1, s.groups, 1, 1});
-  if (kept->requires_grad) {
-    if (kept->norm.centered) deviation = deviation - mean_of(deviation);
-    inverse = (mean_of(deviation.square()) + kept->norm.eps).rsqrt();
+  if (call->requires_grad) {
+    if (call->norm.centered) deviation = deviation - mean_of(deviation);
+    inverse = (mean_of(deviation.square()) + call->norm.eps).rsqrt();
   }
   auto const normal = deviation * inverse;
   NormGradients result;
   result.weight = over_channel((g * normal).sum(-1).reshape({s.num_rows()}), s);
   result.bias = over_channel(g.sum(-1).reshape({s.num_rows()}), s);
-  if (!kept->requires_grad) return result;
+  if (!call->requires_grad) return result;
   auto u = g;
   if (saved.weight.defined()) u = u * of_channels(saved.weight, s, type).view({s.outer, s.groups, s.inner, 1});
   auto dx = u - normal * mean_of(u * normal);
-  if (kept->norm.centered) dx = dx - mean_of(u);
+  if (call->norm.centered) dx = dx - mean_of(u);
   result.x = (dx * inverse).reshape(saved.x.sizes()).to(saved.x.scalar_type());
   return result;
 }
@@ -191,10 +185,10 @@ NormGradients graph_gradients(KeptPointer const& kept, Saved const& saved, torch
 struct NormFunction : torch::autograd::Function<NormFunction> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, std::optional<torch::Tensor> const& weight,
                                std::optional<torch::Tensor> const& bias, torch::Tensor const& /*anchor*/,
-                               KeptPointer const& kept, NormStatistics const& statistics) {
-    auto const& s = kept->norm.shape;
-    auto const inverse = (statistics.m2 / std::max(statistics.count, 1.0) + kept->norm.eps).rsqrt();
-    keep(ctx, kept);
+                               NormCallPointer const& call, NormStatistics const& statistics) {
+    auto const& s = call->norm.shape;
+    auto const inverse = (statistics.m2 / std::max(statistics.count, 1.0) + call->norm.eps).rsqrt();
+    keep(ctx, call);
     ctx->save_for_backward({x, weight.value_or(torch::Tensor()), statistics.mean, inverse});
     auto scale = of_groups(inverse, s);
     if (weight) scale = scale * of_channels(*weight, s, torch::kDouble);
@@ -205,10 +199,10 @@ struct NormFunction : torch::autograd::Function<NormFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
     auto const tensors = ctx->get_saved_variables();
     Saved const saved{tensors[0], tensors[1], tensors[2], tensors[3]};
-    auto const kept = kept_by(ctx);
+    auto const call = kept<NormCallPointer>(ctx);
     auto const gradients = torch::GradMode::is_enabled()
-                               ? graph_gradients(kept, saved, grads[0])
-                               : plain_gradients(kept, saved, grads[0], ctx->needs_input_grad(0));
+                               ? graph_gradients(call, saved, grads[0])
+                               : plain_gradients(call, saved, grads[0], ctx->needs_input_grad(0));
     variable_list result(6);
     result[0] = gradients.x;
     if (saved.weight.defined()) {
@@ -246,11 +240,11 @@ NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool re
 
 torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torch::Tensor const& x,
                         torch::Tensor const& weight, torch::Tensor const& bias) {
-  auto const kept = c10::make_intrusive<Kept>(norm, statistics.count, statistics.requires_grad);
+  auto const call = std::make_shared<NormCall>(NormCall{norm, statistics.count, statistics.requires_grad});
   auto const wanted = [](torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); };
   auto const any = torch::GradMode::is_enabled() && (statistics.requires_grad || wanted(weight) || wanted(bias));
   auto const given = [](torch::Tensor const& p) { return p.defined() ? std::optional(p) : std::nullopt; };
-  return NormFunction::apply(x, given(weight), given(bias), anchor(any, x.options()), kept, statistics)[0];
+  return NormFunction::apply(x, given(weight), given(bias), anchor(any, x.options()), call, statistics)[0];
 }
 
 }  // namespace graticule::nn::detail

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/detail/agreement.hpp>
 
+#include "call/kept.hpp"
 #include "call/local_map.hpp"
 #include "call/recorded_calls.hpp"
 #include "call/resolved.hpp"
@@ -162,11 +163,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using PoolSetUpPointer = std::shared_ptr<PoolSetUp const>;
 
-struct PoolSetUpHolder : torch::CustomClassHolder {
-  explicit PoolSetUpHolder(PoolSetUpPointer pointer) : set_up(std::move(pointer)) {}
-  PoolSetUpPointer set_up;
-};
-
 /// Rows and columns `part` of a tensor that holds those of `box`.
 torch::Tensor part_of(torch::Tensor const& tensor, Box const& box, Box const& part) {
   if (part.empty()) return tensor.narrow(-2, 0, 0).narrow(-1, 0, 0);
@@ -229,12 +225,12 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
       saved.insert(saved.end(), {targets[t], indices});
     }
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<PoolSetUpHolder>(set_up));
+    keep(ctx, set_up);
     return {y, make_token(y.options())};
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const set_up = static_cast<PoolSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const set_up = kept<PoolSetUpPointer>(ctx);
     auto const saved = ctx->get_saved_variables();
     auto const g = resolved(grads[0]);
     return {torch::GradMode::is_enabled() ? differentiable(set_up, saved, g) : direct(*set_up, saved, g), {}, {}};
@@ -279,8 +275,8 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
     torch::Tensor indices;
     {
       torch::NoGradGuard const no_grad;
-      whole = s.inputs.engine_view(
-          pull_tensor(pull, s.inputs.engine_view(saved[saved_inputs].detach()), anchor(false, g.options())));
+      whole = s.inputs.engine_view(apply_linear(pull, Way::forward, s.inputs.engine_view(saved[saved_inputs].detach()),
+                                                anchor(false, g.options())));
       if (s.has_outputs()) indices = pool(s.globe.rule, whole, s.whole.windows()).indices;
     }
     auto map = std::make_shared<LocalMap>();
@@ -290,7 +286,8 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
       return {pool_backward(set_up->globe.rule, w.results_of(in[0]), whole, indices, w.windows())};
     };
     auto const gradient = apply_local(std::move(map), {g})[0];
-    return s.inputs.engine_view(push_tensor(pull, s.inputs.engine_view(gradient), anchor(true, g.options())));
+    return s.inputs.engine_view(
+        apply_linear(pull, Way::adjoint, s.inputs.engine_view(gradient), anchor(true, g.options())));
   }
 };
 

@@ -166,7 +166,7 @@ class detail::UnpoolState : public NeedState<UnpoolSetUp> {
   [[nodiscard]] torch::Tensor fetch_indices(UnpoolSetUp const& s, torch::Tensor const& indices) const {
     torch::NoGradGuard const no_grad;
     if (!s.inputs.pull()) return s.inputs.own_part(indices);
-    return pull_tensor(s.inputs.pull(), indices, detail::anchor(false, indices.options()));
+    return apply_linear(s.inputs.pull(), Way::forward, indices, detail::anchor(false, indices.options()));
   }
 
   OtherLayout like;

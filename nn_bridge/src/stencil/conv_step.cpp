@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "call/kept.hpp"
 #include "call/local_map.hpp"
 #include "call/recorded_calls.hpp"
 
@@ -157,11 +158,6 @@ using ConvSetUpPointer = std::shared_ptr<ConvSetUp const>;
 using TargetTensors = std::array<torch::Tensor, std::size_t(ConvSetUp::num_strips) + 1>;
 using Ints = std::array<std::int64_t, 2>;
 
-struct ConvSetUpHolder : torch::CustomClassHolder {
-  explicit ConvSetUpHolder(ConvSetUpPointer pointer) : set_up(std::move(pointer)) {}
-  ConvSetUpPointer set_up;
-};
-
 constexpr Ints no_padding{0, 0};
 
 torch::Tensor convolve(ConvDescription const& d, torch::Tensor const& x, torch::Tensor const& weight,
@@ -247,13 +243,13 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     variable_list saved{x, weight, bias.value_or(torch::Tensor()), anchor};
     saved.insert(saved.end(), targets.begin(), targets.end());
     ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<ConvSetUpHolder>(set_up));
+    keep(ctx, set_up);
     ctx->saved_data["input_grad"] = input_grad;
     return {y, make_token(y.options())};
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const set_up = static_cast<ConvSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const set_up = kept<ConvSetUpPointer>(ctx);
     bool const input_grad = ctx->saved_data["input_grad"].toBool();
     auto const saved = ctx->get_saved_variables();
     bool const with_bias = saved[2].defined();
@@ -324,7 +320,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     auto const& s = *set_up;
     auto const& weight = saved[1];
     auto const tie = [&] { return anchor(true, g.options()); };
-    auto const whole = engine_view(pull_tensor(s.whole(), engine_view(saved[0]), tie()));
+    auto const whole = engine_view(apply_linear(s.whole(), Way::forward, engine_view(saved[0]), tie()));
     auto map = std::make_shared<LocalMap>();
     map->apply = [=](variable_list const& in) -> variable_list {
       auto const num_biases = in[2].size(0);
@@ -339,7 +335,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
     auto const& whole_grad = gradients[0];
     result.weight = gradients[1];
     if (with_bias) result.bias = gradients[2];
-    if (input_grad) result.input = engine_view(push_tensor(s.whole(), engine_view(whole_grad), tie()));
+    if (input_grad) result.input = engine_view(apply_linear(s.whole(), Way::adjoint, engine_view(whole_grad), tie()));
     return result;
   }
 };

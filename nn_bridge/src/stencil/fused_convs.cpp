@@ -267,7 +267,7 @@ torch::Tensor FusedConvsImpl::forward(torch::Tensor const& x) {
   auto const call = enter(
       x, check, [&](Layout const& layout) { return make_set_up(*this, options_, domain(), layout); }, parameter_grad);
   auto const& s = *call.set_up;
-  auto h = record(detail::pull_tensor(call.set_up->pull, x, call.anchor));
+  auto h = record(detail::apply_linear(call.set_up->pull, detail::Way::forward, x, call.anchor));
   auto signs = signs_of(options_.odd_channels, x);
   std::size_t level = 0;
   auto const pulled = h;

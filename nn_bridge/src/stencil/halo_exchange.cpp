@@ -63,7 +63,8 @@ torch::Tensor HaloExchangeImpl::forward(torch::Tensor const& given) {
                                                       hash.value());
   };
   auto const call = state().enter(x, check, make);
-  auto const y = state().axes.as_given(state().record(detail::pull_tensor(call.set_up, x, call.anchor)));
+  auto const y =
+      state().axes.as_given(state().record(detail::apply_linear(call.set_up, detail::Way::forward, x, call.anchor)));
   return given.is_contiguous() ? y.contiguous() : y;
 }
 

@@ -60,7 +60,8 @@ struct NeedState : LayerState<SetUp> {
   [[nodiscard]] torch::Tensor fetch(typename LayerState<SetUp>::Call const& call, torch::Tensor const& x) const {
     NeededInputs const& inputs = call.set_up->inputs;
     if (!inputs.pull()) return inputs.own_part(x);
-    return inputs.engine_view(this->record(pull_tensor(inputs.pull(), inputs.engine_view(x), call.anchor)));
+    return inputs.engine_view(
+        this->record(apply_linear(inputs.pull(), Way::forward, inputs.engine_view(x), call.anchor)));
   }
 };
 

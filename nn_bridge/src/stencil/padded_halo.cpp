@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "call/kept.hpp"
 #include "call/parity_runs.hpp"
 #include "call/recorded_calls.hpp"
 #include "call/tensor_pull.hpp"
@@ -47,11 +48,6 @@ struct PaddedSetUp {
 
 using PaddedSetUpPointer = std::shared_ptr<PaddedSetUp const>;
 
-struct PaddedSetUpHolder : torch::CustomClassHolder {
-  explicit PaddedSetUpHolder(PaddedSetUpPointer pointer) : set_up(std::move(pointer)) {}
-  PaddedSetUpPointer set_up;
-};
-
 Index cell_bytes(torch::Tensor const& padded) {
   auto const cells = padded.size(-2) * padded.size(-1);
   return cells ? Index(padded.nbytes()) / cells : 0;
@@ -65,7 +61,7 @@ bool is_ours(torch::Tensor const& gradient) {
 struct FillHalo : torch::autograd::Function<FillHalo> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& padded, torch::Tensor const& /*anchor*/,
                                PaddedSetUpPointer const& set_up) {
-    ctx->saved_data["set_up"] = c10::IValue::make_capsule(c10::make_intrusive<PaddedSetUpHolder>(set_up));
+    detail::keep(ctx, set_up);
     auto result = padded.detach();
     detail::count_traffic(set_up->plan.counts(), detail::Way::forward, cell_bytes(padded));
     set_up->plan.exchange(set_up->fields(result));
@@ -73,10 +69,11 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const set_up = static_cast<PaddedSetUpHolder const&>(*ctx->saved_data["set_up"].toCapsule()).set_up;
+    auto const set_up = detail::kept<PaddedSetUpPointer>(ctx);
     auto const& widths = set_up->options;
     if (torch::GradMode::is_enabled()) {
-      auto const own = detail::push_tensor(set_up->pull, grads[0], detail::anchor(true, grads[0].options()));
+      auto const own =
+          detail::apply_linear(set_up->pull, detail::Way::adjoint, grads[0], detail::anchor(true, grads[0].options()));
       if (set_up->plan.owned().empty()) return {own, {}, {}};
       return {torch::constant_pad_nd(
                   own, {widths.longitude.lower, widths.longitude.upper, widths.latitude.lower, widths.latitude.upper}),

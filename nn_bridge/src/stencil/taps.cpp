@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "taps.hpp"
 
+#include "call/kept.hpp"
+
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
@@ -166,21 +168,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using TapMapPointer = std::shared_ptr<TapMap const>;
 
-struct TapMapHolder : torch::CustomClassHolder {
-  explicit TapMapHolder(TapMapPointer pointer) : map(std::move(pointer)) {}
-  TapMapPointer map;
-};
-
 template <bool back>
 struct TapFunction : torch::autograd::Function<TapFunction<back>> {
   static torch::Tensor forward(AutogradContext* ctx, torch::Tensor const& x, TapMapPointer const& map,
                                std::int64_t axis) {
-    ctx->saved_data["map"] = c10::IValue::make_capsule(c10::make_intrusive<TapMapHolder>(map));
+    keep(ctx, map);
     ctx->saved_data["axis"] = axis;
     return apply(back ? map->back() : map->there(), x, axis);
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const map = static_cast<TapMapHolder const&>(*ctx->saved_data["map"].toCapsule()).map;
+    auto const map = kept<TapMapPointer>(ctx);
     return {TapFunction<!back>::apply(grads[0], map, ctx->saved_data["axis"].toInt()), {}, {}};
   }
 };

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <torch/torch.h>
+
+#include "traffic.hpp"
+
+#include <memory>
+
+namespace graticule::nn::detail {
+
+/// A linear operator between the tensors of all ranks, and its adjoint. Immutable: the graph keeps it.
+class LinearOperator {
+ public:
+  LinearOperator() = default;
+  LinearOperator(LinearOperator const&) = delete;
+  LinearOperator& operator=(LinearOperator const&) = delete;
+  virtual ~LinearOperator() = default;
+
+  /// A fresh tensor. Collective.
+  [[nodiscard]] virtual torch::Tensor apply(torch::Tensor const& x) const = 0;
+  [[nodiscard]] virtual torch::Tensor apply_adjoint(torch::Tensor const& y) const = 0;
+};
+
+/// `apply` or, with `Way::adjoint`, `apply_adjoint`, differentiable to any order: the derivative of each is the other.
+/// One node with two outputs; `anchor` as in `agreement.hpp`. A layer hands the result to `LayerState::record`.
+[[nodiscard]] torch::Tensor apply_linear(std::shared_ptr<LinearOperator const> const& op, Way way,
+                                         torch::Tensor const& x, torch::Tensor const& anchor);
+
+}  // namespace graticule::nn::detail
