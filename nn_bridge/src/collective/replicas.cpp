@@ -80,7 +80,7 @@ void require_replicas(Comm const& team, NamedTensors const& tensors) {
     result.text = name + " " + c10::toString(tensor.scalar_type()) + " [";
     for (auto const size : tensor.sizes()) {
       hash.add(size);
-      result.text += " " + std::to_string(size);
+      result.text.append(1, ' ').append(std::to_string(size));
     }
     result.text += " ]";
     result.hash = hash.value();
