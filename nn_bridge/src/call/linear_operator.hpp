@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <torch/torch.h>
-
 #include "traffic.hpp"
+
+#include <torch/torch.h>
 
 #include <memory>
 
