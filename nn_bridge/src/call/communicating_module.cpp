@@ -14,5 +14,7 @@ void reset_structure(torch::nn::Module& model) {
 torch::Tensor communication_token(torch::TensorOptions const& options) { return detail::make_token(options); }
 
 int detail::num_set_ups(Communicating const& layer) noexcept { return layer.num_set_ups(); }
+bool detail::lacks_domain(Communicating const& layer) noexcept { return layer.lacks_domain(); }
+void detail::set_domain(Communicating& layer, Domain const& domain) { layer.set_domain(domain); }
 
 }  // namespace graticule::nn

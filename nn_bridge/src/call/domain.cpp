@@ -5,6 +5,8 @@
 
 #include "recorded_calls.hpp"
 
+#include <mutex>
+
 namespace graticule::nn {
 
 struct Domain::State {
@@ -17,6 +19,7 @@ struct Domain::State {
   detail::RecordedCalls calls = {};
   int generation = 0;            ///< of `comm`, that what follows belongs to
   std::vector<Comm> parts = {};  ///< split off
+  bool is_default = false;
 };
 
 namespace detail {
@@ -40,6 +43,18 @@ std::vector<Domain> live_domains() {
 
 }  // namespace detail
 
+Domain::Domain() {
+  // Kept by the layers alone, so that its communicator is freed before MPI ends.
+  static std::mutex mutex;
+  static std::weak_ptr<State> shared;
+  std::lock_guard const lock(mutex);
+  state_ = shared.lock();
+  if (state_) return;
+  *this = Domain(Comm(MPI_COMM_SELF), ProcessGrid{1, 1});
+  state_->is_default = true;
+  shared = state_;
+}
+
 Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
   Hash hash;
   hash.add(grid.fingerprint()).add(fingerprint(boundary));
@@ -57,6 +72,7 @@ Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& bounda
 Comm const& Domain::comm() const noexcept { return state_->comm; }
 ProcessGrid const& Domain::grid() const noexcept { return state_->grid; }
 Boundary const& Domain::boundary() const noexcept { return state_->boundary; }
+bool Domain::is_default() const noexcept { return state_->is_default; }
 int Domain::latitude_part() const noexcept { return int(state_->coords[0]); }
 int Domain::longitude_part() const noexcept { return int(state_->coords[1]); }
 Sharding Domain::sharding() const { return {{-2, -1}, state_->grid}; }

@@ -144,6 +144,12 @@ class Sharder {
     }
     if (visit_known(module, path, place, ShardedTypes{})) return;
     if (auto const judgement = judge(*module, domain_)) return add(path, type, judgement->verdict, judgement->reason);
+    if (auto* const layer = dynamic_cast<Communicating*>(module.get()); layer && detail::lacks_domain(*layer)) {
+      changes_.emplace_back([this, module, layer] {
+        if (detail::lacks_domain(*layer)) detail::set_domain(*layer, domain_);
+      });
+      return add(path, type, Verdict::sharded, "a layer of nn_bridge, made without a domain");
+    }
     if (is_own_layer(*module)) return add(path, type, Verdict::local, "a layer of nn_bridge");
     bool const own_state = !module->named_parameters(false).is_empty() || !module->named_buffers(false).is_empty();
     if (module->children().empty() || own_state)
@@ -224,16 +230,25 @@ class Sharder {
     layer->set_sharded([given, path, options]() -> typename LayerImpl<Serial>::Sharded {
       detail::KeptRandomState const kept;
       auto const sharded = detail::Counterpart<Serial>::make(options, given);
-      auto const call = [sharded, path](Serial& own, torch::Tensor const& x) {
+      auto const logged = [sharded, path](Serial& own, auto const& forward) {
         detail::share(own, *sharded);
         auto* const log = detail::TrialLog::current();
         auto const before = log ? traffic() : Traffic{};
-        auto y = sharded->forward(x);
+        auto y = forward();
         // A copy: what comes next may work in place.
         if (log) log->calls.push_back({path, y.detach().clone(), traffic() - before});
         return y;
       };
-      return {call, sharded};
+      typename LayerImpl<Serial>::Sharded result;
+      result.layer = sharded;
+      result.call = [=](Serial& own, torch::Tensor const& x) {
+        return logged(own, [&] { return sharded->forward(x); });
+      };
+      if constexpr (detail::TakesLike<Serial>)
+        result.call_like = [=](Serial& own, torch::Tensor const& x, torch::Tensor const& like) {
+          return logged(own, [&] { return sharded->forward_like(x, like); });
+        };
+      return result;
     });
     return layer;
   }

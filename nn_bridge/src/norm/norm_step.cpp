@@ -5,6 +5,7 @@
 
 #include "call/kept.hpp"
 #include "call/linear_operator.hpp"
+#include "call/recorded_calls.hpp"
 #include "norm_kernels.hpp"
 
 #include <algorithm>

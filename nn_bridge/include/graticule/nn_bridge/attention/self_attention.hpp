@@ -65,8 +65,9 @@ struct SelfAttentionOptions {
 class SelfAttentionImpl
     : public CommunicatingModule<SelfAttentionImpl, detail::HeadsSetUp, detail::AttentionModule<SelfAttentionImpl>> {
  public:
-  /// The same options on all ranks. @throws `BadAttention` for options that are not offered
-  SelfAttentionImpl(SelfAttentionOptions const& options, Domain const& domain);
+  /// The same options on all ranks; without a domain the layer is serial until `shard` moves it to the model's.
+  /// @throws `BadAttention` for options that are not offered
+  explicit SelfAttentionImpl(SelfAttentionOptions const& options, Domain const& domain = {});
 
   /// Collective. @param x [..., embed_dim, rows, columns] of the parameters' dtype, this rank's shard
   /// @return the same sizes @throws `ShapeMismatch` and what all layers throw (docs/layers.md), on all ranks alike
@@ -112,8 +113,9 @@ struct WindowAttentionOptions {
 class WindowAttentionImpl : public CommunicatingModule<WindowAttentionImpl, detail::GroupedField,
                                                        detail::AttentionModule<WindowAttentionImpl>> {
  public:
-  /// The same options on all ranks. @throws `BadAttention` for options that are not offered
-  WindowAttentionImpl(WindowAttentionOptions const& options, Domain const& domain);
+  /// The same options on all ranks; without a domain the layer is serial until `shard` moves it to the model's.
+  /// @throws `BadAttention` for options that are not offered
+  explicit WindowAttentionImpl(WindowAttentionOptions const& options, Domain const& domain = {});
 
   /// Collective. @param x [..., embed_dim, rows, columns] of the parameters' dtype, this rank's shard
   /// @return the same sizes @throws `ShapeMismatch` and what all layers throw (docs/layers.md), on all ranks alike

@@ -23,6 +23,10 @@ class Communicating;
 namespace detail {
 /// How often a layer has looked up or made a set-up: for tests.
 [[nodiscard]] int num_set_ups(Communicating const& layer) noexcept;
+/// Whether a layer was made without a domain, see `Domain()`.
+[[nodiscard]] bool lacks_domain(Communicating const& layer) noexcept;
+/// For `shard`: moves a layer, which has set up nothing then. Layers of a domain are moved in the same order on all ranks.
+void set_domain(Communicating& layer, Domain const& domain);
 }  // namespace detail
 
 /// A module that remembers how its input is cut. A base of all layers that communicate, and of `Layer`; found by
@@ -37,7 +41,11 @@ class Communicating {
 
  private:
   friend int detail::num_set_ups(Communicating const& layer) noexcept;
+  friend bool detail::lacks_domain(Communicating const& layer) noexcept;
+  friend void detail::set_domain(Communicating& layer, Domain const& domain);
   [[nodiscard]] virtual int num_set_ups() const noexcept { return 0; }
+  [[nodiscard]] virtual bool lacks_domain() const noexcept { return false; }
+  virtual void set_domain(Domain const& /*domain*/) {}
 };
 
 /// The same for all layers of a model that are registered as modules, the model itself included; the way to new cuts of a
@@ -86,6 +94,12 @@ class StatefulModule : public Base, public Communicating {
 
  private:
   [[nodiscard]] int num_set_ups() const noexcept override { return state_->num_set_ups(); }
+  [[nodiscard]] bool lacks_domain() const noexcept override { return domain_.is_default(); }
+  void set_domain(Domain const& domain) override {
+    auto state = make_(domain);
+    domain_ = domain;
+    state_ = std::move(state);
+  }
 
   Domain domain_;
   MakeState make_;

@@ -29,12 +29,17 @@ enum class CallChecks : std::uint8_t {
 /// Copies share one state. Layers of one domain are made, and called, in the same order on all of its ranks.
 class Domain {
  public:
+  /// This process alone, for layers that are made before the ranks are known: `shard` moves them to the model's domain.
+  /// All such domains share one state. @pre MPI is initialised
+  Domain();
   /// Collective. @throws `DomainShape` unless the grid has two axes and as many ranks as `comm`, `PoleNeedsPeriodicLongitude`
   Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary = Boundary::sphere(Edge::pole_face));
 
   [[nodiscard]] Comm const& comm() const noexcept;
   [[nodiscard]] ProcessGrid const& grid() const noexcept;
   [[nodiscard]] Boundary const& boundary() const noexcept;
+  /// Made by `Domain()`.
+  [[nodiscard]] bool is_default() const noexcept;
   /// This rank's place in the grid.
   [[nodiscard]] int latitude_part() const noexcept;
   [[nodiscard]] int longitude_part() const noexcept;

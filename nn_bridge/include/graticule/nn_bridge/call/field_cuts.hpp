@@ -11,4 +11,19 @@ struct FieldCuts {
   Cuts columns;
 };
 
+/// How one axis is cut, and which part this rank holds.
+struct AxisPart {
+  Cuts cuts;
+  int part = 0;
+  [[nodiscard]] Index lo() const noexcept { return cuts.lo(part); }
+  [[nodiscard]] Index size() const noexcept { return cuts.size(part); }
+  [[nodiscard]] Index extent() const noexcept { return cuts.extent(); }
+};
+
+/// The rows and columns of the globe that this rank holds.
+struct FieldPart {
+  AxisPart rows;
+  AxisPart columns;
+};
+
 }  // namespace graticule::nn

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/unit.hpp>
+#include <graticule/nn_bridge/detail/serial_like.hpp>
 
 #include <torch/torch.h>
 
@@ -39,9 +40,11 @@ class LayerImpl : public Serial, public Hooked, public Communicating {
  public:
   /// Given the layer itself, because its parameters may be replaced, loaded or moved to another device at any time.
   using Call = std::function<torch::Tensor(Serial&, torch::Tensor const&)>;
+  using CallLike = std::function<torch::Tensor(Serial&, torch::Tensor const&, torch::Tensor const&)>;
   /// A forward, and the layer that it calls.
   struct Sharded {
     Call call;
+    CallLike call_like;  ///< none where the layer has no `forward_like`
     std::shared_ptr<torch::nn::Module> layer;
   };
 
@@ -50,14 +53,26 @@ class LayerImpl : public Serial, public Hooked, public Communicating {
   explicit LayerImpl(Serial const& serial) : Serial(serial) {}
 
   torch::Tensor forward(torch::Tensor const& x) {
-    if (!sharded_.call)
-      if (auto const maker = find_maker()) sharded_ = maker->make();
+    make_sharded();
     return this->template call_hooked<torch::Tensor>(
         *this,
         [this](torch::Tensor const& input) {
           return sharded_.call ? sharded_.call(*this, input) : Serial::forward(input);
         },
         x);
+  }
+
+  /// The output with the global sizes and the cuts of `like` along rows and columns: the way up to a skip connection. For
+  /// transposed convolutions, with the output padding that follows, and for `Upsample`, whatever size it was given.
+  torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like) requires detail::TakesLike<Serial> {
+    make_sharded();
+    return this->template call_hooked<torch::Tensor>(
+        *this,
+        [this](torch::Tensor const& input, torch::Tensor const& other) {
+          return sharded_.call_like ? sharded_.call_like(*this, input, other)
+                                    : detail::serial_like(static_cast<Serial&>(*this), input, other);
+        },
+        x, like);
   }
 
   void reset_structure() override {
@@ -85,6 +100,11 @@ class LayerImpl : public Serial, public Hooked, public Communicating {
  private:
   using Maker = detail::ForwardMaker<Sharded>;
   static constexpr char const* maker_name = "sharded_forward";
+
+  void make_sharded() {
+    if (!sharded_.call)
+      if (auto const maker = find_maker()) sharded_ = maker->make();
+  }
 
   std::shared_ptr<Maker> find_maker() const {
     for (auto const& child : this->children())

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/call/field_cuts.hpp>
 #include <graticule/nn_bridge/call/sharding.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -23,15 +24,6 @@ struct RepartitionOptions {
   Sharding to;  ///< may cut the axes of `from` otherwise, or other axes
   /// Where the axes of `to` are cut, one for each; none: balanced.
   std::vector<Cuts> cuts = {};
-};
-
-/// How one axis is cut, and which part this rank holds.
-struct AxisPart {
-  Cuts cuts;
-  int part = 0;
-  [[nodiscard]] Index lo() const noexcept { return cuts.lo(part); }
-  [[nodiscard]] Index size() const noexcept { return cuts.size(part); }
-  [[nodiscard]] Index extent() const noexcept { return cuts.extent(); }
 };
 
 /// Moves a tensor from one sharding to another, so that axes which a layer needs whole are whole; and back.

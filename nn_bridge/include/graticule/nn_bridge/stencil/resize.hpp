@@ -45,8 +45,9 @@ struct ResizeOptions {
 /// Differentiable to any order. Cost: one small all-reduce, the messages, and one pass over the field for each axis.
 class ResizeImpl : public detail::StatefulModule<ResizeImpl, detail::ResizeState> {
  public:
+  /// Without a domain the layer is serial until `shard` moves it to the model's.
   /// @throws `AntialiasUnsupported`; `BadResize` for size with scale factor, or corners aligned in nearest or area mode
-  ResizeImpl(ResizeOptions options, Domain domain);
+  explicit ResizeImpl(ResizeOptions options, Domain domain = {});
 
   /// Collective. @param x this rank's shard, f64, f32, bf16 or f16
   /// @throws `BadResize` where the options do not fit the axes of `x` or leave no cells, `LongitudeIsCut` for a length,
