@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// netCDF-4 and HDF5 files.
+#include "handles.hpp"
+#include "structures.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+using namespace graticule;
+using namespace graticule::c;
+
+namespace {
+
+ValueType stored_type(gr_type type, char const* name) {
+  switch (type) {
+    case GR_U8: return ValueType::u8;
+    case GR_I8: return ValueType::i8;
+    case GR_I16: return ValueType::i16;
+    case GR_I32: return ValueType::i32;
+    case GR_I64: return ValueType::i64;
+    case GR_F32: return ValueType::f32;
+    case GR_F64: return ValueType::f64;
+    default: throw bad_argument(std::string(name) + " is " + std::to_string(int(type)) + ", which files do not store");
+  }
+}
+
+std::vector<Attribute> list_of(gr_attributes const* attributes) {
+  return attributes != nullptr ? attributes->list : std::vector<Attribute>();
+}
+
+Variable const& variable_of(gr_file const* file, char const* variable) {
+  return required(file, "file").file.variable(&required(variable, "variable"));
+}
+
+/// The attribute of a variable, or of the file; `nullptr` when there is none.
+Attribute const* attribute_of(gr_file const* file, char const* variable, char const* attribute) {
+  auto const* const name = &required(attribute, "attribute");
+  if (variable != nullptr) return variable_of(file, variable).attribute(name);
+  auto const& all = required(file, "file").file.contents().attributes;
+  auto const found = std::find_if(all.begin(), all.end(), [&](Attribute const& one) { return one.name == name; });
+  return found != all.end() ? &*found : nullptr;
+}
+
+/// Box, steps and axes of a read or a write, and the field.
+struct Part {
+  FileSelection selection;
+  FieldView view;
+};
+
+/// Arguments of `gr_file_read` and `gr_writer_write`.
+struct PartArguments {
+  int ndim;
+  int64_t const* lower;
+  int64_t const* upper;
+  int64_t const* steps;
+  int num_axes;
+  int const* axes;
+  gr_field const* field;
+};
+
+Part part_of(PartArguments const& given) {
+  auto const field = read_structure(given.field, "field");
+  Part part;
+  part.view = memory_of(field, "field");
+  // A variable without axes has one cell.
+  if (given.ndim != 0) part.selection.box = box_of(given.ndim, given.lower, given.upper);
+  if (given.steps != nullptr) part.selection.steps = indices(given.steps, given.ndim, "steps");
+  if (given.axes != nullptr) {
+    if (given.num_axes != field.rank)
+      throw bad_argument("num_axes is " + std::to_string(given.num_axes) + " for a field of " +
+                         std::to_string(field.rank) + " axes");
+    for (int m = 0; m < field.rank; ++m) part.selection.axes.push_back(given.axes[m]);
+  } else if (field.rank < given.ndim) {
+    for (int m = 0; m < field.rank; ++m) part.selection.axes.push_back(given.ndim - field.rank + m);
+  }
+  if (field.has_first != 0)
+    for (int m = 0; m < field.rank; ++m) part.selection.offset.push_back(field.first[m]);
+  return part;
+}
+
+}  // namespace
+
+gr_status gr_attributes_create(gr_attributes** attributes) {
+  return GR_BODY({
+    required(attributes, "attributes");
+    give(attributes);
+  });
+}
+
+gr_status gr_attributes_add_text(gr_attributes* attributes, char const* name, char const* value) {
+  return GR_BODY({
+    auto& list = required(attributes, "attributes").list;
+    list.push_back(Attribute::of_text(&required(name, "name"), &required(value, "value")));
+  });
+}
+
+gr_status gr_attributes_add_number(gr_attributes* attributes, char const* name, double value, gr_type type) {
+  return GR_BODY({
+    auto& list = required(attributes, "attributes").list;
+    list.push_back(Attribute::of_number(&required(name, "name"), value, stored_type(type, "type")));
+  });
+}
+
+gr_status gr_attributes_destroy(gr_attributes** attributes) {
+  return GR_BODY({ free_handle(attributes, "attributes"); });
+}
+
+gr_status gr_file_open(gr_comm const* comm, char const* path, gr_file** file) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    run_agreed(of, [&] {
+      required(path, "path");
+      required(file, "file");
+    });
+    give(file, of, path);
+  });
+}
+
+gr_status gr_file_close(gr_file** file) {
+  return GR_BODY({ free_handle(file, "file"); });
+}
+
+gr_status gr_file_num_variables(gr_file const* file, int* num_variables) {
+  return GR_BODY(
+      { required(num_variables, "num_variables") = int(required(file, "file").file.contents().variables.size()); });
+}
+
+gr_status gr_file_variable_name(gr_file const* file, int number, char const** name) {
+  return GR_BODY({
+    auto const& all = required(file, "file").file.contents().variables;
+    if (number < 0 || number >= int(all.size()))
+      throw bad_argument("number is " + std::to_string(number) + " of " + std::to_string(all.size()) + " variables");
+    required(name, "name") = kept_text(all[std::size_t(number)].name);
+  });
+}
+
+gr_status gr_file_ndim(gr_file const* file, char const* variable, int* ndim) {
+  return GR_BODY({ required(ndim, "ndim") = variable_of(file, variable).ndim(); });
+}
+
+gr_status gr_file_extents(gr_file const* file, char const* variable, int ndim, int64_t* extents) {
+  return GR_BODY({
+    auto const& of = variable_of(file, variable);
+    if (ndim != of.ndim())
+      throw bad_argument("ndim is " + std::to_string(ndim) + ", the variable has " + std::to_string(of.ndim()) +
+                         " axes");
+    write_indices(of.extents, ndim, extents, "extents");
+  });
+}
+
+gr_status gr_file_dimension(gr_file const* file, char const* variable, int ndim, int axis, char const** name) {
+  return GR_BODY({
+    auto const& of = variable_of(file, variable);
+    if (ndim != of.ndim())
+      throw bad_argument("ndim is " + std::to_string(ndim) + ", the variable has " + std::to_string(of.ndim()) +
+                         " axes");
+    if (axis < 0 || axis >= of.ndim())
+      throw bad_argument("axis is " + std::to_string(axis) + " of " + std::to_string(of.ndim()));
+    required(name, "name") =
+        kept_text(std::size_t(axis) < of.dimensions.size() ? of.dimensions[std::size_t(axis)] : "");
+  });
+}
+
+gr_status gr_file_coordinate(gr_file const* file, char const* dimension, int num_values, double* values) {
+  return GR_BODY({
+    auto const& of = required(file, "file");
+    run_agreed(of.comm, [&] {
+      required(dimension, "dimension");
+      required(values, "values");
+    });
+    auto const all = of.file.coordinate(dimension);
+    if (num_values != int(all.size()))
+      throw bad_argument("num_values is " + std::to_string(num_values) + ", the dimension has " +
+                         std::to_string(all.size()) + " cells");
+    std::copy(all.begin(), all.end(), values);
+  });
+}
+
+gr_status gr_file_attribute_text(gr_file const* file, char const* variable, char const* attribute, char const** text) {
+  return GR_BODY({
+    auto const* const found = attribute_of(file, variable, attribute);
+    required(text, "text") = kept_text(found != nullptr ? found->text() : "");
+  });
+}
+
+gr_status gr_file_attribute_numbers(gr_file const* file, char const* variable, char const* attribute, int most_numbers,
+                                    int* num_numbers, double* numbers) {
+  return GR_BODY({
+    require_count(most_numbers, 0, "most_numbers");
+    auto const* const found = attribute_of(file, variable, attribute);
+    auto const all = found != nullptr ? found->numbers() : std::vector<double>();
+    auto& number = required(num_numbers, "num_numbers");
+    auto const fit = std::min(all.size(), std::size_t(most_numbers));
+    if (fit > 0) std::copy_n(all.begin(), fit, &required(numbers, "numbers"));
+    number = int(all.size());
+  });
+}
+
+gr_status gr_file_read(gr_file const* file, char const* variable, int ndim, int64_t const* lower, int64_t const* upper,
+                       int64_t const* steps, int num_axes, int const* axes, gr_field const* field) {
+  return GR_BODY({
+    auto const& of = required(file, "file");
+    auto const part = agreed(of.comm, [&] {
+      required(variable, "variable");
+      return part_of({ndim, lower, upper, steps, num_axes, axes, field});
+    });
+    of.file.read(variable, part.selection, part.view);
+  });
+}
+
+gr_status gr_writer_create(gr_comm const* comm, char const* path, gr_attributes const* attributes, gr_writer** writer) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    run_agreed(of, [&] {
+      required(path, "path");
+      required(writer, "writer");
+    });
+    give(writer, of, FieldWriter(of, path, list_of(attributes)));
+  });
+}
+
+gr_status gr_writer_append(gr_comm const* comm, char const* path, int in_place, gr_writer** writer) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    run_agreed(of, [&] {
+      required(path, "path");
+      required(writer, "writer");
+    });
+    give(writer, of, FieldWriter::append(of, path, in_place != 0 ? AppendTo::in_place : AppendTo::copy));
+  });
+}
+
+gr_status gr_writer_destroy(gr_writer** writer) {
+  return GR_BODY({ free_handle(writer, "writer"); });
+}
+
+gr_status gr_writer_add_dimension(gr_writer* writer, char const* name, int64_t extent, int unlimited) {
+  return GR_BODY({
+    auto& of = required(writer, "writer");
+    run_agreed(of.comm, [&] { required(name, "name"); });
+    of.writer.add_dimension(name, extent, unlimited != 0 ? DimensionKind::unlimited : DimensionKind::fixed);
+  });
+}
+
+gr_status gr_writer_add_coordinate(gr_writer* writer, char const* name, int num_values, double const* values,
+                                   gr_type type, gr_attributes const* attributes) {
+  return GR_BODY({
+    auto& of = required(writer, "writer");
+    auto const stored = agreed(of.comm, [&] {
+      required(name, "name");
+      require_count(num_values, 0, "num_values");
+      if (num_values > 0) required(values, "values");
+      return stored_type(type, "type");
+    });
+    of.writer.add_coordinate(name, std::span<double const>(values, std::size_t(num_values)), stored,
+                             list_of(attributes));
+  });
+}
+
+gr_status gr_writer_add_variable(gr_writer* writer, char const* name, char const* dimensions, gr_type type,
+                                 gr_variable_options const* options, gr_attributes const* attributes) {
+  return GR_BODY({
+    auto& of = required(writer, "writer");
+    auto const spec = agreed(of.comm, [&] {
+      VariableSpec result;
+      result.name = &required(name, "name");
+      std::istringstream words(&required(dimensions, "dimensions"));
+      for (std::string word; words >> word;) result.dimensions.push_back(word);
+      result.type = stored_type(type, "type");
+      result.attributes = list_of(attributes);
+      if (options == nullptr) return result;
+      auto const storage = read_structure(options, "options");
+      if (storage.ndim != 0) result.chunk = indices(storage.chunk, storage.ndim, "options.chunk");
+      result.deflate = storage.deflate;
+      if (storage.packed != 0) result.packing = Packing{storage.scale, storage.offset};
+      if (storage.has_fill != 0) result.fill = storage.fill;
+      return result;
+    });
+    of.writer.add_variable(spec);
+  });
+}
+
+gr_status gr_writer_extend(gr_writer* writer, char const* dimension, int64_t count) {
+  return GR_BODY({
+    auto& of = required(writer, "writer");
+    run_agreed(of.comm, [&] { required(dimension, "dimension"); });
+    of.writer.extend(dimension, count);
+  });
+}
+
+gr_status gr_writer_write(gr_writer* writer, char const* variable, int ndim, int64_t const* lower, int64_t const* upper,
+                          int64_t const* steps, int num_axes, int const* axes, gr_field const* field) {
+  return GR_BODY({
+    auto& of = required(writer, "writer");
+    auto const part = agreed(of.comm, [&] {
+      required(variable, "variable");
+      return part_of({ndim, lower, upper, steps, num_axes, axes, field});
+    });
+    of.writer.write(variable, part.selection, part.view);
+  });
+}
+
+gr_status gr_writer_commit(gr_writer* writer) {
+  return GR_BODY({ required(writer, "writer").writer.commit(); });
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fields, calls in flight and halo plans.
+#include <graticule/repartition/dump.hpp>
+
+#include "handles.hpp"
+#include "structures.hpp"
+
+#include <utility>
+
+using namespace graticule;
+using namespace graticule::c;
+
+gr_status gr_field_dense(void* base, gr_type type, int rank, int64_t const* extents, gr_field* field) {
+  return GR_BODY({
+    required(field, "field");
+    gr_field result = GR_FIELD_INIT;
+    result.base = base;
+    result.type = type;
+    result.rank = rank;
+    auto const bytes = size_of(enumerator<DType>(type, GR_C128, "type"));
+    auto const cells = rank == 0 ? Indices() : indices(extents, rank, "extents");
+    auto const strides = row_major_strides(cells);
+    for (int m = 0; m < rank; ++m) {
+      result.extents[m] = cells[m];
+      result.strides[m] = strides[m] * bytes;
+    }
+    (void)memory_of(result, "field");
+    *field = result;
+  });
+}
+
+gr_status gr_finish(gr_pending** pending) {
+  return GR_BODY({
+    std::unique_ptr<gr_pending> const call(&required(required(pending, "pending"), "*pending"));
+    *pending = nullptr;
+    std::visit([](auto& one) { one.wait(); }, call->call);
+  });
+}
+
+gr_status gr_test(gr_pending* pending, int* complete) {
+  return GR_BODY({
+    auto& call = required(pending, "pending").call;
+    auto& to = required(complete, "complete");
+    // Sums along an axis advance in `gr_finish` only.
+    auto* const movement = std::get_if<Pending>(&call);
+    to = movement != nullptr && movement->test() ? 1 : 0;
+  });
+}
+
+namespace {
+
+gr_halo_kind written(HaloKind const& kind) {
+  gr_halo_kind result = GR_HALO_KIND_INIT;
+  result.ndim = int(kind.widths.size());
+  for (std::size_t a = 0; a < kind.widths.size(); ++a) {
+    auto const& axis = kind.boundary.axes[a];
+    result.lower[a] = kind.widths[a].lower;
+    result.upper[a] = kind.widths[a].upper;
+    result.lower_edge[a] = int(axis.lower);
+    result.upper_edge[a] = int(axis.upper);
+  }
+  result.longitude_axis = kind.boundary.longitude_axis;
+  result.mirror_line = gr_mirror_line(int(kind.boundary.mirror_line));
+  return result;
+}
+
+void give_kind(Boundary const& boundary, int64_t width, gr_halo_kind* kind) {
+  auto result = written({std::vector<Width>(boundary.axes.size(), Width{width, width}), boundary});
+  // The caller's structure is written as a whole: it need not be set up before.
+  required(kind, "kind") = result;
+}
+
+/// The fields of a call of a plan.
+FewOrMany<HaloField> fields_of(HaloPlan const& plan, int num_fields, gr_field const* fields) {
+  require_count(num_fields, 1, "num_fields");
+  FewOrMany<HaloField> result(num_fields);
+  for (int f = 0; f < num_fields; ++f) {
+    auto const field = read_element(fields, f, "fields");
+    auto const name = num_fields == 1 ? std::string("fields[0]") : named("fields", f);
+    if (field.kind < 0 || field.kind >= plan.num_kinds())
+      throw bad_argument(name + ".kind is " + std::to_string(field.kind) + " of a plan with " +
+                         std::to_string(plan.num_kinds()) + " kinds");
+    auto const parity = enumerator<Parity>(field.parity, GR_ODD, name + ".parity");
+    result[f] = {view_of(field, plan.local(field.kind), plan.owned(), name), parity, field.kind};
+  }
+  return result;
+}
+
+/// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
+/// that wait for this one get an error.
+template <class Call>
+auto with_fields(HaloPlan const& plan, int num_fields, gr_field const* fields, Call&& call) {
+  std::exception_ptr failure;
+  try {
+    auto const all = fields_of(plan, num_fields, fields);
+    return call(all.all());
+  } catch (Error const& error) {
+    if (error.rule() != bad_argument("").rule()) throw;
+    failure = std::current_exception();
+  }
+  try {
+    FewOrMany<HaloField> const none(std::clamp(num_fields, 1, 1024));
+    (void)call(none.all());
+  } catch (Error const&) {
+    // The argument is the error to report.
+  }
+  std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+gr_status gr_halo_kind_uniform(int ndim, gr_edge edge, int64_t width, gr_halo_kind* kind) {
+  return GR_BODY({
+    if (ndim < 1 || ndim > GR_MAX_AXES)
+      throw bad_argument("ndim is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) + " are possible");
+    give_kind(Boundary::uniform(ndim, enumerator<Edge>(edge, GR_EDGE_TRIPOLAR_ROW, "edge")), width, kind);
+  });
+}
+
+gr_status gr_halo_kind_sphere(gr_edge pole, int64_t width, gr_halo_kind* kind) {
+  return GR_BODY({ give_kind(Boundary::sphere(enumerator<Edge>(pole, GR_EDGE_TRIPOLAR_ROW, "pole")), width, kind); });
+}
+
+gr_status gr_halo_kind_tripolar(gr_edge south, gr_edge seam, int64_t width, gr_halo_kind* kind) {
+  return GR_BODY({
+    give_kind(Boundary::tripolar(enumerator<Edge>(south, GR_EDGE_TRIPOLAR_ROW, "south"),
+                                 enumerator<Edge>(seam, GR_EDGE_TRIPOLAR_ROW, "seam")),
+              width, kind);
+  });
+}
+
+gr_status gr_halo_create(gr_comm const* comm, gr_layout const* layout, int num_kinds, gr_halo_kind const* kinds,
+                         gr_halo** halo) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto all = agreed(of, [&] {
+      required(halo, "halo");
+      auto const& on = required(layout, "layout").layout;
+      require_count(num_kinds, 1, "num_kinds");
+      std::vector<HaloKind> result;
+      for (int k = 0; k < num_kinds; ++k) {
+        auto const kind = read_element(kinds, k, "kinds");
+        if (kind.ndim != on.ndim())
+          throw bad_argument(named("kinds", k) + ".ndim is " + std::to_string(kind.ndim) + ", the layout has " +
+                             std::to_string(on.ndim()) + " axes");
+        result.push_back(halo_kind(kind, named("kinds", k)));
+      }
+      return result;
+    });
+    give(halo, HaloPlan(of, layout->layout, std::move(all)));
+  });
+}
+
+gr_status gr_halo_destroy(gr_halo** halo) {
+  return GR_BODY({ free_handle(halo, "halo"); });
+}
+
+gr_status gr_halo_owned(gr_halo const* halo, int ndim, int64_t* lower, int64_t* upper) {
+  return GR_BODY({ write_box(required(halo, "halo").plan.owned(), ndim, lower, upper); });
+}
+
+gr_status gr_halo_local(gr_halo const* halo, int kind, int ndim, int64_t* lower, int64_t* upper) {
+  return GR_BODY({ write_box(required(halo, "halo").plan.local(kind), ndim, lower, upper); });
+}
+
+namespace {
+
+/// How far the stencil reaches: the widths of the kind where the caller does not say.
+std::vector<Width> reach_of(HaloPlan const& plan, int kind, int ndim, int64_t const* lower, int64_t const* upper) {
+  auto reach = plan.kind(kind).widths;
+  require_ndim(ndim, int(reach.size()));
+  for (std::size_t a = 0; a < reach.size(); ++a) {
+    if (lower != nullptr) reach[a].lower = lower[a];
+    if (upper != nullptr) reach[a].upper = upper[a];
+  }
+  return reach;
+}
+
+}  // namespace
+
+gr_status gr_halo_interior(gr_halo const* halo, int kind, int ndim, int64_t const* reach_lower,
+                           int64_t const* reach_upper, int64_t* lower, int64_t* upper) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    write_box(plan.interior(reach_of(plan, kind, ndim, reach_lower, reach_upper), kind), ndim, lower, upper);
+  });
+}
+
+gr_status gr_halo_border(gr_halo const* halo, int kind, int ndim, int64_t const* reach_lower,
+                         int64_t const* reach_upper, int most_boxes, int* num_boxes, int64_t* lower, int64_t* upper) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    auto const boxes = plan.border(reach_of(plan, kind, ndim, reach_lower, reach_upper), kind);
+    if (int(boxes.size()) > most_boxes)
+      throw bad_argument("most_boxes is " + std::to_string(most_boxes) + ", there are " + std::to_string(boxes.size()) +
+                         " boxes");
+    auto& number = required(num_boxes, "num_boxes");
+    for (std::size_t b = 0; b < boxes.size(); ++b)
+      write_box(boxes[b], ndim, &required(lower, "lower") + std::ptrdiff_t(b) * ndim,
+                &required(upper, "upper") + std::ptrdiff_t(b) * ndim);
+    number = int(boxes.size());
+  });
+}
+
+gr_status gr_halo_exchange(gr_halo const* halo, int num_fields, gr_field const* fields) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    with_fields(plan, num_fields, fields, [&](auto all) {
+      plan.exchange(all);
+      return true;
+    });
+  });
+}
+
+gr_status gr_halo_start(gr_halo const* halo, int num_fields, gr_field const* fields, gr_pending** pending) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    required(pending, "pending");
+    give(pending, with_fields(plan, num_fields, fields, [&](auto all) { return plan.start(all); }));
+  });
+}
+
+gr_status gr_halo_exchange_adjoint(gr_halo const* halo, int num_fields, gr_field const* fields) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    with_fields(plan, num_fields, fields, [&](auto all) {
+      plan.exchange_adjoint(all);
+      return true;
+    });
+  });
+}
+
+gr_status gr_halo_start_adjoint(gr_halo const* halo, int num_fields, gr_field const* fields, gr_pending** pending) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    required(pending, "pending");
+    give(pending, with_fields(plan, num_fields, fields, [&](auto all) { return plan.start_adjoint(all); }));
+  });
+}
+
+gr_status gr_halo_set_transport(gr_halo* halo, gr_transport transport) {
+  return GR_BODY({ required(halo, "halo").plan.set_transport(transport_of(transport)); });
+}
+
+gr_status gr_halo_tune(gr_halo* halo, int num_fields, gr_field const* fields, int num_calls, gr_transport* chosen) {
+  return GR_BODY({
+    auto& plan = required(halo, "halo").plan;
+    auto const all = agreed(plan.pull_plan().comm(), [&] {
+      required(chosen, "chosen");
+      auto const views = fields_of(plan, num_fields, fields);
+      return std::vector<HaloField>(views.all().begin(), views.all().end());
+    });
+    *chosen = transport_of(plan.tune(all, num_calls).chosen);
+  });
+}
+
+gr_status gr_halo_counts(gr_halo const* halo, gr_counts* counts) {
+  return GR_BODY({
+    auto result = counts_of(required(halo, "halo").plan.counts());
+    write_structure(result, counts, "counts");
+  });
+}
+
+gr_status gr_halo_stats(gr_halo const* halo, gr_stats* stats) {
+  return GR_BODY({
+    auto result = stats_of(required(halo, "halo").plan.stats());
+    write_structure(result, stats, "stats");
+  });
+}
+
+gr_status gr_halo_report(gr_halo const* halo, char const** text) {
+  return GR_BODY({
+    auto const& plan = required(halo, "halo").plan;
+    required(text, "text") = kept_text(report_of(plan.paths(), plan.stats()));
+  });
+}
+
+gr_status gr_halo_dump(gr_halo const* halo, char const* path) {
+  return GR_BODY({ dump_plan(required(halo, "halo").plan.pull_plan(), std::string(&required(path, "path"))); });
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Communicators, cuts and layouts.
+#include <graticule/halo/grid_choice.hpp>
+#include <graticule/partition/failure.hpp>
+#include <graticule/partition/shared_layout.hpp>
+
+#include "handles.hpp"
+#include "structures.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+
+using namespace graticule;
+using namespace graticule::c;
+
+gr_status gr_comm_create(MPI_Comm mpi, gr_comm** comm) {
+  return GR_BODY({
+    required(comm, "comm");
+    give(comm, Comm(mpi));
+  });
+}
+
+gr_status gr_comm_create_f(MPI_Fint mpi, gr_comm** comm) {
+  return GR_BODY({
+    required(comm, "comm");
+    give(comm, Comm(MPI_Comm_f2c(mpi)));
+  });
+}
+
+gr_status gr_comm_destroy(gr_comm** comm) {
+  return GR_BODY({ free_handle(comm, "comm"); });
+}
+
+gr_status gr_comm_rank(gr_comm const* comm, int* rank) {
+  return GR_BODY({ required(rank, "rank") = required(comm, "comm").comm.rank(); });
+}
+
+gr_status gr_comm_size(gr_comm const* comm, int* num_ranks) {
+  return GR_BODY({ required(num_ranks, "num_ranks") = required(comm, "comm").comm.num_ranks(); });
+}
+
+gr_status gr_comm_node(gr_comm const* comm, int* num_node_ranks, int* node_rank) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto& number = required(num_node_ranks, "num_node_ranks");
+    required(node_rank, "node_rank") = of.node_rank();
+    number = of.num_node_ranks();
+  });
+}
+
+gr_status gr_comm_renew(gr_comm* comm) {
+  return GR_BODY({ required(comm, "comm").comm.renew(); });
+}
+
+gr_status gr_comm_announce_failure(gr_comm const* comm, char const* text) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    announce_failure(std::span<Comm const>(&of, 1), std::string(&required(text, "text")));
+  });
+}
+
+gr_status gr_cuts_create(int num_parts, int64_t const* sizes, gr_cuts** cuts) {
+  return GR_BODY({
+    require_count(num_parts, 1, "num_parts");
+    required(cuts, "cuts");
+    give(cuts, Cuts(std::span<Index const>(&required(sizes, "sizes"), std::size_t(num_parts))));
+  });
+}
+
+gr_status gr_cuts_create_balanced(int64_t extent, int num_parts, gr_cuts** cuts) {
+  return GR_BODY({
+    required(cuts, "cuts");
+    give(cuts, balanced_cuts(extent, num_parts));
+  });
+}
+
+gr_status gr_cuts_create_weighted(int num_cells, double const* weights, int num_parts, int64_t min_cells,
+                                  gr_cuts** cuts) {
+  return GR_BODY({
+    require_count(num_cells, 0, "num_cells");
+    required(cuts, "cuts");
+    give(cuts, weighted_cuts(std::span<double const>(&required(weights, "weights"), std::size_t(num_cells)), num_parts,
+                             min_cells));
+  });
+}
+
+gr_status gr_cuts_create_rebalanced(gr_cuts const* old, int num_parts, double const* seconds, int64_t min_cells,
+                                    gr_cuts** cuts) {
+  return GR_BODY({
+    auto const& from = required(old, "old").cuts;
+    required(cuts, "cuts");
+    if (num_parts != from.num_parts())
+      throw bad_argument("num_parts is " + std::to_string(num_parts) + ", the cuts have " +
+                         std::to_string(from.num_parts()) + " parts");
+    give(cuts, rebalanced_cuts(from, std::span<double const>(&required(seconds, "seconds"), std::size_t(num_parts)),
+                               min_cells));
+  });
+}
+
+gr_status gr_cuts_num_parts(gr_cuts const* cuts, int* num_parts) {
+  return GR_BODY({ required(num_parts, "num_parts") = required(cuts, "cuts").cuts.num_parts(); });
+}
+
+gr_status gr_cuts_sizes(gr_cuts const* cuts, int num_parts, int64_t* sizes) {
+  return GR_BODY({
+    auto const& of = required(cuts, "cuts").cuts;
+    if (num_parts != of.num_parts())
+      throw bad_argument("num_parts is " + std::to_string(num_parts) + ", the cuts have " +
+                         std::to_string(of.num_parts()) + " parts");
+    auto const all = of.sizes();
+    std::copy(all.begin(), all.end(), &required(sizes, "sizes"));
+  });
+}
+
+gr_status gr_cuts_destroy(gr_cuts** cuts) {
+  return GR_BODY({ free_handle(cuts, "cuts"); });
+}
+
+gr_status gr_area_weights(int num_rows, double const* latitudes, double* weights) {
+  return GR_BODY({
+    require_count(num_rows, 1, "num_rows");
+    auto& to = required(weights, "weights");
+    auto const all = area_weights(std::span<double const>(&required(latitudes, "latitudes"), std::size_t(num_rows)));
+    std::copy(all.begin(), all.end(), &to);
+  });
+}
+
+gr_status gr_layout_create(int ndim, int64_t const* extents, int const* num_parts, gr_layout** layout) {
+  return GR_BODY({
+    required(layout, "layout");
+    auto const cells = indices(extents, ndim, "extents");
+    required(num_parts, "num_parts");
+    Indices parts;
+    for (int a = 0; a < ndim; ++a) parts.push_back(num_parts[a]);
+    give(layout, Layout(ProcessGrid(parts), cells));
+  });
+}
+
+gr_status gr_layout_create_cuts(int ndim, gr_cuts const* const* cuts, int num_ranks, int const* ranks,
+                                gr_layout** layout) {
+  return GR_BODY({
+    required(layout, "layout");
+    if (ndim < 1 || ndim > GR_MAX_AXES)
+      throw bad_argument("ndim is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) + " are possible");
+    required(cuts, "cuts");
+    std::vector<Cuts> all;
+    Indices parts;
+    for (int a = 0; a < ndim; ++a) {
+      all.push_back(required(cuts[a], named("cuts", a).c_str()).cuts);
+      parts.push_back(all.back().num_parts());
+    }
+    if (ranks == nullptr) {
+      give(layout, Layout(ProcessGrid(parts), std::move(all)));
+      return;
+    }
+    require_count(num_ranks, 1, "num_ranks");
+    give(layout, Layout(ProcessGrid::on_ranks(parts, {ranks, ranks + num_ranks}), std::move(all)));
+  });
+}
+
+namespace {
+
+/// Cuts and places of boxes that are the tensor product of cuts, which needs less memory than the list of boxes.
+std::optional<Layout> tensor_product(Indices const& extents, std::vector<Box> const& boxes) {
+  std::vector<Cuts> cuts;
+  std::vector<std::map<Index, int>> parts(std::size_t(extents.size()));
+  Indices grid;
+  for (int a = 0; a < extents.size(); ++a) {
+    auto& begins = parts[std::size_t(a)];
+    for (auto const& box : boxes)
+      if (!box.empty()) begins.emplace(box.lo(a), 0);
+    std::vector<Index> sizes;
+    for (auto next = begins.begin(); next != begins.end(); ++next) {
+      auto const after = std::next(next);
+      sizes.push_back((after == begins.end() ? extents[a] : after->first) - next->first);
+      next->second = int(sizes.size()) - 1;
+    }
+    if (sizes.empty() || begins.begin()->first != 0 || sizes.back() < 0) return std::nullopt;
+    cuts.emplace_back(sizes);
+    grid.push_back(Index(sizes.size()));
+  }
+  std::vector<int> ranks(std::size_t(Box::from_extents(grid).num_cells()), -1);
+  if (ranks.size() > boxes.size()) return std::nullopt;
+  for (std::size_t r = 0; r < boxes.size(); ++r) {
+    if (boxes[r].empty()) continue;
+    auto place = grid;
+    for (int a = 0; a < extents.size(); ++a) {
+      int const part = parts[std::size_t(a)].at(boxes[r].lo(a));
+      if (boxes[r].hi(a) != cuts[std::size_t(a)].hi(part)) return std::nullopt;
+      place[a] = part;
+    }
+    auto& at = ranks[std::size_t(number_of(place, grid))];
+    if (at != -1) return std::nullopt;
+    at = int(r);
+  }
+  if (std::count(ranks.begin(), ranks.end(), -1) != 0) return std::nullopt;
+  return Layout(ProcessGrid::on_ranks(grid, ranks), std::move(cuts));
+}
+
+/// The box that this rank passes; an empty one for none.
+Box only_box(int ndim, int num_boxes, int64_t const* lower, int64_t const* upper) {
+  if (num_boxes > 1)
+    throw Error("SeveralBoxes", "num_boxes is " + std::to_string(num_boxes) + "; a rank owns one box or none");
+  auto const boxes = boxes_of(ndim, num_boxes, lower, upper);
+  auto const none = Indices::filled(ndim, 0);
+  return boxes.empty() || boxes.front().empty() ? Box(none, none) : boxes.front();
+}
+
+}  // namespace
+
+gr_status gr_layout_create_boxes(gr_comm const* comm, int ndim, int64_t const* extents, int num_boxes,
+                                 int64_t const* lower, int64_t const* upper, gr_layout** layout) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    struct Given {
+      Indices extents;
+      Box box;
+    };
+    auto const given = agreed(of, [&] {
+      required(layout, "layout");
+      return Given{indices(extents, ndim, "extents"), only_box(ndim, num_boxes, lower, upper)};
+    });
+    require_same(of, "LayoutDisagreement", std::uint64_t(ndim), std::to_string(ndim) + " axes");
+    std::vector<Index> own(given.extents.begin(), given.extents.end());
+    own.insert(own.end(), given.box.lo().begin(), given.box.lo().end());
+    own.insert(own.end(), given.box.hi().begin(), given.box.hi().end());
+    std::vector<Index> all(own.size() * std::size_t(of.num_ranks()));
+    of.gather_to_all(own.data(), Index(own.size() * sizeof(Index)), all.data());
+    std::vector<Box> boxes;
+    for (int r = 0; r < of.num_ranks(); ++r) {
+      auto const* const at = all.data() + std::size_t(r) * own.size();
+      auto const list = [&](int which) {
+        return Indices(std::span<Index const>(at + which * ndim, std::size_t(ndim)));
+      };
+      if (list(0) != given.extents)
+        throw Error("LayoutDisagreement", "extents are " + to_string(given.extents) + " on rank " +
+                                              std::to_string(of.rank()) + " and " + to_string(list(0)) + " on rank " +
+                                              std::to_string(r));
+      boxes.emplace_back(list(1), list(2));
+    }
+    auto const checked = Layout::from_boxes(given.extents, boxes);
+    give(layout, tensor_product(given.extents, boxes).value_or(checked));
+  });
+}
+
+gr_status gr_layout_create_best(gr_comm const* comm, int ndim, int64_t const* extents, gr_halo_kind const* kind,
+                                int64_t element_bytes, int64_t num_batch, gr_layout** layout) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto const request = agreed(of, [&] {
+      required(layout, "layout");
+      GridRequest result;
+      result.extents = indices(extents, ndim, "extents");
+      result.halo = halo_kind(read_structure(kind, "kind"), "kind");
+      result.element_bytes = element_bytes;
+      result.num_batch = num_batch;
+      return result;
+    });
+    give(layout, best_layout(of, request));
+  });
+}
+
+gr_status gr_layout_create_shared(gr_comm const* comm, gr_layout const* part, gr_comm const* part_comm,
+                                  gr_layout** layout) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto const mine = agreed(of, [&] {
+      required(layout, "layout");
+      if ((part == nullptr) != (part_comm == nullptr))
+        throw bad_argument(part == nullptr ? "part is NULL, part_comm is not" : "part_comm is NULL, part is not");
+      std::optional<PartLayout> result;
+      if (part != nullptr) result.emplace(PartLayout{part->layout, part_comm->comm});
+      return result;
+    });
+    give(layout, shared_layout(of, mine));
+  });
+}
+
+gr_status gr_layout_ndim(gr_layout const* layout, int* ndim) {
+  return GR_BODY({ required(ndim, "ndim") = required(layout, "layout").layout.ndim(); });
+}
+
+gr_status gr_layout_extents(gr_layout const* layout, int ndim, int64_t* extents) {
+  return GR_BODY({ write_indices(required(layout, "layout").layout.global().hi(), ndim, extents, "extents"); });
+}
+
+gr_status gr_layout_owned(gr_layout const* layout, int rank, int ndim, int64_t* lower, int64_t* upper) {
+  return GR_BODY({ write_box(required(layout, "layout").layout.owned(rank), ndim, lower, upper); });
+}
+
+gr_status gr_layout_text(gr_layout const* layout, char const** text) {
+  return GR_BODY({ required(text, "text") = kept_text(to_string(required(layout, "layout").layout)); });
+}
+
+gr_status gr_layout_destroy(gr_layout** layout) {
+  return GR_BODY({ free_handle(layout, "layout"); });
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums along one axis and over all cells.
+#include "handles.hpp"
+#include "structures.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+using namespace graticule;
+using namespace graticule::c;
+
+namespace {
+
+RingScale scale_of(gr_scale scale) { return enumerator<RingScale>(scale, GR_SCALE_MEAN, "scale"); }
+static_assert(int(RingScale::sum) == GR_SCALE_SUM && int(RingScale::mean) == GR_SCALE_MEAN);
+static_assert(int(RingSum::exact) == GR_SUM_EXACT && int(RingSum::fast) == GR_SUM_FAST);
+static_assert(int(Cotangents::of_each_rank) == GR_COTANGENTS_OF_EACH_RANK &&
+              int(Cotangents::replicated) == GR_COTANGENTS_REPLICATED);
+
+std::vector<RingField> fields_of(RingPlan const& plan, int num_fields, gr_field const* cells, gr_field const* sums) {
+  require_count(num_fields, 1, "num_fields");
+  std::vector<RingField> fields;
+  for (int f = 0; f < num_fields; ++f)
+    fields.push_back({view_of(read_element(cells, f, "cells"), plan.cells(), plan.cells(), named("cells", f)),
+                      view_of(read_element(sums, f, "sums"), plan.sums(), plan.sums(), named("sums", f))});
+  return fields;
+}
+
+/// Runs a call with its fields. Where they cannot be used, the plan refuses the call too, so that the ranks that wait
+/// for this one get an error.
+template <class Run>
+auto with_fields(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums, Run&& run) {
+  auto const& plan = required(zonal, "zonal").plan;
+  std::exception_ptr failure;
+  try {
+    auto const fields = fields_of(plan, num_fields, cells, sums);
+    return run(plan, std::span<RingField const>(fields));
+  } catch (Error const& error) {
+    if (error.rule() != bad_argument("").rule()) throw;
+    failure = std::current_exception();
+  }
+  try {
+    std::vector<RingField> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
+    (void)run(plan, std::span<RingField const>(none));
+  } catch (Error const&) {
+    // The argument is the error to report.
+  }
+  std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+gr_status gr_zonal_create(gr_comm const* comm, gr_layout const* layout, int axis, gr_summation summation,
+                          gr_scale scale, int ndim, int64_t const* lower, int64_t const* upper, gr_zonal** zonal) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto const options = agreed(of, [&] {
+      required(zonal, "zonal");
+      auto const& on = required(layout, "layout").layout;
+      RingOptions result;
+      result.how = enumerator<RingSum>(summation, GR_SUM_FAST, "summation");
+      result.scale = scale_of(scale);
+      if ((lower == nullptr) != (upper == nullptr))
+        throw bad_argument(lower == nullptr ? "lower is NULL, upper is not" : "upper is NULL, lower is not");
+      if (lower != nullptr) {
+        require_ndim(ndim, on.ndim());
+        result.region = box_of(ndim, lower, upper);
+      }
+      return result;
+    });
+    give(zonal, RingPlan(of, layout->layout, axis, options));
+  });
+}
+
+gr_status gr_zonal_destroy(gr_zonal** zonal) {
+  return GR_BODY({ free_handle(zonal, "zonal"); });
+}
+
+gr_status gr_zonal_cells(gr_zonal const* zonal, int ndim, int64_t* lower, int64_t* upper) {
+  return GR_BODY({ write_box(required(zonal, "zonal").plan.cells(), ndim, lower, upper); });
+}
+
+gr_status gr_zonal_sums(gr_zonal const* zonal, int ndim, int64_t* lower, int64_t* upper) {
+  return GR_BODY({ write_box(required(zonal, "zonal").plan.sums(), ndim, lower, upper); });
+}
+
+gr_status gr_zonal_apply(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums) {
+  return GR_BODY({
+    with_fields(zonal, num_fields, cells, sums, [](auto const& plan, auto fields) {
+      plan.apply(fields);
+      return true;
+    });
+  });
+}
+
+gr_status gr_zonal_start(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums,
+                         gr_pending** pending) {
+  return GR_BODY({
+    required(pending, "pending");
+    give(pending,
+         with_fields(zonal, num_fields, cells, sums, [](auto const& plan, auto fields) { return plan.start(fields); }));
+  });
+}
+
+gr_status gr_zonal_apply_adjoint(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums,
+                                 gr_cotangents cotangents) {
+  return GR_BODY({
+    auto const whose = enumerator<Cotangents>(cotangents, GR_COTANGENTS_REPLICATED, "cotangents");
+    with_fields(zonal, num_fields, cells, sums, [&](auto const& plan, auto fields) {
+      plan.apply_adjoint(fields, whose);
+      return true;
+    });
+  });
+}
+
+gr_status gr_area_sum_create(gr_comm const* comm, gr_layout const* layout, int axis, int row_axis, int num_rows,
+                             double const* weights, gr_scale scale, gr_area_sum** area_sum) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto const how = agreed(of, [&] {
+      required(area_sum, "area_sum");
+      required(layout, "layout");
+      require_count(num_rows, 0, "num_rows");
+      required(weights, "weights");
+      return scale_of(scale);
+    });
+    AreaSum sum(of, layout->layout, axis, row_axis, std::span<double const>(weights, std::size_t(num_rows)), how);
+    give(area_sum, of, layout->layout.owned(of.rank()), std::move(sum));
+  });
+}
+
+gr_status gr_area_sum_destroy(gr_area_sum** area_sum) {
+  return GR_BODY({ free_handle(area_sum, "area_sum"); });
+}
+
+namespace {
+
+/// The cells of a call, with as many values as batch elements.
+FieldView cells_of(gr_area_sum const& area_sum, gr_field const* cells, int num_values, char const* name) {
+  auto view = view_of(read_structure(cells, "cells"), area_sum.owned, area_sum.owned, "cells");
+  if (view.num_batch() != num_values)
+    throw bad_argument(std::string("num_sums is ") + std::to_string(num_values) + ", cells have " +
+                       std::to_string(view.num_batch()) + " batch elements (" + name + ")");
+  return view;
+}
+
+}  // namespace
+
+gr_status gr_area_sum_apply(gr_area_sum const* area_sum, gr_field const* cells, int num_sums, double* sums) {
+  return GR_BODY({
+    auto const& of = required(area_sum, "area_sum");
+    auto const view = agreed(of.comm, [&] {
+      required(sums, "sums");
+      return cells_of(of, cells, num_sums, "sums");
+    });
+    auto const values = of.sum.apply(view);
+    std::copy(values.begin(), values.end(), sums);
+  });
+}
+
+gr_status gr_area_sum_apply_adjoint(gr_area_sum const* area_sum, gr_field const* cells, int num_sums,
+                                    double const* cotangents) {
+  return GR_BODY({
+    auto const& of = required(area_sum, "area_sum");
+    required(cotangents, "cotangents");
+    of.sum.apply_adjoint(cells_of(of, cells, num_sums, "cotangents"),
+                         std::span<double const>(cotangents, std::size_t(num_sums)));
+  });
+}
