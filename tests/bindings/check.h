@@ -36,12 +36,12 @@ inline static void failed(char const* file, int line, char const* what) {
   } while (0)
 
 /// The call fails with this status, and its text contains `part`.
-#define FAILS(call, status, part)                                                                   \
-  do {                                                                                              \
-    gr_status const found = (call);                                                                 \
-    if (found != (status) || gr_error_status() != found || strstr(gr_error_text(), part) == NULL || \
-        gr_error_rule()[0] == '\0')                                                                 \
-      failed(__FILE__, __LINE__, #call " fails with " #status " and '" part "'");                   \
+#define FAILS(call, status, part)                                                                       \
+  do {                                                                                                  \
+    gr_status const status_ = (call);                                                                   \
+    if (status_ != (status) || gr_error_status() != status_ || strstr(gr_error_text(), part) == NULL || \
+        gr_error_rule()[0] == '\0')                                                                     \
+      failed(__FILE__, __LINE__, #call " fails with " #status " and '" part "'");                       \
   } while (0)
 
 /// The call fails with a bad argument, and its text contains `part`.

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Field files and checkpoints: written, appended to, read on every rank, damaged.
+#include "check.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ROWS = 7, COLUMNS = 6, MOST = 4 * ROWS * COLUMNS };
+
+static gr_comm* comm = NULL;
+static gr_layout* layout = NULL;
+static int64_t lo[2];
+static int64_t hi[2];
+
+static double cell(int64_t t, int64_t i, int64_t j) { return (double)(1000 * t + 100 * i + j); }
+
+static void fill(double* cells, int64_t t) {
+  int64_t n = 0;
+  for (int64_t i = lo[0]; i < hi[0]; ++i)
+    for (int64_t j = lo[1]; j < hi[1]; ++j) cells[n++] = cell(t, i, j);
+}
+
+/// Fields of two axes: the box of this rank.
+static gr_field own_field(double* cells) {
+  gr_field field;
+  int64_t const extents[2] = {hi[0] - lo[0], hi[1] - lo[1]};
+  OK(gr_field_dense(cells, GR_F64, 2, extents, &field));
+  return field;
+}
+
+static void write_time(gr_writer* writer, int64_t t) {
+  double cells[MOST];
+  fill(cells, t);
+  gr_field const field = own_field(cells);
+  int64_t const lower[3] = {t, lo[0], lo[1]};
+  int64_t const upper[3] = {t + 1, hi[0], hi[1]};
+  OK(gr_writer_write(writer, "u", 3, lower, upper, NULL, 0, NULL, &field));
+  double hours = 6.0 * (double)t;
+  gr_field time;
+  int64_t const one[1] = {1};
+  OK(gr_field_dense(&hours, GR_F64, 1, one, &time));
+  int64_t const first[1] = {t};
+  int64_t const last[1] = {world_rank == 0 ? t + 1 : t};
+  OK(gr_writer_write(writer, "time", 1, first, last, NULL, 0, NULL, &time));
+}
+
+static void writes_and_appends(char const* path) {
+  gr_attributes* attributes = NULL;
+  gr_writer* writer = NULL;
+  OK(gr_attributes_create(&attributes));
+  OK(gr_attributes_add_text(attributes, "title", "a test"));
+  OK(gr_attributes_add_number(attributes, "height", 10.5, GR_F64));
+  REFUSES(gr_attributes_add_number(attributes, "height", 10.5, GR_C64), "type is 9, which files do not store");
+  REFUSES(gr_attributes_add_text(attributes, "title", NULL), "value is NULL");
+  OK(gr_writer_create(comm, path, attributes, &writer));
+  double latitudes[ROWS];
+  for (int i = 0; i < ROWS; ++i) latitudes[i] = 90 - 30.0 * i;
+  OK(gr_attributes_destroy(&attributes));
+  REFUSES(gr_attributes_destroy(NULL), "attributes is NULL");
+  OK(gr_attributes_create(&attributes));
+  OK(gr_attributes_add_text(attributes, "units", "degrees_north"));
+  OK(gr_writer_add_dimension(writer, "time", 1, 1));
+  OK(gr_writer_add_coordinate(writer, "latitude", ROWS, latitudes, GR_F64, attributes));
+  OK(gr_attributes_destroy(&attributes));
+  OK(gr_writer_add_dimension(writer, "longitude", COLUMNS, 0));
+  gr_variable_options options = GR_VARIABLE_OPTIONS_INIT;
+  options.ndim = 3;
+  options.chunk[0] = 1;
+  options.chunk[1] = ROWS;
+  options.chunk[2] = COLUMNS;
+  options.deflate = 1;
+  options.has_fill = 1;
+  options.fill = -1e30;
+  OK(gr_writer_add_variable(writer, "time", "time", GR_F64, NULL, NULL));
+  OK(gr_writer_add_variable(writer, "u", "time latitude longitude", GR_F64, &options, NULL));
+  REFUSES(gr_writer_add_variable(writer, "v", "time latitude longitude", GR_C128, NULL, NULL), "type is 10");
+  FAILS(gr_writer_add_variable(writer, "v", "height", GR_F64, NULL, NULL), GR_ERROR_PROGRAM, "MissingDimension");
+  REFUSES(gr_writer_add_dimension(writer, NULL, 1, 0), "name is NULL");
+  REFUSES(gr_writer_add_coordinate(writer, "x", 2, NULL, GR_F64, NULL), "values is NULL");
+  FAILS(gr_writer_commit(writer), GR_ERROR_PROGRAM, "UnwrittenCells");
+  write_time(writer, 0);
+  OK(gr_writer_commit(writer));
+  OK(gr_writer_destroy(&writer));
+
+  OK(gr_writer_append(comm, path, 0, &writer));
+  OK(gr_writer_extend(writer, "time", 1));
+  FAILS(gr_writer_extend(writer, "latitude", 1), GR_ERROR_PROGRAM, "latitude");
+  write_time(writer, 1);
+  OK(gr_writer_commit(writer));
+  OK(gr_writer_destroy(&writer));
+  REFUSES(gr_writer_destroy(NULL), "writer is NULL");
+  REFUSES(gr_writer_commit(NULL), "writer is NULL");
+  REFUSES(gr_writer_create(comm, NULL, NULL, &writer), "path is NULL");
+  FAILS(gr_writer_create(comm, "no/such/folder/file.nc", NULL, &writer), GR_ERROR_PROGRAM, "folder");
+  FAILS(gr_writer_append(comm, "no-such-file.nc", 0, &writer), GR_ERROR_INPUT, "no-such-file.nc");
+  REFUSES(gr_writer_extend(NULL, "time", 1), "writer is NULL");
+  CHECK(writer == NULL);
+}
+
+static void reads(char const* path) {
+  gr_file* file = NULL;
+  FAILS(gr_file_open(comm, "no-such-file.nc", &file), GR_ERROR_INPUT, "no-such-file.nc");
+  OK(gr_file_open(comm, path, &file));
+  int num_variables = 0;
+  int found = 0;
+  OK(gr_file_num_variables(file, &num_variables));
+  for (int v = 0; v < num_variables; ++v) {
+    char const* name = NULL;
+    OK(gr_file_variable_name(file, v, &name));
+    found += strcmp(name, "u") == 0 || strcmp(name, "time") == 0 || strcmp(name, "latitude") == 0;
+  }
+  CHECK(found == 3 && num_variables == 3);
+  char const* text = NULL;
+  REFUSES(gr_file_variable_name(file, num_variables, &text), "number is 3 of 3 variables");
+  int ndim = 0;
+  int64_t extents[3];
+  OK(gr_file_ndim(file, "u", &ndim));
+  OK(gr_file_extents(file, "u", 3, extents));
+  CHECK(ndim == 3 && extents[0] == 2 && extents[1] == ROWS && extents[2] == COLUMNS);
+  FAILS(gr_file_ndim(file, "w", &ndim), GR_ERROR_INPUT, "MissingVariable");
+  REFUSES(gr_file_extents(file, "u", 2, extents), "ndim is 2, the variable has 3 axes");
+  OK(gr_file_dimension(file, "u", 3, 1, &text));
+  CHECK(strcmp(text, "latitude") == 0);
+  REFUSES(gr_file_dimension(file, "u", 3, 3, &text), "axis is 3 of 3");
+  double values[ROWS];
+  OK(gr_file_coordinate(file, "latitude", ROWS, values));
+  CHECK(values[0] == 90 && values[ROWS - 1] == -90);
+  REFUSES(gr_file_coordinate(file, "latitude", 2, values), "num_values is 2, the dimension has 7 cells");
+  FAILS(gr_file_coordinate(file, "longitude", COLUMNS, values), GR_ERROR_INPUT, "NoCoordinate");
+  OK(gr_file_attribute_text(file, "latitude", "units", &text));
+  CHECK(strcmp(text, "degrees_north") == 0);
+  OK(gr_file_attribute_text(file, NULL, "title", &text));
+  CHECK(strcmp(text, "a test") == 0);
+  OK(gr_file_attribute_text(file, "u", "units", &text));
+  CHECK(text[0] == '\0');
+  int num_numbers = -1;
+  OK(gr_file_attribute_numbers(file, NULL, "height", ROWS, &num_numbers, values));
+  CHECK(num_numbers == 1 && values[0] == 10.5);
+  OK(gr_file_attribute_numbers(file, "u", "height", 0, &num_numbers, NULL));
+  CHECK(num_numbers == 0);
+  REFUSES(gr_file_attribute_numbers(file, NULL, "height", ROWS, NULL, values), "num_numbers is NULL");
+  REFUSES(gr_file_attribute_text(file, "u", NULL, &text), "attribute is NULL");
+
+  // The second time into the middle of an array with columns first, rows from south to north.
+  double cells[(COLUMNS + 2) * (ROWS + 2)];
+  for (size_t n = 0; n < sizeof cells / sizeof *cells; ++n) cells[n] = -5;
+  gr_field field;
+  int64_t const shape[2] = {COLUMNS + 2, ROWS + 2};
+  OK(gr_field_dense(cells, GR_F64, 2, shape, &field));
+  field.has_first = 1;
+  field.first[0] = 1;
+  field.first[1] = 1;
+  int64_t const lower[3] = {1, lo[0], lo[1]};
+  int64_t const upper[3] = {2, hi[0], hi[1]};
+  int64_t const steps[3] = {1, -1, 1};
+  int const axes[2] = {2, 1};
+  OK(gr_file_read(file, "u", 3, lower, upper, steps, 2, axes, &field));
+  int wrong = 0;
+  for (int64_t j = 0; j < COLUMNS + 2; ++j)
+    for (int64_t i = 0; i < ROWS + 2; ++i) {
+      int const inside = i >= 1 && i <= hi[0] - lo[0] && j >= 1 && j <= hi[1] - lo[1];
+      wrong += cells[j * (ROWS + 2) + i] != (inside ? cell(1, hi[0] - i, lo[1] + j - 1) : -5);
+    }
+  CHECK(wrong == 0);
+  REFUSES(gr_file_read(file, "u", 3, lower, upper, steps, 3, axes, &field), "num_axes is 3 for a field of 2 axes");
+  REFUSES(gr_file_read(file, "u", 3, NULL, upper, steps, 2, axes, &field), "lower is NULL");
+  int64_t const beyond[3] = {3, hi[0], hi[1]};
+  FAILS(gr_file_read(file, "u", 3, lower, beyond, steps, 2, axes, &field), GR_ERROR_PROGRAM, "BoxOutsideVariable");
+  FAILS(gr_file_read(file, "w", 3, lower, upper, steps, 2, axes, &field), GR_ERROR_INPUT, "MissingVariable");
+  OK(gr_file_close(&file));
+  REFUSES(gr_file_close(NULL), "file is NULL");
+  REFUSES(gr_file_num_variables(NULL, &num_variables), "file is NULL");
+}
+
+static void saves_and_continues(char const* folder) {
+  gr_checkpoints* checkpoints = NULL;
+  gr_checkpoint_writer* writer = NULL;
+  gr_checkpoint* checkpoint = NULL;
+  OK(gr_checkpoints_create(comm, folder, 2, &checkpoints));
+  OK(gr_checkpoints_newest(checkpoints, &checkpoint));
+  CHECK(checkpoint == NULL);
+  double cells[MOST];
+  fill(cells, 3);
+  gr_field const field = own_field(cells);
+  double const table[3] = {1, 2.5, 4};
+  double copy[3] = {0, 0, 0};
+  int64_t const three[1] = {3};
+  gr_field replica;
+  OK(gr_field_dense((void*)(uintptr_t)table, GR_F64, 1, three, &replica));
+  int64_t const seed[2] = {12, -5};
+  int64_t const epoch = 4;
+  double const rate = 0.125;
+  for (int64_t step = 10; step <= 20; step += 10) {
+    OK(gr_checkpoint_begin(checkpoints, step, &writer));
+    OK(gr_checkpoint_add(writer, "u", layout, &field));
+    OK(gr_checkpoint_add_replicated(writer, "table", &replica));
+    OK(gr_checkpoint_add_integers(writer, "seed", 2, seed));
+    OK(gr_checkpoint_add_integers(writer, "epoch", 1, &epoch));
+    OK(gr_checkpoint_add_reals(writer, "rate", 1, &rate));
+    OK(gr_checkpoint_add_text(writer, "name", "run 7"));
+    FAILS(gr_checkpoint_add_text(writer, "name", "again"), GR_ERROR_PROGRAM, "NameTaken");
+    REFUSES(gr_checkpoint_add(writer, "v", NULL, &field), "layout is NULL");
+    REFUSES(gr_checkpoint_add_replicated(writer, "w", NULL), "field is NULL");
+    REFUSES(gr_checkpoint_add_integers(writer, "n", 0, seed), "num_values is 0");
+    REFUSES(gr_checkpoint_add_reals(writer, "r", 1, NULL), "values is NULL");
+    gr_status const status = gr_checkpoint_commit(writer);
+    // A refused `add` of the engine makes the checkpoint incomplete.
+    if (status != GR_SUCCESS) {
+      RULE("CheckpointIncomplete");
+      OK(gr_checkpoint_writer_destroy(&writer));
+      OK(gr_checkpoint_begin(checkpoints, step, &writer));
+      OK(gr_checkpoint_add(writer, "u", layout, &field));
+      OK(gr_checkpoint_add_replicated(writer, "table", &replica));
+      OK(gr_checkpoint_add_integers(writer, "seed", 2, seed));
+      OK(gr_checkpoint_add_integers(writer, "epoch", 1, &epoch));
+      OK(gr_checkpoint_add_reals(writer, "rate", 1, &rate));
+      OK(gr_checkpoint_add_text(writer, "name", "run 7"));
+      OK(gr_checkpoint_commit(writer));
+    }
+    OK(gr_checkpoint_writer_destroy(&writer));
+  }
+  FAILS(gr_checkpoint_begin(checkpoints, -1, &writer), GR_ERROR_PROGRAM, "-1");
+  REFUSES(gr_checkpoint_writer_destroy(NULL), "writer is NULL");
+  REFUSES(gr_checkpoint_commit(NULL), "writer is NULL");
+
+  OK(gr_checkpoints_newest(checkpoints, &checkpoint));
+  CHECK(checkpoint != NULL);
+  int64_t step = 0;
+  OK(gr_checkpoint_step(checkpoint, &step));
+  CHECK(step == 20);
+  char const* text = NULL;
+  char path[4096];
+  OK(gr_checkpoint_path(checkpoint, &text));
+  CHECK(strstr(text, "20.h5") != NULL);
+  snprintf(path, sizeof path, "%s", text);
+  OK(gr_checkpoints_skipped(checkpoints, &text));
+  CHECK(text[0] == '\0');
+  OK(gr_checkpoint_close(&checkpoint));
+  OK(gr_checkpoint_open(comm, path, &checkpoint));
+  OK(gr_checkpoint_verify(checkpoint));
+  int has = 0;
+  OK(gr_checkpoint_has(checkpoint, "rate", &has));
+  CHECK(has == 1);
+  OK(gr_checkpoint_has(checkpoint, "speed", &has));
+  CHECK(has == 0);
+  for (int n = 0; n < MOST; ++n) cells[n] = NAN;
+  OK(gr_checkpoint_read(checkpoint, "u", layout, &field));
+  int64_t n = 0;
+  int wrong = 0;
+  for (int64_t i = lo[0]; i < hi[0]; ++i)
+    for (int64_t j = lo[1]; j < hi[1]; ++j) wrong += cells[n++] != cell(3, i, j);
+  CHECK(wrong == 0);
+  OK(gr_field_dense(copy, GR_F64, 1, three, &replica));
+  OK(gr_checkpoint_read_replicated(checkpoint, "table", &replica));
+  CHECK(copy[0] == 1 && copy[1] == 2.5 && copy[2] == 4);
+  int64_t integers[2] = {0, 0};
+  double real = 0;
+  OK(gr_checkpoint_integers(checkpoint, "seed", 2, integers));
+  CHECK(integers[0] == 12 && integers[1] == -5);
+  OK(gr_checkpoint_integers(checkpoint, "epoch", 1, integers));
+  CHECK(integers[0] == 4);
+  OK(gr_checkpoint_reals(checkpoint, "rate", 1, &real));
+  CHECK(real == 0.125);
+  OK(gr_checkpoint_text(checkpoint, "name", &text));
+  CHECK(strcmp(text, "run 7") == 0);
+  REFUSES(gr_checkpoint_integers(checkpoint, "seed", 1, integers), "num_values is 1, 'seed' has 2 values");
+  FAILS(gr_checkpoint_reals(checkpoint, "seed", 2, &real), GR_ERROR_INPUT, "WrongType");
+  FAILS(gr_checkpoint_text(checkpoint, "nobody", &text), GR_ERROR_INPUT, "MissingValue");
+  FAILS(gr_checkpoint_read(checkpoint, "v", layout, &field), GR_ERROR_INPUT, "MissingField");
+  REFUSES(gr_checkpoint_read_replicated(checkpoint, NULL, &replica), "name is NULL");
+  REFUSES(gr_checkpoint_has(checkpoint, NULL, &has), "name is NULL");
+  REFUSES(gr_checkpoint_step(NULL, &step), "checkpoint is NULL");
+  REFUSES(gr_checkpoint_path(checkpoint, NULL), "path is NULL");
+  REFUSES(gr_checkpoint_verify(NULL), "checkpoint is NULL");
+  OK(gr_checkpoint_close(&checkpoint));
+  REFUSES(gr_checkpoint_close(NULL), "checkpoint is NULL");
+  FAILS(gr_checkpoint_open(comm, "no-such-checkpoint.h5", &checkpoint), GR_ERROR_INPUT, "no-such-checkpoint.h5");
+
+  // The newest one is cut off: the one before it is taken, and the report names the other.
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (world_rank == 0) CHECK(truncate(path, 1000) == 0);
+  MPI_Barrier(MPI_COMM_WORLD);
+  OK(gr_checkpoints_newest(checkpoints, &checkpoint));
+  OK(gr_checkpoint_step(checkpoint, &step));
+  CHECK(step == 10);
+  OK(gr_checkpoints_skipped(checkpoints, &text));
+  CHECK(strstr(text, "20.h5") != NULL);
+  OK(gr_checkpoint_close(&checkpoint));
+  OK(gr_checkpoints_destroy(&checkpoints));
+  REFUSES(gr_checkpoints_destroy(NULL), "checkpoints is NULL");
+  REFUSES(gr_checkpoints_create(comm, NULL, 2, &checkpoints), "folder is NULL");
+  REFUSES(gr_checkpoints_skipped(NULL, &text), "checkpoints is NULL");
+}
+
+int main(int argc, char** argv) {
+  begin(argc, argv);
+  OK(gr_init(0, NULL));
+  OK(gr_comm_create(MPI_COMM_WORLD, &comm));
+  int64_t const extents[2] = {ROWS, COLUMNS};
+  int const parts[2] = {world_size, 1};
+  OK(gr_layout_create(2, extents, parts, &layout));
+  OK(gr_layout_owned(layout, world_rank, 2, lo, hi));
+  // A folder of this run.
+  char folder[] = "bindings-files-XXXXXX";
+  if (world_rank == 0) CHECK(mkdtemp(folder) != NULL);
+  MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
+  char path[200];
+  snprintf(path, sizeof path, "%s/file.nc", folder);
+  writes_and_appends(path);
+  reads(path);
+  char checkpoints[200];
+  snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+  saves_and_continues(checkpoints);
+  OK(gr_layout_destroy(&layout));
+  OK(gr_comm_destroy(&comm));
+  OK(gr_finalize());
+  if (world_rank == 0 && num_failures == 0) {
+    char command[300];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    CHECK(system(command) == 0);
+  }
+  return end();
+}
