@@ -18,6 +18,6 @@ complain "Includes that lead out of their folder" \
 complain "A driver includes a header of a library's own" \
     "$(sources apps | xargs grep -nE '#include <graticule/[^>]*/detail/' || true)"
 complain "A library's folders of headers in another library" \
-    "$(grep -nE 'target_include_directories\(.*\.\./.*src' partition/CMakeLists.txt repartition/CMakeLists.txt \
+    "$(grep -nE 'target_include_directories\(.*\.\./.*src' partition/CMakeLists.txt partition/messages/CMakeLists.txt repartition/CMakeLists.txt \
         repartition/field_io/CMakeLists.txt halo/CMakeLists.txt nn_bridge/CMakeLists.txt nn_bridge/training/CMakeLists.txt || true)"
 exit $failed

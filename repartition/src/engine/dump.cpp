@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes plans as JSON. The engine reads none, so a few functions of text serve.
-#include <graticule/partition/detail/patience.hpp>
+#include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/dump.hpp>
 
@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <sstream>
 #include <utility>
 
@@ -133,36 +132,23 @@ std::string text_of(Workspace const& w) {
 
 /// The texts of all ranks in their order, on rank 0. Collective.
 std::string gathered(Comm const& comm, std::string& own) {
-  constexpr Index longest_message = Index(1) << 30;
-  int const tag = comm.next_tag();
+  messages::Lanes lanes(comm);
   auto const sizes = comm.gather_to_all(Index(own.size()));
-  auto const in_parts = [&](std::string& text, auto const& post) {
-    for (Index done = 0; done < Index(text.size()); done += longest_message) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      post(text.data() + done, int(std::min(longest_message, Index(text.size()) - done)), &request);
-      try {
-        comm.wait(request, "for the text of a plan");
-      } catch (...) {
-        keep_for_good(std::make_unique<std::string>(std::move(text)));
-        throw;
-      }
-    }
-  };
+  auto& text = lanes.keep(std::move(own));
   if (comm.rank() != 0) {
-    in_parts(own, [&](char* data, int count, MPI_Request* request) {
-      check_mpi(MPI_Isend(data, count, MPI_CHAR, 0, tag, comm.handle(), request), "MPI_Isend");
-    });
+    lanes.post(0, text.data(), Index(text.size()));
+    lanes.wait("for rank 0 to take the text of a plan");
     return {};
   }
-  auto result = std::move(own);
-  for (int rank = 1; rank < comm.num_ranks(); ++rank) {
-    std::string text(std::size_t(sizes[std::size_t(rank)]), ' ');
-    in_parts(text, [&](char* data, int count, MPI_Request* request) {
-      check_mpi(MPI_Irecv(data, count, MPI_CHAR, rank, tag, comm.handle(), request), "MPI_Irecv");
-    });
-    result += ",\n" + text;
+  std::vector<std::size_t> begins(sizes.size(), 0);
+  for (std::size_t rank = 1; rank < sizes.size(); ++rank) {
+    begins[rank] = text.append(",\n").size();
+    text.resize(begins[rank] + std::size_t(sizes[rank]));
   }
-  return result;
+  for (std::size_t rank = 1; rank < sizes.size(); ++rank)
+    lanes.take(int(rank), text.data() + begins[rank], sizes[rank]);
+  lanes.wait("for the text of a plan");
+  return std::move(text);
 }
 
 /// What follows the parts of a text that are the same for the same plan in every run.

@@ -6,21 +6,21 @@
 
 namespace graticule::detail {
 
-std::optional<NodeAddress> shared_address(FieldView const& view) {
+std::optional<messages::NodeAddress> shared_address(FieldView const& view) {
   Index lowest = 0;
   Index highest = 0;
   for (int m = 0; m < view.ndim(); ++m) {
-    if (view.extents[m] <= 0) return NodeAddress{};
+    if (view.extents[m] <= 0) return messages::NodeAddress{};
     (view.strides[m] < 0 ? lowest : highest) += (view.extents[m] - 1) * view.strides[m];
   }
   Index const bytes = size_of(view.dtype);
-  auto address = find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
-                                   std::size_t((highest - lowest + 1) * bytes));
+  auto address = messages::find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
+                                             std::size_t((highest - lowest + 1) * bytes));
   if (address) address->offset += std::uint64_t(-lowest * bytes);
   return address;
 }
 
-void write_views(std::byte* where, std::span<Image const> images, std::span<NodeAddress const> addresses) {
+void write_views(std::byte* where, std::span<Image const> images, std::span<messages::NodeAddress const> addresses) {
   auto* const views = reinterpret_cast<PostedView*>(where);
   for (std::size_t i = 0; i < images.size(); ++i) {
     auto const& image = images[i];
@@ -39,7 +39,7 @@ bool read_view(PostedView const& posted, Image& image) {
   image.view.grid_axes = Indices(std::span(posted.grid_axes.data(), std::size_t(posted.num_grid_axes)));
   image.cover_lo = Indices(std::span(posted.cover_lo.data(), std::size_t(posted.num_grid_axes)));
   bool const empty = posted.data.segment.file < 0;
-  image.view.data = empty ? nullptr : map_node_address(posted.data);
+  image.view.data = empty ? nullptr : messages::map_node_address(posted.data);
   return empty || image.view.data != nullptr;
 }
 

@@ -2,14 +2,26 @@
 // Fields that peers on the node read in place: where their memory lies, in words that both sides understand.
 #pragma once
 
+#include <graticule/messages/detail/node_arena.hpp>
 #include <graticule/repartition/field_view.hpp>
 
-#include "node_link.hpp"
-
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 
 namespace graticule::detail {
+
+/// A field in the sender's memory that a peer reads in place.
+struct PostedView {
+  messages::NodeAddress data;
+  DType dtype = DType::f64;
+  std::int32_t ndim = 0;
+  std::int32_t num_grid_axes = 0;
+  std::array<std::int64_t, max_ndim> strides{};
+  std::array<std::int64_t, max_ndim> grid_axes{};
+  std::array<std::int64_t, max_ndim> cover_lo{};
+};
 
 /// A field that is read: the caller's own, or one in the memory of a peer. It covers the cells from `cover_lo` on.
 struct Image {
@@ -20,10 +32,10 @@ struct Image {
 
 /// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory. For a view
 /// without elements, an address of no segment.
-[[nodiscard]] std::optional<NodeAddress> shared_address(FieldView const& view);
+[[nodiscard]] std::optional<messages::NodeAddress> shared_address(FieldView const& view);
 
 /// Writes one `PostedView` for each image. @pre `where` has room for them, aligned to 8 bytes
-void write_views(std::byte* where, std::span<Image const> images, std::span<NodeAddress const> addresses);
+void write_views(std::byte* where, std::span<Image const> images, std::span<messages::NodeAddress const> addresses);
 
 /// The view in this process: all but its extents. False when it cannot be mapped.
 [[nodiscard]] bool read_view(PostedView const& posted, Image& image);

@@ -40,6 +40,13 @@ void check_description(Comm const& comm, PullDescription const& d) {
   }
 }
 
+std::set<int> peers_of(PullTable const& table) {
+  std::set<int> peers;
+  for (auto const* side : {&table.receives, &table.sends})
+    for (auto const& transfers : *side) peers.insert(transfers.peer);
+  return peers;
+}
+
 /// What the environment of rank 0 asks for: the path by name or by a file of measurements, and a dump. Collective.
 PullState::Asked agreed_environment(Comm const& comm, std::uint64_t plan) {
   PullState::Asked asked;
@@ -189,7 +196,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       asked_(agreed_environment(comm, fingerprint_)),
       transport_(asked_.transport),
       chosen_by_(asked_.chosen_by),
-      links_(std::make_unique<NodeLinks>(comm, table_, transport_)),
+      links_(std::make_unique<messages::NodeLinks>(comm, peers_of(table_), transport_)),
       mpi_reads_device_(mpi_moves_device_memory(comm)) {
   struct Keyed {
     Addition addition;

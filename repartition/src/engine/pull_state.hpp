@@ -176,7 +176,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   Asked asked_;
   Transport transport_;
   ChosenBy chosen_by_;
-  std::unique_ptr<NodeLinks> links_;
+  std::unique_ptr<messages::NodeLinks> links_;
   bool mpi_reads_device_;
   mutable std::optional<StreamPlan> stream_plan_;  ///< of a plan whose messages travel in segments
   bool additions_cover_owned_ = false;             ///< every owned cell has one image

@@ -42,7 +42,7 @@ bool has_ended(MPI_Request& request) {
 }  // namespace
 
 StreamSlots::~StreamSlots() {
-  if (shared) free_node_block(*shared);
+  if (shared) messages::free_node_block(*shared);
 }
 
 void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, MemorySpace space) {
@@ -53,7 +53,7 @@ void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Me
   slot_bytes = bytes;
   std::byte* memory = nullptr;
   if (for_node) {
-    shared = allocate_node_block(count * bytes);
+    shared = messages::allocate_node_block(count * bytes);
     if (!shared)
       throw Error("NodeMemory", std::to_string(count * bytes) + " bytes of node-shared memory are not to be had");
     memory = shared->data;
@@ -69,7 +69,7 @@ void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Me
 }
 
 void StreamSlots::release() {
-  if (shared) free_node_block(*shared);
+  if (shared) messages::free_node_block(*shared);
   shared.reset();
   wire = {};
   device = {};
@@ -524,7 +524,7 @@ void Stream::open_post(Incoming& in) {
   in.holds_all = (post.bytes & holds_all) != 0;
   if (!matches(in, post.fields, post.call)) return;
   if (post.num_views == 0 && post.bytes == 0) return;
-  in.content = map_node_address(post.content);
+  in.content = messages::map_node_address(post.content);
   bool mapped = in.content != nullptr;
   in.images.resize(post.num_views);
   for (std::size_t i = 0; mapped && i < in.images.size(); ++i)

@@ -42,7 +42,7 @@ struct StreamSlots {
   std::size_t slot_bytes = 0;
   Buffer wire;
   Buffer device;
-  std::optional<NodeBlock> shared;
+  std::optional<messages::NodeBlock> shared;
 
   StreamSlots() = default;
   StreamSlots(StreamSlots const&) = delete;
@@ -59,7 +59,7 @@ struct StreamSlots {
 struct StreamPlan {
   Comm const& comm;
   PullTable const& table;
-  NodeLinks const& links;
+  messages::NodeLinks const& links;
   int tag;
   std::size_t segment_bytes;  ///< longest segment; the same on all ranks
   int window;                 ///< slots of each message when not all of it is packed at once
@@ -107,7 +107,7 @@ class Stream {
  private:
   struct Outgoing {
     PeerTransfers const* peer = nullptr;
-    NodeLink* link = nullptr;
+    messages::NodeLink* link = nullptr;
     BlockCursor cursor;
     std::size_t segments_left = 0;
     StreamSlots slots;
@@ -120,7 +120,7 @@ class Stream {
   };
   struct Incoming {
     PeerTransfers const* peer = nullptr;
-    NodeLink* link = nullptr;
+    messages::NodeLink* link = nullptr;
     BlockCursor cursor;
     std::size_t segments_left = 0;
     std::size_t bytes = 0;  ///< of the message
@@ -211,7 +211,7 @@ class Stream {
   std::vector<StridedTask> tasks_;
   DeviceTasks device_tasks_;
   std::vector<Image> images_;  ///< what this rank reads, where peers may read it in place
-  std::vector<NodeAddress> addresses_;
+  std::vector<messages::NodeAddress> addresses_;
   std::string failure_;
   char const* failed_rule_ = "FieldMismatch";
   bool refused_ = false;

@@ -121,7 +121,7 @@ void place_for_node(MessageSet& set, int num_views) {
   for (auto const& message : set.messages)
     if (message.link) total += 2 * bytes_of(message);
   if (total == 0) return;
-  auto const block = allocate_node_block(total);
+  auto const block = messages::allocate_node_block(total);
   if (!block) throw Error("NodeMemory", std::to_string(total) + " bytes of node-shared memory are not to be had");
   set.shared = *block;
   std::size_t at = 0;
@@ -199,7 +199,7 @@ Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
 }
 
 Workspace::~Workspace() {
-  if (outgoing.shared.data) free_node_block(outgoing.shared);
+  if (outgoing.shared.data) messages::free_node_block(outgoing.shared);
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized) return;
@@ -413,7 +413,7 @@ void Workspace::note_post(Message& message) {
   }
   message.in_place = post.num_views > 0;
   if (message.bytes == 0) return arrived(message);
-  message.wire = map_node_address(post.content);
+  message.wire = messages::map_node_address(post.content);
   bool mapped = message.wire != nullptr;
   message.images.resize(post.num_views);
   for (std::size_t i = 0; mapped && i < message.images.size(); ++i) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/node_link.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
 
 #include "kernels/device_tasks.hpp"
-#include "node_link.hpp"
 #include "posted_views.hpp"
 #include "table/pull_table.hpp"
 
@@ -68,8 +68,8 @@ struct Trailer {
 /// One message of a call, and its requests (several when it exceeds what one MPI call takes).
 struct Message {
   PeerTransfers const* peer = nullptr;
-  NodeLink* link = nullptr;  ///< through node-shared memory; null: point-to-point
-  std::size_t bytes = 0;     ///< packed
+  messages::NodeLink* link = nullptr;  ///< through node-shared memory; null: point-to-point
+  std::size_t bytes = 0;               ///< packed
   std::size_t trailer_bytes = 0;
   std::byte* wire = nullptr;    ///< host memory that MPI or the peer reads or writes
   std::byte* packed = nullptr;  ///< what the kernels read or write; `wire` unless the fields lie on a device
@@ -81,7 +81,7 @@ struct Message {
   std::vector<Image> images;  ///< incoming, in place: the peer's views, in the order in which it posted them
 
   /// Outgoing through node-shared memory: two places, because the peer may still read the last message.
-  std::array<NodeBlock, 2> places;
+  std::array<messages::NodeBlock, 2> places;
   std::array<std::uint64_t, 2> last_number{};
   int place = 0;
 
@@ -104,7 +104,7 @@ struct CallShape {
 struct MessageSet {
   Buffer wire;
   Buffer device;
-  NodeBlock shared;
+  messages::NodeBlock shared;
   std::vector<Message> messages;
   std::vector<MPI_Request> requests;
   std::vector<int> message_of_request;
@@ -119,7 +119,7 @@ struct WorkspaceNeeds {
   Comm const& comm;
   int tag;
   PullTable const& table;
-  NodeLinks const& links;
+  messages::NodeLinks const& links;
   bool mpi_reads_device;  ///< packed cells of device fields go to MPI as they are
   int num_views;          ///< views of the fields on the sending side, all fields together
 };
@@ -154,10 +154,10 @@ struct Workspace {
   KeptTasks additions;  ///< of an adjoint, in order; `message_of_addition` is -1 for local ones
   KeptTasks zeros;
   std::vector<int> message_of_addition;
-  std::vector<Message*> unsent;        ///< messages that are packed together
-  std::vector<Image> images;           ///< of the sending side, for messages that are read in place
-  std::vector<NodeAddress> addresses;  ///< of their memory; empty when some field lies in private memory
-  Comm comm;                           ///< whose ranks are waited for
+  std::vector<Message*> unsent;                  ///< messages that are packed together
+  std::vector<Image> images;                     ///< of the sending side, for messages that are read in place
+  std::vector<messages::NodeAddress> addresses;  ///< of their memory; empty when some field lies in private memory
+  Comm comm;                                     ///< whose ranks are waited for
 
   void start_receives();
   /// Tells the peers that this rank refuses the call, and starts to receive what they send in it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node_place.hpp"
 
-#include <graticule/repartition/transport.hpp>
+#include <graticule/messages/transport.hpp>
 
 #include <array>
 #include <atomic>
@@ -24,7 +24,7 @@ namespace {
 
 /// What a rank tells the others about a place before it is used.
 struct Offer {
-  graticule::detail::NodeAddress address;
+  messages::NodeAddress address;
   std::uint64_t bytes = 0;
   std::uint64_t first_number = 0;
   std::uint64_t willing = 0;
@@ -44,7 +44,7 @@ std::uint64_t next_first_number() {
 
 }  // namespace
 
-NodePlace::~NodePlace() { graticule::detail::free_node_block(block_); }
+NodePlace::~NodePlace() { messages::free_node_block(block_); }
 
 NodePlace::Head& NodePlace::head(int rank) const noexcept {
   return *std::launder(reinterpret_cast<Head*>(places_[std::size_t(rank)]));
@@ -91,7 +91,7 @@ bool NodePlace::all_added() const noexcept {
 }
 
 std::unique_ptr<NodePlace> NodePlace::allocate(int rank, std::size_t bytes) {
-  auto const block = graticule::detail::allocate_node_block(sizeof(Head) + bytes);
+  auto const block = messages::allocate_node_block(sizeof(Head) + bytes);
   if (!block) return nullptr;
   new (block->data) Head;
   return std::unique_ptr<NodePlace>(new NodePlace(rank, bytes, *block));
@@ -114,7 +114,7 @@ std::vector<std::unique_ptr<NodePlace>> NodePlace::make(Comm const& team, std::v
     for (std::size_t rank = 0; rank < num_ranks; ++rank) {
       auto const& offer = offers[rank * bytes.size() + i];
       bool const usable = places[i] && offer.willing != 0 && offer.bytes == bytes[i];
-      auto* const place = usable ? graticule::detail::map_node_address(offer.address) : nullptr;
+      auto* const place = usable ? messages::map_node_address(offer.address) : nullptr;
       if (!place) {
         ++num_refused[0];
         continue;

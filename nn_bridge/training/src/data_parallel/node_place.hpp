@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/node_arena.hpp>
 #include <graticule/partition/comm.hpp>
-#include <graticule/repartition/detail/node_arena.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -49,14 +49,14 @@ class NodePlace {
  private:
   struct Head;
 
-  NodePlace(int rank, std::size_t bytes, graticule::detail::NodeBlock const& block)
+  NodePlace(int rank, std::size_t bytes, messages::NodeBlock const& block)
       : rank_(rank), bytes_(bytes), block_(block) {}
   [[nodiscard]] static std::unique_ptr<NodePlace> allocate(int rank, std::size_t bytes);
   [[nodiscard]] Head& head(int rank) const noexcept;
 
   int rank_;
   std::size_t bytes_;
-  graticule::detail::NodeBlock block_;
+  messages::NodeBlock block_;
   std::vector<std::byte*> places_;  ///< by rank: a head, then values
   std::uint64_t number_ = 0;        ///< of the sum under way; begins where no other place's numbers are
   Index num_values_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "group.hpp"
 
+#include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include "dense.hpp"
@@ -126,20 +127,14 @@ Box WriterGroup::share(Turn const& turn, int member) const {
 }
 
 void const* WriterGroup::gather(Turn const& turn, Index value_bytes, void const* mine) {
-  auto const bytes_of = [&](Box const& cells) {
-    auto const bytes = cells.num_cells() * value_bytes;
-    if (bytes > std::numeric_limits<int>::max())
-      throw Error("Overflow", "a message of " + std::to_string(bytes) + " bytes; choose fewer piece_bytes");
-    return int(bytes);
-  };
+  auto const bytes_of = [&](Box const& cells) { return cells.num_cells() * value_bytes; };
   auto const own = share(turn);
   if (mine == nullptr) part_.assign(std::size_t(bytes_of(own)), std::byte{});
   void const* const source = mine != nullptr ? mine : part_.data();
-  MPI_Request request = MPI_REQUEST_NULL;
+  messages::Lanes lanes(group_, tag_);
   if (!writes()) {
-    if (own.empty()) return nullptr;
-    check_mpi(MPI_Isend(source, bytes_of(own), MPI_BYTE, 0, tag_, group_.handle(), &request), "MPI_Isend");
-    group_.wait(request, "for its writer to take its cells");
+    lanes.post(0, source, bytes_of(own));
+    lanes.wait("for its writer to take its cells");
     return nullptr;
   }
   if (own == turn.cells) return source;
@@ -152,9 +147,9 @@ void const* WriterGroup::gather(Turn const& turn, Index value_bytes, void const*
     auto const run = run_in(turn.cells, cells);
     part_.resize(run ? 0 : std::size_t(bytes_of(cells)));
     void* const target = run ? whole_.data() + *run * value_bytes : part_.data();
-    check_mpi(MPI_Irecv(target, bytes_of(cells), MPI_BYTE, member, tag_, group_.handle(), &request), "MPI_Irecv");
+    lanes.take(member, target, bytes_of(cells));
     try {
-      group_.wait(request, "for the cells of the ranks that it writes for");
+      lanes.wait("for the cells of the ranks that it writes for");
     } catch (...) {
       keep_for_good(std::move(part_));
       keep_for_good(std::move(whole_));

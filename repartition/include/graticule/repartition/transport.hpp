@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/transport.hpp>
 #include <graticule/partition/indices.hpp>
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace graticule {
 
-/// Transport of messages to another rank.
-enum class Transport : std::uint8_t {
-  automatic,       ///< node-shared memory where available, point-to-point elsewhere
-  point_to_point,  ///< persistent MPI messages
-  node_shared,     ///< memory mapped by both ranks of a node: one copy less, no MPI call
-};
-
-[[nodiscard]] std::string to_string(Transport transport);
-
-/// `auto`, `p2p` or `node`. @throws `BadTransport`
-[[nodiscard]] Transport transport_from(std::string_view name);
-
-/// The value of the environment variable `GRATICULE_TRANSPORT`; `automatic` where it is not set. @throws `BadTransport`
-[[nodiscard]] Transport transport_from_environment();
+using messages::to_string;
+using messages::Transport;
+using messages::transport_from;
+using messages::transport_from_environment;
 
 /// The path to one peer of a plan, with the reason.
 struct PeerPath {

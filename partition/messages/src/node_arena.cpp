@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/repartition/detail/node_arena.hpp>
+#include <graticule/messages/detail/node_arena.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 #endif
 
-namespace graticule::detail {
+namespace graticule::messages {
 
 #ifdef __linux__
 
@@ -206,4 +206,4 @@ std::byte* map_node_address(NodeAddress const&) noexcept { return nullptr; }
 
 #endif
 
-}  // namespace graticule::detail
+}  // namespace graticule::messages

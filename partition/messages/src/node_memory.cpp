@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/repartition/detail/node_arena.hpp>
-#include <graticule/repartition/node_memory.hpp>
+#include <graticule/messages/detail/node_arena.hpp>
+#include <graticule/messages/node_memory.hpp>
 
 #include <new>
 
-namespace graticule {
+namespace graticule::messages {
 
 NodeMemory::NodeMemory(std::size_t bytes) {
-  if (auto const block = detail::allocate_node_block(bytes)) {
-    data_ = std::shared_ptr<std::byte>(block->data, [block](std::byte*) { detail::free_node_block(*block); });
+  if (auto const block = allocate_node_block(bytes)) {
+    data_ = std::shared_ptr<std::byte>(block->data, [block](std::byte*) { free_node_block(*block); });
     shared_ = true;
     return;
   }
@@ -17,4 +17,4 @@ NodeMemory::NodeMemory(std::size_t bytes) {
                                      [](std::byte* data) { ::operator delete(data, page); });
 }
 
-}  // namespace graticule
+}  // namespace graticule::messages

@@ -2,20 +2,19 @@
 // Messages between two ranks of a node without MPI: the sender posts where the bytes lie, the receiver reads them.
 #pragma once
 
+#include <graticule/messages/detail/node_arena.hpp>
+#include <graticule/messages/transport.hpp>
 #include <graticule/partition/comm.hpp>
-#include <graticule/repartition/detail/node_arena.hpp>
-#include <graticule/repartition/field_view.hpp>
-#include <graticule/repartition/transport.hpp>
-
-#include "table/pull_table.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
-namespace graticule::detail {
+namespace graticule::messages {
 
 /// Where a post stands. The sender may take back what nobody reads yet, to write it anew.
 enum class PostPhase : std::uint8_t { written, posted, reading, consumed };
@@ -35,17 +34,6 @@ struct alignas(64) Post {
 struct PostRing {
   static constexpr std::uint64_t size = 256;
   std::array<Post, size> posts;
-};
-
-/// A field in the sender's memory that a peer reads in place.
-struct PostedView {
-  NodeAddress data;
-  DType dtype = DType::f64;
-  std::int32_t ndim = 0;
-  std::int32_t num_grid_axes = 0;
-  std::array<std::int64_t, max_ndim> strides{};
-  std::array<std::int64_t, max_ndim> grid_axes{};
-  std::array<std::int64_t, max_ndim> cover_lo{};
 };
 
 /// The two rings between this rank and one peer. Posts are numbered from 1 in the order of calls, alike on both sides.
@@ -119,8 +107,9 @@ class NodeLink {
 /// The links of one plan to its peers on this node, by peer, and the memory of their rings.
 class NodeLinks {
  public:
-  /// Collective. Opens the rings of all peers of `table` on this node, both ways or not at all.
-  NodeLinks(Comm const& comm, PullTable const& table, Transport wanted);
+  /// Collective. Opens the rings of those `peers` that are on this node, both ways or not at all.
+  /// @pre `peers` are symmetric: where rank a lists b, rank b lists a
+  NodeLinks(Comm const& comm, std::set<int> const& peers, Transport wanted);
   NodeLinks(NodeLinks const&) = delete;
   NodeLinks& operator=(NodeLinks const&) = delete;
 
@@ -148,4 +137,4 @@ class NodeLinks {
   std::vector<Refused> refused_;
 };
 
-}  // namespace graticule::detail
+}  // namespace graticule::messages

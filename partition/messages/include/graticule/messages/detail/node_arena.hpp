@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace graticule::detail {
+namespace graticule::messages {
 
 /// Identifies a memory file of a process of this node; the serial number distinguishes it from an older file with the
 /// same number.
@@ -44,4 +44,4 @@ void free_node_block(NodeBlock const& block) noexcept;
 /// The peer's bytes in this process; null when its segment cannot be mapped. Mappings are kept for later calls.
 [[nodiscard]] std::byte* map_node_address(NodeAddress const& address) noexcept;
 
-}  // namespace graticule::detail
+}  // namespace graticule::messages

@@ -1,51 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node_link.hpp"
-
-#include "check_mode.hpp"
+#include <graticule/messages/detail/lanes.hpp>
+#include <graticule/messages/detail/node_link.hpp>
 
 #include <algorithm>
-#include <memory>
-#include <set>
+#include <iterator>
+#include <new>
 #include <thread>
-#include <utility>
 
-namespace graticule::detail {
+namespace graticule::messages {
 
 namespace {
 
-std::vector<int> peers_on_node(Comm const& comm, PullTable const& table) {
-  std::set<int> peers;
-  for (auto const* side : {&table.receives, &table.sends})
-    for (auto const& transfers : *side)
-      if (comm.on_this_node(transfers.peer)) peers.insert(transfers.peer);
-  return {peers.begin(), peers.end()};
-}
-
 /// One item to and from each peer.
 template <class T>
-std::vector<T> swap_with_peers(Comm const& comm, int tag, std::vector<int> const& peers, std::vector<T> const& mine) {
-  struct Swap {
-    std::vector<T> mine;
-    std::vector<T> theirs;
-    std::vector<MPI_Request> requests;
-  };
-  auto swap = std::make_unique<Swap>(
-      Swap{mine, std::vector<T>(peers.size()), std::vector<MPI_Request>(2 * peers.size(), MPI_REQUEST_NULL)});
-  try {
-    for (std::size_t p = 0; p < peers.size(); ++p) {
-      check_mpi(
-          MPI_Irecv(&swap->theirs[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &swap->requests[2 * p]),
-          "MPI_Irecv");
-      check_mpi(
-          MPI_Isend(&swap->mine[p], int(sizeof(T)), MPI_BYTE, peers[p], tag, comm.handle(), &swap->requests[2 * p + 1]),
-          "MPI_Isend");
-    }
-    for (auto& request : swap->requests) comm.wait(request, "for a peer on its node to make the same plan");
-  } catch (...) {
-    keep_for_good(std::move(swap));
-    throw;
-  }
-  return std::move(swap->theirs);
+std::vector<T> swap_with_peers(Lanes&& lanes, std::vector<int> const& peers, std::vector<T> const& given) {
+  auto const& mine = lanes.keep(given);
+  auto& theirs = lanes.keep(std::vector<T>(peers.size()));
+  for (std::size_t p = 0; p < peers.size(); ++p) lanes.take(peers[p], &theirs[p], sizeof(T));
+  for (std::size_t p = 0; p < peers.size(); ++p) lanes.post(peers[p], &mine[p], sizeof(T));
+  lanes.wait("for a peer on its node to make the same plan");
+  return theirs;
 }
 
 struct Offer {
@@ -55,9 +29,10 @@ struct Offer {
 
 }  // namespace
 
-NodeLinks::NodeLinks(Comm const& comm, PullTable const& table, Transport wanted) : comm_(comm), wanted_(wanted) {
+NodeLinks::NodeLinks(Comm const& comm, std::set<int> const& all, Transport wanted) : comm_(comm), wanted_(wanted) {
   int const tag = comm.next_tag();
-  auto const peers = peers_on_node(comm, table);
+  std::vector<int> peers;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(peers), [&](int peer) { return comm.on_this_node(peer); });
   if (wanted != Transport::point_to_point && !peers.empty())
     rings_ = allocate_node_block(peers.size() * sizeof(PostRing));
   std::vector<Offer> offers(peers.size());
@@ -66,7 +41,7 @@ NodeLinks::NodeLinks(Comm const& comm, PullTable const& table, Transport wanted)
     new (rings_->data + offset) PostRing;
     offers[p] = {{rings_->address.segment, rings_->address.offset + offset}, 1};
   }
-  auto const theirs = swap_with_peers(comm, tag, peers, offers);
+  auto const theirs = swap_with_peers(Lanes(comm, tag), peers, offers);
   std::vector<std::byte*> mapped(peers.size(), nullptr);
   std::vector<int> opened(peers.size(), 0);
   for (std::size_t p = 0; p < peers.size(); ++p) {
@@ -74,7 +49,7 @@ NodeLinks::NodeLinks(Comm const& comm, PullTable const& table, Transport wanted)
     mapped[p] = map_node_address(theirs[p].ring);
     opened[p] = mapped[p] ? 1 : 0;
   }
-  auto const theirs_opened = swap_with_peers(comm, tag, peers, opened);
+  auto const theirs_opened = swap_with_peers(Lanes(comm, tag), peers, opened);
   for (std::size_t p = 0; p < peers.size(); ++p) {
     if (opened[p] && theirs_opened[p]) {
       links_.emplace_back(peers[p], reinterpret_cast<PostRing*>(rings_->data + p * sizeof(PostRing)),
@@ -119,4 +94,4 @@ std::string NodeLinks::reason(int peer) const {
   return "on another node";
 }
 
-}  // namespace graticule::detail
+}  // namespace graticule::messages

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/repartition/transport.hpp>
+#include <graticule/messages/transport.hpp>
+#include <graticule/partition/error.hpp>
 
 #include <cstdlib>
 
-namespace graticule {
+namespace graticule::messages {
 
 std::string to_string(Transport transport) {
   switch (transport) {
@@ -25,4 +26,4 @@ Transport transport_from_environment() {
   return value && *value ? transport_from(value) : Transport::automatic;
 }
 
-}  // namespace graticule
+}  // namespace graticule::messages
