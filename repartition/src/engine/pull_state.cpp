@@ -4,7 +4,6 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/tuning.hpp>
 
-#include "check_mode.hpp"
 #include "device_mpi.hpp"
 #include "kernels/kokkos_compat.hpp"
 
@@ -186,7 +185,7 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
     : comm_(comm),
       generation_(comm.generation()),
       tag_(comm.next_tag()),
-      check_tag_(comm.next_tag()),
+      comparison_(comm),
       kinds_(d.kinds),
       after_adjoint_(d.after_adjoint),
       fingerprint_(agreed_fingerprint(comm, d)),
@@ -438,10 +437,10 @@ void PullState::check_call(Workspace const& w) const {
               " with batch axes " + to_string(w.sources[f].batch_extents());
   Hash hash;
   hash.add(tag_).add(w.call).add(w.fields_hash);
-  compare_calls(comm_, check_tag_, hash.value(),
-                "call " + std::to_string(w.call) + " (" +
-                    (w.shape.direction == Direction::forward ? "forward" : "adjoint") + ") of plan " +
-                    std::to_string(tag_) + " with " + (fields.empty() ? "no fields" : fields));
+  comparison_.compare("call " + std::to_string(w.call) + " (" +
+                          (w.shape.direction == Direction::forward ? "forward" : "adjoint") + ") of plan " +
+                          std::to_string(tag_) + " with " + (fields.empty() ? "no fields" : fields),
+                      hash.value());
 }
 
 Workspace& PullState::lease(std::span<PullField const> fields, Direction direction) const {
@@ -525,8 +524,9 @@ void PullState::refuse(Direction direction, std::string const& reason) const {
     Hash hash;
     hash.add(tag_).add(num_calls_).add(~0);
     try {
-      compare_calls(comm_, check_tag_, hash.value(),
-                    "call " + std::to_string(num_calls_) + " of plan " + std::to_string(tag_) + " refused: " + reason);
+      comparison_.compare(
+          "call " + std::to_string(num_calls_) + " of plan " + std::to_string(tag_) + " refused: " + reason,
+          hash.value());
     } catch (Error const&) {
       // This rank throws the reason.
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/call_comparison.hpp>
+
 #include "stream.hpp"
 #include "table/pull_table.hpp"
 #include "workspace.hpp"
@@ -163,7 +165,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   Comm comm_;
   int generation_;  ///< of the communicator when the plan was made
   int tag_;
-  int check_tag_;
+  mutable messages::CallComparison comparison_;
   std::vector<PullKind> kinds_;
   AfterAdjoint after_adjoint_;
   std::uint64_t fingerprint_;
