@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/stencil/conv_transpose.hpp>
 
 #include "expect_error.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <sstream>
 #include <type_traits>
 
 namespace graticule {
 namespace {
 
-using test::difference;
-using test::Part;
-using test::random_cuts;
+using test::Cotangent;
+using test::draw;
+using test::leaf_of;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
+using test::Shard;
 using Sizes = std::vector<std::int64_t>;
 
 enum class Mode { zeros, pole_face, pole_row };
@@ -29,17 +29,14 @@ struct Layers;
 template <>
 struct Layers<1> {
   using Sharded = nn::ConvTranspose1d;
-  using Serial = torch::nn::ConvTranspose1d;
 };
 template <>
 struct Layers<2> {
   using Sharded = nn::ConvTranspose2d;
-  using Serial = torch::nn::ConvTranspose2d;
 };
 template <>
 struct Layers<3> {
   using Sharded = nn::ConvTranspose3d;
-  using Serial = torch::nn::ConvTranspose3d;
 };
 
 /// Sizes are those of levels (if any), rows and columns (if any).
@@ -84,9 +81,8 @@ torch::Tensor serial(Case const& c, torch::Tensor const& x, torch::Tensor const&
     auto const row = num_axes == 3 ? 1 : 0;
     Index const k_rows = around(std::size_t(row));
     Index const k_columns = num_axes == 1 ? 0 : around(std::size_t(row) + 1);
-    auto const turned = num_axes == 1 ? given.unsqueeze(-1) : num_axes == 3 ? given.transpose(1, 2) : given;
-    auto padded = test::pad_sphere(turned, {k_rows, k_rows}, {k_columns, k_columns}, c.mode == Mode::pole_row, {1, 2});
-    padded = num_axes == 1 ? padded.squeeze(-1) : num_axes == 3 ? padded.transpose(1, 2) : padded;
+    auto const padded = test::pad_sphere_along(given, num_axes, {k_rows, k_rows}, {k_columns, k_columns},
+                                               c.mode == Mode::pole_row, {1, 2});
     auto const sizes = y.sizes().vec();
     y = convolve(padded).narrow(row + 2, k_rows * c.stride[std::size_t(row)], sizes[std::size_t(row) + 2]);
     if (num_axes > 1) y = y.narrow(-1, k_columns * c.stride.back(), sizes.back());
@@ -94,117 +90,93 @@ torch::Tensor serial(Case const& c, torch::Tensor const& x, torch::Tensor const&
   return c.batched ? y : y.squeeze(0);
 }
 
-/// Output cells of each rank by the rule in the header, found by asking for each output in turn.
-Cuts output_cuts(Case const& c, std::size_t a, Cuts const& inputs, std::int64_t num_outputs) {
-  std::vector<Index> sizes(std::size_t(inputs.num_parts()), 0);
-  Index const middle = c.dilation[a] * (c.kernel[a] - 1) / 2;
-  for (Index o = 0; o < num_outputs; ++o) {
-    auto const input = Index(std::floor(double(o + c.padding[a] - middle) / double(c.stride[a])));
-    ++sizes[std::size_t(inputs.part_of(std::clamp<Index>(input, 0, inputs.extent() - 1)))];
-  }
-  return Cuts(sizes);
-}
+enum class To { usual_cuts, cuts_of_another };
 
-/// This rank's part of tensors with or without columns.
-struct Shard {
-  Part part;
-  bool with_columns;
-
-  [[nodiscard]] torch::Tensor of(torch::Tensor const& x) const {
-    return with_columns ? part.of(x) : part.of(x.unsqueeze(-1)).squeeze(-1);
-  }
-};
-
-struct Run {
-  double tolerance = 1e-12;
-  torch::ScalarType type = torch::kDouble;
-  bool like = false;  ///< random cuts of a tensor of the output's sizes, and no output padding in the options
-};
-
+/// On random cuts, with random parameters; like another field to random cuts, without output padding in the options.
 template <std::size_t D>
-void expect_serial(nn::Domain const& domain, Case const& c, std::mt19937& random, Run const& run = {}) {
-  SCOPED_TRACE(to_text(c));
-  std::size_t const row = D == 3 ? 1 : 0;
-  auto const rows = random_cuts(random, c.extent[row], domain.grid().extent(0));
-  auto const columns = random_cuts(random, D == 1 ? 1 : c.extent[row + 1], domain.grid().extent(1));
-  Shard const input{{domain, rows, columns}, D > 1};
-  auto sizes = c.extent;
-  sizes.insert(sizes.begin(), 4);
-  if (c.batched) sizes.insert(sizes.begin(), 2);
-  auto const x = random_tensor(random, sizes, run.type);
+SerialComparison comparison_of(nn::Domain const& domain, Case const& c, std::mt19937& random, To to = To::usual_cuts,
+                               torch::Dtype type = torch::kDouble) {
+  auto const cuts = test::random_field_cuts(domain, random, c.extent);
+  bool const like = to == To::cuts_of_another;
   auto layer_case = c;
-  if (run.like) layer_case.output_padding.assign(D, 0);
+  if (like) layer_case.output_padding.assign(D, 0);
   nn::ConvTransposeOptions<D> options(torch_options<D>(layer_case),
                                       c.mode == Mode::zeros ? nn::Padding::by_mode : nn::Padding::by_domain);
   if (c.mode != Mode::zeros) options.odd_channels = {1, 2};
   typename Layers<D>::Sharded layer(options, domain);
-  layer->to(run.type);
-  {
-    torch::NoGradGuard const no_grad;
-    layer->weight.copy_(random_tensor(random, layer->weight.sizes().vec()));
-    if (c.bias) layer->bias.copy_(random_tensor(random, layer->bias.sizes().vec()));
-  }
-  auto weight = layer->weight.detach().clone().requires_grad_();
-  auto bias = c.bias ? layer->bias.detach().clone().requires_grad_() : torch::Tensor();
-  auto whole = x.clone().requires_grad_();
-  auto const expected = serial(c, whole, weight, bias);
-  auto const cotangent = random_tensor(random, expected.sizes().vec(), run.type);
-  expected.backward(cotangent);
-  auto const out_rows = expected.size(D == 1 ? -1 : -2);
-  auto const out_columns = D == 1 ? 1 : expected.size(-1);
-  Shard const output{
-      {domain, run.like ? random_cuts(random, out_rows, domain.grid().extent(0)) : output_cuts(c, row, rows, out_rows),
-       D == 1     ? columns
-       : run.like ? random_cuts(random, out_columns, domain.grid().extent(1))
-                  : output_cuts(c, row + 1, columns, out_columns)},
-      D > 1};
+  layer->to(type);
+  test::randomize(*layer, random);
+  auto const weight = leaf_of(layer->weight);
+  auto const bias = leaf_of(layer->bias);
+  Sizes sizes;
+  for (std::size_t a = 0; a < D; ++a)
+    sizes.push_back((c.extent[a] - 1) * c.stride[a] - 2 * c.padding[a] + c.dilation[a] * (c.kernel[a] - 1) +
+                    c.output_padding[a] + 1);
+  auto const any = test::random_field_cuts(domain, random, sizes);
+  // By the rule in the header.
+  auto const input_of = [c](std::size_t a, Index o) {
+    auto const middle = c.dilation[a] * (c.kernel[a] - 1) / 2;
+    return Index(std::floor(double(o + c.padding[a] - middle) / double(c.stride[a])));
+  };
+  Shard const other({domain, any}, D);
+  auto output = [=](torch::Tensor const& y) {
+    return like ? other : Shard({domain, test::owner_cuts(cuts, y, D, input_of)}, D);
+  };
+  auto const forward_like = [=](torch::Tensor const& x) mutable {
+    auto y = sizes;
+    y.insert(y.begin(), 6);
+    if (c.batched) y.insert(y.begin(), 2);
+    return layer->forward_like(x, other.of(torch::zeros(y)));
+  };
+  return {.name = to_text(c) + " on " + to_string(domain.grid()) + (like ? " like another" : ""),
+          .layer = like ? SerialComparison::Function(forward_like) : layer,
+          .oracle = [=](torch::Tensor const& x) { return serial(c, x, weight, bias); },
+          .input = {{domain, cuts}, D},
+          .output = output,
+          .module = layer.ptr(),
+          .parameters = {{"weight", weight}, {"bias", bias}}};
+}
 
-  auto shard = input.of(x).clone().requires_grad_();
-  auto const found =
-      run.like ? layer->forward_like(shard, output.of(torch::zeros(expected.sizes()))) : layer->forward(shard);
-  found.backward(output.of(cotangent));
-  nn::GradientSync(*layer, {{domain.comm(), nn::Reduction::sum}}).reduce();
-
-  EXPECT_EQ(found.scalar_type(), run.type);
-  EXPECT_LE(difference(found, output.of(expected)), run.tolerance);
-  EXPECT_LE(difference(shard.grad(), input.of(whole.grad())), run.tolerance);
-  EXPECT_LE(difference(layer->weight.grad(), weight.grad()), run.tolerance);
-  if (c.bias) {
-    EXPECT_LE(difference(layer->bias.grad(), bias.grad()), run.tolerance);
-  }
+torch::Tensor field_of(Case const& c, std::mt19937& random, torch::Dtype type = torch::kDouble) {
+  auto sizes = c.extent;
+  sizes.insert(sizes.begin(), 4);
+  if (c.batched) sizes.insert(sizes.begin(), 2);
+  return random_tensor(random, sizes, type);
 }
 
 template <std::size_t D>
 std::vector<nn::Domain> domains(Mode mode) {
-  auto const comm = Comm::world();
-  auto const boundary = Boundary::sphere(mode == Mode::pole_row ? Edge::pole_row : Edge::pole_face);
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks()))
-    if (D > 1 || grid.extent(1) == 1) result.emplace_back(comm, grid, boundary);
-  return result;
+  return test::domains(Boundary::sphere(mode == Mode::pole_row ? Edge::pole_row : Edge::pole_face), D);
 }
 
 /// Strides beyond the kernel leave outputs that nothing adds to; padding beyond the kernel crops inputs away.
 template <std::size_t D>
 Case random_case(std::mt19937& random, Mode mode) {
-  auto const pick = [&](std::int64_t lo, std::int64_t hi) {
-    return lo + std::int64_t(random() % std::uint32_t(hi - lo + 1));
-  };
   Case c;
   c.mode = mode;
   for (std::size_t a = 0; a < D; ++a) {
-    c.extent.push_back(D > 1 && a == D - 1 ? 2 * pick(2, 3) : pick(3, D == 1 ? 9 : 5));
-    c.kernel.push_back(pick(1, 4));
-    c.stride.push_back(pick(1, 3));
-    c.dilation.push_back(pick(1, 2));
-    c.output_padding.push_back(pick(0, std::max(c.stride[a], c.dilation[a]) - 1));
+    c.extent.push_back(D > 1 && a == D - 1 ? 2 * draw(random, 2, 3) : draw(random, 3, D == 1 ? 9 : 5));
+    c.kernel.push_back(draw(random, 1, 4));
+    c.stride.push_back(draw(random, 1, 3));
+    c.dilation.push_back(draw(random, 1, 2));
+    c.output_padding.push_back(draw(random, 0, std::max(c.stride[a], c.dilation[a]) - 1));
     auto const most = ((c.extent[a] - 1) * c.stride[a] + c.dilation[a] * (c.kernel[a] - 1)) / 2;
-    c.padding.push_back(pick(0, std::min<Index>(most, 3)));
+    c.padding.push_back(draw(random, 0, std::min<Index>(most, 3)));
   }
-  c.groups = pick(0, 1) ? 2 : 1;
-  c.batched = pick(0, 3) > 0;
-  c.bias = pick(0, 3) > 0;
+  c.groups = draw(random, 0, 1) ? 2 : 1;
+  c.batched = draw(random, 0, 3) > 0;
+  c.bias = draw(random, 0, 3) > 0;
   return c;
+}
+
+template <std::size_t D>
+void expect_serial(Mode mode, int repeats, std::mt19937 random, To to = To::usual_cuts) {
+  auto const grids = domains<D>(mode);
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    auto const c = random_case<D>(random, mode);
+    comparison_of<D>(grids[std::size_t(repeat) % grids.size()], c, random, to)
+        .expect_equal(field_of(c, random), random);
+  }
 }
 
 template <class D>
@@ -214,70 +186,39 @@ using Dimensions = testing::Types<std::integral_constant<std::size_t, 1>, std::i
 TYPED_TEST_SUITE(ConvTranspose, Dimensions);
 
 TYPED_TEST(ConvTranspose, equals_serial_for_random_cuts_kernels_strides_and_paddings) {
-  constexpr std::size_t num_axes = TypeParam::value;
-  std::mt19937 random(1);
-  auto const grids = domains<num_axes>(Mode::zeros);
-  for (int repeat = 0; repeat < 40; ++repeat)
-    expect_serial<num_axes>(grids[std::size_t(repeat) % grids.size()], random_case<num_axes>(random, Mode::zeros),
-                            random);
+  expect_serial<TypeParam::value>(Mode::zeros, 40, std::mt19937(1));
 }
 
 TYPED_TEST(ConvTranspose, by_domain_adds_what_lies_across_poles_and_the_date_line) {
-  constexpr std::size_t num_axes = TypeParam::value;
-  std::mt19937 random(2);
-  for (Mode const mode : {Mode::pole_face, Mode::pole_row}) {
-    auto const grids = domains<num_axes>(mode);
-    for (int repeat = 0; repeat < 12; ++repeat)
-      expect_serial<num_axes>(grids[std::size_t(repeat) % grids.size()], random_case<num_axes>(random, mode), random);
-  }
+  for (Mode const mode : {Mode::pole_face, Mode::pole_row}) expect_serial<TypeParam::value>(mode, 12, std::mt19937(2));
 }
 
 TYPED_TEST(ConvTranspose, to_the_cuts_of_another_field_equals_serial) {
-  constexpr std::size_t num_axes = TypeParam::value;
-  std::mt19937 random(3);
-  for (Mode const mode : {Mode::zeros, Mode::pole_face}) {
-    auto const grids = domains<num_axes>(mode);
-    for (int repeat = 0; repeat < 8; ++repeat)
-      expect_serial<num_axes>(grids[std::size_t(repeat) % grids.size()], random_case<num_axes>(random, mode), random,
-                              {.like = true});
-  }
+  for (Mode const mode : {Mode::zeros, Mode::pole_face})
+    expect_serial<TypeParam::value>(mode, 8, std::mt19937(3), To::cuts_of_another);
 }
 
 TEST(ConvTranspose2d, equals_serial_in_half_width_precision) {
   std::mt19937 random(4);
-  for (auto const& domain : domains<2>(Mode::pole_face))
-    expect_serial<2>(domain, {{5, 6}, {4, 4}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, 1, Mode::pole_face}, random,
-                     {.tolerance = 0.04, .type = torch::kBFloat16});
+  auto const type = torch::kBFloat16;
+  Case const c{{5, 6}, {4, 4}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, 1, Mode::pole_face};
+  for (auto const& domain : domains<2>(c.mode)) {
+    auto comparison = comparison_of<2>(domain, c, random, To::usual_cuts, type);
+    comparison.tolerance = {.output = 0.04, .gradient = 0.04};
+
+    comparison.expect_equal(field_of(c, random, type), random);
+  }
 }
 
 TEST(ConvTranspose2d, is_differentiable_twice_and_takes_the_cotangent_of_a_sum) {
   std::mt19937 random(6);
   Case const c{{5, 6}, {3, 4}, {2, 1}, {1, 0}, {1, 0}, {1, 2}};
   for (auto const& domain : domains<2>(Mode::pole_face)) {
-    Part const part(domain, random_cuts(random, 5, domain.grid().extent(0)),
-                    random_cuts(random, 6, domain.grid().extent(1)));
-    nn::ConvTranspose2d layer(nn::ConvTranspose2dOptions(torch_options<2>(c)), domain);
-    layer->to(torch::kDouble);
-    nn::GradientSync const sync(*layer, {{domain.comm(), nn::Reduction::sum}});
-    sync.broadcast();
-    auto const x = random_tensor(random, {1, 4, 5, 6});
-    auto const direction = random_tensor(random, {1, 4, 5, 6});
-    auto whole = x.clone().requires_grad_();
-    auto weight = layer->weight.detach().clone().requires_grad_();
-    auto const y = serial(c, whole, weight, layer->bias.detach()).square();
-    auto const first = torch::autograd::grad({y.sum()}, {whole}, {}, true, true)[0];
-    auto const second = torch::autograd::grad({first}, {whole, weight}, {direction});
+    auto comparison = comparison_of<2>(domain, c, random);
+    comparison.layer = [layer = comparison.layer](torch::Tensor const& x) { return layer(x).square(); };
+    comparison.oracle = [serial = comparison.oracle](torch::Tensor const& x) { return serial(x).square(); };
 
-    auto shard = part.of(x).clone().requires_grad_();
-    auto const shard_y = layer(shard).square();
-    auto const shard_first = torch::autograd::grad({shard_y.sum()}, {shard}, {}, true, true)[0];
-    auto const shard_second = torch::autograd::grad({shard_first}, {shard, layer->weight}, {part.of(direction)});
-    layer->weight.mutable_grad() = shard_second[1].detach().clone();
-    sync.reduce();
-
-    EXPECT_LE(difference(shard_first, part.of(first)), 1e-12);
-    EXPECT_LE(difference(shard_second[0], part.of(second[0])), 1e-12);
-    EXPECT_LE(difference(layer->weight.grad(), second[1]), 1e-12);
+    comparison.expect_equal_twice(field_of(c, random), random, Cotangent::ones);
   }
 }
 

@@ -163,9 +163,6 @@ TableLayer position_embedding() {
           }};
 }
 
-/// In f64 or complex128.
-Tensor widened(Tensor const& x) { return x.to(x.is_complex() ? torch::kComplexDouble : torch::kDouble); }
-
 double unit_of(torch::Dtype dtype) {
   switch (dtype) {
     case torch::kBFloat16: return 1.0 / 1024;  // an eighth of one: sums are few
@@ -266,11 +263,6 @@ Part part_of(nn::Domain const& domain, Tensor const& shard) {
   return {domain, Cuts(std::vector<Index>(sizes.begin(), middle)), Cuts(std::vector<Index>(middle, sizes.end()))};
 }
 
-Part random_part(nn::Domain const& domain, std::mt19937& random, Sizes const& sizes) {
-  auto const rows = random_cuts(random, sizes[sizes.size() - 2], domain.grid().extent(0));
-  return {domain, rows, random_cuts(random, sizes.back(), domain.grid().extent(1))};
-}
-
 LayerResults run_layer(LayerFunction const& function, std::vector<Tensor> const& parameters, Tensor const& x,
                        LayerFunction const& cotangent) {
   LayerResults results;
@@ -284,13 +276,6 @@ LayerResults run_layer(LayerFunction const& function, std::vector<Tensor> const&
   results.x_grad = grads[0];
   results.parameter_grads.assign(grads.begin() + 1, grads.end());
   return results;
-}
-
-Tensor over_ranks(Comm const& comm, Tensor const& part) {
-  auto sum = torch::view_as_real(widened(part.detach()).to(torch::kComplexDouble)).contiguous();
-  comm.sum(std::span(sum.data_ptr<double>(), std::size_t(sum.numel())));
-  auto const whole = torch::view_as_complex(sum);
-  return part.is_complex() ? whole : at::real(whole);
 }
 
 void expect_as_exact(nn::Domain const& domain, LayerResults const& found, Part const& in, LayerResults const& serial,

@@ -49,9 +49,6 @@ struct TableLayer {
 /// The box that this rank's shard of a field is. Collective.
 [[nodiscard]] Part part_of(nn::Domain const& domain, torch::Tensor const& shard);
 
-/// A random box of a field of these sizes for this rank, perhaps empty.
-[[nodiscard]] Part random_part(nn::Domain const& domain, std::mt19937& random, std::vector<std::int64_t> const& sizes);
-
 /// What a run of one layer leaves: its output, and the gradients of input and parameters, zeros where there is none.
 struct LayerResults {
   torch::Tensor y, x_grad;
@@ -61,9 +58,6 @@ struct LayerResults {
 /// @param cotangent of the output
 [[nodiscard]] LayerResults run_layer(LayerFunction const& function, std::vector<torch::Tensor> const& parameters,
                                      torch::Tensor const& x, LayerFunction const& cotangent);
-
-/// The sum of what ranks hold. Collective.
-[[nodiscard]] torch::Tensor over_ranks(Comm const& comm, torch::Tensor const& part);
 
 /// Expects results as near to `exact`, those of LibTorch's layer in f64, as those of LibTorch's layer in their own dtype
 /// are, or nearly so. Collective. @param in this rank's box of the input
