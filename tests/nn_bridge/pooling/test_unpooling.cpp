@@ -4,24 +4,23 @@
 
 #include "expect_error.hpp"
 #include "gradient_check.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <sstream>
 #include <type_traits>
 
 namespace graticule {
 namespace {
 
-using test::difference;
-using test::Part;
-using test::random_cuts;
+using test::domains;
+using test::draw;
 using test::random_tensor;
 using test::rule_of;
-namespace F = torch::nn::functional;
+using test::SerialComparison;
+using test::Shard;
 using Sizes = std::vector<std::int64_t>;
 
 template <std::size_t D>
@@ -84,86 +83,53 @@ torch::Tensor serial(Case const& c, torch::Tensor const& maxima, torch::Tensor c
   return c.batched ? y : y.squeeze(0);
 }
 
-/// Output cells of each rank by the rule in the header, found by asking for each output in turn.
-Cuts output_cuts(Case const& c, std::size_t a, Cuts const& inputs) {
-  std::vector<Index> sizes(std::size_t(inputs.num_parts()), 0);
-  for (Index o = 0; o < c.extent[a]; ++o) {
-    auto const input = Index(std::floor(double(o + c.padding[a] - (c.kernel[a] - 1) / 2) / double(c.stride[a])));
-    ++sizes[std::size_t(inputs.part_of(std::clamp<Index>(input, 0, inputs.extent() - 1)))];
-  }
-  return Cuts(sizes);
-}
-
-/// This rank's part of tensors with or without columns.
-struct Shard {
-  Part part;
-  bool with_columns;
-
-  [[nodiscard]] torch::Tensor of(torch::Tensor const& x) const {
-    return with_columns ? part.of(x) : part.of(x.unsqueeze(-1)).squeeze(-1);
-  }
-};
-
 /// @param like to random cuts, also of sizes that other sizes are pooled to as well
 template <std::size_t D>
 void expect_serial(nn::Domain const& domain, Case const& c, bool like, std::mt19937& random) {
-  SCOPED_TRACE(to_text(c) + (like ? " like another" : ""));
   auto sizes = c.extent;
   sizes.insert(sizes.begin(), 3);
   if (c.batched) sizes.insert(sizes.begin(), 2);
   auto const field = random_tensor(random, sizes);
   auto const [maxima, indices] = typename Layers<D>::SerialPool(pool_options<D>(c))->forward_with_indices(field);
-  auto whole = random_tensor(random, maxima.sizes().vec());
   // Windows that overlap may put two values in one place; then all put the same.
-  whole.copy_(field.flatten(-std::int64_t(D)).gather(-1, indices.flatten(-std::int64_t(D))).view(maxima.sizes()) * 2);
-  whole.requires_grad_();
-  auto const expected = serial<D>(c, whole, indices);
-  auto const cotangent = random_tensor(random, expected.sizes().vec());
-  expected.backward(cotangent);
-  std::size_t const row = D == 3 ? 1 : 0;
-  auto const rows = random_cuts(random, whole.size(D == 1 ? -1 : -2), domain.grid().extent(0));
-  auto const columns = D == 1 ? Cuts{1} : random_cuts(random, whole.size(-1), domain.grid().extent(1));
-  Shard const input{{domain, rows, columns}, D > 1};
-  auto const out_rows = like ? random_cuts(random, c.extent[row], domain.grid().extent(0)) : output_cuts(c, row, rows);
-  auto const out_columns = D == 1 ? columns
-                           : like ? random_cuts(random, c.extent[row + 1], domain.grid().extent(1))
-                                  : output_cuts(c, row + 1, columns);
-  Shard const output{{domain, out_rows, out_columns}, D > 1};
+  auto const x = field.flatten(-std::int64_t(D)).gather(-1, indices.flatten(-std::int64_t(D))).view(maxima.sizes()) * 2;
+  auto const cuts = test::random_field_cuts(domain, random, maxima.sizes().slice(maxima.sizes().size() - D));
+  // By the rule in the header.
+  auto const input_of = [&](std::size_t a, Index o) {
+    return Index(std::floor(double(o + c.padding[a] - (c.kernel[a] - 1) / 2) / double(c.stride[a])));
+  };
+  auto const out_cuts =
+      like ? test::random_field_cuts(domain, random, c.extent) : test::owner_cuts(cuts, field, D, input_of);
+  Shard const input({domain, cuts}, D);
+  Shard const output({domain, out_cuts}, D);
   typename Layers<D>::Unpool layer(unpool_options<D>(c), domain);
+  auto const own_indices = input.of(indices);
 
-  auto shard = input.of(whole.detach()).clone().requires_grad_();
-  auto const found =
-      like ? layer->forward_like(shard, input.of(indices), output.of(field)) : layer->forward(shard, input.of(indices));
-  found.backward(output.of(cotangent));
-
-  EXPECT_TRUE(torch::equal(found, output.of(expected)));
-  EXPECT_LE(difference(shard.grad(), input.of(whole.grad())), 1e-14);
-}
-
-template <std::size_t D>
-std::vector<nn::Domain> domains() {
-  auto const comm = Comm::world();
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks()))
-    if (D > 1 || grid.extent(1) == 1) result.emplace_back(comm, grid);
-  return result;
+  SerialComparison{.name = to_text(c) + (like ? " like another on " : " on ") + to_string(domain.grid()),
+                   .layer =
+                       [&](torch::Tensor const& t) {
+                         return like ? layer->forward_like(t, own_indices, output.of(field))
+                                     : layer->forward(t, own_indices);
+                       },
+                   .oracle = [&, &places = indices](torch::Tensor const& t) { return serial<D>(c, t, places); },
+                   .input = input,
+                   .output = [&](torch::Tensor const&) { return output; },
+                   .tolerance = {.output = 0, .gradient = 1e-14}}
+      .expect_equal(x, random);
 }
 
 /// @param whole the windows fit, so that the size before pooling is the usual size after unpooling
 template <std::size_t D>
 Case random_case(std::mt19937& random, bool whole) {
-  auto const pick = [&](std::int64_t lo, std::int64_t hi) {
-    return lo + std::int64_t(random() % std::uint32_t(hi - lo + 1));
-  };
   Case c;
   for (std::size_t a = 0; a < D; ++a) {
-    c.kernel.push_back(pick(1, 3));
-    c.stride.push_back(pick(1, 3));
-    c.padding.push_back(pick(0, c.kernel[a] / 2));
-    auto const usual = (pick(2, D == 3 ? 3 : 6) - 1) * c.stride[a] + c.kernel[a] - 2 * c.padding[a];
-    c.extent.push_back(usual + (whole ? 0 : pick(0, c.stride[a] - 1)));
+    c.kernel.push_back(draw(random, 1, 3));
+    c.stride.push_back(draw(random, 1, 3));
+    c.padding.push_back(draw(random, 0, c.kernel[a] / 2));
+    auto const usual = (draw(random, 2, D == 3 ? 3 : 6) - 1) * c.stride[a] + c.kernel[a] - 2 * c.padding[a];
+    c.extent.push_back(usual + (whole ? 0 : draw(random, 0, c.stride[a] - 1)));
   }
-  c.batched = pick(0, 3) > 0;
+  c.batched = draw(random, 0, 3) > 0;
   return c;
 }
 
@@ -176,7 +142,7 @@ TYPED_TEST_SUITE(MaxUnpool, Dimensions);
 TYPED_TEST(MaxUnpool, equals_serial_for_random_cuts_and_windows) {
   constexpr std::size_t num_axes = TypeParam::value;
   std::mt19937 random(1);
-  auto const grids = domains<num_axes>();
+  auto const grids = domains(Boundary::sphere(Edge::pole_face), num_axes);
   for (int repeat = 0; repeat < 24; ++repeat) {
     auto const& domain = grids[std::size_t(repeat) % grids.size()];
     expect_serial<num_axes>(domain, random_case<num_axes>(random, true), false, random);
@@ -186,9 +152,8 @@ TYPED_TEST(MaxUnpool, equals_serial_for_random_cuts_and_windows) {
 
 TEST(MaxUnpool2d, undoes_a_sharded_pooling_twice_differentiably) {
   std::mt19937 random(2);
-  for (auto const& domain : domains<2>()) {
-    Part const part(domain, random_cuts(random, 7, domain.grid().extent(0)),
-                    random_cuts(random, 6, domain.grid().extent(1)));
+  for (auto const& domain : domains()) {
+    auto const part = test::random_part(domain, random, {7, 6});
     auto const x = random_tensor(random, {1, 2, 7, 6});
     nn::MaxPool2d pool(torch::nn::MaxPool2dOptions(2), domain);
     nn::MaxUnpool2d unpool(torch::nn::MaxUnpool2dOptions(2), domain);
@@ -208,7 +173,7 @@ TEST(MaxUnpool2d, undoes_a_sharded_pooling_twice_differentiably) {
 }
 
 TEST(MaxUnpool2d, refuses_by_name_on_all_ranks) {
-  auto const domain = domains<2>().front();
+  auto const domain = domains().front();
   nn::MaxUnpool2d layer(torch::nn::MaxUnpool2dOptions(2), domain);
   auto const columns = 4 * domain.grid().extent(1);
   auto const x = torch::ones({1, 1, 1, 2});
