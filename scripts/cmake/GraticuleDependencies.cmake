@@ -79,6 +79,25 @@ macro(graticule_find_mpi)
   endif()
 endmacro()
 
+# MPI's Fortran interface by the compiler of this MPI, as graticule_dep::mpi_fortran; none where it cannot be used.
+macro(graticule_find_mpi_fortran)
+  if(NOT TARGET graticule_dep::mpi_fortran)
+    if(NOT DEFINED MPI_Fortran_COMPILER AND "${MPI_C_COMPILER}" MATCHES "\\.(mpich|openmpi)$")
+      graticule_family_program(_graticule_mpifort ${CMAKE_MATCH_1} mpifort)
+      if(_graticule_mpifort)
+        set(MPI_Fortran_COMPILER "${_graticule_mpifort}" CACHE FILEPATH "MPI compiler for Fortran")
+      endif()
+    endif()
+    find_package(MPI QUIET COMPONENTS Fortran)
+    if(MPI_Fortran_FOUND)
+      add_library(graticule_dep::mpi_fortran INTERFACE IMPORTED)
+      # Not MPI::MPI_Fortran, whose options for the Fortran compiler would go to the one for C too.
+      target_include_directories(graticule_dep::mpi_fortran INTERFACE ${MPI_Fortran_INCLUDE_DIRS})
+      target_link_libraries(graticule_dep::mpi_fortran INTERFACE ${MPI_Fortran_LIBRARIES})
+    endif()
+  endif()
+endmacro()
+
 # Parallel HDF5 with its high-level library (dimension scales), as graticule_dep::hdf5.
 macro(graticule_find_hdf5)
   if(NOT TARGET graticule_dep::hdf5)

@@ -227,7 +227,7 @@ typedef struct gr_repartition_options {
 /// y is not read. A packed side stores `(value - offset) / scale`, and `missing` for NaN.
 typedef struct gr_update {
   size_t size;           ///< sizeof(gr_update)
-  double alpha[2];       ///< real and imaginary part; the initialiser sets 1
+  double alpha[2];       ///< [default 1 0] real and imaginary part; the initialiser sets 1
   int has_beta;          ///< [flag] `beta` is set
   double beta[2];        ///< real and imaginary part
   int conjugate;         ///< [flag] x is conjugated
@@ -898,8 +898,7 @@ GR_API gr_status gr_file_read(
     int64_t const* upper,  // [in] [upper ndim] ends
     int64_t const* steps,  // [in] [optional] [axes ndim] every how many cells, from the last one where negative
     int num_axes,          // [in] [count axes] memory axes of the field
-    int const*
-        axes,  // [in] [optional] [axes num_axes] [axis ndim] axis of the variable along each memory axis; -1: none
+    int const* axes,  // [in] [optional] [axes num_axes] [axis ndim] axis of the variable in each memory axis; or -1
     gr_field const* field);  // [in] field, written
 
 /// Starts a netCDF-4 file, which gets its name when it is committed. Collective.
@@ -999,13 +998,13 @@ GR_API gr_status gr_checkpoint_add_replicated(gr_checkpoint_writer* writer,  // 
 GR_API gr_status gr_checkpoint_add_integers(gr_checkpoint_writer* writer,  // [inout] writer
                                             char const* name,              // [in] name
                                             int num_values,                // [in] [count values] how many
-                                            int64_t const* values);        // [in] [values num_values] integers
+                                            int64_t const* values);        // [in] [wide] [values num_values] integers
 
 /// Writes real numbers that are equal on all ranks; a single one as a number, several as a list. Collective.
 GR_API gr_status gr_checkpoint_add_reals(gr_checkpoint_writer* writer,  // [inout] writer
                                          char const* name,              // [in] name
                                          int num_values,                // [in] [count values] how many
-                                         double const* values);         // [in] [values num_values] numbers
+                                         double const* values);         // [in] [wide] [values num_values] numbers
 
 /// Writes a text that is equal on all ranks. Collective.
 GR_API gr_status gr_checkpoint_add_text(gr_checkpoint_writer* writer,  // [inout] writer
@@ -1059,13 +1058,13 @@ GR_API gr_status gr_checkpoint_read_replicated(gr_checkpoint const* checkpoint, 
 GR_API gr_status gr_checkpoint_integers(gr_checkpoint const* checkpoint,  // [in] checkpoint
                                         char const* name,                 // [in] name
                                         int num_values,                   // [in] [count values] how many it has
-                                        int64_t* values);                 // [out] [values num_values] integers
+                                        int64_t* values);                 // [out] [wide] [values num_values] integers
 
 /// Reads real numbers.
 GR_API gr_status gr_checkpoint_reals(gr_checkpoint const* checkpoint,  // [in] checkpoint
                                      char const* name,                 // [in] name
                                      int num_values,                   // [in] [count values] how many it has
-                                     double* values);                  // [out] [values num_values] numbers
+                                     double* values);                  // [out] [wide] [values num_values] numbers
 
 /// Reads a text.
 GR_API gr_status gr_checkpoint_text(gr_checkpoint const* checkpoint,  // [in] checkpoint

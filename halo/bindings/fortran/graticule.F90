@@ -1,0 +1,5810 @@
+! SPDX-License-Identifier: BSD-3-Clause
+! Made by scripts/bindings from graticule.h and graticule.F90.in: change those.
+!
+! The engine in Fortran: `use graticule`. The interface is that of graticule.h, with these conventions:
+! - Grid axes are in Fortran's order: the first one varies fastest. Boxes have inclusive bounds counted from 1.
+! - `gr_field(u)` describes an array of any kind and rank, a section too, without a copy. Declare arrays `asynchronous`
+!   (or `target`) where a call is in flight, from its start to `gr_finish`.
+! - Every subroutine has an optional last argument `stat`. Without it an error ends the program with its text, as for
+!   `allocate` and `open`; with it nothing ends, and `gr_error_text()` has the text.
+
+!> Constants and types.
+module graticule_types
+  use, intrinsic :: iso_c_binding
+  implicit none
+  public
+
+  integer(c_int), parameter :: GR_VERSION_MAJOR = 0
+  integer(c_int), parameter :: GR_VERSION_MINOR = 1
+  integer(c_int), parameter :: GR_VERSION_PATCH = 0
+  integer(c_int), parameter :: GR_MAX_AXES = 8
+  integer(c_int), parameter :: GR_MAX_DIRECTIONS = 32
+
+  enum, bind(c)
+    enumerator :: GR_SUCCESS = 0
+    enumerator :: GR_ERROR_ARGUMENT = 1
+    enumerator :: GR_ERROR_PROGRAM = 2
+    enumerator :: GR_ERROR_USAGE = 3
+    enumerator :: GR_ERROR_INPUT = 4
+    enumerator :: GR_ERROR_CHECK = 5
+    enumerator :: GR_ERROR_MPI = 6
+    enumerator :: GR_ERROR_MEMORY = 7
+    enumerator :: GR_ERROR_OTHER = 8
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_U8 = 0
+    enumerator :: GR_I8 = 1
+    enumerator :: GR_I16 = 2
+    enumerator :: GR_I32 = 3
+    enumerator :: GR_I64 = 4
+    enumerator :: GR_F16 = 5
+    enumerator :: GR_BF16 = 6
+    enumerator :: GR_F32 = 7
+    enumerator :: GR_F64 = 8
+    enumerator :: GR_C64 = 9
+    enumerator :: GR_C128 = 10
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_HOST = 0
+    enumerator :: GR_DEVICE = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_EDGE_UNTOUCHED = 0
+    enumerator :: GR_EDGE_CONSTANT = 1
+    enumerator :: GR_EDGE_PERIODIC = 2
+    enumerator :: GR_EDGE_REFLECT = 3
+    enumerator :: GR_EDGE_SYMMETRIC = 4
+    enumerator :: GR_EDGE_REPLICATE = 5
+    enumerator :: GR_EDGE_POLE_FACE = 6
+    enumerator :: GR_EDGE_POLE_ROW = 7
+    enumerator :: GR_EDGE_ANTIREFLECT = 8
+    enumerator :: GR_EDGE_ANTISYMMETRIC = 9
+    enumerator :: GR_EDGE_TRIPOLAR_FACE = 10
+    enumerator :: GR_EDGE_TRIPOLAR_ROW = 11
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_LOW_FACE = -1
+    enumerator :: GR_CENTRE = 0
+    enumerator :: GR_HIGH_FACE = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_EVEN = 0
+    enumerator :: GR_ODD = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_FILL_CORNERS = 0
+    enumerator :: GR_SKIP_CORNERS = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_REFUSE_ODD = 0
+    enumerator :: GR_SHIFT_FLOOR = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_KEEP_MIRROR = 0
+    enumerator :: GR_COPY_MIRROR = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_TRANSPORT_AUTOMATIC = 0
+    enumerator :: GR_TRANSPORT_POINT_TO_POINT = 1
+    enumerator :: GR_TRANSPORT_NODE_SHARED = 2
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_SUM_EXACT = 0
+    enumerator :: GR_SUM_FAST = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_SCALE_SUM = 0
+    enumerator :: GR_SCALE_MEAN = 1
+  end enum
+
+  enum, bind(c)
+    enumerator :: GR_COTANGENTS_OF_EACH_RANK = 0
+    enumerator :: GR_COTANGENTS_REPLICATED = 1
+  end enum
+
+  !> a private duplicate of a communicator
+  type :: gr_comm
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> how one axis is cut into parts
+  type :: gr_cuts
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> which rank owns which box of a grid
+  type :: gr_layout
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> plan of halo exchanges
+  type :: gr_halo
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> plan of movements between two layouts
+  type :: gr_repartition
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> plan of sums along one axis
+  type :: gr_zonal
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> weighted sum of all cells
+  type :: gr_area_sum
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> a call in flight
+  type :: gr_pending
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> named values for a file or a variable
+  type :: gr_attributes
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> a netCDF-4 or HDF5 file, open for reading
+  type :: gr_file
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> a netCDF-4 file that is written
+  type :: gr_writer
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> the checkpoints of a run in one folder
+  type :: gr_checkpoints
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> a checkpoint that is written
+  type :: gr_checkpoint_writer
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> a checkpoint, open for reading
+  type :: gr_checkpoint
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  type, bind(c) :: gr_field
+    integer(c_size_t) :: size = 0  !< sizeof(gr_field)
+    type(c_ptr) :: base = c_null_ptr  !< element 0 of each axis
+    integer(c_int) :: type = 0  !< of the elements
+    integer(c_int) :: rank = 0  !< number of memory axes
+    integer(c_int64_t) :: extents(GR_MAX_AXES) = 0  !< elements along each memory axis
+    integer(c_int64_t) :: strides(GR_MAX_AXES) = 0  !< bytes between neighbors along each memory axis
+    integer(c_int) :: space = 0  !< memory space
+    integer(c_int) :: num_grid_axes = 0  !< 0: the grid axes are the last memory axes, in order
+    integer(c_int) :: grid_axes(GR_MAX_AXES) = 0  !< memory axis of each grid axis, if `num_grid_axes` is not 0
+    integer(c_int) :: has_first = 0  !< 0: the memory has exactly the cells of the box that the call expects
+    integer(c_int64_t) :: first(GR_MAX_AXES) = 0  !< element of the first owned cell (halo plans) or of the first cell of the box
+    integer(c_int) :: parity = 0  !< at poles and seams; read by halo plans
+    integer(c_int) :: kind = 0  !< kind of a halo plan, from 0
+  end type
+
+  type, bind(c) :: gr_halo_kind
+    integer(c_size_t) :: size = 0  !< sizeof(gr_halo_kind)
+    integer(c_int) :: ndim = 0  !< number of axes of the grid
+    integer(c_int64_t) :: lower(GR_MAX_AXES) = 0  !< ghost cells to fill below each axis
+    integer(c_int64_t) :: upper(GR_MAX_AXES) = 0  !< ghost cells to fill above each axis
+    integer(c_int) :: lower_edge(GR_MAX_AXES) = 0  !< rule below each axis, a gr_edge
+    integer(c_int) :: upper_edge(GR_MAX_AXES) = 0  !< rule above each axis, a gr_edge
+    real(c_double) :: constant(GR_MAX_AXES) = 0  !< value of GR_EDGE_CONSTANT
+    integer(c_int) :: stagger(GR_MAX_AXES) = 0  !< position of the values, a gr_stagger
+    integer(c_int) :: longitude_axis = 0  !< axis that a pole shifts and a seam reverses; others ignore it
+    integer(c_int) :: odd_longitudes = 0  !< poles with an odd number of longitudes
+    integer(c_int) :: mirror_line = 0  !< owned cells that are stored twice
+    integer(c_int) :: has_pivot = 0  !< 0: the pivot of a seam is -1 (a corner) on a face and 0 (a cell) on a row
+    integer(c_int64_t) :: pivot = 0  !< half index along the longitudes of a seam's pivot
+    integer(c_int) :: corners = 0  !< whether corners are filled
+    integer(c_int) :: num_directions = 0  !< 0: all parts of the halo are filled
+    integer(c_int) :: directions(GR_MAX_AXES, GR_MAX_DIRECTIONS) = 0  !< parts to fill: -1, 0 or 1 per axis
+    integer(c_int) :: has_memory = 0  !< 0: fields in memory have the widths `lower` and `upper`
+    integer(c_int64_t) :: memory_lower(GR_MAX_AXES) = 0  !< ghost cells that fields have in memory, at least `lower`
+    integer(c_int64_t) :: memory_upper(GR_MAX_AXES) = 0  !< the same above
+    integer(c_int) :: widths_of_this_rank = 0  !< each rank has widths of its own
+  end type
+
+  type, bind(c) :: gr_repartition_options
+    integer(c_size_t) :: size = 0  !< sizeof(gr_repartition_options)
+    integer(c_int) :: ndim = 0  !< number of axes of both grids; needed where a member below is set
+    integer(c_int) :: has_permutation = 0  !< `permutation` is set
+    integer(c_int) :: permutation(GR_MAX_AXES) = 0  !< axis of the old grid that becomes each axis of the new one
+    integer(c_int) :: has_from = 0  !< only some cells of the old grid are read
+    integer(c_int64_t) :: from_first(GR_MAX_AXES) = 0  !< first of them along each axis
+    integer(c_int64_t) :: from_step(GR_MAX_AXES) = 0  !< cells from one to the next, also negative, never 0
+    integer(c_int64_t) :: from_count(GR_MAX_AXES) = 0  !< number of them along each axis
+    integer(c_int) :: has_to = 0  !< they become only some cells of the new grid
+    integer(c_int64_t) :: to_first(GR_MAX_AXES) = 0  !< as `from_first`
+    integer(c_int64_t) :: to_step(GR_MAX_AXES) = 0  !< as `from_step`
+    integer(c_int64_t) :: to_count(GR_MAX_AXES) = 0  !< as `from_count`
+    integer(c_int64_t) :: workspace_bytes = 0  !< most bytes of buffers on this rank; 0: no limit
+  end type
+
+  type, bind(c) :: gr_update
+    integer(c_size_t) :: size = 0  !< sizeof(gr_update)
+    real(c_double) :: alpha(2) = [1.0_c_double, 0.0_c_double]  !< real and imaginary part; the initialiser sets 1
+    integer(c_int) :: has_beta = 0  !< `beta` is set
+    real(c_double) :: beta(2) = 0  !< real and imaginary part
+    integer(c_int) :: conjugate = 0  !< x is conjugated
+    integer(c_int) :: from_packed = 0  !< the field on the old layout holds packed integers
+    real(c_double) :: from_scale = 0  !< value of one unit
+    real(c_double) :: from_offset = 0  !< value of 0
+    integer(c_int) :: from_has_missing = 0  !< `from_missing` is set
+    integer(c_int64_t) :: from_missing = 0  !< integer that means "missing"
+    integer(c_int) :: to_packed = 0  !< the same for the field on the new layout
+    real(c_double) :: to_scale = 0  !< value of one unit
+    real(c_double) :: to_offset = 0  !< value of 0
+    integer(c_int) :: to_has_missing = 0  !< `to_missing` is set
+    integer(c_int64_t) :: to_missing = 0  !< integer that means "missing"
+  end type
+
+  type, bind(c) :: gr_counts
+    integer(c_size_t) :: size = 0  !< sizeof(gr_counts)
+    integer(c_int) :: num_send_peers = 0  !< ranks that this rank sends to
+    integer(c_int) :: num_receive_peers = 0  !< ranks that this rank receives from
+    integer(c_int64_t) :: send_cells = 0  !< to other ranks
+    integer(c_int64_t) :: receive_cells = 0  !< from other ranks
+    integer(c_int64_t) :: local_cells = 0  !< from this rank to itself
+    integer(c_int64_t) :: filled_cells = 0  !< from constants
+  end type
+
+  type, bind(c) :: gr_stats
+    integer(c_size_t) :: size = 0  !< sizeof(gr_stats)
+    integer(c_int64_t) :: num_calls = 0  !< calls so far
+    integer(c_int64_t) :: point_to_point_messages = 0  !< messages sent by MPI
+    integer(c_int64_t) :: point_to_point_bytes = 0  !< bytes of these
+    integer(c_int64_t) :: node_packed_messages = 0  !< messages through node-shared memory, packed by the sender
+    integer(c_int64_t) :: node_packed_bytes = 0  !< bytes of these
+    integer(c_int64_t) :: node_in_place_messages = 0  !< messages that the peer reads in the sender's field
+    integer(c_int64_t) :: node_in_place_bytes = 0  !< bytes of these
+    integer(c_int64_t) :: local_bytes = 0  !< moved on this rank
+    integer(c_int64_t) :: num_workspaces = 0  !< made so far; constant once every pattern of calls was seen
+    integer(c_int64_t) :: buffer_bytes = 0  !< memory of all workspaces
+    integer(c_int) :: mpi_reads_device = 0  !< device memory is passed to MPI directly
+    real(c_double) :: pack_seconds = 0  !< s, packing and posting
+    real(c_double) :: local_seconds = 0  !< s, moving on this rank
+    real(c_double) :: wait_seconds = 0  !< s, waiting for messages
+    real(c_double) :: unpack_seconds = 0  !< s, unpacking
+  end type
+
+  type, bind(c) :: gr_variable_options
+    integer(c_size_t) :: size = 0  !< sizeof(gr_variable_options)
+    integer(c_int) :: ndim = 0  !< number of axes of `chunk`; 0: contiguous, or one record per chunk
+    integer(c_int64_t) :: chunk(GR_MAX_AXES) = 0  !< cells of a chunk along each axis
+    integer(c_int) :: deflate = 0  !< 1 to 9; 0: not compressed; needs `chunk`
+    integer(c_int) :: packed = 0  !< stored as `(value - offset) / scale`
+    real(c_double) :: scale = 0  !< value of one unit
+    real(c_double) :: offset = 0  !< value of 0
+    integer(c_int) :: has_fill = 0  !< `fill` is set
+    real(c_double) :: fill = 0  !< stored for NaN
+  end type
+end module graticule_types
+
+!> `gr_field`: the description of an array.
+module graticule_fields
+  use, intrinsic :: iso_c_binding
+  use graticule_types
+  implicit none
+  private
+  public :: gr_field
+
+#ifdef GRATICULE_FORTRAN_DESCRIPTORS
+  !> Describes an array for the calls of the library; it must be `asynchronous` or `target` where they are in flight.
+  !>
+  !> `axes`: the dimension of each grid axis; without it, the grid axes are the first dimensions, in order.
+  !> `owned`: the place of the first owned cell along each dimension, counted from 1 (`is - lbound(u, 1) + 1`), where the
+  !> array has other cells too; without it, the array has exactly the cells of the box that the call expects.
+  !> `parity`: GR_ODD for components of horizontal vectors. `kind`: of a halo plan, from 1.
+  interface gr_field
+    module procedure field_of_any
+  end interface
+
+  interface
+    subroutine gr_fortran_descriptor(array, num_axes, axes, num_owned, owned, parity, kind, field) bind(c)
+      import
+      type(*), dimension(..), target, asynchronous :: array
+      integer(c_int), value :: num_axes, num_owned, parity, kind
+      integer(c_int), intent(in) :: axes(*), owned(*)
+      type(gr_field), intent(out) :: field
+    end subroutine
+  end interface
+
+contains
+
+  function field_of_any(array, axes, owned, parity, kind) result(field)
+    type(*), dimension(..), target, asynchronous :: array
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned, parity_c, kind_c
+    num_axes = 0
+    num_owned = 0
+    parity_c = GR_EVEN
+    kind_c = 0
+    if (present(axes)) then
+      num_axes = min(size(axes), size(axes_c))
+      axes_c(:num_axes) = axes(:num_axes)
+    end if
+    if (present(owned)) then
+      num_owned = min(size(owned), size(owned_c))
+      owned_c(:num_owned) = owned(:num_owned)
+    end if
+    if (present(parity)) parity_c = parity
+    if (present(kind)) kind_c = kind - 1
+    call gr_fortran_descriptor(array, num_axes, axes_c, num_owned, owned_c, parity_c, kind_c, field)
+  end function
+#else
+  interface gr_field
+    module procedure field_int8_1
+    module procedure field_int8_2
+    module procedure field_int8_3
+    module procedure field_int8_4
+    module procedure field_int8_5
+    module procedure field_int8_6
+    module procedure field_int8_7
+    module procedure field_int16_1
+    module procedure field_int16_2
+    module procedure field_int16_3
+    module procedure field_int16_4
+    module procedure field_int16_5
+    module procedure field_int16_6
+    module procedure field_int16_7
+    module procedure field_int32_1
+    module procedure field_int32_2
+    module procedure field_int32_3
+    module procedure field_int32_4
+    module procedure field_int32_5
+    module procedure field_int32_6
+    module procedure field_int32_7
+    module procedure field_int64_1
+    module procedure field_int64_2
+    module procedure field_int64_3
+    module procedure field_int64_4
+    module procedure field_int64_5
+    module procedure field_int64_6
+    module procedure field_int64_7
+    module procedure field_real32_1
+    module procedure field_real32_2
+    module procedure field_real32_3
+    module procedure field_real32_4
+    module procedure field_real32_5
+    module procedure field_real32_6
+    module procedure field_real32_7
+    module procedure field_real64_1
+    module procedure field_real64_2
+    module procedure field_real64_3
+    module procedure field_real64_4
+    module procedure field_real64_5
+    module procedure field_real64_6
+    module procedure field_real64_7
+    module procedure field_complex32_1
+    module procedure field_complex32_2
+    module procedure field_complex32_3
+    module procedure field_complex32_4
+    module procedure field_complex32_5
+    module procedure field_complex32_6
+    module procedure field_complex32_7
+    module procedure field_complex64_1
+    module procedure field_complex64_2
+    module procedure field_complex64_3
+    module procedure field_complex64_4
+    module procedure field_complex64_5
+    module procedure field_complex64_6
+    module procedure field_complex64_7
+  end interface
+
+  interface
+    subroutine gr_fortran_field(base, type, rank, extents, strides, num_axes, axes, num_owned, owned, parity, kind, field) &
+        bind(c)
+      import
+      type(c_ptr), value :: base
+      integer(c_int), value :: type, rank, num_axes, num_owned, parity, kind
+      integer(c_int64_t), intent(in) :: extents(*), strides(*)
+      integer(c_int), intent(in) :: axes(*), owned(*)
+      type(gr_field), intent(out) :: field
+    end subroutine
+  end interface
+
+contains
+
+  !> `next`: the address of the second element along each dimension.
+  function field_at(first, next, code, extents, axes, owned, parity, kind) result(field)
+    type(c_ptr), intent(in) :: first, next(:)
+    integer(c_int), intent(in) :: code
+    integer, intent(in) :: extents(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    integer(c_int) :: axes_c(16), owned_c(16), num_axes, num_owned, parity_c, kind_c
+    integer(c_int64_t) :: strides(size(next))
+    integer :: d
+    num_axes = 0
+    num_owned = 0
+    parity_c = GR_EVEN
+    kind_c = 0
+    if (present(axes)) then
+      num_axes = min(size(axes), size(axes_c))
+      axes_c(:num_axes) = axes(:num_axes)
+    end if
+    if (present(owned)) then
+      num_owned = min(size(owned), size(owned_c))
+      owned_c(:num_owned) = owned(:num_owned)
+    end if
+    if (present(parity)) parity_c = parity
+    if (present(kind)) kind_c = kind - 1
+    strides = 0
+    do d = 1, size(next)
+      if (c_associated(next(d))) strides(d) = transfer(next(d), 0_c_intptr_t) - transfer(first, 0_c_intptr_t)
+    end do
+    call gr_fortran_field(first, code, int(size(next), c_int), int(extents, c_int64_t), strides, num_axes, axes_c, &
+        num_owned, owned_c, parity_c, kind_c, field)
+  end function
+
+  function field_int8_1(array, axes, owned, parity, kind) result(field)
+    integer(c_int8_t), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_I8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int8_2(array, axes, owned, parity, kind) result(field)
+    integer(c_int8_t), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_I8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int8_3(array, axes, owned, parity, kind) result(field)
+    integer(c_int8_t), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int8_4(array, axes, owned, parity, kind) result(field)
+    integer(c_int8_t), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int8_5(array, axes, owned, parity, kind) result(field)
+    integer(c_int8_t), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int8_6(array, axes, owned, parity, kind) result(field)
+    integer(c_int8_t), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int8_7(array, axes, owned, parity, kind) result(field)
+    integer(c_int8_t), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I8, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int16_1(array, axes, owned, parity, kind) result(field)
+    integer(c_int16_t), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_I16, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int16_2(array, axes, owned, parity, kind) result(field)
+    integer(c_int16_t), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_I16, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int16_3(array, axes, owned, parity, kind) result(field)
+    integer(c_int16_t), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I16, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int16_4(array, axes, owned, parity, kind) result(field)
+    integer(c_int16_t), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I16, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int16_5(array, axes, owned, parity, kind) result(field)
+    integer(c_int16_t), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I16, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int16_6(array, axes, owned, parity, kind) result(field)
+    integer(c_int16_t), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I16, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int16_7(array, axes, owned, parity, kind) result(field)
+    integer(c_int16_t), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I16, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int32_1(array, axes, owned, parity, kind) result(field)
+    integer(c_int32_t), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_I32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int32_2(array, axes, owned, parity, kind) result(field)
+    integer(c_int32_t), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_I32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int32_3(array, axes, owned, parity, kind) result(field)
+    integer(c_int32_t), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int32_4(array, axes, owned, parity, kind) result(field)
+    integer(c_int32_t), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int32_5(array, axes, owned, parity, kind) result(field)
+    integer(c_int32_t), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int32_6(array, axes, owned, parity, kind) result(field)
+    integer(c_int32_t), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int32_7(array, axes, owned, parity, kind) result(field)
+    integer(c_int32_t), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int64_1(array, axes, owned, parity, kind) result(field)
+    integer(c_int64_t), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_I64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int64_2(array, axes, owned, parity, kind) result(field)
+    integer(c_int64_t), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_I64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int64_3(array, axes, owned, parity, kind) result(field)
+    integer(c_int64_t), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int64_4(array, axes, owned, parity, kind) result(field)
+    integer(c_int64_t), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int64_5(array, axes, owned, parity, kind) result(field)
+    integer(c_int64_t), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int64_6(array, axes, owned, parity, kind) result(field)
+    integer(c_int64_t), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_int64_7(array, axes, owned, parity, kind) result(field)
+    integer(c_int64_t), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_I64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real32_1(array, axes, owned, parity, kind) result(field)
+    real(c_float), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_F32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real32_2(array, axes, owned, parity, kind) result(field)
+    real(c_float), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_F32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real32_3(array, axes, owned, parity, kind) result(field)
+    real(c_float), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real32_4(array, axes, owned, parity, kind) result(field)
+    real(c_float), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real32_5(array, axes, owned, parity, kind) result(field)
+    real(c_float), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real32_6(array, axes, owned, parity, kind) result(field)
+    real(c_float), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real32_7(array, axes, owned, parity, kind) result(field)
+    real(c_float), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F32, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real64_1(array, axes, owned, parity, kind) result(field)
+    real(c_double), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_F64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real64_2(array, axes, owned, parity, kind) result(field)
+    real(c_double), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_F64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real64_3(array, axes, owned, parity, kind) result(field)
+    real(c_double), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real64_4(array, axes, owned, parity, kind) result(field)
+    real(c_double), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real64_5(array, axes, owned, parity, kind) result(field)
+    real(c_double), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real64_6(array, axes, owned, parity, kind) result(field)
+    real(c_double), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_real64_7(array, axes, owned, parity, kind) result(field)
+    real(c_double), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_F64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex32_1(array, axes, owned, parity, kind) result(field)
+    complex(c_float_complex), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_C64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex32_2(array, axes, owned, parity, kind) result(field)
+    complex(c_float_complex), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_C64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex32_3(array, axes, owned, parity, kind) result(field)
+    complex(c_float_complex), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex32_4(array, axes, owned, parity, kind) result(field)
+    complex(c_float_complex), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex32_5(array, axes, owned, parity, kind) result(field)
+    complex(c_float_complex), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex32_6(array, axes, owned, parity, kind) result(field)
+    complex(c_float_complex), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex32_7(array, axes, owned, parity, kind) result(field)
+    complex(c_float_complex), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C64, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex64_1(array, axes, owned, parity, kind) result(field)
+    complex(c_double_complex), target, asynchronous :: array(:)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(1)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2))
+    end if
+    field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex64_2(array, axes, owned, parity, kind) result(field)
+    complex(c_double_complex), target, asynchronous :: array(:, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(2)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2))
+    end if
+    field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex64_3(array, axes, owned, parity, kind) result(field)
+    complex(c_double_complex), target, asynchronous :: array(:, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(3)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex64_4(array, axes, owned, parity, kind) result(field)
+    complex(c_double_complex), target, asynchronous :: array(:, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(4)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex64_5(array, axes, owned, parity, kind) result(field)
+    complex(c_double_complex), target, asynchronous :: array(:, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(5)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex64_6(array, axes, owned, parity, kind) result(field)
+    complex(c_double_complex), target, asynchronous :: array(:, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(6)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
+  end function
+
+  function field_complex64_7(array, axes, owned, parity, kind) result(field)
+    complex(c_double_complex), target, asynchronous :: array(:, :, :, :, :, :, :)
+    integer, intent(in), optional :: axes(:), owned(:)
+    integer(c_int), intent(in), optional :: parity, kind
+    type(gr_field) :: field
+    type(c_ptr) :: first, next(7)
+    first = c_null_ptr
+    next = c_null_ptr
+    if (size(array) > 0) then
+      first = c_loc(array(1, 1, 1, 1, 1, 1, 1))
+      if (size(array, 1) > 1) next(1) = c_loc(array(2, 1, 1, 1, 1, 1, 1))
+      if (size(array, 2) > 1) next(2) = c_loc(array(1, 2, 1, 1, 1, 1, 1))
+      if (size(array, 3) > 1) next(3) = c_loc(array(1, 1, 2, 1, 1, 1, 1))
+      if (size(array, 4) > 1) next(4) = c_loc(array(1, 1, 1, 2, 1, 1, 1))
+      if (size(array, 5) > 1) next(5) = c_loc(array(1, 1, 1, 1, 2, 1, 1))
+      if (size(array, 6) > 1) next(6) = c_loc(array(1, 1, 1, 1, 1, 2, 1))
+      if (size(array, 7) > 1) next(7) = c_loc(array(1, 1, 1, 1, 1, 1, 2))
+    end if
+    field = field_at(first, next, GR_C128, shape(array), axes, owned, parity, kind)
+  end function
+#endif
+end module graticule_fields
+
+!> The functions.
+module graticule_calls
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  use graticule_types
+  use graticule_fields
+  implicit none
+  private :: ended, wrong_size, text_at, reversed_words, ndim_of, in_c_order
+
+  interface gr_halo_create
+    module procedure gr_halo_create_list, gr_halo_create_one
+  end interface
+
+  interface gr_halo_exchange
+    module procedure gr_halo_exchange_list, gr_halo_exchange_one
+  end interface
+
+  interface gr_halo_start
+    module procedure gr_halo_start_list, gr_halo_start_one
+  end interface
+
+  interface gr_halo_exchange_adjoint
+    module procedure gr_halo_exchange_adjoint_list, gr_halo_exchange_adjoint_one
+  end interface
+
+  interface gr_halo_start_adjoint
+    module procedure gr_halo_start_adjoint_list, gr_halo_start_adjoint_one
+  end interface
+
+  interface gr_halo_tune
+    module procedure gr_halo_tune_list, gr_halo_tune_one
+  end interface
+
+  interface gr_repartition_apply
+    module procedure gr_repartition_apply_list, gr_repartition_apply_one
+  end interface
+
+  interface gr_repartition_start
+    module procedure gr_repartition_start_list, gr_repartition_start_one
+  end interface
+
+  interface gr_repartition_apply_adjoint
+    module procedure gr_repartition_apply_adjoint_list, gr_repartition_apply_adjoint_one
+  end interface
+
+  interface gr_repartition_start_adjoint
+    module procedure gr_repartition_start_adjoint_list, gr_repartition_start_adjoint_one
+  end interface
+
+  interface gr_repartition_apply_inverse
+    module procedure gr_repartition_apply_inverse_list, gr_repartition_apply_inverse_one
+  end interface
+
+  interface gr_repartition_start_inverse
+    module procedure gr_repartition_start_inverse_list, gr_repartition_start_inverse_one
+  end interface
+
+  interface gr_repartition_tune
+    module procedure gr_repartition_tune_list, gr_repartition_tune_one
+  end interface
+
+  interface gr_zonal_apply
+    module procedure gr_zonal_apply_list, gr_zonal_apply_one
+  end interface
+
+  interface gr_zonal_start
+    module procedure gr_zonal_start_list, gr_zonal_start_one
+  end interface
+
+  interface gr_zonal_apply_adjoint
+    module procedure gr_zonal_apply_adjoint_list, gr_zonal_apply_adjoint_one
+  end interface
+
+  interface in_c_order
+    module procedure in_c_order_gr_halo_kind, in_c_order_gr_repartition_options, in_c_order_gr_variable_options
+  end interface
+
+  interface
+    function c_gr_error_text() bind(c, name='gr_error_text') result(text)
+      import
+      type(c_ptr) :: text
+    end function
+
+    function c_gr_error_rule() bind(c, name='gr_error_rule') result(text)
+      import
+      type(c_ptr) :: text
+    end function
+
+    function c_gr_error_status() bind(c, name='gr_error_status') result(status)
+      import
+      integer(c_int) :: status
+    end function
+
+    function c_wrong_size(function, argument, found, expected) bind(c, name='gr_fortran_wrong_size') result(status)
+      import
+      character(kind=c_char), intent(in) :: function(*), argument(*)
+      integer(c_int), value :: found, expected
+      integer(c_int) :: status
+    end function
+
+    function c_strlen(text) bind(c, name='strlen') result(length)
+      import
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+
+    function c_gr_version(major, minor, patch) bind(c, name='gr_version') result(status)
+      import
+      type(c_ptr), value :: major
+      type(c_ptr), value :: minor
+      type(c_ptr), value :: patch
+      integer(c_int) :: status
+    end function
+
+    function c_gr_init(num_threads, check_mode) bind(c, name='gr_init') result(status)
+      import
+      integer(c_int), value :: num_threads
+      type(c_ptr), value :: check_mode
+      integer(c_int) :: status
+    end function
+
+    function c_gr_finalize() bind(c, name='gr_finalize') result(status)
+      import
+      integer(c_int) :: status
+    end function
+
+    function c_gr_is_initialized(initialized) bind(c, name='gr_is_initialized') result(status)
+      import
+      type(c_ptr), value :: initialized
+      integer(c_int) :: status
+    end function
+
+    function c_gr_set_patience(report_seconds, error_seconds) bind(c, name='gr_set_patience') result(status)
+      import
+      real(c_double), value :: report_seconds
+      real(c_double), value :: error_seconds
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_create_f(mpi, comm) bind(c, name='gr_comm_create_f') result(status)
+      import
+      integer(c_int), value :: mpi
+      type(c_ptr), value :: comm
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_destroy(comm) bind(c, name='gr_comm_destroy') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_rank(comm, rank) bind(c, name='gr_comm_rank') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: rank
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_size(comm, num_ranks) bind(c, name='gr_comm_size') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: num_ranks
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_node(comm, num_node_ranks, node_rank) bind(c, name='gr_comm_node') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: num_node_ranks
+      type(c_ptr), value :: node_rank
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_renew(comm) bind(c, name='gr_comm_renew') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_announce_failure(comm, text) bind(c, name='gr_comm_announce_failure') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_cuts_create(num_parts, sizes, cuts) bind(c, name='gr_cuts_create') result(status)
+      import
+      integer(c_int), value :: num_parts
+      type(c_ptr), value :: sizes
+      type(c_ptr), value :: cuts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_cuts_create_balanced(extent, num_parts, cuts) bind(c, name='gr_cuts_create_balanced') &
+        result(status)
+      import
+      integer(c_int64_t), value :: extent
+      integer(c_int), value :: num_parts
+      type(c_ptr), value :: cuts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_cuts_create_weighted(num_cells, weights, num_parts, min_cells, cuts) bind(c, &
+        name='gr_cuts_create_weighted') result(status)
+      import
+      integer(c_int), value :: num_cells
+      type(c_ptr), value :: weights
+      integer(c_int), value :: num_parts
+      integer(c_int64_t), value :: min_cells
+      type(c_ptr), value :: cuts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_cuts_create_rebalanced(old, num_parts, seconds, min_cells, cuts) bind(c, &
+        name='gr_cuts_create_rebalanced') result(status)
+      import
+      type(c_ptr), value :: old
+      integer(c_int), value :: num_parts
+      type(c_ptr), value :: seconds
+      integer(c_int64_t), value :: min_cells
+      type(c_ptr), value :: cuts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_cuts_num_parts(cuts, num_parts) bind(c, name='gr_cuts_num_parts') result(status)
+      import
+      type(c_ptr), value :: cuts
+      type(c_ptr), value :: num_parts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_cuts_sizes(cuts, num_parts, sizes) bind(c, name='gr_cuts_sizes') result(status)
+      import
+      type(c_ptr), value :: cuts
+      integer(c_int), value :: num_parts
+      type(c_ptr), value :: sizes
+      integer(c_int) :: status
+    end function
+
+    function c_gr_cuts_destroy(cuts) bind(c, name='gr_cuts_destroy') result(status)
+      import
+      type(c_ptr), value :: cuts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_area_weights(num_rows, latitudes, weights) bind(c, name='gr_area_weights') result(status)
+      import
+      integer(c_int), value :: num_rows
+      type(c_ptr), value :: latitudes
+      type(c_ptr), value :: weights
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create(ndim, extents, num_parts, layout) bind(c, name='gr_layout_create') result(status)
+      import
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      type(c_ptr), value :: num_parts
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create_cuts(ndim, cuts, num_ranks, ranks, layout) bind(c, name='gr_layout_create_cuts') &
+        result(status)
+      import
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: cuts
+      integer(c_int), value :: num_ranks
+      type(c_ptr), value :: ranks
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create_boxes(comm, ndim, extents, num_boxes, lower, upper, layout) bind(c, &
+        name='gr_layout_create_boxes') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      integer(c_int), value :: num_boxes
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create_best(comm, ndim, extents, kind, element_bytes, num_batch, layout) bind(c, &
+        name='gr_layout_create_best') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      type(c_ptr), value :: kind
+      integer(c_int64_t), value :: element_bytes
+      integer(c_int64_t), value :: num_batch
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_create_shared(comm, part, part_comm, layout) bind(c, name='gr_layout_create_shared') &
+        result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: part
+      type(c_ptr), value :: part_comm
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_ndim(layout, ndim) bind(c, name='gr_layout_ndim') result(status)
+      import
+      type(c_ptr), value :: layout
+      type(c_ptr), value :: ndim
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_extents(layout, ndim, extents) bind(c, name='gr_layout_extents') result(status)
+      import
+      type(c_ptr), value :: layout
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_owned(layout, rank, ndim, lower, upper) bind(c, name='gr_layout_owned') result(status)
+      import
+      type(c_ptr), value :: layout
+      integer(c_int), value :: rank
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_text(layout, text) bind(c, name='gr_layout_text') result(status)
+      import
+      type(c_ptr), value :: layout
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_layout_destroy(layout) bind(c, name='gr_layout_destroy') result(status)
+      import
+      type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_finish(pending) bind(c, name='gr_finish') result(status)
+      import
+      type(c_ptr), value :: pending
+      integer(c_int) :: status
+    end function
+
+    function c_gr_test(pending, complete) bind(c, name='gr_test') result(status)
+      import
+      type(c_ptr), value :: pending
+      type(c_ptr), value :: complete
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_kind_uniform(ndim, edge, width, kind) bind(c, name='gr_halo_kind_uniform') result(status)
+      import
+      integer(c_int), value :: ndim
+      integer(c_int), value :: edge
+      integer(c_int64_t), value :: width
+      type(c_ptr), value :: kind
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_kind_sphere(pole, width, kind) bind(c, name='gr_halo_kind_sphere') result(status)
+      import
+      integer(c_int), value :: pole
+      integer(c_int64_t), value :: width
+      type(c_ptr), value :: kind
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_kind_tripolar(south, seam, width, kind) bind(c, name='gr_halo_kind_tripolar') result(status)
+      import
+      integer(c_int), value :: south
+      integer(c_int), value :: seam
+      integer(c_int64_t), value :: width
+      type(c_ptr), value :: kind
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_create(comm, layout, num_kinds, kinds, halo) bind(c, name='gr_halo_create') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: layout
+      integer(c_int), value :: num_kinds
+      type(c_ptr), value :: kinds
+      type(c_ptr), value :: halo
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_destroy(halo) bind(c, name='gr_halo_destroy') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_owned(halo, ndim, lower, upper) bind(c, name='gr_halo_owned') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_local(halo, kind, ndim, lower, upper) bind(c, name='gr_halo_local') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: kind
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_interior(halo, kind, ndim, reach_lower, reach_upper, lower, upper) bind(c, &
+        name='gr_halo_interior') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: kind
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: reach_lower
+      type(c_ptr), value :: reach_upper
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_border(halo, kind, ndim, reach_lower, reach_upper, most_boxes, num_boxes, lower, upper) &
+        bind(c, name='gr_halo_border') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: kind
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: reach_lower
+      type(c_ptr), value :: reach_upper
+      integer(c_int), value :: most_boxes
+      type(c_ptr), value :: num_boxes
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_exchange(halo, num_fields, fields) bind(c, name='gr_halo_exchange') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_start(halo, num_fields, fields, pending) bind(c, name='gr_halo_start') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      type(c_ptr), value :: pending
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_exchange_adjoint(halo, num_fields, fields) bind(c, name='gr_halo_exchange_adjoint') &
+        result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_start_adjoint(halo, num_fields, fields, pending) bind(c, name='gr_halo_start_adjoint') &
+        result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      type(c_ptr), value :: pending
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_set_transport(halo, transport) bind(c, name='gr_halo_set_transport') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: transport
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_tune(halo, num_fields, fields, num_calls, chosen) bind(c, name='gr_halo_tune') result(status)
+      import
+      type(c_ptr), value :: halo
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      integer(c_int), value :: num_calls
+      type(c_ptr), value :: chosen
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_counts(halo, counts) bind(c, name='gr_halo_counts') result(status)
+      import
+      type(c_ptr), value :: halo
+      type(c_ptr), value :: counts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_stats(halo, stats) bind(c, name='gr_halo_stats') result(status)
+      import
+      type(c_ptr), value :: halo
+      type(c_ptr), value :: stats
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_report(halo, text) bind(c, name='gr_halo_report') result(status)
+      import
+      type(c_ptr), value :: halo
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_dump(halo, path) bind(c, name='gr_halo_dump') result(status)
+      import
+      type(c_ptr), value :: halo
+      type(c_ptr), value :: path
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_create(comm, from, to, options, plan) bind(c, name='gr_repartition_create') &
+        result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: from
+      type(c_ptr), value :: to
+      type(c_ptr), value :: options
+      type(c_ptr), value :: plan
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_create_boxes(comm, from, ndim, num_boxes, lower, upper, options, plan) bind(c, &
+        name='gr_repartition_create_boxes') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: from
+      integer(c_int), value :: ndim
+      integer(c_int), value :: num_boxes
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: options
+      type(c_ptr), value :: plan
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_destroy(plan) bind(c, name='gr_repartition_destroy') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_source(plan, ndim, lower, upper) bind(c, name='gr_repartition_source') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_num_targets(plan, num_targets) bind(c, name='gr_repartition_num_targets') &
+        result(status)
+      import
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: num_targets
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_target(plan, target, ndim, lower, upper) bind(c, name='gr_repartition_target') &
+        result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: target
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_apply(plan, num_from, from, num_to, to, updates) bind(c, name='gr_repartition_apply') &
+        result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: num_from
+      type(c_ptr), value :: from
+      integer(c_int), value :: num_to
+      type(c_ptr), value :: to
+      type(c_ptr), value :: updates
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_start(plan, num_from, from, num_to, to, updates, pending) bind(c, &
+        name='gr_repartition_start') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: num_from
+      type(c_ptr), value :: from
+      integer(c_int), value :: num_to
+      type(c_ptr), value :: to
+      type(c_ptr), value :: updates
+      type(c_ptr), value :: pending
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_apply_adjoint(plan, num_from, from, num_to, to, updates) bind(c, &
+        name='gr_repartition_apply_adjoint') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: num_from
+      type(c_ptr), value :: from
+      integer(c_int), value :: num_to
+      type(c_ptr), value :: to
+      type(c_ptr), value :: updates
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_start_adjoint(plan, num_from, from, num_to, to, updates, pending) bind(c, &
+        name='gr_repartition_start_adjoint') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: num_from
+      type(c_ptr), value :: from
+      integer(c_int), value :: num_to
+      type(c_ptr), value :: to
+      type(c_ptr), value :: updates
+      type(c_ptr), value :: pending
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_apply_inverse(plan, num_from, from, num_to, to, updates) bind(c, &
+        name='gr_repartition_apply_inverse') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: num_from
+      type(c_ptr), value :: from
+      integer(c_int), value :: num_to
+      type(c_ptr), value :: to
+      type(c_ptr), value :: updates
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_start_inverse(plan, num_from, from, num_to, to, updates, pending) bind(c, &
+        name='gr_repartition_start_inverse') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: num_from
+      type(c_ptr), value :: from
+      integer(c_int), value :: num_to
+      type(c_ptr), value :: to
+      type(c_ptr), value :: updates
+      type(c_ptr), value :: pending
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_set_transport(plan, transport) bind(c, name='gr_repartition_set_transport') &
+        result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: transport
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_tune(plan, num_from, from, num_to, to, num_calls, chosen) bind(c, &
+        name='gr_repartition_tune') result(status)
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: num_from
+      type(c_ptr), value :: from
+      integer(c_int), value :: num_to
+      type(c_ptr), value :: to
+      integer(c_int), value :: num_calls
+      type(c_ptr), value :: chosen
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_counts(plan, counts) bind(c, name='gr_repartition_counts') result(status)
+      import
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: counts
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_stats(plan, stats) bind(c, name='gr_repartition_stats') result(status)
+      import
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: stats
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_report(plan, text) bind(c, name='gr_repartition_report') result(status)
+      import
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_repartition_dump(plan, path) bind(c, name='gr_repartition_dump') result(status)
+      import
+      type(c_ptr), value :: plan
+      type(c_ptr), value :: path
+      integer(c_int) :: status
+    end function
+
+    function c_gr_zonal_create(comm, layout, axis, summation, scale, ndim, lower, upper, zonal) bind(c, &
+        name='gr_zonal_create') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: layout
+      integer(c_int), value :: axis
+      integer(c_int), value :: summation
+      integer(c_int), value :: scale
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: zonal
+      integer(c_int) :: status
+    end function
+
+    function c_gr_zonal_destroy(zonal) bind(c, name='gr_zonal_destroy') result(status)
+      import
+      type(c_ptr), value :: zonal
+      integer(c_int) :: status
+    end function
+
+    function c_gr_zonal_cells(zonal, ndim, lower, upper) bind(c, name='gr_zonal_cells') result(status)
+      import
+      type(c_ptr), value :: zonal
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_zonal_sums(zonal, ndim, lower, upper) bind(c, name='gr_zonal_sums') result(status)
+      import
+      type(c_ptr), value :: zonal
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_zonal_apply(zonal, num_fields, cells, sums) bind(c, name='gr_zonal_apply') result(status)
+      import
+      type(c_ptr), value :: zonal
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: cells
+      type(c_ptr), value :: sums
+      integer(c_int) :: status
+    end function
+
+    function c_gr_zonal_start(zonal, num_fields, cells, sums, pending) bind(c, name='gr_zonal_start') result(status)
+      import
+      type(c_ptr), value :: zonal
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: cells
+      type(c_ptr), value :: sums
+      type(c_ptr), value :: pending
+      integer(c_int) :: status
+    end function
+
+    function c_gr_zonal_apply_adjoint(zonal, num_fields, cells, sums, cotangents) bind(c, &
+        name='gr_zonal_apply_adjoint') result(status)
+      import
+      type(c_ptr), value :: zonal
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: cells
+      type(c_ptr), value :: sums
+      integer(c_int), value :: cotangents
+      integer(c_int) :: status
+    end function
+
+    function c_gr_area_sum_create(comm, layout, axis, row_axis, num_rows, weights, scale, area_sum) bind(c, &
+        name='gr_area_sum_create') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: layout
+      integer(c_int), value :: axis
+      integer(c_int), value :: row_axis
+      integer(c_int), value :: num_rows
+      type(c_ptr), value :: weights
+      integer(c_int), value :: scale
+      type(c_ptr), value :: area_sum
+      integer(c_int) :: status
+    end function
+
+    function c_gr_area_sum_destroy(area_sum) bind(c, name='gr_area_sum_destroy') result(status)
+      import
+      type(c_ptr), value :: area_sum
+      integer(c_int) :: status
+    end function
+
+    function c_gr_area_sum_apply(area_sum, cells, num_sums, sums) bind(c, name='gr_area_sum_apply') result(status)
+      import
+      type(c_ptr), value :: area_sum
+      type(c_ptr), value :: cells
+      integer(c_int), value :: num_sums
+      type(c_ptr), value :: sums
+      integer(c_int) :: status
+    end function
+
+    function c_gr_area_sum_apply_adjoint(area_sum, cells, num_sums, cotangents) bind(c, &
+        name='gr_area_sum_apply_adjoint') result(status)
+      import
+      type(c_ptr), value :: area_sum
+      type(c_ptr), value :: cells
+      integer(c_int), value :: num_sums
+      type(c_ptr), value :: cotangents
+      integer(c_int) :: status
+    end function
+
+    function c_gr_attributes_create(attributes) bind(c, name='gr_attributes_create') result(status)
+      import
+      type(c_ptr), value :: attributes
+      integer(c_int) :: status
+    end function
+
+    function c_gr_attributes_add_text(attributes, name, value) bind(c, name='gr_attributes_add_text') result(status)
+      import
+      type(c_ptr), value :: attributes
+      type(c_ptr), value :: name
+      type(c_ptr), value :: value
+      integer(c_int) :: status
+    end function
+
+    function c_gr_attributes_add_number(attributes, name, value, type) bind(c, name='gr_attributes_add_number') &
+        result(status)
+      import
+      type(c_ptr), value :: attributes
+      type(c_ptr), value :: name
+      real(c_double), value :: value
+      integer(c_int), value :: type
+      integer(c_int) :: status
+    end function
+
+    function c_gr_attributes_destroy(attributes) bind(c, name='gr_attributes_destroy') result(status)
+      import
+      type(c_ptr), value :: attributes
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_open(comm, path, file) bind(c, name='gr_file_open') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: path
+      type(c_ptr), value :: file
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_close(file) bind(c, name='gr_file_close') result(status)
+      import
+      type(c_ptr), value :: file
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_num_variables(file, num_variables) bind(c, name='gr_file_num_variables') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: num_variables
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_variable_name(file, number, name) bind(c, name='gr_file_variable_name') result(status)
+      import
+      type(c_ptr), value :: file
+      integer(c_int), value :: number
+      type(c_ptr), value :: name
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_ndim(file, variable, ndim) bind(c, name='gr_file_ndim') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: variable
+      type(c_ptr), value :: ndim
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_extents(file, variable, ndim, extents) bind(c, name='gr_file_extents') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: variable
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: extents
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_dimension(file, variable, ndim, axis, name) bind(c, name='gr_file_dimension') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: variable
+      integer(c_int), value :: ndim
+      integer(c_int), value :: axis
+      type(c_ptr), value :: name
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_coordinate(file, dimension, num_values, values) bind(c, name='gr_file_coordinate') &
+        result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: dimension
+      integer(c_int), value :: num_values
+      type(c_ptr), value :: values
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_attribute_text(file, variable, attribute, text) bind(c, name='gr_file_attribute_text') &
+        result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: variable
+      type(c_ptr), value :: attribute
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_attribute_numbers(file, variable, attribute, most_numbers, num_numbers, numbers) bind(c, &
+        name='gr_file_attribute_numbers') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: variable
+      type(c_ptr), value :: attribute
+      integer(c_int), value :: most_numbers
+      type(c_ptr), value :: num_numbers
+      type(c_ptr), value :: numbers
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_read(file, variable, ndim, lower, upper, steps, num_axes, axes, field) bind(c, &
+        name='gr_file_read') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: variable
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: steps
+      integer(c_int), value :: num_axes
+      type(c_ptr), value :: axes
+      type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_create(comm, path, attributes, writer) bind(c, name='gr_writer_create') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: path
+      type(c_ptr), value :: attributes
+      type(c_ptr), value :: writer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_append(comm, path, in_place, writer) bind(c, name='gr_writer_append') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: path
+      integer(c_int), value :: in_place
+      type(c_ptr), value :: writer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_destroy(writer) bind(c, name='gr_writer_destroy') result(status)
+      import
+      type(c_ptr), value :: writer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_add_dimension(writer, name, extent, unlimited) bind(c, name='gr_writer_add_dimension') &
+        result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      integer(c_int64_t), value :: extent
+      integer(c_int), value :: unlimited
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_add_coordinate(writer, name, num_values, values, type, attributes) bind(c, &
+        name='gr_writer_add_coordinate') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      integer(c_int), value :: num_values
+      type(c_ptr), value :: values
+      integer(c_int), value :: type
+      type(c_ptr), value :: attributes
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_add_variable(writer, name, dimensions, type, options, attributes) bind(c, &
+        name='gr_writer_add_variable') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      type(c_ptr), value :: dimensions
+      integer(c_int), value :: type
+      type(c_ptr), value :: options
+      type(c_ptr), value :: attributes
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_extend(writer, dimension, count) bind(c, name='gr_writer_extend') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: dimension
+      integer(c_int64_t), value :: count
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_write(writer, variable, ndim, lower, upper, steps, num_axes, axes, field) bind(c, &
+        name='gr_writer_write') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: variable
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      type(c_ptr), value :: steps
+      integer(c_int), value :: num_axes
+      type(c_ptr), value :: axes
+      type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
+    function c_gr_writer_commit(writer) bind(c, name='gr_writer_commit') result(status)
+      import
+      type(c_ptr), value :: writer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoints_create(comm, folder, keep, checkpoints) bind(c, name='gr_checkpoints_create') &
+        result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: folder
+      integer(c_int), value :: keep
+      type(c_ptr), value :: checkpoints
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoints_destroy(checkpoints) bind(c, name='gr_checkpoints_destroy') result(status)
+      import
+      type(c_ptr), value :: checkpoints
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_begin(checkpoints, step, writer) bind(c, name='gr_checkpoint_begin') result(status)
+      import
+      type(c_ptr), value :: checkpoints
+      integer(c_int64_t), value :: step
+      type(c_ptr), value :: writer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_writer_destroy(writer) bind(c, name='gr_checkpoint_writer_destroy') result(status)
+      import
+      type(c_ptr), value :: writer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_add(writer, name, layout, field) bind(c, name='gr_checkpoint_add') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      type(c_ptr), value :: layout
+      type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_add_replicated(writer, name, field) bind(c, name='gr_checkpoint_add_replicated') &
+        result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_add_integers(writer, name, num_values, values) bind(c, &
+        name='gr_checkpoint_add_integers') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      integer(c_int), value :: num_values
+      type(c_ptr), value :: values
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_add_reals(writer, name, num_values, values) bind(c, name='gr_checkpoint_add_reals') &
+        result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      integer(c_int), value :: num_values
+      type(c_ptr), value :: values
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_add_text(writer, name, text) bind(c, name='gr_checkpoint_add_text') result(status)
+      import
+      type(c_ptr), value :: writer
+      type(c_ptr), value :: name
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_commit(writer) bind(c, name='gr_checkpoint_commit') result(status)
+      import
+      type(c_ptr), value :: writer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoints_newest(checkpoints, checkpoint) bind(c, name='gr_checkpoints_newest') result(status)
+      import
+      type(c_ptr), value :: checkpoints
+      type(c_ptr), value :: checkpoint
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoints_skipped(checkpoints, text) bind(c, name='gr_checkpoints_skipped') result(status)
+      import
+      type(c_ptr), value :: checkpoints
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_open(comm, path, checkpoint) bind(c, name='gr_checkpoint_open') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: path
+      type(c_ptr), value :: checkpoint
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_close(checkpoint) bind(c, name='gr_checkpoint_close') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_step(checkpoint, step) bind(c, name='gr_checkpoint_step') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: step
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_path(checkpoint, path) bind(c, name='gr_checkpoint_path') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: path
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_has(checkpoint, name, found) bind(c, name='gr_checkpoint_has') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: name
+      type(c_ptr), value :: found
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_read(checkpoint, name, layout, field) bind(c, name='gr_checkpoint_read') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: name
+      type(c_ptr), value :: layout
+      type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_read_replicated(checkpoint, name, field) bind(c, name='gr_checkpoint_read_replicated') &
+        result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: name
+      type(c_ptr), value :: field
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_integers(checkpoint, name, num_values, values) bind(c, name='gr_checkpoint_integers') &
+        result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: name
+      integer(c_int), value :: num_values
+      type(c_ptr), value :: values
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_reals(checkpoint, name, num_values, values) bind(c, name='gr_checkpoint_reals') &
+        result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: name
+      integer(c_int), value :: num_values
+      type(c_ptr), value :: values
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_text(checkpoint, name, text) bind(c, name='gr_checkpoint_text') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      type(c_ptr), value :: name
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_checkpoint_verify(checkpoint) bind(c, name='gr_checkpoint_verify') result(status)
+      import
+      type(c_ptr), value :: checkpoint
+      integer(c_int) :: status
+    end function
+  end interface
+  private :: c_wrong_size, c_strlen
+
+contains
+
+  !> Text of the last error of this thread.
+  function gr_error_text() result(text)
+    character(:), allocatable :: text
+    text = text_at(c_gr_error_text())
+  end function
+
+  !> Name of the rule that the last error of this thread broke.
+  function gr_error_rule() result(text)
+    character(:), allocatable :: text
+    text = text_at(c_gr_error_rule())
+  end function
+
+  !> Status of the last error of this thread.
+  function gr_error_status() result(status)
+    integer(c_int) :: status
+    status = c_gr_error_status()
+  end function
+
+  !> Passes the status to the caller, or ends the program with the text of the error.
+  subroutine ended(status, stat)
+    integer(c_int), intent(in) :: status
+    integer(c_int), intent(out), optional :: stat
+    if (present(stat)) then
+      stat = status
+    else if (status /= GR_SUCCESS) then
+      write (error_unit, '(a)') gr_error_text()
+      error stop 1
+    end if
+  end subroutine
+
+  subroutine wrong_size(function, argument, found, expected, stat)
+    character(*), intent(in) :: function, argument
+    integer(c_int), intent(in) :: found, expected
+    integer(c_int), intent(out), optional :: stat
+    call ended(c_wrong_size(function // c_null_char, argument // c_null_char, found, expected), stat)
+  end subroutine
+
+  function text_at(address) result(text)
+    type(c_ptr), intent(in) :: address
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: characters(:)
+    integer :: i, length
+    length = int(c_strlen(address))
+    call c_f_pointer(address, characters, [length])
+    allocate (character(length) :: text)
+    do i = 1, length
+      text(i:i) = characters(i)
+    end do
+  end function
+
+  !> `lon lat` becomes `lat lon`.
+  pure function reversed_words(text) result(reversed)
+    character(*), intent(in) :: text
+    character(:), allocatable :: reversed, rest
+    integer :: blank
+    reversed = ''
+    rest = trim(adjustl(text))
+    do while (len(rest) > 0)
+      blank = index(rest, ' ')
+      if (blank == 0) blank = len(rest) + 1
+      reversed = trim(rest(:blank - 1) // ' ' // reversed)
+      rest = trim(adjustl(rest(min(blank, len(rest) + 1):)))
+    end do
+  end function
+
+  !> Number of axes of a layout; 0 for a handle that holds none.
+  function ndim_of(layout) result(ndim)
+    type(gr_layout), intent(in) :: layout
+    integer(c_int), target :: ndim
+    integer(c_int) :: status
+    ndim = 0
+    if (c_associated(layout%handle)) status = c_gr_layout_ndim(layout%handle, c_loc(ndim))
+  end function
+
+  elemental function in_c_order_gr_halo_kind(given) result(x)
+    type(gr_halo_kind), intent(in) :: given
+    type(gr_halo_kind) :: x
+    integer :: n
+    x = given
+    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    x%lower(:n) = given%lower(n:1:-1)
+    x%upper(:n) = given%upper(n:1:-1)
+    x%lower_edge(:n) = given%lower_edge(n:1:-1)
+    x%upper_edge(:n) = given%upper_edge(n:1:-1)
+    x%constant(:n) = given%constant(n:1:-1)
+    x%stagger(:n) = given%stagger(n:1:-1)
+    x%longitude_axis = n - given%longitude_axis
+    x%directions(:n, :) = given%directions(n:1:-1, :)
+    x%memory_lower(:n) = given%memory_lower(n:1:-1)
+    x%memory_upper(:n) = given%memory_upper(n:1:-1)
+  end function
+
+  elemental function in_c_order_gr_repartition_options(given) result(x)
+    type(gr_repartition_options), intent(in) :: given
+    type(gr_repartition_options) :: x
+    integer :: n
+    x = given
+    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    x%permutation(:n) = n - given%permutation(n:1:-1)
+    x%from_first(:n) = given%from_first(n:1:-1) - 1
+    x%from_step(:n) = given%from_step(n:1:-1)
+    x%from_count(:n) = given%from_count(n:1:-1)
+    x%to_first(:n) = given%to_first(n:1:-1) - 1
+    x%to_step(:n) = given%to_step(n:1:-1)
+    x%to_count(:n) = given%to_count(n:1:-1)
+  end function
+
+  elemental function in_c_order_gr_variable_options(given) result(x)
+    type(gr_variable_options), intent(in) :: given
+    type(gr_variable_options) :: x
+    integer :: n
+    x = given
+    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    x%chunk(:n) = given%chunk(n:1:-1)
+  end function
+
+  !> Version of the library.
+  subroutine gr_version(major, minor, patch, stat)
+    integer(c_int), intent(out) :: major
+    integer(c_int), intent(out) :: minor
+    integer(c_int), intent(out) :: patch
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int), target :: major_c
+    integer(c_int), target :: minor_c
+    integer(c_int), target :: patch_c
+    integer(c_int) :: status
+    major_c = 0
+    minor_c = 0
+    patch_c = 0
+    status = c_gr_version(c_loc(major_c), c_loc(minor_c), c_loc(patch_c))
+    if (status == 0) major = major_c
+    if (status == 0) minor = minor_c
+    if (status == 0) patch = patch_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Starts MPI (`MPI_THREAD_SERIALIZED` or higher) and Kokkos unless the program has done so.
+  !>
+  !> May be called several times; as many calls of `gr_finalize` end what the first one started. Fails where MPI runs at
+  !> a lower thread level than `MPI_THREAD_SERIALIZED`.
+  subroutine gr_init(num_threads, check_mode, stat)
+    integer(c_int), intent(in), optional :: num_threads
+    character(*), intent(in), optional :: check_mode
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: num_threads_c
+    character(:, c_char), allocatable, target :: check_mode_c
+    type(c_ptr) :: check_mode_p
+    integer(c_int) :: status
+    num_threads_c = 0
+    if (present(num_threads)) then
+    num_threads_c = num_threads
+    end if
+    if (present(check_mode)) then
+    check_mode_c = trim(check_mode) // c_null_char
+    end if
+    check_mode_p = c_null_ptr
+    if (present(check_mode)) check_mode_p = c_loc(check_mode_c)
+    status = c_gr_init(num_threads_c, check_mode_p)
+    call ended(status, stat)
+  end subroutine
+
+  !> Ends what `gr_init` started, at its last call. Fails, and ends nothing, while handles exist: the text lists them.
+  subroutine gr_finalize(stat)
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: status
+    status = c_gr_finalize()
+    call ended(status, stat)
+  end subroutine
+
+  !> Whether `gr_init` was called, without `gr_finalize`.
+  subroutine gr_is_initialized(initialized, stat)
+    logical, intent(out) :: initialized
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int), target :: initialized_c
+    integer(c_int) :: status
+    initialized_c = 0
+    status = c_gr_is_initialized(c_loc(initialized_c))
+    if (status == 0) initialized = initialized_c /= 0
+    call ended(status, stat)
+  end subroutine
+
+  !> Sets after how many seconds a wait for other ranks is reported on stderr, and after how many it ends with an error.
+  subroutine gr_set_patience(report_seconds, error_seconds, stat)
+    real(c_double), intent(in) :: report_seconds
+    real(c_double), intent(in) :: error_seconds
+    integer(c_int), intent(out), optional :: stat
+    real(c_double) :: report_seconds_c
+    real(c_double) :: error_seconds_c
+    integer(c_int) :: status
+    report_seconds_c = report_seconds
+    error_seconds_c = error_seconds
+    status = c_gr_set_patience(report_seconds_c, error_seconds_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> The same for a communicator of Fortran. Collective.
+  subroutine gr_comm_create_integer(mpi, comm, stat)
+    integer(c_int), intent(in) :: mpi
+    type(gr_comm), intent(inout) :: comm
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: mpi_c
+    type(c_ptr), target :: comm_c
+    integer(c_int) :: status
+    mpi_c = mpi
+    comm_c = comm%handle
+    status = c_gr_comm_create_f(mpi_c, c_loc(comm_c))
+    comm%handle = comm_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a communicator. Collective, and so is freeing the last plan that was made on it.
+  subroutine gr_comm_destroy(comm, stat)
+    type(gr_comm), intent(inout) :: comm
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: comm_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    status = c_gr_comm_destroy(c_loc(comm_c))
+    comm%handle = comm_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Rank of the caller.
+  subroutine gr_comm_rank(comm, rank, stat)
+    type(gr_comm), intent(in) :: comm
+    integer(c_int), intent(out) :: rank
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int), target :: rank_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    rank_c = 0
+    status = c_gr_comm_rank(comm_c, c_loc(rank_c))
+    if (status == 0) rank = rank_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of ranks.
+  subroutine gr_comm_size(comm, num_ranks, stat)
+    type(gr_comm), intent(in) :: comm
+    integer(c_int), intent(out) :: num_ranks
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int), target :: num_ranks_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    num_ranks_c = 0
+    status = c_gr_comm_size(comm_c, c_loc(num_ranks_c))
+    if (status == 0) num_ranks = num_ranks_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of ranks that share the memory of this rank, and its place among them.
+  subroutine gr_comm_node(comm, num_node_ranks, node_rank, stat)
+    type(gr_comm), intent(in) :: comm
+    integer(c_int), intent(out) :: num_node_ranks
+    integer(c_int), intent(out) :: node_rank
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int), target :: num_node_ranks_c
+    integer(c_int), target :: node_rank_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    num_node_ranks_c = 0
+    node_rank_c = 0
+    status = c_gr_comm_node(comm_c, c_loc(num_node_ranks_c), c_loc(node_rank_c))
+    if (status == 0) num_node_ranks = num_node_ranks_c
+    if (status == 0) node_rank = node_rank_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Makes a communicator usable again after an error that some ranks had in the middle of a call. Collective.
+  !>
+  !> Plans made before are refused afterwards: make them again.
+  subroutine gr_comm_renew(comm, stat)
+    type(gr_comm), intent(inout) :: comm
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    status = c_gr_comm_renew(comm_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Notifies all other ranks that this rank gives up its current calls: their waits end with an error. Not collective.
+  subroutine gr_comm_announce_failure(comm, text, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: text_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    text_c = trim(text) // c_null_char
+    status = c_gr_comm_announce_failure(comm_c, c_loc(text_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Parts of the given numbers of cells, in order.
+  !> Example: 4, 3, 3 cut 10 cells into [0, 4), [4, 7), [7, 10).
+  subroutine gr_cuts_create(sizes, cuts, stat)
+    integer, intent(in) :: sizes(:)
+    type(gr_cuts), intent(inout) :: cuts
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: num_parts
+    integer(c_int64_t), allocatable, target :: sizes_c(:)
+    type(c_ptr), target :: cuts_c
+    integer(c_int) :: status
+    num_parts = int(size(sizes), c_int)
+    sizes_c = int(sizes, c_int64_t)
+    cuts_c = cuts%handle
+    status = c_gr_cuts_create(num_parts, c_loc(sizes_c), c_loc(cuts_c))
+    cuts%handle = cuts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Parts that differ by at most one cell, the larger ones first.
+  subroutine gr_cuts_create_balanced(extent, num_parts, cuts, stat)
+    integer, intent(in) :: extent
+    integer(c_int), intent(in) :: num_parts
+    type(gr_cuts), intent(inout) :: cuts
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int64_t) :: extent_c
+    integer(c_int) :: num_parts_c
+    type(c_ptr), target :: cuts_c
+    integer(c_int) :: status
+    extent_c = int(extent, c_int64_t)
+    num_parts_c = num_parts
+    cuts_c = cuts%handle
+    status = c_gr_cuts_create_balanced(extent_c, num_parts_c, c_loc(cuts_c))
+    cuts%handle = cuts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Parts that minimise the weight of the heaviest part.
+  subroutine gr_cuts_create_weighted(weights, num_parts, min_cells, cuts, stat)
+    real(c_double), intent(in) :: weights(:)
+    integer(c_int), intent(in) :: num_parts
+    integer, intent(in), optional :: min_cells
+    type(gr_cuts), intent(inout) :: cuts
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: num_cells
+    real(c_double), allocatable, target :: weights_c(:)
+    integer(c_int) :: num_parts_c
+    integer(c_int64_t) :: min_cells_c
+    type(c_ptr), target :: cuts_c
+    integer(c_int) :: status
+    num_cells = int(size(weights), c_int)
+    weights_c = weights
+    num_parts_c = num_parts
+    min_cells_c = 1
+    if (present(min_cells)) then
+    min_cells_c = int(min_cells, c_int64_t)
+    end if
+    cuts_c = cuts%handle
+    status = c_gr_cuts_create_weighted(num_cells, c_loc(weights_c), num_parts_c, min_cells_c, c_loc(cuts_c))
+    cuts%handle = cuts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Parts of equal cost by measured times: each cell of part p costs `seconds[p]` divided by the cells of the part.
+  subroutine gr_cuts_create_rebalanced(old, seconds, min_cells, cuts, stat)
+    type(gr_cuts), intent(in) :: old
+    real(c_double), intent(in) :: seconds(:)
+    integer, intent(in), optional :: min_cells
+    type(gr_cuts), intent(inout) :: cuts
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: old_c
+    integer(c_int) :: num_parts
+    real(c_double), allocatable, target :: seconds_c(:)
+    integer(c_int64_t) :: min_cells_c
+    type(c_ptr), target :: cuts_c
+    integer(c_int) :: status
+    old_c = old%handle
+    num_parts = int(size(seconds), c_int)
+    seconds_c = seconds
+    min_cells_c = 1
+    if (present(min_cells)) then
+    min_cells_c = int(min_cells, c_int64_t)
+    end if
+    cuts_c = cuts%handle
+    status = c_gr_cuts_create_rebalanced(old_c, num_parts, c_loc(seconds_c), min_cells_c, c_loc(cuts_c))
+    cuts%handle = cuts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of parts.
+  subroutine gr_cuts_num_parts(cuts, num_parts, stat)
+    type(gr_cuts), intent(in) :: cuts
+    integer(c_int), intent(out) :: num_parts
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: cuts_c
+    integer(c_int), target :: num_parts_c
+    integer(c_int) :: status
+    cuts_c = cuts%handle
+    num_parts_c = 0
+    status = c_gr_cuts_num_parts(cuts_c, c_loc(num_parts_c))
+    if (status == 0) num_parts = num_parts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Cells of each part.
+  subroutine gr_cuts_sizes(cuts, sizes, stat)
+    type(gr_cuts), intent(in) :: cuts
+    integer, intent(out) :: sizes(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: cuts_c
+    integer(c_int) :: num_parts
+    integer(c_int64_t), allocatable, target :: sizes_c(:)
+    integer(c_int) :: status
+    cuts_c = cuts%handle
+    num_parts = int(size(sizes), c_int)
+    allocate(sizes_c(size(sizes)))
+    sizes_c = 0
+    status = c_gr_cuts_sizes(cuts_c, num_parts, c_loc(sizes_c))
+    if (status == 0) sizes = int(sizes_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees cuts.
+  subroutine gr_cuts_destroy(cuts, stat)
+    type(gr_cuts), intent(inout) :: cuts
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: cuts_c
+    integer(c_int) :: status
+    cuts_c = cuts%handle
+    status = c_gr_cuts_destroy(c_loc(cuts_c))
+    cuts%handle = cuts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Fraction of the sphere that each row represents: weights for cuts of equal area and for global means.
+  subroutine gr_area_weights(latitudes, weights, stat)
+    real(c_double), intent(in) :: latitudes(:)
+    real(c_double), intent(out) :: weights(:)
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: num_rows
+    real(c_double), allocatable, target :: latitudes_c(:)
+    real(c_double), allocatable, target :: weights_c(:)
+    integer(c_int) :: status
+    num_rows = int(size(latitudes), c_int)
+    if (size(weights) /= num_rows) then
+    call wrong_size('gr_area_weights', 'weights', int(size(weights), c_int), num_rows, stat)
+    return
+    end if
+    latitudes_c = latitudes
+    allocate(weights_c(size(weights)))
+    weights_c = 0
+    status = c_gr_area_weights(num_rows, c_loc(latitudes_c), c_loc(weights_c))
+    if (status == 0) weights = weights_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Layout of balanced cuts over a process grid: the rank at (c0, c1) owns part c0 of axis 0 and part c1 of axis 1.
+  !>
+  !> Ranks are placed with the last axis fastest. Ranks beyond the product of `num_parts` own nothing.
+  !> Example: 241 x 480 cells, 4 x 1 parts: rank 1 owns [61, 121) x [0, 480).
+  subroutine gr_layout_create(extents, num_parts, layout, stat)
+    integer, intent(in) :: extents(:)
+    integer(c_int), intent(in) :: num_parts(:)
+    type(gr_layout), intent(inout) :: layout
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    integer(c_int), allocatable, target :: num_parts_c(:)
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    ndim = int(size(extents), c_int)
+    if (size(num_parts) /= ndim) then
+    call wrong_size('gr_layout_create', 'num_parts', int(size(num_parts), c_int), ndim, stat)
+    return
+    end if
+    extents_c = int(extents(ndim:1:-1), c_int64_t)
+    num_parts_c = int(num_parts(ndim:1:-1), c_int)
+    layout_c = layout%handle
+    status = c_gr_layout_create(ndim, c_loc(extents_c), c_loc(num_parts_c), c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Layout of given cuts.
+  subroutine gr_layout_create_cuts(cuts, ranks, layout, stat)
+    type(gr_cuts), intent(in) :: cuts(:)
+    integer(c_int), intent(in), optional :: ranks(:)
+    type(gr_layout), intent(inout) :: layout
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: ndim
+    type(c_ptr), target :: cuts_c(size(cuts))
+    integer(c_int) :: num_ranks
+    integer(c_int), allocatable, target :: ranks_c(:)
+    type(c_ptr), target :: layout_c
+    type(c_ptr) :: ranks_p
+    integer(c_int) :: status
+    ndim = int(size(cuts), c_int)
+    cuts_c = cuts(size(cuts):1:-1)%handle
+    num_ranks = 0
+    if (present(ranks)) num_ranks = int(size(ranks), c_int)
+    if (present(ranks)) then
+    ranks_c = int(ranks, c_int)
+    end if
+    layout_c = layout%handle
+    ranks_p = c_null_ptr
+    if (present(ranks)) ranks_p = c_loc(ranks_c)
+    status = c_gr_layout_create_cuts(ndim, c_loc(cuts_c), num_ranks, ranks_p, c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Layout of the boxes that the caller already has. Collective.
+  !>
+  !> Boxes are disjoint and cover the grid. Today a rank passes no box or one; more are refused.
+  subroutine gr_layout_create_boxes(comm, extents, lower, upper, layout, stat)
+    type(gr_comm), intent(in) :: comm
+    integer, intent(in) :: extents(:)
+    integer, intent(in) :: lower(:, :)
+    integer, intent(in) :: upper(:, :)
+    type(gr_layout), intent(inout) :: layout
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    integer(c_int) :: num_boxes
+    integer(c_int64_t), allocatable, target :: lower_c(:, :)
+    integer(c_int64_t), allocatable, target :: upper_c(:, :)
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    ndim = int(size(extents), c_int)
+    if (size(lower, 1) /= ndim) then
+    call wrong_size('gr_layout_create_boxes', 'lower', int(size(lower, 1), c_int), ndim, stat)
+    return
+    end if
+    if (size(upper, 1) /= ndim) then
+    call wrong_size('gr_layout_create_boxes', 'upper', int(size(upper, 1), c_int), ndim, stat)
+    return
+    end if
+    extents_c = int(extents(ndim:1:-1), c_int64_t)
+    num_boxes = int(size(lower, 2), c_int)
+    if (size(upper, 2) /= num_boxes) then
+    call wrong_size('gr_layout_create_boxes', 'upper', int(size(upper, 2), c_int), num_boxes, stat)
+    return
+    end if
+    lower_c = int(lower(ndim:1:-1, :) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1, :), c_int64_t)
+    layout_c = layout%handle
+    status = c_gr_layout_create_boxes(comm_c, ndim, c_loc(extents_c), num_boxes, c_loc(lower_c), c_loc(upper_c), &
+        c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs. Collective.
+  subroutine gr_layout_create_best(comm, extents, kind, element_bytes, num_batch, layout, stat)
+    type(gr_comm), intent(in) :: comm
+    integer, intent(in) :: extents(:)
+    type(gr_halo_kind), intent(in) :: kind
+    integer, intent(in) :: element_bytes
+    integer, intent(in) :: num_batch
+    type(gr_layout), intent(inout) :: layout
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    type(gr_halo_kind), target :: kind_c
+    integer(c_int64_t) :: element_bytes_c
+    integer(c_int64_t) :: num_batch_c
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    ndim = int(size(extents), c_int)
+    extents_c = int(extents(ndim:1:-1), c_int64_t)
+    kind_c = in_c_order(kind)
+    kind_c%size = c_sizeof(kind_c)
+    element_bytes_c = int(element_bytes, c_int64_t)
+    num_batch_c = int(num_batch, c_int64_t)
+    layout_c = layout%handle
+    status = c_gr_layout_create_best(comm_c, ndim, c_loc(extents_c), c_loc(kind_c), element_bytes_c, num_batch_c, &
+        c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Gives all ranks of a communicator a layout that only a part of them knows, in the ranks of `comm`. Collective.
+  subroutine gr_layout_create_shared(comm, part, part_comm, layout, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in), optional :: part
+    type(gr_comm), intent(in), optional :: part_comm
+    type(gr_layout), intent(inout) :: layout
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    type(c_ptr) :: part_c
+    type(c_ptr) :: part_comm_c
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    part_c = c_null_ptr
+    part_comm_c = c_null_ptr
+    comm_c = comm%handle
+    if (present(part)) then
+    part_c = part%handle
+    end if
+    if (present(part_comm)) then
+    part_comm_c = part_comm%handle
+    end if
+    layout_c = layout%handle
+    status = c_gr_layout_create_shared(comm_c, part_c, part_comm_c, c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of axes.
+  subroutine gr_layout_ndim(layout, ndim, stat)
+    type(gr_layout), intent(in) :: layout
+    integer(c_int), intent(out) :: ndim
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: layout_c
+    integer(c_int), target :: ndim_c
+    integer(c_int) :: status
+    layout_c = layout%handle
+    ndim_c = 0
+    status = c_gr_layout_ndim(layout_c, c_loc(ndim_c))
+    if (status == 0) ndim = ndim_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Cells of the grid along each axis.
+  subroutine gr_layout_extents(layout, extents, stat)
+    type(gr_layout), intent(in) :: layout
+    integer, intent(out) :: extents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: layout_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    integer(c_int) :: status
+    layout_c = layout%handle
+    ndim = int(size(extents), c_int)
+    allocate(extents_c(size(extents)))
+    extents_c = 0
+    status = c_gr_layout_extents(layout_c, ndim, c_loc(extents_c))
+    if (status == 0) extents = int(extents_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Box of one rank; empty for a rank that owns nothing.
+  subroutine gr_layout_owned(layout, rank, lower, upper, stat)
+    type(gr_layout), intent(in) :: layout
+    integer(c_int), intent(in) :: rank
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: layout_c
+    integer(c_int) :: rank_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    layout_c = layout%handle
+    rank_c = rank
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_layout_owned', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_layout_owned(layout_c, rank_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> One line that describes a layout.
+  subroutine gr_layout_text(layout, text, stat)
+    type(gr_layout), intent(in) :: layout
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: layout_c
+    type(c_ptr), target :: text_c
+    integer(c_int) :: status
+    layout_c = layout%handle
+    text_c = c_null_ptr
+    status = c_gr_layout_text(layout_c, c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a layout.
+  subroutine gr_layout_destroy(layout, stat)
+    type(gr_layout), intent(inout) :: layout
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: layout_c
+    integer(c_int) :: status
+    layout_c = layout%handle
+    status = c_gr_layout_destroy(c_loc(layout_c))
+    layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Waits until a call in flight is complete, and frees it. With an error it is freed too.
+  subroutine gr_finish(pending, stat)
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: pending_c
+    integer(c_int) :: status
+    pending_c = pending%handle
+    status = c_gr_finish(c_loc(pending_c))
+    pending%handle = pending_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Whether `gr_finish` would not block. Does not block.
+  subroutine gr_test(pending, complete, stat)
+    type(gr_pending), intent(inout) :: pending
+    logical, intent(out) :: complete
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: pending_c
+    integer(c_int), target :: complete_c
+    integer(c_int) :: status
+    pending_c = pending%handle
+    complete_c = 0
+    status = c_gr_test(pending_c, c_loc(complete_c))
+    if (status == 0) complete = complete_c /= 0
+    call ended(status, stat)
+  end subroutine
+
+  !> The same width and rule on all sides.
+  subroutine gr_halo_kind_uniform(ndim, edge, width, kind, stat)
+    integer(c_int), intent(in) :: ndim
+    integer(c_int), intent(in) :: edge
+    integer, intent(in) :: width
+    type(gr_halo_kind), intent(out) :: kind
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: ndim_c
+    integer(c_int) :: edge_c
+    integer(c_int64_t) :: width_c
+    type(gr_halo_kind), target :: kind_c
+    integer(c_int) :: status
+    ndim_c = ndim
+    edge_c = edge
+    width_c = int(width, c_int64_t)
+    kind_c%size = c_sizeof(kind_c)
+    status = c_gr_halo_kind_uniform(ndim_c, edge_c, width_c, c_loc(kind_c))
+    if (status == 0) kind = in_c_order(kind_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Axes (latitude, longitude): both poles crossed by the same rule, longitude periodic.
+  subroutine gr_halo_kind_sphere(pole, width, kind, stat)
+    integer(c_int), intent(in) :: pole
+    integer, intent(in) :: width
+    type(gr_halo_kind), intent(out) :: kind
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: pole_c
+    integer(c_int64_t) :: width_c
+    type(gr_halo_kind), target :: kind_c
+    integer(c_int) :: status
+    pole_c = pole
+    width_c = int(width, c_int64_t)
+    kind_c%size = c_sizeof(kind_c)
+    status = c_gr_halo_kind_sphere(pole_c, width_c, c_loc(kind_c))
+    if (status == 0) kind = in_c_order(kind_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Axes (latitude, longitude): a rule below the first row, a seam above the last; values on the seam are copied.
+  subroutine gr_halo_kind_tripolar(south, seam, width, kind, stat)
+    integer(c_int), intent(in) :: south
+    integer(c_int), intent(in) :: seam
+    integer, intent(in) :: width
+    type(gr_halo_kind), intent(out) :: kind
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int) :: south_c
+    integer(c_int) :: seam_c
+    integer(c_int64_t) :: width_c
+    type(gr_halo_kind), target :: kind_c
+    integer(c_int) :: status
+    south_c = south
+    seam_c = seam
+    width_c = int(width, c_int64_t)
+    kind_c%size = c_sizeof(kind_c)
+    status = c_gr_halo_kind_tripolar(south_c, seam_c, width_c, c_loc(kind_c))
+    if (status == 0) kind = in_c_order(kind_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Plans halo exchanges of fields of one or several kinds on a layout. Collective.
+  !>
+  !> One plan serves any number of fields of any type and any number of batch axes.
+  subroutine gr_halo_create_list(comm, layout, kinds, halo, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    type(gr_halo_kind), intent(in) :: kinds(:)
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: num_kinds
+    type(gr_halo_kind), target :: kinds_c(size(kinds))
+    type(c_ptr), target :: halo_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    layout_c = layout%handle
+    num_kinds = int(size(kinds), c_int)
+    kinds_c = in_c_order(kinds)
+    kinds_c%size = c_sizeof(kinds_c(1))
+    halo_c = halo%handle
+    status = c_gr_halo_create(comm_c, layout_c, num_kinds, c_loc(kinds_c), c_loc(halo_c))
+    halo%handle = halo_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_halo_create_one(comm, layout, kinds, halo, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    type(gr_halo_kind), intent(in) :: kinds
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int), intent(out), optional :: stat
+    call gr_halo_create_list(comm, layout, [kinds], halo, stat)
+  end subroutine
+
+  !> Frees a plan. Calls in flight remain valid.
+  subroutine gr_halo_destroy(halo, stat)
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: halo_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    status = c_gr_halo_destroy(c_loc(halo_c))
+    halo%handle = halo_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Box of this rank.
+  subroutine gr_halo_owned(halo, lower, upper, stat)
+    type(gr_halo), intent(in) :: halo
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    halo_c = halo%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_owned', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_halo_owned(halo_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Box of this rank with the halo of a kind: the cells that fields have in memory.
+  subroutine gr_halo_local(halo, kind, lower, upper, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int), intent(in) :: kind
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: kind_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    halo_c = halo%handle
+    kind_c = kind - 1
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_local', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_halo_local(halo_c, kind_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Owned cells whose stencil reads no cell that an exchange fills: compute them while it is in flight.
+  subroutine gr_halo_interior(halo, kind, reach_lower, reach_upper, lower, upper, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int), intent(in) :: kind
+    integer, intent(in), optional :: reach_lower(:)
+    integer, intent(in), optional :: reach_upper(:)
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: kind_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: reach_lower_c(:)
+    integer(c_int64_t), allocatable, target :: reach_upper_c(:)
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    type(c_ptr) :: reach_lower_p
+    type(c_ptr) :: reach_upper_p
+    integer(c_int) :: status
+    halo_c = halo%handle
+    kind_c = kind - 1
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_interior', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    if (present(reach_lower)) then
+    if (size(reach_lower) /= ndim) then
+    call wrong_size('gr_halo_interior', 'reach_lower', int(size(reach_lower), c_int), ndim, stat)
+    return
+    end if
+    end if
+    if (present(reach_upper)) then
+    if (size(reach_upper) /= ndim) then
+    call wrong_size('gr_halo_interior', 'reach_upper', int(size(reach_upper), c_int), ndim, stat)
+    return
+    end if
+    end if
+    if (present(reach_lower)) then
+    reach_lower_c = int(reach_lower(ndim:1:-1), c_int64_t)
+    end if
+    if (present(reach_upper)) then
+    reach_upper_c = int(reach_upper(ndim:1:-1), c_int64_t)
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    reach_lower_p = c_null_ptr
+    if (present(reach_lower)) reach_lower_p = c_loc(reach_lower_c)
+    reach_upper_p = c_null_ptr
+    if (present(reach_upper)) reach_upper_p = c_loc(reach_upper_c)
+    status = c_gr_halo_interior(halo_c, kind_c, ndim, reach_lower_p, reach_upper_p, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> The other owned cells as disjoint boxes: compute them afterwards. At most 2 boxes per axis.
+  subroutine gr_halo_border(halo, kind, reach_lower, reach_upper, num_boxes, lower, upper, stat)
+    type(gr_halo), intent(in) :: halo
+    integer(c_int), intent(in) :: kind
+    integer, intent(in), optional :: reach_lower(:)
+    integer, intent(in), optional :: reach_upper(:)
+    integer(c_int), intent(out) :: num_boxes
+    integer, intent(out) :: lower(:, :)
+    integer, intent(out) :: upper(:, :)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: kind_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: reach_lower_c(:)
+    integer(c_int64_t), allocatable, target :: reach_upper_c(:)
+    integer(c_int) :: most_boxes
+    integer(c_int), target :: num_boxes_c
+    integer(c_int64_t), allocatable, target :: lower_c(:, :)
+    integer(c_int64_t), allocatable, target :: upper_c(:, :)
+    type(c_ptr) :: reach_lower_p
+    type(c_ptr) :: reach_upper_p
+    integer(c_int) :: status
+    halo_c = halo%handle
+    kind_c = kind - 1
+    ndim = int(size(lower, 1), c_int)
+    if (size(upper, 1) /= ndim) then
+    call wrong_size('gr_halo_border', 'upper', int(size(upper, 1), c_int), ndim, stat)
+    return
+    end if
+    if (present(reach_lower)) then
+    if (size(reach_lower) /= ndim) then
+    call wrong_size('gr_halo_border', 'reach_lower', int(size(reach_lower), c_int), ndim, stat)
+    return
+    end if
+    end if
+    if (present(reach_upper)) then
+    if (size(reach_upper) /= ndim) then
+    call wrong_size('gr_halo_border', 'reach_upper', int(size(reach_upper), c_int), ndim, stat)
+    return
+    end if
+    end if
+    if (present(reach_lower)) then
+    reach_lower_c = int(reach_lower(ndim:1:-1), c_int64_t)
+    end if
+    if (present(reach_upper)) then
+    reach_upper_c = int(reach_upper(ndim:1:-1), c_int64_t)
+    end if
+    most_boxes = int(size(lower, 2), c_int)
+    if (size(upper, 2) /= most_boxes) then
+    call wrong_size('gr_halo_border', 'upper', int(size(upper, 2), c_int), most_boxes, stat)
+    return
+    end if
+    num_boxes_c = 0
+    allocate(lower_c(size(lower, 1), size(lower, 2)))
+    lower_c = 0
+    allocate(upper_c(size(upper, 1), size(upper, 2)))
+    upper_c = 0
+    reach_lower_p = c_null_ptr
+    if (present(reach_lower)) reach_lower_p = c_loc(reach_lower_c)
+    reach_upper_p = c_null_ptr
+    if (present(reach_upper)) reach_upper_p = c_loc(reach_upper_c)
+    status = c_gr_halo_border(halo_c, kind_c, ndim, reach_lower_p, reach_upper_p, most_boxes, c_loc(num_boxes_c), &
+        c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) num_boxes = num_boxes_c
+    if (status == 0) lower = int(lower_c(ndim:1:-1, :) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1, :))
+    call ended(status, stat)
+  end subroutine
+
+  !> Fills the halos of fields from the owned cells of all ranks and the rules. Collective.
+  subroutine gr_halo_exchange_list(halo, fields, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: fields_c(size(fields))
+    integer(c_int) :: status
+    halo_c = halo%handle
+    num_fields = int(size(fields), c_int)
+    fields_c = fields
+    status = c_gr_halo_exchange(halo_c, num_fields, c_loc(fields_c))
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_one(halo, fields, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields
+    integer(c_int), intent(out), optional :: stat
+    call gr_halo_exchange_list(halo, [fields], stat)
+  end subroutine
+
+  !> Starts an exchange: until `gr_finish`, owned cells may be read and ghost cells not used. Collective.
+  subroutine gr_halo_start_list(halo, fields, pending, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields(:)
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: fields_c(size(fields))
+    type(c_ptr), target :: pending_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    num_fields = int(size(fields), c_int)
+    fields_c = fields
+    pending_c = pending%handle
+    status = c_gr_halo_start(halo_c, num_fields, c_loc(fields_c), c_loc(pending_c))
+    pending%handle = pending_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_halo_start_one(halo, fields, pending, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    call gr_halo_start_list(halo, [fields], pending, stat)
+  end subroutine
+
+  !> The transposed exchange: adds to each owned cell the values of its images, and zeroes the images. Collective.
+  subroutine gr_halo_exchange_adjoint_list(halo, fields, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: fields_c(size(fields))
+    integer(c_int) :: status
+    halo_c = halo%handle
+    num_fields = int(size(fields), c_int)
+    fields_c = fields
+    status = c_gr_halo_exchange_adjoint(halo_c, num_fields, c_loc(fields_c))
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_halo_exchange_adjoint_one(halo, fields, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields
+    integer(c_int), intent(out), optional :: stat
+    call gr_halo_exchange_adjoint_list(halo, [fields], stat)
+  end subroutine
+
+  !> Starts a transposed exchange. Collective.
+  subroutine gr_halo_start_adjoint_list(halo, fields, pending, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields(:)
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: fields_c(size(fields))
+    type(c_ptr), target :: pending_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    num_fields = int(size(fields), c_int)
+    fields_c = fields
+    pending_c = pending%handle
+    status = c_gr_halo_start_adjoint(halo_c, num_fields, c_loc(fields_c), c_loc(pending_c))
+    pending%handle = pending_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_halo_start_adjoint_one(halo, fields, pending, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_field), intent(in) :: fields
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    call gr_halo_start_adjoint_list(halo, [fields], pending, stat)
+  end subroutine
+
+  !> Sets the transport of later calls; the same on all ranks, between the same calls.
+  subroutine gr_halo_set_transport(halo, transport, stat)
+    type(gr_halo), intent(inout) :: halo
+    integer(c_int), intent(in) :: transport
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: transport_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    transport_c = transport
+    status = c_gr_halo_set_transport(halo_c, transport_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Measures the transports with these fields and selects the fastest. Collective; no call in flight.
+  subroutine gr_halo_tune_list(halo, fields, num_calls, chosen, stat)
+    type(gr_halo), intent(inout) :: halo
+    type(gr_field), intent(in) :: fields(:)
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: fields_c(size(fields))
+    integer(c_int) :: num_calls_c
+    integer(c_int), target :: chosen_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    num_fields = int(size(fields), c_int)
+    fields_c = fields
+    num_calls_c = num_calls
+    chosen_c = 0
+    status = c_gr_halo_tune(halo_c, num_fields, c_loc(fields_c), num_calls_c, c_loc(chosen_c))
+    if (status == 0) chosen = chosen_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_halo_tune_one(halo, fields, num_calls, chosen, stat)
+    type(gr_halo), intent(inout) :: halo
+    type(gr_field), intent(in) :: fields
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    call gr_halo_tune_list(halo, [fields], num_calls, chosen, stat)
+  end subroutine
+
+  !> Traffic of a call on this rank.
+  subroutine gr_halo_counts(halo, counts, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_counts), intent(out) :: counts
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    type(gr_counts), target :: counts_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    counts_c%size = c_sizeof(counts_c)
+    status = c_gr_halo_counts(halo_c, c_loc(counts_c))
+    if (status == 0) counts = counts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Traffic and times of the calls so far.
+  subroutine gr_halo_stats(halo, stats, stat)
+    type(gr_halo), intent(in) :: halo
+    type(gr_stats), intent(out) :: stats
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    type(gr_stats), target :: stats_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    stats_c%size = c_sizeof(stats_c)
+    status = c_gr_halo_stats(halo_c, c_loc(stats_c))
+    if (status == 0) stats = stats_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Report for people: the path to each peer with the reason, then traffic and times.
+  subroutine gr_halo_report(halo, text, stat)
+    type(gr_halo), intent(in) :: halo
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    type(c_ptr), target :: text_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    text_c = c_null_ptr
+    status = c_gr_halo_report(halo_c, c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes the plan as JSON, for `graticule-bench replay`. Collective.
+  subroutine gr_halo_dump(halo, path, stat)
+    type(gr_halo), intent(in) :: halo
+    character(*), intent(in) :: path
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    character(:, c_char), allocatable, target :: path_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    path_c = trim(path) // c_null_char
+    status = c_gr_halo_dump(halo_c, c_loc(path_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Plans movements of fields from one layout to another. Collective.
+  !>
+  !> Each rank passes fields on its box of `from` and gets them on its box of `to`, of any type that the values convert
+  !> to.
+  subroutine gr_repartition_create(comm, from, to, options, plan, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: from
+    type(gr_layout), intent(in) :: to
+    type(gr_repartition_options), intent(in), optional :: options
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    type(c_ptr) :: from_c
+    type(c_ptr) :: to_c
+    type(gr_repartition_options), target :: options_c
+    type(c_ptr), target :: plan_c
+    type(c_ptr) :: options_p
+    integer(c_int) :: status
+    comm_c = comm%handle
+    from_c = from%handle
+    to_c = to%handle
+    if (present(options)) then
+    options_c = in_c_order(options)
+    options_c%size = c_sizeof(options_c)
+    end if
+    plan_c = plan%handle
+    options_p = c_null_ptr
+    if (present(options)) options_p = c_loc(options_c)
+    status = c_gr_repartition_create(comm_c, from_c, to_c, options_p, c_loc(plan_c))
+    plan%handle = plan_c
+    call ended(status, stat)
+  end subroutine
+
+  !> The same to any boxes on each rank, which may overlap and need not cover the grid. Collective.
+  subroutine gr_repartition_create_boxes(comm, from, lower, upper, options, plan, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: from
+    integer, intent(in) :: lower(:, :)
+    integer, intent(in) :: upper(:, :)
+    type(gr_repartition_options), intent(in), optional :: options
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    type(c_ptr) :: from_c
+    integer(c_int) :: ndim
+    integer(c_int) :: num_boxes
+    integer(c_int64_t), allocatable, target :: lower_c(:, :)
+    integer(c_int64_t), allocatable, target :: upper_c(:, :)
+    type(gr_repartition_options), target :: options_c
+    type(c_ptr), target :: plan_c
+    type(c_ptr) :: options_p
+    integer(c_int) :: status
+    comm_c = comm%handle
+    from_c = from%handle
+    ndim = int(size(lower, 1), c_int)
+    if (size(upper, 1) /= ndim) then
+    call wrong_size('gr_repartition_create_boxes', 'upper', int(size(upper, 1), c_int), ndim, stat)
+    return
+    end if
+    num_boxes = int(size(lower, 2), c_int)
+    if (size(upper, 2) /= num_boxes) then
+    call wrong_size('gr_repartition_create_boxes', 'upper', int(size(upper, 2), c_int), num_boxes, stat)
+    return
+    end if
+    lower_c = int(lower(ndim:1:-1, :) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1, :), c_int64_t)
+    if (present(options)) then
+    options_c = in_c_order(options)
+    options_c%size = c_sizeof(options_c)
+    end if
+    plan_c = plan%handle
+    options_p = c_null_ptr
+    if (present(options)) options_p = c_loc(options_c)
+    status = c_gr_repartition_create_boxes(comm_c, from_c, ndim, num_boxes, c_loc(lower_c), c_loc(upper_c), &
+        options_p, c_loc(plan_c))
+    plan%handle = plan_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a plan. Calls in flight remain valid.
+  subroutine gr_repartition_destroy(plan, stat)
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: plan_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    status = c_gr_repartition_destroy(c_loc(plan_c))
+    plan%handle = plan_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Box that fields on the old layout cover on this rank.
+  subroutine gr_repartition_source(plan, lower, upper, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    plan_c = plan%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_repartition_source', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_repartition_source(plan_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of boxes that this rank gets: 1, except for `gr_repartition_create_boxes`.
+  subroutine gr_repartition_num_targets(plan, num_targets, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int), intent(out) :: num_targets
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int), target :: num_targets_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_targets_c = 0
+    status = c_gr_repartition_num_targets(plan_c, c_loc(num_targets_c))
+    if (status == 0) num_targets = num_targets_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Box that fields on the new layout cover on this rank.
+  subroutine gr_repartition_target(plan, target, lower, upper, stat)
+    type(gr_repartition), intent(in) :: plan
+    integer(c_int), intent(in) :: target
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: target_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    plan_c = plan%handle
+    target_c = target - 1
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_repartition_target', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_repartition_target(plan_c, target_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Moves fields: `to = alpha * from + beta * to`. Collective.
+  !>
+  !> `to` has the targets of the first field, then those of the second, and so on.
+  subroutine gr_repartition_apply_list(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from(:)
+    type(gr_field), intent(in) :: to(:)
+    type(gr_update), intent(in), optional :: updates(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: num_from
+    type(gr_field), target :: from_c(size(from))
+    integer(c_int) :: num_to
+    type(gr_field), target :: to_c(size(to))
+    type(gr_update), allocatable, target :: updates_c(:)
+    type(c_ptr) :: updates_p
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_from = int(size(from), c_int)
+    if (present(updates)) then
+    if (size(updates) /= num_from) then
+    call wrong_size('gr_repartition_apply', 'updates', int(size(updates), c_int), num_from, stat)
+    return
+    end if
+    end if
+    from_c = from
+    num_to = int(size(to), c_int)
+    to_c = to
+    if (present(updates)) then
+    updates_c = updates
+    updates_c%size = c_sizeof(updates_c(1))
+    end if
+    updates_p = c_null_ptr
+    if (present(updates)) updates_p = c_loc(updates_c)
+    status = c_gr_repartition_apply(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p)
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_one(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    if (present(updates)) then
+    call gr_repartition_apply_list(plan=plan, from=[from], to=[to], updates=[updates], stat=stat)
+    else
+    call gr_repartition_apply_list(plan=plan, from=[from], to=[to], stat=stat)
+    end if
+  end subroutine
+
+  !> Starts a movement: `from` may be changed, and `to` used, after `gr_finish`. Collective.
+  subroutine gr_repartition_start_list(plan, from, to, updates, pending, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from(:)
+    type(gr_field), intent(in) :: to(:)
+    type(gr_update), intent(in), optional :: updates(:)
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: num_from
+    type(gr_field), target :: from_c(size(from))
+    integer(c_int) :: num_to
+    type(gr_field), target :: to_c(size(to))
+    type(gr_update), allocatable, target :: updates_c(:)
+    type(c_ptr), target :: pending_c
+    type(c_ptr) :: updates_p
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_from = int(size(from), c_int)
+    if (present(updates)) then
+    if (size(updates) /= num_from) then
+    call wrong_size('gr_repartition_start', 'updates', int(size(updates), c_int), num_from, stat)
+    return
+    end if
+    end if
+    from_c = from
+    num_to = int(size(to), c_int)
+    to_c = to
+    if (present(updates)) then
+    updates_c = updates
+    updates_c%size = c_sizeof(updates_c(1))
+    end if
+    pending_c = pending%handle
+    updates_p = c_null_ptr
+    if (present(updates)) updates_p = c_loc(updates_c)
+    status = c_gr_repartition_start(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p, &
+        c_loc(pending_c))
+    pending%handle = pending_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_repartition_start_one(plan, from, to, updates, pending, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
+    type(gr_update), intent(in), optional :: updates
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    if (present(updates)) then
+    call gr_repartition_start_list(plan=plan, from=[from], to=[to], updates=[updates], pending=pending, stat=stat)
+    else
+    call gr_repartition_start_list(plan=plan, from=[from], to=[to], pending=pending, stat=stat)
+    end if
+  end subroutine
+
+  !> The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default. Collective.
+  subroutine gr_repartition_apply_adjoint_list(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from(:)
+    type(gr_field), intent(in) :: to(:)
+    type(gr_update), intent(in), optional :: updates(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: num_from
+    type(gr_field), target :: from_c(size(from))
+    integer(c_int) :: num_to
+    type(gr_field), target :: to_c(size(to))
+    type(gr_update), allocatable, target :: updates_c(:)
+    type(c_ptr) :: updates_p
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_from = int(size(from), c_int)
+    if (present(updates)) then
+    if (size(updates) /= num_from) then
+    call wrong_size('gr_repartition_apply_adjoint', 'updates', int(size(updates), c_int), num_from, stat)
+    return
+    end if
+    end if
+    from_c = from
+    num_to = int(size(to), c_int)
+    to_c = to
+    if (present(updates)) then
+    updates_c = updates
+    updates_c%size = c_sizeof(updates_c(1))
+    end if
+    updates_p = c_null_ptr
+    if (present(updates)) updates_p = c_loc(updates_c)
+    status = c_gr_repartition_apply_adjoint(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p)
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_adjoint_one(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    if (present(updates)) then
+    call gr_repartition_apply_adjoint_list(plan=plan, from=[from], to=[to], updates=[updates], stat=stat)
+    else
+    call gr_repartition_apply_adjoint_list(plan=plan, from=[from], to=[to], stat=stat)
+    end if
+  end subroutine
+
+  !> Starts a transposed movement. Collective.
+  subroutine gr_repartition_start_adjoint_list(plan, from, to, updates, pending, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from(:)
+    type(gr_field), intent(in) :: to(:)
+    type(gr_update), intent(in), optional :: updates(:)
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: num_from
+    type(gr_field), target :: from_c(size(from))
+    integer(c_int) :: num_to
+    type(gr_field), target :: to_c(size(to))
+    type(gr_update), allocatable, target :: updates_c(:)
+    type(c_ptr), target :: pending_c
+    type(c_ptr) :: updates_p
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_from = int(size(from), c_int)
+    if (present(updates)) then
+    if (size(updates) /= num_from) then
+    call wrong_size('gr_repartition_start_adjoint', 'updates', int(size(updates), c_int), num_from, stat)
+    return
+    end if
+    end if
+    from_c = from
+    num_to = int(size(to), c_int)
+    to_c = to
+    if (present(updates)) then
+    updates_c = updates
+    updates_c%size = c_sizeof(updates_c(1))
+    end if
+    pending_c = pending%handle
+    updates_p = c_null_ptr
+    if (present(updates)) updates_p = c_loc(updates_c)
+    status = c_gr_repartition_start_adjoint(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p, &
+        c_loc(pending_c))
+    pending%handle = pending_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_repartition_start_adjoint_one(plan, from, to, updates, pending, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
+    type(gr_update), intent(in), optional :: updates
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    if (present(updates)) then
+    call gr_repartition_start_adjoint_list(plan=plan, from=[from], to=[to], updates=[updates], pending=pending, &
+        stat=stat)
+    else
+    call gr_repartition_start_adjoint_list(plan=plan, from=[from], to=[to], pending=pending, stat=stat)
+    end if
+  end subroutine
+
+  !> The reverse movement: `from = alpha * to + beta * from` where a cell has an image. Collective.
+  subroutine gr_repartition_apply_inverse_list(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from(:)
+    type(gr_field), intent(in) :: to(:)
+    type(gr_update), intent(in), optional :: updates(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: num_from
+    type(gr_field), target :: from_c(size(from))
+    integer(c_int) :: num_to
+    type(gr_field), target :: to_c(size(to))
+    type(gr_update), allocatable, target :: updates_c(:)
+    type(c_ptr) :: updates_p
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_from = int(size(from), c_int)
+    if (present(updates)) then
+    if (size(updates) /= num_from) then
+    call wrong_size('gr_repartition_apply_inverse', 'updates', int(size(updates), c_int), num_from, stat)
+    return
+    end if
+    end if
+    from_c = from
+    num_to = int(size(to), c_int)
+    to_c = to
+    if (present(updates)) then
+    updates_c = updates
+    updates_c%size = c_sizeof(updates_c(1))
+    end if
+    updates_p = c_null_ptr
+    if (present(updates)) updates_p = c_loc(updates_c)
+    status = c_gr_repartition_apply_inverse(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p)
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_repartition_apply_inverse_one(plan, from, to, updates, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
+    type(gr_update), intent(in), optional :: updates
+    integer(c_int), intent(out), optional :: stat
+    if (present(updates)) then
+    call gr_repartition_apply_inverse_list(plan=plan, from=[from], to=[to], updates=[updates], stat=stat)
+    else
+    call gr_repartition_apply_inverse_list(plan=plan, from=[from], to=[to], stat=stat)
+    end if
+  end subroutine
+
+  !> Starts a reverse movement. Collective.
+  subroutine gr_repartition_start_inverse_list(plan, from, to, updates, pending, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from(:)
+    type(gr_field), intent(in) :: to(:)
+    type(gr_update), intent(in), optional :: updates(:)
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: num_from
+    type(gr_field), target :: from_c(size(from))
+    integer(c_int) :: num_to
+    type(gr_field), target :: to_c(size(to))
+    type(gr_update), allocatable, target :: updates_c(:)
+    type(c_ptr), target :: pending_c
+    type(c_ptr) :: updates_p
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_from = int(size(from), c_int)
+    if (present(updates)) then
+    if (size(updates) /= num_from) then
+    call wrong_size('gr_repartition_start_inverse', 'updates', int(size(updates), c_int), num_from, stat)
+    return
+    end if
+    end if
+    from_c = from
+    num_to = int(size(to), c_int)
+    to_c = to
+    if (present(updates)) then
+    updates_c = updates
+    updates_c%size = c_sizeof(updates_c(1))
+    end if
+    pending_c = pending%handle
+    updates_p = c_null_ptr
+    if (present(updates)) updates_p = c_loc(updates_c)
+    status = c_gr_repartition_start_inverse(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p, &
+        c_loc(pending_c))
+    pending%handle = pending_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_repartition_start_inverse_one(plan, from, to, updates, pending, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
+    type(gr_update), intent(in), optional :: updates
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    if (present(updates)) then
+    call gr_repartition_start_inverse_list(plan=plan, from=[from], to=[to], updates=[updates], pending=pending, &
+        stat=stat)
+    else
+    call gr_repartition_start_inverse_list(plan=plan, from=[from], to=[to], pending=pending, stat=stat)
+    end if
+  end subroutine
+
+  !> Sets the transport of later calls; the same on all ranks, between the same calls.
+  subroutine gr_repartition_set_transport(plan, transport, stat)
+    type(gr_repartition), intent(inout) :: plan
+    integer(c_int), intent(in) :: transport
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: transport_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    transport_c = transport
+    status = c_gr_repartition_set_transport(plan_c, transport_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Measures the transports with these fields, one target each, and selects the fastest. Collective; no call in flight.
+  subroutine gr_repartition_tune_list(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    type(gr_field), intent(in) :: from(:)
+    type(gr_field), intent(in) :: to(:)
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    integer(c_int) :: num_from
+    type(gr_field), target :: from_c(size(from))
+    integer(c_int) :: num_to
+    type(gr_field), target :: to_c(size(to))
+    integer(c_int) :: num_calls_c
+    integer(c_int), target :: chosen_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    num_from = int(size(from), c_int)
+    from_c = from
+    num_to = int(size(to), c_int)
+    to_c = to
+    num_calls_c = num_calls
+    chosen_c = 0
+    status = c_gr_repartition_tune(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), num_calls_c, &
+        c_loc(chosen_c))
+    if (status == 0) chosen = chosen_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_repartition_tune_one(plan, from, to, num_calls, chosen, stat)
+    type(gr_repartition), intent(inout) :: plan
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
+    integer(c_int), intent(in) :: num_calls
+    integer(c_int), intent(out) :: chosen
+    integer(c_int), intent(out), optional :: stat
+    call gr_repartition_tune_list(plan, [from], [to], num_calls, chosen, stat)
+  end subroutine
+
+  !> Traffic of a call on this rank.
+  subroutine gr_repartition_counts(plan, counts, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_counts), intent(out) :: counts
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    type(gr_counts), target :: counts_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    counts_c%size = c_sizeof(counts_c)
+    status = c_gr_repartition_counts(plan_c, c_loc(counts_c))
+    if (status == 0) counts = counts_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Traffic and times of the calls so far.
+  subroutine gr_repartition_stats(plan, stats, stat)
+    type(gr_repartition), intent(in) :: plan
+    type(gr_stats), intent(out) :: stats
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    type(gr_stats), target :: stats_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    stats_c%size = c_sizeof(stats_c)
+    status = c_gr_repartition_stats(plan_c, c_loc(stats_c))
+    if (status == 0) stats = stats_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Report for people: the path to each peer with the reason, then traffic and times.
+  subroutine gr_repartition_report(plan, text, stat)
+    type(gr_repartition), intent(in) :: plan
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    type(c_ptr), target :: text_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    text_c = c_null_ptr
+    status = c_gr_repartition_report(plan_c, c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes the plan as JSON, for `graticule-bench replay`. Collective.
+  subroutine gr_repartition_dump(plan, path, stat)
+    type(gr_repartition), intent(in) :: plan
+    character(*), intent(in) :: path
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: plan_c
+    character(:, c_char), allocatable, target :: path_c
+    integer(c_int) :: status
+    plan_c = plan%handle
+    path_c = trim(path) // c_null_char
+    status = c_gr_repartition_dump(plan_c, c_loc(path_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Plans sums of all cells along one axis, as of all columns of a row. Collective.
+  !>
+  !> Fields are F32 or F64. Each rank gets the sums of its own rows.
+  subroutine gr_zonal_create(comm, layout, axis, summation, scale, lower, upper, zonal, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    integer(c_int), intent(in) :: axis
+    integer(c_int), intent(in), optional :: summation
+    integer(c_int), intent(in), optional :: scale
+    integer, intent(in), optional :: lower(:)
+    integer, intent(in), optional :: upper(:)
+    type(gr_zonal), intent(inout) :: zonal
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: axis_c
+    integer(c_int) :: summation_c
+    integer(c_int) :: scale_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    type(c_ptr), target :: zonal_c
+    type(c_ptr) :: lower_p
+    type(c_ptr) :: upper_p
+    integer(c_int) :: status
+    comm_c = comm%handle
+    layout_c = layout%handle
+    axis_c = ndim_of(layout) - axis
+    summation_c = 0
+    if (present(summation)) then
+    summation_c = summation
+    end if
+    scale_c = 0
+    if (present(scale)) then
+    scale_c = scale
+    end if
+    ndim = 0
+    if (present(lower)) ndim = int(size(lower), c_int)
+    if (present(upper)) then
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_zonal_create', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    end if
+    if (present(lower)) then
+    lower_c = int(lower(ndim:1:-1) - 1, c_int64_t)
+    end if
+    if (present(upper)) then
+    upper_c = int(upper(ndim:1:-1), c_int64_t)
+    end if
+    zonal_c = zonal%handle
+    lower_p = c_null_ptr
+    if (present(lower)) lower_p = c_loc(lower_c)
+    upper_p = c_null_ptr
+    if (present(upper)) upper_p = c_loc(upper_c)
+    status = c_gr_zonal_create(comm_c, layout_c, axis_c, summation_c, scale_c, ndim, lower_p, upper_p, &
+        c_loc(zonal_c))
+    zonal%handle = zonal_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a plan.
+  subroutine gr_zonal_destroy(zonal, stat)
+    type(gr_zonal), intent(inout) :: zonal
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: zonal_c
+    integer(c_int) :: status
+    zonal_c = zonal%handle
+    status = c_gr_zonal_destroy(c_loc(zonal_c))
+    zonal%handle = zonal_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Box that the cells cover: the owned box of this rank.
+  subroutine gr_zonal_cells(zonal, lower, upper, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: zonal_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    zonal_c = zonal%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_zonal_cells', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_zonal_cells(zonal_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Box that the sums cover: one cell along the axis, the first.
+  subroutine gr_zonal_sums(zonal, lower, upper, stat)
+    type(gr_zonal), intent(in) :: zonal
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: zonal_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    zonal_c = zonal%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_zonal_sums', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_zonal_sums(zonal_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes the sums. Collective.
+  subroutine gr_zonal_apply_list(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    type(gr_field), intent(in) :: cells(:)
+    type(gr_field), intent(in) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: zonal_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: cells_c(size(cells))
+    type(gr_field), target :: sums_c(size(sums))
+    integer(c_int) :: status
+    zonal_c = zonal%handle
+    num_fields = int(size(cells), c_int)
+    if (size(sums) /= num_fields) then
+    call wrong_size('gr_zonal_apply', 'sums', int(size(sums), c_int), num_fields, stat)
+    return
+    end if
+    cells_c = cells
+    sums_c = sums
+    status = c_gr_zonal_apply(zonal_c, num_fields, c_loc(cells_c), c_loc(sums_c))
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_one(zonal, cells, sums, stat)
+    type(gr_zonal), intent(in) :: zonal
+    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in) :: sums
+    integer(c_int), intent(out), optional :: stat
+    call gr_zonal_apply_list(zonal, [cells], [sums], stat)
+  end subroutine
+
+  !> Adds the cells of this rank and sends the partial sums; the sums are valid after `gr_finish`. Collective.
+  subroutine gr_zonal_start_list(zonal, cells, sums, pending, stat)
+    type(gr_zonal), intent(in) :: zonal
+    type(gr_field), intent(in) :: cells(:)
+    type(gr_field), intent(in) :: sums(:)
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: zonal_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: cells_c(size(cells))
+    type(gr_field), target :: sums_c(size(sums))
+    type(c_ptr), target :: pending_c
+    integer(c_int) :: status
+    zonal_c = zonal%handle
+    num_fields = int(size(cells), c_int)
+    if (size(sums) /= num_fields) then
+    call wrong_size('gr_zonal_start', 'sums', int(size(sums), c_int), num_fields, stat)
+    return
+    end if
+    cells_c = cells
+    sums_c = sums
+    pending_c = pending%handle
+    status = c_gr_zonal_start(zonal_c, num_fields, c_loc(cells_c), c_loc(sums_c), c_loc(pending_c))
+    pending%handle = pending_c
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_zonal_start_one(zonal, cells, sums, pending, stat)
+    type(gr_zonal), intent(in) :: zonal
+    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in) :: sums
+    type(gr_pending), intent(inout) :: pending
+    integer(c_int), intent(out), optional :: stat
+    call gr_zonal_start_list(zonal, [cells], [sums], pending, stat)
+  end subroutine
+
+  !> Adds to each cell the cotangent of its sum (divided by the number of cells for means). Collective.
+  subroutine gr_zonal_apply_adjoint_list(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    type(gr_field), intent(in) :: cells(:)
+    type(gr_field), intent(in) :: sums(:)
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: zonal_c
+    integer(c_int) :: num_fields
+    type(gr_field), target :: cells_c(size(cells))
+    type(gr_field), target :: sums_c(size(sums))
+    integer(c_int) :: cotangents_c
+    integer(c_int) :: status
+    zonal_c = zonal%handle
+    num_fields = int(size(cells), c_int)
+    if (size(sums) /= num_fields) then
+    call wrong_size('gr_zonal_apply_adjoint', 'sums', int(size(sums), c_int), num_fields, stat)
+    return
+    end if
+    cells_c = cells
+    sums_c = sums
+    cotangents_c = cotangents
+    status = c_gr_zonal_apply_adjoint(zonal_c, num_fields, c_loc(cells_c), c_loc(sums_c), cotangents_c)
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_zonal_apply_adjoint_one(zonal, cells, sums, cotangents, stat)
+    type(gr_zonal), intent(in) :: zonal
+    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in) :: sums
+    integer(c_int), intent(in) :: cotangents
+    integer(c_int), intent(out), optional :: stat
+    call gr_zonal_apply_adjoint_list(zonal, [cells], [sums], cotangents, stat)
+  end subroutine
+
+  !> Plans the sum of all cells times a weight of their row, with the same bits for every split. Collective.
+  subroutine gr_area_sum_create(comm, layout, axis, row_axis, weights, scale, area_sum, stat)
+    type(gr_comm), intent(in) :: comm
+    type(gr_layout), intent(in) :: layout
+    integer(c_int), intent(in) :: axis
+    integer(c_int), intent(in) :: row_axis
+    real(c_double), intent(in) :: weights(:)
+    integer(c_int), intent(in), optional :: scale
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: axis_c
+    integer(c_int) :: row_axis_c
+    integer(c_int) :: num_rows
+    real(c_double), allocatable, target :: weights_c(:)
+    integer(c_int) :: scale_c
+    type(c_ptr), target :: area_sum_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    layout_c = layout%handle
+    axis_c = ndim_of(layout) - axis
+    row_axis_c = ndim_of(layout) - row_axis
+    num_rows = int(size(weights), c_int)
+    weights_c = weights
+    scale_c = 0
+    if (present(scale)) then
+    scale_c = scale
+    end if
+    area_sum_c = area_sum%handle
+    status = c_gr_area_sum_create(comm_c, layout_c, axis_c, row_axis_c, num_rows, c_loc(weights_c), scale_c, &
+        c_loc(area_sum_c))
+    area_sum%handle = area_sum_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a plan.
+  subroutine gr_area_sum_destroy(area_sum, stat)
+    type(gr_area_sum), intent(inout) :: area_sum
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: area_sum_c
+    integer(c_int) :: status
+    area_sum_c = area_sum%handle
+    status = c_gr_area_sum_destroy(c_loc(area_sum_c))
+    area_sum%handle = area_sum_c
+    call ended(status, stat)
+  end subroutine
+
+  !> One sum for each element of the batch axes, in row-major order, the same on all ranks. Collective.
+  subroutine gr_area_sum_apply(area_sum, cells, sums, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    type(gr_field), intent(in) :: cells
+    real(c_double), intent(out) :: sums(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: area_sum_c
+    type(gr_field), target :: cells_c
+    integer(c_int) :: num_sums
+    real(c_double), allocatable, target :: sums_c(:)
+    integer(c_int) :: status
+    area_sum_c = area_sum%handle
+    cells_c = cells
+    num_sums = int(size(sums), c_int)
+    allocate(sums_c(size(sums)))
+    sums_c = 0
+    status = c_gr_area_sum_apply(area_sum_c, c_loc(cells_c), num_sums, c_loc(sums_c))
+    if (status == 0) sums = sums_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Adds weight times cotangent to each cell. No messages.
+  subroutine gr_area_sum_apply_adjoint(area_sum, cells, cotangents, stat)
+    type(gr_area_sum), intent(in) :: area_sum
+    type(gr_field), intent(in) :: cells
+    real(c_double), intent(in) :: cotangents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: area_sum_c
+    type(gr_field), target :: cells_c
+    integer(c_int) :: num_sums
+    real(c_double), allocatable, target :: cotangents_c(:)
+    integer(c_int) :: status
+    area_sum_c = area_sum%handle
+    cells_c = cells
+    num_sums = int(size(cotangents), c_int)
+    cotangents_c = cotangents
+    status = c_gr_area_sum_apply_adjoint(area_sum_c, c_loc(cells_c), num_sums, c_loc(cotangents_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Makes an empty list of named values, for a file or a variable.
+  subroutine gr_attributes_create(attributes, stat)
+    type(gr_attributes), intent(inout) :: attributes
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: attributes_c
+    integer(c_int) :: status
+    attributes_c = attributes%handle
+    status = c_gr_attributes_create(c_loc(attributes_c))
+    attributes%handle = attributes_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Adds a text.
+  subroutine gr_attributes_add_text(attributes, name, value, stat)
+    type(gr_attributes), intent(inout) :: attributes
+    character(*), intent(in) :: name
+    character(*), intent(in) :: value
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: attributes_c
+    character(:, c_char), allocatable, target :: name_c
+    character(:, c_char), allocatable, target :: value_c
+    integer(c_int) :: status
+    attributes_c = attributes%handle
+    name_c = trim(name) // c_null_char
+    value_c = trim(value) // c_null_char
+    status = c_gr_attributes_add_text(attributes_c, c_loc(name_c), c_loc(value_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Adds a number.
+  subroutine gr_attributes_add_number(attributes, name, value, type, stat)
+    type(gr_attributes), intent(inout) :: attributes
+    character(*), intent(in) :: name
+    real(c_double), intent(in) :: value
+    integer(c_int), intent(in) :: type
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: attributes_c
+    character(:, c_char), allocatable, target :: name_c
+    real(c_double) :: value_c
+    integer(c_int) :: type_c
+    integer(c_int) :: status
+    attributes_c = attributes%handle
+    name_c = trim(name) // c_null_char
+    value_c = value
+    type_c = type
+    status = c_gr_attributes_add_number(attributes_c, c_loc(name_c), value_c, type_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees attributes.
+  subroutine gr_attributes_destroy(attributes, stat)
+    type(gr_attributes), intent(inout) :: attributes
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: attributes_c
+    integer(c_int) :: status
+    attributes_c = attributes%handle
+    status = c_gr_attributes_destroy(c_loc(attributes_c))
+    attributes%handle = attributes_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Opens a netCDF-4 or HDF5 file for reading. Collective.
+  subroutine gr_file_open(comm, path, file, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: path
+    type(gr_file), intent(inout) :: file
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: path_c
+    type(c_ptr), target :: file_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    path_c = trim(path) // c_null_char
+    file_c = file%handle
+    status = c_gr_file_open(comm_c, c_loc(path_c), c_loc(file_c))
+    file%handle = file_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Closes a file. Collective.
+  subroutine gr_file_close(file, stat)
+    type(gr_file), intent(inout) :: file
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: file_c
+    integer(c_int) :: status
+    file_c = file%handle
+    status = c_gr_file_close(c_loc(file_c))
+    file%handle = file_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of variables, coordinates included.
+  subroutine gr_file_num_variables(file, num_variables, stat)
+    type(gr_file), intent(in) :: file
+    integer(c_int), intent(out) :: num_variables
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    integer(c_int), target :: num_variables_c
+    integer(c_int) :: status
+    file_c = file%handle
+    num_variables_c = 0
+    status = c_gr_file_num_variables(file_c, c_loc(num_variables_c))
+    if (status == 0) num_variables = num_variables_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Name of a variable.
+  subroutine gr_file_variable_name(file, number, name, stat)
+    type(gr_file), intent(in) :: file
+    integer(c_int), intent(in) :: number
+    character(:), allocatable, intent(out) :: name
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    integer(c_int) :: number_c
+    type(c_ptr), target :: name_c
+    integer(c_int) :: status
+    file_c = file%handle
+    number_c = number - 1
+    name_c = c_null_ptr
+    status = c_gr_file_variable_name(file_c, number_c, c_loc(name_c))
+    if (status == 0) name = text_at(name_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of axes of a variable.
+  subroutine gr_file_ndim(file, variable, ndim, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer(c_int), intent(out) :: ndim
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: variable_c
+    integer(c_int), target :: ndim_c
+    integer(c_int) :: status
+    file_c = file%handle
+    variable_c = trim(variable) // c_null_char
+    ndim_c = 0
+    status = c_gr_file_ndim(file_c, c_loc(variable_c), c_loc(ndim_c))
+    if (status == 0) ndim = ndim_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Cells of a variable along each axis.
+  subroutine gr_file_extents(file, variable, extents, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(out) :: extents(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: variable_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: extents_c(:)
+    integer(c_int) :: status
+    file_c = file%handle
+    variable_c = trim(variable) // c_null_char
+    ndim = int(size(extents), c_int)
+    allocate(extents_c(size(extents)))
+    extents_c = 0
+    status = c_gr_file_extents(file_c, c_loc(variable_c), ndim, c_loc(extents_c))
+    if (status == 0) extents = int(extents_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Name of the dimension of one axis of a variable.
+  subroutine gr_file_dimension(file, variable, ndim, axis, name, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer(c_int), intent(in) :: ndim
+    integer(c_int), intent(in) :: axis
+    character(:), allocatable, intent(out) :: name
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: variable_c
+    integer(c_int) :: ndim_c
+    integer(c_int) :: axis_c
+    type(c_ptr), target :: name_c
+    integer(c_int) :: status
+    file_c = file%handle
+    variable_c = trim(variable) // c_null_char
+    ndim_c = ndim
+    axis_c = ndim - axis
+    name_c = c_null_ptr
+    status = c_gr_file_dimension(file_c, c_loc(variable_c), ndim_c, axis_c, c_loc(name_c))
+    if (status == 0) name = text_at(name_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Values of the coordinate of a dimension, on every rank. Collective.
+  subroutine gr_file_coordinate(file, dimension, values, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: dimension
+    real(c_double), intent(out) :: values(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: dimension_c
+    integer(c_int) :: num_values
+    real(c_double), allocatable, target :: values_c(:)
+    integer(c_int) :: status
+    file_c = file%handle
+    dimension_c = trim(dimension) // c_null_char
+    num_values = int(size(values), c_int)
+    allocate(values_c(size(values)))
+    values_c = 0
+    status = c_gr_file_coordinate(file_c, c_loc(dimension_c), num_values, c_loc(values_c))
+    if (status == 0) values = values_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Text of an attribute; empty where there is none, or a number.
+  subroutine gr_file_attribute_text(file, variable, attribute, text, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in), optional :: variable
+    character(*), intent(in) :: attribute
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: variable_c
+    character(:, c_char), allocatable, target :: attribute_c
+    type(c_ptr), target :: text_c
+    type(c_ptr) :: variable_p
+    integer(c_int) :: status
+    file_c = file%handle
+    if (present(variable)) then
+    variable_c = trim(variable) // c_null_char
+    end if
+    attribute_c = trim(attribute) // c_null_char
+    text_c = c_null_ptr
+    variable_p = c_null_ptr
+    if (present(variable)) variable_p = c_loc(variable_c)
+    status = c_gr_file_attribute_text(file_c, variable_p, c_loc(attribute_c), c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Numbers of an attribute.
+  subroutine gr_file_attribute_numbers(file, variable, attribute, num_numbers, numbers, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in), optional :: variable
+    character(*), intent(in) :: attribute
+    integer(c_int), intent(out) :: num_numbers
+    real(c_double), intent(out) :: numbers(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: variable_c
+    character(:, c_char), allocatable, target :: attribute_c
+    integer(c_int) :: most_numbers
+    integer(c_int), target :: num_numbers_c
+    real(c_double), allocatable, target :: numbers_c(:)
+    type(c_ptr) :: variable_p
+    integer(c_int) :: status
+    file_c = file%handle
+    if (present(variable)) then
+    variable_c = trim(variable) // c_null_char
+    end if
+    attribute_c = trim(attribute) // c_null_char
+    most_numbers = int(size(numbers), c_int)
+    num_numbers_c = 0
+    allocate(numbers_c(size(numbers)))
+    numbers_c = 0
+    variable_p = c_null_ptr
+    if (present(variable)) variable_p = c_loc(variable_c)
+    status = c_gr_file_attribute_numbers(file_c, variable_p, c_loc(attribute_c), most_numbers, c_loc(num_numbers_c), &
+        c_loc(numbers_c))
+    if (status == 0) num_numbers = num_numbers_c
+    if (status == 0) numbers = numbers_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Reads a box of a variable into a field of any type and strides. Collective; each rank passes its own box.
+  !>
+  !> Packed values are unpacked; missing values become NaN. `first` of the field is the element of the first cell read.
+  !> Example: a file with z(time, latitude, longitude), and a field of 2 axes: box {5, 10, 0} to {6, 20, 480} is read
+  !> into 10 x 480 elements, because without `axes` the field has the last axes of the variable.
+  subroutine gr_file_read(file, variable, lower, upper, steps, axes, field, stat)
+    type(gr_file), intent(in) :: file
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    type(gr_field), intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    character(:, c_char), allocatable, target :: variable_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int64_t), allocatable, target :: steps_c(:)
+    integer(c_int) :: num_axes
+    integer(c_int), allocatable, target :: axes_c(:)
+    type(gr_field), target :: field_c
+    type(c_ptr) :: steps_p
+    type(c_ptr) :: axes_p
+    integer(c_int) :: status
+    file_c = file%handle
+    variable_c = trim(variable) // c_null_char
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_file_read', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    if (present(steps)) then
+    if (size(steps) /= ndim) then
+    call wrong_size('gr_file_read', 'steps', int(size(steps), c_int), ndim, stat)
+    return
+    end if
+    end if
+    lower_c = int(lower(ndim:1:-1) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1), c_int64_t)
+    if (present(steps)) then
+    steps_c = int(steps(ndim:1:-1), c_int64_t)
+    end if
+    num_axes = 0
+    if (present(axes)) num_axes = int(size(axes), c_int)
+    if (present(axes)) then
+    axes_c = int(merge(-1, ndim - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
+    end if
+    field_c = field
+    steps_p = c_null_ptr
+    if (present(steps)) steps_p = c_loc(steps_c)
+    axes_p = c_null_ptr
+    if (present(axes)) axes_p = c_loc(axes_c)
+    status = c_gr_file_read(file_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
+        axes_p, c_loc(field_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Starts a netCDF-4 file, which gets its name when it is committed. Collective.
+  subroutine gr_writer_create(comm, path, attributes, writer, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: path
+    type(gr_attributes), intent(in), optional :: attributes
+    type(gr_writer), intent(inout) :: writer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: path_c
+    type(c_ptr) :: attributes_c
+    type(c_ptr), target :: writer_c
+    integer(c_int) :: status
+    attributes_c = c_null_ptr
+    comm_c = comm%handle
+    path_c = trim(path) // c_null_char
+    if (present(attributes)) then
+    attributes_c = attributes%handle
+    end if
+    writer_c = writer%handle
+    status = c_gr_writer_create(comm_c, c_loc(path_c), attributes_c, c_loc(writer_c))
+    writer%handle = writer_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Opens a netCDF-4 file to append records. Collective.
+  !>
+  !> Extend its unlimited dimension, write every variable along it, the coordinate last, and commit.
+  subroutine gr_writer_append(comm, path, in_place, writer, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: path
+    logical, intent(in), optional :: in_place
+    type(gr_writer), intent(inout) :: writer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: path_c
+    integer(c_int) :: in_place_c
+    type(c_ptr), target :: writer_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    path_c = trim(path) // c_null_char
+    in_place_c = 0
+    if (present(in_place)) then
+    in_place_c = merge(1_c_int, 0_c_int, in_place)
+    end if
+    writer_c = writer%handle
+    status = c_gr_writer_append(comm_c, c_loc(path_c), in_place_c, c_loc(writer_c))
+    writer%handle = writer_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a writer; removes what it wrote unless it was committed. Collective.
+  subroutine gr_writer_destroy(writer, stat)
+    type(gr_writer), intent(inout) :: writer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: writer_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    status = c_gr_writer_destroy(c_loc(writer_c))
+    writer%handle = writer_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Adds a dimension. Collective.
+  subroutine gr_writer_add_dimension(writer, name, extent, unlimited, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    integer, intent(in) :: extent
+    logical, intent(in), optional :: unlimited
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int64_t) :: extent_c
+    integer(c_int) :: unlimited_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    extent_c = int(extent, c_int64_t)
+    unlimited_c = 0
+    if (present(unlimited)) then
+    unlimited_c = merge(1_c_int, 0_c_int, unlimited)
+    end if
+    status = c_gr_writer_add_dimension(writer_c, c_loc(name_c), extent_c, unlimited_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Adds a dimension and its coordinate. Collective.
+  subroutine gr_writer_add_coordinate(writer, name, values, type, attributes, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    real(c_double), intent(in) :: values(:)
+    integer(c_int), intent(in) :: type
+    type(gr_attributes), intent(in), optional :: attributes
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: num_values
+    real(c_double), allocatable, target :: values_c(:)
+    integer(c_int) :: type_c
+    type(c_ptr) :: attributes_c
+    integer(c_int) :: status
+    attributes_c = c_null_ptr
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    num_values = int(size(values), c_int)
+    values_c = values
+    type_c = type
+    if (present(attributes)) then
+    attributes_c = attributes%handle
+    end if
+    status = c_gr_writer_add_coordinate(writer_c, c_loc(name_c), num_values, c_loc(values_c), type_c, attributes_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Adds a variable. Collective.
+  subroutine gr_writer_add_variable(writer, name, dimensions, type, options, attributes, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    character(*), intent(in) :: dimensions
+    integer(c_int), intent(in) :: type
+    type(gr_variable_options), intent(in), optional :: options
+    type(gr_attributes), intent(in), optional :: attributes
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    character(:, c_char), allocatable, target :: dimensions_c
+    integer(c_int) :: type_c
+    type(gr_variable_options), target :: options_c
+    type(c_ptr) :: attributes_c
+    type(c_ptr) :: options_p
+    integer(c_int) :: status
+    attributes_c = c_null_ptr
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    dimensions_c = reversed_words(dimensions) // c_null_char
+    type_c = type
+    if (present(options)) then
+    options_c = in_c_order(options)
+    options_c%size = c_sizeof(options_c)
+    end if
+    if (present(attributes)) then
+    attributes_c = attributes%handle
+    end if
+    options_p = c_null_ptr
+    if (present(options)) options_p = c_loc(options_c)
+    status = c_gr_writer_add_variable(writer_c, c_loc(name_c), c_loc(dimensions_c), type_c, options_p, attributes_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Makes an unlimited dimension longer. Collective.
+  subroutine gr_writer_extend(writer, dimension, count, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: dimension
+    integer, intent(in) :: count
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: dimension_c
+    integer(c_int64_t) :: count_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    dimension_c = trim(dimension) // c_null_char
+    count_c = int(count, c_int64_t)
+    status = c_gr_writer_extend(writer_c, c_loc(dimension_c), count_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes a box of a variable from a field of any type and strides; arguments as `gr_file_read`. Collective.
+  !>
+  !> Each rank passes its own box, which may be empty; every cell is written once, by one rank.
+  subroutine gr_writer_write(writer, variable, lower, upper, steps, axes, field, stat)
+    type(gr_writer), intent(inout) :: writer
+    character(*), intent(in) :: variable
+    integer, intent(in) :: lower(:)
+    integer, intent(in) :: upper(:)
+    integer, intent(in), optional :: steps(:)
+    integer(c_int), intent(in), optional :: axes(:)
+    type(gr_field), intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: variable_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int64_t), allocatable, target :: steps_c(:)
+    integer(c_int) :: num_axes
+    integer(c_int), allocatable, target :: axes_c(:)
+    type(gr_field), target :: field_c
+    type(c_ptr) :: steps_p
+    type(c_ptr) :: axes_p
+    integer(c_int) :: status
+    writer_c = writer%handle
+    variable_c = trim(variable) // c_null_char
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_writer_write', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    if (present(steps)) then
+    if (size(steps) /= ndim) then
+    call wrong_size('gr_writer_write', 'steps', int(size(steps), c_int), ndim, stat)
+    return
+    end if
+    end if
+    lower_c = int(lower(ndim:1:-1) - 1, c_int64_t)
+    upper_c = int(upper(ndim:1:-1), c_int64_t)
+    if (present(steps)) then
+    steps_c = int(steps(ndim:1:-1), c_int64_t)
+    end if
+    num_axes = 0
+    if (present(axes)) num_axes = int(size(axes), c_int)
+    if (present(axes)) then
+    axes_c = int(merge(-1, ndim - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
+    end if
+    field_c = field
+    steps_p = c_null_ptr
+    if (present(steps)) steps_p = c_loc(steps_c)
+    axes_p = c_null_ptr
+    if (present(axes)) axes_p = c_loc(axes_c)
+    status = c_gr_writer_write(writer_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
+        axes_p, c_loc(field_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Completes the file and gives it its name. Collective. Fails while cells are missing.
+  subroutine gr_writer_commit(writer, stat)
+    type(gr_writer), intent(inout) :: writer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    status = c_gr_writer_commit(writer_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> The checkpoints of a run in one folder. Collective; does not access the disk.
+  subroutine gr_checkpoints_create(comm, folder, keep, checkpoints, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: folder
+    integer(c_int), intent(in), optional :: keep
+    type(gr_checkpoints), intent(inout) :: checkpoints
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: folder_c
+    integer(c_int) :: keep_c
+    type(c_ptr), target :: checkpoints_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    folder_c = trim(folder) // c_null_char
+    keep_c = 3
+    if (present(keep)) then
+    keep_c = keep
+    end if
+    checkpoints_c = checkpoints%handle
+    status = c_gr_checkpoints_create(comm_c, c_loc(folder_c), keep_c, c_loc(checkpoints_c))
+    checkpoints%handle = checkpoints_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees the handle; files remain.
+  subroutine gr_checkpoints_destroy(checkpoints, stat)
+    type(gr_checkpoints), intent(inout) :: checkpoints
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: checkpoints_c
+    integer(c_int) :: status
+    checkpoints_c = checkpoints%handle
+    status = c_gr_checkpoints_destroy(c_loc(checkpoints_c))
+    checkpoints%handle = checkpoints_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Starts a checkpoint. Collective.
+  subroutine gr_checkpoint_begin(checkpoints, step, writer, stat)
+    type(gr_checkpoints), intent(inout) :: checkpoints
+    integer(c_int64_t), intent(in) :: step
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoints_c
+    integer(c_int64_t) :: step_c
+    type(c_ptr), target :: writer_c
+    integer(c_int) :: status
+    checkpoints_c = checkpoints%handle
+    step_c = step
+    writer_c = writer%handle
+    status = c_gr_checkpoint_begin(checkpoints_c, step_c, c_loc(writer_c))
+    writer%handle = writer_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a writer; removes what it wrote unless it was committed. Collective.
+  subroutine gr_checkpoint_writer_destroy(writer, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: writer_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    status = c_gr_checkpoint_writer_destroy(c_loc(writer_c))
+    writer%handle = writer_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes the cells that this rank owns, with all batch axes. Collective.
+  subroutine gr_checkpoint_add(writer, name, layout, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    type(gr_field), intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    type(c_ptr) :: layout_c
+    type(gr_field), target :: field_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    layout_c = layout%handle
+    field_c = field
+    status = c_gr_checkpoint_add(writer_c, c_loc(name_c), layout_c, c_loc(field_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes a field that every rank holds whole, with the same bits. Collective.
+  subroutine gr_checkpoint_add_replicated(writer, name, field, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    type(gr_field), intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    type(gr_field), target :: field_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    field_c = field
+    status = c_gr_checkpoint_add_replicated(writer_c, c_loc(name_c), c_loc(field_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes integers that are equal on all ranks; a single one as a number, several as a list. Collective.
+  subroutine gr_checkpoint_add_integers(writer, name, values, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: values(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: num_values
+    integer(c_int64_t), allocatable, target :: values_c(:)
+    integer(c_int) :: status
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    num_values = int(size(values), c_int)
+    values_c = int(values, c_int64_t)
+    status = c_gr_checkpoint_add_integers(writer_c, c_loc(name_c), num_values, c_loc(values_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes real numbers that are equal on all ranks; a single one as a number, several as a list. Collective.
+  subroutine gr_checkpoint_add_reals(writer, name, values, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    real(c_double), intent(in) :: values(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: num_values
+    real(c_double), allocatable, target :: values_c(:)
+    integer(c_int) :: status
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    num_values = int(size(values), c_int)
+    values_c = values
+    status = c_gr_checkpoint_add_reals(writer_c, c_loc(name_c), num_values, c_loc(values_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes a text that is equal on all ranks. Collective.
+  subroutine gr_checkpoint_add_text(writer, name, text, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    character(*), intent(in) :: name
+    character(*), intent(in) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    character(:, c_char), allocatable, target :: name_c
+    character(:, c_char), allocatable, target :: text_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    name_c = trim(name) // c_null_char
+    text_c = trim(text) // c_null_char
+    status = c_gr_checkpoint_add_text(writer_c, c_loc(name_c), c_loc(text_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Completes the checkpoint, gives it its name, and removes old ones. Collective.
+  subroutine gr_checkpoint_commit(writer, stat)
+    type(gr_checkpoint_writer), intent(inout) :: writer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: writer_c
+    integer(c_int) :: status
+    writer_c = writer%handle
+    status = c_gr_checkpoint_commit(writer_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Opens the newest checkpoint whose contents are valid. Collective.
+  subroutine gr_checkpoints_newest(checkpoints, checkpoint, stat)
+    type(gr_checkpoints), intent(inout) :: checkpoints
+    type(gr_checkpoint), intent(inout) :: checkpoint
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoints_c
+    type(c_ptr), target :: checkpoint_c
+    integer(c_int) :: status
+    checkpoints_c = checkpoints%handle
+    checkpoint_c = checkpoint%handle
+    status = c_gr_checkpoints_newest(checkpoints_c, c_loc(checkpoint_c))
+    checkpoint%handle = checkpoint_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Files that the last `gr_checkpoints_newest` skipped, a line each with the reason.
+  subroutine gr_checkpoints_skipped(checkpoints, text, stat)
+    type(gr_checkpoints), intent(in) :: checkpoints
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoints_c
+    type(c_ptr), target :: text_c
+    integer(c_int) :: status
+    checkpoints_c = checkpoints%handle
+    text_c = c_null_ptr
+    status = c_gr_checkpoints_skipped(checkpoints_c, c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Opens a checkpoint by its name. Collective.
+  subroutine gr_checkpoint_open(comm, path, checkpoint, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: path
+    type(gr_checkpoint), intent(inout) :: checkpoint
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: path_c
+    type(c_ptr), target :: checkpoint_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    path_c = trim(path) // c_null_char
+    checkpoint_c = checkpoint%handle
+    status = c_gr_checkpoint_open(comm_c, c_loc(path_c), c_loc(checkpoint_c))
+    checkpoint%handle = checkpoint_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Closes a checkpoint.
+  subroutine gr_checkpoint_close(checkpoint, stat)
+    type(gr_checkpoint), intent(inout) :: checkpoint
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: checkpoint_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    status = c_gr_checkpoint_close(c_loc(checkpoint_c))
+    checkpoint%handle = checkpoint_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Step count with which it was begun.
+  subroutine gr_checkpoint_step(checkpoint, step, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    integer(c_int64_t), intent(out) :: step
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    integer(c_int64_t), target :: step_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    step_c = 0
+    status = c_gr_checkpoint_step(checkpoint_c, c_loc(step_c))
+    if (status == 0) step = step_c
+    call ended(status, stat)
+  end subroutine
+
+  !> File of a checkpoint.
+  subroutine gr_checkpoint_path(checkpoint, path, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(:), allocatable, intent(out) :: path
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    type(c_ptr), target :: path_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    path_c = c_null_ptr
+    status = c_gr_checkpoint_path(checkpoint_c, c_loc(path_c))
+    if (status == 0) path = text_at(path_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Whether it has a field or a value of a name.
+  subroutine gr_checkpoint_has(checkpoint, name, found, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    logical, intent(out) :: found
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int), target :: found_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    name_c = trim(name) // c_null_char
+    found_c = 0
+    status = c_gr_checkpoint_has(checkpoint_c, c_loc(name_c), c_loc(found_c))
+    if (status == 0) found = found_c /= 0
+    call ended(status, stat)
+  end subroutine
+
+  !> Fills the cells that this rank owns in a layout, which may differ from that of the program that wrote. Collective.
+  subroutine gr_checkpoint_read(checkpoint, name, layout, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_layout), intent(in) :: layout
+    type(gr_field), intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    character(:, c_char), allocatable, target :: name_c
+    type(c_ptr) :: layout_c
+    type(gr_field), target :: field_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    name_c = trim(name) // c_null_char
+    layout_c = layout%handle
+    field_c = field
+    status = c_gr_checkpoint_read(checkpoint_c, c_loc(name_c), layout_c, c_loc(field_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Reads a whole field on every rank. Collective.
+  subroutine gr_checkpoint_read_replicated(checkpoint, name, field, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    type(gr_field), intent(in) :: field
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    character(:, c_char), allocatable, target :: name_c
+    type(gr_field), target :: field_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    name_c = trim(name) // c_null_char
+    field_c = field
+    status = c_gr_checkpoint_read_replicated(checkpoint_c, c_loc(name_c), c_loc(field_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Reads integers.
+  subroutine gr_checkpoint_integers(checkpoint, name, values, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(out) :: values(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: num_values
+    integer(c_int64_t), allocatable, target :: values_c(:)
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    name_c = trim(name) // c_null_char
+    num_values = int(size(values), c_int)
+    allocate(values_c(size(values)))
+    values_c = 0
+    status = c_gr_checkpoint_integers(checkpoint_c, c_loc(name_c), num_values, c_loc(values_c))
+    if (status == 0) values = values_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Reads real numbers.
+  subroutine gr_checkpoint_reals(checkpoint, name, values, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    real(c_double), intent(out) :: values(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: num_values
+    real(c_double), allocatable, target :: values_c(:)
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    name_c = trim(name) // c_null_char
+    num_values = int(size(values), c_int)
+    allocate(values_c(size(values)))
+    values_c = 0
+    status = c_gr_checkpoint_reals(checkpoint_c, c_loc(name_c), num_values, c_loc(values_c))
+    if (status == 0) values = values_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Reads a text.
+  subroutine gr_checkpoint_text(checkpoint, name, text, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    character(*), intent(in) :: name
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    character(:, c_char), allocatable, target :: name_c
+    type(c_ptr), target :: text_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    name_c = trim(name) // c_null_char
+    text_c = c_null_ptr
+    status = c_gr_checkpoint_text(checkpoint_c, c_loc(name_c), c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Reads all cells once and compares their checksums. Collective.
+  subroutine gr_checkpoint_verify(checkpoint, stat)
+    type(gr_checkpoint), intent(in) :: checkpoint
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: checkpoint_c
+    integer(c_int) :: status
+    checkpoint_c = checkpoint%handle
+    status = c_gr_checkpoint_verify(checkpoint_c)
+    call ended(status, stat)
+  end subroutine
+
+end module graticule_calls
+
+!> All of it, with communicators of `mpi` and of `mpi_f08`.
+module graticule
+  use graticule_types
+  use graticule_fields
+  use graticule_calls
+#ifdef GRATICULE_MPI_F08
+  use mpi_f08, only: MPI_Comm
+#endif
+  implicit none
+  public
+
+  interface gr_comm_create
+    procedure gr_comm_create_integer
+#ifdef GRATICULE_MPI_F08
+    module procedure gr_comm_create_f08
+#endif
+  end interface
+
+#ifdef GRATICULE_MPI_F08
+contains
+
+  !> Duplicates a communicator. Collective.
+  subroutine gr_comm_create_f08(mpi, comm, stat)
+    type(MPI_Comm), intent(in) :: mpi
+    type(gr_comm), intent(inout) :: comm
+    integer(c_int), intent(out), optional :: stat
+    call gr_comm_create_integer(mpi%MPI_VAL, comm, stat)
+  end subroutine
+#endif
+end module graticule

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The Fortran module is built where a Fortran compiler and its MPI exist. Probes: does this compiler pass arrays by right C
+# descriptors (else gr_field has a function for each kind and rank), and does the module mpi_f08 belong to it?
+include(CheckLanguage)
+if(NOT DEFINED GRATICULE_ENABLE_FORTRAN)
+  check_language(Fortran)
+  set(_graticule_fortran OFF)
+  if(CMAKE_Fortran_COMPILER)
+    enable_language(Fortran)
+    graticule_find_mpi_fortran()
+    if(TARGET graticule_dep::mpi_fortran)
+      set(_graticule_fortran ON)
+    endif()
+  endif()
+endif()
+option(GRATICULE_ENABLE_FORTRAN "Build the Fortran module; by default where a Fortran compiler and its MPI are found" ${_graticule_fortran})
+if(NOT GRATICULE_ENABLE_FORTRAN)
+  message(STATUS "Graticule: no Fortran module")
+  return()
+endif()
+
+enable_language(Fortran)
+graticule_find_mpi_fortran()
+if(NOT TARGET graticule_dep::mpi_fortran)
+  message(FATAL_ERROR
+    "GRATICULE_ENABLE_FORTRAN is ON, and ${CMAKE_Fortran_COMPILER} finds no MPI for Fortran beside ${MPI_C_COMPILER}. "
+    "Pass -DMPI_Fortran_COMPILER=/path/to/mpifort, or -DGRATICULE_ENABLE_FORTRAN=OFF to do without.")
+endif()
+
+set(_graticule_probes "${PROJECT_SOURCE_DIR}/scripts/cmake/fortran")
+if(NOT DEFINED GRATICULE_FORTRAN_DESCRIPTORS)
+  set(_graticule_works FALSE)
+  if(CMAKE_CROSSCOMPILING)
+    try_compile(_graticule_works "${PROJECT_BINARY_DIR}/CMakeFiles/graticule_descriptors"
+      SOURCES "${_graticule_probes}/descriptors.f90" "${_graticule_probes}/descriptors.c")
+  else()
+    # try_run of CMake before 3.25 takes one source: built, then run.
+    try_compile(_graticule_compiled "${PROJECT_BINARY_DIR}/CMakeFiles/graticule_descriptors"
+      SOURCES "${_graticule_probes}/descriptors.f90" "${_graticule_probes}/descriptors.c"
+      COPY_FILE "${PROJECT_BINARY_DIR}/CMakeFiles/graticule_descriptors_probe")
+    if(_graticule_compiled)
+      execute_process(COMMAND "${PROJECT_BINARY_DIR}/CMakeFiles/graticule_descriptors_probe" RESULT_VARIABLE _graticule_failed
+                      OUTPUT_QUIET ERROR_QUIET)
+      if("${_graticule_failed}" STREQUAL "0")
+        set(_graticule_works TRUE)
+      endif()
+    endif()
+  endif()
+  set(GRATICULE_FORTRAN_DESCRIPTORS ${_graticule_works} CACHE BOOL "The Fortran compiler passes arrays by C descriptors")
+endif()
+if(NOT DEFINED GRATICULE_MPI_F08)
+  try_compile(_graticule_works "${PROJECT_BINARY_DIR}/CMakeFiles/graticule_mpi_f08" SOURCES "${_graticule_probes}/mpi_f08.f90"
+              LINK_LIBRARIES graticule_dep::mpi_fortran)
+  set(GRATICULE_MPI_F08 ${_graticule_works} CACHE BOOL "The module mpi_f08 can be used")
+endif()
+message(STATUS "Graticule: Fortran ${CMAKE_Fortran_COMPILER_ID} ${CMAKE_Fortran_COMPILER_VERSION} "
+               "(C descriptors ${GRATICULE_FORTRAN_DESCRIPTORS}, mpi_f08 ${GRATICULE_MPI_F08})")
