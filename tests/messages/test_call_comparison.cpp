@@ -41,8 +41,7 @@ TEST(CallComparison, names_two_ranks_that_differ_on_all_ranks_and_goes_on) {
   messages::CallComparison comparison(comm);
 
   for (int round = 0; round < 2; ++round) {
-    auto const thrown =
-        test::thrown_by([&] { comparison.compare(comm.rank() == last ? "a backward" : "a forward"); });
+    auto const thrown = test::thrown_by([&] { comparison.compare(comm.rank() == last ? "a backward" : "a forward"); });
 
     EXPECT_EQ(thrown.rule, "CallDisagreement");
     EXPECT_EQ(thrown.given, "rank 0 has a forward, rank " + std::to_string(last) + " has a backward");

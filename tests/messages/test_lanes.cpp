@@ -105,8 +105,7 @@ TEST(Lanes, name_what_they_wait_for_and_keep_their_memory) {
     messages::Lanes lanes(comm, 1);
     auto& in = lanes.keep(std::vector<char>(100, 'x'));
     lanes.take(late, in.data(), Index(in.size()));
-    auto const thrown =
-        test::thrown_by([&] { lanes.wait("for a word of the last rank", messages::Stall::fail); });
+    auto const thrown = test::thrown_by([&] { lanes.wait("for a word of the last rank", messages::Stall::fail); });
     set_stall_rule(kept);
     EXPECT_EQ(thrown.rule, "StalledExchange");
     EXPECT_NE(thrown.given.find("rank 0 waits for a word of the last rank"), std::string::npos) << thrown.given;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arrays of Fortran by their C descriptors, whose header belongs to the Fortran compiler.
-#include <ISO_Fortran_binding.h>
 #include <graticule/graticule.h>
+
+#include <ISO_Fortran_binding.h>
 
 // In libgraticule_c, for Fortran only.
 void gr_fortran_field(void* base, int type, int rank, int64_t const* extents, int64_t const* strides, int num_axes,

@@ -47,11 +47,11 @@ torch::Tensor whole_field(torch::Tensor const& shard, Domain const& domain) {
   auto const agreed = agreement.agree(shard, [&] { (void)tensor_view(shard); });
   auto const layout = agreement.gather_layout(shard);
   auto const pull = std::make_shared<detail::TensorPull const>(
-      domain.comm(), detail::TensorPullDescription{.source = layout,
-                                                   .map = permutation_map({0, 1}),
-                                                   .targets = {{layout.global(), {layout.global()}}}});
-  auto const whole = detail::apply_linear(pull, detail::Way::forward, shard,
-                                          detail::anchor(agreed.requires_grad, shard.options()));
+      domain.comm(),
+      detail::TensorPullDescription{
+          .source = layout, .map = permutation_map({0, 1}), .targets = {{layout.global(), {layout.global()}}}});
+  auto const whole =
+      detail::apply_linear(pull, detail::Way::forward, shard, detail::anchor(agreed.requires_grad, shard.options()));
   agreement.record(whole);
   return whole;
 }

@@ -35,15 +35,15 @@ class detail::MatchCutsState : public LayerState<Match> {
 };
 
 MatchCutsImpl::MatchCutsImpl(Domain domain)
-    : StatefulModule(std::move(domain),
-                     [](Domain const& of) { return std::make_shared<detail::MatchCutsState>(of); }) {}
+    : StatefulModule(std::move(domain), [](Domain const& of) { return std::make_shared<detail::MatchCutsState>(of); }) {
+}
 
 torch::Tensor MatchCutsImpl::forward(torch::Tensor const& given, torch::Tensor const& like) {
   auto const x = detail::resolved(given);
   auto const to = state().like.of(like, [&] { (void)tensor_view(like); });
   auto const call = state().enter(
-      x, [&] { (void)tensor_view(x); }, [&](Layout const& from) { return make_match(domain().comm(), from, to); }, false,
-      to.fingerprint());
+      x, [&] { (void)tensor_view(x); }, [&](Layout const& from) { return make_match(domain().comm(), from, to); },
+      false, to.fingerprint());
   if (!call.set_up->move) return given;
   return state().record(detail::apply_linear(call.set_up->move, detail::Way::forward, x, call.anchor));
 }

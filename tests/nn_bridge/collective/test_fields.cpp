@@ -72,9 +72,11 @@ TEST(Fields, reject_what_has_no_rows) {
   EXPECT_EQ(test::rule_of([&] { (void)nn::shard_of(torch::rand({4}), domain); }), "UnsupportedTensor");
   EXPECT_EQ(test::rule_of([&] { (void)nn::part_of(torch::rand({4}), domain); }), "UnsupportedTensor");
   EXPECT_EQ(test::rule_of([&] { (void)nn::whole_field(torch::rand({4}), domain); }), "UnsupportedTensor");
-  EXPECT_EQ(test::rule_of([&] {
-    (void)nn::shard_of(torch::rand({7, 4}), domain, nn::FieldCuts{balanced_cuts(8, comm.num_ranks()), Cuts{4}});
-  }), "CutsMismatch");
+  EXPECT_EQ(
+      test::rule_of([&] {
+        (void)nn::shard_of(torch::rand({7, 4}), domain, nn::FieldCuts{balanced_cuts(8, comm.num_ranks()), Cuts{4}});
+      }),
+      "CutsMismatch");
 }
 
 }  // namespace

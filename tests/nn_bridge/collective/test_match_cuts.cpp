@@ -27,8 +27,8 @@ TEST(MatchCuts, moves_every_cell_to_the_other_cuts) {
       auto const to = random_field_cuts(random, domain, 11, 6);
       auto const whole = torch::arange(3 * 11 * 6, torch::kDouble).view({3, 11, 6});
 
-      auto const moved = match->forward(nn::shard_of(whole, domain, from),
-                                        nn::shard_of(torch::zeros({2, 5, 11, 6}), domain, to));
+      auto const moved =
+          match->forward(nn::shard_of(whole, domain, from), nn::shard_of(torch::zeros({2, 5, 11, 6}), domain, to));
 
       EXPECT_TRUE(torch::equal(moved, nn::shard_of(whole, domain, to))) << to_string(grid) << " " << repetition;
     }
@@ -87,7 +87,10 @@ TEST(MatchCuts, rejects_other_rows_on_all_ranks) {
   nn::MatchCuts match(domain);
   auto const x = nn::shard_of(torch::rand({1, 2, 12, 4}), domain);
 
-  EXPECT_EQ(test::rule_of([&] { match->forward(x, nn::shard_of(torch::rand({1, 2, 13, 4}), domain)); }), "ShapeMismatch");
+  EXPECT_EQ(test::rule_of([&] {
+              match->forward(x, nn::shard_of(torch::rand({1, 2, 13, 4}), domain));
+            }),
+            "ShapeMismatch");
   match->reset_structure();
   EXPECT_EQ(test::rule_of([&] { match->forward(torch::rand({4}), x); }), "UnsupportedTensor");
   match->reset_structure();

@@ -173,8 +173,7 @@ TEST(UNet, trains_sharded_as_serial) {
     for (auto const& grid : test::grids_of(num_ranks)) {
       auto const columns = balanced_cuts(12, int(grid.extent(1)));
       SCOPED_TRACE(std::to_string(rows) + " rows over " + to_string(grid));
-      expect_same_training([] { return UNet(2, 4); }, fields,
-                           {balanced_cuts(rows, int(grid.extent(0))), columns});
+      expect_same_training([] { return UNet(2, 4); }, fields, {balanced_cuts(rows, int(grid.extent(0))), columns});
       expect_same_training([] { return UNet(2, 4); }, fields,
                            {test::random_cuts(random, rows, int(grid.extent(0))), columns});
     }
@@ -250,8 +249,10 @@ TEST(LayerForwardLike, equals_libtorch_before_and_after_shard) {
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
   struct NetImpl : torch::nn::Module {
     NetImpl() {
-      up = register_module("up", nn::Layer<torch::nn::Upsample>(
-                                     torch::nn::UpsampleOptions().scale_factor(std::vector<double>{2, 2}).mode(torch::kBilinear).align_corners(false)));
+      up = register_module("up", nn::Layer<torch::nn::Upsample>(torch::nn::UpsampleOptions()
+                                                                    .scale_factor(std::vector<double>{2, 2})
+                                                                    .mode(torch::kBilinear)
+                                                                    .align_corners(false)));
       back = register_module("back", nn::Layer<torch::nn::ConvTranspose2d>(
                                          torch::nn::ConvTranspose2dOptions(2, 2, 3).stride(2).padding(1)));
     }
@@ -260,8 +261,10 @@ TEST(LayerForwardLike, equals_libtorch_before_and_after_shard) {
   } net;
   auto const x = torch::rand({1, 2, 6, 8});
   auto const like = torch::rand({1, 5, 12, 15});
-  auto const resized = torch::nn::functional::interpolate(
-      x, torch::nn::functional::InterpolateFuncOptions().size(std::vector<std::int64_t>{12, 15}).mode(torch::kBilinear).align_corners(false));
+  auto const resized = torch::nn::functional::interpolate(x, torch::nn::functional::InterpolateFuncOptions()
+                                                                 .size(std::vector<std::int64_t>{12, 15})
+                                                                 .mode(torch::kBilinear)
+                                                                 .align_corners(false));
   auto const plain = std::make_shared<torch::nn::ConvTranspose2dImpl>(*net.back);
   std::vector<std::int64_t> const size{12, 15};
   auto const convolved = plain->forward(x, at::IntArrayRef(size));

@@ -16,6 +16,8 @@ namespace graticule::nn::detail {
                                         torch::Tensor const& like);
 
 template <class Serial>
-concept TakesLike = requires(Serial& layer, torch::Tensor const& x) { serial_like(layer, x, x); };
+concept TakesLike = requires(Serial& layer, torch::Tensor const& x) {
+  serial_like(layer, x, x);
+};
 
 }  // namespace graticule::nn::detail
