@@ -14,13 +14,17 @@ namespace {
 TEST(DocumentedTraining, runs_data_parallel_as_shown) {
   auto const comm = Comm::world();
   Teams const teams(comm, {{"data", 0}, {"domain", 1}});
-  torch::manual_seed(std::uint64_t(comm.rank()));
+  torch::manual_seed(1);
   torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Tanh(), torch::nn::Linear(4, 1));
   model->to(torch::kDouble);
   torch::optim::SGD optimizer(model->parameters(), 0.1);
+  torch::manual_seed(std::uint64_t(comm.rank()));
   auto const x = torch::randn({4, 3}, torch::kDouble);
   auto const y = torch::randn({4, 1}, torch::kDouble);
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> const batches(3, {x, y});
+  struct Batch {
+    torch::Tensor x, y;
+  };
+  std::vector<Batch> const batches(3, {x, y});
   auto const loss_of = [](torch::Tensor const& a, torch::Tensor const& b) { return torch::mse_loss(a, b); };
   auto const global_loss = [&] {
     std::vector<double> loss{loss_of(model->forward(x), y).item<double>()};
@@ -28,12 +32,12 @@ TEST(DocumentedTraining, runs_data_parallel_as_shown) {
     return loss[0] / comm.num_ranks();
   };
 
+  auto const before = global_loss();
   training::DataParallel parallel(
       *model, optimizer, {{teams.team("domain"), nn::Reduction::sum}, {teams.team("data"), nn::Reduction::mean}});
-  auto const before = global_loss();
-  for (auto const& [input, target] : batches) {
+  for (auto const& batch : batches) {
     optimizer.zero_grad();
-    parallel.run([&, &a = input, &b = target] { loss_of(model->forward(a), b).backward(); });
+    parallel.run([&] { loss_of(model->forward(batch.x), batch.y).backward(); });
     parallel.clip_gradients(1.0);
     parallel.step();
   }
