@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the CMake package, find_package(Graticule [COMPONENTS nn]), and what the installed drivers need: the libraries that
+# Installs the CMake package, find_package(Graticule [COMPONENTS nn | c | fortran]), and what the installed drivers need: the libraries that
 # scripts/setup put into .deps, batch scripts, documentation and manual pages.
 include(CMakePackageConfigHelpers)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Graticule")
-foreach(name IN ITEMS MPI_C_COMPILER MPIEXEC_EXECUTABLE Kokkos_DIR Torch_DIR)
+foreach(name IN ITEMS MPI_C_COMPILER MPI_Fortran_COMPILER MPIEXEC_EXECUTABLE Kokkos_DIR Torch_DIR)
   set(built_with_${name} "${${name}}")
 endforeach()
 configure_package_config_file(
@@ -16,6 +16,10 @@ install(
         "${CMAKE_CURRENT_LIST_DIR}/GraticuleDependencies.cmake"
   DESTINATION "${package_folder}")
 install(EXPORT GraticuleTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
+install(EXPORT GraticuleCTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
+if(TARGET graticule_fortran)
+  install(EXPORT GraticuleFortranTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
+endif()
 if(TARGET graticule_nn)
   install(EXPORT GraticuleNnTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
 endif()

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# check_pkg_config.sh PREFIX SOURCES MPICC MPIFORT LAUNCHER...: the consumers by pkg-config and the compilers of MPI alone.
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
+prefix=$1
+sources=$2
+mpicc=$3
+mpifort=$4
+shift 4
+command -v pkg-config >/dev/null || skip "pkg-config is not installed"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    cat out 2>/dev/null
+    exit 1
+}
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name graticule_c.pc)")
+export PKG_CONFIG_PATH
+flags() { pkg-config --cflags --libs "$1" || fail "pkg-config $1"; }
+# What it says is a list of options.
+# shellcheck disable=SC2046
+{
+    "$mpicc" -std=c11 "$sources/c.c" -o consumer_c $(flags graticule_c) >out 2>&1 || fail "mpicc"
+    "$@" 2 ./consumer_c >out 2>&1 || fail "the consumer in C"
+    grep -q 'c: 2 ranks agree' out || fail "the consumer in C did not report"
+    if [ -e "$PKG_CONFIG_PATH/graticule_fortran.pc" ]; then
+        "$mpifort" "$sources/fortran.f90" -o consumer_fortran $(flags graticule_fortran) >out 2>&1 || fail "mpifort"
+        "$@" 2 ./consumer_fortran >out 2>&1 || fail "the consumer in Fortran"
+        grep -q 'fortran: 2 ranks agree' out || fail "the consumer in Fortran did not report"
+    fi
+}
