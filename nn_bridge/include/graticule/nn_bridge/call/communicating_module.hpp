@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The life cycle that all layers share, and that a sharded layer of one's own gets from the same base.
+// The life cycle of all layers, and the base class for user-defined sharded layers.
 #pragma once
 
 #include <graticule/nn_bridge/call/domain.hpp>
@@ -21,7 +21,7 @@ namespace graticule::nn {
 class Communicating;
 
 namespace detail {
-/// How often a layer has looked up or made a set-up: for tests.
+/// Number of set-ups that a layer has looked up or made; for tests.
 [[nodiscard]] int num_set_ups(Communicating const& layer) noexcept;
 /// Whether a layer was made without a domain, see `Domain()`.
 [[nodiscard]] bool lacks_domain(Communicating const& layer) noexcept;
@@ -29,14 +29,14 @@ namespace detail {
 void set_domain(Communicating& layer, Domain const& domain);
 }  // namespace detail
 
-/// A module that remembers how its input is cut. A base of all layers that communicate, and of `Layer`; found by
+/// A module that stores how its input is cut: the base of all layers that communicate, and of `Layer`. Find it by
 /// `dynamic_cast<Communicating*>(module)`.
 class Communicating {
  public:
   virtual ~Communicating() = default;
 
-  /// Forgets the shards' sizes and drops what was set up for them (graphs keep what they need): all ranks may come with
-  /// new cuts at the next forward. Communicates nothing; call it on all ranks, between the same forwards.
+  /// Discards the shards' sizes and the set-ups made for them, so that all ranks may use new cuts at the next forward.
+  /// Graphs keep what they need. Local, but must be called on all ranks between the same forwards.
   virtual void reset_structure() = 0;
 
  private:
@@ -48,20 +48,20 @@ class Communicating {
   virtual void set_domain(Domain const& /*domain*/) {}
 };
 
-/// The same for all layers of a model that are registered as modules, the model itself included; the way to new cuts of a
-/// model that `shard` has converted. Example: `nn::reset_structure(*model)`.
+/// Calls `reset_structure` of all registered layers of a model, including the model itself. A model converted by
+/// `shard` is thereby ready for new cuts. Example: `nn::reset_structure(*model)`.
 void reset_structure(torch::nn::Module& model);
 
 namespace detail {
 
-/// A module that can be cloned and has no parameters, unless `reset` makes them.
+/// A cloneable module without parameters, unless `reset` creates them.
 template <class Derived>
 class PlainModule : public torch::nn::Cloneable<Derived> {
  public:
   void reset() override {}
 };
 
-/// A module with a life cycle of the class `State`. Copies and clones have one of their own, which has set up nothing.
+/// A module with a life cycle of the class `State`. Each copy or clone has its own, initially without a set-up.
 template <class Derived, class State, class Base = PlainModule<Derived>>
 class StatefulModule : public Base, public Communicating {
  public:
@@ -71,7 +71,7 @@ class StatefulModule : public Base, public Communicating {
         domain_(other.domain_),
         make_(other.make_),
         state_(make_(domain_)) {}
-  /// LibTorch assigns from clones that it drops then.
+  /// LibTorch assigns from clones and then destroys them.
   StatefulModule& operator=(StatefulModule const&) = default;
   ~StatefulModule() override = default;
 
@@ -80,7 +80,7 @@ class StatefulModule : public Base, public Communicating {
  protected:
   using MakeState = std::function<std::shared_ptr<LifeCycle>(Domain const&)>;
 
-  /// @param make makes a `State`: called here, and for each copy @param of_base what `Base` is constructed from
+  /// @param make creates a `State`; called here, and per copy @param of_base constructor arguments of `Base`
   template <class... Arguments>
   StatefulModule(Domain domain, MakeState make, Arguments&&... of_base)
       : Base(std::forward<Arguments>(of_base)...),
@@ -108,16 +108,16 @@ class StatefulModule : public Base, public Communicating {
 
 }  // namespace detail
 
-/// A layer whose ranks agree before each forward, and which sets up once for each structure of its input: the base of a
-/// sharded layer of one's own (docs/layers.md has a worked example) as of this library's.
+/// A layer whose ranks compare their calls before each forward, and which sets up once per structure of its input. It
+/// is the base of this library's layers and of user-defined ones (worked example in docs/layers.md).
 ///
-/// Construction knows the domain, but no sizes, and communicates nothing. Each forward begins with `enter`, one small
-/// all-reduce, whatever the rank has been given. It finds the input's structure (`structure_of`) unchanged on all ranks,
-/// and returns the set-up in use; or changed on all ranks, and sets up again, unless one of the last 8 structures has come
-/// back; or changed on some ranks only, which is `StructureDisagreement` on all, with the tensors of both sides.
-/// `reset_structure` tears down: the next forward of all ranks sets up, for whatever cuts. Copies and clones set up anew.
+/// Construction takes the domain, but no sizes, and is local. Each forward begins with `enter`, one small all-reduce,
+/// for any input of the rank. If the input's structure (`structure_of`) is unchanged on all ranks, `enter` returns the
+/// current set-up. If it has changed on all ranks, `enter` sets up again, unless the structure is one of the last 8. If
+/// it has changed on some ranks only, all ranks throw `StructureDisagreement` with the tensors of both sides. After
+/// `reset_structure` the next forward of all ranks sets up again, for any cuts. So do copies and clones.
 /// @tparam SetUp what depends on the structure: plans, counts, slices of weights. Immutable; it may be incomplete here
-/// @tparam Base the module that this one is in all else
+/// @tparam Base the module type that provides all other behaviour
 /// Example: a layer that needs the global index of its first row. On 2 ranks with 5 and 4 rows, rank 1 gets 5.
 /// ```
 /// struct FirstRow { Index first; };
@@ -135,12 +135,12 @@ class StatefulModule : public Base, public Communicating {
 template <class Derived, class SetUp, class Base = detail::PlainModule<Derived>>
 class CommunicatingModule : public detail::StatefulModule<Derived, detail::LayerState<SetUp>, Base> {
  protected:
-  /// What a forward knows after `enter`.
+  /// Result of `enter`.
   using Call = detail::LayerCall<SetUp>;
 
-  /// @param layer its name in errors @param sharding the axes along which the ranks' inputs are cut; none: the domain's,
-  /// rows and columns as the last two @param of_base what `Base` is constructed from
-  /// Layers of one domain are made in the same order on all its ranks.
+  /// Layers of one domain must be constructed in the same order on all its ranks. @param domain see `domain()`
+  /// @param layer its name in errors @param of_base constructor arguments of `Base` @param sharding the axes along
+  /// which the ranks' inputs are cut; default: the domain's, rows and columns as the last two
   template <class... Arguments>
   CommunicatingModule(Domain const& domain, std::string layer, std::optional<Sharding> sharding = {},
                       Arguments&&... of_base)
@@ -151,14 +151,15 @@ class CommunicatingModule : public detail::StatefulModule<Derived, detail::Layer
             },
             std::forward<Arguments>(of_base)...) {}
 
-  /// The head of each forward. Collective.
-  /// @param check throws where this rank's input is not acceptable: the error is thrown on all ranks
-  /// @param set_up makes the set-up for the layout of all ranks' shards along the cut axes. May be collective, and throws
-  ///        on all ranks alike; without grad mode
+  /// The first call of each forward. Collective. @param x this rank's input
+  /// @param check throws if this rank's input is not acceptable; all ranks then throw this error
+  /// @param set_up makes the set-up for the layout of all ranks' shards along the cut axes. Runs without grad mode. May
+  ///        be collective; must throw on all ranks or on none
   /// @param parameter_grad whether a parameter of the layer requires a gradient
-  /// @param more a fingerprint of what else the set-up depends on
+  /// @param more a fingerprint of everything else that the set-up depends on
   /// @pre `parameter_grad` and `more` are the same on all ranks
-  /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, `NotTensorProduct`, on all ranks alike
+  /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, `NotTensorProduct`, on all ranks
+  ///        alike
   /// Cost: one all-reduce of ten integers; a set-up also gathers the shards' extents
   [[nodiscard]] Call enter(torch::Tensor const& x, std::function<void()> const& check,
                            std::function<std::shared_ptr<SetUp const>(Layout const&)> const& set_up,
@@ -167,22 +168,22 @@ class CommunicatingModule : public detail::StatefulModule<Derived, detail::Layer
                                [this](torch::Tensor const& input) { return structure_of(input); });
   }
 
-  /// What the set-up depends on: it is made again when one of these numbers changes. By default all sizes, the dtype and
-  /// the type of device. Override it to leave out what does not matter, such as the batch: `{x.size(-2), x.size(-1)}`.
-  /// Called for inputs that `check` has accepted. Batch, channels and dtype must be equal on all ranks all the same.
+  /// The numbers that the set-up depends on; a change of one of them makes it again. By default all sizes, the dtype
+  /// and the device type. Override to omit irrelevant ones, such as the batch: `{x.size(-2), x.size(-1)}`. Called for
+  /// inputs that `check` has accepted. Batch, channels and dtype must still be equal on all ranks.
   /// @pre numbers that are not sizes of `x` are the same on all ranks
   [[nodiscard]] virtual std::vector<Index> structure_of(torch::Tensor const& x) const {
     return detail::structure_of(x);
   }
 
-  /// Ties the node that made `output` to the losses that any rank uses it for; returns `output`. For an autograd function
-  /// of one's own that sends messages: it takes `Call::anchor` as one more input, so that each rank has a node, and
-  /// returns `communication_token` as its second output.
+  /// Connects the node that made `output` to every loss that uses it on any rank; returns `output`. For a user-defined
+  /// autograd function that sends messages. Such a function takes `Call::anchor` as an additional input, so that each
+  /// rank has a node, and returns `communication_token` as its second output.
   torch::Tensor record(torch::Tensor const& output) const { return this->state().record(output); }
 };
 
-/// The second output of an autograd function that sends messages: a scalar by which a loss that uses the first output on
-/// other ranks only reaches the node. To be made in the function's forward.
+/// The second output of an autograd function that sends messages: a scalar through which a loss reaches the node even
+/// if only other ranks use the first output. Create it in the function's forward.
 [[nodiscard]] torch::Tensor communication_token(torch::TensorOptions const& options);
 
 }  // namespace graticule::nn

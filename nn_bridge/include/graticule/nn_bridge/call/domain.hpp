@@ -19,20 +19,21 @@ struct LiveDomains;
 
 /// How often layers compare their calls among the ranks.
 enum class CallChecks : std::uint8_t {
-  every_call,      ///< one small all-reduce a call: any disagreement is one named error on all ranks
-  new_structures,  ///< only where this rank's tensor is new; ranks that disagree otherwise may hang. Once all is well
+  every_call,      ///< one small all-reduce per call: any disagreement is one named error on all ranks
+  new_structures,  ///< only where this rank's tensor is new; other disagreements may hang. For correct programs
 };
 
-/// The ranks that share one sample, their grid over (latitude, longitude), and what lies beyond the edges of the globe.
+/// The ranks that share one sample, their process grid over (latitude, longitude), and the boundary rules of the globe.
 ///
-/// It knows no sizes: how many rows and columns each rank holds is read from the tensors at a layer's first forward.
-/// Copies share one state. Layers of one domain are made, and called, in the same order on all of its ranks.
+/// A domain holds no sizes: a layer's first forward reads the rows and columns of each rank from the tensors. Copies
+/// share one state. Layers of one domain must be constructed, and called, in the same order on all of its ranks.
 class Domain {
  public:
   /// This process alone, for layers that are made before the ranks are known: `shard` moves them to the model's domain.
   /// All such domains share one state. @pre MPI is initialised
   Domain();
-  /// Collective. @throws `DomainShape` unless the grid has two axes and as many ranks as `comm`, `PoleNeedsPeriodicLongitude`
+  /// Collective. @throws `DomainShape` unless the grid has two axes and as many ranks as `comm`,
+  /// `PoleNeedsPeriodicLongitude`
   Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary = Boundary::sphere(Edge::pole_face));
 
   [[nodiscard]] Comm const& comm() const noexcept;
@@ -40,7 +41,7 @@ class Domain {
   [[nodiscard]] Boundary const& boundary() const noexcept;
   /// Made by `Domain()`.
   [[nodiscard]] bool is_default() const noexcept;
-  /// This rank's place in the grid.
+  /// This rank's coordinates in the grid.
   [[nodiscard]] int latitude_part() const noexcept;
   [[nodiscard]] int longitude_part() const noexcept;
 
@@ -51,23 +52,23 @@ class Domain {
   void set_call_checks(CallChecks checks) noexcept;
   [[nodiscard]] CallChecks call_checks() const noexcept;
 
-  /// The differentiable calls whose graph is alive.
+  /// The differentiable calls whose graph still exists.
   [[nodiscard]] detail::RecordedCalls& recorded_calls() const noexcept;
 
-  /// Ranks with equal `color` form a communicator, in the order of the domain's ranks, which is one of `comms()` until the
-  /// domain's own is renewed. Collective.
+  /// Splits the domain's communicator: ranks with equal `color` form a new one, in the order of the domain's ranks. It
+  /// is listed in `comms()` until the domain's own communicator is renewed. Collective.
   [[nodiscard]] Comm split(int color) const;
   /// All communicators of the domain: its own first.
   [[nodiscard]] std::vector<Comm> comms() const;
 
-  /// A number that names one layer on all ranks. Same call order on all ranks.
+  /// A number that identifies one layer on all ranks. Requires the same call order on all ranks.
   [[nodiscard]] int next_ordinal() const noexcept;
 
  private:
   friend struct detail::LiveDomains;
   struct State;
   explicit Domain(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
-  /// After its communicator was renewed, a domain knows nothing of the calls before.
+  /// Renewing the communicator discards the record of earlier calls.
   State& renewed() const noexcept;
 
   std::shared_ptr<State> state_;

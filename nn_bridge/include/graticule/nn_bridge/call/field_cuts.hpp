@@ -11,7 +11,7 @@ struct FieldCuts {
   Cuts columns;
 };
 
-/// How one axis is cut, and which part this rank holds.
+/// The cuts of one axis, and the part that this rank holds.
 struct AxisPart {
   Cuts cuts;
   int part = 0;

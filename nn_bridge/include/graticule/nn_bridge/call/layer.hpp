@@ -16,8 +16,8 @@ namespace graticule::nn {
 
 namespace detail {
 
-/// Makes the sharded forwards of one layer. A child of the layer without parameters, because a model's `clone` copies
-/// children and parameters of a layer, and nothing else.
+/// Creates the sharded forwards of one layer. It is a child module without parameters, because a model's `clone` copies
+/// nothing of a layer but its children and parameters.
 template <class Forward>
 struct ForwardMaker : torch::nn::Module {
   explicit ForwardMaker(std::function<Forward()> function) : make(std::move(function)) {}
@@ -31,17 +31,18 @@ struct ForwardMaker : torch::nn::Module {
 
 }  // namespace detail
 
-/// A LibTorch layer that `shard` can give a sharded forward.
+/// A LibTorch layer whose forward `shard` can replace by a sharded one.
 ///
-/// It is the serial layer in all else: its options, parameters, buffers, names and files are those of `Serial`, and
-/// `as<Serial>()` finds it. Before `shard` its forward is the serial one. Clones of a sharded layer are sharded.
+/// In every other respect it is the serial layer: options, parameters, buffers, names and files are those of `Serial`,
+/// and `as<Serial>()` finds it. Until `shard` is called its forward is the serial one. Clones of a sharded layer are
+/// sharded.
 template <class Serial>
 class LayerImpl : public Serial, public Hooked, public Communicating {
  public:
-  /// Given the layer itself, because its parameters may be replaced, loaded or moved to another device at any time.
+  /// Takes the layer itself, because its parameters may be replaced, loaded or moved to another device at any time.
   using Call = std::function<torch::Tensor(Serial&, torch::Tensor const&)>;
   using CallLike = std::function<torch::Tensor(Serial&, torch::Tensor const&, torch::Tensor const&)>;
-  /// A forward, and the layer that it calls.
+  /// A forward and the layer that it calls.
   struct Sharded {
     Call call;
     CallLike call_like;  ///< none where the layer has no `forward_like`
@@ -49,7 +50,7 @@ class LayerImpl : public Serial, public Hooked, public Communicating {
   };
 
   using Serial::Serial;
-  /// Takes the parameters and buffers of `serial`, not copies of them.
+  /// Shares the parameters and buffers of `serial`; nothing is copied.
   explicit LayerImpl(Serial const& serial) : Serial(serial) {}
 
   torch::Tensor forward(torch::Tensor const& x) {
@@ -81,7 +82,7 @@ class LayerImpl : public Serial, public Hooked, public Communicating {
 
   [[nodiscard]] bool is_sharded() const { return find_maker() != nullptr; }
 
-  /// For `shard`. @param make makes the forward: once for this layer, and once for each clone
+  /// For `shard`. @param make creates the forward: once for this layer, and once per clone
   void set_sharded(std::function<Sharded()> make) {
     if (is_sharded()) this->unregister_module(maker_name);
     sharded_ = make();
@@ -120,8 +121,8 @@ class LayerImpl : public Serial, public Hooked, public Communicating {
   Sharded sharded_;
 };
 
-/// A model's member that `shard` can reach: `Layer<torch::nn::Conv2d> conv{nullptr}` instead of
-/// `torch::nn::Conv2d conv{nullptr}`; made, registered and called as that is.
+/// A member that `shard` can convert: `Layer<torch::nn::Conv2d> conv{nullptr}` instead of `torch::nn::Conv2d
+/// conv{nullptr}`. It is constructed, registered and called in the same way.
 template <class Holder>
 class Layer : public torch::nn::ModuleHolder<LayerImpl<typename Holder::ContainedType>> {
  public:

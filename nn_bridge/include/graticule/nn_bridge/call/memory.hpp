@@ -3,13 +3,13 @@
 
 namespace graticule::nn {
 
-/// Keeps memory that tensors on the CPU free, for the next ones, instead of giving it back to the system.
+/// Retains memory that CPU tensors free for later tensors, instead of returning it to the system.
 ///
-/// By default glibc maps blocks of more than 32 MiB afresh for each tensor and the kernel clears every page of them at
-/// first touch, which costs more than most layers' messages. After this call such blocks come from the heap, which only
-/// grows; a program that works in steps of equal shape then touches no new page after the first steps.
-/// Cost: the process keeps its largest size. Call it once at the start of a program; libraries should leave it alone.
-/// @return false where the C library has no such setting (it is glibc's `mallopt`)
+/// By default glibc maps each block of more than 32 MiB anew, and the kernel clears each of its pages at first touch,
+/// which costs more than most layers' messages. After this call such blocks come from the heap, which only grows. A
+/// program whose steps have equal shapes then touches no new page after the first steps.
+/// Cost: the process keeps its peak size. Call it once at the start of a program; libraries should not call it.
+/// @return false if the C library lacks this setting (glibc's `mallopt`)
 bool keep_freed_memory() noexcept;
 
 }  // namespace graticule::nn

@@ -9,9 +9,9 @@
 
 namespace graticule::nn {
 
-/// Which axes of a tensor are cut, and into how many parts; not where.
+/// The axes of a tensor that are cut, and the number of parts of each; not the positions of the cuts.
 ///
-/// Axes are counted from the last one, as -1, so that one sharding serves tensors with and without batch axes. Rank
+/// Axes count backwards from -1, the last one, so that one sharding serves tensors with and without batch axes. Rank
 /// `grid.rank(c)` holds part `c[i]` of axis `axes[i]`, and the whole of all other axes.
 /// Example: `{{-2, -1}, {4, 1}}` cuts rows in four; `{{-3}, {4}}` cuts channels in four.
 struct Sharding {

@@ -10,15 +10,15 @@
 
 namespace graticule::nn {
 
-/// The memory of a tensor whose last two axes are latitude and longitude; any strides, nothing is copied.
-/// @throws `UnsupportedTensor` for fewer than two axes, a sparse tensor, a dtype or device that the engine does not know, and
-///         for values that are not in memory because LibTorch has put off a conjugate or negative (`resolve_conj`)
+/// A view of a tensor whose last two axes are latitude and longitude. Any strides; nothing is copied.
+/// @throws `UnsupportedTensor` for fewer than two axes, a sparse tensor, a dtype or device that the engine does not
+///        support, or a lazy conjugate or negative (see `resolve_conj`)
 [[nodiscard]] FieldView tensor_view(torch::Tensor const& tensor);
 
-/// The same with other grid axes, counted from the last one: `{-3, -2, -1}` for channels, rows and columns.
+/// The same with other grid axes, counted from the last: `{-3, -2, -1}` for channels, rows and columns.
 [[nodiscard]] FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const> axes);
 
-/// The engine's type for a tensor's. @throws `UnsupportedTensor`
+/// The engine's data type for a tensor's. @throws `UnsupportedTensor`
 [[nodiscard]] DType dtype_of(torch::ScalarType type);
 
 }  // namespace graticule::nn

@@ -5,7 +5,7 @@
 
 namespace graticule::nn {
 
-/// What the layers of this process have sent to other ranks: halos, repartitions and their adjoints, without the small
+/// Traffic of this process's layers to other ranks: halos, repartitions and their adjoints, excluding the small
 /// collectives that compare calls and reduce sums.
 struct Traffic {
   Index num_messages = 0;
@@ -15,7 +15,8 @@ struct Traffic {
   }
 };
 
-/// Since the start of the process. Example: the difference of two calls around a training step is that of the step.
+/// Traffic since the start of the process. Example: the difference of the values after and before a training step is
+/// the traffic of the step.
 [[nodiscard]] Traffic traffic() noexcept;
 
 }  // namespace graticule::nn

@@ -13,16 +13,16 @@
 
 namespace graticule::nn {
 
-/// What is called around the forwards of a unit.
+/// Functions called before and after each forward of a unit.
 class ForwardHooks {
  public:
   virtual ~ForwardHooks() = default;
-  /// @param inputs the tensors among the arguments, in their order; may be replaced by tensors of the same values, to mark
-  ///        a place in the graph
+  /// @param unit the module @param inputs the tensors among the arguments, in their order; may be replaced by tensors
+  ///        of equal values, to mark a position in the graph
   virtual void before_forward(torch::nn::Module& unit, std::vector<torch::Tensor>& inputs) = 0;
-  /// @param outputs the tensors of the result, in their order; may be replaced likewise
+  /// @param unit the module @param outputs the tensors of the result, in their order; may be replaced likewise
   virtual void after_forward(torch::nn::Module& unit, std::vector<torch::Tensor>& outputs) = 0;
-  /// The forward, or another hook, has thrown after `before_forward`.
+  /// Called if the forward or another hook throws after `before_forward`.
   virtual void forward_failed(torch::nn::Module& /*unit*/) noexcept {}
 };
 
@@ -57,7 +57,7 @@ void with_tensors(Values& values, Hook&& hook) {
 
 }  // namespace detail
 
-/// A module whose forwards can be watched: LibTorch's modules have no hooks on forwards (pytorch#25888).
+/// A module with forward hooks, which LibTorch's C++ modules lack (pytorch#25888).
 ///
 /// A base of every `Unit` and `Layer`; found by `dynamic_cast<Hooked*>(module)`. Copies and clones have no hooks.
 class Hooked {
@@ -67,7 +67,7 @@ class Hooked {
   Hooked& operator=(Hooked const& /*other*/) noexcept { return *this; }
   virtual ~Hooked() = default;
 
-  /// Called before those that are there, and after them when the forward has run.
+  /// The new hooks run before existing ones ahead of the forward, and after them behind it.
   void add_hooks(std::shared_ptr<ForwardHooks> hooks) { hooks_.insert(hooks_.begin(), std::move(hooks)); }
   void remove_hooks(ForwardHooks const* hooks) noexcept {
     std::erase_if(hooks_, [&](auto const& held) { return held.get() == hooks; });
@@ -105,7 +105,7 @@ namespace detail {
 template <class Impl, class Forward>
 class HookedForward;
 
-/// `Impl` with hooks around a forward of its own signature, so that a `Sequential` takes it too.
+/// `Impl` with hooks around its forward, whose signature is kept so that a `Sequential` accepts it.
 template <class Impl, class Class, class Result, class... Arguments>
 class HookedForward<Impl, Result (Class::*)(Arguments...)> : public Impl, public Hooked {
  public:
@@ -126,8 +126,8 @@ class HookedForward<Impl, Result (Class::*)(Arguments...) const>
 
 }  // namespace detail
 
-/// A module that data parallelism and sharded parameters can treat on its own: waiting for its gradients, gathering its
-/// parameters. It is `Impl` in all else, with the names of its parameters.
+/// A module that data parallelism and sharded parameters handle separately: they wait for its gradients, or gather its
+/// parameters. In every other respect it is `Impl`, including the names of its parameters.
 template <class Impl>
 class UnitImpl : public detail::HookedForward<Impl, decltype(&Impl::forward)> {
  public:
@@ -139,8 +139,9 @@ class UnitImpl : public detail::HookedForward<Impl, decltype(&Impl::forward)> {
   }
 };
 
-/// A member that is a unit: `Unit<Block> block{nullptr}` instead of `Block block{nullptr}`; made, registered and called
-/// as that is. `Holder` is a LibTorch module holder (`TORCH_MODULE(Block)`) whose forward is one function, not a template.
+/// A member that is a unit: `Unit<Block> block{nullptr}` instead of `Block block{nullptr}`. It is constructed,
+/// registered and called in the same way. `Holder` is a LibTorch module holder (`TORCH_MODULE(Block)`) whose forward is
+/// one function, not a template.
 template <class Holder>
 class Unit : public torch::nn::ModuleHolder<UnitImpl<typename Holder::ContainedType>> {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How layers whose features are spread over ranks (tensor parallelism) share their work.
+// How layers with features distributed over ranks (tensor parallelism) divide their work.
 #pragma once
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
@@ -17,20 +17,21 @@
 
 namespace graticule::nn {
 
-/// Which features of a layer are cut along its feature axis; the others are whole on all ranks that share the cells.
+/// The features of a layer that are cut along its feature axis. The others are whole on all ranks that share the cells.
 enum class FeatureSplit : std::uint8_t {
   input,   ///< row-parallel: a local product, and a sum over the ranks
   output,  ///< column-parallel: a local product; its cotangents are summed over the ranks
-  both,    ///< inputs are gathered, or outputs reduced and scattered: whichever has fewer features
+  both,    ///< inputs are gathered, or outputs reduced and scattered, whichever has fewer features
 };
 
+/// How a layer with split features cuts its outputs and how its uncut side is used.
 struct SplitOptions {
   FeatureSplit split = FeatureSplit::both;
-  /// Who works with the side that is whole: what comes before `output`, what comes after `input`.
-  /// `replicated`: all ranks do the same with it, and hold the whole cotangent. Parameters of replicated work get whole
-  /// gradients, not partial sums: give them the rule `Reduction::mean` (`GradientSync::set_rules`).
+  /// How the uncut side is used: the operations before `output`, or those after `input`. `replicated`: all ranks
+  /// compute the same and hold the whole cotangent. Parameters of replicated operations get whole gradients, not
+  /// partial sums: give them the rule `Reduction::mean` (`GradientSync::set_rules`).
   Consumer whole = Consumer::replicated;
-  /// How `both` and `output` cut the outputs; none: balanced.
+  /// Cuts of the outputs for `both` and `output`; default: balanced.
   std::optional<Cuts> output_cuts = {};
 };
 
@@ -38,7 +39,7 @@ namespace detail {
 
 struct SplitSetUp;
 
-/// What layers with split features share. Weights are [outputs, inputs, ...] and whole on each rank.
+/// Common part of layers with split features. Weights are [outputs, inputs, ...] and whole on each rank.
 class SplitLayer : public LayerState<SplitSetUp> {
  public:
   struct Features {
@@ -46,7 +47,7 @@ class SplitLayer : public LayerState<SplitSetUp> {
     std::int64_t inputs;
     std::int64_t outputs;
   };
-  /// The layer of some inputs to some outputs, given its slices of weight and bias (which may be undefined).
+  /// The layer restricted to some inputs and outputs, given the slices of weight and bias (which may be undefined).
   using Local = std::function<torch::Tensor(torch::Tensor const&, torch::Tensor const&, torch::Tensor const&)>;
 
   /// Collective. @throws `BadSharding`, `CutsMismatch`

@@ -16,29 +16,32 @@ namespace graticule::nn {
 /// How the ranks of a team combine their gradients of a replicated parameter.
 enum class Reduction : std::uint8_t { sum, mean };
 
-/// One team and its rule. The default for the ranks of a domain is `sum` (their gradients are partial sums of a globally
-/// normalised loss), for data-parallel teams `mean`.
+/// One team and its rule. The default for the ranks of a domain is `sum` (their gradients are partial sums of a
+/// globally normalised loss), for data-parallel teams `mean`.
 struct TeamRule {
   Comm team;
   Reduction reduction = Reduction::sum;
 };
 
-/// Makes parameters and gradients of a module agree over its teams.
+/// Keeps parameters and gradients of a module equal over its teams.
 ///
-/// Holds the module's parameters by name; a parameter may be given rules of its own.
+/// It identifies parameters by name; a parameter may have its own rules.
 class GradientSync {
  public:
-  /// Collective over every team. @param rules applied in order to each gradient
-  /// @throws `ReplicaMismatch` when names, shapes or dtypes differ among the ranks of a team
+  /// Collective over every team. @param module its parameters and buffers are kept, not copied @param rules applied in
+  /// order to each gradient
+  /// @throws `ReplicaMismatch` if names, shapes or dtypes differ among the ranks of a team
   GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules);
 
-  /// Rules for one parameter instead of the default ones. Same call on all ranks. @throws `UnknownParameter`
+  /// Sets rules for one parameter that replace the default ones. Requires the same call on all ranks.
+  /// @throws `UnknownParameter`
   void set_rules(std::string const& parameter, std::vector<TeamRule> rules);
 
   /// Copies parameters and buffers of the first rank of each team to the others. Collective.
   void broadcast() const;
-  /// Reduces all gradients, in their own dtype, to the same bits on all ranks of a team. A gradient undefined on every
-  /// rank stays undefined, on some it counts as zero. Collective. Cost: one reduction per team, rule and dtype.
+  /// Reduces all gradients, in their own dtype, to bitwise equal values on all ranks of a team. A gradient that is
+  /// undefined on every rank stays undefined; one that is undefined on some ranks counts as zero there. Collective.
+  /// Cost: one reduction per team, rule and dtype.
   void reduce() const;
 
  private:

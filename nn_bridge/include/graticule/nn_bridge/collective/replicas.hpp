@@ -11,22 +11,24 @@
 
 namespace graticule::nn {
 
-/// Tensors by their names in a module, such as `encoder.0.weight`.
+/// Tensors with their names in a module, such as `encoder.0.weight`.
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
-/// In order of registration; one that several modules share comes once, under its first name.
+/// In order of registration. A tensor that several modules share appears once, under its first name.
 [[nodiscard]] NamedTensors parameters_of(torch::nn::Module const& module);
+/// The buffers, likewise.
 [[nodiscard]] NamedTensors buffers_of(torch::nn::Module const& module);
 
-/// Collective. @throws `ReplicaMismatch` on all ranks, with two ranks and what they hold, unless number, names, shapes and
-///         dtypes are the same on all ranks of the team. Cost: one all-reduce of 4 integers when they are
+/// Checks that the ranks of a team hold tensors of the same number, names, shapes and dtypes. Collective.
+/// @throws `ReplicaMismatch` otherwise, on all ranks, with two ranks and their tensors. Cost: one all-reduce of 4
+/// integers if equal
 void require_replicas(Comm const& team, NamedTensors const& tensors);
 
-/// Copies the values of the team's first rank to the others, bit for bit. Collective. Cost: one broadcast a tensor.
+/// Copies the values of the team's first rank to the others, bit for bit. Collective. Cost: one broadcast per tensor.
 void broadcast_replicas(Comm const& team, NamedTensors const& tensors);
 
-/// Collective. @throws `ReplicaDiffers` on all ranks, with the first tensor and two ranks that differ, unless all bits are
-///         the same on all ranks of the team. Cost: one all-reduce of 4 integers when they are
+/// Checks that all tensors are bitwise equal on the ranks of a team. Collective. @throws `ReplicaDiffers` otherwise, on
+/// all ranks, with the first different tensor and two ranks. Cost: one all-reduce of 4 integers if equal
 void require_same_bits(Comm const& team, NamedTensors const& tensors);
 
 }  // namespace graticule::nn

@@ -13,10 +13,10 @@
 
 namespace graticule::nn::detail {
 
-/// What a layer keeps between calls and gives up in `reset_structure`: all of it, or one of several parts.
+/// State that a layer keeps between calls and discards in `reset_structure`: all of it, or one of several parts.
 class LifeCycle {
  public:
-  /// @param whole gives this part up with itself; this part is its member
+  /// @param whole the state that this part belongs to; resetting it resets this part
   explicit LifeCycle(LifeCycle* whole = nullptr) {
     if (whole) whole->parts_.push_back(this);
   }
@@ -43,19 +43,19 @@ class LifeCycle {
   std::vector<LifeCycle*> parts_;
 };
 
-/// What all ranks of a domain know of one call after agreeing on it.
+/// Result of an agreement, equal on all ranks of the domain.
 struct Agreed {
   bool changed = false;        ///< the shards' structure is new: plans must be looked up or made
   bool requires_grad = false;  ///< of the input, on any rank, with grad mode on
 };
 
-/// Sizes, dtype and type of device; nothing for no tensor.
+/// Sizes, dtype and device type; empty for an undefined tensor.
 [[nodiscard]] std::vector<Index> structure_of(torch::Tensor const& x);
 
-/// The one small collective at the head of each layer's forward. Every rank enters it, whatever it has been given.
+/// The small collective at the start of each layer's forward. Every rank enters it, for any input.
 ///
-/// It finds, on all ranks alike: an input that one rank refuses, layers called in different order, grad mode on some
-/// ranks only, batch, channels or dtype that differ, and a structure that changed on some ranks only.
+/// All ranks detect the same of these: an input that one rank rejects, layers called in different order, grad mode on
+/// some ranks only, different batch, channels or dtype, and a structure that changed on some ranks only.
 class Agreement : public LifeCycle {
  public:
   using StructureOf = std::function<std::vector<Index>(torch::Tensor const&)>;
@@ -69,12 +69,14 @@ class Agreement : public LifeCycle {
   /// @param structure a change of these numbers is a change of the structure; called when `check` has not thrown
   [[nodiscard]] Agreed agree(torch::Tensor const& x, std::function<void()> const& check,
                              StructureOf const& structure = &structure_of);
-  /// The layout of the shards over the sharding's axes: gathers their extents. Collective. @throws `NotTensorProduct` on all ranks alike
+  /// The layout of the shards over the sharding's axes: gathers their extents. Collective. @throws `NotTensorProduct`
+  /// on all ranks alike
   [[nodiscard]] Layout gather_layout(torch::Tensor const& x) const;
   /// The numbers of the latest agreed call.
   [[nodiscard]] std::vector<Index> const& structure() const { return *known_; }
   void reset() noexcept { known_.reset(); }
-  /// Remembers the communicating node that made `output`, for the loss to reach it. Every differentiable call does so.
+  /// Records the communicating node that made `output`, so that the loss can reach it. Every differentiable call does
+  /// so.
   void record(torch::Tensor const& output) const;
   [[nodiscard]] Domain const& domain() const noexcept { return domain_; }
   [[nodiscard]] std::string const& layer() const noexcept { return layer_; }
@@ -85,7 +87,7 @@ class Agreement : public LifeCycle {
  private:
   Domain domain_;
   [[nodiscard]] bool is_cut(std::size_t axis, std::size_t ndim) const;
-  /// After a call that met another one: makes the counts of calls the same on all ranks again. Collective.
+  /// Restores equal call counts on all ranks after a mismatch of calls. Collective.
   void leave_call();
 
   std::string layer_;
@@ -102,8 +104,8 @@ class Agreement : public LifeCycle {
   bool known_requires_grad_ = false;
 };
 
-/// A scalar leaf. Where it requires a gradient, a rank whose own input requires none still gets a node in the graph, because
-/// the others need its messages in the backward.
+/// A scalar leaf. If it requires a gradient, a rank whose own input requires none still gets a node in the graph,
+/// because the other ranks need its messages in the backward.
 [[nodiscard]] torch::Tensor anchor(bool requires_grad, torch::TensorOptions const& options);
 
 }  // namespace graticule::nn::detail

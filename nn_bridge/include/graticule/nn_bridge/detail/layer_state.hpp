@@ -14,7 +14,7 @@
 namespace graticule::nn::detail {
 
 /// The few most recently used set-ups of a layer, by structure, so that alternating structures do not rebuild them.
-/// Used in the same order on all ranks, it hits and misses on all ranks alike.
+/// If all ranks use it in the same order, they hit and miss together.
 template <class T>
 class Recent {
  public:
@@ -39,10 +39,10 @@ class Recent {
   int num_requests_ = 0;
 };
 
-/// Of layers that need to know nothing of the cuts.
+/// For layers that do not depend on the cuts.
 struct NoSetUp {};
 
-/// One agreed call of a layer, see `CommunicatingModule`.
+/// One agreed call of a layer; see `CommunicatingModule`.
 template <class SetUp>
 struct LayerCall {
   std::shared_ptr<SetUp const> set_up;
@@ -51,8 +51,8 @@ struct LayerCall {
   torch::Tensor anchor;        ///< see `anchor` in `agreement.hpp`
 };
 
-/// The life cycle of a layer: its agreement with the other ranks, and what it set up for each structure of its input,
-/// `SetUp` (plans and counts; immutable, so that a graph may outlive the module).
+/// The life cycle of a layer: its agreement with the other ranks, and one `SetUp` per structure of its input (plans and
+/// counts; immutable, so that a graph may outlive the module).
 template <class SetUp>
 class LayerState : public Agreement {
  public:
@@ -69,7 +69,7 @@ class LayerState : public Agreement {
                            StructureOf const& structure_of_input = &structure_of) {
     auto const agreed = agree(x, check, structure_of_input);
     if (generation_ != domain().comm().generation()) {
-      // Plans of a communicator before it was renewed are of no use.
+      // Plans made before the communicator was renewed are invalid.
       generation_ = domain().comm().generation();
       set_ups_.clear();
       current_.reset();

@@ -7,7 +7,7 @@
 
 namespace graticule::nn::detail {
 
-/// The domains of this process that are still in use, in the order in which they were made.
+/// The domains of this process that are still in use, in order of construction.
 [[nodiscard]] std::vector<Domain> live_domains();
 
 }  // namespace graticule::nn::detail

@@ -11,8 +11,8 @@
 
 namespace graticule::nn::detail {
 
-/// How a contiguous tensor splits into rows of cells, [outer, groups, inner, cells], and what they belong to: statistics
-/// are made over everything but `groups`; row r has the weight and bias of channel r % channels.
+/// View of a contiguous tensor as rows of cells, [outer, groups, inner, cells]. Statistics are computed over all axes
+/// except `groups`; row r has the weight and bias of channel r % channels.
 struct NormShape {
   std::int64_t outer = 1;
   std::int64_t groups = 1;
@@ -23,7 +23,7 @@ struct NormShape {
   [[nodiscard]] std::int64_t num_rows() const noexcept { return outer * groups * inner; }
 };
 
-/// Count, mean and sum of squared deviations of each group over all ranks of all teams, with the same bits on all.
+/// Count, mean and sum of squared deviations of each group over all ranks of all teams, bitwise equal on all.
 struct NormStatistics {
   double count = 0;
   torch::Tensor mean;          ///< f64 [groups]
@@ -31,13 +31,13 @@ struct NormStatistics {
   bool requires_grad = false;  ///< of the input, on any rank of any team
 };
 
-/// What a normalisation is told; the same on all ranks but for `shape.cells`.
+/// Parameters of a normalisation; equal on all ranks except for `shape.cells`.
 struct Norm {
   std::string layer;
   NormShape shape = {};
   double eps = 1e-5;
-  bool centered = true;  ///< false: divided by the root of the mean square, no mean is subtracted
-  /// Statistics go over the ranks of the first, the result over those of the second, and so on.
+  bool centered = true;  ///< false: divides by the root mean square and subtracts no mean
+  /// Statistics are merged over the ranks of the first team, the result over those of the second, and so on.
   std::vector<Comm> teams = {};
 };
 
@@ -47,8 +47,9 @@ struct Norm {
 
 /// (x - mean) / sqrt(m2 / count + eps) * weight + bias; its output is recorded with the domain (`LayerState::record`).
 ///
-/// The backward sums two numbers per group over the teams when the input requires a gradient on any rank, and no number
-/// else; a backward that builds a graph is made of differentiable operations. Weight and bias [channels] may be undefined.
+/// If the input requires a gradient on any rank, the backward sums two numbers per group over the teams, otherwise
+/// none. A backward that builds a graph consists of differentiable operations. Weight and bias [channels] may be
+/// undefined.
 [[nodiscard]] torch::Tensor normalize(Norm const& norm, NormStatistics const& statistics, torch::Tensor const& x,
                                       torch::Tensor const& weight, torch::Tensor const& bias);
 

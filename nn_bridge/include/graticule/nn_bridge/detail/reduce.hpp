@@ -7,8 +7,8 @@
 
 namespace graticule::nn::detail {
 
-/// Sums a contiguous tensor over the ranks of `comm`, in place and in its own dtype (16-bit types in f32), to the same
-/// bits on all ranks. Collective; integers wrap. @throws `UnsupportedTensor` for dtypes that have no sum
+/// Sums a contiguous tensor over the ranks of `comm`, in place and in its own dtype (16-bit types in f32), bitwise
+/// equal on all ranks. Collective; integers wrap. @throws `UnsupportedTensor` for dtypes that have no sum
 inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   auto const type = tensor.scalar_type();
   if (type == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layers that drop values at random, with masks that do not depend on how a field is cut.
+// Layers that drop values at random, with masks that do not depend on the cuts of a field.
 #pragma once
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
@@ -14,28 +14,28 @@
 
 namespace graticule::nn {
 
-// The mask's value at a cell is word (i mod 4) of Philox at the counter (i / 4, draw, layer) with the key `seed`, where i
-// is the flat index of the cell in the global tensor. So a mask is the same, bit for bit, for every partition: a run on
-// one rank is the reference. `draw` counts the domain's masks (`num_draws`): it is their only state, to be saved with a
-// checkpoint and restored by `set_num_draws`. `checkpoint` and `rollout` draw the same masks again.
-// LibTorch's own dropout gives ranks masks that depend on the partition.
+// The mask's value at a cell is word (i mod 4) of Philox at the counter (i / 4, draw, layer) with the key `seed`, where
+// i is the flat index of the cell in the global tensor. A mask is therefore bitwise equal for every partition: a run on
+// one rank is the reference. `draw` counts the domain's masks (`num_draws`). It is the only state, saved with a
+// checkpoint and restored by `set_num_draws`. `checkpoint` and `rollout` draw the same masks again. The masks of
+// LibTorch's own dropout depend on the partition.
 //
-// In `eval` and for p = 0 all pass their input on and communicate nothing. Else forwards are collective and throw
-// `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement` on all ranks alike.
+// In `eval` and for p = 0 all layers return their input without communication. Otherwise forwards are collective and
+// throw `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement` on all ranks alike.
 // Cost: one small all-reduce (the agreement); masks are made on the CPU.
 
-/// How many masks the random layers of a domain have drawn.
+/// Number of masks that the random layers of a domain have drawn.
 [[nodiscard]] std::int64_t num_draws(Domain const& domain) noexcept;
-/// @pre the same on all ranks, between the same calls
+/// Sets the number of masks drawn, as when a checkpoint is loaded. @pre the same on all ranks, between the same calls
 void set_num_draws(Domain const& domain, std::int64_t num_draws) noexcept;
 
-/// Which masks a layer draws.
+/// Selects the masks that a layer draws.
 struct RandomOptions {
   std::uint64_t seed = 0;
-  /// Layers of one seed and one number draw equal masks; none: the number of the layer in its domain, from the order in
-  /// which the domain's layers are made.
+  /// Layers with equal seed and number draw equal masks. Default: the number of the layer in its domain, in order of
+  /// construction.
   std::optional<std::uint32_t> layer = {};
-  /// Global index of this rank's first sample: in data-parallel runs it makes the teams' masks differ.
+  /// Global index of this rank's first sample; in data-parallel runs it makes the masks differ between teams.
   std::int64_t first_sample = 0;
 };
 
@@ -56,8 +56,9 @@ class RandomMask : public LayerState<MaskSetUp> {
   /// @throws `BadProbability`
   RandomMask(Options const& options, Domain const& domain);
 
-  /// Collective. 1 where a value is kept, else 0, in the type of `x`; of size 1 along the axes that it does not vary along.
-  /// @param num_dims that `x` must have; 0: any
+  /// Collective. Returns 1 where a value is kept, otherwise 0, in the type of `x`, with extent 1 along axes of constant
+  /// mask.
+  /// @param x this rank's shard @param num_dims the required rank of `x`; 0: any
   torch::Tensor draw(torch::Tensor const& x, std::int64_t num_dims);
 
  private:
@@ -69,7 +70,7 @@ class RandomMask : public LayerState<MaskSetUp> {
 
 }  // namespace detail
 
-/// What the modules of this file share.
+/// Common part of the modules of this file.
 template <class Derived>
 class RandomLayer : public detail::StatefulModule<Derived, detail::RandomMask> {
  protected:
@@ -87,7 +88,7 @@ class RandomLayer : public detail::StatefulModule<Derived, detail::RandomMask> {
   }
 };
 
-/// Zeroes each value with probability p and divides the others by 1 - p. Any tensor whose cut axes are those of the
+/// Zeroes each value with probability p and divides the others by 1 - p. Accepts any tensor cut along the axes of the
 /// sharding, by default rows and columns as the last two.
 class DropoutImpl : public RandomLayer<DropoutImpl> {
  public:
@@ -107,7 +108,7 @@ class Dropout2dImpl : public RandomLayer<Dropout2dImpl> {
 };
 TORCH_MODULE(Dropout2d);
 
-/// [batch, channels, levels, rows, columns].
+/// The same for [batch, channels, levels, rows, columns].
 class Dropout3dImpl : public RandomLayer<Dropout3dImpl> {
  public:
   Dropout3dImpl(torch::nn::Dropout3dOptions const& options, RandomOptions random, Domain const& domain);
@@ -116,7 +117,8 @@ class Dropout3dImpl : public RandomLayer<Dropout3dImpl> {
 };
 TORCH_MODULE(Dropout3d);
 
-/// Dropout that keeps mean 0 and variance 1 behind SELU (Klambauer et al. 2017, arXiv:1706.02515): `torch::alpha_dropout`.
+/// Dropout that keeps mean 0 and variance 1 behind SELU (Klambauer et al. 2017, arXiv:1706.02515):
+/// `torch::alpha_dropout`.
 class AlphaDropoutImpl : public RandomLayer<AlphaDropoutImpl> {
  public:
   AlphaDropoutImpl(torch::nn::AlphaDropoutOptions const& options, RandomOptions random, Domain const& domain,
@@ -126,13 +128,14 @@ class AlphaDropoutImpl : public RandomLayer<AlphaDropoutImpl> {
 };
 TORCH_MODULE(AlphaDropout);
 
+/// Options of `DropPath`.
 struct DropPathOptions {
   double p = 0.1;
   bool scale_by_keep = true;  ///< divide what is kept by 1 - p
 };
 
-/// Stochastic depth (Huang et al. 2016, arXiv:1603.09382): zeroes whole samples of a residual branch with probability p,
-/// on all ranks of the domain alike. Axis 0 holds the samples.
+/// Stochastic depth (Huang et al. 2016, arXiv:1603.09382): zeroes whole samples of a residual branch with probability
+/// p, the same on all ranks of the domain. Axis 0 holds the samples.
 class DropPathImpl : public RandomLayer<DropPathImpl> {
  public:
   DropPathImpl(DropPathOptions options, RandomOptions random, Domain const& domain);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where and when a cell is, for networks whose shards do not know: all by global indices, equal for every partition.
+// Position and time of cells as network inputs. All depend on global indices only and are equal for every partition.
 #pragma once
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
@@ -18,6 +18,7 @@ struct FeatureSetUp;
 struct PlaceSetUp;
 }  // namespace detail
 
+/// Extents of the embedding.
 struct PositionEmbeddingOptions {
   std::int64_t channels = 1;
   std::int64_t rows = 1;     ///< of the globe; 1: the same for all rows
@@ -26,9 +27,9 @@ struct PositionEmbeddingOptions {
 
 /// Adds a learnable number to each channel of each cell; with `columns` 1 a latitude embedding.
 ///
-/// `weight`, [channels, rows, columns], is whole on every rank, of which each adds its slice: files and optimizers need to
-/// know nothing of the cuts, and gradients are partial sums (`GradientSync`). It starts as normal numbers of deviation
-/// 0.02. Cost: the agreement
+/// `weight`, [channels, rows, columns], is whole on every rank, and each rank adds its slice. Files and optimizers do
+/// not depend on the cuts, and gradients are partial sums (`GradientSync`). Initial values are normal with standard
+/// deviation 0.02. Cost: the agreement
 class PositionEmbeddingImpl : public CommunicatingModule<PositionEmbeddingImpl, detail::PlaceSetUp> {
  public:
   PositionEmbeddingImpl(PositionEmbeddingOptions options, Domain const& domain);
@@ -44,23 +45,24 @@ class PositionEmbeddingImpl : public CommunicatingModule<PositionEmbeddingImpl, 
 };
 TORCH_MODULE(PositionEmbedding);
 
+/// Coordinates of the whole field.
 struct CoordinateFeaturesOptions {
   std::vector<double> latitudes;   ///< degrees north of all rows of the globe
   std::vector<double> longitudes;  ///< degrees east of all columns
   std::int64_t num_waves = 1;
 };
 
-/// Appends four channels for each wave k = 1, 2, ...: sin k lat, cos k lat, cos lat sin k lon, cos lat cos k lon.
+/// Appends four channels per wave k = 1, 2, ...: sin k lat, cos k lat, cos lat sin k lon, cos lat cos k lon.
 ///
-/// All are continuous over the globe: waves along longitude fade towards the poles, where longitude means nothing. With
-/// k = 1 they hold the unit vector of the cell. Cost: the agreement
+/// All are continuous over the globe: waves along longitude vanish towards the poles, where longitude is undefined. For
+/// k = 1 they contain the unit vector of the cell. Cost: the agreement
 class CoordinateFeaturesImpl : public CommunicatingModule<CoordinateFeaturesImpl, detail::FeatureSetUp> {
  public:
-  /// Collective. @throws `BadCoordinates` for numbers that are not finite, latitudes beyond 90, or no wave
+  /// Collective. @throws `BadCoordinates` for non-finite numbers, latitudes beyond 90 degrees, or no wave
   CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain const& domain);
 
-  /// Collective. @param x [batch, channels, ..., rows, columns] @throws `CoordinateLength` where there is not one latitude
-  /// for each row of the globe and one longitude for each column, and what `PositionEmbedding` throws
+  /// Collective. @param x [batch, channels, ..., rows, columns] @throws `CoordinateLength` unless there is one latitude
+  /// per row of the globe and one longitude per column; otherwise as `PositionEmbedding`
   torch::Tensor forward(torch::Tensor const& x);
 
  private:
@@ -70,7 +72,7 @@ TORCH_MODULE(CoordinateFeatures);
 
 /// Adds a learnable number to each channel of each level of [batch, channels, levels, rows, columns].
 ///
-/// `weight`, [channels, levels], starts as `PositionEmbedding`'s does. Local, because levels are whole.
+/// `weight`, [channels, levels], is initialised as for `PositionEmbedding`. Local, because levels are whole.
 class LevelEmbeddingImpl : public torch::nn::Cloneable<LevelEmbeddingImpl> {
  public:
   LevelEmbeddingImpl(std::int64_t channels, std::int64_t levels);
@@ -86,18 +88,20 @@ class LevelEmbeddingImpl : public torch::nn::Cloneable<LevelEmbeddingImpl> {
 };
 TORCH_MODULE(LevelEmbedding);
 
+/// Options of `TimeEmbedding`.
 struct TimeEmbeddingOptions {
   std::int64_t channels = 1;
-  /// In the unit of the times: {24, 8766} for day and year in hours.
+  /// In the unit of the times; {24, 8766} is a day and a year in hours.
   std::vector<double> periods;
   std::int64_t hidden = 32;
 };
 
-/// Adds to each channel of a sample a number that a small network makes of its time: sines and cosines of its phase in
-/// each period, a linear layer (`hidden`), SiLU, and another (`out`). Local; gradients are partial sums.
+/// Adds a number to each channel of a sample, computed from its time by a small network: sines and cosines of the phase
+/// in each period, a linear layer (`hidden`), SiLU, and a second linear layer (`out`). Local; gradients are partial
+/// sums.
 class TimeEmbeddingImpl : public torch::nn::Cloneable<TimeEmbeddingImpl> {
  public:
-  /// @throws `BadPeriods` unless there are periods, all positive
+  /// @throws `BadPeriods` for no period, or one that is not positive
   explicit TimeEmbeddingImpl(TimeEmbeddingOptions options);
   /// @param x [batch, channels, ..., rows, columns] @param times [batch] in f64, the same on all ranks of a domain
   /// @throws `ShapeMismatch`

@@ -6,7 +6,7 @@
 
 namespace graticule::nn {
 
-/// Four random 32-bit words that depend on the counter and the key alone: Philox4x32-10 (Salmon, Moraes, Dror and Shaw
+/// Four random 32-bit words, a function of counter and key only: Philox4x32-10 (Salmon, Moraes, Dror and Shaw
 /// 2011, "Parallel random numbers: as easy as 1, 2, 3", doi:10.1145/2063384.2063405).
 [[nodiscard]] constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                                             std::array<std::uint32_t, 2> key) noexcept {

@@ -18,23 +18,25 @@ class TrackingState;
 class LastAxesState;
 }  // namespace detail
 
-// Normalisations of fields whose last two axes, rows and columns, are sharded: the serial layers' outputs, gradients,
-// names and shapes, for any cuts; ranks without cells included. `BatchNorm1d` and `InstanceNorm1d` take [batch, channels,
-// length], the length cut along latitude, in a domain whose longitude is whole (`LongitudeIsCut`). Means and variances are merged in order of ranks, so that
-// all ranks hold the same bits, and kept in f64: fields of large mean lose no digits, where LibTorch's layers do.
-// Differentiable twice. Gradients of parameters are partial sums: reduce them by `GradientSync`.
+// Normalisations of fields whose last two axes, rows and columns, are sharded. Outputs, gradients, names and shapes are
+// those of the serial layers, for any cuts and for ranks without cells. `BatchNorm1d` and `InstanceNorm1d` take [batch,
+// channels, length], the length cut along latitude, in a domain whose longitude is whole (`LongitudeIsCut`). Means and
+// variances are merged in order of ranks, so that they are bitwise equal on all ranks, and stored in f64: unlike in
+// LibTorch's layers, fields with a large mean keep their precision. Twice differentiable. Gradients of parameters are
+// partial sums, to be reduced by `GradientSync`.
 //
-// Forwards are collective and throw `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement` (also where
-// some ranks train and others evaluate), `ShapeMismatch` and `TooFewValues`, on all ranks alike.
-// Cost: one small all-reduce (the agreement) and one all-gather of two numbers per group; in the backward one all-reduce
-// of two numbers per group. Statistics that are tracked, in `eval`, need neither.
+// Forwards are collective and throw `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement` (also
+// where some ranks train and others evaluate), `ShapeMismatch` and `TooFewValues`, on all ranks alike.
+// Cost: one small all-reduce (the agreement) and one all-gather of two numbers per group; in the backward one
+// all-reduce of two numbers per group. In `eval`, tracked statistics need neither.
 
-/// Batch normalisation over batch, rows and columns of the whole domain, and of all domains of `data_team` if there is one.
+/// Batch normalisation over batch, rows and columns of the whole domain, and of all domains of `data_team` if given.
 template <std::size_t D, class Derived>
 class BatchNormBase
     : public detail::StatefulModule<Derived, detail::TrackingState, torch::nn::BatchNormImplBase<D, Derived>> {
  public:
-  /// @param data_team the ranks that hold this rank's cells in other samples: statistics go over their samples too
+  /// @param options LibTorch's @param domain the ranks that share a sample @param data_team the ranks that hold the
+  ///        same cells of other samples; statistics then include their samples
   BatchNormBase(torch::nn::BatchNormOptions const& options, Domain domain, std::optional<Comm> data_team = {});
 
   /// @param x [batch, channels, rows, columns], in 3d [batch, channels, depth, rows, columns], in 1d [batch, channels,
@@ -48,25 +50,28 @@ class BatchNormBase
   std::optional<Comm> data_team_;
 };
 
+/// `BatchNormBase` for torch::nn::BatchNorm1d.
 class BatchNorm1dImpl : public BatchNormBase<1, BatchNorm1dImpl> {
  public:
   using BatchNormBase<1, BatchNorm1dImpl>::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm1d);
 
+/// `BatchNormBase` for torch::nn::BatchNorm2d.
 class BatchNorm2dImpl : public BatchNormBase<2, BatchNorm2dImpl> {
  public:
   using BatchNormBase<2, BatchNorm2dImpl>::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm2d);
 
+/// `BatchNormBase` for torch::nn::BatchNorm3d.
 class BatchNorm3dImpl : public BatchNormBase<3, BatchNorm3dImpl> {
  public:
   using BatchNormBase<3, BatchNorm3dImpl>::BatchNormBase;
 };
 TORCH_MODULE(BatchNorm3d);
 
-/// Normalisation of each sample's channels over space; running statistics, where tracked, are means over the batch.
+/// Normalisation of each channel of a sample over space. Tracked running statistics are means over the batch.
 template <std::size_t D, class Derived>
 class InstanceNormBase
     : public detail::StatefulModule<Derived, detail::TrackingState,
@@ -81,25 +86,28 @@ class InstanceNormBase
   void _check_input_dim(torch::Tensor const& x) override;
 };
 
+/// `InstanceNormBase` for torch::nn::InstanceNorm1d.
 class InstanceNorm1dImpl : public InstanceNormBase<1, InstanceNorm1dImpl> {
  public:
   using InstanceNormBase<1, InstanceNorm1dImpl>::InstanceNormBase;
 };
 TORCH_MODULE(InstanceNorm1d);
 
+/// `InstanceNormBase` for torch::nn::InstanceNorm2d.
 class InstanceNorm2dImpl : public InstanceNormBase<2, InstanceNorm2dImpl> {
  public:
   using InstanceNormBase<2, InstanceNorm2dImpl>::InstanceNormBase;
 };
 TORCH_MODULE(InstanceNorm2d);
 
+/// `InstanceNormBase` for torch::nn::InstanceNorm3d.
 class InstanceNorm3dImpl : public InstanceNormBase<3, InstanceNorm3dImpl> {
  public:
   using InstanceNormBase<3, InstanceNorm3dImpl>::InstanceNormBase;
 };
 TORCH_MODULE(InstanceNorm3d);
 
-/// Normalisation of each sample's blocks of channels over space.
+/// Normalisation of each group of channels of a sample over space.
 class GroupNormImpl : public CommunicatingModule<GroupNormImpl, detail::NoSetUp> {
  public:
   GroupNormImpl(torch::nn::GroupNormOptions const& options, Domain const& domain);
@@ -115,16 +123,17 @@ class GroupNormImpl : public CommunicatingModule<GroupNormImpl, detail::NoSetUp>
 };
 TORCH_MODULE(GroupNorm);
 
-/// Normalisation over the last axes, whose global sizes are `normalized_shape`.
+/// Normalisation over the last axes, whose global extents are `normalized_shape`.
 ///
-/// Statistics go over the ranks that share cut axes among those; they are local where there is none. Weight and bias hold
-/// the whole `normalized_shape` on every rank and each rank uses its slice, so that checkpoints and `GradientSync` treat
-/// them as any parameter: gradients are zero outside the slice.
+/// Statistics are reduced over the ranks among which these axes are cut, and are local if none is cut. Every rank holds
+/// weight and bias of the whole `normalized_shape` and uses its slice; gradients are zero outside the slice.
+/// Checkpoints and `GradientSync` therefore treat them like any parameter.
 /// Example: `LayerNorm({{721, 1440}}, domain)` normalises each [rows, columns] field of a sample over the globe.
 class LayerNormImpl : public detail::StatefulModule<LayerNormImpl, detail::LastAxesState> {
  public:
   LayerNormImpl(torch::nn::LayerNormOptions const& options, Domain domain);
-  /// @param sharding the cut axes where they are not the last two: `{{-3, -2}, grid}` for [rows, columns, channels]
+  /// @param options LibTorch's @param domain the ranks that share a sample @param sharding the cut axes if they are not
+  ///        the last two: `{{-3, -2}, grid}` for [rows, columns, channels]
   LayerNormImpl(torch::nn::LayerNormOptions const& options, Domain domain, Sharding sharding);
 
   torch::Tensor forward(torch::Tensor const& x);
@@ -137,13 +146,14 @@ class LayerNormImpl : public detail::StatefulModule<LayerNormImpl, detail::LastA
 };
 TORCH_MODULE(LayerNorm);
 
+/// Options of `RMSNorm`, named as those of Python's torch.nn.RMSNorm.
 struct RMSNormOptions {
   std::vector<std::int64_t> normalized_shape;
-  std::optional<double> eps;  ///< by default that of the input's dtype
+  std::optional<double> eps;  ///< default: the machine epsilon of the input's dtype
   bool elementwise_affine = true;
 };
 
-/// Division by the root of the mean square over the last axes (`torch::rms_norm`); as `LayerNorm` otherwise.
+/// Division by the root mean square over the last axes (`torch::rms_norm`); otherwise as `LayerNorm`.
 class RMSNormImpl : public detail::StatefulModule<RMSNormImpl, detail::LastAxesState> {
  public:
   RMSNormImpl(RMSNormOptions options, Domain domain);

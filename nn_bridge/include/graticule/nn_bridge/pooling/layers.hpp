@@ -18,28 +18,27 @@
 
 namespace graticule::nn {
 
-// LibTorch's pooling of fields that are sharded over latitude and longitude: the same outputs, gradients and indices for
-// any cuts, with strides, padding, dilation, rounding up (`ceil_mode`) and divisors counted on the whole globe.
+// LibTorch's pooling of fields that are sharded over latitude and longitude. For any cuts, outputs, gradients and
+// indices equal the serial ones: strides, padding, dilation, `ceil_mode` and divisors refer to the whole globe.
 //
-// 2d layers take [batch, channels, rows, columns], 3d layers [batch, channels, levels, rows, columns] with whole levels,
-// 1d layers [batch, channels, length] with the length cut along latitude; all also without the batch axis. The rank that
-// owns the middle of a window owns its output: output row o belongs to the rank of input row
-// clamp(o * stride - padding + (dilation * (kernel - 1)) / 2). A rank may hold no rows, or get none. Outputs are
-// differentiable to any order.
-// Forwards are collective and throw `ShapeMismatch`, `KernelTooLarge`, `LongitudeIsCut` (lengths), `StructureDisagreement`,
-// `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike.
-// Cost: one small all-reduce and the messages; no messages where every window lies within a shard, as for 2 x 2 windows
-// on shards of even sizes.
+// 2d layers take [batch, channels, rows, columns], 3d layers [batch, channels, levels, rows, columns] with whole
+// levels, 1d layers [batch, channels, length] with the length cut along latitude. The batch axis is optional. The rank
+// that owns the center of a window owns its output: output row o belongs to the rank of input row clamp(o * stride -
+// padding + (dilation * (kernel - 1)) / 2). A rank may hold no rows, or receive none. Outputs are differentiable to any
+// order. Forwards are collective and throw `ShapeMismatch`, `KernelTooLarge`, `LongitudeIsCut` (lengths),
+// `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike.
+// Cost: one small all-reduce and the messages; no messages if every window lies within a shard, as for 2 x 2 windows on
+// shards of even sizes.
 
-/// Options of LibTorch's layer, and who says what padding holds.
+/// Options of LibTorch's layer, and the source of padding values.
 template <class Torch>
 struct PoolOptions {
   PoolOptions(Torch torch_options, Padding padding_by = Padding::by_mode)
       : pool(std::move(torch_options)), padding(padding_by) {}
 
   Torch pool;
-  /// By mode, as in LibTorch, windows that reach beyond the globe are smaller; by domain they read the cells there
-  /// (periodic longitude, across poles) and are whole. Levels always as by mode.
+  /// `by_mode`: as in LibTorch, windows that reach beyond the globe are truncated. `by_domain`: they are whole and read
+  /// the cells there (periodic longitude, across poles). Levels always follow the mode.
   Padding padding = Padding::by_mode;
   /// With `Padding::by_domain`: channels that hold components of a horizontal vector, see `HaloExchangeOptions`.
   std::vector<std::int64_t> odd_channels = {};
@@ -51,7 +50,7 @@ class WindowPool;
 class AdaptiveMax;
 class AreaResize;
 
-/// What pooling modules share: options, and a `Core` that does the work.
+/// Common part of pooling modules: options, and the implementation `Core`.
 template <class Derived, class Options, class Core>
 class PoolModule : public StatefulModule<Derived, Core> {
  public:
@@ -72,6 +71,7 @@ using AvgPoolOptions = PoolOptions<torch::nn::AvgPoolOptions<D>>;
 template <std::size_t D>
 using LPPoolOptions = PoolOptions<torch::nn::LPPoolOptions<D>>;
 
+/// The maximum of each window.
 template <std::size_t D>
 class MaxPoolImpl : public detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, detail::WindowPool> {
   using Base = detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>, detail::WindowPool>;
@@ -79,11 +79,12 @@ class MaxPoolImpl : public detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>,
  public:
   using Base::Base;
   torch::Tensor forward(torch::Tensor const& x);
-  /// @returns also the flat index of each maximum in the whole field: row * columns + column, in 3d with the level before.
-  ///          Of equal values the same one as in LibTorch. @throws `IndicesByDomain` with `Padding::by_domain`
+  /// @returns also the flat index of each maximum in the whole field: row * columns + column, in 3d preceded by the
+  /// level. Among equal values it is the same as LibTorch's. @throws `IndicesByDomain` with `Padding::by_domain`
   std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
 };
 
+/// The mean of each window.
 template <std::size_t D>
 class AvgPoolImpl : public detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, detail::WindowPool> {
   using Base = detail::PoolModule<AvgPoolImpl<D>, AvgPoolOptions<D>, detail::WindowPool>;
@@ -103,7 +104,7 @@ class LPPoolImpl : public detail::PoolModule<LPPoolImpl<D>, LPPoolOptions<D>, de
   torch::Tensor forward(torch::Tensor const& x);
 };
 
-/// LibTorch's options: one size, or one or none for each axis; none keeps the input's.
+/// LibTorch's sizes: one for all axes, or an optional one per axis; an axis without a size keeps the input's.
 template <std::size_t D>
 using AdaptiveSizes = std::conditional_t<D == 1, torch::ExpandingArray<1>,
                                          torch::ExpandingArrayWithOptionalElem<std::max<std::size_t>(D, 2)>>;
@@ -112,8 +113,9 @@ using AdaptiveAvgPoolOptions = torch::nn::AdaptiveAvgPoolOptions<AdaptiveSizes<D
 template <std::size_t D>
 using AdaptiveMaxPoolOptions = torch::nn::AdaptiveMaxPoolOptions<AdaptiveSizes<D>>;
 
-/// Output row o of M is the mean of input rows floor(o N / M) to ceil((o + 1) N / M). Owners as in `Resize`, whose area mode
-/// this is. A window over the whole globe brings the field to one rank: for global means sum shards (`AllSum`) instead.
+/// Output row o of M is the mean of input rows floor(o N / M) to ceil((o + 1) N / M). This is the area mode of
+/// `Resize`, with the same owners. A window over the whole globe gathers the field on one rank: compute global means by
+/// `GlobalMean` instead.
 template <std::size_t D>
 class AdaptiveAvgPoolImpl : public detail::StatefulModule<AdaptiveAvgPoolImpl<D>, detail::AreaResize> {
  public:

@@ -16,11 +16,12 @@ namespace detail {
 class UnpoolState;
 }
 
-/// LibTorch's `max_unpool` of shards: puts maxima back where `MaxPool` of the same windows found them, zeros elsewhere.
+/// LibTorch's `max_unpool` of shards: places maxima where `MaxPool` of the same windows found them, and zeros
+/// elsewhere.
 ///
-/// Indices are those of the whole field, as `MaxPool::forward_with_indices` gives them. Output row o belongs to the rank of
-/// input row clamp(floor((o + padding - (kernel - 1) / 2) / stride)), or has the cuts of another field: as a rule that
-/// which was pooled. Shapes as for `MaxPool`. Differentiable to any order.
+/// Indices refer to the whole field, as returned by `MaxPool::forward_with_indices`. Output row o belongs to the rank
+/// of input row clamp(floor((o + padding - (kernel - 1) / 2) / stride)), or `forward_like` takes the cuts of another
+/// field, usually the pooled one. Shapes as for `MaxPool`. Differentiable to any order.
 /// Cost: two small all-reduces, the messages of maxima and indices, and a pass over the output.
 template <std::size_t D>
 class MaxUnpoolImpl : public detail::StatefulModule<MaxUnpoolImpl<D>, detail::UnpoolState> {
@@ -28,15 +29,15 @@ class MaxUnpoolImpl : public detail::StatefulModule<MaxUnpoolImpl<D>, detail::Un
   /// @throws `BadWindow` for kernels or strides below 1
   MaxUnpoolImpl(torch::nn::MaxUnpoolOptions<D> const& options, Domain domain);
 
-  /// To (N - 1) stride - 2 padding + kernel cells along each axis. Collective.
+  /// The output extent per axis is (N - 1) stride - 2 padding + kernel. Collective. @param x this rank's maxima
   /// @param indices int64, of the sizes of `x`
-  /// @throws `IndexOutsideWindow` for an index that its window does not hold, `KernelTooLarge` where no output is left,
-  ///         `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`,
-  ///         on all ranks alike
+  /// @throws `IndexOutsideWindow` for an index outside its window, `KernelTooLarge` if no output remains,
+  /// `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on
+  ///         all ranks alike
   torch::Tensor forward(torch::Tensor const& x, torch::Tensor const& indices);
 
-  /// With the global sizes and the cuts of `like`, see `Resize::forward_like`.
-  /// @throws `BadOutputSize` for sizes more than a stride away from those of `forward`
+  /// The same with the global sizes and cuts of `like`; see `Resize::forward_like`.
+  /// @throws `BadOutputSize` for sizes that differ by more than a stride from those of `forward`
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& indices, torch::Tensor const& like);
 
  private:

@@ -19,36 +19,38 @@ class FourierMap;
 class FourierTransformState;
 }  // namespace detail
 
+/// Axes of a transform.
 enum class FourierAxes : std::uint8_t {
   columns,           ///< `torch::fft::rfft` along longitude
   rows_and_columns,  ///< `torch::fft::rfft2`
 };
 
-/// What a forward transform divides by; the inverse undoes it. As LibTorch's names.
+/// The divisor of the forward transform, which the inverse undoes; names as in LibTorch.
 enum class FourierNorm : std::uint8_t {
   backward,  ///< nothing
   ortho,     ///< the root of the number of cells
   forward,   ///< the number of cells
 };
 
+/// Options of `FourierTransform`.
 struct FourierTransformOptions {
   FourierAxes axes = FourierAxes::columns;
   FourierNorm norm = FourierNorm::backward;
-  /// Zonal wavenumbers 0, 1, ... that are kept; 0: all columns / 2 + 1. The inverse takes those left out for zeros.
+  /// Number of zonal wavenumbers 0, 1, ... that are kept; 0: all columns / 2 + 1. The inverse takes the others as zero.
   Index num_waves = 0;
-  /// Of the fields; none: those of the latest forward. For an inverse before any forward.
+  /// Cuts of the fields, for an inverse before any forward. Default: those of the latest forward.
   std::optional<FieldCuts> field = {};
 };
 
 /// Discrete Fourier transform of sharded real fields along longitude, or along both axes, and back: LibTorch's `rfft`,
 /// `irfft`, `rfft2`, `irfft2` of the whole field.
 ///
-/// Spectra are complex [..., rows, waves] and stay where the transform leaves them. `columns`: waves are whole and rows cut
-/// as the fields' are, or, where longitude is cut, each band of rows shared out among the ranks that cut its columns.
-/// `rows_and_columns`: rows, in the order of `rfft2`, are whole, and waves cut into balanced parts, part r on rank r.
-/// Differentiable to any order.
-/// Cost: one small all-reduce; `columns`: no message where longitude is not cut, else the field is moved once each way;
-/// `rows_and_columns`: the spectrum is moved once more.
+/// Spectra are complex [..., rows, waves] and are not moved back to the fields' cuts. `columns`: waves are whole and
+/// rows are cut as in the fields; if longitude is cut, each band of rows is divided among the ranks that share it.
+/// `rows_and_columns`: rows, in the order of `rfft2`, are whole, and waves are cut into balanced parts, part r on rank
+/// r. Differentiable to any order.
+/// Cost: one small all-reduce; `columns`: no message if longitude is whole, otherwise the field is moved once each way;
+/// `rows_and_columns`: the spectrum is moved additionally.
 class FourierTransformImpl : public detail::StatefulModule<FourierTransformImpl, detail::FourierTransformState> {
  public:
   /// The same options on all ranks.
@@ -59,11 +61,11 @@ class FourierTransformImpl : public detail::StatefulModule<FourierTransformImpl,
   ///         layers throw (docs/layers.md), on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
-  /// Collective. @param spectrum this rank's part, as forward gives it
+  /// Collective. @param spectrum this rank's part, as returned by `forward`
   /// @throws `NoForward` before any forward without `field`, `UnsupportedTensor`, `ShapeMismatch`, on all ranks alike
   torch::Tensor inverse(torch::Tensor const& spectrum);
 
-  /// How spectra are cut: their rows for `columns`, their waves for `rows_and_columns`. @throws `NoForward`
+  /// The cuts of spectra: of rows for `columns`, of waves for `rows_and_columns`. @throws `NoForward`
   [[nodiscard]] AxisPart part() const;
 
  private:
@@ -71,22 +73,24 @@ class FourierTransformImpl : public detail::StatefulModule<FourierTransformImpl,
 };
 TORCH_MODULE(FourierTransform);
 
+/// Options of `FourierConvolution`.
 struct FourierConvolutionOptions {
   std::int64_t in_channels = 0;
   std::int64_t out_channels = 0;
-  Index row_modes = 0;     ///< lowest wavenumbers along rows that are kept, of either sign: 0 .. n-1 and -n .. -1
-  Index column_modes = 0;  ///< lowest wavenumbers along columns that are kept: 0 .. n-1
+  Index row_modes = 0;     ///< number n of wavenumbers kept along rows, of either sign: 0 .. n-1 and -n .. -1
+  Index column_modes = 0;  ///< number n of wavenumbers kept along columns: 0 .. n-1
   FourierNorm norm = FourierNorm::backward;
 };
 
-/// Spectral convolution of Fourier neural operators: the lowest modes of the field's `rfft2`, multiplied by a complex
-/// matrix each that mixes channels, and transformed back; all other modes are absent from the output.
+/// Spectral convolution of Fourier neural operators: multiplies each of the lowest modes of the field's `rfft2` by a
+/// complex matrix over channels, and transforms back. All other modes are zero in the output.
 ///
 /// Parameters: `weights1` [in_channels, out_channels, row_modes, column_modes, 2] for wavenumbers 0 .. n-1 along rows,
-/// `weights2` for -n .. -1, real and imaginary part last; names and starting values (uniform in [0, 1 / (in out))) as in
-/// Li et al., "Fourier Neural Operator for Parametric Partial Differential Equations" (2021). They are the same on all
-/// ranks, whole; gradients are partial sums. Rows count as periodic: on a globe, `SphericalConvolution` knows better.
-/// Cost: that of a transform and its inverse of the modes kept; products are shared out over the ranks by columns' modes.
+/// `weights2` for -n .. -1, real and imaginary part last; names and starting values (uniform in [0, 1 / (in out))) as
+/// in Li et al., "Fourier Neural Operator for Parametric Partial Differential Equations" (2021). All ranks hold whole,
+/// equal parameters; gradients are partial sums. Rows are treated as periodic; for a globe prefer
+/// `SphericalConvolution`.
+/// Cost: a transform and its inverse for the modes kept; products are distributed over the ranks by column modes.
 class FourierConvolutionImpl : public CommunicatingModule<FourierConvolutionImpl, detail::FourierMap> {
  public:
   /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadTruncation` without modes

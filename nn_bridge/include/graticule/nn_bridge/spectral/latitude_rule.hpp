@@ -10,7 +10,7 @@
 
 namespace graticule::nn {
 
-/// Latitudes for which integrals over the sphere are exact sums.
+/// Latitudes with an exact quadrature over the sphere.
 enum class LatitudeGrid : std::uint8_t {
   gaussian,    ///< sines are the zeros of the Legendre polynomial P_N: Gauss-Legendre
   half_way,    ///< equally spaced, the outer rows half a row from the poles: Fejer's first rule
@@ -29,12 +29,12 @@ struct LatitudeRule {
   std::vector<double> sines;      ///< of the latitudes, each rounded once
   std::vector<double> cosines;
   std::vector<double> weights;  ///< they sum to 2
-  /// Fields of degrees below this one go through a spherical harmonic transform and back without error: N rows give N on
+  /// A spherical harmonic transform and its inverse are exact for fields of degrees less than this. N rows give N on
   /// `gaussian` latitudes, N / 2 on `one_pole`, (N + 1) / 2 on the others.
   Index num_degrees = 0;
 
   [[nodiscard]] Index num_rows() const noexcept { return Index(latitudes.size()); }
-  /// Equal on all ranks exactly when the rules are.
+  /// Equal exactly for equal rules, on all ranks.
   [[nodiscard]] std::uint64_t fingerprint() const;
 };
 
@@ -42,12 +42,12 @@ struct LatitudeRule {
 /// @throws `NoQuadrature` for fewer rows than the grid has: 2 with poles, else 1
 [[nodiscard]] LatitudeRule latitude_rule(LatitudeGrid grid, Index num_rows);
 
-/// The rule of a file's latitudes, from north to south or from south to north; those of the result are exact.
+/// The rule of a file's latitudes, from north to south or from south to north. The latitudes of the result are exact.
 ///
-/// A row may be 0.005 degrees and a hundredth of the rows' distance off its place, so that values in single precision or
-/// with two decimals are taken for what they mean.
+/// A row may deviate by 0.005 degrees and by a hundredth of the row spacing, so that single-precision values and values
+/// with two decimals are recognised.
 /// @param latitudes degrees north of all rows
-/// @throws `NoQuadrature` for latitudes that are none of these grids, naming the nearest one and the row that is off
+/// @throws `NoQuadrature` for latitudes of no such grid; the message gives the nearest grid and the deviating row
 /// Cost: O(N^2) for the Gaussian latitudes of N rows
 [[nodiscard]] LatitudeRule latitude_rule(std::span<double const> latitudes);
 

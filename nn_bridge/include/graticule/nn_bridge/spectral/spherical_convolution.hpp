@@ -17,34 +17,35 @@ namespace detail {
 struct SphericalConvolutionSetUp;
 }
 
-/// A grid of whole fields.
+/// The grid of a whole field.
 struct LatitudeLongitudeGrid {
   LatitudeRule rows;
   Index num_columns = 0;
 };
 
+/// Options of `SphericalConvolution`.
 struct SphericalConvolutionOptions {
   std::int64_t in_channels = 0;
   std::int64_t out_channels = 0;
   LatitudeRule rows;  ///< of the whole input
-  /// As in `SphericalTransformOptions`. Degrees and orders that are left out are absent from the output.
+  /// As in `SphericalTransformOptions`. Omitted degrees and orders are zero in the output.
   Index num_degrees = 0;
   Index num_orders = 0;
   bool bias = false;
-  /// Of the output; none: that of the input. Its cuts are those of the input in proportion, rounded.
+  /// The output grid; default: the input's. Its cuts are proportional to the input's, rounded.
   std::optional<LatitudeLongitudeGrid> out = {};
 };
 
-/// Convolution on the sphere, as in spherical Fourier neural operators: of each input channel with a kernel that is a
-/// function of the distance alone, summed over input channels.
+/// Convolution on the sphere, as in spherical Fourier neural operators: each input channel is convolved with a kernel
+/// that depends on the distance only, and the results are summed over input channels.
 ///
-/// y_o = inverse transform of sum over i of w(i, o, l) c_i(l, m), with c = `SphericalTransform` of x and complex weights,
-/// one for each degree; then the bias of the channel, if any. Rotating the input about the pole rotates the output.
-/// Parameters: `weight` [in_channels, out_channels, degrees, 2], real and imaginary part last so that optimizers and
-/// files of real numbers take it; `bias` [out_channels]. They are the same on all ranks, whole, and their gradients partial
-/// sums as those of all layers (`GradientSync`). Weights start normal with mean square 1 / in_channels, biases at 0.
-/// Sources: Driscoll and Healy, Adv. Appl. Math. 15 (1994); Bonev et al., "Spherical Fourier Neural Operators" (2023).
-/// Cost: that of a transform and its inverse, and 4 in out D multiply-adds for D coefficients, shared out over the ranks.
+/// y_o = inverse transform of sum over i of w(i, o, l) c_i(l, m), with c = `SphericalTransform` of x and one complex
+/// weight per degree, plus the bias of the channel, if any. Rotating the input about the pole rotates the output.
+/// Parameters: `weight` [in_channels, out_channels, degrees, 2], real and imaginary part last, for optimizers and files
+/// of real numbers; `bias` [out_channels]. All ranks hold whole, equal parameters; gradients are partial sums
+/// (`GradientSync`). Initial weights are normal with mean square 1 / in_channels, initial biases 0. Sources: Driscoll
+/// and Healy, Adv. Appl. Math. 15 (1994); Bonev et al., "Spherical Fourier Neural Operators" (2023).
+/// Cost: a transform and its inverse, and 4 in out D multiply-adds for D coefficients, distributed over the ranks.
 class SphericalConvolutionImpl
     : public CommunicatingModule<SphericalConvolutionImpl, detail::SphericalConvolutionSetUp> {
  public:
@@ -59,7 +60,7 @@ class SphericalConvolutionImpl
 
   SphericalConvolutionOptions options;
   torch::Tensor weight;
-  torch::Tensor bias;  ///< undefined without
+  torch::Tensor bias;  ///< undefined without bias
 
  private:
   void check(torch::Tensor const& x) const;

@@ -10,25 +10,27 @@
 
 namespace graticule::nn {
 
-/// A convolution whose channels are cut over the ranks of a domain; space is whole on each of them.
+/// A convolution whose channels are cut over the ranks of a domain; each rank holds the whole horizontal field.
 ///
-/// LibTorch's options and parameters, the latter whole on every rank as for `Linear`. Padding is by the padding mode.
-/// Example: 12 channels of 241 x 480 cells on 4 ranks, `FeatureSplit::input`: each rank hands in 3 channels and gets all
-/// outputs.
+/// Options and parameters are LibTorch's; every rank holds whole parameters, as for `Linear`. Padding follows the
+/// padding mode.
+/// Example: 12 channels of 241 x 480 cells on 4 ranks, `FeatureSplit::input`: each rank passes 3 channels and receives
+/// all outputs.
 template <std::size_t D>
 class ChannelSplitConvImpl : public detail::StatefulModule<ChannelSplitConvImpl<D>, detail::SplitLayer,
                                                            torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>> {
  public:
-  /// Collective. @throws `GroupsAreSplit` for several groups, and what `Linear` throws
+  /// Collective. @throws `GroupsAreSplit` for several groups; otherwise as `Linear`
   ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& options, SplitOptions const& split, Domain const& domain);
 
-  /// Collective. @param x [batch, channels, (levels,) rows, columns] with this rank's channels, whole ones for `output`
-  /// @throws `ShapeMismatch`, `KernelTooLarge`, `PaddingTooWide` and what `Linear` throws, on all ranks alike
+  /// Collective. @param x [batch, channels, (levels,) rows, columns] with this rank's channels; all channels for
+  /// `output`
+  /// @throws `ShapeMismatch`, `KernelTooLarge`, `PaddingTooWide`, and as `Linear`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:
   void check(torch::Tensor const& x) const;
-  /// The convolution by some of the kernels' channels.
+  /// The convolution with some channels of the kernels.
   [[nodiscard]] torch::Tensor local(torch::Tensor const& x, torch::Tensor const& kernels,
                                     torch::Tensor const& shifts) const;
 

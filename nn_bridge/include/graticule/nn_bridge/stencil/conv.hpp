@@ -17,9 +17,10 @@ namespace detail {
 class ConvSetUp;
 }
 
-/// Who says what padding holds: LibTorch's padding mode, or the boundary of the domain (poles, periodic longitude).
+/// The source of padding values: LibTorch's padding mode, or the boundary of the domain (poles, periodic longitude).
 enum class Padding : std::uint8_t { by_mode, by_domain };
 
+/// LibTorch's options and those of the globe.
 template <std::size_t D>
 struct ConvOptions {
   ConvOptions(torch::nn::ConvOptions<D> torch_options, Padding padding_by = Padding::by_mode)
@@ -31,27 +32,27 @@ struct ConvOptions {
   std::vector<std::int64_t> odd_channels;
 };
 
-/// LibTorch's convolution of a field that is sharded over latitude and longitude: the same output and the same gradients
-/// for any cuts, with parameters of the same names and shapes.
+/// LibTorch's convolution of a field that is sharded over latitude and longitude. For any cuts, output and gradients
+/// equal the serial ones, and parameters have the same names and shapes.
 ///
-/// `Conv2d` takes [batch, channels, rows, columns]. `Conv3d` takes [batch, channels, levels, rows, columns], levels whole.
-/// `Conv1d` takes [batch, channels, length], the length cut along latitude; across a pole a zonal mean reads itself.
-/// All of them also without the batch axis. Padding means the edge of the globe, never the edge of a shard. The rank that
-/// owns the middle of a window owns its output: output row o belongs to the rank of input row
-/// clamp(o * stride - padding + (dilation * (kernel - 1)) / 2), so that stride 1 with `same` padding keeps the cuts. A
-/// rank may hold no rows, or get none.
-/// The unpadded local convolution runs while the halo is under way; what the halo adds to the rim is added in place
-/// (`docs/decisions/0003-halo-by-linearity.md`). Weight gradients are partial sums: reduce them by `GradientSync`.
+/// `Conv2d` takes [batch, channels, rows, columns]. `Conv3d` takes [batch, channels, levels, rows, columns], levels
+/// whole. `Conv1d` takes [batch, channels, length], the length cut along latitude; across a pole a zonal mean reads
+/// itself. The batch axis is optional. Padding applies to the edge of the globe, never to the edge of a shard. The rank
+/// that owns the center of a window owns its output: output row o belongs to the rank of input row clamp(o * stride -
+/// padding + (dilation * (kernel - 1)) / 2), so that stride 1 with `same` padding keeps the cuts. A rank may hold no
+/// rows, or receive none. The unpadded local convolution overlaps the halo exchange; the halo's contribution to the rim
+/// is added in place (`docs/decisions/0003-halo-by-linearity.md`). Weight gradients are partial sums: reduce them by
+/// `GradientSync`.
 template <std::size_t D>
 class ConvImpl : public CommunicatingModule<ConvImpl<D>, detail::ConvSetUp, torch::nn::ConvNdImpl<D, ConvImpl<D>>> {
  public:
-  /// @throws `OddChannels` for channels that the layer does not have, `LongitudeIsCut` for `Conv1d` in a domain whose
-  ///         longitude has several parts
+  /// @throws `OddChannels` for channels that the layer lacks, `LongitudeIsCut` for `Conv1d` in a domain whose longitude
+  ///        has several parts
   ConvImpl(ConvOptions<D> const& options, Domain const& domain);
 
   /// Collective. @param x this rank's shard
-  /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, `ShapeMismatch`, `KernelTooLarge`,
-  ///         `PaddingTooWide`, on all ranks alike
+  /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, `ShapeMismatch`,
+  ///         `KernelTooLarge`, `PaddingTooWide`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

@@ -7,7 +7,7 @@ namespace graticule::nn {
 
 using Conv1dOptions = ConvOptions<1>;
 using Conv1dImpl = ConvImpl<1>;
-/// See `ConvImpl`.
+/// LibTorch's `Conv1d` on shards; see `ConvImpl`.
 TORCH_MODULE(Conv1d);
 
 }  // namespace graticule::nn

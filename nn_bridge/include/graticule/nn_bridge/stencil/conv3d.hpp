@@ -7,7 +7,7 @@ namespace graticule::nn {
 
 using Conv3dOptions = ConvOptions<3>;
 using Conv3dImpl = ConvImpl<3>;
-/// See `ConvImpl`.
+/// LibTorch's `Conv3d` on shards; see `ConvImpl`.
 TORCH_MODULE(Conv3d);
 
 }  // namespace graticule::nn

@@ -19,42 +19,44 @@ namespace detail {
 class TransposedState;
 }
 
+/// LibTorch's options and those of the globe.
 template <std::size_t D>
 struct ConvTransposeOptions {
   ConvTransposeOptions(torch::nn::ConvTransposeOptions<D> torch_options, Padding padding_by = Padding::by_mode)
       : conv(std::move(torch_options)), padding(padding_by) {}
 
   torch::nn::ConvTransposeOptions<D> conv;  ///< kernel, stride, padding, output padding, dilation, groups, bias
-  /// What lies beyond the edges: nothing, as in LibTorch, or the domain's cells, whose products reach into the output.
-  /// Then an output of stride times the columns is periodic. Levels always end at their edge.
+  /// The cells beyond the edges: none, as in LibTorch, or the domain's cells, whose products contribute to the output.
+  /// An output of stride times the columns is then periodic. Levels always end at their edge.
   Padding padding = Padding::by_mode;
   /// With `Padding::by_domain`: input channels that hold components of a horizontal vector, see `ConvOptions`.
   std::vector<std::int64_t> odd_channels = {};
 };
 
-/// LibTorch's transposed convolution of a field that is sharded over latitude and longitude: the same output and the same
-/// gradients for any cuts, with parameters of the same names and shapes.
+/// LibTorch's transposed convolution of a field that is sharded over latitude and longitude. For any cuts, output and
+/// gradients equal the serial ones, and parameters have the same names and shapes.
 ///
 /// Input cell i adds to outputs i * stride - padding + dilation * j, j < kernel. Shapes as for `ConvImpl`. Output row o
-/// belongs to the rank of input row clamp(floor((o + padding - (dilation * (kernel - 1)) / 2) / stride)), so that stride s
-/// with M = s N leaves s rows of output where each input row was. A rank may hold no rows, or get none.
+/// belongs to the rank of input row clamp(floor((o + padding - (dilation * (kernel - 1)) / 2) / stride)), so that
+/// stride s with M = s N places s output rows on the rank of each input row. A rank may hold no rows, or receive none.
 /// Differentiable to any order. Weight gradients are partial sums: reduce them by `GradientSync`.
 /// Cost: one small all-reduce, the messages, and a copy of the needed inputs.
 template <std::size_t D>
 class ConvTransposeImpl : public detail::StatefulModule<ConvTransposeImpl<D>, detail::TransposedState,
                                                         torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>> {
  public:
-  /// @throws `OddChannels`, `PaddingModeUnsupported` for other modes than zeros, which LibTorch has not got either,
+  /// @throws `OddChannels`, `PaddingModeUnsupported` for modes other than zeros, which LibTorch lacks as well,
   ///         `BadWindow` for strides or dilations below 1 and output padding beyond both
   ConvTransposeImpl(ConvTransposeOptions<D> const& options, Domain domain);
 
   /// Collective. @param x this rank's shard
-  /// @throws `KernelTooLarge` where no output is left, `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`,
+  /// @throws `KernelTooLarge` if no output remains, `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`,
   ///         `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
-  /// With the global sizes and the cuts of `like`, see `Resize::forward_like`; output padding follows from them.
-  /// @throws `BadOutputSize` for sizes that no output padding below stride or dilation gives
+  /// The same with the global sizes and cuts of `like` (see `Resize::forward_like`), which determine the output
+  /// padding.
+  /// @throws `BadOutputSize` for sizes that no output padding less than stride or dilation yields
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like);
 
  private:

@@ -17,30 +17,34 @@ namespace detail {
 struct FusedSetUp;
 }
 
+/// Options of `FusedConvs`.
 struct FusedConvsOptions {
-  /// What padding of rows and columns holds, at every layer.
+  /// The source of padding values of rows and columns, for every layer.
   Padding padding = Padding::by_mode;
   std::vector<std::int64_t> odd_channels;  ///< of the input, see `ConvOptions`
 };
 
-/// A run of convolutions with one exchange for all of them, of a halo as deep as all their windows together.
+/// A sequence of convolutions with a single exchange, whose halo width is the total reach of all windows.
 ///
-/// Takes a `Sequential` of `torch::nn::Conv2d` of stride 1 that keep the grid (padding `same`, or dilation * (kernel - 1) / 2)
-/// and of functions of single cells (GELU, ...), and is that `Sequential` in names, parameters and files. Each rank also
-/// computes the halo's cells that later layers read; beyond the edge of the globe every layer's output is continued by the
-/// padding's rule, as the serial layers do. Same output and gradients as layer by layer, to rounding.
-/// Pays where messages cost more than the extra rows: few rows a rank are dear (2 w more rows for a total reach of w).
-/// Cost: one small all-reduce and one message a peer each way, whatever the number of layers.
+/// Takes a `Sequential` of `torch::nn::Conv2d` of stride 1 that preserve the grid (padding `same`, or dilation *
+/// (kernel - 1) / 2) and of functions of single cells (GELU, ...); names, parameters and files are those of the
+/// `Sequential`. Each rank also computes the halo cells that later layers read. Beyond the edge of the globe every
+/// layer's output is continued by the padding rule, as in the serial layers. Output and gradients equal those of single
+/// layers to rounding. It is faster where messages cost more than the additional rows (2 w per rank for a total reach
+/// of w), which weigh most on ranks with few rows.
+/// Cost: one small all-reduce and one message per peer each way, for any number of layers.
 class FusedConvsImpl : public CommunicatingModule<FusedConvsImpl, detail::FusedSetUp, torch::nn::SequentialImpl> {
  public:
-  /// @param layers are shared, not copied
-  /// @throws `CannotFuse` for another layer, a stride, or padding that changes the grid, naming it
+  /// @param layers shared, not copied @param options see `FusedConvsOptions` @param domain the ranks that share a
+  ///        sample
+  /// @throws `CannotFuse` for any other layer, a stride, or padding that changes the grid; the message identifies the
+  ///        layer
   FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOptions options, Domain const& domain);
 
   /// Collective. @param x [batch, channels, rows, columns], this rank's shard
-  /// @throws `CannotFuse` for rules other than constant, replicate, reflect, symmetric, periodic and poles; `LongitudeIsCut`
-  ///         for poles in a domain whose longitude has several parts; `PaddingTooWide`, and what all layers throw, on all
-  ///         ranks alike
+  /// @throws `CannotFuse` for rules other than constant, replicate, reflect, symmetric, periodic and poles;
+  ///         `LongitudeIsCut` for poles in a domain whose longitude has several parts; `PaddingTooWide`, and what all
+  ///         layers throw, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   std::shared_ptr<torch::nn::Module> clone(std::optional<torch::Device> const& device = {}) const override;

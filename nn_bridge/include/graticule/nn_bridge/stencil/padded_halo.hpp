@@ -14,26 +14,27 @@ namespace detail {
 class PaddedHaloState;
 }
 
-/// Fills the halo of a field that already has room for it: nothing is copied or allocated but the halo.
+/// Fills the halo of a field that is allocated with its halo: only halo cells are copied, and nothing is allocated.
 ///
-/// A padded field is [..., rows + widths, columns + widths], its middle this rank's shard; rows and columns may be any axes. `forward` reads the middle,
-/// writes the halo in place and returns a tensor of the same memory; what the halo held before plays no part, so an
-/// operation upstream must not have saved its values for its own backward. The backward adds halo cotangents to the cells
-/// that they are copies of, in the memory of the incoming gradient where nobody else holds it, else in a copy; the
-/// gradient of the input's own halo is zero. Differentiable to any order. A rank without cells has an empty field.
-/// Cost: one small all-reduce and one message per peer a call; `HaloExchange` also reads and writes the whole field.
+/// A padded field is [..., rows + widths, columns + widths], with this rank's shard in its center; rows and columns may
+/// be any axes. `forward` reads the shard, writes the halo in place and returns a tensor that shares its memory.
+/// Previous halo values are overwritten, so an earlier operation must not have saved them for its own backward. The
+/// backward adds halo cotangents to the cells of which they are copies. It works in the memory of the incoming gradient
+/// if nothing else references it, otherwise in a copy; the gradient of the input's own halo is zero. Differentiable to
+/// any order. A rank without cells has an empty field.
+/// Cost per call: one small all-reduce and one message per peer; `HaloExchange` also reads and writes the whole field.
 /// Example: rows 61 and 480 columns, widths {1, 1} each: the field is [..., 63, 482].
 class PaddedHaloExchangeImpl : public detail::StatefulModule<PaddedHaloExchangeImpl, detail::PaddedHaloState> {
  public:
-  /// @throws `BadHaloWidth` for negative widths, and what `HaloExchange` throws
+  /// @throws `BadHaloWidth` for negative widths; otherwise as `HaloExchange`
   PaddedHaloExchangeImpl(HaloExchangeOptions options, Domain domain);
 
-  /// Collective. @throws as `HaloExchange`; `BadHaloWidth` when the field is smaller than its halo
+  /// Collective. @throws as `HaloExchange`; `BadHaloWidth` if the field is smaller than its halo
   torch::Tensor forward(torch::Tensor const& padded);
 
-  /// Room for a shard of the shape and type of `shard` and its halo; uninitialised.
+  /// An uninitialised padded field for a shard of the shape and type of `shard`.
   [[nodiscard]] torch::Tensor room_for(torch::Tensor const& shard) const;
-  /// The middle of a padded field, as a view.
+  /// The shard in the center of a padded field, as a view.
   [[nodiscard]] torch::Tensor owned(torch::Tensor const& padded) const;
 
  private:

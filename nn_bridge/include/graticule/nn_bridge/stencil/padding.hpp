@@ -13,25 +13,26 @@
 
 namespace graticule::nn {
 
-/// What padding holds.
+/// Values of the padding.
 enum class PadMode : std::uint8_t {
   constant,
-  reflect,    ///< mirrored at the edge cell, which is not repeated
+  reflect,    ///< mirrored about the edge cell, which is not repeated
   replicate,  ///< the edge cell
   circular,   ///< the opposite side
-  domain,     ///< what lies there: across the poles, round the date line, by the domain's boundary
+  domain,     ///< cells across the poles and the date line, by the domain's boundary
 };
 
-/// Who gets the padding.
+/// The ranks that own the padding.
 enum class PadCuts : std::uint8_t {
-  extend_edges,  ///< cuts stay where they are: the outer ranks that hold cells grow (or shrink)
-  balanced,      ///< the padded field is cut anew, in the same move
+  extend_edges,  ///< cuts are kept: the outermost non-empty shards grow (or shrink)
+  balanced,      ///< the padded field is cut evenly, in the same move
 };
 
+/// Widths and values of a padding.
 template <std::size_t D>
 struct PadOptions {
-  /// @param widths of both sides of each axis in LibTorch's order, the last axis first: {west, east, north, south}, in 3d
-  ///        with levels after them, in 1d {north, south}. Negative widths crop
+  /// @param padding_mode values of the padding @param widths both sides of each axis in LibTorch's order, the last axis
+  ///        first: {west, east, north, south}, in 3d followed by levels, in 1d {north, south}. Negative widths crop
   PadOptions(torch::ExpandingArray<2 * D> widths, PadMode padding_mode = PadMode::constant)
       : padding(std::move(widths)), mode(padding_mode) {}
   PadOptions(torch::nn::ZeroPadOptions<D> const& o) : PadOptions(o.padding()) {}
@@ -51,35 +52,38 @@ namespace detail {
 class Padder;
 }
 
+/// Common part of `Pad` and `Trim`.
 template <std::size_t D, class Derived>
 class PadBase : public detail::StatefulModule<Derived, detail::Padder> {
  public:
   /// @throws `LevelsByDomain` for widths of levels in `PadMode::domain`
   PadBase(PadOptions<D> options, Domain domain);
 
-  /// Collective. @param x [batch, channels, rows, columns], with levels before the rows in 3d, [batch, channels, length] in
-  ///        1d, all also without batch; this rank's shard
-  /// @throws `PaddingTooWide` where LibTorch refuses a width, `CropTooWide` where nothing is left, `LongitudeIsCut`,
-  ///         `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  /// Collective. @param x [batch, channels, rows, columns], with levels before the rows in 3d, [batch, channels,
+  ///        length] in 1d, all also without batch; this rank's shard
+  /// @throws `PaddingTooWide` for widths that LibTorch rejects, `CropTooWide` if nothing remains, `LongitudeIsCut`,
+  /// `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 };
 
-/// Pads the whole field, not the shards, as LibTorch's `pad`; differentiable to any order. A fresh tensor.
+/// Pads the whole field, not the shards, as LibTorch's `pad`, into a new tensor. Differentiable to any order.
 ///
-/// For fields that a model works on in padded form. Layers that pad by themselves (`Conv2d`) are cheaper.
+/// For models that use padded fields. Layers with their own padding (`Conv2d`) are cheaper.
 /// Example: 7 rows in parts 4 3, widths {.., .., 2, 1}: parts 6 4, or 5 5 balanced.
-/// Cost: one small all-reduce, and the messages; none where all is cropped and cuts stay.
+/// Cost: one small all-reduce and the messages; no messages for a crop that keeps the cuts.
 template <std::size_t D>
 class PadImpl : public PadBase<D, PadImpl<D>> {
  public:
   using PadBase<D, PadImpl<D>>::PadBase;
 };
 
-/// Takes `widths` away from the edges of the whole field: undoes a `Pad` of the same widths, whatever its mode; cuts stay.
+/// Removes `widths` from the edges of the whole field: the inverse of a `Pad` of the same widths, for any mode. Cuts
+/// are kept.
 template <std::size_t D>
 class TrimImpl : public PadBase<D, TrimImpl<D>> {
  public:
-  /// @param widths in the order of `PadOptions` @throws `CropTooWide` for negative ones
+  /// @param domain the ranks that share a sample @param widths in the order of `PadOptions` @throws `CropTooWide` for
+  ///        negative ones
   TrimImpl(torch::ExpandingArray<2 * D> const& widths, Domain domain);
 };
 

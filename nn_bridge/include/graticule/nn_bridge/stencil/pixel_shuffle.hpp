@@ -35,7 +35,7 @@ TORCH_MODULE(PixelShuffle);
 /// LibTorch's `pixel_unshuffle` of shards, the inverse: [..., channels, rows r, columns r] to
 /// [..., channels r^2, rows, columns].
 ///
-/// The rank that owns input row o r + (r - 1) / 2 gets output row o. Differentiable to any order. Cost: one small
+/// The rank that owns input row o r + (r - 1) / 2 owns output row o. Differentiable to any order. Cost: one small
 /// all-reduce; messages only where a cut divides r x r cells.
 class PixelUnshuffleImpl : public detail::StatefulModule<PixelUnshuffleImpl, detail::UnshuffleState> {
  public:
