@@ -25,7 +25,7 @@ enum class AtMirrors : std::uint8_t { differs, commutes };
 /// Example: widths {3, 3}, reach {1, 1}: rank 1 of 3, cells [8, 16), computes [6, 18), then [7, 17), then [8, 16).
 class HaloDepth {
  public:
-  /// Starts without valid layers. @param name of the field, for messages
+  /// Starts without valid layers. `name` identifies the field in messages.
   /// @throws `DepthNeedsWholeHalo` for kinds that skip corners or parts, or whose widths differ between ranks
   HaloDepth(HaloPlan const& plan, std::string name, int kind = 0, Parity parity = Parity::even);
 

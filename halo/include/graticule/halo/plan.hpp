@@ -50,8 +50,8 @@ struct HaloField {
 class HaloPlan {
  public:
   /// One kind of field. Collective.
-  /// @param widths halo cells per axis and side, none negative: a field holds all its owned cells. For a box smaller
-  ///        than the owned box (a crop) use the target of a `PullPlan`
+  /// `widths` are halo cells per axis and side, none negative: a field holds all its owned cells. For a box smaller
+  /// than the owned box (a crop) use the target of a `PullPlan`.
   /// @throws `BadWidth`, `AxesMismatch`, what `boundary_map` throws, `PlanDisagreement` when ranks differ
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
            Corners corners = Corners::fill);

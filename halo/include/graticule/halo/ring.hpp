@@ -20,6 +20,7 @@ enum class RingSum : std::uint8_t {
   fast,   ///< in double precision, rank by rank: not reproducible, the last bits depend on the split
 };
 
+/// Divisor of a ring's sum: 1, or the number of its cells.
 enum class RingScale : std::uint8_t { sum, mean };
 
 /// Ownership of the cotangents passed to an adjoint.
@@ -28,6 +29,7 @@ enum class Cotangents : std::uint8_t {
   replicated,    ///< the sum is used as one value, and all ranks of a ring hold its whole cotangent: no messages
 };
 
+/// Options of `RingPlan`.
 struct RingOptions {
   RingSum how = RingSum::exact;
   RingScale scale = RingScale::sum;
@@ -109,8 +111,8 @@ class RingPending {
 /// Errors are agreed on: all ranks throw. Cost: the first round of a `RingPlan`, and two integer all-reduces.
 class AreaSum {
  public:
-  /// Collective. @param weights one per index of `row_axis`
-  /// @throws as `RingPlan`, `WeightsMismatch` when their number is not the extent of the axis
+  /// Collective. `weights` holds one weight per index of `row_axis`. @throws as `RingPlan`, `WeightsMismatch` if their
+  /// number differs from the extent of the axis
   AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_axis, std::span<double const> weights,
           RingScale scale = RingScale::sum);
 

@@ -84,7 +84,7 @@ class Comm {
   /// yield the core between polls.
   [[nodiscard]] bool oversubscribed() const noexcept;
   /// Blocks until `request` has completed. After an error it is still in progress: its memory must stay valid.
-  /// @param description for the report of a stalled wait: `rank 0 waits WHAT`
+  /// `what` completes the report of a stalled wait: `rank 0 waits WHAT`.
   void wait(MPI_Request& request, char const* what = "for a message") const;
 
   /// A rank that has given up its calls on this communicator, or has ended; none without a failure. Does not block.

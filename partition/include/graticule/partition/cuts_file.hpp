@@ -20,7 +20,7 @@ namespace graticule {
 /// 55,65,65,56
 /// 240 240
 /// ```
-/// @param name of the text, for messages @throws `BadCutsFile` (input) with the name and the line
+/// `name` identifies the text in messages. @throws `BadCutsFile` (input) with the name and the line
 [[nodiscard]] std::vector<Cuts> parse_cuts(std::string_view text, std::string_view name);
 
 /// The same from a file that rank 0 reads. Collective. @throws `BadCutsFile` (input) on all ranks

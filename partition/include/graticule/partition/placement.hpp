@@ -34,7 +34,7 @@ struct Placement {
 /// and blocks, for grids and nodes of any size. The given order is kept unless another one is better. Deterministic.
 /// Example: 8 x 8 ranks, 4 per node, equal traffic to the four neighbors: blocks of 2 x 2 send 8 messages off each
 /// node, rows of 4 ranks send 10.
-/// @param extents of the process grid
+/// @param extents of the process grid @param traffic between grid positions
 /// @param node_of_rank node number of each rank, one per place (`BadNodes`)
 /// Cost: exact up to 4096 ranks; beyond that, nodes at the edges, in the corners and in the centre represent the
 /// others.
@@ -47,6 +47,7 @@ struct StandIns {
   std::vector<int> places;
   std::vector<double> weights;
 };
+/// The sample of a grid of `extents`.
 [[nodiscard]] StandIns stand_ins(Indices const& extents, int most = 4096);
 
 }  // namespace graticule

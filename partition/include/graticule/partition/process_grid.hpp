@@ -21,7 +21,7 @@ class ProcessGrid {
   ProcessGrid(std::initializer_list<Index> extents) : ProcessGrid(Indices(extents)) {}
   /// Consecutive ranks fill blocks of the grid, so that a block's ranks may share a node.
   /// Example: 4 x 4 in blocks of 2 x 2: ranks 0 to 3 are at (0, 0), (0, 1), (1, 0), (1, 1), rank 4 at (0, 2).
-  /// @param block ranks per axis of one block; divides `extents` (`BadRankOrder`)
+  /// @param extents ranks per axis @param block ranks per axis of one block; divides `extents` (`BadRankOrder`)
   [[nodiscard]] static ProcessGrid in_blocks(Indices const& extents, Indices const& block);
   /// Place `i` has rank `ranks[i]`; ranks that are not in the list are idle.
   /// Example: a 2 x 1 grid on ranks 1 and 3 of 4 leaves ranks 0 and 2 without a place.
@@ -74,6 +74,7 @@ class ProcessGrid {
 
 /// Coordinates of cell `number` of a box of `extents`, counted in row-major order, and the reverse.
 [[nodiscard]] Indices coords_of(Index number, Indices const& extents) noexcept;
+/// The number of the cell at `coords`; inverse of `coords_of`.
 [[nodiscard]] Index number_of(Indices const& coords, Indices const& extents) noexcept;
 
 }  // namespace graticule

@@ -15,7 +15,8 @@ namespace graticule {
 /// Layout const better = rebalanced(comm, layout, 0, seconds);
 /// RepartitionPlan(comm, layout, better).apply(field, moved);
 /// ```
-/// @param seconds of this rank; not read on a rank that owns nothing
+/// @param comm the layout's ranks @param layout the current one @param axis the axis to cut again @param seconds of
+///        this rank; not read on a rank that owns nothing
 /// @param min_cells minimum number of cells of a part; with the widths, for example, halos never reach a second
 ///         neighbor
 /// @throws `NotTensorProduct` for a layout of boxes, `BadCuts` on all ranks for a time that is negative, zero or not

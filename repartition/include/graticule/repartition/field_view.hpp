@@ -66,6 +66,7 @@ void copy_cells(FieldView const& from, FieldView const& to);
 /// Strides of dense memory whose last axis is contiguous.
 [[nodiscard]] Indices row_major_strides(Indices const& extents);
 
+/// The `DType` of the element type `T`; `bool` is stored as `u8`.
 template <class T>
 [[nodiscard]] constexpr DType dtype_of() noexcept {
   using V = std::remove_cv_t<T>;

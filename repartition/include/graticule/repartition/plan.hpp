@@ -11,6 +11,7 @@
 
 namespace graticule {
 
+/// Options of `RepartitionPlan`.
 struct RepartitionOptions {
   /// Axis `a` of the new grid is axis `permutation[a]` of the old one; empty: the order of axes is unchanged.
   Indices permutation = {};

@@ -3,6 +3,7 @@
 
 namespace graticule {
 
+/// Options of `Runtime`.
 struct RuntimeOptions {
   /// Number of threads of Kokkos' host space; 0 leaves the choice to Kokkos and its environment.
   int num_threads = 0;

@@ -30,6 +30,7 @@ struct Selection {
 /// The cells of `selection`, by their numbers `k`, that lie in `box`.
 [[nodiscard]] Box numbers_in(Selection const& selection, Box const& box);
 
+/// Text of a selection, for messages.
 [[nodiscard]] std::string to_string(Selection const& selection);
 
 }  // namespace graticule

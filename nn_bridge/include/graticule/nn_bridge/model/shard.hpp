@@ -26,6 +26,7 @@ enum class Verdict : std::uint8_t {
   refused,  ///< wrong on shards, or unknown
 };
 
+/// Name of a verdict, for messages.
 [[nodiscard]] char const* to_string(Verdict verdict) noexcept;
 
 /// Report on one module.

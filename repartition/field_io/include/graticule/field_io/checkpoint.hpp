@@ -32,6 +32,7 @@ struct CheckpointField {
   friend bool operator==(CheckpointField const&, CheckpointField const&) = default;
 };
 
+/// Options of one field of a checkpoint.
 struct CheckpointFieldOptions {
   std::optional<Box> local = {};  ///< the box that the view covers, if larger than the owned box (halos)
   std::vector<Attribute> attributes = {};
@@ -121,7 +122,7 @@ class Checkpoint {
   /// Grid axis `a` of the view is grid axis `a` of the saved field, batch axes follow in order: the memory order may
   /// differ from that of the saved field. A field saved with another number of grid axes (whole, and now cut) is
   /// matched by memory axes.
-  /// @param local the box that `view` covers, if larger than the owned box
+  /// `local` is the box that `view` covers, if larger than the owned box.
   /// @throws `MissingField`, `WrongType`, `FieldMismatch`, `TooFewRanks`; `BrokenCheckpoint` (input) for damaged cells
   void read(std::string_view name, Layout const& layout, FieldView const& view,
             std::optional<Box> const& local = {}) const;
@@ -141,6 +142,7 @@ class Checkpoint {
   std::unique_ptr<State> state_;
 };
 
+/// Options of a folder of checkpoints.
 struct CheckpointOptions {
   int keep = 3;                         ///< checkpoints that `commit` keeps, the new one included
   std::string name = "checkpoint";      ///< files are `NAME-NUMBER-step-STEP.h5`

@@ -15,6 +15,7 @@ namespace graticule {
 /// Stored type of a value. `other` is for types that hold no single number.
 enum class ValueType { i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, text, other };
 
+/// Name of a type, such as `f32`.
 [[nodiscard]] std::string_view to_string(ValueType type) noexcept;
 /// Bytes of one value; 0 for `text` and `other`.
 [[nodiscard]] int size_in_bytes(ValueType type) noexcept;

@@ -23,6 +23,7 @@ namespace graticule {
 /// need `collective`.
 enum class ReadCalls : std::uint8_t { collective, independent };
 
+/// Options of `FieldFile`.
 struct FieldFileOptions {
   /// Maximum bytes that one rank reads in one MPI call: larger boxes are read in several rounds.
   Index piece_bytes = Index(256) << 20;

@@ -13,6 +13,7 @@ namespace graticule {
 /// @throws `NoSuchFile` (input) when nothing matches
 [[nodiscard]] std::vector<std::filesystem::path> find_files(Comm const& comm, std::string const& pattern);
 
+/// Options of `FieldSeries`.
 struct FieldSeriesOptions {
   std::string dimension = {};  ///< to join along; empty: the unlimited one if any, else the most frequent first axis
   int most_open = 4;           ///< files open at once

@@ -53,6 +53,7 @@ struct VariableSpec {
 /// @throws `UnreadableVariable` (input) when `read_stored` cannot read it or the writer does not support its type
 [[nodiscard]] VariableSpec spec_of(Variable const& variable);
 
+/// Options of `FieldWriter`.
 struct FieldWriterOptions {
   /// Maximum bytes that one rank passes to one MPI call: larger boxes are written in several rounds.
   Index piece_bytes = Index(256) << 20;
@@ -96,7 +97,7 @@ enum class AppendTo : std::uint8_t { copy, in_place };
 /// All calls are collective, with the same arguments on all ranks except the boxes and values of `write`.
 class FieldWriter {
  public:
-  /// @param attributes of the file; `Conventions` is added if absent
+  /// `attributes` are those of the file; `Conventions` is added if absent.
   /// @throws `OutputError` when the folder is missing or not writable, `BadWriters`
   FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes = {},
               FieldWriterOptions const& options = {});

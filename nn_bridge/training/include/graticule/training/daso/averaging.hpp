@@ -41,11 +41,13 @@ enum class UnequalNodes : std::uint8_t {
   refuse,
 };
 
+/// Values that a check of parameters detects: NaN only, or infinities as well.
 enum class DasoCheck : std::uint8_t { nan, finite };
 
 /// Ranks over which a loss is a mean.
 enum class LossIs : std::uint8_t { of_this_rank, averaged };
 
+/// Options of `Daso`.
 struct DasoOptions {
   DasoScheduleOptions schedule = {};
   /// Number of this rank's node; by default ranks that share memory form a node.

@@ -17,6 +17,7 @@ enum class DasoArithmetic : std::uint8_t {
   heat,     ///< as in Heat 1.x: skips may be 0 or less; without warm-up none; the first skip is 4
 };
 
+/// Options of `DasoSchedule`.
 struct DasoScheduleOptions {
   Index total_epochs = 0;  ///< must be set
   Index warmup_epochs = 4;
@@ -34,6 +35,7 @@ enum class DasoPhase : std::uint8_t { blocking, cycling };
 
 /// One communication. All ranks get the same list and take part according to their group.
 struct DasoAction {
+  /// The step of the schedule that the ranks perform.
   enum class Kind : std::uint8_t {
     send,     ///< the ranks of `group` post the sum of their parameters over the group
     merge,    ///< they wait for the message sent with `weight` and merge it (`daso_merge_weight`)
@@ -62,7 +64,7 @@ struct DasoAction {
 /// groups 0, 1, 0, 1; merges at 1, 5 and 9; at 9 the message just sent replaces all parameters.
 class DasoSchedule {
  public:
-  /// @param num_groups ranks of the largest node
+  /// @param options see `DasoScheduleOptions` @param num_groups ranks of the largest node
   /// @throws `BadOption` for epochs and factors below 1, negative warm-up, cool-down, skips, stability or patience,
   ///         and, except with `heat`, overlapping warm-up and cool-down
   DasoSchedule(DasoScheduleOptions const& options, int num_groups);

@@ -19,6 +19,7 @@ enum class EarlyEnd : std::uint8_t {
   refused,   ///< `UnevenInputs` on all ranks: for forwards that need all ranks of a data team (synchronised norms)
 };
 
+/// Options of `Join`.
 struct JoinOptions {
   JoinDivisor divisor = JoinDivisor::all_ranks;
   EarlyEnd early_end = EarlyEnd::replayed;

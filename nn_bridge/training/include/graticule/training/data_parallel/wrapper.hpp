@@ -50,6 +50,7 @@ enum class CheckedCalls : std::uint8_t {
   on,
 };
 
+/// Options of `DataParallel`.
 struct DataParallelOptions {
   GradientWait wait = GradientWait::in_backward;
   Unused unused = Unused::refused;
@@ -75,6 +76,7 @@ struct DataParallelOptions {
 
 /// One event, in order. `index` is a parameter's position in the module, or a bucket's number.
 struct ReductionEvent {
+  /// Kind of event; the comment says what `index` refers to.
   enum class Kind : std::uint8_t {
     gradient_ready,  ///< of a parameter
     bucket_posted,
@@ -111,8 +113,9 @@ class DataParallel {
  public:
   /// Checks that the replicas match, then copies parameters and buffers of each team's first rank to the others; random
   /// states are unchanged. Collective over all teams.
-  /// @param module outlives this object @param optimizers of its parameters, for `step()`; they outlive this object as
-  ///         well
+  /// @param module must outlive this object @param rules applied in order to each gradient @param options see
+  ///        `DataParallelOptions` @param optimizers of the module's parameters, for `step()`; must outlive this object
+  ///        as well
   /// @throws `ReplicaMismatch`, `UnknownParameter`, `UnknownBuffer`, `NothingToReduce`, `TeamTwice`, `WrappedTwice`
   ///         (by any object that reduces or shards), `ReleasedParameter`, `UninitialisedParameter`,
   ///         `UnsupportedTensor`, `BucketSizes`, `BadOption`, `BadTransport` on all ranks of a team
@@ -195,6 +198,7 @@ class DataParallel {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Scope of `no_sync`: backwards within it do not reduce gradients.
 class DataParallel::NoSync {
  public:
   explicit NoSync(DataParallel::Impl& impl);

@@ -57,7 +57,7 @@ class ReplicaHook {
   virtual ~ReplicaHook() = default;
   /// Called once after each replication, first on the master copy of every module. Over a team it must not make
   /// collective calls: the ranks may be at different modules.
-  /// @param copy 0 for the master: over a team, the rank
+  /// `copy` is 0 for the master; over a team it is the rank.
   virtual void on_replicate(std::shared_ptr<ReplicaContext> const& context, int copy, int num_copies) = 0;
 };
 
@@ -76,6 +76,7 @@ ReplicaContexts replicate(torch::nn::Module& module, Comm const& team);
 /// The same for copies in one process, the first of which is the master. @throws `NotIsomorphic`, `NoCopies`
 ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies);
 
+/// Result of `patch_replication`.
 enum class Patched : std::uint8_t { now, already };
 
 /// Callback that `patch_replication` installs in a wrapper: calls the previous callback, then `replicate`.
@@ -116,6 +117,7 @@ Patched patch_replication(Wrapper& wrapper) {
 
 /// Inputs of each copy, from a function of the user. @throws `ScatterLength` unless it returns one per copy
 using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
+/// Calls `scatter` and checks the number of results.
 [[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,
                                                         int num_copies);
 

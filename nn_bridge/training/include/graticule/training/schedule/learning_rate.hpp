@@ -11,6 +11,7 @@
 
 namespace graticule::training {
 
+/// Course of the learning rate after the warm-up.
 enum class ScheduleKind : std::uint8_t {
   constant,
   linear,       ///< falls to `final_factor` in equal steps

@@ -16,8 +16,10 @@ enum class PlateauThreshold : std::uint8_t { relative, absolute };
 
 /// `min` or `max`, `rel` or `abs`. @throws `UnknownMode` (usage)
 [[nodiscard]] PlateauGoal plateau_goal(std::string_view name);
+/// The threshold, likewise.
 [[nodiscard]] PlateauThreshold plateau_threshold(std::string_view name);
 
+/// Options of `PlateauDetector`.
 struct PlateauOptions {
   PlateauGoal goal = PlateauGoal::lowest;
   PlateauThreshold kind = PlateauThreshold::relative;

@@ -43,6 +43,7 @@ struct LocalState {
   int rank = 0;              ///< rank in the shard team
   nn::NamedTensors tensors;  ///< this rank's rows of parameters, and buffers, in the order of `full_state`; copies
 };
+/// The state that this rank holds. Local.
 [[nodiscard]] LocalState local_state(ShardedParameters const& sharded);
 
 /// Loads the result of `local_state` from the same rank of the same number of ranks. Collective over the shard team.
@@ -53,13 +54,14 @@ void load_local_state(ShardedParameters& sharded, LocalState const& state);
 /// Adds parameters and buffers to a checkpoint, each rank its rows: one field each, as for an unsharded model, which
 /// can load them, and vice versa.
 ///
-/// Collective. @param comm the checkpoint's ranks: shard team and replicas
+/// Collective. @param writer an open checkpoint @param sharded the model @param prefix of the names @param comm the
+/// checkpoint's ranks: shard team and replicas
 /// @throws what `CheckpointWriter::add` throws
 void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm const& comm,
                 std::string const& prefix = "model");
 
-/// Fills the rows of this rank from a checkpoint of any number of ranks. Collective.
-/// @param comm the checkpoint's ranks
+/// Fills the rows of this rank from a checkpoint of any number of ranks. Collective over the
+/// checkpoint's ranks, `comm`.
 /// @throws `ModelMismatch` (input) on all ranks, with all names, shapes and dtypes that do not match; the model is then
 ///         unchanged. What `Checkpoint::read` throws
 void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameters& sharded,

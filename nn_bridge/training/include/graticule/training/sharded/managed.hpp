@@ -24,6 +24,7 @@ void mark_managed(std::shared_ptr<torch::nn::Module> const& root, ParameterNames
 /// Removes the marks from `root` and all modules below it.
 void unmark_managed(torch::nn::Module const& root) noexcept;
 
+/// Whether `module` carries the mark.
 [[nodiscard]] bool is_managed(torch::nn::Module const& module);
 /// The contents of the mark; nothing for a module that is not managed.
 [[nodiscard]] std::optional<ParameterNames> managed_names(torch::nn::Module const& module);

@@ -41,6 +41,7 @@ struct ShardPrecision {
   std::optional<torch::ScalarType> buffers = {};
 };
 
+/// An event of a unit, for `ShardedParametersOptions::on_event`.
 enum class ShardEvent : std::uint8_t {
   gather_posted,
   gather_waited,
@@ -53,6 +54,7 @@ enum class ShardEvent : std::uint8_t {
   released,
 };
 
+/// Options of `ShardedParameters`.
 struct ShardedParametersOptions {
   /// Teams over which everything is replicated, with their rules, applied in order to the gradients of shards.
   std::vector<nn::TeamRule> replicas = {};
@@ -79,11 +81,13 @@ struct ShardedParametersOptions {
   std::function<void(ShardEvent, std::string const& unit)> on_event = {};
 };
 
+/// Options of `ShardedParameters::clip_grad_norm`.
 struct ClipOptions {
   double norm_type = 2;  ///< infinity for the largest element
   /// Gradients of replicated parameters, already the same on all ranks, that the norm counts once: by default those of
   /// the ignored modules.
   std::optional<std::vector<torch::Tensor>> replicated = {};
+  /// Treatment of a norm that is not finite.
   enum class NonFinite : std::uint8_t { passes, is_refused } non_finite = NonFinite::passes;
 };
 
@@ -93,6 +97,7 @@ enum class Unsynchronised : std::uint8_t {
   cut,    ///< summed over the shard team immediately, over the replicas later
 };
 
+/// Memory and traffic of `ShardedParameters` on this rank.
 struct ShardStats {
   Index shard_bytes = 0;          ///< of this rank's rows
   Index gathered_bytes = 0;       ///< of whole parameters, now
@@ -136,7 +141,9 @@ struct ShardUnitInfo {
 class ShardedParameters {
  public:
   /// Uses the values of the team's first rank. Collective over the shard team and all replica teams.
-  /// @param shards rule `mean` where its ranks have their own samples, `sum` where their losses are parts of one loss
+  /// @param model its parameters are managed until `unwrap` or destruction @param options see
+  ///        `ShardedParametersOptions` @param shards rule `mean` if its ranks have their own samples, `sum` if their
+  ///        losses are parts of one loss
   /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ; `AlreadyManaged` for a model with a
   ///         managed part; `WrappedTwice` for a model under `DataParallel` or `Daso`; `ReleasedParameter` for a model
   ///         whose `ShardedParameters` was destroyed without `unwrap`; `NotInModel` for an ignored module outside the
@@ -207,6 +214,7 @@ class ShardedParameters {
   std::unique_ptr<RootCall> root_call_;
 };
 
+/// Scope of `no_sync`: backwards within it do not synchronise gradients.
 class ShardedParameters::NoSync {
  public:
   explicit NoSync(detail::ShardEngine& engine, Unsynchronised how);
@@ -218,6 +226,7 @@ class ShardedParameters::NoSync {
   std::shared_ptr<detail::ShardEngine> engine_;
 };
 
+/// Scope of `gathered`: parameters are whole within it.
 class ShardedParameters::Gathered {
  public:
   explicit Gathered(detail::ShardEngine& engine);

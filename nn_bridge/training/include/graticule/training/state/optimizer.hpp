@@ -15,7 +15,8 @@ namespace graticule::training {
 ///
 /// SGD, Adam, AdamW, Adagrad and RMSprop, with their options per group, step counts and moments.
 /// Collective over the checkpoint's ranks, on which the optimizer must be equal.
-/// @param model provides the names of the parameters
+/// @param writer an open checkpoint @param optimizer the state to add @param prefix of the names @param model provides
+///        the names of the parameters
 /// @throws `UnsupportedOptimizer` for other kinds, `UnknownParameter` for a parameter that is not the model's,
 ///         `ReplicaDiffers` or `CheckpointDiffers` when some rank's state is different
 void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,

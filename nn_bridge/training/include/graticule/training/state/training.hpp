@@ -24,7 +24,7 @@ struct DataPosition {
 };
 
 /// Adds the state of LibTorch's CPU random generator: one row per rank.
-/// Collective. @param comm the checkpoint's ranks
+/// Collective over the checkpoint's ranks, `comm`.
 void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string const& name = "random/cpu");
 
 /// Continues every rank's random numbers from the saved state. On another number of ranks: if all ranks had the same
@@ -49,9 +49,9 @@ void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::stri
 ///     writer.commit();
 class TrainingState {
  public:
-  /// @param comm all ranks of the checkpoints
+  /// @param comm all ranks of the checkpoints @param model must outlive this object
   TrainingState(Comm comm, torch::nn::Module& model) : comm_(std::move(comm)), model_(&model) {}
-  /// @param comm shard team and replicas
+  /// @param comm shard team and replicas @param sharded must outlive this object
   TrainingState(Comm comm, ShardedParameters& sharded) : comm_(std::move(comm)), model_(&sharded) {}
 
   /// Adds an optimizer of the model's parameters, or of their rows where they are sharded, under `name` in the file.

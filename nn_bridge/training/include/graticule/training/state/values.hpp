@@ -31,6 +31,7 @@ template <class T>
     if (name.starts_with(prefix)) result.emplace(name.substr(prefix.size()), value);
   return result;
 }
+/// Copies of `values`, with `prefix` added to their names.
 [[nodiscard]] inline Values with_prefix(std::string const& prefix, Values const& values) {
   Values result;
   for (auto const& [name, value] : values) result.emplace(prefix + name, value);
