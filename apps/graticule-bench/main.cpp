@@ -11,48 +11,51 @@ int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option("KIND,--kind", options.kind,
-                   "What to measure: halo, repartition, allreduce, io; layer (a convolution), halo-layer, fused-layer, "
-                   "pull-layer (pooling and resizing), repartition-layer, unet, data-parallel; or a plan to replay")
+    app.add_option(
+           "KIND,--kind", options.kind,
+           "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, fused-layer, pull-layer "
+           "(pooling and resizing), repartition-layer, unet, data-parallel; or replay, which times a plan")
         ->required()
         ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "fused-layer",
                                "pull-layer", "repartition-layer", "unet", "data-parallel", "replay"}));
-    app.add_option("PLAN,--plan", options.plan, "File of a plan, from GRATICULE_DUMP (replay)");
+    app.add_option("PLAN,--plan", options.plan, "Plan file written by GRATICULE_DUMP (replay)");
     auto* const rows =
-        app.add_option("--nlat", options.num_rows, "Latitudes; without: 721, for repartition 512, for data-parallel 32")
+        app.add_option("--nlat", options.num_rows, "Latitudes; default: 721, for repartition 512, for data-parallel 32")
             ->check(CLI::Range(Index(2), Index(1) << 20));
-    auto* const columns = app.add_option("--nlon", options.num_columns,
-                                         "Longitudes, even; without: 1440, for repartition 512, for data-parallel 32")
-                              ->check(CLI::Range(Index(2), Index(1) << 20));
-    app.add_option("--grid", options.grid, "LATITUDESxLONGITUDES, such as 721x1440, in place of --nlat and --nlon")
+    auto* const columns =
+        app.add_option("--nlon", options.num_columns,
+                       "Longitudes, an even number; default: 1440, for repartition 512, for data-parallel 32")
+            ->check(CLI::Range(Index(2), Index(1) << 20));
+    app.add_option("--grid", options.grid, "Grid, LATITUDESxLONGITUDES, such as 721x1440; replaces --nlat and --nlon")
         ->excludes(rows)
         ->excludes(columns);
-    app.add_option(
-           "--dtype", options.dtype,
-           "f32 or f64; without: f64 for repartition and allreduce, else f32 (halo, repartition, allreduce, io)")
+    app.add_option("--dtype", options.dtype,
+                   "Data type, f32 or f64; default: f64 for repartition and allreduce, otherwise f32 (halo, "
+                   "repartition, allreduce, io)")
         ->check(CLI::IsMember({"f32", "f64"}));
-    app.add_option("--partition", options.partition,
-                   "Ranks along latitude x longitude, such as 4x1; auto: latitude only (halo, repartition, io)");
+    app.add_option(
+        "--partition", options.partition,
+        "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only (halo, repartition, io)");
     app.add_option("--transport", options.transport,
-                   "auto, p2p or node: how messages between ranks of a node travel (halo, repartition, allreduce)")
+                   "Transport between ranks of a node: auto, p2p or node (halo, repartition, allreduce)")
         ->check(CLI::IsMember({"auto", "p2p", "node"}));
     app.add_option("--widths", options.widths,
-                   "Halo cells on each side, ROWSxCOLUMNS or one number for both; without: --width (halo)");
-    app.add_option("--output", options.output, "Folder of temporary files (io)")->check(CLI::ExistingDirectory);
-    app.add_option("--levels", options.num_levels, "Cells of the third axis (repartition)")
+                   "Halo width on each side, ROWSxCOLUMNS or one number for both; default: --width (halo)");
+    app.add_option("--output", options.output, "Folder for temporary files (io)")->check(CLI::ExistingDirectory);
+    app.add_option("--levels", options.num_levels, "Extent of the third axis (repartition)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--channels", options.num_channels,
                    "Channels; 0: 1 for repartition and allreduce, 8 for layer, fused-layer, pull-layer, unet and io, "
-                   "else 64")
+                   "otherwise 64")
         ->check(CLI::Range(Index(0), Index(1) << 16));
-    app.add_option("--batch", options.batch, "Images of each rank (data-parallel)")
+    app.add_option("--batch", options.batch, "Images per rank (data-parallel)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
         ->check(CLI::Range(Index(1), Index(64)));
-    app.add_option("--repetitions", options.timing.num_repetitions, "Timed repetitions of each candidate")
+    app.add_option("--repetitions", options.timing.num_repetitions, "Timed repetitions per candidate")
         ->check(CLI::Range(20, 100000));
     app.add_option("--caches", options.timing.caches,
-                   "cold: other data in the caches before each call; warm: the same call just before")
+                   "Cache contents before each call: cold (other data) or warm (the same call immediately before)")
         ->check(CLI::IsMember({"cold", "warm"}));
   };
   auto const run = [&](app::Context& context) -> int {
@@ -93,7 +96,7 @@ int main(int argc, char** argv) {
   };
   return app::run_driver(argc, argv,
                          {.name = "graticule-bench",
-                          .description = "Measures data movements and layers as ratios within one run.",
+                          .description = "Measures data movements and layers, as ratios within one run.",
                           .declare = declare,
                           .run = run});
 }

@@ -13,27 +13,28 @@ using namespace graticule;
 
 void declare(CLI::App& app, info::Options& options) {
   app.add_option("FILE,--file", options.file, "netCDF-4 or HDF5 file to list");
-  app.add_option("--grid", options.grid, "LATITUDExLONGITUDE cells of a grid to cut, such as 721x1440");
-  app.add_option("--ranks", options.num_ranks, "Cut for this many ranks; 0: the ranks of the partition")
+  app.add_option("--grid", options.grid, "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440");
+  app.add_option("--ranks", options.num_ranks, "Number of ranks to cut for; 0: that of the partition")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--ranks-per-node", options.ranks_per_node, "Consecutive ranks that share a node; 0: all on one node")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--partition", options.partition,
-                 "Ranks along latitude x longitude, such as 8x4 or 8x0 (0: any number); auto: what exchanges fastest "
-                 "(for a file: latitude only)");
+                 "Process grid, ranks along LATITUDExLONGITUDE, such as 8x4 or 8x0 (0: any number); auto: the fastest "
+                 "exchange (for a file: latitude only)");
   app.add_option("--cuts", options.cuts,
-                 "balanced (rows), area, a list such as 61,60,60,60 or 121,120x240,240, or file:PATH with a line of "
-                 "numbers for each axis");
-  app.add_option("--levels", options.levels, "Values per cell: levels times fields")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--dtype", options.dtype, "f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
-  app.add_option("--halo", options.halo, "Halo cells LATITUDExLONGITUDE, such as 1x1; 2:1x1 for two sides");
+                 "balanced (equal rows), area (equal area), a list such as 61,60,60,60 or 121,120x240,240, or "
+                 "file:PATH with one line of numbers per axis");
+  app.add_option("--levels", options.levels, "Values per cell, levels times fields")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--dtype", options.dtype, "Data type of the fields: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option("--halo", options.halo,
+                 "Halo width LATITUDExLONGITUDE, such as 1x1; 2:1x1 sets lower and upper side of latitude");
   app.add_option("--boundary", options.boundary,
-                 "Rules for latitude and longitude: pole, periodic, zero, reflect, symmetric, replicate, untouched, "
-                 "tripolar_row, ...; reflect:pole_row for two sides");
-  app.add_option("--corners", options.corners, "fill or skip ghost cells beyond corners")
+                 "Boundary rules of latitude and longitude: pole, periodic, zero, reflect, symmetric, replicate, "
+                 "untouched, tripolar_row, ...; reflect:pole_row sets lower and upper side");
+  app.add_option("--corners", options.corners, "Ghost cells beyond corners: fill or skip")
       ->check(CLI::IsMember({"fill", "skip"}));
-  app.add_option("--min-extents", options.min_extents, "Fewest cells of a rank, LATITUDExLONGITUDE");
-  app.add_option("--candidates", options.num_candidates, "Process grids to look at closely, at least")
+  app.add_option("--min-extents", options.min_extents, "Minimum cells per rank, LATITUDExLONGITUDE");
+  app.add_option("--candidates", options.num_candidates, "Minimum number of process grids to examine in detail")
       ->check(CLI::Range(1, 10000));
   app.add_option("--svg", options.svg, "Draw the chosen partition to this file");
 }
@@ -60,7 +61,7 @@ int main(int argc, char** argv) {
   return graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-info",
-       .description = "Explains how a grid, or the fields of a netCDF-4 file, would be cut among ranks.",
+       .description = "Shows how a grid, or the fields of a netCDF-4 file, would be cut among ranks.",
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](graticule::app::Context& context) { return run(context, options); }});
 }

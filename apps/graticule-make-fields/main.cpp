@@ -36,19 +36,21 @@ struct Options {
 
 void declare(CLI::App& app, Options& options) {
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
-  app.add_option("--nlat", options.num_latitudes, "Rows of latitude")->check(CLI::Range(Index(3), Index(1) << 20));
-  app.add_option("--nlon", options.num_longitudes, "Columns of longitude")->check(CLI::Range(Index(4), Index(1) << 20));
-  app.add_option("--levels", options.num_levels, "Pressure levels")->check(CLI::Range(Index(1), Index(1) << 20));
-  app.add_option("--samples", options.num_samples, "Independent fields")->check(CLI::Range(Index(1), Index(1) << 30));
+  app.add_option("--nlat", options.num_latitudes, "Number of latitudes")->check(CLI::Range(Index(3), Index(1) << 20));
+  app.add_option("--nlon", options.num_longitudes, "Number of longitudes")->check(CLI::Range(Index(4), Index(1) << 20));
+  app.add_option("--levels", options.num_levels, "Number of pressure levels")
+      ->check(CLI::Range(Index(1), Index(1) << 20));
+  app.add_option("--samples", options.num_samples, "Number of independent fields")
+      ->check(CLI::Range(Index(1), Index(1) << 30));
   app.add_option("--seed", options.seed, "Seed of the random flows");
-  app.add_option("--lat-order", options.latitude_order, "north-to-south or south-to-north")
+  app.add_option("--lat-order", options.latitude_order, "Order of latitudes: north-to-south or south-to-north")
       ->check(CLI::IsMember({"north-to-south", "south-to-north"}));
-  app.add_option("--poles", options.poles, "included: rows at 90 degrees; excluded: rows half a step away")
+  app.add_option("--poles", options.poles, "Pole rows: included (at 90 degrees) or excluded (half a row spacing away)")
       ->check(CLI::IsMember({"included", "excluded"}));
-  app.add_option("--dtype", options.dtype, "f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option("--dtype", options.dtype, "Data type of the fields: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--partition", options.partition,
-                 "Ranks along latitude x longitude, such as 4x1; auto: latitude only");
-  app.add_flag("--stream-function", options.stream_function, "Write the stream function psi too");
+                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
+  app.add_flag("--stream-function", options.stream_function, "Also write the stream function psi");
 }
 
 ProcessGrid process_grid(Options const& options, int num_ranks) {

@@ -17,28 +17,29 @@ using namespace graticule;
 void declare(CLI::App& app, archive::Options& options) {
   app.add_option("IN,--in", options.input, "netCDF-4 or HDF5 file to read")->required();
   app.add_option("OUT,--out", options.output, "netCDF-4 file to write")->required();
-  app.add_option(
-         "--variables", options.variables,
-         "Variables to rewrite; the others come along as they are. Default: all fields of two and more axes whose "
-         "dimensions --order names")
+  app.add_option("--variables", options.variables,
+                 "Variables to rewrite; the others are copied unchanged. Default: all fields of two or more axes whose "
+                 "dimensions are in --order")
       ->delimiter(',');
-  app.add_option("--exclude", options.exclude, "Variables to leave out")->delimiter(',');
+  app.add_option("--exclude", options.exclude, "Variables to omit")->delimiter(',');
   app.add_option("--order", options.order, "Dimensions from the slowest to the fastest. Default: as in IN")
       ->delimiter(',');
-  app.add_option("--chunk", options.chunk,
-                 "Chunks, such as latitude=32,month=all; other dimensions keep theirs. Or none, or same (as in IN)")
+  app.add_option(
+         "--chunk", options.chunk,
+         "Chunk extents, such as latitude=32,month=all; other dimensions keep theirs. Or none, or same (as in IN)")
       ->delimiter(',');
   app.add_option(
          "--dtype", options.dtype,
-         "Type in OUT: same (every bit is kept), f32, f64, or i16-packed (16-bit integers with scale and offset)")
+         "Data type in OUT: same (bitwise copy), f32, f64, or i16-packed (16-bit integers with scale and offset)")
       ->check(CLI::IsMember({"same", "f32", "f64", "i16-packed"}));
-  app.add_option("--deflate", options.deflate, "Compression from 0 (none) to 9 (slow), or same");
-  app.add_flag("--shuffle", options.shuffle, "Sort bytes by significance; on where --deflate asks for compression");
-  app.add_flag("--no-shuffle", options.no_shuffle, "Do not");
-  app.add_option("--memory", options.memory, "Budget of one rank for buffers and messages, such as 2GiB or 500MB");
-  app.add_option("--writers-per-node", options.writers_per_node, "Ranks of a node that write; 0: all")
+  app.add_option("--deflate", options.deflate, "Compression level from 0 (none) to 9 (slow), or same (as in IN)");
+  app.add_flag("--shuffle", options.shuffle,
+               "Sort bytes by significance before compression; default if --deflate compresses");
+  app.add_flag("--no-shuffle", options.no_shuffle, "Do not sort bytes before compression");
+  app.add_option("--memory", options.memory, "Memory per rank for buffers and messages, such as 2GiB or 500MB");
+  app.add_option("--writers-per-node", options.writers_per_node, "Number of ranks per node that write; 0: all")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_flag("--in-place", options.in_place, "OUT may be IN, which is then replaced when OUT is complete");
+  app.add_flag("--in-place", options.in_place, "Allow OUT to be IN, which is replaced once OUT is complete");
 }
 
 using Json = app::Report::Json;

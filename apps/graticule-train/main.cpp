@@ -231,7 +231,7 @@ int main(int argc, char** argv) {
   return app::run_driver(
       argc, argv,
       {.name = "graticule-train",
-       .description = "Learns target fields from input fields with a network sharded over the ranks.",
+       .description = "Trains a network, sharded over the ranks, that predicts target fields from input fields.",
        .declare = [&](CLI::App& app) { train::declare_options(app, options); },
        .run = [&](app::Context& context) { return train::run(context, options); },
        .torch_version = train::torch_version(),

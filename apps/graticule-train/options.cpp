@@ -96,57 +96,58 @@ void declare_options(CLI::App& app, Options& options) {
   constexpr Index many = 1'000'000;
 
   app.add_option("--input", run.input,
-                 "netCDF-4 or HDF5 file with the fields, or a pattern of files that follow each other in time")
+                 "netCDF-4 or HDF5 file with the fields, or a pattern of files that are consecutive in time")
       ->required()
       ->group("Data");
-  app.add_option("--inputs", run.inputs, "Fields that the network is given")
+  app.add_option("--inputs", run.inputs, "Input fields of the network")
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--targets", run.targets, "Fields that it learns")
+  app.add_option("--targets", run.targets, "Target fields of the network")
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--static", run.statics, "Functions of place: coriolis, sin_latitude, cos_latitude; or none")
+  app.add_option("--static", run.statics, "Static input fields: coriolis, sin_latitude, cos_latitude; or none")
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
-  app.add_option(
-         "--features", run.features,
-         "What the network sees of each input: value, east, north (derivatives); auto takes the derivatives alone "
-         "for a potential and all three otherwise")
+  app.add_option("--features", run.features,
+                 "Features of each input: value, east, north (derivatives); auto: only the derivatives of a potential, "
+                 "otherwise all three")
       ->delimiter(',')
       ->capture_default_str()
       ->group("Data");
   add_choice(app, "--mirror", run.mirror, {{"auto", Mirror::automatic}, {"on", Mirror::on}, {"off", Mirror::off}},
              "Train on the samples' mirror images across the equator too")
       ->group("Data");
-  app.add_option("--train-fraction", run.train_fraction, "Part of the first dimension that trains; the rest validates")
+  app.add_option("--train-fraction", run.train_fraction,
+                 "Fraction of the first dimension used for training; the rest is for validation")
       ->check(fraction)
       ->capture_default_str()
       ->group("Data");
 
-  app.add_option("--memory", options.memory,
-                 "Memory of one rank for samples and batches, such as 2GiB or 500MB: samples that do not fit are read "
-                 "again, the next batch's while the current one trains; auto: a quarter of the node's, divided by its "
-                 "ranks")
+  app.add_option(
+         "--memory", options.memory,
+         "Memory per rank for samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again "
+         "during the step before they are needed. auto: a quarter of the node's memory, divided by its ranks")
       ->capture_default_str()
       ->group("Data");
 
   add_choice(app, "--model", net.model, {model_kinds().begin(), model_kinds().end()},
-             "The network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
+             "Network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
              "sphere), window (attention in shifted windows)")
       ->group("Network");
-  app.add_option("--channels", net.channels, "Channels of its hidden layers")
+  app.add_option("--channels", net.channels, "Channels of the hidden layers")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
       ->group("Network");
-  app.add_option("--blocks", net.blocks,
-                 "Residual blocks; grids of unet, each of half the resolution of the one before")
+  app.add_option(
+         "--blocks", net.blocks,
+         "Number of residual blocks; for unet the number of grids, each with half the resolution of the previous one")
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Network");
-  app.add_option("--kernel", net.kernel, "Width of its convolutions in cells")
+  app.add_option("--kernel", net.kernel, "Kernel size of the convolutions, in cells")
       ->check(odd_kernel)
       ->capture_default_str()
       ->group("Network");
@@ -159,88 +160,94 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
       ->group("Training");
-  app.add_option("--lr", net.learning_rate, "Highest learning rate of Adam; see --schedule")
+  app.add_option("--lr", net.learning_rate, "Maximum learning rate of Adam; see --schedule")
       ->check(positive_number)
       ->capture_default_str()
       ->group("Training");
   app.add_option("--schedule", net.schedule,
-                 "Learning rate after its rise: cosine or linear (falls to 0), constant, steps or exponential (a tenth "
-                 "after each third of the training)")
+                 "Learning rate after the warm-up: cosine or linear (decrease to 0), constant, steps or exponential (a "
+                 "factor of 0.1 per third of the training)")
       ->check(CLI::IsMember({"cosine", "linear", "constant", "steps", "exponential"}).description(""))
       ->type_name("cosine|linear|constant|steps|exponential")
       ->capture_default_str()
       ->group("Training");
-  app.add_option("--warmup-steps", net.warmup_steps, "Steps over which the learning rate rises; -1: a twentieth of all")
+  app.add_option("--warmup-steps", net.warmup_steps,
+                 "Warm-up steps, in which the learning rate increases; -1: a twentieth of all steps")
       ->check(CLI::Range(Index(-1), Index(1'000'000'000)))
       ->capture_default_str()
       ->group("Training");
   app.add_option("--validate-every", net.validate_every,
-                 "Epochs between two validations, whose losses go to validation.csv; 0: only at the end")
+                 "Epochs between validations, whose losses are written to validation.csv; 0: only at the end")
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Training");
   app.add_option("--early-stopping", net.patience,
-                 "End after this many validations without a better loss (every epoch's unless --validate-every says "
-                 "otherwise); 0: never")
+                 "Stop after this many validations without a lower loss (one per epoch unless set by "
+                 "--validate-every); 0: never")
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Training");
-  app.add_option("--seed", net.seed, "Names the first weights and the order of samples")
+  app.add_option("--seed", net.seed, "Seed of the initial weights and of the order of samples")
       ->capture_default_str()
       ->group("Training");
   add_choice(app, "--dtype", net.precision, {{"f32", Precision::f32}, {"f64", Precision::f64}},
              "Precision of parameters, optimizer and loss: f32 or f64")
       ->group("Training");
   add_choice(app, "--precision", net.compute, {{"own", Compute::own}, {"bf16", Compute::bf16}},
-             "What the network computes with: own is --dtype, bf16 halves the memory of activations and rounds")
+             "Precision of the network's operations: own (that of --dtype) or bf16, which halves the memory of "
+             "activations and rounds")
       ->group("Training");
   app.add_flag("--verify", options.verify,
-               "Repeat the training on one rank and compare every loss; exit 4 when they differ")
+               "Repeat the training on one rank and compare every loss; exit code 4 if they differ")
       ->group("Training");
 
-  app.add_option("--partition", run.partition.partition, "Ranks over latitude x longitude, such as 4x1, or auto")
+  app.add_option("--partition", run.partition.partition,
+                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; or auto")
       ->capture_default_str()
       ->group("Partition");
   app.add_option("--data-teams", run.data_teams,
-                 "Teams that each hold the whole grid and train on their part of every batch; must divide the ranks")
+                 "Number of data-parallel teams: each holds the whole grid and trains on its part of every batch; must "
+                 "divide the number of ranks")
       ->check(CLI::Range(1, int(many)))
       ->capture_default_str()
       ->group("Partition");
   add_choice(app, "--parallel", net.parallel,
              {{"blocking", Parallel::blocking}, {"nonblocking", Parallel::nonblocking}, {"daso", Parallel::daso}},
-             "Gradients are reduced while the backward runs, and waited for at its end (blocking) or as late as "
-             "possible (nonblocking), with the same numbers; daso: teams on one node share gradients, and nodes "
-             "average parameters now and then, without waiting")
+             "Synchronisation of data-parallel teams. blocking, nonblocking: gradients are reduced during the "
+             "backward, and completed at its end or as late as possible, with equal results; daso: teams of a node "
+             "reduce gradients, and nodes average parameters at intervals without waiting")
       ->group("Partition");
   app.add_option("--daso-warmup", net.daso.warmup_epochs,
-                 "First epochs in which daso averages after every step; -1: a third of all, at most 4")
+                 "Initial epochs in which daso averages after every step; -1: a third of all, at most 4")
       ->check(CLI::Range(Index(-1), many))
       ->capture_default_str()
       ->group("Partition");
-  app.add_option("--daso-cooldown", net.daso.cooldown_epochs, "The same for the last epochs")
+  app.add_option("--daso-cooldown", net.daso.cooldown_epochs,
+                 "Final epochs in which daso averages after every step; -1: a third of all, at most 4")
       ->check(CLI::Range(Index(-1), many))
       ->capture_default_str()
       ->group("Partition");
-  app.add_option("--daso-max-skip", net.daso.max_skip, "Most steps between two averages of daso")
+  app.add_option("--daso-max-skip", net.daso.max_skip, "Maximum number of steps between averages of daso")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
       ->group("Partition");
   app.add_option("--daso-node-teams", net.daso.teams_per_node,
-                 "Data teams that daso takes for a node; 0: those on one machine")
+                 "Data teams that daso treats as one node; 0: those on the same machine")
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Partition");
   app.add_flag("--shard-parameters{all}", options.shard_parameters,
-               "Cut parameters, gradients and the optimizer's state over all ranks, or over those of a domain or a "
-               "data team: each keeps a part, and gathers layers as they run; the numbers are the same")
+               "Shard parameters, gradients and optimizer state over all ranks, or over those of a domain or a data "
+               "team: each rank stores a part and gathers layers as they run. Results do not change")
       ->check(CLI::IsMember(names_of(shard_choices)).description(""))
       ->type_name("none|domain|data|all")
       ->default_str("none")
       ->group("Partition");
   add_choice(app, "--wire", net.wire, {{"own", Wire::own}, {"bf16", Wire::bf16}, {"f16", Wire::f16}},
-             "Type in which gradients travel: own, bf16 or f16 (half the bytes, rounded; sums are made in f32)")
+             "Data type of gradients in messages: own, bf16 or f16 (rounded, sums in f32)")
       ->group("Partition");
-  app.add_option("--cuts", run.partition.cuts, "balanced, area, or rows per rank such as 61,60,60,60")
+  app.add_option("--cuts", run.partition.cuts,
+                 "Cuts of latitude: balanced (equal rows), area (equal area), or rows per rank such as 61,60,60,60")
       ->capture_default_str()
       ->group("Partition");
 
@@ -249,20 +256,19 @@ void declare_options(CLI::App& app, Options& options) {
       ->group("Output");
   app.add_option(
          "--checkpoint-every", options.checkpoint_every,
-         "Steps between two checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the "
-         "training")
+         "Steps between checkpoints, in OUTPUT/checkpoints; 0: only when a signal or --time-limit stops the training")
       ->check(CLI::Range(Index(0), Index(1'000'000'000)))
       ->capture_default_str()
       ->group("Output");
   app.add_option("--resume", options.resume,
-                 "auto: go on from the newest good checkpoint of OUTPUT if there is one; never: start anew; or a "
-                 "checkpoint file")
+                 "auto: resume from the newest intact checkpoint of OUTPUT, if any; never: start from the beginning; "
+                 "or a checkpoint file to resume from")
       ->type_name("auto|never|FILE")
       ->capture_default_str()
       ->group("Output");
   app.add_option("--time-limit", options.time_limit,
-                 "Stop with a checkpoint and exit code 85 after seconds, MM:SS or HH:MM:SS; auto: a minute before the "
-                 "end of a SLURM job; or none")
+                 "Time after which the training stops with a checkpoint and exit code 85: seconds, MM:SS or HH:MM:SS; "
+                 "auto: a minute before the end of a SLURM job; or none")
       ->capture_default_str()
       ->group("Output");
 }

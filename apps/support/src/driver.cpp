@@ -116,32 +116,32 @@ void declare(CommandLine& line, Driver const& driver) {
   driver.declare(app);
   auto const group = "Common to all drivers";
   app.add_flag("-h,--help", line.questions.help, "Print this help and exit")->group(group);
-  app.add_flag("--version", line.questions.version, "Print versions of the program and its libraries and exit")
+  app.add_flag("--version", line.questions.version, "Print the versions of the program and its libraries, and exit")
       ->group(group);
-  app.add_option("--config", line.config, "YAML file of options; the command line wins")->group(group);
+  app.add_option("--config", line.config, "YAML file of options; the command line takes precedence")->group(group);
   app.add_flag("--dump-config", line.questions.dump_config, "Print the effective options as YAML and exit")
       ->group(group);
   app.add_option("--report", line.common.report, "Write a JSON report to this file")->group(group);
   app.add_option_function<std::string>(
          "--progress", [&line](std::string const& mode) { line.common.progress = progress_modes.at(mode); },
-         "auto, bar, lines or none: a bar on a terminal, lines in a log")
+         "Progress display: bar, lines or none; auto: a bar on a terminal, lines in a log")
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->default_str("auto")
       ->group(group);
-  app.add_option("--log-level", line.common.log_level, "Least level to log")
+  app.add_option("--log-level", line.common.log_level, "Minimum severity of log messages")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
       ->envname("GRATICULE_LOG_LEVEL")
       ->group(group);
-  app.add_option("--threads", line.common.num_threads, "Threads per rank; 0 shares the node's cores among its ranks")
+  app.add_option("--threads", line.common.num_threads, "Threads per rank; 0: the node's cores divided by its ranks")
       ->check(CLI::Range(0, 4096))
       ->group(group);
   app.add_option("--stall-limit", line.common.stall_limit,
-                 "Seconds that a wait for other ranks may last before it is an error that ends the job; 0: any time")
+                 "Maximum wait for other ranks in seconds, after which the job ends with an error; 0: unlimited")
       ->check(CLI::Range(0.0, 1e9))
       ->default_str("600")
       ->group(group);
   app.add_flag("--allow-single-rank", line.common.allow_single_rank,
-               "Run although the launcher made worlds of one rank each")
+               "Run even if the launcher has started worlds of one rank each")
       ->group(group);
   check_values(app);
 }
