@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/nn_bridge/stencil/resize.hpp>
 
 #include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "num_set_ups.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <sstream>
 
 namespace graticule {
 namespace {
 
 using test::difference;
+using test::domains;
 using test::Part;
-using test::random_cuts;
+using test::random_field_cuts;
+using test::random_part;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
+using test::Shard;
 namespace F = torch::nn::functional;
 using Sizes = std::vector<std::int64_t>;
 using Factors = std::vector<double>;
@@ -84,25 +86,15 @@ torch::Tensor serial(Case const& c, torch::Tensor const& x) {
   return y;
 }
 
-/// Output cells of each rank by the rule in the header, found by asking for each output in turn.
-Cuts output_cuts(Cuts const& inputs, std::int64_t num_outputs) {
-  std::vector<Index> sizes(std::size_t(inputs.num_parts()), 0);
-  for (Index o = 0; o < num_outputs; ++o)
-    ++sizes[std::size_t(inputs.part_of((2 * o + 1) * inputs.extent() / (2 * num_outputs)))];
-  return Cuts(sizes);
+/// Output cells of each rank by the rule in the header.
+nn::FieldCuts output_cuts(nn::FieldCuts const& inputs, torch::Tensor const& outputs, std::size_t num_axes) {
+  auto const row = outputs.size(num_axes == 1 ? -1 : -2);
+  return test::owner_cuts(inputs, outputs, num_axes, [&, longitude = num_axes - 1](std::size_t a, Index o) {
+    bool const along_row = num_axes > 1 && a == longitude;
+    auto const extent = along_row ? inputs.columns.extent() : inputs.rows.extent();
+    return (2 * o + 1) * extent / (2 * (along_row ? outputs.size(-1) : row));
+  });
 }
-
-/// This rank's part of tensors with or without columns.
-struct Shard {
-  Part part;
-  bool with_columns;
-
-  Shard(nn::Domain const& domain, Cuts const& rows, Cuts const& columns, bool has_columns)
-      : part(domain, rows, columns), with_columns(has_columns) {}
-  [[nodiscard]] torch::Tensor of(torch::Tensor const& x) const {
-    return with_columns ? part.of(x) : part.of(x.unsqueeze(-1)).squeeze(-1);
-  }
-};
 
 struct Run {
   double tolerance = 1e-12;
@@ -112,48 +104,30 @@ struct Run {
 };
 
 void expect_serial(nn::Domain const& domain, Case const& c, std::mt19937& random, Run const& run = {}) {
-  SCOPED_TRACE(to_text(c));
-  bool const has_columns = c.from.size() > 1;
-  auto const cuts_of = [&](Index num_rows, Index num_columns) {
-    return std::pair(random_cuts(random, num_rows, domain.grid().extent(0)),
-                     random_cuts(random, num_columns, domain.grid().extent(1)));
-  };
+  auto const num_axes = c.from.size();
   auto sizes = c.from;
   sizes.insert(sizes.begin(), {2, 3});
   auto const x = random_tensor(random, sizes, run.type);
-  auto whole = x.clone().requires_grad_();
-  auto const expected = serial(c, whole);
-  auto const cotangent = random_tensor(random, expected.sizes().vec(), run.type);
-  expected.backward(cotangent);
-  auto const [rows, columns] = cuts_of(has_columns ? x.size(-2) : x.size(-1), has_columns ? x.size(-1) : 1);
-  auto const out_rows = has_columns ? expected.size(-2) : expected.size(-1);
-  auto const out_columns = has_columns ? expected.size(-1) : 1;
-  Shard const input(domain, rows, columns, has_columns);
-  auto const [like_rows, like_columns] = cuts_of(out_rows, out_columns);
-  Shard const output(domain, run.like ? like_rows : output_cuts(rows, out_rows),
-                     run.like ? like_columns : output_cuts(columns, out_columns), has_columns);
-  auto const like = output.of(random_tensor(random, expected.sizes().vec())).narrow(1, 0, 1);
+  auto const cuts = random_field_cuts(domain, random, c.from);
+  auto const outputs = F::interpolate(x, options_of(c));
+  auto const any = random_field_cuts(domain, random, outputs.sizes().slice(2));
+  Shard const output({domain, run.like ? any : output_cuts(cuts, outputs, num_axes)}, num_axes);
+  auto const like = output.of(random_tensor(random, outputs.sizes().vec())).narrow(1, 0, 1);
   auto wanted = options_of(c);
   if (run.like) wanted.size(std::nullopt).scale_factor(std::nullopt);
   nn::Resize layer(nn::ResizeOptions(wanted), domain);
 
-  auto shard = input.of(x).clone().contiguous(run.format).requires_grad_();
-  auto const found = run.like ? layer->forward_like(shard, like) : layer(shard);
-  found.backward(output.of(cotangent));
-
-  EXPECT_EQ(found.scalar_type(), run.type);
-  EXPECT_LE(difference(found, output.of(expected)), is_nearest(c) ? 0 : run.tolerance);
-  EXPECT_LE(difference(shard.grad(), input.of(whole.grad())), run.tolerance);
+  SerialComparison{.name = to_text(c) + " on " + to_string(domain.grid()),
+                   .layer = [&](torch::Tensor const& t) { return run.like ? layer->forward_like(t, like) : layer(t); },
+                   .oracle = [&](torch::Tensor const& t) { return serial(c, t); },
+                   .input = {{domain, cuts}, num_axes},
+                   .output = [&](torch::Tensor const&) { return output; },
+                   .tolerance = {.output = is_nearest(c) ? 0 : run.tolerance, .gradient = run.tolerance},
+                   .memory = [&](torch::Tensor const& t) { return t.contiguous(run.format); }}
+      .expect_equal(x, random);
 }
 
-std::vector<nn::Domain> domains(std::size_t num_axes = 2,
-                                Boundary const& boundary = Boundary::sphere(Edge::pole_face)) {
-  auto const comm = Comm::world();
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks()))
-    if (num_axes > 1 || grid.extent(1) == 1) result.emplace_back(comm, grid, boundary);
-  return result;
-}
+std::vector<nn::Domain> domains_for(Case const& c) { return domains(Boundary::sphere(Edge::pole_face), c.from.size()); }
 
 /// Up, down, odd sizes, to one cell, from one cell, unchanged; by factors that divide no size, with and without recompute.
 std::vector<Case> cases() {
@@ -181,7 +155,7 @@ std::vector<Case> cases() {
 TEST(Resize, equals_serial_for_all_modes_corners_sizes_and_factors) {
   std::mt19937 random(1);
   for (auto const& c : cases())
-    for (auto const& domain : domains(c.from.size())) expect_serial(domain, c, random);
+    for (auto const& domain : domains_for(c)) expect_serial(domain, c, random);
 }
 
 /// Sizes where products in f32 take another cell than exact quotients do, (8, 94) and (4, 41), and factors where products
@@ -196,7 +170,7 @@ TEST(Resize, takes_the_nearest_cells_that_the_library_takes) {
         {mode, {5, 6}, {3, 12}}, {mode, {10, 6}, {}, {1.05, 0.6}}, {mode, {37, 4}, {}, {3.7, 2}},
         {mode, {7, 6}, {7, 6}},  {mode, {2, 5, 4}, {3, 10, 3}},    {mode, {3, 300, 1}, {2, 411, 1}}};
     for (auto const& c : all)
-      for (auto const& domain : domains(c.from.size()))
+      for (auto const& domain : domains_for(c))
         for (auto const type : {torch::kDouble, torch::kFloat})
           expect_serial(domain, c, random, {.tolerance = 1e-5, .type = type});
   }
@@ -225,7 +199,7 @@ TEST(Resize, to_the_cuts_of_another_field_equals_serial) {
   std::mt19937 random(4);
   for (auto const& c : cases())
     if (!c.to.empty() || c.recompute.value_or(false))
-      for (auto const& domain : domains(c.from.size())) expect_serial(domain, c, random, {.like = true});
+      for (auto const& domain : domains_for(c)) expect_serial(domain, c, random, {.like = true});
 }
 
 TEST(Resize, follows_the_field_to_resize_like_when_that_changes) {
@@ -255,35 +229,28 @@ TEST(Resize, follows_the_field_to_resize_like_when_that_changes) {
 TEST(Resize, by_domain_reads_across_poles_and_the_date_line) {
   std::mt19937 random(6);
   for (Edge const pole : {Edge::pole_face, Edge::pole_row}) {
-    for (auto const& domain : domains(2, Boundary::sphere(pole))) {
+    for (auto const& domain : domains(Boundary::sphere(pole))) {
       for (double const factor : {2.0, 3.0, 0.5}) {
         for (bool const cubic : {false, true}) {
           Case c{torch::enumtype::kBilinear(), {8, 6}, {}, {factor, factor}};
           if (cubic) c.mode = torch::enumtype::kBicubic();
-          SCOPED_TRACE(to_text(c));
-          auto const x = random_tensor(random, {1, 3, 8, 6});
-          auto const rows = random_cuts(random, 8, domain.grid().extent(0));
-          auto const columns = random_cuts(random, 6, domain.grid().extent(1));
-          Part const input(domain, rows, columns);
+          auto const cuts = random_field_cuts(domain, random, {8, 6});
           nn::ResizeOptions options(options_of(c), nn::Padding::by_domain);
           options.odd_channels = {1};
-          nn::Resize layer(options, domain);
-          auto whole = x.clone().requires_grad_();
-          auto const large =
-              F::interpolate(test::pad_sphere(whole, {4, 4}, {4, 4}, pole == Edge::pole_row, {1}), options_of(c));
           auto const edge = std::int64_t(4 * factor);
-          auto const expected =
-              large.narrow(-2, edge, std::int64_t(8 * factor)).narrow(-1, edge, std::int64_t(6 * factor));
-          auto const cotangent = random_tensor(random, expected.sizes().vec());
-          expected.backward(cotangent);
-          Part const output(domain, output_cuts(rows, expected.size(-2)), output_cuts(columns, expected.size(-1)));
 
-          auto shard = input.of(x).clone().requires_grad_();
-          auto const found = layer(shard);
-          found.backward(output.of(cotangent));
-
-          EXPECT_LE(difference(found, output.of(expected)), 1e-12);
-          EXPECT_LE(difference(shard.grad(), input.of(whole.grad())), 1e-12);
+          SerialComparison{.name = to_text(c) + " on " + to_string(domain.grid()),
+                           .layer = nn::Resize(options, domain),
+                           .oracle =
+                               [&](torch::Tensor const& x) {
+                                 auto const padded = test::pad_sphere(x, {4, 4}, {4, 4}, pole == Edge::pole_row, {1});
+                                 return F::interpolate(padded, options_of(c))
+                                     .narrow(-2, edge, std::int64_t(8 * factor))
+                                     .narrow(-1, edge, std::int64_t(6 * factor));
+                               },
+                           .input = Part(domain, cuts),
+                           .output = [&](torch::Tensor const& y) { return Part(domain, output_cuts(cuts, y, 2)); }}
+              .expect_equal(random_tensor(random, {1, 3, 8, 6}), random);
         }
       }
     }
@@ -294,22 +261,22 @@ TEST(Resize, is_differentiable_twice_and_takes_the_cotangent_of_a_sum) {
   std::mt19937 random(7);
   for (auto const& domain : domains()) {
     Case const c{torch::enumtype::kBicubic(), {5, 6}, {9, 8}};
-    Part const part(domain, random_cuts(random, 5, domain.grid().extent(0)),
-                    random_cuts(random, 6, domain.grid().extent(1)));
+    auto const cuts = random_field_cuts(domain, random, {5, 6});
+    Part const part(domain, cuts);
     auto const x = random_tensor(random, {1, 2, 5, 6});
     nn::Resize layer(nn::ResizeOptions(options_of(c), nn::Padding::by_domain), domain);
-    nn::Resize serial_rule(nn::ResizeOptions(options_of(c)), domain);
-    auto whole = x.clone().requires_grad_();
-    serial(c, whole).sum().backward();
-    auto shard = part.of(x).clone().requires_grad_();
 
     auto const errors = test::gradient_errors({.function = [&](torch::Tensor const& t) { return layer(t).pow(3); }},
                                               part.of(x), domain.comm());
-    serial_rule(shard).sum().backward();
 
     EXPECT_LE(errors.first, 1e-6);
     EXPECT_LE(errors.second, 1e-6);
-    EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
+    SerialComparison{.name = "of a sum",
+                     .layer = nn::Resize(nn::ResizeOptions(options_of(c)), domain),
+                     .oracle = [&](torch::Tensor const& t) { return serial(c, t); },
+                     .input = part,
+                     .output = [&](torch::Tensor const& y) { return Part(domain, output_cuts(cuts, y, 2)); }}
+        .expect_equal(x, random, test::Cotangent::ones);
   }
 }
 
@@ -324,8 +291,7 @@ TEST(Resize, joins_a_skip_connection_of_odd_size) {
     down->weight.copy_(random_tensor(random, {2, 2, 3, 3}));
     down->bias.zero_();
     nn::Resize up(nn::ResizeOptions(options_of({torch::kBilinear, {}, {}})), domain);
-    Part const part(domain, random_cuts(random, 13, domain.grid().extent(0)),
-                    random_cuts(random, 10, domain.grid().extent(1)));
+    auto const part = random_part(domain, random, {13, 10});
     auto const deep = torch::conv2d(x, down->weight, {}, 2, 1);
     ASSERT_EQ(deep.size(-2), 7);
     auto const expected = torch::cat({x, F::interpolate(deep, options_of({torch::kBilinear, {}, {13, 10}}))}, 1);
