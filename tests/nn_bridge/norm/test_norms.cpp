@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/norm/norms.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include "expect_error.hpp"
 #include "num_set_ups.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
 namespace graticule {
 namespace {
 
+using test::Cotangent;
 using test::difference;
+using test::domains;
 using test::Part;
-using test::random_cuts;
+using test::random_part;
 using test::random_tensor;
 using test::rule_of;
-
-std::vector<nn::Domain> domains() {
-  auto const comm = Comm::world();
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks())) result.emplace_back(comm, grid);
-  return result;
-}
+using test::SerialComparison;
+using test::Shard;
 
 /// `torch::rms_norm` as a layer: LibTorch has none in C++.
 struct SerialRMSNormImpl : torch::nn::Module {
@@ -50,14 +46,6 @@ void same_parameters(torch::nn::Module& sharded, torch::nn::Module& serial, std:
   }
 }
 
-void expect_same_parameter_gradients(torch::nn::Module& sharded, torch::nn::Module& serial, Comm const& comm,
-                                     double tolerance) {
-  nn::GradientSync(sharded, {{comm, nn::Reduction::sum}}).reduce();
-  auto const found = sharded.named_parameters();
-  for (auto const& item : serial.named_parameters())
-    EXPECT_LE(difference(found[item.key()].grad(), item.value().grad()), tolerance) << item.key();
-}
-
 void expect_same_buffers(torch::nn::Module& sharded, torch::nn::Module& serial, double tolerance) {
   auto const found = sharded.named_buffers();
   auto const expected = serial.named_buffers();
@@ -67,20 +55,24 @@ void expect_same_buffers(torch::nn::Module& sharded, torch::nn::Module& serial, 
         << item.key();
 }
 
-Part random_part(nn::Domain const& domain, std::mt19937& random, at::IntArrayRef sizes) {
-  auto const rows = random_cuts(random, sizes[sizes.size() - 2], domain.grid().extent(0));
-  auto const columns = random_cuts(random, sizes[sizes.size() - 1], domain.grid().extent(1));
-  return {domain, rows, columns};
-}
-
+/// Fields of one length, not two, are cut along the last axis alone.
 template <class Serial>
-constexpr bool is_of_length =
-    std::is_same_v<Serial, torch::nn::BatchNorm1d> || std::is_same_v<Serial, torch::nn::InstanceNorm1d>;
+constexpr std::size_t num_spatial_axes =
+    std::is_same_v<Serial, torch::nn::BatchNorm1d> || std::is_same_v<Serial, torch::nn::InstanceNorm1d> ? 1 : 2;
 
-/// This rank's shard of a field, or of a length.
-template <class Serial>
-torch::Tensor cut(Part const& part, torch::Tensor const& x) {
-  return is_of_length<Serial> ? x.narrow(-1, part.row, part.num_rows) : part.of(x);
+/// Both layers in f64 with the same random parameters, each of which is compared.
+template <class Sharded, class Serial>
+SerialComparison comparison_of(Shard const& shard, Sharded& sharded, Serial& serial, std::mt19937& random) {
+  sharded->to(torch::kDouble);
+  serial->to(torch::kDouble);
+  same_parameters(*sharded, *serial, random);
+  return {.name = typeid(Serial).name(),
+          .layer = sharded,
+          .oracle = serial,
+          .input = shard,
+          .module = sharded.ptr(),
+          .parameters = serial->named_parameters(),
+          .tolerance = {.gradient = 1e-11}};
 }
 
 /// Two calls in training and one in eval on random cuts against the serial layer, all in f64.
@@ -90,32 +82,16 @@ void expect_serial(nn::Domain const& domain, Sharded sharded, Serial serial, std
   std::ostringstream text;
   text << typeid(Serial).name() << " of " << sizes << " on " << to_string(domain.grid().extents());
   SCOPED_TRACE(text.str());
-  sharded->to(torch::kDouble);
-  serial->to(torch::kDouble);
-  same_parameters(*sharded, *serial, random);
-  auto plane = sizes;
-  if (is_of_length<Serial>) plane.push_back(1);
-  Part const part = random_part(domain, random, plane);
-  for (int call = 0; call < 2; ++call) {
-    auto const x = random_tensor(random, sizes) * 3 + 1;
-    auto const cotangent = random_tensor(random, sizes);
-    auto whole = x.clone().requires_grad_();
-    auto const expected = serial->forward(whole);
-    expected.backward(cotangent);
-
-    auto shard = cut<Serial>(part, x).clone().requires_grad_();
-    auto const found = sharded->forward(shard);
-    found.backward(cut<Serial>(part, cotangent));
-
-    EXPECT_LE(difference(found, cut<Serial>(part, expected)), 1e-12);
-    EXPECT_LE(difference(shard.grad(), cut<Serial>(part, whole.grad())), 1e-11);
-  }
-  expect_same_parameter_gradients(*sharded, *serial, domain.comm(), 1e-11);
+  constexpr auto num_axes = num_spatial_axes<Serial>;
+  auto const space = at::IntArrayRef(sizes).slice(sizes.size() - num_axes);
+  Shard const shard({domain, test::random_field_cuts(domain, random, space)}, num_axes);
+  auto const comparison = comparison_of(shard, sharded, serial, random);
+  for (int call = 0; call < 2; ++call) comparison.expect_equal(random_tensor(random, sizes) * 3 + 1, random);
   expect_same_buffers(*sharded, *serial, 1e-13);
   sharded->eval();
   serial->eval();
   auto const x = random_tensor(random, sizes);
-  EXPECT_LE(difference(sharded->forward(cut<Serial>(part, x)), cut<Serial>(part, serial->forward(x))), 1e-12);
+  EXPECT_LE(difference(sharded->forward(shard.of(x)), shard.of(serial->forward(x))), 1e-12);
 }
 
 TEST(Norms, equal_serial_for_random_cuts) {
@@ -181,26 +157,10 @@ TEST(Norms, layer_norm_over_channels_after_rows_and_columns_is_local_and_over_co
     for (auto const& shape : std::vector<std::vector<std::int64_t>>{{4}, {5, 4}}) {
       nn::LayerNorm sharded(torch::nn::LayerNormOptions(shape), domain, nn::Sharding{{-3, -2}, domain.grid()});
       torch::nn::LayerNorm serial{torch::nn::LayerNormOptions(shape)};
-      sharded->to(torch::kDouble);
-      serial->to(torch::kDouble);
-      same_parameters(*sharded, *serial, random);
-      auto const x = random_tensor(random, {2, 7, 5, 4});
-      auto const cotangent = random_tensor(random, {2, 7, 5, 4});
       Part const part = random_part(domain, random, {7, 5});
-      auto const own = [&](torch::Tensor const& t) {
-        return t.narrow(1, part.row, part.num_rows).narrow(2, part.column, part.num_columns);
-      };
-      auto whole = x.clone().requires_grad_();
-      auto const expected = serial(whole);
-      expected.backward(cotangent);
+      auto const shard = Shard().cut(-3, part.row, part.num_rows).cut(-2, part.column, part.num_columns);
 
-      auto shard = own(x).clone().requires_grad_();
-      auto const found = sharded(shard);
-      found.backward(own(cotangent));
-
-      EXPECT_LE(difference(found, own(expected)), 1e-12);
-      EXPECT_LE(difference(shard.grad(), own(whole.grad())), 1e-11);
-      expect_same_parameter_gradients(*sharded, *serial, domain.comm(), 1e-11);
+      comparison_of(shard, sharded, serial, random).expect_equal(random_tensor(random, {2, 7, 5, 4}), random);
     }
   }
 }
@@ -210,25 +170,17 @@ TEST(Norms, equal_serial_for_strided_input_and_expanded_cotangents) {
   for (auto const& domain : domains()) {
     nn::GroupNorm sharded(torch::nn::GroupNormOptions(1, 4), domain);
     torch::nn::GroupNorm serial(1, 4);
-    sharded->to(torch::kDouble);
-    serial->to(torch::kDouble);
-    same_parameters(*sharded, *serial, random);
     auto const x = random_tensor(random, {2, 4, 6, 5});
-    Part const part = random_part(domain, random, x.sizes());
-    auto whole = x.clone().requires_grad_();
-    auto const expected = serial(whole);
-    expected.sum().backward();
-    auto const last = part.of(x).clone().contiguous(torch::MemoryFormat::ChannelsLast);
-    auto const strided = part.of(x).clone().transpose(-1, -2).contiguous().transpose(-1, -2);
-    for (auto const& form : {last, strided}) {
-      auto shard = form.detach().requires_grad_();
+    auto comparison = comparison_of(random_part(domain, random, x.sizes()), sharded, serial, random);
+    for (bool const channels_last : {true, false}) {
+      comparison.memory = [=](torch::Tensor const& t) {
+        return channels_last ? t.contiguous(torch::MemoryFormat::ChannelsLast)
+                             : t.transpose(-1, -2).contiguous().transpose(-1, -2);
+      };
 
-      auto const found = sharded(shard);
-      found.sum().backward();
+      auto const run = comparison.expect_equal(x, random, Cotangent::ones);
 
-      EXPECT_LE(difference(found, part.of(expected)), 1e-12);
-      EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-11);
-      EXPECT_EQ(found.suggest_memory_format(), shard.suggest_memory_format());
+      EXPECT_EQ(run.found.suggest_memory_format(), run.shard.suggest_memory_format());
     }
   }
 }
@@ -242,22 +194,20 @@ void expect_close(nn::Domain const& domain, Sharded sharded, Serial serial, torc
   serial->to(type);
   same_parameters(*sharded, *serial, random);
   serial->to(torch::kDouble);
-  auto const cotangent = random_tensor(random, x.sizes().vec(), type);
-  Part const part = random_part(domain, random, x.sizes());
-  auto whole = x.to(torch::kDouble).requires_grad_();
-  auto const expected = serial->forward(whole);
-  expected.backward(cotangent.to(torch::kDouble));
+  SerialComparison const comparison{.name = typeid(Serial).name(),
+                                    .layer = sharded,
+                                    .oracle = serial,
+                                    .input = random_part(domain, random, x.sizes()),
+                                    .oracle_type = torch::kDouble};
+  auto const run = comparison.run(x, random);
 
-  auto shard = part.of(x).clone().requires_grad_();
-  auto const found = sharded->forward(shard);
-  found.backward(part.of(cotangent));
-
-  EXPECT_EQ(found.scalar_type(), type);
-  EXPECT_LE(difference(found.to(torch::kDouble), part.of(expected)), tolerance);
+  EXPECT_EQ(run.found.scalar_type(), type);
+  EXPECT_TRUE(test::close(run.found.to(torch::kDouble), run.output.of(run.expected), tolerance, run.output));
   expect_same_buffers(*sharded, *serial, tolerance);
-  auto const scale = std::max(1.0, whole.grad().abs().max().template item<double>());
-  EXPECT_LE(difference(shard.grad().to(torch::kDouble) / scale, part.of(whole.grad()) / scale), tolerance);
-  expect_same_parameter_gradients(*sharded, *serial, domain.comm(), tolerance);
+  auto const scale = std::max(1.0, run.whole.grad().abs().max().template item<double>());
+  EXPECT_TRUE(test::close(run.shard.grad().to(torch::kDouble) / scale, run.output.of(run.whole.grad()) / scale,
+                          tolerance, run.output));
+  test::expect_parameter_gradients(*sharded, serial->named_parameters(), domain.comm(), tolerance);
 }
 
 template <class Check>
@@ -346,38 +296,13 @@ TEST(Norms, running_statistics_have_the_same_bits_on_all_ranks) {
   }
 }
 
-/// First and second derivatives in x, the weight and the cotangent against the serial layer.
 template <class Sharded, class Serial>
 void expect_second_derivatives(nn::Domain const& domain, Sharded sharded, Serial serial, std::mt19937& random) {
-  SCOPED_TRACE(typeid(Serial).name());
   std::vector<std::int64_t> const sizes{2, 4, 5, 4};
-  sharded->to(torch::kDouble);
-  serial->to(torch::kDouble);
-  same_parameters(*sharded, *serial, random);
-  Part const part = random_part(domain, random, sizes);
-  auto const x = random_tensor(random, sizes);
-  auto const g = random_tensor(random, sizes);
-  auto const direction = random_tensor(random, sizes);
-  auto const weight_direction = random_tensor(random, serial->weight.sizes().vec());
-  auto const twice = [&](auto& layer, torch::Tensor const& input, torch::Tensor const& cotangent,
-                         torch::Tensor const& input_direction) {
-    auto const first = torch::autograd::grad({layer->forward(input)}, {input, layer->weight}, {cotangent}, true, true);
-    return torch::autograd::grad(first, {input, layer->weight, cotangent}, {input_direction, weight_direction});
-  };
-  auto whole = x.clone().requires_grad_();
-  auto whole_g = g.clone().requires_grad_();
-  auto const expected = twice(serial, whole, whole_g, direction);
+  auto comparison = comparison_of(random_part(domain, random, sizes), sharded, serial, random);
+  comparison.parameters = {{"weight", serial->weight}};
 
-  auto shard = part.of(x).clone().requires_grad_();
-  auto shard_g = part.of(g).clone().requires_grad_();
-  auto const found = twice(sharded, shard, shard_g, part.of(direction));
-  sharded->weight.mutable_grad() = found[1].detach().clone();
-  sharded->bias.mutable_grad() = torch::zeros_like(sharded->bias);
-  nn::GradientSync(*sharded, {{domain.comm(), nn::Reduction::sum}}).reduce();
-
-  EXPECT_LE(difference(found[0], part.of(expected[0])), 1e-11);
-  EXPECT_LE(difference(sharded->weight.grad(), expected[1]), 1e-11);
-  EXPECT_LE(difference(found[2], part.of(expected[2])), 1e-11);
+  comparison.expect_equal_twice(random_tensor(random, sizes), random);
 }
 
 TEST(Norms, second_derivatives_equal_serial) {
@@ -409,39 +334,26 @@ TEST(BatchNorm, over_a_data_team_equals_serial_on_all_samples) {
   TwoDomains const teams;
   nn::BatchNorm2d sharded(torch::nn::BatchNormOptions(3), teams.domain, teams.data_team);
   torch::nn::BatchNorm2d serial(torch::nn::BatchNormOptions(3));
-  sharded->to(torch::kDouble);
-  serial->to(torch::kDouble);
-  same_parameters(*sharded, *serial, random);
   auto const x = random_tensor(random, {3, 3, 6, 4});
-  auto const cotangent = random_tensor(random, x.sizes().vec());
-  Part const part = random_part(teams.domain, random, x.sizes());
   // The first domain has one sample, the second two.
-  auto const own = [&](torch::Tensor const& t) { return part.of(t.narrow(0, teams.replica, 1 + teams.replica)); };
-  auto whole = x.clone().requires_grad_();
-  auto const expected = serial(whole);
-  expected.backward(cotangent);
+  auto const shard = Shard(random_part(teams.domain, random, x.sizes())).cut(-4, teams.replica, 1 + teams.replica);
 
-  auto shard = own(x).clone().requires_grad_();
-  auto const found = sharded(shard);
-  found.backward(own(cotangent));
+  auto const run = comparison_of(shard, sharded, serial, random).expect_equal(x, random);
 
-  EXPECT_LE(difference(found, own(expected)), 1e-12);
-  EXPECT_LE(difference(shard.grad(), own(whole.grad())), 1e-11);
-  expect_same_parameter_gradients(*sharded, *serial, teams.world, 1e-11);
   expect_same_buffers(*sharded, *serial, 1e-13);
 
   // A gradient that one domain alone wants takes the other's cotangents, too.
   bool const wanted = teams.replica == 0;
-  auto again = own(x).clone().requires_grad_(wanted);
-  sharded(again).backward(own(cotangent));
+  auto again = shard.of(x).clone().requires_grad_(wanted);
+  sharded(again).backward(run.cotangent);
   if (wanted) {
-    EXPECT_LE(difference(again.grad(), own(whole.grad())), 1e-11);
+    EXPECT_LE(difference(again.grad(), shard.of(run.whole.grad())), 1e-11);
   } else {
     EXPECT_FALSE(again.grad().defined());
   }
   EXPECT_EQ(rule_of([&] {
               torch::AutoGradMode const mode(wanted);
-              sharded(own(x));
+              sharded(shard.of(x));
             }),
             "GradModeDisagreement");
 }

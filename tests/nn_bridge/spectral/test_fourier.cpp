@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/gradient_sync.hpp>
-#include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/spectral/fourier.hpp>
 
 #include "expect_error.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,23 +11,16 @@ namespace {
 
 using nn::FourierAxes;
 using nn::FourierNorm;
+using test::Cotangent;
 using test::difference;
+using test::domains;
 using test::Part;
-using test::random_cuts;
+using test::random_complex;
+using test::random_part;
 using test::random_tensor;
 using test::rule_of;
-
-std::vector<nn::Domain> domains() {
-  auto const comm = Comm::world();
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks())) result.emplace_back(comm, grid);
-  return result;
-}
-
-torch::Tensor random_complex(std::mt19937& random, std::vector<std::int64_t> sizes) {
-  sizes.push_back(2);
-  return torch::view_as_complex(random_tensor(random, sizes));
-}
+using test::SerialComparison;
+using test::Shard;
 
 struct Case {
   FourierAxes axes;
@@ -68,8 +59,8 @@ std::vector<Case> cases() {
   return result;
 }
 
-torch::Tensor own_part(torch::Tensor const& whole, FourierAxes axes, nn::AxisPart const& part) {
-  return whole.narrow(axes == FourierAxes::columns ? -2 : -1, part.lo(), part.size());
+Shard spectrum_shard(FourierAxes axes, nn::AxisPart const& part) {
+  return Shard().cut(axes == FourierAxes::columns ? -2 : -1, part.lo(), part.size());
 }
 
 std::vector<std::int64_t> sizes_of(Case const& c, Index columns) {
@@ -82,33 +73,26 @@ TEST(FourierTransform, equals_libtorch_for_random_cuts) {
   std::mt19937 random(41);
   for (auto const& domain : domains()) {
     for (auto const& c : cases()) {
-      SCOPED_TRACE(to_string(domain.grid()) + ", " + std::to_string(c.columns) + " columns, " + c.norm_name());
-      Part const part(domain, random_cuts(random, c.rows, domain.grid().extent(0)),
-                      random_cuts(random, c.columns, domain.grid().extent(1)));
+      auto const name = std::to_string(c.columns) + " columns, " + c.norm_name() + ", " + to_string(domain.grid());
+      Part const part = random_part(domain, random, {c.rows, c.columns});
       nn::FourierTransform layer(nn::FourierTransformOptions{c.axes, c.norm, c.num_waves}, domain);
-      auto const x = random_tensor(random, sizes_of(c, c.columns));
-      auto const cotangent = random_complex(random, sizes_of(c, c.waves()));
-      auto whole = x.clone().requires_grad_();
-      auto const expected = c.analyse(whole);
-      expected.backward(cotangent);
+      test::Tolerance const tolerance{.output = 1e-13, .gradient = 1e-13};
+      auto const field = random_tensor(random, sizes_of(c, c.columns));
 
-      auto shard = part.of(x).clone().requires_grad_();
-      auto const found = layer(shard);
-      auto const own = layer->part();
-      found.backward(own_part(cotangent, c.axes, own));
-      EXPECT_LE(difference(found.detach(), own_part(expected.detach(), c.axes, own)), 1e-13);
-      EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-13);
-
-      auto const spectrum = random_complex(random, sizes_of(c, c.waves()));
-      auto const field_cotangent = random_tensor(random, sizes_of(c, c.columns));
-      auto whole_spectrum = spectrum.clone().requires_grad_();
-      auto const back = c.synthesise(whole_spectrum);
-      back.backward(field_cotangent);
-      auto own_spectrum = own_part(spectrum, c.axes, own).clone().requires_grad_();
-      auto const found_back = layer->inverse(own_spectrum);
-      found_back.backward(part.of(field_cotangent));
-      EXPECT_LE(difference(found_back, part.of(back)), 1e-13);
-      EXPECT_LE(difference(own_spectrum.grad(), own_part(whole_spectrum.grad(), c.axes, own)), 1e-13);
+      SerialComparison{.name = name,
+                       .layer = layer,
+                       .oracle = [&](torch::Tensor const& x) { return c.analyse(x); },
+                       .input = part,
+                       .output = [&](torch::Tensor const&) { return spectrum_shard(c.axes, layer->part()); },
+                       .tolerance = tolerance}
+          .expect_equal(field, random);
+      SerialComparison{.name = "inverse of " + name,
+                       .layer = [&](torch::Tensor const& s) { return layer->inverse(s); },
+                       .oracle = [&](torch::Tensor const& s) { return c.synthesise(s); },
+                       .input = spectrum_shard(c.axes, layer->part()),
+                       .output = [&](torch::Tensor const&) { return part; },
+                       .tolerance = tolerance}
+          .expect_equal(random_complex(random, sizes_of(c, c.waves())), random);
     }
   }
 }
@@ -118,32 +102,21 @@ TEST(FourierTransform, second_derivatives_and_expanded_cotangents_equal_libtorch
   for (auto const& domain : domains()) {
     for (auto const axes : {FourierAxes::columns, FourierAxes::rows_and_columns}) {
       Case const c{axes, FourierNorm::ortho, 5, 6};
-      Part const part(domain, random_cuts(random, 5, domain.grid().extent(0)),
-                      random_cuts(random, 6, domain.grid().extent(1)));
       nn::FourierTransform layer(nn::FourierTransformOptions{c.axes, c.norm}, domain);
-      auto const x = random_tensor(random, {2, 5, 6});
-      auto const direction = random_tensor(random, {2, 5, 6});
-      auto const twice = [](auto const& function, torch::Tensor const& input, torch::Tensor const& along) {
-        auto const first = torch::autograd::grad({function(input).sum()}, {input}, {}, true, true)[0];
-        return std::pair{first, torch::autograd::grad({first}, {input}, {along})[0]};
-      };
-      auto whole = x.clone().requires_grad_();
-      auto const expected = twice(
-          [&](torch::Tensor const& t) {
-            auto const s = c.analyse(t);
-            return c.synthesise(s * s * s.conj());
-          },
-          whole, direction);
-      auto shard = part.of(x).clone().requires_grad_();
-      auto const found = twice(
-          [&](torch::Tensor const& t) {
-            auto const s = layer(t);
-            return layer->inverse(s * s * s.conj());
-          },
-          shard, part.of(direction));
 
-      EXPECT_LE(difference(found.first, part.of(expected.first)), 1e-12);
-      EXPECT_LE(difference(found.second, part.of(expected.second)), 1e-12);
+      SerialComparison{.name = to_string(domain.grid()),
+                       .layer =
+                           [&](torch::Tensor const& x) {
+                             auto const s = layer(x);
+                             return layer->inverse(s * s * s.conj());
+                           },
+                       .oracle =
+                           [&](torch::Tensor const& x) {
+                             auto const s = c.analyse(x);
+                             return c.synthesise(s * s * s.conj());
+                           },
+                       .input = random_part(domain, random, {5, 6})}
+          .expect_equal_twice(random_tensor(random, {2, 5, 6}), random, Cotangent::ones);
     }
   }
 }
@@ -151,14 +124,13 @@ TEST(FourierTransform, second_derivatives_and_expanded_cotangents_equal_libtorch
 TEST(FourierTransform, fields_are_made_from_spectra_with_given_cuts) {
   std::mt19937 random(43);
   for (auto const& domain : domains()) {
-    nn::FieldCuts const cuts{random_cuts(random, 6, domain.grid().extent(0)),
-                             random_cuts(random, 9, domain.grid().extent(1))};
-    Part const part(domain, cuts.rows, cuts.columns);
+    auto const cuts = test::random_field_cuts(domain, random, {6, 9});
+    Part const part(domain, cuts);
     for (auto const axes : {FourierAxes::columns, FourierAxes::rows_and_columns}) {
       nn::FourierTransform layer(nn::FourierTransformOptions{.axes = axes, .field = cuts}, domain);
       Case const c{axes, FourierNorm::backward, 6, 9};
       auto const spectrum = random_complex(random, {6, 5}).to(torch::kComplexFloat);
-      auto const field = layer->inverse(own_part(spectrum, axes, layer->part()));
+      auto const field = layer->inverse(spectrum_shard(axes, layer->part()).of(spectrum));
 
       EXPECT_EQ(field.scalar_type(), torch::kFloat);
       EXPECT_LE(difference(field, part.of(c.synthesise(spectrum))), 1e-6);
@@ -221,85 +193,34 @@ std::vector<ConvolutionCase> convolution_cases() {
           {{3, 1, 1, 1, FourierNorm::forward}, {1, 2, 3, 2, 5}, "forward"}};
 }
 
-/// A sharded layer and the serial one with the same random parameters.
-struct Pair {
-  nn::FourierConvolution layer;
-  Serial serial;
-
-  Pair(ConvolutionCase const& c, nn::Domain const& domain, std::mt19937& random) : layer(c.options, domain) {
-    layer->to(torch::kDouble);
-    torch::NoGradGuard const no_grad;
-    for (auto& parameter : layer->parameters()) parameter.copy_(random_tensor(random, parameter.sizes().vec()));
-    serial = {c.options.row_modes, c.options.column_modes, c.norm, layer->weights1.detach().clone().requires_grad_(),
-              layer->weights2.detach().clone().requires_grad_()};
-  }
-};
-
-Part random_part(nn::Domain const& domain, std::mt19937& random, std::vector<std::int64_t> const& sizes) {
-  return {domain, random_cuts(random, sizes[sizes.size() - 2], domain.grid().extent(0)),
-          random_cuts(random, sizes.back(), domain.grid().extent(1))};
+/// On random cuts, with random parameters.
+SerialComparison comparison_of(nn::Domain const& domain, ConvolutionCase const& c, std::mt19937& random) {
+  nn::FourierConvolution layer(c.options, domain);
+  layer->to(torch::kDouble);
+  test::randomize(*layer, random);
+  Serial const serial{c.options.row_modes, c.options.column_modes, c.norm, test::leaf_of(layer->weights1),
+                      test::leaf_of(layer->weights2)};
+  return {.name = c.norm + " on " + to_string(domain.grid()),
+          .layer = layer,
+          .oracle = serial,
+          .input = random_part(domain, random, c.sizes),
+          .module = layer.ptr(),
+          .parameters = {{"weights1", serial.weights1}, {"weights2", serial.weights2}}};
 }
 
 TEST(FourierConvolution, equals_serial_for_random_cuts) {
   std::mt19937 random(44);
-  for (auto const& domain : domains()) {
-    for (auto const& c : convolution_cases()) {
-      for (bool const expanded : {false, true}) {
-        SCOPED_TRACE(to_string(domain.grid()) + " " + c.norm);
-        Pair pair(c, domain, random);
-        auto const part = random_part(domain, random, c.sizes);
-        auto const x = random_tensor(random, c.sizes);
-        auto whole = x.clone().requires_grad_();
-        auto const expected = pair.serial(whole);
-        auto const cotangent = expanded ? torch::ones({}, torch::kDouble).expand(expected.sizes())
-                                        : random_tensor(random, expected.sizes().vec());
-        expected.backward(cotangent);
-
-        auto shard = part.of(x).clone().requires_grad_();
-        auto const found = pair.layer(shard);
-        found.backward(part.of(cotangent));
-        nn::GradientSync(*pair.layer, {{domain.comm(), nn::Reduction::sum}}).reduce();
-
-        EXPECT_LE(difference(found, part.of(expected)), 1e-12);
-        EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
-        EXPECT_LE(difference(pair.layer->weights1.grad(), pair.serial.weights1.grad()), 1e-12);
-        EXPECT_LE(difference(pair.layer->weights2.grad(), pair.serial.weights2.grad()), 1e-12);
-      }
-    }
-  }
+  for (auto const& domain : domains())
+    for (auto const& c : convolution_cases())
+      for (auto const kind : {Cotangent::random, Cotangent::ones})
+        comparison_of(domain, c, random).expect_equal(random_tensor(random, c.sizes), random, kind);
 }
 
 TEST(FourierConvolution, second_derivatives_equal_serial) {
   std::mt19937 random(45);
   auto const c = convolution_cases()[0];
-  for (auto const& domain : domains()) {
-    Pair pair(c, domain, random);
-    auto const part = random_part(domain, random, c.sizes);
-    auto const x = random_tensor(random, c.sizes);
-    auto const g = random_tensor(random, {2, 3, 7, 8});
-    auto const direction = random_tensor(random, c.sizes);
-    auto const weight_direction = random_tensor(random, pair.layer->weights2.sizes().vec());
-    auto const twice = [&](auto const& function, torch::Tensor const& input, torch::Tensor const& weight,
-                           torch::Tensor const& cotangent, torch::Tensor const& along) {
-      auto const first = torch::autograd::grad({function(input)}, {input, weight}, {cotangent}, true, true);
-      return torch::autograd::grad(first, {input, weight, cotangent}, {along, weight_direction});
-    };
-    auto whole = x.clone().requires_grad_();
-    auto whole_g = g.clone().requires_grad_();
-    auto const expected = twice(pair.serial, whole, pair.serial.weights2, whole_g, direction);
-    auto shard = part.of(x).clone().requires_grad_();
-    auto shard_g = part.of(g).clone().requires_grad_();
-
-    auto const found = twice([&](torch::Tensor const& t) { return pair.layer(t); }, shard, pair.layer->weights2,
-                             shard_g, part.of(direction));
-    pair.layer->weights2.mutable_grad() = found[1].detach().clone();
-    pair.layer->weights1.mutable_grad() = torch::zeros_like(pair.layer->weights1);
-    nn::GradientSync(*pair.layer, {{domain.comm(), nn::Reduction::sum}}).reduce();
-
-    EXPECT_LE(difference(found[0], part.of(expected[0])), 1e-12);
-    EXPECT_LE(difference(pair.layer->weights2.grad(), expected[1]), 1e-12);
-    EXPECT_LE(difference(found[2], part.of(expected[2])), 1e-12);
-  }
+  for (auto const& domain : domains())
+    comparison_of(domain, c, random).expect_equal_twice(random_tensor(random, c.sizes), random);
 }
 
 TEST(FourierConvolution, refuses_on_all_ranks_by_name) {
