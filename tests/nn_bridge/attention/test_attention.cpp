@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/attention/self_attention.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>
-#include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
 #include "expect_error.hpp"
 #include "num_set_ups.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,30 +18,19 @@ namespace {
 
 using nn::AttentionKernel;
 using nn::WindowKind;
+using test::Cotangent;
 using test::difference;
-using test::Part;
-using test::random_cuts;
+using test::domains;
+using test::random_part;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
 
 using Options = torch::nn::MultiheadAttentionOptions;
 
-std::vector<nn::Domain> domains(Boundary const& boundary = Boundary::sphere(Edge::pole_face)) {
-  auto const comm = Comm::world();
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks())) result.emplace_back(comm, grid, boundary);
-  return result;
-}
-
-Part random_part(nn::Domain const& domain, std::mt19937& random, at::IntArrayRef sizes) {
-  return {domain, random_cuts(random, sizes[sizes.size() - 2], domain.grid().extent(0)),
-          random_cuts(random, sizes[sizes.size() - 1], domain.grid().extent(1))};
-}
-
 void randomize(torch::nn::Module& module, std::mt19937& random) {
   module.to(torch::kDouble);
-  torch::NoGradGuard const no_grad;
-  for (auto& parameter : module.parameters()) parameter.copy_(random_tensor(random, parameter.sizes().vec()));
+  test::randomize(module, random);
 }
 
 /// LibTorch's attention of a whole field [batch, channels, rows, columns] by cells as tokens.
@@ -84,39 +72,32 @@ struct Serial {
     return attention->out_proj(found.permute({2, 0, 1, 3}).flatten(-2));
   }
 
-  void expect_gradients_of(torch::nn::Module& layer, Comm const& comm, double tolerance) const {
-    nn::GradientSync(layer, {{comm, nn::Reduction::sum}}).reduce();
-    auto const found = layer.named_parameters();
-    for (auto const& item : attention->named_parameters())
-      EXPECT_LE(difference(found[item.key()].grad(), item.value().grad()), tolerance) << item.key();
-    if (table.defined()) {
-      EXPECT_LE(difference(found["relative_position_bias_table"].grad(), table.grad()), tolerance);
-    }
+  [[nodiscard]] torch::OrderedDict<std::string, torch::Tensor> parameters() const {
+    auto result = attention->named_parameters();
+    if (table.defined()) result.insert("relative_position_bias_table", table);
+    return result;
   }
 };
 
-/// Output and gradients of a layer on random cuts against the serial one, with a random and an expanded cotangent.
+/// On random cuts.
+template <class Layer>
+SerialComparison comparison_of(nn::Domain const& domain, Layer& layer, Serial& serial,
+                               std::vector<std::int64_t> const& sizes, std::mt19937& random) {
+  return {.name = to_string(domain.grid()),
+          .layer = layer,
+          .oracle = [&](torch::Tensor const& x) { return serial(x); },
+          .input = random_part(domain, random, sizes),
+          .module = layer.ptr(),
+          .parameters = serial.parameters(),
+          .tolerance = {.gradient = 1e-11}};
+}
+
+/// With a random and an expanded cotangent.
 template <class Layer>
 void expect_serial(nn::Domain const& domain, Layer& layer, Serial& serial, std::vector<std::int64_t> const& sizes,
                    std::mt19937& random) {
-  for (bool const expanded : {false, true}) {
-    auto const part = random_part(domain, random, sizes);
-    auto const x = random_tensor(random, sizes);
-    auto const cotangent = expanded ? torch::ones({}, torch::kDouble).expand(sizes) : random_tensor(random, sizes);
-    serial.attention->zero_grad();
-    layer->zero_grad();
-    if (serial.table.defined()) serial.table.mutable_grad() = torch::Tensor();
-    auto whole = x.clone().requires_grad_();
-    auto const expected = serial(whole);
-    expected.backward(cotangent);
-
-    auto shard = part.of(x).clone().requires_grad_();
-    auto const found = layer->forward(shard);
-    found.backward(part.of(cotangent));
-
-    EXPECT_LE(difference(found, part.of(expected)), 1e-12);
-    EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-11);
-    serial.expect_gradients_of(*layer, domain.comm(), 1e-11);
+  for (auto const kind : {Cotangent::random, Cotangent::ones}) {
+    comparison_of(domain, layer, serial, sizes, random).expect_equal(random_tensor(random, sizes), random, kind);
     layer->reset_structure();
   }
 }
@@ -176,49 +157,25 @@ TEST(SelfAttention, a_ring_of_16_bit_values_adds_in_single_precision_as_libtorch
       torch::NoGradGuard const no_grad;
       for (std::size_t i = 0; i < 4; ++i) serial->parameters()[i].copy_(ring->parameters()[i]);
     }
-    auto whole = x.clone().requires_grad_();
-    auto const expected = serial(whole);
-    expected.sum().backward();
-    auto shard = part.of(x).clone().requires_grad_();
-    auto const found = ring(shard);
-    found.sum().backward();
+    auto const run =
+        SerialComparison{.name = to_string(domain.grid()), .layer = ring, .oracle = serial, .input = part}.run(
+            x, random, Cotangent::ones);
 
     // Both round the same projections, and once each result.
-    EXPECT_EQ(found.scalar_type(), type);
-    EXPECT_LE(difference(found.to(torch::kDouble), part.of(expected).to(torch::kDouble)), 0.01);
-    EXPECT_LE(difference(shard.grad().to(torch::kDouble), part.of(whole.grad()).to(torch::kDouble)), 0.02);
+    EXPECT_EQ(run.found.scalar_type(), type);
+    EXPECT_TRUE(test::close(test::widened(run.found), test::widened(part.of(run.expected)), 0.01, part));
+    EXPECT_TRUE(test::close(test::widened(run.shard.grad()), test::widened(part.of(run.whole.grad())), 0.02, part));
   }
 }
 
-/// First and second derivatives in x and the weights.
+/// In x, the weights of the projections and the cotangent.
 template <class Layer>
 void expect_second_derivatives(nn::Domain const& domain, Layer& layer, Serial& serial,
                                std::vector<std::int64_t> const& sizes, std::mt19937& random) {
-  auto const part = random_part(domain, random, sizes);
-  auto const x = random_tensor(random, sizes);
-  auto const g = random_tensor(random, sizes);
-  auto const direction = random_tensor(random, sizes);
-  auto const weight_direction = random_tensor(random, layer->in_proj_weight.sizes().vec());
-  auto const twice = [&](auto const& function, torch::Tensor const& input, torch::Tensor const& weight,
-                         torch::Tensor const& cotangent, torch::Tensor const& along) {
-    auto const first = torch::autograd::grad({function(input)}, {input, weight}, {cotangent}, true, true);
-    return torch::autograd::grad(first, {input, weight, cotangent}, {along, weight_direction});
-  };
-  auto whole = x.clone().requires_grad_();
-  auto whole_g = g.clone().requires_grad_();
-  auto const expected = twice([&](torch::Tensor const& t) { return serial(t); }, whole,
-                              serial.attention->in_proj_weight, whole_g, direction);
-  auto shard = part.of(x).clone().requires_grad_();
-  auto shard_g = part.of(g).clone().requires_grad_();
+  auto comparison = comparison_of(domain, layer, serial, sizes, random);
+  comparison.parameters = {{"in_proj_weight", serial.attention->in_proj_weight}};
 
-  auto const found = twice([&](torch::Tensor const& t) { return layer(t); }, shard, layer->in_proj_weight, shard_g,
-                           part.of(direction));
-  auto weight = found[1].detach().contiguous();
-  domain.comm().sum(std::span(weight.template mutable_data_ptr<double>(), std::size_t(weight.numel())));
-
-  EXPECT_LE(difference(found[0], part.of(expected[0])), 1e-11);
-  EXPECT_LE(difference(weight, expected[1]), 1e-11);
-  EXPECT_LE(difference(found[2], part.of(expected[2])), 1e-11);
+  comparison.expect_equal_twice(random_tensor(random, sizes), random);
 }
 
 TEST(SelfAttention, second_derivatives_equal_serial_or_are_refused) {
@@ -397,8 +354,8 @@ TEST(WindowAttention, shifted_windows_train_alike_wherever_rows_are_cut) {
     loss.backward();
 
     EXPECT_NEAR(loss.item<double>(), whole.item<double>(), 1e-10 * whole.item<double>());
-    serial_a.expect_gradients_of(*a, domain.comm(), 1e-10);
-    serial_b.expect_gradients_of(*b, domain.comm(), 1e-10);
+    test::expect_parameter_gradients(*a, serial_a.parameters(), domain.comm(), 1e-10);
+    test::expect_parameter_gradients(*b, serial_b.parameters(), domain.comm(), 1e-10);
     EXPECT_EQ(test::num_set_ups(b), 1);
   }
 }
