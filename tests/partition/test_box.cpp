@@ -68,19 +68,6 @@ TEST(Box, refuses_ends_with_different_axes) {
   EXPECT_EQ(rule_of([] { (void)grown(Box({0}, {0}), std::array<Width, 2>{}); }), "AxesMismatch");
 }
 
-TEST(Box, refuses_more_than_max_ndim_axes) {
-  std::vector<Index> const nine(9, 1);
-
-  EXPECT_EQ(rule_of([&] { Indices{std::span<Index const>(nine)}; }), "TooManyAxes");
-  EXPECT_EQ(rule_of([] { (void)Indices::filled(9, 1); }), "TooManyAxes");
-  EXPECT_EQ(rule_of([] { (void)Indices::filled(-1, 1); }), "TooManyAxes");
-  EXPECT_EQ(rule_of([] {
-              auto full = Indices::filled(8, 1);
-              full.push_back(1);
-            }),
-            "TooManyAxes");
-}
-
 // Every pair of boxes in a small plane, cell by cell.
 TEST(Box, intersection_and_containment_agree_with_cells) {
   std::mt19937_64 random(7);
@@ -133,17 +120,6 @@ TEST(Box, an_empty_box_does_not_grow) {
   EXPECT_EQ(grown(empty, std::array{Width{2, 2}, Width{1, 1}}), empty);
 }
 
-TEST(Box, prints_half_open_ranges) {
-  EXPECT_EQ(to_string(Box({0, -3}, {61, 480})), "[0, 61) x [-3, 480)");
-  EXPECT_EQ(to_string(Indices{1, -2, 3}), "(1, -2, 3)");
-}
-
-TEST(Indices, compare_lexicographically) {
-  EXPECT_TRUE(Indices({1, 5}) < Indices({2, 0}));
-  EXPECT_TRUE(Indices({1}) < Indices({1, 0}));
-  EXPECT_FALSE(Indices({2, 0}) < Indices({1, 5}));
-  EXPECT_FALSE(Indices({1, 2}) < Indices({1, 2}));
-  EXPECT_FALSE(Indices({1, 2}) == Indices({1, 2, 0}));
-}
+TEST(Box, prints_half_open_ranges) { EXPECT_EQ(to_string(Box({0, -3}, {61, 480})), "[0, 61) x [-3, 480)"); }
 
 }  // namespace

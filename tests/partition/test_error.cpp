@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/partition/hash.hpp>
 
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include <set>
 #include <source_location>
 #include <string_view>
-#include <vector>
 
 using namespace graticule;
 
@@ -42,24 +39,6 @@ TEST(MpiError, names_call_code_and_class) {
     EXPECT_NE(std::string_view(error.where().file_name()).find("test_error.cpp"), std::string_view::npos);
   }
   EXPECT_NO_THROW(check_mpi(MPI_SUCCESS, "MPI_Send"));
-}
-
-TEST(Hash, tells_sequences_apart) {
-  std::set<std::uint64_t> seen;
-  auto const add = [&](Hash const& hash) { EXPECT_TRUE(seen.insert(hash.value()).second); };
-
-  add(Hash());
-  add(Hash().add(0));
-  add(Hash().add(0).add(0));
-  add(Hash().add(1).add(2));
-  add(Hash().add(2).add(1));
-  add(Hash().add(-1));
-  add(Hash().add(1.0));
-  add(Hash().add(std::string_view("ab")).add(std::string_view("c")));
-  add(Hash().add(std::string_view("a")).add(std::string_view("bc")));
-  add(Hash().add(std::vector<int>{5}).add(std::vector<int>{6, 7}));
-  add(Hash().add(std::vector<int>{5, 6}).add(std::vector<int>{7}));
-  EXPECT_EQ(Hash().add(7).add(8).value(), Hash().add(7).add(8).value());
 }
 
 }  // namespace
