@@ -14,6 +14,7 @@ enum class Transport : std::uint8_t {
   node_shared,     ///< memory mapped by both ranks of a node: one copy less, no MPI call
 };
 
+/// Text of a transport, for messages and logs.
 [[nodiscard]] std::string to_string(Transport transport);
 
 /// `auto`, `p2p` or `node`. @throws `BadTransport`
