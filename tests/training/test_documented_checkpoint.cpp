@@ -34,7 +34,7 @@ TEST(DocumentedCheckpoint, saves_and_loads_fields_and_values) {
 
   {
     auto const z_view = field_view(z.data(), own.extents(), 2);
-  // clang-format off
+    // clang-format off
 CheckpointStore store(comm, folder, {.keep = 3});
 auto writer = store.begin(step);
 writer.add("z", layout, z_view);                             // cut by a layout, batch axes included
@@ -43,7 +43,7 @@ writer.add("model/conv.weight", weight_view);                // whole on every r
 writer.add_value("seconds", 3.6e6);                          // numbers, lists of numbers, text, bytes
 writer.add_value("random_state", bytes);
 writer.commit();
-  // clang-format on
+    // clang-format on
     z.assign(z.size(), 0);
     weight.assign(4, 0);
   }

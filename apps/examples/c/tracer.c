@@ -6,6 +6,7 @@
 // With a folder, the run continues from the newest checkpoint there, and saves one at its end. The output has the same
 // bytes for any number of ranks, with and without a restart.
 #include <graticule/graticule.h>
+
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A simulation code in C with the installed library: the halo of a periodic field divided by rows.
 #include <graticule/graticule.h>
+
 #include <mpi.h>
 #include <stdio.h>
 
