@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/box.hpp>
 #include <graticule/repartition/field_view.hpp>
-#include <graticule/repartition/kokkos_view.hpp>
 
 #include "expect_error.hpp"
 
@@ -67,32 +66,6 @@ TEST(FieldView, row_major_strides_of_empty_axes_stay_positive) {
   EXPECT_EQ(row_major_strides({3, 0, 4}), Indices({4, 4, 1}));
   EXPECT_EQ(row_major_strides({7}), Indices({1}));
   EXPECT_EQ(row_major_strides({}).size(), 0);
-}
-
-/// Each element is found where the view says that it is.
-template <class View>
-void expect_elements_in_place(View const& view, FieldView const& field) {
-  auto const* const data = static_cast<typename View::value_type const*>(field.data);
-  ASSERT_EQ(field.extents, Indices({3, 4, 5}));
-  for (Index i = 0; i < 3; ++i)
-    for (Index j = 0; j < 4; ++j)
-      for (Index k = 0; k < 5; ++k)
-        ASSERT_EQ(data + i * field.strides[0] + j * field.strides[1] + k * field.strides[2],
-                  &view(std::size_t(i), std::size_t(j), std::size_t(k)));
-}
-
-TEST(FieldView, of_kokkos_views_follows_any_layout) {
-  Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> const rows("rows", 3, 4, 5);
-  Kokkos::View<float***, Kokkos::LayoutLeft, Kokkos::HostSpace> const columns("columns", 3, 4, 5);
-  Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> const large("large", 6, 8, 9);
-  auto const part = Kokkos::subview(large, std::make_pair(1, 4), std::make_pair(2, 6), std::make_pair(3, 8));
-
-  expect_elements_in_place(rows, field_view(rows, {1, 2}));
-  expect_elements_in_place(columns, field_view(columns, {0, 1}));
-  expect_elements_in_place(part, field_view(part, {1, 2}));
-  EXPECT_EQ(field_view(columns, {0, 1}).dtype, DType::f32);
-  EXPECT_EQ(field_view(columns, {0, 2}).batch_extents(), Indices({4}));
-  EXPECT_EQ(field_view(rows, {1, 2}).space, MemorySpace::host);
 }
 
 TEST(FieldView, of_a_part_begins_at_its_first_cell_and_keeps_strides_and_batch_axes) {

@@ -367,48 +367,4 @@ TEST(PullPlan, refuses_fields_that_do_not_fit) {
   EXPECT_EQ(to.at({}, owned.lo()), 1);
 }
 
-TEST(PermutationMap, refuses_what_is_no_permutation) {
-  EXPECT_EQ(rule_of([] { (void)permutation_map({0, 0}); }), "BadPermutation");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({1, 2}); }), "BadPermutation");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({-1}); }), "BadPermutation");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({2, 0, 1}); }), "nothing was thrown");
-}
-
-// Every sub-box of the image leads back to exactly the cells that read it.
-TEST(Piece, restricted_to_a_source_box_keeps_the_cells_that_read_it) {
-  Random random(71);
-  for (int trial = 0; trial < 500; ++trial) {
-    Piece piece;
-    auto const permutation = test::random_permutation(random, 2);
-    Indices const lo{draw(random, -5, 5), draw(random, -5, 5)};
-    piece.box = Box(lo, {lo[0] + draw(random, 1, 5), lo[1] + draw(random, 1, 5)});
-    for (int a = 0; a < 2; ++a)
-      piece.maps[std::size_t(a)] = {int(permutation[a]), int(draw(random, -1, 1)), draw(random, -3, 3)};
-    Indices const corner{draw(random, -8, 8), draw(random, -8, 8)};
-    Box const source(corner, {corner[0] + draw(random, 0, 6), corner[1] + draw(random, 0, 6)});
-    auto const image = [&](Indices const& cell) {
-      auto result = cell;
-      for (int a = 0; a < 2; ++a) {
-        auto const& map = piece.maps[std::size_t(a)];
-        result[map.source_axis] = map.slope * cell[a] + map.offset;
-      }
-      return result;
-    };
-
-    Box const read = source_box(piece);
-    Box const kept = restricted(piece, source).box;
-
-    for_each_cell(grown(piece.box, std::array{Width{2, 2}, Width{2, 2}}), [&](Indices const& cell) {
-      bool const in_piece = piece.box.contains(cell);
-      if (in_piece) {
-        ASSERT_TRUE(read.contains(image(cell)));
-      }
-      ASSERT_EQ(kept.contains(cell), in_piece && source.contains(image(cell))) << to_string(cell);
-    });
-    Index num_images = 1;
-    for (int a = 0; a < 2; ++a) num_images *= piece.maps[std::size_t(a)].slope == 0 ? 1 : piece.box.extent(a);
-    ASSERT_EQ(read.num_cells(), num_images);
-  }
-}
-
 }  // namespace
