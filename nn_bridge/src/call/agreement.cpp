@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/messages/detail/call_head.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
@@ -14,23 +15,6 @@
 namespace graticule::nn::detail {
 
 namespace {
-
-/// Positions in the all-reduce of maxima; a value and its negative find out whether all ranks have the same.
-enum Slot : std::size_t {
-  failed,
-  changed,
-  unchanged,
-  requires_grad,
-  grad_mode_on,
-  grad_mode_off,
-  order,
-  minus_order,
-  common,
-  minus_common,
-  num_slots
-};
-
-Index short_hash(Hash const& hash) { return Index(hash.value() >> 2U); }
 
 std::string described(torch::Tensor const& x) {
   if (!x.defined()) return "no tensor";
@@ -50,17 +34,6 @@ std::string context_of_wait() {
   if (auto const node = torch::autograd::get_current_node())
     if (auto const layer = RecordedCalls::described(*node); !layer.empty()) return ", in the backward of " + layer;
   return latest_layer().empty() ? "" : "; the layer called last is " + latest_layer();
-}
-
-/// One rank with and one without `flag`, each with its text, for a message. Collective.
-std::string both_sides(Comm const& comm, bool flag, std::string const& text) {
-  std::array<Index, 2> first{flag ? Index(comm.num_ranks() - comm.rank()) : 0,
-                             flag ? 0 : Index(comm.num_ranks() - comm.rank())};
-  comm.max(first);
-  int const with = comm.num_ranks() - int(first[0]);
-  int const without = comm.num_ranks() - int(first[1]);
-  return "rank " + std::to_string(with) + " has " + comm.broadcast(text, with) + ", rank " + std::to_string(without) +
-         " has " + comm.broadcast(text, without);
 }
 
 }  // namespace
@@ -135,44 +108,37 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
     for (std::size_t i = 0; i < ndim; ++i)
       if (!is_cut(i, ndim)) common_hash.add(x.sizes()[i]);
   }
-  std::array<Index, num_slots> slots{};
-  slots[failed] = failure ? 1 : 0;
-  slots[changed] = own_change ? 1 : 0;
-  slots[unchanged] = own_change ? 0 : 1;
-  slots[requires_grad] = own_grad ? 1 : 0;
-  slots[grad_mode_on] = grad_mode ? 1 : 0;
-  slots[grad_mode_off] = grad_mode ? 0 : 1;
-  slots[order] = short_hash(order_hash);
-  slots[minus_order] = -slots[order];
-  slots[common] = failure ? 0 : short_hash(common_hash);
-  slots[minus_common] = -slots[common];
-  auto const own_order = slots[order];
-  comm.max(slots);
+  messages::CallHead head(comm);
+  auto const order = head.same(order_hash.value());
+  head.fails(failure);
+  auto const any_gradient = head.largest(own_grad ? 1 : 0);
+  auto const modes = head.same(grad_mode ? 1 : 0);
+  auto const commons = head.same(failure ? 0 : common_hash.value());
+  auto const changes = head.same(own_change ? 1 : 0);
+  head.meet();
 
-  if (slots[order] != -slots[minus_order]) {
-    auto const differ =
-        both_sides(comm, own_order == slots[order], "call " + std::to_string(call_) + " of " + described_);
+  if (!head.agrees(order)) {
+    auto const differ = head.difference(order, "call " + std::to_string(call_) + " of " + described_);
     leave_call();
     throw Error("CallOrderDisagreement", differ);
   }
-  if (slots[failed]) graticule::agree(comm, failure);
-  if (slots[grad_mode_on] && slots[grad_mode_off])
+  head.rethrow();
+  if (!head.agrees(modes))
     throw Error("GradModeDisagreement",
-                layer_ + ": " + both_sides(comm, grad_mode, grad_mode ? "grad mode on" : "grad mode off"));
-  if (slots[common] != -slots[minus_common])
+                layer_ + ": " + head.difference(modes, grad_mode ? "grad mode on" : "grad mode off"));
+  if (!head.agrees(commons))
     throw Error("StructureDisagreement", layer_ + ": all axes that are not cut must be equal (" + to_string(sharding_) +
-                                             "); " +
-                                             both_sides(comm, short_hash(common_hash) == slots[common], described(x)));
-  if (slots[changed] && slots[unchanged])
+                                             "); " + head.difference(commons, described(x)));
+  if (!head.agrees(changes))
     throw Error("StructureDisagreement",
                 layer_ + ": the shard changed on some ranks only; " +
-                    both_sides(comm, own_change, described(x) + (own_change ? " (new)" : " (as before)")) +
+                    head.difference(changes, described(x) + (own_change ? " (new)" : " (as before)")) +
                     "; call reset_structure() on all ranks when the cuts are new");
   known_ = std::move(structure);
   known_grad_mode_ = grad_mode;
   known_own_grad_ = own_grad;
-  known_requires_grad_ = slots[requires_grad] != 0;
-  return {slots[changed] != 0, known_requires_grad_};
+  known_requires_grad_ = head[any_gradient] != 0;
+  return {head[changes] != 0, known_requires_grad_};
 }
 
 void Agreement::leave_call() {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/messages/detail/call_head.hpp>
 #include <graticule/nn_bridge/collective/collectives.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/partition/hash.hpp>
@@ -59,16 +60,18 @@ std::vector<Index> enter(Comm const& comm, std::size_t count, std::function<Call
     failure = std::current_exception();
   }
   call.text += torch::GradMode::is_enabled() ? ", grad mode on" : ", grad mode off";
-  auto const hash = Hash().add(std::string_view(call.text)).value();
-  auto const fingerprint = Index(hash >> 2U);
-  auto slots = std::move(call.numbers);
-  slots.resize(count);
-  slots.insert(slots.end(), {failure ? 1 : 0, failure ? 0 : fingerprint, failure ? 0 : -fingerprint});
-  comm.max(slots);
-  if (slots[count] != 0) agree(comm, failure);
-  if (slots[count + 1] != -slots[count + 2]) require_same(comm, "StructureDisagreement", hash, call.text);
-  slots.resize(count);
-  return slots;
+  call.numbers.resize(count);
+  messages::CallHead head(comm);
+  auto const text = head.same(failure ? 0 : Hash().add(std::string_view(call.text)).value());
+  head.fails(failure);
+  std::vector<messages::CallHead::Entry> entries;
+  for (auto const number : call.numbers) entries.push_back(head.largest(number));
+  head.meet();
+  head.rethrow();
+  if (!head.agrees(text)) throw Error("StructureDisagreement", head.difference(text, call.text));
+  std::vector<Index> largest;
+  for (auto const entry : entries) largest.push_back(head[entry]);
+  return largest;
 }
 
 /// `name of [2, -1, 3] of Float, cut axis -2`; the cut axis has size -1.
