@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ring_attention.hpp"
 
-#include <graticule/partition/detail/patience.hpp>
+#include <graticule/messages/detail/lanes.hpp>
 
 #include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 namespace graticule::nn::detail {
@@ -26,44 +25,20 @@ class Shift {
  public:
   /// @param sent contiguous, on the host; kept until the end @param received sizes of what comes
   Shift(Comm const& comm, torch::Tensor sent, std::vector<std::int64_t> const& received)
-      : comm_(comm), sent_(std::move(sent)), received_(torch::empty(received, sent_.options())) {
-    auto const tag = comm_.next_tag();
-    auto const next = (comm_.rank() + 1) % comm_.num_ranks();
-    auto const before = (comm_.rank() + comm_.num_ranks() - 1) % comm_.num_ranks();
-    in_pieces(received_, [&](std::byte* at, int bytes) {
-      check_mpi(MPI_Irecv(at, bytes, MPI_BYTE, before, tag, comm_.handle(), request()), "MPI_Irecv");
-    });
-    in_pieces(sent_, [&](std::byte* at, int bytes) {
-      check_mpi(MPI_Isend(at, bytes, MPI_BYTE, next, tag, comm_.handle(), request()), "MPI_Isend");
-    });
+      : lanes_(comm), received_(lanes_.keep(torch::empty(received, sent.options()))) {
+    lanes_.take((comm.rank() + comm.num_ranks() - 1) % comm.num_ranks(), received_.mutable_data_ptr(),
+                Index(received_.nbytes()));
+    auto const& kept = lanes_.keep(std::move(sent));
+    lanes_.post((comm.rank() + 1) % comm.num_ranks(), kept.const_data_ptr(), Index(kept.nbytes()));
   }
   [[nodiscard]] torch::Tensor wait() {
-    try {
-      for (auto& request : requests_) comm_.wait(request, "for the tokens of the rank before");
-    } catch (...) {
-      // MPI may still write to it, and read from it.
-      graticule::detail::keep_for_good(std::pair(sent_, received_));
-      throw;
-    }
-    requests_.clear();
+    lanes_.wait("for the tokens of the rank before");
     return received_;
   }
 
  private:
-  /// Byte counts fit an `int`.
-  template <class Start>
-  static void in_pieces(torch::Tensor const& tensor, Start const& start) {
-    constexpr Index longest = Index(1) << 30;
-    auto const bytes = Index(tensor.nbytes());
-    auto* const data = static_cast<std::byte*>(tensor.data_ptr());
-    for (Index done = 0; done < bytes; done += longest) start(data + done, int(std::min(longest, bytes - done)));
-  }
-  MPI_Request* request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
-
-  Comm comm_;
-  torch::Tensor sent_;
+  messages::Lanes lanes_;
   torch::Tensor received_;
-  std::vector<MPI_Request> requests_;
 };
 
 torch::Tensor on_host(torch::Tensor const& x) { return x.to(torch::kCPU).contiguous(); }

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collective_maps.hpp"
 
+#include <graticule/messages/detail/lanes.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
-#include <graticule/partition/detail/patience.hpp>
 
 #include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
 #include "call/resolved.hpp"
 
-#include <algorithm>
 #include <functional>
-#include <limits>
 
 namespace graticule::nn::detail {
 
@@ -33,47 +31,25 @@ struct MapFunction : torch::autograd::Function<MapFunction> {
   }
 };
 
-/// Messages in pieces whose byte counts fit an `int`.
-template <class Start>
-void in_pieces(torch::Tensor const& tensor, Start const& start) {
-  constexpr Index longest = Index(1) << 30;
-  auto const bytes = Index(tensor.nbytes());
-  auto* const data = static_cast<std::byte*>(tensor.data_ptr());
-  for (Index done = 0; done < bytes; done += longest) start(data + done, int(std::min(longest, bytes - done)));
-}
-
 /// Sends `to[r]` to each rank r and returns what each rank sent here, of the sizes `from[r]`. Collective; parts without
 /// elements are no messages, and the part for this rank itself is not copied.
 std::vector<torch::Tensor> exchange_parts(Comm const& comm, std::vector<torch::Tensor> const& to,
                                           std::vector<Sizes> const& from) {
   auto const& own = to[std::size_t(comm.rank())];
-  auto const tag = comm.next_tag();
-  std::vector<MPI_Request> requests;
-  auto const add = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
+  messages::Lanes lanes(comm);
   std::vector<torch::Tensor> received(from.size());
   for (int r = 0; r < comm.num_ranks(); ++r) {
-    auto& part = received[std::size_t(r)];
     if (r == comm.rank()) continue;
-    part = torch::empty(from[std::size_t(r)], own.options().device(torch::kCPU).requires_grad(false));
-    in_pieces(part, [&](std::byte* at, int bytes) {
-      check_mpi(MPI_Irecv(at, bytes, MPI_BYTE, r, tag, comm.handle(), add()), "MPI_Irecv");
-    });
+    auto& part = received[std::size_t(r)];
+    part = lanes.keep(torch::empty(from[std::size_t(r)], own.options().device(torch::kCPU).requires_grad(false)));
+    lanes.take(r, part.mutable_data_ptr(), Index(part.nbytes()));
   }
-  std::vector<torch::Tensor> sent;  // Keeps the packed parts until they have left.
   for (int r = 0; r < comm.num_ranks(); ++r) {
     if (r == comm.rank()) continue;
-    sent.push_back(to[std::size_t(r)].to(torch::kCPU).contiguous());
-    in_pieces(sent.back(), [&](std::byte* at, int bytes) {
-      check_mpi(MPI_Isend(at, bytes, MPI_BYTE, r, tag, comm.handle(), add()), "MPI_Isend");
-    });
+    auto const& part = lanes.keep(to[std::size_t(r)].to(torch::kCPU).contiguous());
+    lanes.post(r, part.const_data_ptr(), Index(part.nbytes()));
   }
-  try {
-    for (auto& request : requests) comm.wait(request, "for a part of a tensor");
-  } catch (...) {
-    // MPI may still write to it, and read from it.
-    graticule::detail::keep_for_good(std::pair(std::move(sent), received));
-    throw;
-  }
+  lanes.wait("for a part of a tensor");
   for (int r = 0; r < comm.num_ranks(); ++r) {
     auto& part = received[std::size_t(r)];
     part = r == comm.rank() ? own : part.to(own.device());
@@ -190,14 +166,8 @@ MapPointer scatter_map(Comm const& comm, CutAxis cut) {
 MapPointer reduce_scatter_map(Comm const& comm, CutAxis cut) {
   return make_map(
       [=](torch::Tensor const& x) {
-        // 16-bit sums run in f32, in order of ranks.
-        bool const half = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
-        auto const sizes = part_of(x, cut, comm.rank()).sizes().vec();
-        std::vector<Sizes> const from(std::size_t(comm.num_ranks()), sizes);
-        auto const parts = exchange_parts(comm, parts_of(x, cut), from);
-        auto sum = torch::zeros(sizes, half ? x.options().dtype(torch::kFloat) : x.options());
-        for (auto const& part : parts) sum.add_(part);
-        return sum.to(x.scalar_type());
+        std::vector<Sizes> const from(std::size_t(comm.num_ranks()), part_of(x, cut, comm.rank()).sizes().vec());
+        return sum_in_order(exchange_parts(comm, parts_of(x, cut), from)).to(x.scalar_type());
       },
       [=] { return gather_map(comm, cut); });
 }

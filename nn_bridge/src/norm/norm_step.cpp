@@ -4,8 +4,8 @@
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
 #include "call/kept.hpp"
-#include "call/linear_operator.hpp"
 #include "call/recorded_calls.hpp"
+#include "collective/collective_maps.hpp"
 #include "norm_kernels.hpp"
 
 #include <algorithm>
@@ -95,25 +95,11 @@ struct NormCall {
 };
 using NormCallPointer = std::shared_ptr<NormCall const>;
 
-/// The sum over the ranks of all teams, which is its own adjoint.
-class TeamsSum : public LinearOperator {
- public:
-  explicit TeamsSum(NormCallPointer call) : call_(std::move(call)) {}
-  [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override {
-    auto total = x.detach().clone(torch::MemoryFormat::Contiguous);
-    for (auto const& team : call_->norm.teams) sum_over(team, total);
-    return total;
-  }
-  [[nodiscard]] torch::Tensor apply_adjoint(torch::Tensor const& y) const override { return apply(y); }
-
- private:
-  NormCallPointer call_;
-};
-
-/// Where a graph is built, every rank gets a node in it.
+/// The sum over the ranks of all teams. Where a graph is built, every rank gets a node in it for each team.
 torch::Tensor all_sum(torch::Tensor const& x, NormCallPointer const& call) {
-  return apply_linear(std::make_shared<TeamsSum>(call), Way::forward, x,
-                      anchor(torch::GradMode::is_enabled(), x.options()));
+  auto total = x;
+  for (auto const& team : call->norm.teams) total = agreed_all_sum(total, team);
+  return total;
 }
 
 /// What the forward saved.

@@ -5,7 +5,23 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
+#include <string>
+#include <vector>
+
 namespace graticule::nn::detail {
+
+/// The type in which values are added: f32 for types of 16 bits, else their own.
+[[nodiscard]] inline torch::ScalarType type_of_sums(torch::ScalarType type) noexcept {
+  return type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type;
+}
+
+/// A fresh sum of equally large tensors, added in the order given, in `type_of_sums`.
+[[nodiscard]] inline torch::Tensor sum_in_order(std::vector<torch::Tensor> const& terms) {
+  auto total = terms.front().to(type_of_sums(terms.front().scalar_type()), false, true, at::MemoryFormat::Contiguous);
+  for (std::size_t i = 1; i < terms.size(); ++i) total.add_(terms[i]);
+  return total;
+}
 
 /// Sums a contiguous tensor over the ranks of `comm`, in place and in its own dtype (16-bit types in f32), bitwise
 /// equal on all ranks. Collective; integers wrap. @throws `UnsupportedTensor` for dtypes that have no sum
@@ -13,9 +29,8 @@ inline void sum_over(Comm const& comm, torch::Tensor& tensor) {
   auto const type = tensor.scalar_type();
   if (type == torch::kBool) throw Error("UnsupportedTensor", "no sum over ranks of booleans");
   if (comm.num_ranks() == 1 || tensor.numel() == 0) return;
-  if (type == torch::kHalf || type == torch::kBFloat16 || !tensor.is_cpu()) {
-    auto staged =
-        tensor.to(torch::kCPU, type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type).contiguous();
+  if (type_of_sums(type) != type || !tensor.is_cpu()) {
+    auto staged = tensor.to(torch::kCPU, type_of_sums(type)).contiguous();
     sum_over(comm, staged);
     tensor.copy_(staged);
     return;
