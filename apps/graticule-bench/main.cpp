@@ -60,9 +60,9 @@ int main(int argc, char** argv) {
   };
   auto const run = [&](app::Context& context) -> int {
     if ((options.kind == "replay") == options.plan.empty())
-      throw Error(Fault::usage, "PlanArgument", "the kind replay takes the file of a plan, and no other kind does");
+      throw Error(Fault::usage, "PlanArgument", "replay requires a plan file, and no other kind accepts one");
     if (auto const wrong = bench::misplaced_option(options); !wrong.empty())
-      throw Error(Fault::usage, "MisplacedOption", wrong + " is not for the kind " + options.kind);
+      throw Error(Fault::usage, "MisplacedOption", wrong + " does not apply to the kind " + options.kind);
     bool const moves = options.kind == "repartition";
     bool const trains = options.kind == "data-parallel";
     bool const has_poles =

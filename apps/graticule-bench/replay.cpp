@@ -65,7 +65,7 @@ void compare_tables(PullPlan const& plan, PlanFile const& file) {
         if (file.tables[r].value(key, nlohmann::json()) != value)
           throw Error(Fault::input, "PlanFile",
                       file.name + ": ranks[" + std::to_string(r) + "]." + key +
-                          " is not what its pieces lead to: the file is damaged or of another version");
+                          " does not match its pieces: the file is damaged or of another version");
   });
 }
 
@@ -316,7 +316,7 @@ void compare_paths(PullPlan& plan, Call const& call) {
   }
   run_agreed(plan.comm(), [&] {
     if (results[0] != results[1])
-      throw Error(Fault::check, "ReplayMismatch", "the two paths leave different bits in the fields of the call");
+      throw Error(Fault::check, "ReplayMismatch", "the two transports give fields that differ in some bits");
   });
 }
 

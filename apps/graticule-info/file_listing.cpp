@@ -103,10 +103,10 @@ ProcessGrid process_grid(Options const& options, CutChoice const& choice) {
     if (cuts && cuts->num_parts() != parts)
       throw Error(
           Fault::usage, "BadCuts",
-          "--cuts names " + std::to_string(cuts->num_parts()) + " parts, the partition has " + std::to_string(parts));
+          "--cuts has " + std::to_string(cuts->num_parts()) + " parts, the partition has " + std::to_string(parts));
   if (num_ranks != 0 && rows * columns != num_ranks)
     throw Error(Fault::usage, "BadPartition",
-                std::to_string(num_ranks) + " ranks do not divide into " + std::to_string(columns) + " columns");
+                std::to_string(num_ranks) + " ranks cannot be divided into " + std::to_string(columns) + " columns");
   return ProcessGrid{rows, columns};
 }
 

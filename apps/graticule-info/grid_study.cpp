@@ -44,7 +44,7 @@ Indices fixed_ranks(Options const& options, CutChoice const& cuts) {
     if (!given) continue;
     if (ranks[a] != 0 && ranks[a] != given->num_parts())
       throw Error(Fault::usage, "BadCuts",
-                  "--cuts names " + std::to_string(given->num_parts()) + (a == 0 ? " bands" : " columns") +
+                  "--cuts has " + std::to_string(given->num_parts()) + (a == 0 ? " bands" : " columns") +
                       ", --partition " + options.partition + " has " + std::to_string(ranks[a]));
     ranks[a] = given->num_parts();
   }

@@ -110,10 +110,10 @@ Indices parse_partition(std::string const& text) {
 
 int total_ranks(Indices const& partition, int num_ranks, std::string const& text) {
   Index const product = partition[0] * partition[1];
-  if (product > (1 << 24)) throw Error(Fault::usage, "BadPartition", "--partition " + text + " needs too many ranks");
+  if (product > (1 << 24)) throw Error(Fault::usage, "BadPartition", "--partition " + text + " has too many ranks");
   if (num_ranks != 0 && product != 0 && product != num_ranks)
     throw Error(Fault::usage, "BadPartition",
-                "--partition " + text + " needs " + std::to_string(product) + " ranks, --ranks names " +
+                "--partition " + text + " needs " + std::to_string(product) + " ranks, --ranks is " +
                     std::to_string(num_ranks));
   return num_ranks != 0 ? num_ranks : int(product);
 }
@@ -159,7 +159,7 @@ CutChoice parse_cut_choice(Comm const& comm, std::string const& text, Indices co
   }
   if (text.starts_with("file:")) return read_choice(comm, text.substr(5), extents);
   auto const lists = split(text, 'x');
-  if (lists.size() > 2) throw Error(Fault::usage, "BadCuts", "--cuts " + text + " names more than two axes");
+  if (lists.size() > 2) throw Error(Fault::usage, "BadCuts", "--cuts " + text + " has more than two axes");
   choice.given[0] = parse_list(lists[0], extents[0], "rows");
   if (lists.size() == 2) choice.given[1] = parse_list(lists[1], extents[1], "columns");
   return choice;

@@ -51,8 +51,9 @@ void require_other_file(Comm const& comm, Options const& options) {
     std::error_code no_output;
     if (comm.rank() != 0 || options.in_place || !std::filesystem::equivalent(options.input, options.output, no_output))
       return;
-    throw Error(Fault::usage, "SameFile",
-                options.output + " is the input " + options.input + "; --in-place replaces it, another name keeps it");
+    throw Error(
+        Fault::usage, "SameFile",
+        options.output + " is the input " + options.input + "; --in-place replaces it; choose another name to keep it");
   });
 }
 
@@ -93,7 +94,7 @@ class Run {
     }
     if (least > setting_.budget)
       throw Error(Fault::usage, "BudgetTooSmall",
-                  "--memory of " + std::to_string(setting_.budget) + " bytes a rank: variable " + name +
+                  "--memory of " + std::to_string(setting_.budget) + " bytes per rank: variable " + name +
                       " needs at least " + std::to_string(least) + " bytes, or smaller chunks");
   }
 

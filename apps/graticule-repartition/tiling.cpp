@@ -196,8 +196,8 @@ class Search {
     }
     if (!best_)
       throw Error(Fault::usage, "BudgetTooSmall",
-                  "--memory of " + std::to_string(task_.budget) + " bytes a rank; at least " + std::to_string(least_) +
-                      " are needed, or smaller chunks");
+                  "--memory of " + std::to_string(task_.budget) + " bytes per rank; at least " +
+                      std::to_string(least_) + " are needed, or smaller chunks");
     // Messages take what is left.
     if (best_->move == Move::between) {
       Index const rest = task_.budget - best_->workspace_bytes + best_->message_bytes;

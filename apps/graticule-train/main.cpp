@@ -77,12 +77,12 @@ void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder))
       throw Error(Fault::usage, "BadOutputFolder",
-                  "--output " + folder.string() + " cannot be made: " + error.message());
+                  "--output " + folder.string() + " cannot be created: " + error.message());
     // Else found at the first checkpoint, maybe hours later.
     auto const checkpoints = folder / "checkpoints";
     if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))
       throw Error(Fault::usage, "BadOutputFolder",
-                  checkpoints.string() + " is a file; checkpoints need a folder there");
+                  checkpoints.string() + " is a file; the checkpoints need a folder of this name");
     // Of the run before.
     std::filesystem::remove(stopped_file(folder), error);
   });
@@ -96,7 +96,7 @@ void require_other_file(Comm const& comm, Options const& options) {
     if (comm.rank() == 0 && std::filesystem::equivalent(options.run.input, output, no_output))
       throw Error(Fault::usage, "SameFile",
                   "--input " + options.run.input.string() + " is " + output.string() +
-                      ", which this training would replace; give another --output");
+                      ", which this training would overwrite; choose another --output");
   });
 }
 

@@ -16,14 +16,14 @@ namespace {
 void drop_none(std::vector<std::string>& names, char const* option) {
   auto const none = std::find(names.begin(), names.end(), "none");
   if (none == names.end()) return;
-  if (names.size() > 1) throw Error(Fault::usage, "BadOption", std::string(option) + ": 'none' stands alone");
+  if (names.size() > 1) throw Error(Fault::usage, "BadOption", std::string(option) + ": 'none' excludes all others");
   names.clear();
 }
 
 void require_distinct(std::vector<std::string> const& names, char const* option) {
   std::set<std::string> const distinct(names.begin(), names.end());
   if (distinct.size() != names.size())
-    throw Error(Fault::usage, "BadOption", std::string(option) + " names a field twice");
+    throw Error(Fault::usage, "BadOption", std::string(option) + " lists a field twice");
 }
 
 /// Names of values, in the order in which a user reads them.
@@ -313,7 +313,7 @@ void resolve_daso(NetworkSettings& net) {
   if (net.parallel == Parallel::daso && net.daso.warmup_epochs + net.daso.cooldown_epochs > net.epochs)
     throw Error(Fault::usage, "BadOption",
                 "--daso-warmup " + std::to_string(net.daso.warmup_epochs) + " and --daso-cooldown " +
-                    std::to_string(net.daso.cooldown_epochs) + " are more than --epochs " + std::to_string(net.epochs));
+                    std::to_string(net.daso.cooldown_epochs) + " exceed --epochs " + std::to_string(net.epochs));
 }
 
 }  // namespace

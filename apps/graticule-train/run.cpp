@@ -40,7 +40,7 @@ std::vector<std::string> all_names(RunSettings const& settings) {
 bool uses_mirror(Mirror mirror, Grid const& grid) {
   bool const possible = is_symmetric(grid);
   if (mirror == Mirror::on && !possible)
-    throw Error(Fault::usage, "GridNotSymmetric", "--mirror on needs rows that lie symmetric about the equator");
+    throw Error(Fault::usage, "GridNotSymmetric", "--mirror on needs latitudes that are symmetric about the equator");
   return mirror != Mirror::off && possible;
 }
 
@@ -75,9 +75,9 @@ class Input {
     }
     if (bytes < least[0])
       throw Error(Fault::usage, "MemoryTooSmall",
-                  "--memory of " + std::to_string(bytes) + " bytes a rank does not hold the batches of up to " +
+                  "--memory of " + std::to_string(bytes) + " bytes per rank does not hold the batches of up to " +
                       std::to_string(most_samples_) + (most_samples_ == 1 ? " sample" : " samples") +
-                      " that train and are read meanwhile; at least " + std::to_string(least[0]) +
+                      " in training and being read; at least " + std::to_string(least[0]) +
                       " are needed, less with a smaller --batch or more ranks");
     store_.set_budget(bytes - own);
     return bytes;
@@ -269,7 +269,7 @@ void describe(FieldTable const& table, RunSettings const& settings, RunResult& r
     result.targets.push_back({table.info(name), kept_attributes(table.variable(name), result.companions)});
   if (settings.network.validate_every > 0 && result.num_training == result.samples.num_samples())
     throw Error(Fault::usage, "NoValidation",
-                "--validate-every and --early-stopping need samples that do not train; lower --train-fraction");
+                "--validate-every and --early-stopping need validation samples; lower --train-fraction");
 }
 
 /// The same on all teams, or the first team's error on all.

@@ -95,7 +95,7 @@ std::vector<Layout> possible_layouts(GridRequest const& request) {
   if (request.min_extents.size() > 0) cells = request.min_extents;
   throw Error("NoProcessGrid",
               std::to_string(num_ranks) + " ranks cannot be arranged over " + times(request.extents) + " cells with " +
-                  times(cells) + " cells or more a rank" +
+                  times(cells) + " cells or more per rank" +
                   (request.ranks.size() > 0 ? " on " + times(request.ranks) + " ranks (0: any number)" : ""));
 }
 

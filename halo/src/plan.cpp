@@ -118,7 +118,7 @@ PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) 
 PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vector<HaloKind> const& kinds) {
   PullDescription result{layout, {}, 0, AfterAdjoint::zero};
   run_agreed(comm, [&] {
-    if (kinds.empty()) throw Error("NoKinds", "a halo plan without a kind of field");
+    if (kinds.empty()) throw Error("NoKinds", "a halo plan needs at least one kind of field");
     Hash hash;
     for (auto const& kind : kinds) {
       result.kinds.push_back(describe(layout, layout.owned(comm.rank()), kind));

@@ -262,7 +262,7 @@ void require_apart(std::span<RingField const> fields, FieldView RingField::*writ
 }  // namespace
 
 void RingPlan::State::check(std::span<RingField const> fields, Writes writes) const {
-  if (busy) throw Error("RingBusy", "a call before wait() has ended the one that was started");
+  if (busy) throw Error("RingBusy", "a call was made before wait() completed the previous one");
   for (auto const& [cells, sums] : fields) {
     with_float(cells.dtype, [](auto*) {});
     check(cells, geometry.owned, "cells");

@@ -8,7 +8,7 @@
 namespace graticule {
 
 Cuts::Cuts(std::span<Index const> sizes) {
-  if (sizes.empty()) throw Error("BadCuts", "no parts");
+  if (sizes.empty()) throw Error("BadCuts", "cuts need at least one part");
   ends_.reserve(sizes.size() + 1);
   ends_.push_back(0);
   for (std::size_t p = 0; p < sizes.size(); ++p) {

@@ -52,7 +52,7 @@ std::vector<Cuts> parse_cuts(std::string_view text, std::string_view name) {
       throw Error(Fault::input, "BadCutsFile", place + ": more than " + std::to_string(max_ndim) + " axes");
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  if (cuts.empty()) throw Error(Fault::input, "BadCutsFile", std::string(name) + " names no parts");
+  if (cuts.empty()) throw Error(Fault::input, "BadCutsFile", std::string(name) + " contains no cuts");
   return cuts;
 }
 

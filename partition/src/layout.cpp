@@ -66,12 +66,12 @@ Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
                                       std::to_string(extents.size()) + " axes");
     if (!result.global.contains(boxes[r]))
       throw Error("LayoutGap", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) +
-                                   ", which leaves the global box " + to_string(result.global));
+                                   ", which exceeds the global box " + to_string(result.global));
     covered += boxes[r].num_cells();
   }
   require_disjoint(boxes);
   if (covered != result.global.num_cells())
-    throw Error("LayoutGap", "the boxes hold " + std::to_string(covered) + " cells, the global box " +
+    throw Error("LayoutGap", "the boxes cover " + std::to_string(covered) + " cells, the global box " +
                                  to_string(result.global) + " has " + std::to_string(result.global.num_cells()));
   return Layout(std::make_shared<Description const>(std::move(result)));
 }

@@ -120,8 +120,8 @@ ProcessGrid ProcessGrid::on_ranks(Indices const& extents, std::vector<int> ranks
     if (std::size_t(rank) >= order->places.size()) order->places.resize(std::size_t(rank) + 1, -1);
     int& known = order->places[std::size_t(rank)];
     if (known >= 0)
-      throw Error("BadRankOrder", "rank " + std::to_string(rank) + " at the places " + std::to_string(known) + " and " +
-                                      std::to_string(place));
+      throw Error("BadRankOrder", "rank " + std::to_string(rank) + " appears at the places " + std::to_string(known) +
+                                      " and " + std::to_string(place));
     known = int(place);
     in_order = in_order && rank == known;
   }

@@ -60,7 +60,7 @@ Problem checked(Layout const& from, Layout const& to, RelabelOptions const& opti
     throw Error("BadNodes", "nodes of " + std::to_string(problem.node_of_rank.size()) + " ranks, not of " +
                                 std::to_string(problem.num_ranks));
   if (options.off_node_weight < 1)
-    throw Error("BadNodes", "cells that leave their node weigh " + std::to_string(options.off_node_weight));
+    throw Error("BadNodes", "the weight of cells that leave their node is " + std::to_string(options.off_node_weight));
   return problem;
 }
 
@@ -119,7 +119,7 @@ class Labels {
     Index most = 0;
     if (__builtin_mul_overflow(to.global().num_cells(), weight_, &most) ||
         __builtin_mul_overflow(most, num_labels() + 1, &most) || most > Index(1) << 62)
-      throw Error("Overflow", to_string(to) + " with " + std::to_string(weight_) + " a cell that leaves its node");
+      throw Error("Overflow", to_string(to) + " with " + std::to_string(weight_) + " per cell that leaves its node");
   }
 
   /// Cells that change rank and, of them, those that change node too.

@@ -138,7 +138,7 @@ std::vector<int> ranks_in(Comm const& parent, Comm const& part) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank] == MPI_UNDEFINED)
       throw Error("NotInParent", "rank " + std::to_string(rank) + " of the part of " +
-                                     std::to_string(part.num_ranks()) + " ranks that gives a layout");
+                                     std::to_string(part.num_ranks()) + " ranks that provides a layout");
   return ranks;
 }
 
@@ -166,7 +166,7 @@ Layout shared_layout(Comm const& parent, std::optional<PartLayout> const& mine) 
   std::array<Index, 1> speaker{mine ? Index(parent.num_ranks() - parent.rank()) : 0};
   parent.max(speaker);
   if (speaker[0] == 0)
-    throw Error("NoLayout", "none of the " + std::to_string(parent.num_ranks()) + " ranks gives one");
+    throw Error("NoLayout", "none of the " + std::to_string(parent.num_ranks()) + " ranks provides a layout");
   int const root = parent.num_ranks() - int(speaker[0]);
   auto shared = words;
   Index num_words = std::ssize(words);

@@ -173,11 +173,11 @@ case_info_grid_errors() {
     wrong "--grid 7 is not LATITUDExLONGITUDE" --grid 7 --ranks 2
     wrong "--grid 0x8 is not" --grid 0x8 --ranks 2
     wrong "neither auto nor" --grid 7x8 --ranks 2 --partition 2
-    wrong "needs 4 ranks, --ranks names 3" --grid 7x8 --ranks 3 --partition 2x2
+    wrong "needs 4 ranks, --ranks is 3" --grid 7x8 --ranks 3 --partition 2x2
     wrong "97 ranks cannot be arranged over 10 x 20 cells" --grid 10x20 --ranks 97
     wrong "64 ranks cannot be arranged over 721 x 1440 cells" --grid 721x1440 --ranks 64 --min-extents 200x200
     wrong "sums to 240 rows, the grid has 241" --grid 241x480 --cuts 60,60,60,60
-    wrong "--cuts names 2 bands, --partition 4x1 has 4" --grid 241x480 --cuts 121,120 --partition 4x1
+    wrong "--cuts has 2 bands, --partition 4x1 has 4" --grid 241x480 --cuts 121,120 --partition 4x1
     wrong "'one' is not a number of rows" --grid 241x480 --cuts 121,one --ranks 2
     wrong "--halo 1 is not" --grid 7x8 --ranks 2 --halo 1
     wrong "--boundary pole,ring is not" --grid 7x8 --ranks 2 --boundary pole,ring
@@ -503,11 +503,11 @@ case_replay() {
     run 2 $replay "$plan"
     fails_with 2 "is a plan of 3 ranks, this run has 2"
     run 2 $replay
-    fails_with 2 "the kind replay takes the file of a plan"
+    fails_with 2 "replay requires a plan file"
     run 2 "$BIN/graticule-bench" halo "$plan"
-    fails_with 2 "no other kind does"
+    fails_with 2 "no other kind accepts one"
     run 2 "$BIN/graticule-bench" halo --nlat 4 --nlon 6 --width 3
-    fails_with 2 "more than the 2 rows"
+    fails_with 2 "exceeds the 2 rows"
     run 2 "$BIN/graticule-bench" halo --nlat 8 --nlon 5
     fails_with 2 "--nlon 5"
 }

@@ -191,7 +191,7 @@ std::vector<double> static_rows(std::string const& name, Grid const& grid) {
   if (name == "cos_latitude") function = [](double latitude) { return std::cos(latitude * radians); };
   if (function == nullptr)
     throw Error(Fault::usage, "UnknownStatic",
-                "--static knows coriolis, sin_latitude, cos_latitude and none, not '" + name + "'");
+                "--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
   std::vector<double> rows(grid.latitudes.size());
   std::transform(grid.latitudes.begin(), grid.latitudes.end(), rows.begin(), function);
   return rows;

@@ -55,7 +55,7 @@ FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<s
                samples.dimensions != samples_.dimensions || samples.extents != samples_.extents) {
       throw Error(Fault::input, "SampleMismatch",
                   to_string(variable) + " and " + to_string(file_.variable(names.front())) +
-                      " have different dimensions; inputs and targets need the same ones");
+                      " have different dimensions; inputs and targets must have the same");
     }
   }
   if (samples_.num_samples() == 0 || grid_.num_rows() == 0 || grid_.num_columns() == 0)

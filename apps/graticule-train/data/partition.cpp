@@ -28,10 +28,10 @@ ProcessGrid choose_grid(std::string const& partition, int num_ranks, Index num_r
   Index const columns = x == std::string::npos ? -1 : whole_number(std::string_view(partition).substr(x + 1));
   if (rows < 1 || columns < 1)
     throw Error(Fault::usage, "BadPartition",
-                "--partition " + partition + " is neither 'auto' nor ranks over latitude x longitude such as 4x1");
+                "--partition " + partition + " is neither 'auto' nor a process grid LATITUDExLONGITUDE such as 4x1");
   if (rows > num_ranks || columns > num_ranks || rows * columns != num_ranks)
     throw Error(Fault::usage, "BadPartition",
-                "--partition " + partition + " does not make the " + std::to_string(num_ranks) +
+                "--partition " + partition + " does not match the " + std::to_string(num_ranks) +
                     (num_ranks == 1 ? " rank" : " ranks") + " that the program runs on");
   return ProcessGrid{rows, columns};
 }
@@ -51,7 +51,7 @@ Cuts listed_cuts(std::string_view list, int num_parts, Index extent, char const*
   }
   if (int(sizes.size()) != num_parts)
     throw Error(Fault::usage, "BadCuts",
-                "--cuts names " + std::to_string(sizes.size()) + " parts of the " + what + ", the partition has " +
+                "--cuts has " + std::to_string(sizes.size()) + " parts of the " + what + ", the partition has " +
                     std::to_string(num_parts));
   Index const sum = std::accumulate(sizes.begin(), sizes.end(), Index(0));
   if (sum != extent)

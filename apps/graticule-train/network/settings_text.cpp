@@ -75,7 +75,7 @@ void require_same_training(std::string const& file, std::string const& saved, st
   else
     difference = "with '" + before.at(line) + "', this training has '" + now.at(line) + "'";
   throw Error(Fault::usage, "OtherTraining",
-              file + " was made " + difference + "; go on with the same options, or start anew with --resume never");
+              file + " was made " + difference + "; resume with the same options, or restart with --resume never");
 }
 
 }  // namespace graticule::train

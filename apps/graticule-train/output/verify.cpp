@@ -69,7 +69,7 @@ void require_agreement(Comparison const& comparison, NetworkSettings const& sett
   if (comparison.max_relative_loss_difference <= tolerance) return;
   throw Error(Fault::check, "VerifyFailed",
               "the loss of step " + std::to_string(comparison.worst_step) + " differs from the run on one rank by " +
-                  scientific(comparison.max_relative_loss_difference) + " of itself; " + scientific(tolerance) +
+                  scientific(comparison.max_relative_loss_difference) + " (relative); " + scientific(tolerance) +
                   " is allowed");
 }
 

@@ -121,8 +121,9 @@ struct RingFunction : torch::autograd::Function<RingFunction> {
 
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
     if (torch::GradMode::is_enabled())
-      throw Error("DoubleBackwardUnsupported",
-                  "attention round the ranks; AttentionKernel::plain has derivatives of any order");
+      throw Error(
+          "DoubleBackwardUnsupported",
+          "AttentionKernel::ring is differentiable once; AttentionKernel::plain is differentiable to any order");
     auto const& ring = *kept<RingPointer>(ctx);
     auto const saved = ctx->get_saved_variables();
     auto const type = saved[3].scalar_type();

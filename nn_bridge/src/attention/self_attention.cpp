@@ -45,7 +45,7 @@ void AttentionModule<Derived>::check(torch::Tensor const& x) const {
   if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
     throw Error("UnsupportedTensor", std::string(layer_) + " of " +
                                          (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
-                                         ": fields of a real floating-point dtype have attention");
+                                         ": fields must have a real floating-point dtype");
   std::ostringstream text;
   text << layer_ << " of " << in_proj_weight.scalar_type() << " takes [..., " << attention.embed_dim()
        << ", rows, columns], not " << x.scalar_type() << " " << x.sizes();
@@ -83,8 +83,9 @@ struct OnceFunction : torch::autograd::Function<OnceFunction> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*ctx*/,
                                                  torch::autograd::variable_list const& grads) {
     if (torch::GradMode::is_enabled())
-      throw Error("DoubleBackwardUnsupported",
-                  "attention by the fused kernel; AttentionKernel::plain has derivatives of any order");
+      throw Error(
+          "DoubleBackwardUnsupported",
+          "AttentionKernel::fused is differentiable once; AttentionKernel::plain is differentiable to any order");
     return grads;
   }
 };

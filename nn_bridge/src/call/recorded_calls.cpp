@@ -174,7 +174,7 @@ std::vector<torch::Tensor> RecordedCalls::tokens_of(Comm const& comm, std::vecto
       int(ranks[0]));
   throw Error("UnusedOnSomeRanks", "an output of " + layer + " is part of the loss on rank " +
                                        std::to_string(ranks[0]) + ", and rank " + std::to_string(ranks[1]) +
-                                       " has thrown it away");
+                                       " has discarded it");
 }
 
 }  // namespace graticule::nn::detail

@@ -23,7 +23,7 @@ void check_convolution(std::string const& layer, std::size_t num_axes, torch::Te
                        torch::Tensor const& weight, Domain const& domain) {
   check_spatial(layer, num_axes, x, domain, {});
   if (!torch::isFloatingType(x.scalar_type()))
-    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + ", not of real numbers");
+    throw Error("UnsupportedTensor", layer + " of " + c10::toString(x.scalar_type()) + "; real numbers are required");
   auto const channels = x.size(-std::int64_t(num_axes) - 1);
   if (channels != in_channels)
     throw Error("ShapeMismatch",

@@ -42,8 +42,7 @@ FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const>
     throw Error("UnsupportedTensor", "a tensor on device " + device.str());
   }
   if (tensor.is_conj() || tensor.is_neg())
-    throw Error("UnsupportedTensor",
-                "a conjugate or negative that LibTorch has put off: resolve_conj(), resolve_neg()");
+    throw Error("UnsupportedTensor", "a lazy conjugate or negative; call resolve_conj() or resolve_neg() first");
   FieldView view;
   view.data = const_cast<void*>(tensor.const_data_ptr());
   view.dtype = dtype_of(tensor.scalar_type());

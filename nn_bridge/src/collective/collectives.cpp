@@ -28,7 +28,7 @@ std::int64_t from_last(torch::Tensor const& x, std::int64_t axis) {
 }
 
 void require_dense(torch::Tensor const& x) {
-  if (!x.defined() || x.is_sparse()) throw Error("UnsupportedTensor", "no dense tensor");
+  if (!x.defined() || x.is_sparse()) throw Error("UnsupportedTensor", "the tensor is undefined or sparse");
 }
 
 void require_cuts(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, Comm const& comm) {
@@ -195,7 +195,7 @@ torch::Tensor all_to_all(torch::Tensor const& x, std::int64_t split_axis, std::i
                          Cuts const& split_cuts, Comm const& comm) {
   auto const join = enter_cut("all_to_all", x, join_axis, comm, [&] {
     split_axis = from_last(x, split_axis);
-    if (split_axis == from_last(x, join_axis)) throw Error("BadAxis", "one axis to split and to join");
+    if (split_axis == from_last(x, join_axis)) throw Error("BadAxis", "the axis to split is also the axis to join");
     require_cuts(x, split_axis, split_cuts, comm);
     return described(split_axis, split_cuts);
   });
@@ -247,7 +247,7 @@ Sharding cut_along(std::int64_t axis, Domain const& domain) { return {{axis}, Pr
 
 std::int64_t checked_axis(std::int64_t axis) {
   if (axis >= 0)
-    throw Error("BadAxis", "axis " + std::to_string(axis) + "; axes of modules are counted from the last one");
+    throw Error("BadAxis", "axis " + std::to_string(axis) + "; modules count axes from the last: -1, -2, ...");
   return axis;
 }
 
@@ -331,7 +331,7 @@ AllToAllImpl::AllToAllImpl(std::int64_t split_axis, std::int64_t join_axis, Doma
                                      return detail::all_to_all_map(c, split, {join_axis, *layout.cuts(0)});
                                    }),
                        domain) {
-  if (split_axis == join_axis) throw Error("BadAxis", "one axis to split and to join");
+  if (split_axis == join_axis) throw Error("BadAxis", "the axis to split is also the axis to join");
 }
 
 }  // namespace graticule::nn

@@ -21,7 +21,7 @@ void check_sharding(Sharding const& sharding, Comm const& comm) {
   if (axes.empty() || axes.back() >= 0 || !distinct || sharding.grid.ndim() != int(axes.size()))
     throw Error("BadSharding", "a grid of " + to_string(sharding.grid) + " ranks for " + std::to_string(axes.size()) +
                                    " axes (" + to_string(sharding) +
-                                   "); axes are counted from the last as -1, each once");
+                                   "); axes count from the last, -1, and appear once");
   if (sharding.grid.num_ranks() != comm.num_ranks() || sharding.grid.last_rank() != comm.num_ranks() - 1)
     throw Error("BadSharding",
                 "a grid of " + to_string(sharding.grid) + " ranks in a domain of " + std::to_string(comm.num_ranks()));

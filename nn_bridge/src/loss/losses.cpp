@@ -89,7 +89,7 @@ LossLayer::LossLayer(std::shared_ptr<LossFunction const> function, LossOptions o
   run_agreed(domain.comm(), [&] {
     check_weights(options_);
     if (!function_->has_channels && (options_.per == LossPer::channel || !options_.channel_weights.empty()))
-      throw Error("BadLoss", function_->name + " has classes instead of channels");
+      throw Error("BadLoss", function_->name + " has classes, not channels");
   });
 }
 

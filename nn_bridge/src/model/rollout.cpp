@@ -54,7 +54,7 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
     ctx->save_for_backward(tensors.vec());
     Tensors const inputs(tensors.begin(), tensors.end() - 1);
     auto outputs = call->segment(inputs);
-    if (outputs.empty()) throw Error("EmptySegment", "a checkpoint of a segment without outputs");
+    if (outputs.empty()) throw Error("EmptySegment", "the segment of a checkpoint returned no output");
     variable_list result;
     for (auto& output : outputs) result.push_back(output.detach());
     // The token comes second, where `RecordedCalls` looks for it.

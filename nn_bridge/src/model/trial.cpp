@@ -114,7 +114,7 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
   auto const& comm = domain.comm();
   run_agreed(comm, [&] {
     if (x.dim() < 2)
-      throw Error("ShapeMismatch", "a trial needs an input of two axes or more, not " + std::to_string(x.dim()));
+      throw Error("ShapeMismatch", "a trial needs an input of at least two axes, not " + std::to_string(x.dim()));
     if (cuts && (cuts->first.extent() != x.size(-2) || cuts->second.extent() != x.size(-1)))
       throw Error("CutsMismatch", "cuts of " + std::to_string(cuts->first.extent()) + " x " +
                                       std::to_string(cuts->second.extent()) + " cells for an input of " +

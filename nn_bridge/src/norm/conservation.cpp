@@ -151,8 +151,7 @@ torch::Tensor ConservationFixerImpl::corrected(torch::Tensor const& prediction, 
   if (options_.correction == Correction::additive) {
     fixed = part + with_axes_behind(wanted - mean, part).to(working);
   } else {
-    if (mean.eq(0).any().item<bool>())
-      throw Error("ZeroMean", "ConservationFixer: no factor makes a mean of 0 another");
+    if (mean.eq(0).any().item<bool>()) throw Error("ZeroMean", "ConservationFixer: no factor can change a mean of 0");
     fixed = part * with_axes_behind(wanted / mean, part).to(working);
   }
   if (options_.channels.empty()) return fixed.to(type);

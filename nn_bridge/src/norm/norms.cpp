@@ -50,7 +50,7 @@ void check_cuts(std::string const& layer, std::size_t num_axes, Domain const& do
 void check_types(std::string const& layer, torch::Tensor const& x, torch::Tensor const& parameter) {
   if (!x.defined() || x.layout() != torch::kStrided || !torch::isFloatingType(x.scalar_type()))
     throw Error("UnsupportedTensor", layer + " of " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
-                                         ": dense tensors of a real floating-point dtype are normalised");
+                                         ": dense tensors of a real floating-point dtype are required");
   if (!parameter.defined()) return;
   auto const type = parameter.scalar_type();
   bool const narrow = x.scalar_type() == torch::kHalf || x.scalar_type() == torch::kBFloat16;
@@ -68,7 +68,7 @@ std::int64_t product(at::IntArrayRef sizes) {
 void require_values(detail::Norm const& norm, detail::NormStatistics const& statistics) {
   if (statistics.count < 2)
     throw Error("TooFewValues", norm.layer + ": " + std::to_string(std::int64_t(statistics.count)) +
-                                    " value per channel on all ranks together; its statistics need two");
+                                    " value per channel over all ranks; its statistics need at least two");
 }
 
 /// running = (1 - factor) * running + factor * found, in f64.

@@ -110,7 +110,7 @@ void check_windows(UnpoolDescription const& d, std::vector<UnpoolAxis> const& ax
     if (outside.any().item<bool>())
       throw Error("IndexOutsideWindow", d.layer + ": index " +
                                             std::to_string(indices.masked_select(outside)[0].item<std::int64_t>()) +
-                                            " does not lie in the window of its maximum");
+                                            " lies outside the window of its maximum");
   }
 }
 

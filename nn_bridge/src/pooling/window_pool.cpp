@@ -25,7 +25,7 @@ void check_description(WindowPoolDescription const& d) {
                                         ", more than half a window of " + std::to_string(reach));
   }
   if (!d.odd_channels.empty() && !d.by_domain)
-    throw Error("OddChannels", d.layer + " reads across no pole unless by Padding::by_domain");
+    throw Error("OddChannels", d.layer + " crosses a pole with Padding::by_domain only");
 }
 
 std::uint64_t fingerprint(WindowPoolDescription const& d) {

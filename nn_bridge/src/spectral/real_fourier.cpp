@@ -25,7 +25,7 @@ void check_spectral_dtype(std::string const& layer, torch::Tensor const& x, bool
   if (!good)
     throw Error("UnsupportedTensor", layer + " of " + (x.defined() ? c10::toString(x.scalar_type()) : "no tensor") +
                                          ": dense tensors of " + (complex ? "complex " : "") +
-                                         "f32 or f64 are transformed");
+                                         "f32 or f64 are required");
 }
 
 }  // namespace graticule::nn::detail

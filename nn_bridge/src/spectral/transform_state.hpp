@@ -70,7 +70,7 @@ class TransformState : public LayerState<Map> {
  private:
   void require_fields() const {
     if (!latest_ && !description_.fields)
-      throw Error("NoForward", description_.layer + " before any forward, and without given cuts");
+      throw Error("NoForward", description_.layer + " before any forward needs the cuts of the field");
   }
   void check_cuts(Layout const& layout) const {
     auto const& given = description_.fields;

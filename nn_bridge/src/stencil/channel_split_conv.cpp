@@ -63,7 +63,7 @@ ChannelSplitConvImpl<D>::ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& g
       pads_(pads_of(this->options)) {
   if (given.groups() != 1)
     throw Error("GroupsAreSplit", "a convolution of " + std::to_string(given.groups()) +
-                                      " groups is one convolution for each; cut them with the channels");
+                                      " groups cannot be cut along channels; use one convolution per group");
 }
 
 template <std::size_t D>

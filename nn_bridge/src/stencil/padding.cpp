@@ -171,9 +171,9 @@ std::shared_ptr<detail::Padder> make_padder(PadOptions<D> const& o, Domain const
     d.widths.push_back({(*o.padding)[2 * (D - 1 - a)], (*o.padding)[2 * (D - 1 - a) + 1]});
   if (D == 1) d.widths.push_back({0, 0});
   if (D == 3 && o.mode == PadMode::domain && d.widths[0] != Width{0, 0})
-    throw Error("LevelsByDomain", "the domain's boundary says nothing of levels; pad them by another mode");
+    throw Error("LevelsByDomain", "the domain's boundary has no rule for levels; choose another mode for them");
   if (!o.odd_channels.empty() && o.mode != PadMode::domain)
-    throw Error("OddChannels", d.layer + " reads across no pole unless by PadMode::domain");
+    throw Error("OddChannels", d.layer + " crosses a pole with PadMode::domain only");
   return std::make_shared<detail::Padder>(domain, D, d);
 }
 

@@ -257,7 +257,7 @@ bool PullState::is_alive() const { return comm_.generation() == generation_ && !
 void PullState::check_generation() const {
   if (comm_.generation() == generation_) return;
   throw Error("StalePlan", "plan " + std::to_string(tag_) + " was made before its communicator was renewed (" +
-                               std::to_string(comm_.generation() - generation_) + " times since): make it again");
+                               std::to_string(comm_.generation() - generation_) + " times since): construct it again");
 }
 
 bool PullState::end_calls_in_time() noexcept {
@@ -367,7 +367,7 @@ void PullState::check_field(PullField const& field, Direction direction) const {
   if (stream_plan_)
     (void)conversion_of(field, direction, before);
   else if (field.update != Update{} || field.source_packing || field.target_packing || direction == Direction::inverse)
-    throw Error("FieldMismatch", "factors, packings and inverses are for plans whose messages travel in segments");
+    throw Error("FieldMismatch", "factors, packings and inverses need a plan with messages in segments");
   check_view(field.source, source_box(field.kind), source_access, "source");
   if (field.targets.size() != targets.size())
     throw Error("FieldMismatch", std::to_string(field.targets.size()) + " target views, the plan has " +

@@ -26,7 +26,7 @@ TuningRecord parse_line(std::string const& line, std::string const& where) {
   words >> std::hex >> record.plan >> std::dec >> chosen >> record.point_to_point_seconds >> record.node_shared_seconds;
   if (!words || words >> rest || !(record.point_to_point_seconds >= 0) || !(record.node_shared_seconds >= 0))
     throw Error(Fault::input, "TuningFile",
-                where + ": '" + line + "' is not a plan, a path and the seconds of p2p and node");
+                where + ": '" + line + "' is not a plan, a transport and the seconds of p2p and node");
   record.chosen = transport_from(chosen);
   return record;
 }

@@ -59,8 +59,8 @@ void compare(Numbers& found, Numbers& expected, int kind) {
     double const must = expected.at(cell);
     if (has == must || (std::isnan(has) && std::isnan(must))) return;
     throw Error("CellCheck", "cell " + to_string(cell) + " of kind " + std::to_string(kind) + " holds " +
-                                 std::to_string(has) + ", it must hold " + std::to_string(must) +
-                                 " (number of the cell that it comes from, from 1)");
+                                 std::to_string(has) + ", expected " + std::to_string(must) +
+                                 " (number of its source cell, counted from 1)");
   });
 }
 

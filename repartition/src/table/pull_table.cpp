@@ -57,7 +57,7 @@ IndexMap permutation_map(Indices const& permutation) {
   AxisMaps maps{};
   for (int a = 0; a < permutation.size(); ++a) {
     if (permutation[a] < 0 || permutation[a] >= permutation.size() || seen[int(permutation[a])]++)
-      throw Error("BadPermutation", to_string(permutation) + " does not name each axis once");
+      throw Error("BadPermutation", to_string(permutation) + " does not contain each axis once");
     maps[std::size_t(a)] = {int(permutation[a]), 1, 0};
   }
   return [maps](Box const& needed) { return std::vector<Piece>{{needed, maps}}; };

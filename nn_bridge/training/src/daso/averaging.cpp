@@ -133,7 +133,8 @@ void Daso::State::choose() {
   trained = flags();
   run_agreed(world, [&] {
     if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
-      throw Error("UnsupportedOptimizer", "LBFGS calls forwards and backwards of its own in a step, DASO's does not");
+      throw Error("UnsupportedOptimizer",
+                  "LBFGS runs forwards and backwards within a step, which DASO does not support");
     if (std::find(trained.begin(), trained.end(), true) == trained.end())
       throw Error("NothingToTrain", "no parameter of the module needs a gradient");
     if (!reducer)
@@ -266,7 +267,7 @@ void Daso::State::share(int root) {
 
 void Daso::State::perform(std::vector<DasoAction> const& actions) {
   torch::NoGradGuard const no_grad;
-  if (failed) throw Error("DasoFailed", "an earlier message of DASO failed; load a state to go on");
+  if (failed) throw Error("DasoFailed", "an earlier message of DASO failed; load a state to continue");
   std::exception_ptr received;
   bool replaced = false;
   for (auto const& action : actions) {

@@ -168,7 +168,7 @@ std::vector<DasoAction> DasoSchedule::drain() {
 }
 
 Values DasoSchedule::state() const {
-  if (pending_) throw Error("NotDrained", "a message of DASO is on its way; drain before the state is saved");
+  if (pending_) throw Error("NotDrained", "a message of DASO is in flight; call drain() before saving the state");
   auto values = with_prefix("plateau/", plateau_.state());
   values.merge(Values{{"epoch", epoch_},
                       {"batch", batch_},

@@ -80,8 +80,8 @@ void Reducer::renew() {
 void Reducer::require_watched() const {
   auto const lost = hooks_->first_lost();
   if (lost < parameters_.size())
-    throw Error("LostParameter", "'" + parameters_[lost].name +
-                                     "' has changed its device or type: make the DataParallel again after that");
+    throw Error("LostParameter",
+                "'" + parameters_[lost].name + "' has changed its device or type: construct the DataParallel again");
 }
 
 void Reducer::require_reduced() const {
@@ -224,7 +224,8 @@ void Reducer::load_low_rank_state(nn::NamedTensors const& state) {
   for (std::size_t i = 0; same && i < own.size(); ++i)
     same = own[i].first == state[i].first && own[i].second.sizes() == state[i].second.sizes() &&
            own[i].second.scalar_type() == state[i].second.scalar_type();
-  if (!same) throw Error("StateMismatch", "what is kept of gradients belongs to another model, other rules or ranks");
+  if (!same)
+    throw Error("StateMismatch", "the saved gradient state belongs to another model, other rules or other ranks");
   num_before_ = state.front().second.item<Index>() - num_begun_;
   std::size_t at = 1;
   for (auto& [key, part] : low_rank_) {

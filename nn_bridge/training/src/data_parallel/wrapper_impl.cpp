@@ -99,7 +99,7 @@ void DataParallel::Impl::guarded(Action const& action) {
 void DataParallel::Impl::step() {
   if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
   if (std::any_of(optimizers_.begin(), optimizers_.end(), is_lbfgs))
-    throw Error("ClosureNeeded", "LBFGS makes forwards and backwards of its own: call step(closure)");
+    throw Error("ClosureNeeded", "LBFGS runs forwards and backwards itself: call step(closure)");
   reducer_->end_failed_backward();
   require_watched();
   num_begun_ = reducer_->num_begun();
@@ -142,7 +142,7 @@ void DataParallel::Impl::require_one_vector() const {
   if (!is_lbfgs(optimizers_.front())) return;
   for (auto const& parameter : reducer_->parameters())
     if (!teams_without_rule(parameter).empty())
-      throw Error("BadOption", "LBFGS takes all parameters for one vector, but '" + parameter.name +
+      throw Error("BadOption", "LBFGS treats all parameters as one vector, but '" + parameter.name +
                                    "' is each rank's own in a team");
 }
 
@@ -163,7 +163,8 @@ torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> co
   attempt([&] {
     run([&] {
       auto const loss = closure();
-      if (!loss.defined() || loss.numel() != 1) throw Error("BadOption", "a closure returns its loss, one number");
+      if (!loss.defined() || loss.numel() != 1)
+        throw Error("BadOption", "a closure must return its loss, a single number");
       values[0] = loss.detach().to(torch::kDouble).reshape({});
     });
   });

@@ -75,7 +75,7 @@ std::vector<torch::Tensor> moments_of(torch::optim::Optimizer& optimizer, torch:
   if (dynamic_cast<t::RMSprop*>(&optimizer) != nullptr) return of_rmsprop(optimizer, parameter);
   if (dynamic_cast<t::Adagrad*>(&optimizer) != nullptr) return of_adagrad(optimizer, parameter);
   throw Error("UnsupportedOptimizer", std::string("the moments of ") + typeid(optimizer).name() +
-                                          " are not known: leave them, or use SGD, Adam, AdamW, RMSprop or Adagrad");
+                                          " are unknown: keep them, or use SGD, Adam, AdamW, RMSprop or Adagrad");
 }
 
 int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {

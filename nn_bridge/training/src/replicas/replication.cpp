@@ -48,7 +48,7 @@ void require_isomorphic(Comm const& team, Modules const& modules) {
     auto const text = i < modules.size() ? described(*modules[i], i) : "no module " + std::to_string(i);
     require_same(team, "NotIsomorphic", Hash().add(std::string_view(text)).value(), text);
   }
-  throw Error("NotIsomorphic", "types of modules that have the same name and are not the same");
+  throw Error("NotIsomorphic", "different module types have the same name");
 }
 
 void call_hook(torch::nn::Module& module, std::shared_ptr<ReplicaContext> const& context, int copy, int num_copies) {
@@ -154,7 +154,7 @@ ReplicaContexts replicate(torch::nn::Module& module, Comm const& team) {
 }
 
 ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies) {
-  if (copies.empty()) throw Error("NoCopies", "replicate is given no copy of a module");
+  if (copies.empty()) throw Error("NoCopies", "replicate needs at least one copy of a module");
   std::vector<Modules> walks;
   for (auto const& copy : copies) walks.push_back(walk(*copy));
   auto const& master = walks.front();

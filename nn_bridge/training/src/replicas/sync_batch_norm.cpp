@@ -79,7 +79,7 @@ torch::Tensor SyncedCalls::forward(torch::Tensor const& x, BatchNormParts const&
   auto const statistics = norm_statistics(norm, x, input_grad);
   if (statistics.count < 2)
     throw Error("TooFewValues", std::string(layer_name) + ": " + std::to_string(Index(statistics.count)) +
-                                    " value per channel on all ranks together; its statistics need two");
+                                    " value per channel over all ranks; its statistics need at least two");
   if (parts.is_training && parts.options.track_running_stats()) {
     parts.num_batches_tracked.detach().add_(1);
     auto const momentum = parts.options.momentum();

@@ -88,7 +88,7 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
   if (call != 0) {
     if (outputs.empty() && units_[u]->is_trainable())
       throw Error("NoOutputTensors", "the forward of " + units_[u]->name() +
-                                         " returns nothing that tensors are found in, so its backward cannot be seen: "
+                                         " returns no tensors, so its backward cannot be observed: "
                                          "return tensors, vectors or tuples of them");
     auto const version = units_[u]->version();
     auto const call_end = ++last_call_;
@@ -139,7 +139,7 @@ void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std:
   if (calls.backwards.contains(call)) return;
   if (torch::GradMode::is_enabled())
     throw Error("DoubleBackwardUnsupported",
-                "the backward of " + units_[u]->name() + ", whose parameters are cut, cannot be differentiated");
+                "the backward of " + units_[u]->name() + ", whose parameters are sharded, cannot be differentiated");
   auto const task = torch::autograd::get_current_graph_task_id();
   enter_task(task);
   end_backwards_after(call_end);
@@ -210,7 +210,7 @@ void ShardEngine::end_task(int task) {
 void ShardEngine::make_whole(std::size_t u) {
   auto& unit = *units_[u];
   if (unit.state() == ShardUnit::State::gathered && num_holds_ > 0 && unit.is_outdated())
-    throw Error("ParametersChanged", "parameters of " + unit.name() + " have changed while gathered() lasts");
+    throw Error("ParametersChanged", "parameters of " + unit.name() + " have changed within gathered()");
   if (unit.state() == ShardUnit::State::gathered) return;
   if (unit.state() == ShardUnit::State::released) start_gather(u);
   unit.finish_gather();

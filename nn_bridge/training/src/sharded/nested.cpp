@@ -103,7 +103,7 @@ IValue gather(Outputs const& outputs, std::int64_t dim, std::string const& place
 }  // namespace
 
 torch::IValue gather_nested(std::vector<torch::IValue> const& outputs, std::int64_t dim) {
-  if (outputs.empty()) throw Error("NoCopies", "gather_nested is given no output");
+  if (outputs.empty()) throw Error("NoCopies", "gather_nested needs at least one output");
   return gather(outputs, dim, "");
 }
 
@@ -121,7 +121,7 @@ torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::
 std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input, int num_copies) {
   auto inputs = scatter(input, num_copies);
   if (inputs.size() != std::size_t(std::max(num_copies, 0)))
-    throw Error("ScatterLength", "a scatter gave " + std::to_string(inputs.size()) + " inputs for " +
+    throw Error("ScatterLength", "a scatter returned " + std::to_string(inputs.size()) + " inputs for " +
                                      std::to_string(num_copies) + " copies");
   return inputs;
 }

@@ -69,9 +69,10 @@ void adopt_state(torch::optim::Optimizer& optimizer, torch::Tensor const& whole,
 
 void ShardedParameters::adopt(torch::optim::Optimizer& optimizer) const {
   if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
-    throw Error("UnsupportedOptimizer", "LBFGS takes all parameters for one vector, of which this rank has some rows");
+    throw Error("UnsupportedOptimizer",
+                "LBFGS treats all parameters as one vector, of which this rank has some rows only");
   if (has_stepped(optimizer))
-    throw Error("OptimizerHasState", "an optimizer is adopted before its first step: its state is of whole parameters");
+    throw Error("OptimizerHasState", "adopt an optimizer before its first step: its state is that of whole parameters");
   std::map<c10::TensorImpl const*, torch::Tensor> shards;
   for (auto const* parameter : engine_->parameters())
     shards.emplace(parameter->full.unsafeGetTensorImpl(), parameter->shard);

@@ -88,10 +88,9 @@ void ShardUnit::start_gather(Source source) {
   torch::NoGradGuard const no_grad;
   for (auto const& parameter : parameters_)
     if (parameter.full.storage().unsafeGetStorageImpl() != parameter.values.storage().unsafeGetStorageImpl())
-      throw Error("ParameterReplaced",
-                  parameter.name + " of " + name_ +
-                      " has other memory than it was given: a model is moved or converted before its "
-                      "parameters are sharded, and loaded by load_full_state");
+      throw Error("ParameterReplaced", parameter.name + " of " + name_ +
+                                           " has been given other memory: move or convert a model before its "
+                                           "parameters are sharded, and load values by load_full_state");
   std::vector<torch::Tensor> flat;
   staged_.clear();
   gathered_from_ = source == Source::group ? group_ : team_;

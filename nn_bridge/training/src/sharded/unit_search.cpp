@@ -23,7 +23,7 @@ class Search {
   /// Ignored modules, and what is below them, by identity.
   void ignore(std::shared_ptr<torch::nn::Module> const& module, std::set<torch::nn::Module const*> const& all) {
     if (!module || !all.contains(module.get()))
-      throw Error("NotInModel", "an ignored module is no part of the model: " + (module ? module->name() : "none"));
+      throw Error("NotInModel", "an ignored module is not part of the model: " + (module ? module->name() : "none"));
     for (auto const& below : module->modules()) ignored_.insert(below.get());
     for (auto const& [name, tensor] : nn::parameters_of(*module)) whole_.insert(tensor.unsafeGetTensorImpl());
   }
@@ -34,7 +34,7 @@ class Search {
     for (auto const& [name, tensor] : nn::parameters_of(*model_))
       if (whole_.contains(tensor.unsafeGetTensorImpl())) result_.ignored.emplace_back(name, tensor);
     for (auto const& unit : result_.units) claim(unit);
-    if (owners_.empty()) throw Error("NoParameters", "the model has no parameters to cut");
+    if (owners_.empty()) throw Error("NoParameters", "the model has no parameters to shard");
     return std::move(result_);
   }
 
@@ -69,7 +69,7 @@ class Search {
     if (GradientHooks::are_on(tensor))
       throw Error("WrappedTwice", "gradients of " + name + " are reduced by another object: destroy that one first");
     if (is_released(tensor))
-      throw Error("ReleasedParameter", name + " has no values: what has cut it before ended without unwrap()");
+      throw Error("ReleasedParameter", name + " has no values: its ShardedParameters was destroyed without unwrap()");
     if (!tensor.is_contiguous()) throw Error("NotContiguous", name + " is not contiguous and cannot be cut into rows");
     auto const known = [&](auto const& held) { return held.second.is_same(tensor); };
     if (std::none_of(list.begin(), list.end(), known)) list.emplace_back(name, tensor);
@@ -88,7 +88,7 @@ class Search {
       auto const [owner, is_new] = owners_.emplace(tensor.unsafeGetTensorImpl(), unit.name);
       if (!is_new)
         throw Error("SharedAcrossUnits", name + " belongs to the units " + owner->second + " and " + unit.name +
-                                             ", which are gathered apart; leave one of them no unit");
+                                             ", which are gathered separately; exclude one of them from the units");
     }
   }
 

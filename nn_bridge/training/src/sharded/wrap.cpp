@@ -32,7 +32,7 @@ std::vector<TeamPlace> places_of(std::vector<Comm>& teams, std::vector<nn::TeamR
 void require_no_team_twice(std::vector<TeamPlace> const& rules, std::string const& of) {
   for (std::size_t a = 0; a < rules.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
-      if (rules[a].team == rules[b].team) throw Error("TeamTwice", "the rules of " + of + " name one team twice");
+      if (rules[a].team == rules[b].team) throw Error("TeamTwice", "the rules of " + of + " contain a team twice");
 }
 
 bool can_sum(torch::ScalarType type) {
@@ -59,8 +59,8 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
                                  std::to_string(low->least_saving) + " times the bytes after " +
                                  std::to_string(low->first_iterations) + " iterations");
   if (options.hook && (options.wire != Wire::own || options.low_rank))
-    throw Error("BadOption", std::string("a gradient hook and ") + (options.low_rank ? "low_rank" : "wire") +
-                                 ", which says how gradients travel, as the hook does");
+    throw Error("BadOption",
+                std::string("a gradient hook and ") + (options.low_rank ? "low_rank" : "wire") + " exclude each other");
   bool any = false;
   for (auto const& [name, tensor] : parameters) {
     if (tensor.is_meta())
@@ -135,10 +135,11 @@ Groups grouped(nn::NamedTensors const& parameters, nn::NamedTensors const& buffe
 void refuse_cut(torch::nn::Module const& module) {
   auto const below = module.modules(/*include_self=*/false);
   if (is_managed(module) || std::any_of(below.begin(), below.end(), [](auto const& one) { return is_managed(*one); }))
-    throw Error("WrappedTwice", "parameters of the model are cut: ShardedParameters reduces their gradients");
+    throw Error("WrappedTwice", "parameters of the model are sharded: ShardedParameters reduces their gradients");
   for (auto const& [name, tensor] : nn::parameters_of(module))
     if (is_released(tensor))
-      throw Error("ReleasedParameter", "'" + name + "' has no values: what has cut it before ended without unwrap()");
+      throw Error("ReleasedParameter",
+                  "'" + name + "' has no values: its ShardedParameters was destroyed without unwrap()");
 }
 
 std::exception_ptr agreed_failure(std::vector<Comm> const& teams, std::exception_ptr failure) {

@@ -53,7 +53,7 @@ Groups named_groups(torch::optim::Optimizer const& optimizer, OptimizerTensors c
       auto const found = names.find(parameter.unsafeGetTensorImpl());
       if (found == names.end())
         throw Error("UnknownParameter", "the optimizer holds a tensor of " + std::to_string(parameter.numel()) +
-                                            " elements that is no parameter of the model");
+                                            " elements that is not a parameter of the model");
       if (std::none_of(named.begin(), named.end(), [&](auto const& held) { return held.second.is_same(parameter); }))
         named.emplace_back(found->second, parameter);
     }

@@ -93,7 +93,7 @@ void TrainingState::add_part(std::string name, Calls calls) {
   static constexpr std::array<std::string_view, 3> own{"model", "data", "random"};
   bool const taken = std::find(own.begin(), own.end(), name) != own.end() ||
                      std::any_of(parts_.begin(), parts_.end(), [&](auto const& part) { return part.first == name; });
-  if (taken) throw Error("NameTaken", "'" + name + "' stands for something else in the training state");
+  if (taken) throw Error("NameTaken", "'" + name + "' is reserved in the training state");
   parts_.emplace_back(std::move(name), std::move(calls));
 }
 

@@ -307,7 +307,7 @@ Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
       if (attribute->type == ValueType::text && !attribute->text().empty())
         throw Error(Fault::input, "BadPacking",
                     std::string(name) + " of variable " + variable.name + " of " + contents.path.string() +
-                        " is a text, not a number");
+                        " is text, not a number");
       add_missing(*attribute, unpacking.type, unpacking.missing);
       // `_Unsigned` speaks of the attributes as well: those of the stored type are signed as the data are.
       if (variable.type != unpacking.type) add_missing(*attribute, variable.type, unpacking.missing);

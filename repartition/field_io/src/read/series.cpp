@@ -130,7 +130,7 @@ struct FieldSeries::State {
     for (auto const& path : paths) hash.add(path.string());
     require_same(comm, "SeriesDiffers", hash.add(options.dimension).add(options.most_open).value(),
                  std::to_string(paths.size()) + " files");
-    if (paths.empty()) throw Error(Fault::input, "NoSuchFile", "a series of no files");
+    if (paths.empty()) throw Error(Fault::input, "NoSuchFile", "a series needs at least one file");
     contents = file(0).contents();
     dimension = options.dimension.empty() ? find_dimension(contents) : options.dimension;
     for (std::size_t i = 0; i < paths.size(); ++i) add(i);
@@ -209,7 +209,7 @@ struct FieldSeries::State {
                                     : "within " + paths[place].string();
       throw Error(Fault::input, "UnsortedSeries",
                   dimension + " goes from " + std::to_string(values[i - 1]) + " to " + std::to_string(values[i]) + " " +
-                      where + "; give the files in order, and without records that two of them hold");
+                      where + "; give the files in order and without duplicate records");
     }
   }
 

@@ -23,8 +23,7 @@ Index StoredCells::num_bytes() const noexcept {
 
 void StoredCells::unpack(std::span<double> values) const {
   if (Index(values.size()) != num_cells())
-    throw Error("WrongSize",
-                std::to_string(values.size()) + " values for the " + std::to_string(num_cells()) + " cells");
+    throw Error("WrongSize", std::to_string(values.size()) + " values for " + std::to_string(num_cells()) + " cells");
   std::vector<double> staging;
   for (auto const& part : parts_) {
     if (part.box == box_) return detail::unpack(*part.unpacking, part.bytes.data(), values);

@@ -95,7 +95,7 @@ void require_hdf5_signature(std::filesystem::path const& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) refuse("NoSuchFile", name + " does not exist");
-    refuse("UnreadableFile", name + " cannot be looked at: " + std::generic_category().message(errno));
+    refuse("UnreadableFile", name + " cannot be accessed: " + std::generic_category().message(errno));
   }
   if (S_ISDIR(status.st_mode)) {
     bool const zarr = std::filesystem::exists(path / ".zgroup") || std::filesystem::exists(path / "zarr.json");

@@ -110,7 +110,7 @@ std::optional<FileReader> StructureHelper::begin(std::string const& request) {
       return FileReader{std::move(answer.reader), std::move(status.reader), number_};
     end();
   }
-  throw Error("NoProcess", std::string(structure_program) + " ended as soon as it was started, twice");
+  throw Error("NoProcess", std::string(structure_program) + " exited immediately after its start, twice");
 }
 
 void StructureHelper::end(FileReader const& reader) {

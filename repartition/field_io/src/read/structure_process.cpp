@@ -165,8 +165,8 @@ std::optional<std::string> read_by_process(Structure kind, std::filesystem::path
     }
     helper.end(*reader);
   }
-  throw Error("NoProcess", std::string(structure_program) + " was ended, or stood still, while it read " +
-                               path.string() + ", twice");
+  throw Error("NoProcess",
+              std::string(structure_program) + " was killed, or hung, while reading " + path.string() + ", twice");
 }
 
 }  // namespace graticule::detail

@@ -24,7 +24,7 @@ void FieldWriter::State::require_new(std::string_view name, Target const& target
   if (box.empty() || target.old_extents.size() == 0) return;
   if (!intersection(box, Box::from_extents(target.old_extents)).empty())
     throw Error("OldRecords", to_string(box) + " of " + std::string(name) + to_string(target.extents) +
-                                  " holds cells that were there before: " + to_string(target.old_extents));
+                                  " contains cells of earlier records: " + to_string(target.old_extents));
 }
 
 std::pair<std::vector<detail::Turn>, Index> FieldWriter::State::agreed_turns(
@@ -97,7 +97,7 @@ void const* FieldWriter::State::dense(Box const& box, Box const& cells, Index va
 
 void FieldWriter::State::require_numbers(std::string_view name, Target const& target) {
   if (target.plan.type == ValueType::text)
-    throw Error("BadType", "variable " + std::string(name) + " holds text, which numbers cannot be");
+    throw Error("BadType", "variable " + std::string(name) + " holds text; numbers cannot be written to it");
 }
 
 template <class Value>
