@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What libraries of transposes do between two layouts of a field of f64; the candidates that a plan is compared with.
+// Transposes between two layouts of a f64 field as libraries do them; the candidates that a plan is compared with.
 #pragma once
 
 #include <graticule/partition/comm.hpp>

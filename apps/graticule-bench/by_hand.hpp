@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What authors write by hand for one halo exchange; the candidates that a plan is compared with.
+// Hand-written halo exchanges; the candidates that a plan is compared with.
 #pragma once
 
 #include <graticule/partition/comm.hpp>

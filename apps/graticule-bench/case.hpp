@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a movement is measured for: the command line, checked, and the same for halo, repartition, allreduce and io.
+// The checked command line of a measurement, common to halo, repartition, allreduce and io.
 #pragma once
 
 #include <graticule/partition/layout.hpp>
@@ -12,7 +12,7 @@
 
 namespace graticule::bench {
 
-/// The name of an option that was given and that the kind does not take; empty: there is none.
+/// The name of an option that was given but does not apply to the kind; empty: none.
 [[nodiscard]] std::string misplaced_option(Options const& options);
 
 /// Sets rows and columns from `--grid`. @throws `BadGrid` (usage)

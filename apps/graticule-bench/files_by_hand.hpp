@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What authors write by hand to bring a field of all ranks to a file and back; the candidates that FieldWriter and FieldFile
-// are compared with.
+// Hand-written parallel output and input of a field; the candidates that FieldWriter and FieldFile are compared with.
 #pragma once
 
 #include <graticule/partition/box.hpp>
@@ -18,8 +17,8 @@ struct FileShape {
   Index element_bytes;
 };
 
-/// A plain file: each rank at its own offsets, row by row or, where rows are whole, all of a channel at once; on the disk
-/// when it returns. Collective. @throws `FileByHand`
+/// A plain file: each rank at its own offsets, row by row or, where rows are whole, all of a channel at once; on the
+/// disk when it returns. Collective. @throws `FileByHand`
 void write_plain(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void const* data);
 void read_plain(std::filesystem::path const& path, FileShape const& shape, void* data);
 

@@ -85,8 +85,8 @@ void compare_rows(app::Context& context, Options const& options, Index channels)
   HaloPlan const shared(comm, layout, widths, ring);
   Field field(messages, channels, false);
   Field in_place(shared, channels, true);
-  // How fast rows are copied depends on what is left of them in the caches that all cores share: the two fields serve as
-  // many candidates each. Every candidate has buffers of its own, so that none finds warm what another has used.
+  // The copy rate of rows depends on their remains in the shared caches, so each of the two fields serves as many
+  // candidates. Every candidate has its own buffers, so that none profits from the caches of another.
   RowShape const shape{channels, messages.owned().extent(0), options.num_columns, options.width};
   RowsByHand hand(comm, in_place.data(), shape);
   RowsByHand contiguous(comm, field.data(), shape);
@@ -203,7 +203,7 @@ void compare_number_of_calls(app::Context& context, Options const& options) {
                   warm));
 }
 
-/// What is left of the waiting for messages when the interior is computed meanwhile.
+/// Remaining waiting time for messages when the interior is computed during the exchange.
 void compare_overlap(app::Context& context, Options const& options, Index channels) {
   auto const& comm = context.comm;
   Layout const layout(bands(comm), {options.num_rows, options.num_columns});

@@ -18,8 +18,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A gradient that wanders: given to the graph by the node behind the layer, and taken back from the leaf, so that each
-/// backward gets one that nobody else holds and no memory is made for it.
+/// A gradient buffer that is passed to the graph by the node behind the layer and recovered from the leaf. Each
+/// backward thereby gets an unshared gradient without an allocation.
 struct Wanderer : torch::CustomClassHolder {
   torch::Tensor gradient;
 };

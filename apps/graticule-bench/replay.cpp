@@ -39,7 +39,7 @@ std::string read_shared(Comm const& comm, std::string const& path) {
   return comm.broadcast(text, 0);
 }
 
-/// Does what the file says; what that breaks, or has no memory for, is named with the file.
+/// Runs an action that depends on the file; its errors, including lack of memory, are reported with the file name.
 template <class Action>
 auto as_told(PlanFile const& file, Action const& action) {
   try {
@@ -252,7 +252,7 @@ class Memory {
   [[nodiscard]] PullField field(PlanFile::Field const& field) const {
     return {views_.front(), std::span(views_).subspan(1), field.parity, field.kind};
   }
-  /// The same numbers as at first: small ones, whatever the type.
+  /// The initial numbers: small ones, for any type.
   void reset() {
     auto const size = std::size_t(size_of(dtype_));
     bool const integers = dtype_ < DType::f16;

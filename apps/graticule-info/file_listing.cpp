@@ -146,7 +146,7 @@ void print_cuts(Comm const& comm, FieldFile const& file, Options const& options,
 }  // namespace
 
 void list_file(app::Context& context, Options const& options) {
-  // A wrong option is told before a wrong file.
+  // A wrong option is reported before a wrong file.
   static_cast<void>(total_ranks(parse_partition(options.partition), options.num_ranks, options.partition));
   FieldFile const file(context.comm, options.file);
   print_contents(file.contents());

@@ -14,7 +14,7 @@ namespace graticule::info {
 
 namespace {
 
-/// What the options ask, and what came of it.
+/// The request of the options, and its result.
 struct GridStudy {
   Options options;
   Indices extents;
@@ -66,7 +66,7 @@ GridRequest make_request(Options const& options, Indices const& extents, CutChoi
   request.halo.corners = options.corners == "skip" ? Corners::skip : Corners::fill;
   request.element_bytes = options.dtype == "f64" ? 8 : 4;
   request.num_batch = options.levels;
-  // Who fixes both numbers of ranks, or cuts, may let ranks own nothing.
+  // If both numbers of ranks, or cuts, are given, ranks may own nothing.
   request.min_extents = Indices::filled(2, request.ranks[0] * request.ranks[1] != 0 ? 0 : 1);
   for (int a = 0; a < 2; ++a)
     if (cuts.given[std::size_t(a)]) request.min_extents[a] = 0;

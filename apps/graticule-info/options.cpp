@@ -34,7 +34,7 @@ std::optional<Index> whole_number(std::string const& text) {
   return value;
 }
 
-/// Two numbers parted by `x`, each `least` or more.
+/// Two numbers separated by `x`, each at least `least`.
 std::optional<Indices> two_numbers(std::string const& text, Index least) {
   Indices numbers;
   for (auto const& part : split(text, 'x')) {

@@ -46,7 +46,7 @@ struct Options {
 /// of an odd number of rows, and on the outer faces of an even number. @throws `BadOption` (usage)
 [[nodiscard]] Boundary parse_boundary(std::string const& text, Indices const& extents);
 
-/// What `--cuts` says: weights of rows, or the parts themselves; nothing for balanced cuts.
+/// The value of `--cuts`: weights of rows, or the parts themselves; none for balanced cuts.
 struct CutChoice {
   bool by_area = false;
   std::vector<std::optional<Cuts>> given{2};  ///< of latitude and longitude

@@ -17,7 +17,7 @@ struct PlanPicture {
   Layout layout;                  ///< of latitude and longitude
   std::vector<int> node_of_rank;  ///< for each rank
   Ticks ticks = Ticks::degrees;
-  std::vector<std::pair<std::string, std::string>> facts;  ///< name and value, written beside the map
+  std::vector<std::pair<std::string, std::string>> facts;  ///< name and value, printed next to the map
 };
 
 /// The picture as SVG: the map with nodes in colours, a title, axes with units, a legend and the facts.

@@ -45,7 +45,7 @@ void define(FieldWriter& output, Plan const& plan) {
   for (auto const& variable : plan.variables) output.add_variable(variable.target);
 }
 
-/// By whatever names.
+/// Compares the files, not their names.
 void require_other_file(Comm const& comm, Options const& options) {
   run_agreed(comm, [&] {
     std::error_code no_output;
@@ -81,7 +81,7 @@ class Run {
   }
 
  private:
-  /// Says at once what the most demanding variable needs.
+  /// Reports the budget of the most demanding variable at the start.
   void require_budget() const {
     Index least = 0;
     std::string name;

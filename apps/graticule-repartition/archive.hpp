@@ -26,14 +26,15 @@ struct Result {
   std::vector<std::string> fixed;      ///< see `Plan`
 };
 
-/// Told before each round and after the last one how many rounds there are and how many are done; throws on all ranks
-/// alike to stop.
+/// Called before each round and after the last one with the number of rounds and of completed rounds; throws on all
+/// ranks alike to stop.
 using Watch = std::function<void(Index done, Index all, std::string const& variable)>;
 
 /// Rewrites `options.input` to `options.output`. Collective, with the same options on all ranks.
 ///
-/// The output gets its name when it is complete; when anything fails, an older file of that name stays.
-/// @throws `SameFile` (usage) when the output would replace the input and nobody has said so; as `FieldFile`, `plan_rewrite`, `make_tiling`, `FieldWriter`, `find_packing`
+/// The output gets its name once it is complete; after a failure an older file of that name remains.
+/// @throws `SameFile` (usage) when the output would replace the input and nobody has said so; as `FieldFile`,
+///        `plan_rewrite`, `make_tiling`, `FieldWriter`, `find_packing`
 [[nodiscard]] Result rewrite_file(Comm const& comm, Options const& options, Watch const& watch);
 
 }  // namespace graticule::archive

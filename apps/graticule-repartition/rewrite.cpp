@@ -88,7 +88,7 @@ Indices ordered_axes(Variable const& variable, std::vector<std::string> const& o
   return axes;
 }
 
-/// Two axes have one dimension, and the order would part or move them: which of them is which it cannot say.
+/// Two axes share a dimension, and the order would separate or move them; it cannot distinguish them.
 bool is_ambiguous(Variable const& variable, std::vector<std::string> const& order) {
   std::set<std::string> const different(variable.dimensions.begin(), variable.dimensions.end());
   if (different.size() == variable.dimensions.size()) return false;
@@ -166,7 +166,7 @@ void set_type(Rewrite& rewrite, TypeWish wish) {
     throw Error(Fault::input, "UnreadableVariable",
                 "variable " + source.name +
                     " cannot be converted: " + (source.refusal.empty() ? "it holds text" : source.refusal));
-  // What speaks of stored values is not true any more.
+  // Attributes that refer to stored values no longer hold.
   std::set<std::string> dropped{"scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned"};
   if (packed || wish == TypeWish::i16_packed) dropped.insert({"valid_min", "valid_max", "valid_range"});
   rewrite.target.attributes = without(std::move(rewrite.target.attributes), dropped);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of each variable of the input.
+// Treatment of each variable of the input.
 #pragma once
 
 #include <graticule/field_io/contents.hpp>
@@ -46,7 +46,7 @@ struct Plan {
   std::vector<std::string> fixed;
 };
 
-/// Decides what becomes of every variable. Variables that were not asked for come along as they are.
+/// Decides what becomes of every variable. Variables that were not requested are copied unchanged.
 /// @throws `BadOption`, `UnknownName`, `BadChunk` (usage); `UnreadableVariable`, `GroupsNotSupported` (input)
 [[nodiscard]] Plan plan_rewrite(FileContents const& contents, Options const& options);
 

@@ -20,7 +20,7 @@
 
 namespace graticule::archive {
 
-/// What the ranks of a run have in common.
+/// State that is common to the ranks of a run.
 struct Setting {
   Comm const& comm;
   Index budget = 0;
@@ -103,8 +103,8 @@ class RoundBuffers {
 void copy_values(RoundBuffers& buffers, Tiling const& tiling, FieldFile const& input, FieldWriter& output,
                  BeforeRound const& before_round);
 
-/// The packing into 16-bit integers of least error: -32767 stands for the least value, 32767 for the greatest. Reads all
-/// values once. Collective. @throws `NotPackable` (input) for infinite values
+/// The packing into 16-bit integers of least error: -32767 stands for the least value, 32767 for the greatest. Reads
+/// all values once. Collective. @throws `NotPackable` (input) for infinite values
 [[nodiscard]] Packing find_packing(RoundBuffers& buffers, Tiling const& scan, FieldFile const& input,
                                    BeforeRound const& before_round);
 

@@ -158,12 +158,12 @@ double seconds(Storage const& storage, Indices const& global, SideFigures const&
   return bytes / rate + side.cells / double(run_cells(storage, global, side.largest)) * seconds_per_run;
 }
 
-/// Memory of one write of a chunk beside the buffer.
+/// Memory of one write of a chunk, without the buffer.
 Index chunk_scratch(Storage const& storage, Indices const& global, Index value_bytes) {
   return product(granule(storage, global)) * (value_bytes + (storage.converted ? storage.value_bytes : 0));
 }
 
-/// Memory of one call beside the buffer: what is converted, and chunks between HDF5's filters.
+/// Memory of one call without the buffer: converted values, and chunks between HDF5's filters.
 Index scratch(Storage const& storage, Indices const& global, Indices const& largest, bool writes) {
   Box const box = Box::from_extents(largest);
   Index const row = box.empty() ? 0 : box.num_cells() / largest[0];
@@ -291,7 +291,7 @@ class Search {
 
   void consider(Indices const& tile) {
     for (bool const apart : {false, true}) {
-      // Readers that hold other cells than writers make no difference to one rank.
+      // With one rank, reader and writer always hold the same cells.
       if (apart && task_.num_ranks == 1) break;
       if (!apart && task_.num_ranks != int(task_.writers.size())) continue;
       auto const candidate = evaluate(tile, apart);

@@ -16,7 +16,7 @@
 
 namespace graticule::nn::detail {
 
-/// How the cells of an axis lie in groups of `size` members, some of which may be absent; see `WindowAttention`.
+/// Assignment of the cells of an axis to groups of `size` members, some of which may be absent; see `WindowAttention`.
 struct GroupedAxis {
   enum class Kind : std::uint8_t { adjacent, dilated };
 
@@ -30,23 +30,23 @@ struct GroupedAxis {
   static constexpr Index absent = -1;
   /// A member's cell, or `absent`.
   [[nodiscard]] Index cell(Index group, Index member) const noexcept;
-  /// Groups over as many parts as `cells` has, near where the cells are.
+  /// Groups in as many parts as `cells` has, close to their cells.
   [[nodiscard]] Cuts cuts_of_groups(Cuts const& cells) const;
 };
 
-/// Fields whose groups are each on one rank, and in an order in which they can be reshaped to groups.
+/// Fields with each group on one rank, in an order that can be reshaped to groups.
 ///
-/// Part p of an axis holds groups [lo, hi) in one run: member by member of each group where groups are adjacent, group by
-/// group of each member where they are dilated, so that cells move in long runs. Immutable.
+/// Part p of an axis holds groups [lo, hi) in one run: member by member of each group where groups are adjacent, group
+/// by group of each member where they are dilated, so that cells move in long runs. Immutable.
 class GroupedField {
  public:
   /// Collective. @param fields rows and columns over a grid of all ranks
   GroupedField(Comm const& comm, Layout const& fields, std::array<GroupedAxis, 2> const& axes);
 
-  /// [..., rows, columns] of this rank's cells to [..., row groups, rows of a group, column groups, columns of a group];
-  /// members that are absent are 0. Collective where `moves()`.
+  /// [..., rows, columns] of this rank's cells to [..., row groups, rows of a group, column groups, columns of a
+  /// group]; members that are absent are 0. Collective where `moves()`.
   [[nodiscard]] torch::Tensor group(torch::Tensor const& x, CallTies const& ties) const;
-  /// The way back; collective where `moves()`.
+  /// The inverse; collective where `moves()`.
   [[nodiscard]] torch::Tensor ungroup(torch::Tensor const& y, CallTies const& ties) const;
   [[nodiscard]] bool moves() const noexcept { return bool(pull_); }
   /// Boolean [row groups * column groups, rows of a group * columns of a group]; undefined where no member is absent.

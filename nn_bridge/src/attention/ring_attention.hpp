@@ -10,7 +10,7 @@
 
 namespace graticule::nn::detail {
 
-/// Who holds how many tokens.
+/// Number of tokens per rank.
 struct RingTokens {
   Comm comm;
   std::vector<Index> counts;  ///< by rank
@@ -18,12 +18,12 @@ struct RingTokens {
 
 /// softmax(q k') v over the tokens of all ranks, for the queries of this one; all of [batch, heads, tokens, head_dim].
 ///
-/// Keys and values go round the ranks, one rank's at a time, and are merged as they come (Milakov and Gimelshein, "Online
-/// normalizer calculation for softmax", 2018; Liu et al., "Ring Attention with Blockwise Transformers", 2023): scores are
-/// never kept, memory is that of two ranks' keys and values and of one block of scores. The backward sends keys and values
-/// round again, and their gradients with them, which each rank adds to in turn: a fixed order. 16-bit types are
-/// accumulated in f32.
-/// Collective, as is its backward, which refuses to become part of a graph (`DoubleBackwardUnsupported`).
+/// Keys and values circulate, one rank's at a time, and are merged on arrival (Milakov and Gimelshein, "Online
+/// normalizer calculation for softmax", 2018; Liu et al., "Ring Attention with Blockwise Transformers", 2023): scores
+/// are not stored; the memory is that of two ranks' keys and values and of one block of scores. In the backward keys
+/// and values circulate again, together with their gradients, to which each rank adds in turn: a fixed order. 16-bit
+/// types are accumulated in f32. Collective, as is its backward, which cannot be differentiated
+/// (`DoubleBackwardUnsupported`).
 /// @param anchor see `agreement.hpp`; the result is for `LayerState::record`
 [[nodiscard]] torch::Tensor ring_attention(std::shared_ptr<RingTokens const> const& ring, torch::Tensor const& q,
                                            torch::Tensor const& k, torch::Tensor const& v, torch::Tensor const& anchor);

@@ -29,7 +29,7 @@ std::string& latest_layer() {
   return text;
 }
 
-/// What a wait that stalls has to do with layers.
+/// Text about layers for the report of a stalled wait.
 std::string context_of_wait() {
   if (auto const node = torch::autograd::get_current_node())
     if (auto const layer = RecordedCalls::described(*node); !layer.empty()) return ", in the backward of " + layer;
@@ -145,7 +145,7 @@ void Agreement::leave_call() {
   std::array<Index, 4> ends{ordinal_, -ordinal_, call_, number_};
   domain_.comm().max(ends);
   bool const same_layer = ends[0] == -ends[1];
-  // Calls of different layers have met: none of them counts. Calls of one layer have met because some rank has made fewer.
+  // If calls of different layers meet, none of them counts. If calls of one layer meet, some rank has made fewer calls.
   call_ = same_layer ? ends[2] : call_ - 1;
   domain_.recorded_calls().skip_to(ends[3]);
 }

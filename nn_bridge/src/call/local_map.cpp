@@ -50,7 +50,7 @@ struct LocalFunction : torch::autograd::Function<LocalFunction> {
     ctx->save_for_backward(given);
     keep(ctx, map);
     auto outputs = map->apply(given);
-    // Nobody else has these results: a view of them need not be known as one.
+    // No other reference to these results exists, so a view of them need not be tracked.
     at::AutoDispatchBelowADInplaceOrView const guard;
     for (auto& output : outputs) output = at::alias(output.detach());
     return outputs;

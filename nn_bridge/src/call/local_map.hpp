@@ -11,10 +11,10 @@ namespace graticule::nn::detail {
 
 /// What a rank computes on its own between the communicating nodes of a graph.
 ///
-/// All ranks must run the same communicating nodes in a backward of any order. LibTorch's operations do not see to that:
-/// a rank without outputs has none of the nodes that a convolution leaves on the others, and what a second derivative
-/// depends on differs with the operation. So a local map is one node, the same on all ranks whatever it computes there,
-/// and its derivatives are again local maps, of all inputs and all cotangents.
+/// All ranks must run the same communicating nodes in a backward of any order. LibTorch's operations do not ensure
+/// this: a rank without outputs lacks the nodes that a convolution creates on the others, and the dependencies of a
+/// second derivative differ between operations. A local map is therefore one node, the same on all ranks for any
+/// computation, and its derivatives are again local maps, of all inputs and all cotangents.
 struct LocalMap {
   using Tensors = torch::autograd::variable_list;
 

@@ -12,7 +12,7 @@
 
 namespace graticule::nn::detail {
 
-/// The layout of another tensor than a layer's input, whose sizes and cuts the output is to have.
+/// The layout of a second tensor, which sets the sizes and cuts of a layer's output.
 class OtherLayout : public Agreement {
  public:
   /// @param whole the layer's state

@@ -136,7 +136,7 @@ std::vector<torch::Tensor> RecordedCalls::unreached(Comm const& comm, std::vecto
   Nodes nodes;
   walk(roots, nodes);
   std::vector<torch::Tensor> tokens;
-  // What this rank runs for another may lead to nodes that the other does not run: until all run the same.
+  // Nodes that this rank runs for another may lead to nodes that the other does not run; repeat until all run the same.
   while (true) {
     std::vector<Key> reached;
     for (auto const& call : calls_)

@@ -28,13 +28,13 @@ using WeakNode = decltype(weak_node(std::declval<torch::Tensor const&>().grad_fn
 
 /// The differentiable calls of a domain whose graph is alive.
 ///
-/// A communicating node that the backward of one rank runs and that of another does not would wait for ever. So the
-/// closing reduction of a loss compares which recorded nodes it reaches on each rank. Where that is the same everywhere,
-/// all ranks run them in the same order without more: LibTorch's engine takes ready nodes by descending sequence number,
-/// a node becomes ready by nodes made after it, and calls come in the same order on all ranks. Where it differs, the
-/// ranks that do not reach a node run it all the same: each has a second output, a scalar, that can be added to the loss.
+/// A communicating node that the backward runs on some ranks only would wait forever. The closing reduction of a loss
+/// therefore compares which recorded nodes it reaches on each rank. If these are equal on all ranks, all ranks run them
+/// in the same order: LibTorch's engine takes ready nodes by descending sequence number, a node becomes ready by nodes
+/// made after it, and calls come in the same order on all ranks. If they differ, ranks that do not reach a node run it
+/// nevertheless: each node has a second output, a scalar, that can be added to the loss.
 ///
-/// Nodes are held weakly: an output that a rank has dropped is gone, and if the loss of another needs it, that is
+/// Nodes are held weakly. If the loss of another rank needs an output that this rank has discarded, the error is
 /// `UnusedOnSomeRanks`.
 class RecordedCalls {
  public:
@@ -43,9 +43,9 @@ class RecordedCalls {
   RecordedCalls& operator=(RecordedCalls const&) = delete;
   ~RecordedCalls();
 
-  /// A number for a call that begins on all ranks, whether it is recorded or not.
+  /// The number of a call that begins on all ranks, recorded or not.
   [[nodiscard]] Index next_call() noexcept { return ++num_calls_; }
-  /// The last number that any rank has given, after a call that ranks have made out of order.
+  /// Continues from the highest number of any rank, after ranks have made calls out of order.
   void skip_to(Index number) noexcept { num_calls_ = number; }
 
   /// Which node: the call, and its place among the nodes of this call.
@@ -55,8 +55,8 @@ class RecordedCalls {
   /// The node that made `output`; the layer's ordinal and name for messages. Nothing without a graph.
   void record(torch::Tensor const& output, Key const& key, int ordinal, std::string const& layer);
 
-  /// Records the node that made `output` where that happens in the backward of a recorded node, which builds a graph. The
-  /// domain is that of the node.
+  /// Records the node that made `output` where that happens in the backward of a recorded node, which builds a graph.
+  /// The domain is that of the node.
   static void record_derivative(torch::Tensor const& output);
 
   /// The layer that recorded `node`, in any domain: `layer 2 (Conv2d)`; nothing where none did.
@@ -68,10 +68,10 @@ class RecordedCalls {
   /// Cost: a walk through the graph and one all-reduce of 2 integers when all ranks run the same
   [[nodiscard]] std::vector<torch::Tensor> unreached(Comm const& comm, std::vector<torch::Tensor> const& roots);
 
-  /// Forgets all calls, and begins to count anew.
+  /// Discards all calls, and restarts counting.
   void forget() noexcept;
 
-  /// How many masks the domain's random layers have drawn; the same on all ranks.
+  /// Number of masks that the domain's random layers have drawn; equal on all ranks.
   std::int64_t num_draws = 0;
 
  private:

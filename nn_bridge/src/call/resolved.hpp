@@ -5,7 +5,7 @@
 
 namespace graticule::nn::detail {
 
-/// `x` with the conjugates and negatives that LibTorch has put off carried out in memory, which plans read.
+/// `x` with lazy conjugates and negatives resolved in memory, which plans read.
 [[nodiscard]] inline torch::Tensor resolved(torch::Tensor const& x) {
   return x.defined() ? x.resolve_conj().resolve_neg() : x;
 }

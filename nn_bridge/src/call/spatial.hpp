@@ -12,8 +12,8 @@
 
 namespace graticule::nn::detail {
 
-/// Throws unless a layer of `num_axes` spatial axes takes `x`, with or without batch: `UnsupportedTensor`, `ShapeMismatch`,
-/// `LongitudeIsCut` for a length, `OddChannels`.
+/// Throws unless a layer of `num_axes` spatial axes takes `x`, with or without batch: `UnsupportedTensor`,
+/// `ShapeMismatch`, `LongitudeIsCut` for a length, `OddChannels`.
 void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
                    std::vector<std::int64_t> const& odd_channels);
 
@@ -30,7 +30,7 @@ void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int6
 /// @throws `PaddingTooWide` where an axis of `extent` cells has no image for so much padding
 void check_width(Edge edge, Width const& padding, Index extent);
 
-/// A length as a column of one cell, all else as it is; `x` may be undefined.
+/// A length as a column of one cell; other tensors unchanged. `x` may be undefined.
 [[nodiscard]] torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes);
 /// The same with a batch axis.
 [[nodiscard]] torch::Tensor batched(torch::Tensor const& x, std::size_t num_axes);

@@ -15,17 +15,17 @@
 
 namespace graticule::nn::detail {
 
-/// What a plan between tensors is made of.
+/// Description of a plan between tensors.
 struct TensorPullDescription {
   Layout source;
-  /// The tensors' axes that the layout's axes are, counted from the last one.
+  /// The tensors' axes that correspond to the layout's, counted from the last.
   std::vector<std::int64_t> axes{-2, -1};
   IndexMap map;
   std::vector<Target> targets;                  ///< of this rank; the same number on all ranks
   std::uint64_t fingerprint = 0;                ///< of what else is the same on all ranks
   std::vector<std::int64_t> odd_channels = {};  ///< see `HaloExchangeOptions`
   Messages messages = Messages::whole;
-  /// Own cells of the only target, rows and columns, which it takes from the shard without the plan.
+  /// Own cells of a single target, rows and columns, which are copied from the shard without the plan.
   Box direct = {};
 };
 

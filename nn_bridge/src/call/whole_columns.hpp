@@ -13,7 +13,8 @@
 
 namespace graticule::nn::detail {
 
-/// Rows over all ranks: each band of rows is shared out among the ranks that cut its columns, so that most cells stay near.
+/// Rows over all ranks: each band of rows is divided among the ranks that cut its columns, so that most cells move
+/// little.
 /// @param fields rows and columns over a grid of all ranks
 [[nodiscard]] Layout whole_columns(Layout const& fields);
 
@@ -25,10 +26,10 @@ namespace graticule::nn::detail {
 /// All rows, and columns over `columns`, part p on rank p.
 [[nodiscard]] Layout cut_columns(Index num_rows, Cuts const& columns);
 
-/// Cuts of `extent` cells where `cuts` cut theirs, in proportion: the same for equal extents.
+/// Cuts of `extent` cells in proportion to `cuts`; identical for equal extents.
 [[nodiscard]] Cuts scaled_cuts(Cuts const& cuts, Index extent);
 
-/// How the moves of one call become part of the graph: see `anchor` and `LayerState::record`.
+/// Connects the moves of one call to the graph; see `anchor` and `LayerState::record`.
 struct CallTies {
   torch::Tensor anchor;
   std::function<void(torch::Tensor const&)> record;

@@ -40,7 +40,7 @@ struct CutAxis {
 };
 using Sizes = std::vector<std::int64_t>;
 
-/// The tensor that counts on one rank only: its sizes there, and those of the tensor that stands for it on this rank.
+/// A tensor that exists on one rank only: its sizes there, and those of its placeholder on this rank.
 struct RootSide {
   int root;
   Sizes sizes;

@@ -31,7 +31,7 @@ struct Description {
   std::string text;
 };
 
-/// One comparison for all tensors; where it fails, one after the other, so that the first that differs is named.
+/// One comparison for all tensors; if it fails, one per tensor, to report the first that differs.
 void require_alike(Comm const& team, char const* rule, NamedTensors const& tensors,
                    std::function<Description(std::string const&, torch::Tensor const&)> const& describe) {
   if (team.num_ranks() == 1) return;

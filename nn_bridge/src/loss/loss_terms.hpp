@@ -16,7 +16,7 @@
 
 namespace graticule::nn::detail {
 
-/// Of each cell of this rank, [..., rows, columns]: what is summed, and what it counts in the sum of weights; undefined: 1.
+/// Per cell of this rank, [..., rows, columns]: the term of the sum, and its share in the divisor (undefined: 1).
 struct LossTerms {
   torch::Tensor elements;
   torch::Tensor counts;
@@ -39,11 +39,11 @@ struct LossFunction {
   std::function<void(torch::Tensor const& prediction, torch::Tensor const& target)> check = {};
   /// Where the target is; none: where it is not NaN. Has the terms' sizes.
   std::function<torch::Tensor(torch::Tensor const& target)> valid = {};
-  /// Cells that are not valid may be any finite number; counts that are undefined are `valid`. Where `valid` is undefined,
-  /// all cells are.
+  /// Cells that are not valid may be any finite number; counts that are undefined are `valid`. Where `valid` is
+  /// undefined, all cells are.
   std::function<LossTerms(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& valid)>
       terms = {};
-  /// For a loss of differences: the same terms, where no mask and no missing target stand between.
+  /// For a loss of differences: the same terms, without mask and missing targets.
   std::optional<DifferenceLoss> difference = {};
 };
 
@@ -62,7 +62,7 @@ void check_axes(std::string const& loss, LossOptions const& options, at::IntArra
 [[nodiscard]] torch::Tensor row_weights(std::string const& loss, LossOptions const& options, Layout const& layout,
                                         Domain const& domain);
 
-/// Columns weigh alike: summed first, so that no array of all cells is made for the other weights.
+/// All columns have equal weight, so they are summed first; the other weights then need no array of all cells.
 [[nodiscard]] LossSums summed(LossTerms const& terms);
 
 /// The loss over all ranks. @param rows as from `row_weights` Collective.

@@ -39,7 +39,7 @@ void check_tensors(LossFunction const& function, torch::Tensor const& prediction
   if (mask.defined() && !at::is_expandable_to(mask.sizes(), sizes)) throw Error("ShapeMismatch", text.str());
 }
 
-/// Where cells count; undefined where all do. That one sum tells in most cases: a NaN anywhere makes it NaN.
+/// Mask of valid cells; undefined if all are valid. In most cases a single sum decides, because any NaN makes it NaN.
 torch::Tensor valid_cells(LossFunction const& function, torch::Tensor const& target, torch::Tensor const& mask) {
   torch::Tensor valid;
   if (function.valid)
@@ -121,7 +121,7 @@ using detail::LossTerms;
 using FunctionPointer = std::shared_ptr<LossFunction const>;
 using torch::Tensor;
 
-/// `x` where `valid`, elsewhere a number that does no harm: gradients there are 0, not 0 times NaN.
+/// `x` where `valid`, elsewhere a harmless number, so that gradients there are 0, not 0 times NaN.
 Tensor safe(Tensor const& valid, Tensor const& x, double other) {
   if (!valid.defined()) return x;
   return torch::where(valid, x, torch::full({}, other, x.options().requires_grad(false)));

@@ -20,13 +20,14 @@ struct DifferenceLoss {
   double bend = 1;
 };
 
-/// Sums over the last axis in f64: [..., columns] to [..., 1]. The backward hands out a view, without memory of its own.
+/// Sums over the last axis in f64: [..., columns] to [..., 1]. The backward returns a view, which needs no memory.
 /// Rows are summed one after the other in four interleaved partial sums: the same bits for any number of threads.
 /// @param x real floating-point
 [[nodiscard]] torch::Tensor row_sums(torch::Tensor const& x);
 
-/// `row_sums` of the loss of each cell, in one pass over prediction and target, and one for the gradients: nothing of the
-/// fields' size is allocated but those. Differentiable to any order. @param p, t of the same sizes and dtype, f32 or f64
+/// `row_sums` of the loss of each cell, in one pass over prediction and target, and one for the gradients, which are
+/// the only allocation of the fields' size. Differentiable to any order. @param p, t of the same sizes and dtype, f32
+/// or f64
 [[nodiscard]] torch::Tensor row_sums(DifferenceLoss const& loss, torch::Tensor const& p, torch::Tensor const& t);
 
 /// The loss of each cell.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LibTorch's layers by what they do to a field.
+// LibTorch's layers, classified by their effect on a field.
 #pragma once
 
 #include <torch/torch.h>

@@ -20,7 +20,7 @@
 
 namespace graticule::nn::detail {
 
-/// What a counterpart is made from besides its serial layer.
+/// Arguments of a counterpart in addition to its serial layer.
 struct ShardContext {
   Domain domain;
   Padding padding = Padding::by_mode;
@@ -160,7 +160,7 @@ struct Counterpart<torch::nn::PixelShuffleImpl> : PlainCounterpart<PixelShuffleI
 template <>
 struct Counterpart<torch::nn::PixelUnshuffleImpl> : PlainCounterpart<PixelUnshuffleImpl> {};
 
-/// A layer that pads says itself what with: the edges of the globe, by its own mode.
+/// A padding layer keeps its own mode at the edges of the globe.
 template <std::size_t D>
 struct PadCounterpart {
   template <class Options>
@@ -193,7 +193,7 @@ struct Counterpart<torch::nn::ReplicationPad2dImpl> : PadCounterpart<2> {};
 template <>
 struct Counterpart<torch::nn::ReplicationPad3dImpl> : PadCounterpart<3> {};
 
-/// Made from options that say what padding holds.
+/// Made from options that include the source of padding.
 template <class Sharded, class ShardedOptions>
 struct PaddedCounterpart {
   template <class Options>

@@ -10,7 +10,7 @@
 
 namespace graticule::nn::detail {
 
-/// A call of a layer that `shard` has given its forward.
+/// A call of a layer that `shard` has converted.
 struct LoggedCall {
   std::string path;
   torch::Tensor output;

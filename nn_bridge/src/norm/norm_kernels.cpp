@@ -12,14 +12,14 @@ namespace graticule::nn::detail {
 
 namespace {
 
-// Kernels for f32 and f64 on the host. LibTorch has none that give moments without the normalised tensor, or take them:
-// its var_mean and its elementwise operations would pass over the data three to five times more.
+// Kernels for f32 and f64 on the host. LibTorch has no kernels that return moments without the normalised tensor, or
+// accept them; its var_mean and elementwise operations would take three to five more passes over the data.
 
-/// A row is worked on in pieces, for threads; its moments are made of blocks that stay in the first-level cache.
+/// Threads process a row in pieces; its moments are merged from blocks that fit in the first-level cache.
 constexpr std::int64_t piece_length = 1 << 16;
 constexpr std::int64_t block_length = 1024;
 
-/// As many sums side by side as the compiler needs to use vector registers without reordering anybody's sum.
+/// Number of parallel sums with which the compiler uses vector registers without reordering any of them.
 template <class T>
 constexpr std::int64_t num_lanes = 128 / sizeof(T);
 
@@ -86,7 +86,7 @@ Moments moments(T const* x, std::int64_t n, bool centered) {
     auto const length = std::min(block_length, n - first);
     T center = 0;
     if (centered) {
-      // Any number near the mean will do: what the type rounds away here comes back in the deviations' sum.
+      // Any number near the mean is sufficient: the sum of deviations corrects the rounding error.
       auto const total = sums<T>(length, [&](std::int64_t i, T& a, T&) { a += block[i]; })[0];
       center = T(total / double(length));
     }

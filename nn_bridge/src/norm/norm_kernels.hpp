@@ -7,9 +7,9 @@
 
 namespace graticule::nn::detail {
 
-// What a normalisation does with its data, row by row of a contiguous [rows, cells] tensor. Coefficients are f64 tensors
+// Data passes of a normalisation, over the rows of a contiguous [rows, cells] tensor. Coefficients are f64 tensors
 // [rows]. Each function reads and writes the data once; deviations from a mean are formed in the data's own type
-// (16-bit types in f32) from a mean that is known to f64, so that a large mean costs no digits.
+// (16-bit types in f32) from a mean in f64, so that a large mean does not reduce the precision.
 
 /// Mean and sum of squared deviations of each row; with `centered` false zeros and the sum of squares.
 [[nodiscard]] std::pair<torch::Tensor, torch::Tensor> row_moments(torch::Tensor const& x, bool centered);

@@ -24,8 +24,8 @@ torch::Tensor as_rows(torch::Tensor const& x, NormShape const& s) {
   return x.contiguous().view({s.num_rows(), s.cells});
 }
 
-/// A tensor like `x` of fresh rows of cells. No view in LibTorch's eyes, which lets nobody change an output of a
-/// function in place that is one.
+/// A tensor like `x` of fresh rows of cells. LibTorch must not treat it as a view, because it forbids in-place changes
+/// of a function's output that is a view.
 torch::Tensor from_rows(torch::Tensor const& rows, torch::Tensor const& x) {
   return at::_unsafe_view(rows, x.sizes()).contiguous(x.suggest_memory_format());
 }

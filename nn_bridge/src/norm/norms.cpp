@@ -12,8 +12,8 @@
 
 namespace graticule::nn {
 
-/// Agreement of the calls that use the input's statistics, and of those that use tracked ones: ranks that disagree on
-/// which are calling different layers.
+/// Separate agreements for calls that use the input's statistics and calls that use tracked ones: ranks that disagree
+/// on this then call different layers.
 class detail::TrackingState : public LayerState<NoSetUp> {
  public:
   TrackingState(Domain const& domain, std::string const& layer)
@@ -24,7 +24,7 @@ class detail::TrackingState : public LayerState<NoSetUp> {
 
 namespace {
 
-/// Layers of whole channels need to know nothing of the cuts.
+/// Layers of whole channels do not depend on the cuts.
 std::shared_ptr<detail::NoSetUp const> no_set_up(Layout const&) { return std::make_shared<detail::NoSetUp const>(); }
 
 bool wanted(torch::Tensor const& parameter) { return parameter.defined() && parameter.requires_grad(); }
@@ -326,9 +326,10 @@ class detail::LastAxesState : public LayerState<SliceSetUp> {
 
 namespace {
 
-/// LibTorch's layer normalisation with the digits that it loses where means are large. LibTorch 2.13 normalises by
-/// x * scale - mean * scale, whose terms cancel there, and keeps means of 16-bit types in 16 bits for the backward. Here a
-/// number near the mean of each group, which no output and no gradient depends on, is subtracted first, in f32 at least.
+/// LibTorch's layer normalisation with full precision for large means. LibTorch 2.13 normalises by
+/// x * scale - mean * scale, whose terms cancel there, and keeps means of 16-bit types in 16 bits for the backward.
+/// Here a number near the mean of each group, which no output and no gradient depends on, is subtracted first, in f32
+/// at least.
 torch::Tensor local_layer_norm(torch::Tensor const& x, std::vector<std::int64_t> const& shape,
                                torch::Tensor const& weight, torch::Tensor const& bias, double eps) {
   auto const type = detail::sum_type(x.scalar_type());

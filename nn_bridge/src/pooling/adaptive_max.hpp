@@ -17,7 +17,7 @@
 namespace graticule::nn::detail {
 
 /// The windows of one axis: output o takes the maximum over `cells[o * num_taps]` and the following, relative to
-/// `first_cell`. Windows shorter than others name their last cell again.
+/// `first_cell`. Shorter windows repeat their last cell.
 struct MaxWindows {
   std::vector<std::int64_t> cells;
   Index num_taps = 1;

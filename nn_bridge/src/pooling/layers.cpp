@@ -55,7 +55,7 @@ std::shared_ptr<WindowPool> make_core(AvgPoolOptions<D> const& options, Domain c
   d.needs_whole_kernel = D == 3;
   if (options.pool.divisor_override() == 0) throw Error("BadWindow", d.layer + " with a divisor of 0");
   d.rule = {PoolKind::means, options.pool.count_include_pad(), {}};
-  // LibTorch's mean of a length knows no divisor.
+  // LibTorch's avg_pool1d has no divisor option.
   if (D > 1) d.rule.divisor = options.pool.divisor_override();
   return std::make_shared<WindowPool>(domain, std::move(d));
 }

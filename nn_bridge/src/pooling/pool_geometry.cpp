@@ -22,7 +22,7 @@ Index PoolAxis::num_outputs() const {
   if (total < 1 || w.extent < least_cells)
     throw Error("KernelTooLarge", "a window of " + std::to_string(w.reach()) + " cells on an axis of " +
                                       std::to_string(w.extent) + " with padding " + std::to_string(w.before));
-  // A dilated window may lie round the field with no cell in it, whose maximum LibTorch takes for that of some other cell.
+  // A dilated window may surround the field and contain no cell; LibTorch then returns some other cell as its maximum.
   for (Index o = 0; o < total && !by_domain; ++o) {
     Index const start = o * w.stride - w.before;
     Index const first = start < 0 ? start + ceil_div(-start, w.dilation) * w.dilation : start;

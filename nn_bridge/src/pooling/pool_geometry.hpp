@@ -7,7 +7,7 @@
 
 namespace graticule::nn::detail {
 
-/// Windows of one axis that one pooling of a part of the globe gives.
+/// Windows of one axis in one pooling of a part of the globe.
 struct PoolRun {
   Range outputs;          ///< asked for
   Range needed;           ///< the part: inputs, which may lie beyond the globe by domain
@@ -25,8 +25,8 @@ struct PoolAxis {
 
   /// Windows start within the globe or its lower padding. @throws `KernelTooLarge`
   [[nodiscard]] Index num_outputs() const;
-  /// How LibTorch's pooling of a part of the globe gives `outputs`. The part is what the windows span, or, where padding
-  /// plays a part, starts at the globe's edge or where a window would without padding.
+  /// The pooling by LibTorch of a part of the globe that yields `outputs`. The part is the span of the windows; if
+  /// padding is involved, it starts at the globe's edge, or where a window without padding would.
   [[nodiscard]] PoolRun run(Range outputs) const noexcept;
   /// Those of `outputs` whose windows reach into `cells`; one run of them.
   [[nodiscard]] Range reaching(Range outputs, Range cells) const noexcept;
@@ -37,8 +37,8 @@ struct PoolAxis {
   friend std::optional<struct PoolSplit> split(PoolAxis const& axis, Range own, Range outputs, bool ceil_mode);
 };
 
-/// How one rank gives its outputs along one axis by pooling its own cells where they lie, but for the windows of the rims,
-/// which also read cells of others or are cut short otherwise than on the globe.
+/// Split of one rank's outputs along one axis: its own cells are pooled in place, except the windows of the rims, which
+/// also read cells of other ranks or would be truncated differently from the globe's.
 /// Example: 3 cells wide, stride 1, padding 1, of own cells [4, 8) of 12: local padding 1, inner outputs [5, 7), and
 /// [6, 6) for cells, since the rim's windows read [3, 6) and [6, 9).
 struct PoolSplit {
@@ -48,7 +48,7 @@ struct PoolSplit {
   Range middle;
 };
 
-/// Nothing where local pooling with symmetric padding cannot have the phase of the globe's windows, or the rims meet.
+/// None if local pooling with symmetric padding cannot match the phase of the globe's windows, or the rims meet.
 [[nodiscard]] std::optional<PoolSplit> split(PoolAxis const& axis, Range own, Range outputs, bool ceil_mode);
 
 }  // namespace graticule::nn::detail

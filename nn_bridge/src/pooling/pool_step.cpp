@@ -207,7 +207,7 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
     if (s.has_outputs()) {
       auto const pooled = pool(rule, x, splits.local.windows());
       saved[saved_indices] = pooled.indices;
-      // Nobody else has these results: a view of them need not be known as one.
+      // No other reference to these results exists, so a view of them need not be tracked.
       at::AutoDispatchBelowADInplaceOrView const guard;
       y = splits.local.outputs_of(pooled.values);
     } else {
@@ -265,8 +265,8 @@ struct PoolFunction : torch::autograd::Function<PoolFunction> {
     return gradient;
   }
 
-  /// The same by way of all needed inputs, for a backward that is differentiated again. It does not depend on the values
-  /// of the inputs, but for which of them are greatest.
+  /// The same by way of all needed inputs, for a backward that is differentiated again. It does not depend on the
+  /// values of the inputs, but for which of them are greatest.
   static torch::Tensor differentiable(PoolSetUpPointer const& set_up, variable_list const& saved,
                                       torch::Tensor const& g) {
     auto const& s = *set_up;

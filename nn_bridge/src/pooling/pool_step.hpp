@@ -55,11 +55,11 @@ struct PoolStrip {
   Box outputs;  ///< of these, the rim's
 };
 
-/// How the ranks pool their own cells where they lie and the rims from strips: no rank copies its shard.
+/// Pooling of own cells in place, and of the rims from strips: no rank copies its shard.
 ///
-/// Strips 0 and 1 are those of the lower and upper rows with all their columns, 2 and 3 those of the columns beside. The
-/// local pooling runs over all own cells, and the rims' outputs replace its own; in the backward, the gradients of the
-/// strips' regions replace what it gives there.
+/// Strips 0 and 1 are those of the lower and upper rows with all their columns, 2 and 3 those of the columns beside.
+/// The local pooling runs over all own cells, and the rims' outputs replace its outputs there; in the backward, the
+/// gradients of the strips' regions replace its gradients there.
 struct PoolSplits {
   static constexpr int num_strips = 4;
 

@@ -25,12 +25,12 @@ struct WindowPoolDescription {
   PoolWindows windows;
   bool by_domain = false;
   std::vector<std::int64_t> odd_channels = {};
-  /// LibTorch refuses tensors smaller than the kernel, as avg_pool3d does whatever the padding.
+  /// LibTorch rejects tensors smaller than the kernel; avg_pool3d does so for any padding.
   bool needs_whole_kernel = false;
 };
 
-/// Pooling of shards by LibTorch's own functions: of own cells where they lie and of strips where all ranks can split
-/// their outputs so, else of one tensor of all that the outputs need; see `PoolSplits`.
+/// Pooling of shards by LibTorch's own functions: of own cells in place and of strips if all ranks can split their
+/// outputs so, otherwise of one tensor with all inputs of the outputs; see `PoolSplits`.
 class WindowPool : public NeedState<PoolSetUp> {
  public:
   /// @throws `BadWindow`, `PaddingTooWide`

@@ -62,7 +62,7 @@ double equal_weight(LatitudeGrid grid, Index intervals, double place) {
       sum += (2 * k == intervals ? 1 : 2) * std::cos(2 * double(k) * t) / double(4 * k * k - 1);
     return (on_pole ? 1 : 2) / n * (1 - sum);
   }
-  // Fejer's second rule; pole rows, where there are any, count for nothing.
+  // Fejer's second rule; pole rows, if any, have weight 0.
   if (on_pole) return 0;
   for (Index k = intervals / 2; k >= 1; --k) sum += std::sin(double(2 * k - 1) * t) / double(2 * k - 1);
   return 4 * std::sin(t) / n * sum;

@@ -19,7 +19,7 @@ struct Truncation {
   Index num_orders = 0;
 };
 
-/// Zeros in `wanted` stand for all that go through the transform and back without error.
+/// Zeros in `wanted` select all that the transform and its inverse recover exactly.
 /// @throws `BadTruncation` for more degrees than rows, more orders than degrees or more than num_columns / 2 + 1
 [[nodiscard]] Truncation truncation_of(Truncation const& wanted, LatitudeRule const& rule, Index num_columns);
 /// The same before the columns are known.

@@ -14,7 +14,8 @@
 
 namespace graticule::nn::detail {
 
-/// What a layer keeps that goes from fields to spectra and back by `Map`, which has `fields()`, `analyse` and `synthesise`.
+/// State of a layer that transforms fields to spectra and back by `Map`, which has `fields()`, `analyse` and
+/// `synthesise`.
 template <class Map>
 class TransformState : public LayerState<Map> {
  public:

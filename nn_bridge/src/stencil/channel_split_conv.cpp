@@ -33,7 +33,7 @@ std::string mode_name(torch::nn::detail::conv_padding_mode_t const& mode) {
   return "constant";
 }
 
-/// LibTorch has no convolution from or to no channel: a channel of zeros stands for none, with an edge to `x`.
+/// LibTorch rejects convolutions without channels: a channel of zeros replaces them, with a graph edge to `x`.
 torch::Tensor one_for_none(torch::Tensor const& x, std::int64_t axis) {
   auto sizes = x.sizes().vec();
   sizes[std::size_t(axis)] = 1;

@@ -35,7 +35,7 @@ detail::ConvDescription describe(detail::ConvNdOptions<D> const& options, Bounda
   return d;
 }
 
-/// LibTorch refuses these too; here they are told by the global extents.
+/// LibTorch rejects these too; here the check uses global extents.
 void check_padding(detail::ConvDescription const& d, Layout const& layout, Padding padding_by) {
   if (padding_by == Padding::by_domain) return;
   for (std::size_t a = 0; a < 2; ++a)

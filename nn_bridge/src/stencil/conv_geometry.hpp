@@ -35,7 +35,7 @@ struct ConvAxis {
   [[nodiscard]] Index reach() const noexcept { return dilation * (kernel - 1) + 1; }
   /// M = floor((N + before + after - reach) / stride) + 1. @throws `KernelTooLarge`
   [[nodiscard]] Index num_outputs() const;
-  /// Which part owns which output: that of the input in the middle of its window, `docs` of `Conv2d`.
+  /// Owner of each output: the part that owns the center of its window; see `ConvImpl`.
   [[nodiscard]] Cuts output_cuts(Cuts const& inputs) const { return output_cuts(inputs, num_outputs()); }
   /// The same for another number of outputs (pooling rounds up on request).
   [[nodiscard]] Cuts output_cuts(Cuts const& inputs, Index total) const;
@@ -43,11 +43,11 @@ struct ConvAxis {
   [[nodiscard]] Range needed(Range outputs) const noexcept;
 };
 
-/// How one rank computes its outputs along one axis from its own inputs and thin strips of halo.
+/// Split of one rank's outputs along one axis into own inputs and thin strips of halo.
 ///
 /// The local convolution runs over `used` own inputs with zeros around; outputs of the lower rim also read
-/// `lower_halo`, those of the upper rim `upper_halo`. A strip holds all inputs that its rim reads, zeros where they
-/// are own inputs, so its convolution is what the rim lacks.
+/// `lower_halo`, those of the upper rim `upper_halo`. A strip holds all inputs that its rim reads, with zeros for own
+/// inputs, so its convolution completes the rim.
 struct ConvAxisShard {
   ConvAxisShard(ConvAxis const& axis, Range own_inputs, Range own_outputs);
 

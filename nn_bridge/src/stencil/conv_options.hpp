@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What LibTorch's options of convolutions mean.
+// Interpretation of LibTorch's convolution options.
 #pragma once
 
 #include <graticule/halo/boundary.hpp>

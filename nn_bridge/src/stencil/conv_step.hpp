@@ -22,7 +22,7 @@ struct LevelPadding {
   Width padding;
 };
 
-/// What a sharded convolution is, apart from its tensors: [batch, channels, rows, columns], or with levels before rows.
+/// Parameters of a sharded convolution: [batch, channels, rows, columns], or with levels before rows.
 struct ConvDescription {
   std::vector<Index> kernel;  ///< of all spatial axes; the last two are cut
   std::vector<Index> stride;
@@ -44,7 +44,7 @@ struct ConvDescription {
 /// `x` with all level padding that the local convolution does not add; differentiable.
 [[nodiscard]] torch::Tensor pad_levels(ConvDescription const& description, torch::Tensor const& x);
 
-/// One strip of halo beside the shard: what it holds, and which outputs it completes.
+/// One strip of halo next to the shard: its inputs, and the outputs that it completes.
 struct ConvStrip {
   Range rows;  ///< inputs of the strip tensor
   Range columns;

@@ -32,8 +32,8 @@ torch::Tensor libtorch_convolution(torch::Tensor const& x, torch::Tensor const& 
                          w.groups);
 }
 
-/// Where the innermost axis of more than one cell has few outputs. Strides longer than the kernel are common on wide grids
-/// (1 x 1, stride 2) and cost elsewhere, so they count where there is AMX only.
+/// Where the innermost axis of more than one cell has few outputs. Strides longer than the kernel are common on wide
+/// grids (1 x 1, stride 2) and cost elsewhere, so they count where there is AMX only.
 bool is_unsafe(at::IntArrayRef x, at::IntArrayRef weight, Windows const& w) {
   bool innermost = true;
   for (std::size_t i = w.stride.size(); i-- > 0;) {
@@ -45,7 +45,7 @@ bool is_unsafe(at::IntArrayRef x, at::IntArrayRef weight, Windows const& w) {
       // The backward of a transposed convolution is a convolution to its inputs.
       if ((w.transposed ? extent : floor_div(read, w.stride[i]) + 1) <= few_outputs) return true;
     }
-    // oneDNN takes an axis of one cell away.
+    // oneDNN removes axes of one cell.
     innermost = innermost && extent == 1;
   }
   return false;

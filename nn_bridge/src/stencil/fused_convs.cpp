@@ -39,7 +39,7 @@ Reach reach_of(Conv2dImpl const& conv, std::string const& name) {
   return reach;
 }
 
-/// What every layer's input is continued by beyond the globe.
+/// The rule that continues every layer's input beyond the globe.
 Boundary boundary_of(torch::nn::SequentialImpl const& layers, Padding padding, Domain const& domain) {
   if (padding == Padding::by_domain) return domain.boundary();
   std::optional<Edge> edge;
@@ -54,8 +54,8 @@ Boundary boundary_of(torch::nn::SequentialImpl const& layers, Padding padding, D
   return Boundary::uniform(2, edge.value_or(Edge::constant));
 }
 
-/// How one axis goes on beyond the globe. Periodic axes go on for ever, and a convolution of a periodic field is periodic:
-/// their halo is deep and needs no rule at any later layer.
+/// Continuation of one axis beyond the globe. A convolution of a periodic field is periodic, so the deep halo of a
+/// periodic axis needs no rule at later layers.
 struct AxisRule {
   Index extent = 0;
   AxisBoundary edges;
@@ -288,8 +288,8 @@ torch::Tensor FusedConvsImpl::forward(torch::Tensor const& x) {
     ++level;
   }
   if (s.has_outputs) return h;
-  // A rank without cells keeps its node within reach of the first and of the second backward, because its peers wait for it
-  // there, and has zero gradients.
+  // A rank without cells keeps its node within reach of the first and of the second backward, because its peers wait
+  // for it there, and has zero gradients.
   auto tie = pulled.square().sum();
   for (auto const& parameter : all) tie = tie + parameter.sum();
   return h + 0 * tie;

@@ -28,8 +28,8 @@ struct NeedDescription {
   std::uint64_t fingerprint = 0;  ///< of the layer's options and sizes, the same on all ranks
 };
 
-/// The box of inputs that a rank's outputs read: pulled from all shards, or, where every rank owns all that it reads, a
-/// part of the rank's own shard that no message is needed for. Empty for a rank without outputs.
+/// The box of inputs that a rank's outputs read. It is pulled from all shards or, if every rank owns all inputs that it
+/// reads, is a part of the own shard and needs no message. Empty for a rank without outputs.
 class NeededInputs {
  public:
   /// Collective. @throws what `boundary_map` throws, on all ranks alike
@@ -55,8 +55,8 @@ template <class SetUp>
 struct NeedState : LayerState<SetUp> {
   using LayerState<SetUp>::LayerState;
 
-  /// The needed box of `x`; differentiable to any order. On a rank that needs nothing the result is empty, and its graph
-  /// must reach the loss all the same, because others may wait for its part of the backward.
+  /// The needed box of `x`; differentiable to any order. On a rank that needs nothing the result is empty; its graph
+  /// must reach the loss nevertheless, because other ranks may wait for its part of the backward.
   [[nodiscard]] torch::Tensor fetch(typename LayerState<SetUp>::Call const& call, torch::Tensor const& x) const {
     NeededInputs const& inputs = call.set_up->inputs;
     if (!inputs.pull()) return inputs.own_part(x);

@@ -53,7 +53,7 @@ Index cell_bytes(torch::Tensor const& padded) {
   return cells ? Index(padded.nbytes()) / cells : 0;
 }
 
-/// Memory that the backward may write: nobody else can see this tensor or its storage.
+/// Whether the backward may write to the memory: no other reference to this tensor or its storage exists.
 bool is_ours(torch::Tensor const& gradient) {
   return gradient.use_count() == 1 && gradient.storage().use_count() == 1 && gradient.is_non_overlapping_and_dense();
 }

@@ -44,7 +44,7 @@ class Padder : public NeedState<PadSetUp> {
 
  private:
   [[nodiscard]] std::shared_ptr<PadSetUp const> make(torch::Tensor const& x, Layout const& layout) const;
-  /// Circular padding is that of what is left when all crops are done: they come first, if any axis is mixed.
+  /// Circular padding applies to the cropped field: if any axis is mixed, all crops come first.
   [[nodiscard]] std::unique_ptr<Padder> make_crop();
 
   std::size_t num_axes_;

@@ -45,7 +45,7 @@ void check_options(F::InterpolateFuncOptions const& o) {
   if (o.antialias()) throw Error("AntialiasUnsupported", "Resize with antialias");
   if (o.size() && o.scale_factor()) throw Error("BadResize", "both a size and a scale factor");
   auto const kind = kind_of(o.mode());
-  // LibTorch's function warns unless it is told of corners in nearest-exact mode, which has none.
+  // In nearest-exact mode LibTorch warns unless a corner convention is given, although the mode has none.
   bool const has_none = kind == detail::ResizeKind::nearest || kind == detail::ResizeKind::area;
   if (o.align_corners() && has_none) throw Error("BadResize", "align_corners in nearest or area mode");
 }

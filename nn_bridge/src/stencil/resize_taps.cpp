@@ -22,8 +22,8 @@ torch::Tensor nearest(torch::Tensor const& x, std::vector<std::int64_t> const& o
 }
 
 /// The nearest modes' rounding depends on type, device and number of axes, on the output's size (LibTorch 2.13 has two
-/// kernels and chooses by the sum of extents), and on the release. So LibTorch is asked which cells it takes, by resizing
-/// the cells' numbers; their digits in base 256 are exact in any type.
+/// kernels and chooses by the sum of extents), and on the release. LibTorch's choice is therefore measured by resizing
+/// the cell numbers; their digits in base 256 are exact in any type.
 std::vector<std::int64_t> nearest_cells(ResizeAxis const& a, torch::Tensor const& like, std::int64_t axis) {
   torch::NoGradGuard const no_grad;
   auto const spatial = std::size_t(like.dim()) - 2;

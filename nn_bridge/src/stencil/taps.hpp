@@ -24,7 +24,7 @@ struct Taps {
   void end_output() { first.push_back(Index(cells.size())); }
   /// All cells that are read; empty when there are none.
   [[nodiscard]] Range span() const noexcept;
-  /// Each of `outputs` is the cell of its number.
+  /// The identity: each output is the cell of the same number.
   [[nodiscard]] bool is_identity(Range outputs) const noexcept;
 };
 
@@ -42,8 +42,8 @@ class TapMap {
   Taps back_;
 };
 
-/// `x` with the map applied along `axis` (counted from the last one), in the memory format of `x`; differentiable to any
-/// order. @param x f32 or f64. Cost: one pass over `x` and over the result
+/// `x` with the map applied along `axis` (counted from the last one), in the memory format of `x`; differentiable to
+/// any order. @param x f32 or f64. Cost: one pass over `x` and over the result
 [[nodiscard]] torch::Tensor apply_taps(std::shared_ptr<TapMap const> const& map, torch::Tensor const& x,
                                        std::int64_t axis);
 
