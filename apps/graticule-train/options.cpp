@@ -275,7 +275,7 @@ void declare_options(CLI::App& app, Options& options) {
 
 namespace {
 
-/// Ways to train that exclude each other.
+/// Training modes that exclude each other.
 void check_parallel(Options const& options) {
   NetworkSettings const& net = options.run.network;
   auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
@@ -288,7 +288,7 @@ void check_parallel(Options const& options) {
     refuse("--verify does not go with --parallel daso, whose teams differ between two averages");
 }
 
-/// Options of a way to train that is not taken would do nothing.
+/// Rejects options of a training mode that is not selected, which would have no effect.
 void check_daso(Options const& options) {
   NetworkSettings const& net = options.run.network;
   DasoSettings const untouched;

@@ -99,7 +99,7 @@ void check(Indices const& extents, Boundary const& boundary) {
   }
 }
 
-/// What a fold does to the longitudes: column i becomes `slope * i + offset`, modulo their number.
+/// Effect of a fold on the longitudes: column i becomes `slope * i + offset`, modulo their number.
 struct Turn {
   int slope = 1;
   Index offset = 0;

@@ -38,8 +38,8 @@ bool has_own_images(Edge seam, Boundary const& boundary, Index num_longitudes) {
   return sum % 2 == 0 || num_longitudes % 2 != 0;
 }
 
-/// `mirror` is as in `HaloDepth::Side`: -1 where nothing lies on the mirror, 0 where the edge cell does, 1 where it lies
-/// beyond, -2 where a ghost lies on it.
+/// `mirror` is as in `HaloDepth::Side`: -1 where nothing lies on the mirror, 0 where the edge cell does, 1 where it
+/// lies beyond, -2 where a ghost lies on it.
 bool commutes(Edge edge, Index mirror, Boundary const& boundary, Indices const& extents, Parity parity) {
   if (edge == Edge::periodic) return true;
   if (!is_mirror(edge)) return false;
@@ -47,7 +47,7 @@ bool commutes(Edge edge, Index mirror, Boundary const& boundary, Indices const& 
   if (!is_fold(edge)) return mirror == 0 && (edge == Edge::reflect || edge == Edge::symmetric);
   if (mirror < 0 || boundary.mirror_line == MirrorLine::keep) return false;
   bool const seam = edge == Edge::tripolar_face || edge == Edge::tripolar_row;
-  // A value that is its own image with the opposite sign should be zero, which nobody makes it.
+  // A value that is its own image with the opposite sign should be zero, but is not set to zero.
   return mirror > 0 || !seam || parity == Parity::even ||
          !has_own_images(edge, boundary, extents[boundary.longitude_axis]);
 }

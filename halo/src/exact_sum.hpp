@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums of floating-point numbers without rounding: a fixed-point number as wide as the type's range, in integer words.
 // Words of different ranks are added as integers, so neither order nor split of the terms matters.
-// Source: R. M. Neal, "Fast exact summation using small and large superaccumulators", arXiv:1505.05571 (2015), the small
-// one; here with 48 bits a word, so that the words of 2^15 ranks add up without a carry.
+// Source: R. M. Neal, "Fast exact summation using small and large superaccumulators", arXiv:1505.05571 (2015), the
+// small one; here with 48 bits per word, so that the words of 2^15 ranks add up without a carry.
 #pragma once
 
 #include <Kokkos_Core.hpp>
@@ -31,8 +31,8 @@ struct FloatFormat<float> {
 
 /// Exact sum of numbers of type `T`; trivially copyable, `num_words` integers.
 ///
-/// Word w counts units of 2^(48 w) times the smallest positive number. The last word marks what numbers do not tell:
-/// infinities (NaN: both), and whether all terms are -0.
+/// Word w counts units of 2^(48 w) times the smallest positive number. The last word marks what the others cannot
+/// express: infinities (NaN: both), and whether all terms are -0.
 template <class T>
 class ExactSum {
   using Format = FloatFormat<T>;
@@ -157,7 +157,7 @@ class ExactSum {
 
   static constexpr std::int64_t not_finite = -1;
 
-  /// So much work is done a term that the processor itself looks too few terms ahead.
+  /// The work per term is so large that the processor does not look far enough ahead by itself.
   static constexpr std::int64_t prefetch_distance = 128;
   KOKKOS_INLINE_FUNCTION static void prefetch(T const* value) {
 #if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__) && !defined(__SYCL_DEVICE_ONLY__)

@@ -99,7 +99,7 @@ std::vector<Layout> possible_layouts(GridRequest const& request) {
                   (request.ranks.size() > 0 ? " on " + times(request.ranks) + " ranks (0: any number)" : ""));
 }
 
-/// The plans of one layout, made when asked for.
+/// The plans of one layout, made on demand.
 class Plans {
  public:
   Plans(Layout const& layout, HaloKind const& kind) : halo_(layout, kind) {}
@@ -233,7 +233,7 @@ class Study {
     return int(number_of(coords, extents));
   }
 
-  /// Ranks on the nodes of all places that stand for others, and of the largest.
+  /// Ranks on the nodes of all sampled places, and of the largest.
   [[nodiscard]] std::vector<int> places_to_evaluate(ProcessGrid const& grid) const {
     std::vector<char> chosen(request_->node_of_rank.size(), 0);  // by node
     auto stands_for_others = stand_ins(grid.extents()).places;
@@ -300,7 +300,8 @@ class Study {
                                 std::to_string(Index(local - owned)) + " ghost cells");
   }
 
-  /// Says what it costs that parts are thinner than the halo: the messages of a halo as wide as the parts, and ours.
+  /// Reports the cost of parts that are thinner than the halo: the messages of a halo as wide as the parts, and those
+  /// needed.
   void warn_of_second_neighbors(GridCandidate& result, int axis) {
     auto kind = request_->halo;
     auto& width = kind.widths[std::size_t(axis)];

@@ -181,7 +181,7 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
         result.set(a, result.lo(a), copies.lo(a));
     }
   for (int a = 0; a < owned_.ndim(); ++a) {
-    // A reach beyond the box leaves nothing, whatever it is.
+    // Any reach beyond the box leaves nothing.
     Index const extent = owned_.extent(a);
     auto const& width = reach[std::size_t(a)];
     result.set(a, result.lo(a) + std::min(width.lower, extent), result.hi(a) - std::min(width.upper, extent));

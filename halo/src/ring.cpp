@@ -39,8 +39,8 @@ Box with_axis(Box box, int axis, Index lo, Index hi) {
   return box;
 }
 
-/// Who adds up which ring: one cell a ring, [0, 1) along the ring axis. Where the axis before the ring axis is cut as
-/// well, the ranks of a ring share its rows; else those that own the first columns take all.
+/// Owners of the ring sums: one cell per ring, [0, 1) along the ring axis. If the axis before the ring axis is cut as
+/// well, the ranks of a ring divide its rows; otherwise the owners of the first columns take all.
 Layout owners_of_rings(Layout const& layout, int ring_axis) {
   auto extents = layout.global().extents();
   extents[ring_axis] = std::min<Index>(extents[ring_axis], 1);
@@ -150,13 +150,14 @@ struct RingPlan::State {
   enum class Writes : std::uint8_t { sums, cells };
   void check(std::span<RingField const> fields, Writes writes) const;
   void make_buffers(std::span<RingField const> fields) const;
-  /// Sums of the rows of `view`, which covers `cover`, over its cells of `part`: what is to be added to the owners' totals.
+  /// Sums of the rows of `view`, which covers `cover`, over its cells of `part`: what is to be added to the owners'
+  /// totals.
   [[nodiscard]] std::vector<PullField> add_rows(std::span<FieldView const> views, Box const& cover,
                                                 Box const& part) const;
   void round_totals(std::span<FieldView const> sums) const;
   /// Totals, rounded, to `sums` of all ranks of each ring.
   void spread(std::span<FieldView const> sums) const;
-  /// Runs the action; when it throws, this rank takes no part in the given rounds, and its peers are told.
+  /// Runs the action; if it throws, this rank takes no part in the given rounds, and its peers are notified.
   void or_refuse(std::initializer_list<Round> rounds, std::function<void()> const& action) const;
   [[nodiscard]] double divisor() const { return options.scale == RingScale::mean ? double(geometry.ring_extent) : 1.0; }
 
@@ -303,7 +304,7 @@ void RingPlan::State::or_refuse(std::initializer_list<Round> rounds, std::functi
     action();
   } catch (...) {
     for (Round const round : rounds) {
-      // The plan has no kind -1: it refuses the call, and says so to the peers.
+      // The plan has no kind -1: it rejects the call and notifies the peers.
       PullField const none{{}, {}, Parity::even, -1};
       try {
         (round == Round::collect ? plan.start_adjoint(std::span(&none, 1)) : plan.start(std::span(&none, 1))).wait();
@@ -405,7 +406,7 @@ RingPending::~RingPending() {
   try {
     wait();
   } catch (...) {
-    // As for `Pending`: nobody is left to tell.
+    // As for `Pending`: no one remains to be notified.
   }
 }
 
@@ -423,7 +424,7 @@ void RingPending::wait() {
 void RingPlan::apply_adjoint(std::span<RingField const> fields, Cotangents cotangents) const {
   using enum State::Round;
   auto const& geometry = state_->geometry;
-  std::vector<FieldView> scaled;  // the cotangents as they are added to cells, one a ring
+  std::vector<FieldView> scaled;  // the cotangents as they are added to cells, one per ring
   std::vector<FieldView> sums;
   auto const prepare = [&] {
     state_->check(fields, State::Writes::cells);

@@ -19,7 +19,7 @@ Box local_box(HaloKind const& kind, Box const& owned) {
   return grown(owned, kind.memory.empty() ? kind.widths : kind.memory);
 }
 
-/// -1, 0 or 1 per axis: where `part` lies beside `owned`.
+/// -1, 0 or 1 per axis: the side of `owned` on which `part` lies.
 Indices direction_of(Box const& part, Box const& owned) {
   auto direction = Indices::filled(owned.ndim(), 0);
   for (int a = 0; a < owned.ndim(); ++a) {

@@ -31,7 +31,7 @@ class Gains {
   std::vector<std::size_t> ends_{0};
 };
 
-/// The column of each row, or -1, such that no column is taken twice and the gains sum to the most that is possible.
+/// The column of each row, or -1, such that no column is taken twice and the sum of gains is maximal.
 /// @pre gains sum to less than 2^62
 [[nodiscard]] std::vector<int> best_assignment(Gains const& gains, int num_columns);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How ranks tell each other that one of them gives up: a communicator apart from all others, which outlives them.
+// Notices of a rank that gives up to the others, on a separate communicator that outlives all others.
 #pragma once
 
 #include <graticule/partition/error.hpp>
@@ -16,7 +16,7 @@
 
 namespace graticule::detail {
 
-/// What a rank says of itself.
+/// Notice of a rank about itself.
 struct Notice {
   enum class Kind : std::int32_t {
     failed,  ///< it gives up its calls on a communicator
@@ -34,8 +34,8 @@ struct Notice {
   void set_text(std::string const& words) noexcept;
 };
 
-/// A duplicate of a communicator for notices. Made at the first `Comm` whose ranks no channel has, and kept until MPI ends:
-/// a rank that unwinds its stack has freed all its `Comm`s before it can tell the others.
+/// A duplicate of a communicator for notices. Made at the first `Comm` whose ranks no channel has, and kept until MPI
+/// ends: a rank that unwinds its stack has freed all its `Comm`s before it can notify the others.
 class Channel {
  public:
   struct Received {
@@ -50,7 +50,7 @@ class Channel {
   [[nodiscard]] static Channel* find(MPI_Comm comm);
   /// A new one over the ranks of `comm`. Collective.
   [[nodiscard]] static Channel& make(MPI_Comm comm);
-  /// Tells all ranks of all channels that this rank ends.
+  /// Notifies all ranks of all channels that this rank ends.
   static void announce_end(Fault fault, std::string const& text) noexcept;
   /// What to tell of the end when the others do not come to it.
   static void note_end(std::string const& text) noexcept;
@@ -66,16 +66,16 @@ class Channel {
   void tell(int to, Notice const& notice) noexcept;
   /// Notes that this rank has given up itself.
   void note_own(Notice const& notice) { received_.push_back({rank_, notice}); }
-  /// Takes what has come, without blocking.
+  /// Receives notices that have arrived, without blocking.
   void poll() noexcept;
   [[nodiscard]] std::vector<Received> const& received() const noexcept { return received_; }
   /// Asks `others` whether they wait. @return the number of the question
   [[nodiscard]] std::int64_t ask(std::vector<int> const& others);
-  /// What they have answered; no text from those that have not.
+  /// Their answers; no text from ranks that have not answered.
   [[nodiscard]] std::vector<std::string> answers(std::vector<int> const& others, std::int64_t question) const;
   /// Answers all questions that have come.
   void answer(std::function<std::string()> const& words);
-  /// Drops what was said of a communicator up to a generation of it.
+  /// Discards notices about a communicator up to a generation of it.
   void forget(std::int64_t comm, std::int64_t generation) noexcept;
 
  private:

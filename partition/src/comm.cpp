@@ -170,7 +170,7 @@ void Comm::renew() const {
     std::array<Index, 2> key{s.id, s.generation};
     std::function<std::string()> const describe = [] { return std::string("in the renewal of a communicator"); };
     detail::meet(*this, {s.channel->handle(), detail::Channel::renewal_tag, s.places.data(), true}, key, describe);
-    // Whatever was begun on it stays under way for good, so it is never freed.
+    // Calls begun on it never complete, so it is never freed.
     MPI_Group group = MPI_GROUP_NULL;
     check_mpi(MPI_Comm_group(s.handle, &group), "MPI_Comm_group");
     check_mpi(MPI_Comm_create_group(s.channel->handle(), group, detail::Channel::renewal_tag + 1, &s.handle),
@@ -245,7 +245,7 @@ void require_same(Comm const& comm, std::string_view rule, std::uint64_t fingerp
 
 void detail::throw_difference(Comm const& comm, std::string_view rule, std::uint64_t fingerprint,
                               std::string const& described) {
-  // The lowest rank that differs from rank 0 speaks.
+  // The lowest rank that differs from rank 0 reports.
   std::uint64_t first = fingerprint;
   comm.broadcast(&first, Index(sizeof first), 0);
   std::array<Index, 1> other{fingerprint != first ? Index(comm.num_ranks() - comm.rank()) : 0};

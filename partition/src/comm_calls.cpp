@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Collective calls of a communicator. All ranks meet in messages of our own first, which can be waited for with patience
-// and name a rank that makes another call; MPI's collectives, which cannot, are entered when all ranks are there.
+// Collective calls of a communicator. All ranks first meet by messages, whose waits have a time limit and which
+// identify a rank in another call. MPI's collectives, which offer neither, are entered once all ranks have arrived.
 #include <graticule/partition/detail/patience.hpp>
 #include <graticule/partition/hash.hpp>
 
@@ -167,7 +167,7 @@ namespace {
 
 /// Longest piece of one MPI call, whose counts are `int`.
 constexpr Index max_count = Index(1) << 30;
-/// Gathered at most without a meeting, in memory that may be given up.
+/// Maximum gathered without a meeting, in memory that may be abandoned.
 constexpr Index small_bytes = Index(1) << 16;
 
 /// Elements of `type` in bytes.

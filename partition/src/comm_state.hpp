@@ -17,7 +17,7 @@ namespace graticule::detail {
 
 /// Memory of the messages of a meeting.
 struct MeetingMemory {
-  /// What is folded in any case, and room for the caller's numbers.
+  /// Values that are always folded, and room for the caller's numbers.
   static constexpr int num_own = 3;
   static constexpr int most_values = 13;
   using Words = std::array<Index, num_own + most_values>;
@@ -81,8 +81,8 @@ struct MeetingPlace {
 };
 
 /// Folds `words` by their maximum over all ranks, and returns when all have come: messages in ceil(log2 n) rounds.
-/// Source: the dissemination barrier of Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988; a
-/// maximum may be folded in any order and any number of times. Collective.
+/// Source: the dissemination barrier of Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988;
+/// a maximum may be folded in any order and any number of times. Collective.
 /// @param describe_call what this rank does, for a wait that stalls: `in a barrier`
 /// @pre no more words than `MeetingMemory::Words` has
 void meet(Comm const& comm, MeetingPlace const& place, std::span<Index> words,

@@ -61,8 +61,8 @@ std::vector<Index> greedy_parts(Prefix prefix, int num_parts, double limit) {
   return begin == n ? sizes : std::vector<Index>{};
 }
 
-/// The same with at least `min_cells` a part, where greed may leave two heavy cells to one part: searches back from the
-/// end for the places that a cut may have, then takes the longest parts from the front.
+/// The same with at least `min_cells` per part, where the greedy choice may leave two heavy cells to one part: searches
+/// back from the end for the places that a cut may have, then takes the longest parts from the front.
 std::vector<Index> parts_of_least_size(Prefix prefix, int num_parts, double limit, Index min_cells) {
   Index const n = Index(prefix.size()) - 1;
   auto const end_of = [&](Index begin) {

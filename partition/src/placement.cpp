@@ -10,7 +10,7 @@
 namespace graticule {
 
 std::vector<int> nodes_of_ranks(Comm const& comm) {
-  // A rank knows how many share its node, not which; its leader is the lowest of them.
+  // A rank knows the number of ranks of its node, not which they are; the lowest is the leader.
   comm.barrier();
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm.handle(), MPI_COMM_TYPE_SHARED, comm.rank(), MPI_INFO_NULL, &node),

@@ -101,7 +101,7 @@ std::vector<std::vector<Overlap>> find_overlaps(Layout const& from, Layout const
   return overlaps;
 }
 
-/// Sums what a labelling costs, and finds the one that costs least.
+/// Computes the cost of a labelling, and finds the one of least cost.
 class Labels {
  public:
   Labels(Layout const& from, Layout const& to, Problem problem, Index off_node_weight)
@@ -113,7 +113,7 @@ class Labels {
     if (boxes_.size() > problem_.ranks.size())
       throw Error("TooFewRanks", std::to_string(boxes_.size()) + " boxes with cells for " +
                                      std::to_string(problem_.ranks.size()) + " ranks");
-    // On a single node, no assignment differs in what it saves there.
+    // On a single node all assignments save the same.
     auto const& nodes = problem_.node_of_rank;
     if (std::equal(nodes.begin() + (nodes.empty() ? 0 : 1), nodes.end(), nodes.begin())) weight_ = 1;
     Index most = 0;

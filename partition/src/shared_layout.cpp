@@ -162,7 +162,7 @@ Layout shared_layout(Comm const& parent, std::optional<PartLayout> const& mine) 
   run_agreed(parent, [&] {
     if (mine) words = words_of(on_ranks(mine->layout, ranks_in(parent, mine->comm)));
   });
-  // The lowest rank that has one speaks.
+  // The lowest rank that has one provides it.
   std::array<Index, 1> speaker{mine ? Index(parent.num_ranks() - parent.rank()) : 0};
   parent.max(speaker);
   if (speaker[0] == 0)

@@ -9,16 +9,16 @@
 
 namespace graticule::train {
 
-/// One thread that does one thing at a time while its owner goes on. What it runs makes no MPI call.
+/// A thread that runs one job at a time in the background. Jobs make no MPI calls.
 class Background {
  public:
   Background() : thread_([this] { run(); }) {}
   Background(Background const&) = delete;
   Background& operator=(Background const&) = delete;
-  /// Waits for what is under way; its failure is lost.
+  /// Waits for the running job; its failure is discarded.
   ~Background();
 
-  /// Begins with `job` at once. @pre nothing is under way: `wait` came after the last `start`
+  /// Starts `job` immediately. @pre no job is running: `wait` was called after the last `start`
   void start(std::function<void()> job);
   /// Blocks until the job, if any, has ended. @return what it threw, or nothing
   [[nodiscard]] std::exception_ptr wait();

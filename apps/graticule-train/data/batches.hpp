@@ -15,7 +15,7 @@
 
 namespace graticule::train {
 
-/// Which fields of a store become which channels, and how.
+/// Mapping from the fields of a store to channels.
 struct ChannelPlan {
   struct Input {
     std::size_t field = 0;
@@ -50,7 +50,7 @@ struct Batch {
 class NumberBuffer {
  public:
   [[nodiscard]] void* data() const noexcept { return data_.get(); }
-  /// What it held is lost when it has to grow.
+  /// Growing discards its contents.
   void reserve(std::size_t bytes);
 
  private:
@@ -61,10 +61,10 @@ class NumberBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// Gives a training its batches, and reads the next one while the current one trains.
+/// Supplies the batches of a training, and reads the next one during the current step.
 ///
-/// A thread reads, unpacks and normalises; derivatives, whose ghost cells come from other ranks, are made when the batch is
-/// taken. The numbers do not depend on what is held in memory, nor on the hints.
+/// A thread reads, unpacks and normalises; derivatives, whose ghost cells come from other ranks, are made when the
+/// batch is taken. The numbers do not depend on what is held in memory, nor on the hints.
 class BatchSource {
  public:
   /// @param world all ranks of the training, which agree on failures, @param derivatives of the domain, @param store in
@@ -74,10 +74,10 @@ class BatchSource {
   BatchSource& operator=(BatchSource const&) = delete;
   ~BatchSource();
 
-  /// These samples, and a hint which come next: their reading begins before this returns.
+  /// Returns these samples. The hint lists the next ones, whose reading begins before this returns.
   ///
-  /// Collective over all ranks; the ranks of a domain name the same samples, perhaps none. What it gives is good until the
-  /// next call.
+  /// Collective over all ranks; the ranks of a domain request the same samples, possibly none. The result is valid
+  /// until the next call.
   /// @throws what the reading thread met on any rank, on all ranks
   /// Cost: one all-reduce of 1 integer; one halo exchange of the fields that derivatives are made of
   [[nodiscard]] Batch take(std::span<Index const> samples, std::span<Index const> upcoming = {},
@@ -85,7 +85,7 @@ class BatchSource {
 
   /// Seconds that `take` has waited for the thread.
   [[nodiscard]] double seconds_waited() const noexcept { return seconds_waited_; }
-  /// Waits for what is being read.
+  /// Waits for the running read.
   [[nodiscard]] StoreCounts counts();
 
   /// Bytes of memory for batches of up to so many samples: one that trains and one that is read.

@@ -82,7 +82,7 @@ void finish_statistics(Comm const& comm, std::span<LevelStatistics> fields) {
     if (field.channel.parity == Parity::even) field.scaling.mean = field.means;
     for (std::size_t level = 0; level < levels; ++level, ++at) {
       double const deviation = std::sqrt(squares[at] / sums[2 * at]);
-      // What is left of a constant field is rounding.
+      // The deviations of a constant field are rounding errors.
       if (deviation > 1e-12 * std::abs(field.scaling.mean[level])) field.scaling.scale[level] = deviation;
     }
   }

@@ -13,7 +13,7 @@
 
 namespace graticule::train {
 
-/// What turns a field's values into numbers of order one: (value - mean) / scale, level by level.
+/// Scaling of a field's values to numbers of order one: (value - mean) / scale, level by level.
 ///
 /// Components of a vector keep mean 0, because their sign change at a pole must survive; their scale is the root mean
 /// square. A level without variation has scale 1.
@@ -22,7 +22,7 @@ struct Scaling {
   std::vector<double> scale;  ///< one per level, positive
 };
 
-/// What a channel of the network's input or output is, without its values.
+/// Description of a channel of the network's input or output.
 struct ChannelInfo {
   std::string name;
   Parity parity = Parity::even;
@@ -35,7 +35,7 @@ struct Channel {
   std::vector<double> values;  ///< [row][column] of this rank's box, normalised
 };
 
-/// Where a rank's cells lie, and how much each row counts in means.
+/// Position of a rank's cells, and weights of the rows in means.
 struct Cells {
   Grid const& grid;
   Layout const& layout;
@@ -48,7 +48,7 @@ struct Cells {
 /// Area-weighted mean of some cells and their squared distances from it; missing cells do not count.
 ///
 /// Made sample by sample and joined in the order of samples (Chan, Golub and LeVeque 1979), so that one pass over the
-/// data is enough and how it is divided into pieces does not change a bit.
+/// data is sufficient and its division into pieces does not change a bit.
 struct Moments {
   double weight = 0;
   double mean = 0;
@@ -70,14 +70,14 @@ struct LevelStatistics {
 };
 void finish_statistics(Comm const& comm, std::span<LevelStatistics> fields);
 
-/// What missing values become.
+/// Substitute for missing values.
 enum class Missing { keep, mean };
 
 /// (value - mean) / scale of a level, in f64, rounded once to `Value`.
 template <class Value>
 void normalise(std::span<double const> values, Scaling const& scaling, std::size_t level, Missing missing, Value* out);
 
-/// What of an input field is given to the network: its value, its derivative along the parallel, along the meridian.
+/// A feature of an input field: its value, or its derivative along the parallel or the meridian.
 enum class Feature : std::uint8_t { value, east, north };
 /// From `auto` or a list of `value`, `east` and `north`; `auto` takes the derivatives alone for a potential, whose
 /// value means nothing, and all three for any other field. @throws `UnknownFeature` (usage)

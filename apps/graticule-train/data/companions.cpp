@@ -55,7 +55,7 @@ bool names_variables(std::string const& attribute) {
   return std::find(naming_attributes.begin(), naming_attributes.end(), attribute) != naming_attributes.end();
 }
 
-/// The attribute in a file without groups; nothing when it names a variable that does not come along.
+/// The attribute in a file without groups; none if it names a variable that is not copied.
 std::optional<Attribute> reference(std::string const& owner, Attribute const& attribute, CompanionSet const& set) {
   if (!names_variables(attribute.name)) return attribute;
   auto const has = [&](std::string const& name) {

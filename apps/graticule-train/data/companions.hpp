@@ -15,8 +15,8 @@ namespace graticule::train {
 /// Variables in groups become variables of the one group that is written.
 [[nodiscard]] std::string flat_name(std::string name);
 
-/// A variable of the input that says where its fields lie: a coordinate, its bounds, an auxiliary coordinate, a grid
-/// mapping. Whole on every rank.
+/// A variable of the input that describes the position of its fields: a coordinate, its bounds, an auxiliary
+/// coordinate, a grid mapping. Whole on every rank.
 struct Companion {
   VariableSpec spec;
   Indices extents;
@@ -24,7 +24,7 @@ struct Companion {
   std::variant<std::vector<std::byte>, std::vector<std::int64_t>, std::vector<double>> values;
 };
 
-/// What comes along with some fields.
+/// Variables and attributes that accompany some fields.
 struct CompanionSet {
   std::vector<Companion> variables;
   std::vector<std::string> left_out;  ///< named by attributes, which are dropped then

@@ -15,7 +15,7 @@
 
 namespace graticule::train {
 
-/// What a field is, without its values.
+/// Description of a field.
 struct FieldInfo {
   std::string name;
   std::string units;
@@ -68,9 +68,9 @@ class SampleReader {
 /// The fields of a file, or of a series of files, that a training needs: checked for one grid and one set of samples.
 class FieldTable {
  public:
-  /// Collective. @throws what `FieldSeries` and `make_grid` throw; `SampleMismatch` (input) when two variables differ in
-  ///         grid or sample axes, `EmptyVariable` when there are no samples
-  /// @param files a name, or a shell pattern of files that follow each other in time
+  /// Collective. @throws what `FieldSeries` and `make_grid` throw; `SampleMismatch` (input) when two variables differ
+  ///         in grid or sample axes, `EmptyVariable` when there are no samples
+  /// @param files a name, or a shell pattern of files that are consecutive in time
   FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names);
 
   [[nodiscard]] Grid const& grid() const noexcept { return grid_; }

@@ -8,7 +8,7 @@
 
 namespace graticule::train {
 
-/// A latitude-longitude grid and what lies beyond its edges.
+/// A latitude-longitude grid and its boundary rules.
 struct Grid {
   std::vector<double> latitudes;   ///< degrees north of all rows, either way
   std::vector<double> longitudes;  ///< degrees east of all columns, either way
@@ -19,7 +19,7 @@ struct Grid {
   [[nodiscard]] bool is_periodic() const noexcept { return boundary.axes[1].lower == Edge::periodic; }
 };
 
-/// Decides from the coordinates what lies beyond each edge.
+/// Derives the boundary rule of each edge from the coordinates.
 ///
 /// Longitude is periodic when n columns of equal spacing cover 360 degrees. A side reaches the pole when its row lies
 /// on it (`pole_row`, within 1e-6 degrees) or half a spacing away from it (`pole_face`); poles are crossed where

@@ -5,8 +5,8 @@
 
 namespace graticule::train {
 
-/// Bytes of memory that processes of this node may take together: what the machine has, or less where the job's control
-/// group says so.
+/// Bytes of memory available to all processes of this node: that of the machine, or the limit of the job's control
+/// group.
 [[nodiscard]] Index node_memory_bytes();
 
 /// A quarter of the node's memory, divided by its ranks: the network needs the larger part.

@@ -8,7 +8,7 @@
 
 namespace graticule::train {
 
-/// How ranks and rows are divided, as the command line says it.
+/// Division of ranks and rows, as on the command line.
 struct PartitionChoice {
   std::string partition = "auto";  ///< `auto`, or ranks over latitude and longitude such as `4x1`
   std::string cuts = "balanced";   ///< `balanced`, `area`, or rows per part such as `61,60,60,60`

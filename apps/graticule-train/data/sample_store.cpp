@@ -6,7 +6,7 @@
 namespace graticule::train {
 namespace {
 
-/// What a held field of a sample takes beside its cells.
+/// Memory of a stored field of a sample in addition to its cells.
 constexpr Index overhead_bytes = 256;
 
 }  // namespace

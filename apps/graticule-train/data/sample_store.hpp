@@ -11,7 +11,7 @@
 
 namespace graticule::train {
 
-/// What one rank's store has done so far.
+/// Statistics of one rank's store.
 struct StoreCounts {
   Index bytes_read = 0;  ///< as they lie in the file, unpacked by filters
   Index num_reads = 0;   ///< of one field of one sample each
@@ -19,11 +19,10 @@ struct StoreCounts {
   Index bytes_held = 0;
 };
 
-/// The samples of a rank's box, read when they are asked for and held in memory as far as a budget allows.
+/// The samples of a rank's box, read on request and kept in memory within a budget.
 ///
-/// Held cells lie in memory as in the file and are never given up: every sample of an epoch is used once, so that no
-/// other choice finds more of them again. Samples that do not train are held only where all fit.
-/// Makes no MPI call; one thread at a time.
+/// Stored cells have the file's format and are never evicted: every sample is used once per epoch, so no other policy
+/// has more hits. Validation samples are stored only if all samples fit. Makes no MPI call; one thread at a time.
 class SampleStore {
  public:
   /// @param keeps_first the samples [0, keeps_first), and mirror images, come before the others

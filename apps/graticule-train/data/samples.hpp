@@ -37,15 +37,15 @@ struct SampleAxes {
 /// agree without a message. Fisher and Yates, drawn from SplitMix64.
 [[nodiscard]] std::vector<Index> shuffled(std::vector<Index> samples, std::uint64_t seed, Index epoch);
 
-/// What a variable is to a pole and to a mirror: components of a horizontal vector change sign across a pole, northward
-/// ones in a mirror image across the equator.
+/// Symmetry of a variable: components of a horizontal vector change sign across a pole, northward ones in a mirror
+/// image about the equator.
 enum class Component : std::uint8_t { scalar, eastward, northward };
 
 /// By the words eastward or northward in the standard_name; without one by "U component" or "V component" in the
 /// long_name or by a wind's usual name (u, u10, ua, uas; v, v10, va, vas).
 [[nodiscard]] Component component_of(Variable const& variable);
 
-/// Whether only differences of a variable mean something: its standard_name says geopotential, stream function or
+/// Whether only differences of a variable are meaningful: its standard_name says geopotential, stream function or
 /// velocity potential; without one its name is z, gh, zg, psi or chi.
 [[nodiscard]] bool is_potential(Variable const& variable);
 

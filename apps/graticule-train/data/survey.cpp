@@ -7,7 +7,7 @@
 namespace graticule::train {
 namespace {
 
-/// What is looked at together: some samples in a row, of which the first ones train.
+/// Samples that are processed together: consecutive ones, of which the first are for training.
 struct Piece {
   Index first = 0;
   Index last = 0;

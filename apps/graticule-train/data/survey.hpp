@@ -8,7 +8,7 @@
 
 namespace graticule::train {
 
-/// What one pass over all samples tells.
+/// Result of one pass over all samples.
 struct Survey {
   std::vector<LevelStatistics> inputs;   ///< of each input channel, over the training samples
   std::vector<LevelStatistics> targets;  ///< of each target
@@ -16,8 +16,8 @@ struct Survey {
   std::vector<double> sample_weights;
 };
 
-/// Reads all targets, and the inputs of training samples, once: each data team its part of the samples, a thread the next
-/// ones while the current ones are looked at. Collective; the same on all ranks. How much memory the store has does not
+/// Reads all targets, and the inputs of training samples, once: each data team its part of the samples, a thread reads
+/// the next ones while the current ones are processed. Collective; equal on all ranks. The store's budget does not
 /// change a bit.
 /// @param at_once samples that are in memory together
 /// @throws `EmptyField` (input), what reading throws

@@ -22,7 +22,7 @@ class TeamWork {
   [[nodiscard]] int num_teams() const { return data().num_ranks(); }
   [[nodiscard]] int team() const { return data().rank(); }
 
-  /// What falls to a team of `count` things in a row: parts that differ by one at most.
+  /// A team's share of `count` consecutive items; shares differ by at most one.
   struct Part {
     Index first = 0;
     Index last = 0;  ///< one past it

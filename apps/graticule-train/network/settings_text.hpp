@@ -7,9 +7,9 @@
 
 namespace graticule::train {
 
-/// Everything that the losses of a training depend on, one option a line: what a checkpoint is compared with. Not in it:
-/// ranks, teams and cuts, which change the losses by rounding only; the names of files, which may move; and how long
-/// the training goes on where its steps do not depend on that.
+/// All settings that the losses of a training depend on, one option per line, for comparison with a checkpoint. Not in
+/// it: ranks, teams and cuts, which change the losses by rounding only; the names of files, which may move; and how
+/// long the training goes on where its steps do not depend on that.
 [[nodiscard]] std::string settings_text(NetworkSettings const& settings, TrainingData const& data);
 
 /// @param file is named in the error

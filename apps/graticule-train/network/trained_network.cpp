@@ -123,8 +123,8 @@ class Trainer {
     return {order_.begin() + first, order_.begin() + last};
   }
 
-  /// What falls to this team of a batch; when that has no weight, some sample: the team's forward and its gradients are
-  /// there all the same, because other teams may wait for them.
+  /// This team's share of a batch. If it has no weight, it is some sample: the team must run its forward and backward
+  /// nevertheless, because other teams may wait for its gradients.
   [[nodiscard]] std::vector<Index> mine_of(std::span<Index const> batch) const {
     auto const [first, last] = teams_.my_part_of(Index(batch.size()));
     auto const mine = batch.subspan(std::size_t(first), std::size_t(last - first));
@@ -293,7 +293,8 @@ class Trainer {
                      " from " + checkpoint.path().string());
   }
 
-  /// Each team its part of the samples, some at a time. All teams make as many forwards, which may be collective over them.
+  /// Each team processes its share of the samples in portions. All teams run the same number of forwards, which may be
+  /// collective over them.
   void predict() {
     torch::NoGradGuard const no_grad;
     Index const at_once = most_samples_at_once(settings_, teams_);

@@ -21,14 +21,14 @@
 namespace graticule::train {
 
 enum class Precision : std::uint8_t { f32, f64 };
-/// What the network computes with; parameters and optimizer stay in its own precision.
+/// Data type of the network's operations; parameters and optimizer keep their own precision.
 enum class Compute : std::uint8_t { own, bf16 };
-/// When the gradients' reductions are waited for: at the end of the backward, or as late as possible. Or teams on one node
-/// share gradients, and nodes average parameters now and then (`nn::Daso`).
+/// When the gradients' reductions are waited for: at the end of the backward, or as late as possible. Or teams on one
+/// node share gradients, and nodes average parameters now and then (`nn::Daso`).
 enum class Parallel : std::uint8_t { blocking, nonblocking, daso };
 /// The ranks that parameters and the optimizer's state are cut over.
 enum class Shards : std::uint8_t { none, domain, data, all };
-/// The type in which gradients travel; sums are made in the network's own, or in f32.
+/// Data type of gradients in messages; sums are computed in the network's own type, or in f32.
 enum class Wire : std::uint8_t { own, bf16, f16 };
 
 /// See `nn::DasoScheduleOptions`.
@@ -61,7 +61,7 @@ struct NetworkSettings {
   Index patience = 0;  ///< validations without improvement that end the training; 0: it runs to its end
 };
 
-/// Where a training begins: anew, at the newest checkpoint if there is one, or at a certain one.
+/// Starting point of a training: the beginning, the newest checkpoint if any, or a given one.
 enum class Resume : std::uint8_t { never, newest, file };
 
 struct CheckpointSettings {
@@ -71,7 +71,7 @@ struct CheckpointSettings {
   std::filesystem::path file = {};  ///< of `Resume::file`
 };
 
-/// What the network learns from, but for the fields' values.
+/// The training data except for the fields' values.
 struct TrainingData {
   Index num_predicted = 0;             ///< the first samples
   std::vector<Index> training;         ///< numbers of the samples that train
@@ -87,7 +87,7 @@ struct TrainingData {
   Index num_global_columns = 0;
 };
 
-/// What the network makes of some samples on this rank's box, normalised: [sample][target][row][column].
+/// Predictions for some samples on this rank's box, normalised: [sample][target][row][column].
 struct PredictedSamples {
   std::span<Index const> samples;  ///< of this rank's team
   std::span<double const> values;
@@ -107,7 +107,7 @@ struct TrainedNetwork {
   std::vector<Validation> validations;
   Index steps_per_epoch = 1;
   Index num_steps = 0;                    ///< of the whole training; more than there are losses if it ended early
-  Index first_step = 0;                   ///< where it was resumed; 0 when it began anew
+  Index first_step = 0;                   ///< where it was resumed; 0 if it was not
   std::optional<std::string> stopped_by;  ///< why it has to be resumed; nothing else below is known then
   std::vector<std::pair<std::string, std::vector<double>>> parameters;
   Index num_parameters = 0;
@@ -123,11 +123,12 @@ struct TrainedNetwork {
 /// The learning rate at `step`: as `nn::Schedule` says, with a linear rise over the first steps.
 [[nodiscard]] double learning_rate(NetworkSettings const& settings, Index step, Index num_steps);
 
-/// What a training tells and asks, on every rank.
+/// Callbacks of a training, on every rank.
 struct TrainingControl {
   std::function<void(Index step, double loss)> on_step = [](Index, double) {};
   std::function<void(std::string const&)> on_note = [](std::string const&) {};  ///< a line for the user
-  /// Asked after each step, with the seconds that one more and a checkpoint may take; collective, and alike on all ranks.
+  /// Asked after each step, with the seconds that one more and a checkpoint may take; collective, and alike on all
+  /// ranks.
   std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
   std::optional<CheckpointSettings> checkpoints = {};
   /// Given the predictions of all samples at the end, some at a time, each from one team. Called as often on all ranks.
@@ -140,9 +141,9 @@ struct TrainingControl {
 /// Trains the network on the samples, each data team on its part of every batch, and predicts. Collective.
 ///
 /// First weights, sample order and every step depend on the settings and the data alone: for any number of ranks and
-/// teams and any cuts the losses are the same but for rounding, unless `Parallel::daso` lets teams differ. Resumed on the
-/// same ranks and cuts they have the same bits as those of a training that was not interrupted; with `Parallel::daso` so if
-/// that was between epochs.
+/// teams and any cuts the losses are the same but for rounding, unless `Parallel::daso` lets teams differ. Resumed on
+/// the same ranks and cuts they have the same bits as those of a training that was not interrupted; with
+/// `Parallel::daso` so if that was between epochs.
 /// @param grid of the domain's ranks
 /// @throws `OtherTraining` (usage) when the checkpoint that is to be resumed comes from other settings or data
 [[nodiscard]] TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,

@@ -14,10 +14,10 @@
 
 namespace graticule::train {
 
-/// How a network's parameters are held on the ranks, and what becomes of its gradients.
+/// Storage of a network's parameters on the ranks, and reduction of its gradients.
 ///
-/// A step: `zero_grad`, a `forward` and backward of the team's share of the loss times `loss_factor`, `step`. All calls are
-/// collective over all ranks, forwards included where parameters are cut.
+/// A step: `zero_grad`, a `forward` and backward of the team's share of the loss times `loss_factor`, `step`. All calls
+/// are collective over all ranks, forwards included where parameters are cut.
 class Updater {
  public:
   Updater() = default;
@@ -31,13 +31,13 @@ class Updater {
   virtual void step() = 0;
   /// After an epoch's last step. @param loss its mean, of the whole batches
   virtual void end_epoch(double /*loss*/) {}
-  /// Applies what is still to come: parameters are then the same on all teams, and may be saved.
+  /// Applies pending messages: parameters are then equal on all teams and may be saved.
   virtual void settle() {}
 
   [[nodiscard]] virtual torch::optim::Adam& optimizer() = 0;
   /// What the shares of the teams are multiplied by, so that the gradients are those of the whole batch.
   [[nodiscard]] virtual double loss_factor() const { return 1; }
-  /// For a checkpoint: the network, the optimizer, and what else there is.
+  /// For a checkpoint: network, optimizer and further state.
   [[nodiscard]] virtual training::TrainingState& state() = 0;
   /// Under the network's own names and in their order.
   [[nodiscard]] virtual nn::NamedTensors whole_parameters() const = 0;

@@ -9,13 +9,13 @@
 
 namespace graticule::train {
 
-/// A file of `u_truth`, `u_prediction` and `u_difference` (prediction - truth) of every target u, with the coordinates of
-/// the input file: latitude and longitude last, samples before. Missing cells hold the fill value.
+/// A file of `u_truth`, `u_prediction` and `u_difference` (prediction - truth) of every target u, with the coordinates
+/// of the input file: latitude and longitude last, samples before. Missing cells hold the fill value.
 ///
 /// All calls are collective over all ranks of the training. @throws `OutputError`
 class PredictionFile {
  public:
-  /// Defines everything, so that a disk that is too small is known at once. `result` must outlive this.
+  /// Defines everything, so that a disk that is too small is detected at once. `result` must outlive this.
   PredictionFile(RunResult const& result, RunSettings const& settings, std::filesystem::path const& path);
 
   /// Writes some samples of each team; the teams may have different numbers of them, and none.

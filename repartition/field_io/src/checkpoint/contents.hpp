@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a checkpoint file says of itself: written by one side, checked by the other.
+// Metadata of a checkpoint file, written by the writer and checked by the reader.
 //
-// Fields are datasets under `fields/`, values datasets under `values/`. Each carries `graticule_dtype`, fields with grid
-// axes `graticule_grid_axes`, all `graticule_checksum` of their cells. The root carries the version of this format,
-// step, number, and `graticule_contents`: a hash of all of that, of extents and of users' attributes.
+// Fields are datasets under `fields/`, values datasets under `values/`. Each carries `graticule_dtype`, fields with
+// grid axes `graticule_grid_axes`, all `graticule_checksum` of their cells. The root carries the version of this
+// format, step, number, and `graticule_contents`: a hash of all of that, of extents and of users' attributes.
 #pragma once
 
 #include <graticule/field_io/checkpoint.hpp>
@@ -45,8 +45,8 @@ struct RawValue {
 
 [[nodiscard]] RawValue raw_value(CheckpointValue const& value);
 
-/// HDF5's type of a field's elements, in the file (little-endian) or in memory. h5py reads all of them; `bf16`, which it
-/// does not know, as the bits.
+/// HDF5's type of a field's elements, in the file (little-endian) or in memory. h5py reads all of them; `bf16`, which
+/// it does not know, as the bits.
 enum class Place : std::uint8_t { file, memory };
 [[nodiscard]] h5::Type element_type(DType dtype, Place place);
 /// Type of a text's `size` bytes. @pre `size > 0`
@@ -56,8 +56,8 @@ enum class Place : std::uint8_t { file, memory };
 /// @throws `BrokenCheckpoint` for what this format does not have
 [[nodiscard]] std::uint64_t contents_hash(hid_t file);
 
-/// Reads and checks what the file says of itself, and the values, in this process, which a damaged one may crash. Calls
-/// `reads` with what is read next: "field z".
+/// Reads and checks the metadata and the values in this process, which a damaged file may crash. Calls `reads` with the
+/// next item, such as "field z".
 [[nodiscard]] CheckpointContents list_checkpoint(std::filesystem::path const& path,
                                                  std::function<void(std::string const&)> const& reads);
 

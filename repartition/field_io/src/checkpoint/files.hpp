@@ -31,12 +31,13 @@ struct CheckpointFile {
 /// Removes what killed writers left: temporary files of this name that no living writer holds.
 void remove_leftovers(std::filesystem::path const& folder, std::string const& name);
 
-/// Removes all checkpoints older than the `keep` newest. What cannot be removed stays. A file in `broken` is not counted.
+/// Removes all checkpoints older than the `keep` newest. What cannot be removed stays. A file in `broken` is not
+/// counted.
 void prune_checkpoints(std::filesystem::path const& folder, std::string const& name, int keep,
                        std::vector<std::filesystem::path> const& broken);
 
-/// The file that is written before it gets its name. Held by a lock for as long as this object lives, so that others can
-/// tell it from what a killed writer left.
+/// The file that is written before it gets its name. A lock is held for the lifetime of this object, which
+/// distinguishes the file from the remains of a killed writer.
 class CheckpointTemporary {
  public:
   CheckpointTemporary() = default;

@@ -50,7 +50,7 @@ Attribute integer(std::string const& name, Index value, ValueType type = ValueTy
   return {name, type, std::vector<Index>{value}};
 }
 
-/// From now on HDF5 writes to memory that nobody reads.
+/// From now on HDF5 writes to memory that is discarded.
 void divert(hid_t file) {
   void* handle = nullptr;
   if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The HDF5 side of a checkpoint that is being written: what tells a reader where which cells lie. On one rank.
+// The HDF5 structure of a checkpoint that is being written, from which a reader finds the cells. On one rank.
 #pragma once
 
 #include "contents.hpp"
@@ -13,7 +13,8 @@
 
 namespace graticule::detail {
 
-/// Groups, datasets without cells, and values. Cells are written by all ranks, past HDF5, at the places told here.
+/// Groups, datasets without cells, and values. Cells are written by all ranks, without HDF5, at the offsets returned
+/// here.
 ///
 /// It stays in memory until `finish`. Without `finish` nothing is written at all: HDF5 cannot be told to forget a file,
 /// and when it fails to write one it crashes at the end of the program, so its last writes go to memory instead.

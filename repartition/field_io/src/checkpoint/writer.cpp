@@ -21,7 +21,7 @@ namespace graticule {
 
 namespace {
 
-/// What HDF5 may note down for one dataset, attributes of usual size included.
+/// Metadata of one dataset, including attributes of usual size.
 constexpr Index metadata_bytes = Index(64) << 10;
 
 struct Description {

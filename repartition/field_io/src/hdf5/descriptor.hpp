@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Open files of one process, past MPI-IO and HDF5.
+// Open files of one process, without MPI-IO and HDF5.
 #pragma once
 
 #include <graticule/partition/indices.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether the disk has room, before something is written that must not fail.
+// Checks for free disk space before writes that must not fail.
 #pragma once
 
 #include <graticule/partition/indices.hpp>
@@ -11,15 +11,16 @@
 namespace graticule::detail {
 
 /// Reserves room on the disk for the bytes from `offset` on of an open file, whose length stays. Where the file system
-/// cannot reserve, it is asked what is free. @return why there is no room: the disk, a quota or a limit; empty when there is
+/// cannot reserve, it is asked what is free. @return why there is no room: the disk, a quota or a limit; empty when
+/// there is
 [[nodiscard]] std::string reserve_on_disk(int file, Index offset, Index num_bytes);
 
-/// How long this process may make a file.
+/// Maximum length of a file of this process.
 [[nodiscard]] Index file_size_limit();
 
-/// What a failed write of a file means, out of what MPI-IO and HDF5 make of it: `No space left on device`. Where
-/// they give no reason (Open MPI's layer never does), the disk is asked for more room. All of `error` when that is none of
-/// the things that a user can mend.
+/// Cause of a failed write, extracted from the messages of MPI-IO and HDF5: `No space left on device`. Where
+/// they give no reason (Open MPI's layer never does), the disk is asked for more room. All of `error` when that is none
+/// of the things that a user can mend.
 [[nodiscard]] std::string disk_failure(std::string_view error, std::filesystem::path const& file);
 
 }  // namespace graticule::detail

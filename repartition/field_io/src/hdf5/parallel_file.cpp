@@ -23,7 +23,7 @@ namespace graticule::detail {
 
 namespace {
 
-/// How long a rank that gives a file up waits for the others; less while an exception unwinds it, which they are to be told.
+/// How long a rank that abandons a file waits for the others; less during an exception, of which they must be notified.
 constexpr double patience = 5;
 
 h5::Properties access_list(Comm const& comm) {
@@ -35,8 +35,8 @@ h5::Properties access_list(Comm const& comm) {
   return access;
 }
 
-/// Metadata stays in memory until the file is flushed. Otherwise HDF5 writes some of it early, at moments that depend on
-/// the calls between, and what has moved by then leaves old bytes behind: the file would differ from run to run.
+/// Metadata stays in memory until the file is flushed. Otherwise HDF5 writes some of it early, at moments that depend
+/// on the calls between, and what has moved by then leaves old bytes behind: the file would differ from run to run.
 void write_metadata_once(h5::Properties const& access) {
   H5AC_cache_config_t config{};
   config.version = H5AC__CURR_CACHE_CONFIG_VERSION;

@@ -10,13 +10,13 @@ namespace graticule::detail::h5 {
 
 namespace {
 
-/// Attributes larger than this are not metadata any more.
+/// Attributes larger than this are not treated as metadata.
 constexpr hsize_t largest_attribute = hsize_t(16) << 20;
 
 /// No file is smaller, so its length need not be asked for.
 constexpr hsize_t surely_small_attribute = 512;
 
-/// Longer texts are not values of a field any more, and their product with extents could overflow.
+/// Longer texts are not treated as values of a field; their product with extents could overflow.
 constexpr std::size_t largest_text = 65536;
 
 ValueType integer_type(std::size_t size, bool is_signed) {

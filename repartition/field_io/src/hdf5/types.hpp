@@ -19,7 +19,7 @@ struct StoredType {
 
 [[nodiscard]] StoredType stored_type(hid_t type);
 
-/// What HDF5 says of an attribute that it cannot read; empty where it can. To be asked before any call that lists
+/// HDF5's error for an attribute that it cannot read; empty if it can. Must be called before any call that lists
 /// attributes (H5Aiterate2, H5Aopen_by_idx, H5DSis_scale, H5DSiterate_scales): HDF5 1.10.8 then frees a table that it
 /// has filled in part only (H5A__attr_release_table, HDFGroup/hdf5 issue 6622), and crashes.
 [[nodiscard]] std::string attribute_trouble(hid_t object);

@@ -50,12 +50,12 @@ std::string shown_name(std::string const& path) {
   return path;
 }
 
-/// HDF5's words for the version of a structure that a later release has brought.
+/// HDF5's message for a structure version of a later release.
 bool is_newer(std::string const& reason) {
   return reason.find("bad") != std::string::npos && reason.find("version number") != std::string::npos;
 }
 
-/// What to say of it and what to do.
+/// The message, with advice.
 /// @param checked a checksum has shown that the bytes are those that were written
 std::string newer_text(std::string reason, bool checked) {
   if (auto const call = reason.find(" failed: "); call != std::string::npos) reason.erase(0, call + 9);

@@ -19,7 +19,7 @@ struct Catalogue {
   std::vector<std::uint64_t> addresses;  ///< of each variable's dataset in the file
 };
 
-/// What is told while a file is listed.
+/// Callbacks during the listing of a file.
 struct ListingWatch {
   /// What is read next: "variable z".
   std::function<void(std::string const&)> reads = [](std::string const&) {};

@@ -11,7 +11,7 @@ namespace graticule::detail {
 
 namespace {
 
-/// Headers larger than this are not looked at.
+/// Larger headers are not examined.
 constexpr std::size_t largest_header = std::size_t(4) << 20;
 
 /// Walks over the big-endian header; throws `std::out_of_range` at its end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chunks that filters have packed, unpacked here: HDF5 1.10.8 does not look at how many bytes its filters give, and reads
-// beyond them, or takes all memory, where a chunk is damaged.
+// Chunks that filters have packed, unpacked here: HDF5 1.10.8 does not look at how many bytes its filters give, and
+// reads beyond them, or takes all memory, where a chunk is damaged.
 #pragma once
 
 #include <graticule/field_io/contents.hpp>
@@ -15,7 +15,7 @@ namespace graticule::detail {
 /// Whether `read_packed` knows the variable's filters: deflate, shuffle and fletcher32, each once at most.
 [[nodiscard]] bool is_packed(Variable const& variable);
 
-/// Reads the slab's cells, of which those beyond `counts` are left alone, as they are stored. Serial.
+/// Reads the slab's cells as they are stored, except those beyond `counts`, which are left unchanged. Serial.
 /// @pre `is_packed(variable)`; `target` holds all cells of the slab; the caller holds `h5::Lock`
 /// @throws `Hdf5Error` for a damaged chunk
 /// Cost: inflates each chunk once; some small chunks are kept for the next call

@@ -194,7 +194,7 @@ struct FieldSeries::State {
     }
   }
 
-  /// The values from `first` on go on as those before.
+  /// The values from `first` on continue the order of those before.
   void require_sorted(std::size_t place, std::vector<double> const& values, std::size_t first) const {
     for (std::size_t i = first; i < values.size(); ++i)
       if (std::isnan(values[i]))

@@ -78,7 +78,7 @@ std::string netcdf3_kind(char version) {
   return "64-bit data";
 }
 
-/// What stands in the way of nccopy, if anything.
+/// The obstacle to nccopy, if any.
 std::string netcdf3_obstacle(std::filesystem::path const& path) {
   auto const variables = netcdf3_wrong_fill_values(path);
   if (variables.empty()) return {};

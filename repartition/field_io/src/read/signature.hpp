@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a file is by its first bytes, before HDF5 sees it.
+// Detects the format of a file by its first bytes, before HDF5 opens it.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The process that reads files' structures for this one: started for the first file, and there until this process ends.
+// The helper process that reads the structure of files: started for the first file, it runs until this process ends.
 #pragma once
 
 #include "hdf5/descriptor.hpp"
@@ -59,7 +59,8 @@ class StructureHelper {
 
   /// Has a file read; starts the helper where there is none.
   /// @param request what the helper is to read, as `structure_process.cpp` puts it
-  /// @return nothing when there is no program that starts, after one line on stderr, or when the environment says `none`
+  /// @return nothing when there is no program that starts, after one line on stderr, or when the environment says
+  /// `none`
   /// @throws `NoProcess`
   [[nodiscard]] std::optional<FileReader> begin(std::string const& request);
 

@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Longer answers are not believed.
+/// Longer answers are rejected.
 constexpr std::uint64_t longest_answer = std::uint64_t(1) << 40;
 
 constexpr std::size_t head_bytes = 1 + sizeof(std::uint64_t);
@@ -97,7 +97,7 @@ std::optional<ReaderEnd> end_of(FileReader const& reader) {
   return end;
 }
 
-/// Why no answer came, for the error's text.
+/// Reason for the missing answer, for the error message.
 std::string what_happened(ReaderEnd const& end, std::string const& reading, StructureLimits const& limits) {
   auto const at = reading.empty() ? std::string() : " at " + reading;
   if (end.no_process != 0)

@@ -23,7 +23,7 @@ std::string text_of(hid_t creation, std::size_t i, ssize_t (*read)(hid_t, size_t
 
 using Bounds = std::array<hsize_t, H5S_MAX_RANK>;
 
-/// What stands against reading a dataset of a source file, if anything.
+/// The reason why a dataset of a source file cannot be read, if any.
 std::string obstacle(hid_t file, std::string const& name, hid_t selection, hssize_t num_cells) {
   h5::Dataset const dataset(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
   if (!dataset) return "has no dataset " + name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files that are there already, and what becomes longer.
+// Existing files, and the variables that are extended.
 #include "hdf5/hyperslab.hpp"
 #include "hdf5/types.hpp"
 #include "new_chunks.hpp"

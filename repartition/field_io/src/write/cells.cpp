@@ -57,7 +57,7 @@ void FieldWriter::State::write_turns(Target& target, std::function<detail::Suppl
   for (std::size_t round = 0; round < std::size_t(num_rounds); ++round) {
     auto const* turn = round < turns.size() ? &turns[round] : nullptr;
     void const* data = nullptr;
-    // A rank that has failed goes on: the others need it in every call.
+    // A rank that has failed continues: the others need it in every call.
     attempt([&] {
       auto const share = group && turn != nullptr ? group->share(*turn) : turn != nullptr ? turn->cells : Box();
       if (turn == nullptr || share.empty()) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Few ranks that write for all.
+// Groups of ranks of which one writes for all.
 #pragma once
 
 #include <graticule/partition/box.hpp>
@@ -36,7 +36,8 @@ struct Turn {
 /// chunks are written once; else each member's cells are written by themselves.
 class WriterGroup {
  public:
-  /// Cuts the ranks of each node into `writers_per_node` groups, or into one per rank where there are fewer. Collective.
+  /// Cuts the ranks of each node into `writers_per_node` groups, or into one per rank where there are fewer.
+  /// Collective.
   WriterGroup(Comm const& comm, int writers_per_node);
 
   [[nodiscard]] bool writes() const noexcept { return group_.rank() == 0; }
@@ -48,7 +49,8 @@ class WriterGroup {
   /// The cells that this member brings.
   [[nodiscard]] Box share(Turn const& turn) const { return share(turn, group_.rank()); }
   /// Brings the cells of a turn together. Collective in the group.
-  /// @param mine dense bytes of this member's share; `nullptr` where it failed: others wait for it, so it sends anything
+  /// @param mine dense bytes of this member's share; `nullptr` where it failed: others wait for it, so it sends
+  ///        anything
   /// @return on the writer, the dense bytes of the turn until the next call; nothing elsewhere
   [[nodiscard]] void const* gather(Turn const& turn, Index value_bytes, void const* mine);
 

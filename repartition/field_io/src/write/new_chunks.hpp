@@ -12,8 +12,8 @@ namespace graticule::detail {
 ///
 /// HDF5 1.10 allocates chunks for parallel writes when a dataset is made to do so from the start, as netCDF's are not.
 /// Without it, ranks that write parts of a chunk find none to add them to, and the write fails. Datasets that allocate
-/// their chunks themselves are left alone. The dataset is closed and opened again: HDF5 1.10.8 remembers where the last
-/// new chunk was even after a write has moved it. Collective on the file's ranks, with the same arguments.
+/// their chunks themselves are not changed. The dataset is closed and opened again: HDF5 1.10.8 remembers where the
+/// last new chunk was even after a write has moved it. Collective on the file's ranks, with the same arguments.
 void allocate_new_chunks(h5::Dataset& dataset, Indices const& before, Indices const& after);
 
 }  // namespace graticule::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a `FieldWriter` keeps, and what its calls are made of. Each source holds one part: `writer_structure` makes
+// State of a `FieldWriter`, and the parts of its calls. Each source implements one part: `writer_structure` makes
 // dimensions and variables, `writer_append` takes them over from a file and makes them longer, `writer_cells` writes.
 #pragma once
 
@@ -111,11 +111,11 @@ struct FieldWriter::State {
   };
   [[nodiscard]] static Room room_for(Target const& target, Indices const& extents);
   [[nodiscard]] static Room room_for(std::vector<Attribute> const& attributes);
-  /// Makes the file longer and makes sure that the disk has the room. Collective. @throws `OutputError`, and then nothing
-  /// has changed
+  /// Makes the file longer and makes sure that the disk has the room. Collective. @throws `OutputError`, and then
+  /// nothing has changed
   void reserve(Room const& room);
-  /// Runs what writes to the disk on all writers together. A writer on which it fails cannot tell the others, who wait for
-  /// it inside of HDF5: it throws alone. @throws `OutputError`
+  /// Runs what writes to the disk on all writers together. A writer on which it fails cannot tell the others, who wait
+  /// for it inside of HDF5: it throws alone. @throws `OutputError`
   void on_disk(std::function<void()> const& action) const;
 
   /// Cells of a dimension with all that belongs to them: a record that has no coordinate yet was torn when its program
@@ -131,19 +131,19 @@ struct FieldWriter::State {
   void fill_gap(Target const& target) const;
   /// The coordinate comes last: first all else goes to the disk.
   void grow_now(Target& target);
-  /// netCDF's own fill value is not missing to everybody.
+  /// Not every reader treats netCDF's own fill value as missing.
   void declare_fill() const;
   /// Dimensions without a coordinate have a data set of their own.
   void extend_bare_scales() const;
-  /// What was not committed goes away again.
+  /// Removes what was not committed.
   void shrink_back() noexcept;
 
   void check_box(std::string_view name, Target const& target, Box const& box, std::size_t given, Index per_cell) const;
   static void require_new(std::string_view name, Target const& target, Box const& box);
   /// The group's turns, or this rank's own; and how many rounds all ranks take.
   std::pair<std::vector<detail::Turn>, Index> agreed_turns(std::function<detail::Supply()> const& prepare);
-  /// Runs `prepare()`, then writes the supply turn by turn. `fetch(box)` points at the dense stored values of some of its
-  /// cells. Collective.
+  /// Runs `prepare()`, then writes the supply turn by turn. `fetch(box)` points at the dense stored values of some of
+  /// its cells. Collective.
   template <class Fetch>
   void write_turns(Target& target, std::function<detail::Supply()> const& prepare, Fetch const& fetch);
   void write_turn(Target const& target, h5::Properties const& transfer, detail::Turn const* turn,
