@@ -184,7 +184,7 @@ void count_relabelled(app::Context& context, Indices const& extents) {
   context.report.data()["results"]["ranks in reverse order"] = {{"messages", peers[0]},
                                                                 {"messages_relabelled", peers[1]}};
   if (comm.rank() == 0)
-    std::printf("ranks in reverse order: %lld messages a rank, %lld relabelled\n", static_cast<long long>(peers[0]),
+    std::printf("ranks in reverse order: %lld messages per rank, %lld relabelled\n", static_cast<long long>(peers[0]),
                 static_cast<long long>(peers[1]));
 }
 

@@ -355,7 +355,7 @@ void show_counts(app::Context& context, PullPlan& plan, Call const& call) {
     std::printf("  %4d %10lld %6lld %9lld %11lld %8lld %12lld\n", r,
                 static_cast<long long>(data["transfers"][std::size_t(r)]), at(0), at(1), at(2), at(3), at(4));
   }
-  if (comm.num_ranks() > most_lines) std::printf("  ... and %d ranks more\n", comm.num_ranks() - most_lines);
+  if (comm.num_ranks() > most_lines) std::printf("  ... and %d more ranks\n", comm.num_ranks() - most_lines);
 }
 
 /// Transfers of each rank, of all kinds: sent, received, local and filled.
@@ -390,7 +390,7 @@ void run_replay(app::Context& context, Options const& options) {
   data["fingerprint"] = file.fingerprint;
   data["transfers"] = transfers_of(file);
   if (comm.rank() == 0)
-    std::printf("plan %s: every cell of %s is right, on both paths\n", file.fingerprint.c_str(),
+    std::printf("plan %s: every cell of %s is correct, with both transports\n", file.fingerprint.c_str(),
                 to_string(Box::from_extents(file.extents)).c_str());
   show_counts(context, plan, *call);
   std::vector<Candidate> candidates;

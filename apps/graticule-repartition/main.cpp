@@ -73,10 +73,10 @@ void advise(archive::Result const& result) {
   for (auto const& name : result.ambiguous)
     spdlog::info("{} keeps its order: --order cannot tell its axes apart", name);
   for (auto const& name : result.fixed)
-    spdlog::info("dimension {} is not unlimited any more: fields in one piece cannot grow", name);
+    spdlog::info("dimension {} is no longer unlimited: contiguous fields cannot grow", name);
   for (auto const& [rewrite, tiling] : result.variables)
     if (tiling.read_factor > 3)
-      spdlog::info("each chunk of {} was read {:.1f} times; a larger --memory or more ranks would make that less",
+      spdlog::info("each chunk of {} was read {:.1f} times; a larger --memory or more ranks would reduce this",
                    rewrite.source.name, tiling.read_factor);
 }
 

@@ -171,7 +171,7 @@ int end_early(app::Context& context, Options const& options, RunResult const& re
       write_complete_file(stopped_file(options.output), fmt::format("{} after step {} of {}\n", *network.stopped_by,
                                                                     network.losses.size(), network.num_steps));
   });
-  spdlog::info("stopped by {} after step {} of {}, with a checkpoint; the same command goes on from it",
+  spdlog::info("stopped by {} after step {} of {}, with a checkpoint; run the same command to resume",
                *network.stopped_by, network.losses.size(), network.num_steps);
   return app::run_again;
 }
@@ -190,7 +190,7 @@ int run(app::Context& context, Options& options) {
       {.on_start =
            [&](RunResult const& started, Index num_steps) {
              spdlog::info("{}", describe_start(started));
-             spdlog::info("{}; {} threads a rank", to_string(started.layout), context.num_threads);
+             spdlog::info("{}; {} threads per rank", to_string(started.layout), context.num_threads);
              display.start(started, options.run.network, num_steps);
            },
        .on_step = [&](Index step, double loss) { display.step(step, loss); },

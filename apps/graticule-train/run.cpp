@@ -290,7 +290,7 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
   RunResult result{.teams = TeamWork(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
   auto const input = open_input(settings, result, observer);
   for (std::string const& name : result.companions.left_out)
-    observer.on_note(name + ", which describes coordinates, cannot come along; attributes that name it are left out");
+    observer.on_note(name + ", which describes coordinates, cannot be copied; attributes that refer to it are omitted");
   result.input.memory_bytes = input->set_memory(settings.memory_bytes);
   TrainingData const data = input->prepare(result, settings);
   for (ChannelInfo const& channel : data.inputs) result.channels.push_back(channel.name);

@@ -275,7 +275,7 @@ class Trainer {
     if (control_.checkpoints->resume == Resume::file)
       return load(Checkpoint(teams_.world(), control_.checkpoints->file));
     auto const found = store_->newest();
-    for (auto const& [path, reason] : store_->skipped()) control_.on_note("passed over " + reason);
+    for (auto const& [path, reason] : store_->skipped()) control_.on_note("skipped " + reason);
     if (found) load(*found);
   }
 

@@ -75,7 +75,7 @@ case_files() {
     # The way back from an unlimited dimension: fixed, in one piece.
     run 2 in.nc fixed.nc --chunk none --progress none
     succeeds
-    grep -qF 'dimension time is not unlimited any more' err || fail "silent about it"
+    grep -qF 'dimension time is no longer unlimited' err || fail "silent about it"
     ncdump -hs fixed.nc >header
     grep -qF 'time = 2 ;' header || fail "time is not fixed"
     for text in t time; do grep -qF "$text:_Storage = \"contiguous\"" header || fail "$text is not in one piece"; done

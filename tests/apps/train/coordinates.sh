@@ -47,7 +47,7 @@ ncgen -k nc4 -o in.nc in.cdl || fail "ncgen"
 launch 2 "$DRIVER" --input in.nc --inputs z --targets u --output trained --channels 2 --blocks 1 --epochs 1 --threads 1 \
     --progress none
 succeeds
-grep -qF 'ps, which describes coordinates, cannot come along' err || grep -qF 'ps, which' out || fail "silent about ps"
+grep -qF 'ps, which describes coordinates, cannot be copied' err || grep -qF 'ps, which' out || fail "silent about ps"
 
 # lines VARIABLE FILE: its type, axes and attributes
 lines() { ncdump -h "$2" | grep -E "^	+[a-z0-9]+ $1(\(.*\))? ;|^	+$1:" | sort; }
