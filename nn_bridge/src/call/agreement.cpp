@@ -132,8 +132,8 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   if (!head.agrees(changes))
     throw Error("StructureDisagreement",
                 layer_ + ": the shard changed on some ranks only; " +
-                      head.difference(changes, described(x) + (own_change ? " (new)" : " (as before)")) +
-                      "; for new cuts call reset_structure() on all ranks");
+                    head.difference(changes, described(x) + (own_change ? " (new)" : " (as before)")) +
+                    "; for new cuts call reset_structure() on all ranks");
   known_ = std::move(structure);
   known_grad_mode_ = grad_mode;
   known_own_grad_ = own_grad;
