@@ -101,7 +101,7 @@ std::vector<std::unique_ptr<NodePlace>> NodePlace::make(Comm const& team, std::v
   auto const num_ranks = std::size_t(team.num_ranks());
   if (num_ranks == 1 || team.num_node_ranks() != team.num_ranks() || bytes.empty()) return {};
   bool wanted = false;
-  run_agreed(team, [&] { wanted = transport_from_environment() != Transport::point_to_point; });
+  run_agreed(team, [&] { wanted = messages::transport_from_environment() != messages::Transport::point_to_point; });
   std::vector<std::unique_ptr<NodePlace>> places(bytes.size());
   std::vector<Offer> mine(bytes.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
