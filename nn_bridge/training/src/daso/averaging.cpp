@@ -354,8 +354,7 @@ void Daso::epoch_loss(double loss, LossIs whose) {
 }
 
 void Daso::progress() {
-  for (auto& message : state_->messages)
-    if (!message.progress()) return;
+  for (auto& message : state_->messages) (void)message.progress();
 }
 
 void Daso::drain() {

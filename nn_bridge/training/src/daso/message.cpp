@@ -125,7 +125,9 @@ void DasoMessage::post(SentLane const& lane, torch::Tensor flat, DasoMessageOpti
 }
 
 bool DasoMessage::progress() {
-  return std::all_of(lanes_.begin(), lanes_.end(), [](auto& lane) { return lane.mean->progress(); });
+  bool all = true;
+  for (auto& lane : lanes_) all = lane.mean->progress() && all;
+  return all;
 }
 
 std::vector<torch::Tensor> DasoMessage::wait() {

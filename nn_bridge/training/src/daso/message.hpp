@@ -58,7 +58,7 @@ class DasoMessage {
   DasoMessage& operator=(DasoMessage const&) = delete;
   ~DasoMessage();
 
-  /// Without blocking. @return whether the next message may proceed: all ranks post in the same order
+  /// Without blocking. @return true when all means are there
   bool progress();
   /// Means of each lane, in the lane's type. Blocks. @throws the failure of any rank, on all ranks of the group
   [[nodiscard]] std::vector<torch::Tensor> wait();

@@ -9,7 +9,7 @@ namespace graticule::training::detail {
 namespace {
 
 NodeGroup make_group(Comm const& part, int num_node_ranks) {
-  NodeGroup group{part, Comm(part.handle()), {}};
+  NodeGroup group{part, {}};
   double total = 0;
   for (auto const size : part.gather_to_all(num_node_ranks)) {
     group.weights.push_back(double(size));

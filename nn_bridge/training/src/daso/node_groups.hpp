@@ -9,11 +9,9 @@
 
 namespace graticule::training::detail {
 
-/// The ranks of one group, one on each node: two communicators, because the two halves of a message may be posted in
-/// different order relative to those of the next message.
+/// The ranks of one group, one on each node.
 struct NodeGroup {
   Comm exchange;
-  Comm gather;
   std::vector<double> weights;  ///< by rank of the group: its node's part of all ranks
 };
 

@@ -26,6 +26,33 @@ double divisor_before(int num_ranks) {
   return before;
 }
 
+/// Adds the terms of a part in order of ranks, in f32 where they have 16 bits, and divides those that are data.
+struct Adder {
+  torch::ScalarType type;
+  Index num_data;
+  double before;
+  double divisor;
+
+  [[nodiscard]] torch::Tensor block(std::byte* values, Index begin, Index count) const {
+    return torch::from_blob(values + begin * Index(c10::elementSize(type)), {count}, type);
+  }
+
+  void operator()(messages::SumPart const& part) const {
+    auto const num_own_data = std::clamp<Index>(num_data - part.begin, 0, part.count);
+    auto const sums = torch::empty({std::min(part.count, block_numel)}, is_narrow(type) ? torch::kFloat : type);
+    for (Index begin = 0; begin < part.count; begin += block_numel) {
+      auto const count = std::min(block_numel, part.count - begin);
+      auto const sum = sums.narrow(0, 0, count);
+      sum.copy_(block(part.terms[0], begin, count));
+      for (std::size_t rank = 1; rank < part.terms.size(); ++rank) sum.add_(block(part.terms[rank], begin, count));
+      auto const data = sum.narrow(0, 0, std::clamp<Index>(num_own_data - begin, 0, count));
+      if (before != divisor && before != 1) data.mul_(before);
+      if (before != divisor) data.div_(divisor);
+      for (auto* const result : part.results) block(result, begin, count).copy_(sum);
+    }
+  }
+};
+
 }  // namespace
 
 MPI_Datatype mpi_type(torch::ScalarType type) {
@@ -42,42 +69,44 @@ TeamSum::TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order)
     : team_(std::move(team)),
       type_(type),
       wire_(wire_type(type, wire)),
-      by_library_(order == SumOrder::any && wire_ == type && !is_narrow(type)),
       before_(wire_ == torch::kHalf && type != torch::kHalf ? divisor_before(team_.num_ranks()) : 1) {
-  if (!by_library_) tag_ = team_.next_tag();
+  bool const by_library = order == SumOrder::any && wire_ == type && !is_narrow(type);
+  if (!by_library) sum_.emplace(team_, Index(c10::elementSize(wire_)));
 }
 
 void TeamSum::share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums) {
-  std::vector<TeamSum*> ordered;
-  std::vector<std::size_t> bytes;
-  for (auto const& [sum, numel] : sums) {
-    if (sum->by_library_) continue;
-    ordered.push_back(sum);
-    bytes.push_back(std::size_t(numel) * c10::elementSize(sum->wire_));
-  }
-  auto places = NodePlace::make(team, bytes);
-  for (std::size_t i = 0; i < places.size(); ++i) ordered[i]->place_ = std::move(places[i]);
+  std::vector<std::pair<messages::OrderedSum*, Index>> ordered;
+  for (auto const& [sum, numel] : sums)
+    if (sum->sum_) ordered.emplace_back(&*sum->sum_, numel);
+  messages::OrderedSum::share_on_node(team, ordered);
 }
 
 void TeamSum::start(torch::Tensor const& flat, Index num_data, double divisor) {
   torch::NoGradGuard const no_grad;
   traffic_ = {};
   requests_.clear();
-  peers_.clear();
   if (team_.num_ranks() == 1) return;
   flat_ = flat;
   num_data_ = num_data;
   divisor_ = divisor;
-  if (by_library_) return start_all_reduce();
-  scale_before();
-  if (place_ && std::size_t(flat.numel()) * c10::elementSize(wire_) <= place_->bytes())
-    give();
-  else
-    start_exchange();
+  if (!sum_) return start_all_reduce();
+  sent_ = as_sent();
+  sum_->start(static_cast<std::byte*>(sent_.mutable_data_ptr()), sent_.numel(),
+              Adder{wire_, num_data_, before_, divisor_});
+}
+
+torch::Tensor TeamSum::as_sent() const {
+  if (wire_ == type_) return flat_;
+  auto values = flat_;
+  if (before_ != 1) {
+    values = flat_.clone();
+    values.narrow(0, 0, num_data_).div_(before_);
+  }
+  if (flat_.numel() > sum_->room()) return values.to(wire_);
+  return torch::from_blob(sum_->shared_memory(), {flat_.numel()}, wire_).copy_(values);
 }
 
 void TeamSum::start_all_reduce() {
-  stage_ = Stage::reducing;
   for (Index done = 0; done < flat_.numel(); done += max_count) {
     auto const count = std::min(max_count, flat_.numel() - done);
     check_mpi(MPI_Iallreduce(MPI_IN_PLACE, flat_.narrow(0, done, count).mutable_data_ptr(), int(count), mpi_type(type_),
@@ -88,177 +117,31 @@ void TeamSum::start_all_reduce() {
   traffic_.bytes = Index(flat_.nbytes());
 }
 
-bool TeamSum::advance() {
-  torch::NoGradGuard const no_grad;
-  while (stage_ != Stage::idle) {
-    if (!arrived()) return false;
-    requests_.clear();
-    peers_.clear();
-    if (stage_ == Stage::scattering) {
-      add_received();
-      continue;
-    }
-    if (stage_ == Stage::giving) {
-      add_given();
-      continue;
-    }
-    if (stage_ == Stage::reducing && divisor_ != 1) flat_.narrow(0, 0, num_data_).div_(divisor_);
-    if (stage_ == Stage::taking && wire_ == type_) copy_others(flat_, sent_);
-    if (stage_ != Stage::reducing && wire_ != type_) flat_.copy_(sent_);
-    stage_ = Stage::idle;
-    flat_.reset();
-    sent_.reset();
-    received_.reset();
-  }
-  return true;
-}
-
-bool TeamSum::arrived() {
-  if (stage_ == Stage::giving) return place_->all_given();
-  if (stage_ == Stage::taking) return place_->all_added();
+bool TeamSum::is_reduced() {
   int done = 0;
   check_mpi(MPI_Testall(int(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+  if (done && divisor_ != 1) flat_.narrow(0, 0, num_data_).div_(divisor_);
   return done != 0;
 }
 
-std::vector<int> TeamSum::missing() const {
-  if (stage_ == Stage::giving) return place_->missing();
-  std::vector<int> ranks;
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
-    int done = 0;
-    check_mpi(MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE), "MPI_Request_get_status");
-    if (!done) ranks.push_back(peers_[i]);
+bool TeamSum::advance() {
+  if (!flat_.defined()) return true;
+  torch::NoGradGuard const no_grad;
+  if (sum_ ? !sum_->advance() : !is_reduced()) return false;
+  if (sum_) {
+    traffic_.messages = sum_->sent().messages;
+    traffic_.bytes = sum_->sent().bytes;
+    if (wire_ != type_) flat_.copy_(sent_);
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
-}
-
-Index TeamSum::part_begin(int rank) const {
-  auto const size = flat_.numel() / team_.num_ranks();
-  return rank * size + std::min<Index>(rank, flat_.numel() % team_.num_ranks());
-}
-
-torch::Tensor TeamSum::part(torch::Tensor const& whole, int rank) const {
-  return whole.narrow(0, part_begin(rank), part_begin(rank + 1) - part_begin(rank));
-}
-
-void TeamSum::count(torch::Tensor const& sent) {
-  if (sent.numel() == 0) return;
-  ++traffic_.messages;
-  traffic_.bytes += Index(sent.nbytes());
-}
-
-void TeamSum::post_send(torch::Tensor const& part, int rank) {
-  for (Index done = 0; done < part.numel(); done += max_count) {
-    auto const piece = part.narrow(0, done, std::min(max_count, part.numel() - done));
-    check_mpi(MPI_Isend(piece.const_data_ptr(), int(piece.numel()), mpi_type(wire_), rank, tag_, team_.handle(),
-                        &requests_.emplace_back()),
-              "MPI_Isend");
-    peers_.push_back(rank);
-    count(piece);
-  }
-}
-
-void TeamSum::post_receive(torch::Tensor const& part, int rank) {
-  for (Index done = 0; done < part.numel(); done += max_count) {
-    auto const piece = part.narrow(0, done, std::min(max_count, part.numel() - done));
-    check_mpi(MPI_Irecv(piece.mutable_data_ptr(), int(piece.numel()), mpi_type(wire_), rank, tag_, team_.handle(),
-                        &requests_.emplace_back()),
-              "MPI_Irecv");
-    peers_.push_back(rank);
-  }
-}
-
-void TeamSum::scale_before() {
-  sent_ = flat_;
-  if (before_ == 1) return;
-  sent_ = flat_.clone();
-  sent_.narrow(0, 0, num_data_).div_(before_);
-}
-
-void TeamSum::start_exchange() {
-  stage_ = Stage::scattering;
-  sent_ = sent_.to(wire_);
-  int const me = team_.rank();
-  received_ = torch::empty({team_.num_ranks(), part(sent_, me).numel()}, sent_.options());
-  for (int rank = 0; rank < team_.num_ranks(); ++rank) {
-    if (rank == me) continue;
-    post_receive(received_[rank], rank);
-    post_send(part(sent_, rank), rank);
-  }
-}
-
-void TeamSum::add_received() {
-  stage_ = Stage::gathering;
-  int const me = team_.rank();
-  auto const mine = part(sent_, me);
-  std::vector<torch::Tensor> terms;
-  for (int rank = 0; rank < team_.num_ranks(); ++rank) terms.push_back(rank == me ? mine : received_[rank]);
-  add(terms, {mine});
-  for (int rank = 0; rank < team_.num_ranks(); ++rank) {
-    if (rank == me) continue;
-    post_receive(part(sent_, rank), rank);
-    post_send(mine, rank);
-  }
-}
-
-torch::Tensor TeamSum::values_of(int rank) const {
-  return torch::from_blob(place_->values(rank), {flat_.numel()}, wire_);
+  requests_.clear();
+  flat_.reset();
+  sent_.reset();
+  return true;
 }
 
 torch::Tensor TeamSum::shared_memory() const {
-  if (!place_ || wire_ != type_) return {};
-  return torch::from_blob(place_->values(team_.rank()), {Index(place_->bytes() / c10::elementSize(wire_))}, wire_);
-}
-
-void TeamSum::copy_others(torch::Tensor const& to, torch::Tensor const& from) const {
-  if (to.const_data_ptr() == from.const_data_ptr()) return;
-  auto const begin = part_begin(team_.rank());
-  auto const end = part_begin(team_.rank() + 1);
-  to.narrow(0, 0, begin).copy_(from.narrow(0, 0, begin));
-  to.narrow(0, end, to.numel() - end).copy_(from.narrow(0, end, to.numel() - end));
-}
-
-void TeamSum::give() {
-  stage_ = Stage::giving;
-  auto const values = values_of(team_.rank());
-  if (wire_ == type_)
-    copy_others(values, flat_);
-  else
-    values.copy_(sent_);
-  sent_ = values;
-  for (int rank = 0; rank < team_.num_ranks(); ++rank)
-    if (rank != team_.rank()) count(part(sent_, rank));
-  place_->give(flat_.numel());
-}
-
-void TeamSum::add_given() {
-  stage_ = Stage::taking;
-  int const me = team_.rank();
-  std::vector<torch::Tensor> terms;
-  for (int rank = 0; rank < team_.num_ranks(); ++rank)
-    terms.push_back(part(rank == me && wire_ == type_ ? flat_ : values_of(rank), me));
-  add(terms, terms);
-  place_->tell_added();
-  for (int rank = 1; rank < team_.num_ranks(); ++rank) count(terms.front());
-}
-
-void TeamSum::add(std::vector<torch::Tensor> const& terms, std::vector<torch::Tensor> const& results) const {
-  auto const numel = terms.front().numel();
-  auto const num_data = std::clamp<Index>(num_data_ - part_begin(team_.rank()), 0, numel);
-  auto const wide = is_narrow(wire_) ? torch::kFloat : wire_;
-  auto const sums = torch::empty({std::min(numel, block_numel)}, wide);
-  for (Index begin = 0; begin < numel; begin += block_numel) {
-    auto const count = std::min(block_numel, numel - begin);
-    auto const sum = sums.narrow(0, 0, count);
-    sum.copy_(terms[0].narrow(0, begin, count));
-    for (std::size_t rank = 1; rank < terms.size(); ++rank) sum.add_(terms[rank].narrow(0, begin, count));
-    auto const data = sum.narrow(0, 0, std::clamp<Index>(num_data - begin, 0, count));
-    if (before_ != divisor_ && before_ != 1) data.mul_(before_);
-    if (before_ != divisor_) data.div_(divisor_);
-    for (auto const& result : results) result.narrow(0, begin, count).copy_(sum);
-  }
+  if (!sum_ || !sum_->shared_memory() || wire_ != type_) return {};
+  return torch::from_blob(sum_->shared_memory(), {sum_->room()}, wire_);
 }
 
 }  // namespace graticule::training::detail

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/ordered_sum.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/data_parallel/gradient_wire.hpp>
 
-#include "node_place.hpp"
-
 #include <torch/torch.h>
 
-#include <cstdint>
-#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,9 +30,8 @@ struct SumTraffic {
 
 /// Sums one flat tensor after the other over a team, without blocking.
 ///
-/// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else each rank adds one part, which
-/// the others send to it, in the order of ranks (16-bit types in f32), and sends it to all. Ranks of one node may hand
-/// the parts over in memory that they share (`share_on_node`), with the same bits.
+/// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else by `messages::OrderedSum` in the type
+/// of the wire (16-bit types are added in f32), through memory of the node after `share_on_node`, with the same bits.
 class TeamSum {
  public:
   /// Same calls on all ranks. @param type of the tensors, real
@@ -47,9 +44,7 @@ class TeamSum {
   /// Posts what follows from what has arrived. True at the end, when `flat` holds the sum.
   bool advance();
 
-  /// Sums over `team` of up to as many elements as given go through memory of the node from now on, where all ranks share
-  /// it; those by MPI's all-reduce do not. Collective, the same sums on all ranks. @pre none is under way
-  /// Cost: that of `NodePlace::make`; memory for the elements as they travel, as long as the sums live.
+  /// `OrderedSum::share_on_node` for up to as many elements as given; sums by MPI's all-reduce stay as they are.
   static void share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums);
 
   /// The memory of the node that this rank's elements pass through, as many as were given to `share_on_node`; undefined
@@ -57,49 +52,28 @@ class TeamSum {
   [[nodiscard]] torch::Tensor shared_memory() const;
 
   /// Ranks that this one waits for, where it knows them: MPI's all-reduce does not say.
-  [[nodiscard]] std::vector<int> missing() const;
+  [[nodiscard]] std::vector<int> missing() const { return sum_ ? sum_->missing() : std::vector<int>(); }
   /// MPI uses the memory of the sum that is under way.
-  [[nodiscard]] bool in_messages() const noexcept {
-    return stage_ == Stage::reducing || stage_ == Stage::scattering || stage_ == Stage::gathering;
-  }
+  [[nodiscard]] bool in_messages() const noexcept { return sum_ ? sum_->in_messages() : flat_.defined(); }
 
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return team_; }
 
  private:
-  enum class Stage : std::uint8_t { idle, reducing, scattering, gathering, giving, taking };
-
-  [[nodiscard]] bool arrived();
   void start_all_reduce();
-  void scale_before();
-  void start_exchange();
-  void give();
-  void add_received();
-  void add_given();
-  void add(std::vector<torch::Tensor> const& terms, std::vector<torch::Tensor> const& results) const;
-  void post_send(torch::Tensor const& part, int rank);
-  void post_receive(torch::Tensor const& part, int rank);
-  [[nodiscard]] torch::Tensor part(torch::Tensor const& whole, int rank) const;
-  [[nodiscard]] Index part_begin(int rank) const;
-  [[nodiscard]] torch::Tensor values_of(int rank) const;
-  void copy_others(torch::Tensor const& to, torch::Tensor const& from) const;
-  void count(torch::Tensor const& sent);
+  [[nodiscard]] bool is_reduced();
+  [[nodiscard]] torch::Tensor as_sent() const;
 
   Comm team_;
   torch::ScalarType type_;
   torch::ScalarType wire_;
-  bool by_library_;
-  double before_ = 1;  ///< divided by this before rounding
-  int tag_ = 0;
-  Stage stage_ = Stage::idle;
-  torch::Tensor flat_;
+  double before_ = 1;                        ///< divided by this before rounding
+  std::optional<messages::OrderedSum> sum_;  ///< none: by MPI's all-reduce
+  torch::Tensor flat_;                       ///< undefined: none is under way
   Index num_data_ = 0;
   double divisor_ = 1;
-  torch::Tensor sent_;      ///< `flat_` as it travels
-  torch::Tensor received_;  ///< [rank, element]: the others' values of this rank's part
-  std::unique_ptr<NodePlace> place_;
+  torch::Tensor sent_;  ///< `flat_` as it travels
   std::vector<MPI_Request> requests_;
-  std::vector<int> peers_;  ///< of the requests, where they are messages
   SumTraffic traffic_;
 };
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-namespace graticule::training::detail {
+namespace graticule::messages {
 
 /// One rank's values on their way into a sum, in memory that all ranks of its team map, and the places of the others.
 ///
@@ -49,18 +49,17 @@ class NodePlace {
  private:
   struct Head;
 
-  NodePlace(int rank, std::size_t bytes, messages::NodeBlock const& block)
-      : rank_(rank), bytes_(bytes), block_(block) {}
+  NodePlace(int rank, std::size_t bytes, NodeBlock const& block) : rank_(rank), bytes_(bytes), block_(block) {}
   [[nodiscard]] static std::unique_ptr<NodePlace> allocate(int rank, std::size_t bytes);
   [[nodiscard]] Head& head(int rank) const noexcept;
 
   int rank_;
   std::size_t bytes_;
-  messages::NodeBlock block_;
+  NodeBlock block_;
   std::vector<std::byte*> places_;  ///< by rank: a head, then values
   std::uint64_t number_ = 0;        ///< of the sum under way; begins where no other place's numbers are
   Index num_values_ = 0;
   std::size_t num_given_ = 0;  ///< ranks, from the first on
 };
 
-}  // namespace graticule::training::detail
+}  // namespace graticule::messages

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace graticule::training::detail {
+namespace graticule::messages {
 
 /// What ranks tell each other about a sum; before the values of each place.
 struct NodePlace::Head {
@@ -24,7 +24,7 @@ namespace {
 
 /// What a rank tells the others about a place before it is used.
 struct Offer {
-  messages::NodeAddress address;
+  NodeAddress address;
   std::uint64_t bytes = 0;
   std::uint64_t first_number = 0;
   std::uint64_t willing = 0;
@@ -44,7 +44,7 @@ std::uint64_t next_first_number() {
 
 }  // namespace
 
-NodePlace::~NodePlace() { messages::free_node_block(block_); }
+NodePlace::~NodePlace() { free_node_block(block_); }
 
 NodePlace::Head& NodePlace::head(int rank) const noexcept {
   return *std::launder(reinterpret_cast<Head*>(places_[std::size_t(rank)]));
@@ -91,7 +91,7 @@ bool NodePlace::all_added() const noexcept {
 }
 
 std::unique_ptr<NodePlace> NodePlace::allocate(int rank, std::size_t bytes) {
-  auto const block = messages::allocate_node_block(sizeof(Head) + bytes);
+  auto const block = allocate_node_block(sizeof(Head) + bytes);
   if (!block) return nullptr;
   new (block->data) Head;
   return std::unique_ptr<NodePlace>(new NodePlace(rank, bytes, *block));
@@ -114,7 +114,7 @@ std::vector<std::unique_ptr<NodePlace>> NodePlace::make(Comm const& team, std::v
     for (std::size_t rank = 0; rank < num_ranks; ++rank) {
       auto const& offer = offers[rank * bytes.size() + i];
       bool const usable = places[i] && offer.willing != 0 && offer.bytes == bytes[i];
-      auto* const place = usable ? messages::map_node_address(offer.address) : nullptr;
+      auto* const place = usable ? map_node_address(offer.address) : nullptr;
       if (!place) {
         ++num_refused[0];
         continue;
@@ -127,4 +127,4 @@ std::vector<std::unique_ptr<NodePlace>> NodePlace::make(Comm const& team, std::v
   return places;
 }
 
-}  // namespace graticule::training::detail
+}  // namespace graticule::messages
