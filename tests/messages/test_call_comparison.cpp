@@ -118,7 +118,8 @@ TEST(CallComparison, gives_up_with_the_words_of_the_caller) {
 
   EXPECT_EQ(thrown.rule, "StalledExchange");
   if (comm.rank() == 0 || comm.rank() == late) {
-    EXPECT_EQ(thrown.given, "after 0 s rank " + std::to_string(late) + " has not come to bucket 3");
+    EXPECT_EQ(thrown.given,
+              "rank 0 waits before bucket 3 for the same call of rank " + std::to_string(late) + " for 0 s");
   }
   test::forgive_left_objects();
 }

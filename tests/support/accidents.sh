@@ -44,8 +44,8 @@ for accident in ${ACCIDENTS:-none throws absent late other killed exits returns}
             others_end_with 'PeerFailed: .*Accident: of rank'
             grep -q "^rank $((ranks - 1)): Accident" "$out" || fail "the accident is not shown"
             ;;
-        absent) others_end_with 'Stalled(Exchange|Reduction): rank .* waits|CallMissing|PeerFailed: .*(Stalled|CallMissing|has ended)' ;;
-        other) others_end_with 'Call(Order)?Disagreement|CallsDiffer|StructureDisagreement|CallMissing|Stalled(Exchange|Reduction)|FieldMismatch|PeerFailed|PeerRefused' ;;
+        absent) others_end_with 'StalledExchange: .*rank .* waits|PeerFailed: .*(Stalled|has ended)' ;;
+        other) others_end_with 'Call(Order)?Disagreement|StructureDisagreement|StalledExchange|FieldMismatch|PeerFailed|PeerRefused' ;;
         # Where the end of a file is waited for, both sides wait.
         returns) others_end_with 'PeerFailed: .*it has ended while others wait|StalledExchange: rank .* waits' ;;
         killed | exits) [ $code -ne 0 ] || fail "exit 0" ;;

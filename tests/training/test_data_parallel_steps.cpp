@@ -553,15 +553,16 @@ TEST(CheckedCalls, name_the_rank_that_does_not_come) {
   });
   if (comm.rank() != missing) comm.barrier();
 
-  EXPECT_EQ(thrown.rule, "StalledReduction");
-  EXPECT_NE(thrown.given.find("rank " + std::to_string(missing) + " has not come to iteration 1"), std::string::npos)
+  EXPECT_EQ(thrown.rule, "StalledExchange");
+  EXPECT_NE(thrown.given.find("waits before iteration 1"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.given.find("for the same call of rank " + std::to_string(missing)), std::string::npos)
       << thrown.given;
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   // What the missing rank may send later is received into memory of its own.
   test::forgive_left_objects();
 }
 
-/// Seconds after which the others end with `StalledReduction` when one rank does not come to `late` of these: iterations
+/// Seconds after which the others end with `StalledExchange` when one rank does not come to `late` of these: iterations
 /// 1 to 5, and `finalize()`.
 void expect_watched(int late, int missing) {
   auto const comm = Comm::world();
@@ -586,14 +587,14 @@ void expect_watched(int late, int missing) {
 
   // Rank 0 compares the calls: when it is late itself, nobody is there to tell it so.
   if (comm.rank() != missing || missing != 0) {
-    EXPECT_EQ(thrown.rule, "StalledReduction") << thrown.given;
-    EXPECT_NE(thrown.given.find("rank " + std::to_string(missing) + " has not come to "), std::string::npos)
-        << thrown.given;
+    EXPECT_EQ(thrown.rule, "StalledExchange") << thrown.given;
+    auto const who = missing == 0 ? std::string("for rank 0") : "for the same call of rank " + std::to_string(missing);
+    EXPECT_NE(thrown.given.find(who), std::string::npos) << thrown.given;
   }
   EXPECT_EQ(thrown.given.find("checksum"), std::string::npos) << thrown.given;
   EXPECT_GE(seconds, 0.9);
   if (comm.rank() != missing && missing == 0) {
-    EXPECT_NE(thrown.given.find("after 1 s"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.given.find(" for 1 s"), std::string::npos) << thrown.given;
   }
   test::forgive_left_objects();
 }

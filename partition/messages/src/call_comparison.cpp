@@ -40,10 +40,13 @@ bool have_ended(std::vector<MPI_Request>& requests) {
   return std::count_if(requests.begin(), requests.end(), has_ended) == std::ptrdiff_t(requests.size());
 }
 
-std::string list(std::vector<int> const& ranks) {
-  std::string text;
-  for (int const rank : ranks) text += " " + std::to_string(rank);
-  return text;
+/// @param missing on rank 0, the ranks that have not arrived
+std::string waits(int rank, std::vector<int> const& missing, std::string const& call) {
+  auto const text = "rank " + std::to_string(rank) + " waits before " + call + " for ";
+  if (rank != 0) return text + "rank 0, which compares the calls of all ranks,";
+  std::string ranks;
+  for (int const other : missing) ranks += " " + std::to_string(other);
+  return text + "the same call of rank" + ranks;
 }
 
 }  // namespace
@@ -160,10 +163,8 @@ void CallComparison::end_stalled(Error const& own, double waited_seconds) {
 }
 
 void CallComparison::give_up(std::string const& call, double waited_seconds) {
-  auto const ranks = missing();
-  end_stalled(Error("StalledExchange", "after " + std::to_string(int(waited_seconds + 0.5)) + " s rank" +
-                                           (ranks.empty() ? " 0 has come to " + call + ", and has not answered"
-                                                          : list(ranks) + " has not come to " + call)),
+  end_stalled(Error("StalledExchange",
+                    waits(comm_.rank(), missing(), call) + " for " + std::to_string(int(waited_seconds + 0.5)) + " s"),
               waited_seconds);
 }
 
@@ -172,11 +173,7 @@ void CallComparison::compare(std::string const& described) { compare(described, 
 void CallComparison::compare(std::string const& described, std::uint64_t fingerprint) {
   if (comm_.num_ranks() == 1) return;
   start(described, fingerprint);
-  std::function<std::string()> const describe = [&] {
-    auto const before = "rank " + std::to_string(comm_.rank()) + " waits before " + described + " for ";
-    return before + (comm_.rank() == 0 ? "the same call of rank" + list(missing())
-                                       : std::string("rank 0, which compares the calls of all ranks,"));
-  };
+  std::function<std::string()> const describe = [&] { return waits(comm_.rank(), missing(), described); };
   detail::Patience patience(comm_, describe);
   try {
     while (!advance()) patience.pause();

@@ -27,8 +27,8 @@ struct GuardedCall {
 
 /// Compares the calls of all ranks, before they communicate. Every message of a team's guarded layers follows on one of
 /// these, so that whatever calls meet, they meet here. @return `requires_grad` of any rank
-/// @throws `CallsDiffer`, a rank's failure, `GradModeDisagreement`, `StructureDisagreement` on all ranks; `CallMissing` when
-///         some rank makes no call for the `error_seconds` of the `StallRule`
+/// @throws `CallDisagreement`, a rank's failure, `GradModeDisagreement`, `StructureDisagreement` on all ranks;
+///         `StalledExchange` when some rank makes no call for the `error_seconds` of the `StallRule`
 bool guard_call(Comm const& team, GuardedCall const& call);
 
 }  // namespace graticule::training::detail

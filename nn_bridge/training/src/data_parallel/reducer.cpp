@@ -43,7 +43,7 @@ Reducer::~Reducer() {
     for (auto const& bucket : buckets_)
       while (bucket.num_ended < bucket.sums.size()) {
         if (std::uncaught_exceptions() > 0 && Clock::now() > end)
-          throw Error("StalledReduction", "the other ranks have gone");
+          throw Error("StalledExchange", "the other ranks have gone");
         advance();
         std::this_thread::yield();
       }
@@ -329,7 +329,8 @@ void Reducer::wait_for(std::size_t b) {
     try {
       for (advance(); bucket.num_ended == rule; advance()) patience.pause();
     } catch (Error const& error) {
-      if (error.rule() != "StalledExchange") throw;
+      // Rank 0 may have given up first, and its answer names the missing ranks.
+      if (error.rule() != "StalledExchange" || broken_) throw;
       stall(b, patience.seconds());
     }
   }
@@ -351,7 +352,7 @@ void Reducer::stall(std::size_t b, double waited) {
     // The bucket may wait for one before it.
     for (auto& check : checks_)
       if (check.started()) check.give_up(described_ + std::to_string(b) + " (" + buckets_[b].name + ")", waited);
-    throw Error("StalledReduction", waits_for(b) + " for " + std::to_string(int(waited + 0.5)) + " s");
+    throw Error("StalledExchange", waits_for(b) + " for " + std::to_string(int(waited + 0.5)) + " s");
   } catch (...) {
     broken_ = std::current_exception();
     throw;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/call_comparison.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/training/data_parallel/join.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 
-#include "call_check.hpp"
 #include "gradient_hooks.hpp"
 #include "gradient_sum.hpp"
 
@@ -198,10 +198,10 @@ class Reducer {
   Index num_complete_ = 0;
   Index num_begun_before_ = 0;  ///< the pass
   Index num_complete_before_ = 0;
-  std::vector<CallCheck> checks_;   ///< of each team, in checked mode
-  bool compares_ = false;           ///< the checked mode
-  std::vector<int> generations_;    ///< of the teams, that sums and checks belong to
-  std::vector<std::size_t> order_;  ///< of the parameters, that buckets were made for
+  std::vector<messages::CallComparison> checks_;  ///< of each team, in checked mode
+  bool compares_ = false;                         ///< the checked mode
+  std::vector<int> generations_;                  ///< of the teams, that sums and checks belong to
+  std::vector<std::size_t> order_;                ///< of the parameters, that buckets were made for
   bool in_run_ = false;
   bool awaited_ = false;       ///< all ranks have ended the backward of this iteration, and it is to be applied late
   std::exception_ptr broken_;  ///< what ended the agreement of the ranks about their calls

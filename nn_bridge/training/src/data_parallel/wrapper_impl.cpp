@@ -154,7 +154,7 @@ torch::Tensor DataParallel::Impl::reduced_loss(std::function<torch::Tensor()> co
     try {
       action();
     } catch (Error const& error) {
-      if (error.rule() == "CallDisagreement" || error.rule() == "StalledReduction") throw;  // On all ranks.
+      if (error.rule() == "CallDisagreement" || reducer_->is_broken()) throw;  // On all ranks.
       if (!failure) failure = std::current_exception();
     } catch (...) {
       if (!failure) failure = std::current_exception();

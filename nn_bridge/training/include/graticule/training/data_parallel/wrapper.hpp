@@ -43,7 +43,7 @@ enum class BufferPolicy : std::uint8_t {
 /// Whether ranks compare each reduction before it: bucket, iteration, names, sizes, types and rules.
 ///
 /// A difference, or a rank that does not arrive in time, is then one error on all ranks (`CallDisagreement`,
-/// `StalledReduction`), and the object cannot be used any more. Cost: a message to and from each team's first rank per
+/// `StalledExchange`), and the object cannot be used any more. Cost: a message to and from each team's first rank per
 /// bucket.
 enum class CheckedCalls : std::uint8_t {
   by_environment,  ///< where `GRATICULE_CHECK` is `comm` or `all`
@@ -63,7 +63,7 @@ struct DataParallelOptions {
   BufferPolicy buffers = BufferPolicy::leave;
   std::map<std::string, BufferPolicy> own_buffers = {};
   CheckedCalls checks = CheckedCalls::by_environment;
-  /// Time for which a rank waits for the others' part of a bucket; then `StalledReduction` in checked mode, otherwise
+  /// Time for which a rank waits for the others' part of a bucket; then `StalledExchange` in checked mode, otherwise
   /// one line on stderr. 0: `GRATICULE_STALL_SECONDS`, which is 300 unless set.
   double patience_seconds = 0;
   /// Records `events()`.
