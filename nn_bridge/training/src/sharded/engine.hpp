@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/call_comparison.hpp>
 #include <graticule/training/sharded/parameters.hpp>
 
 #include "unit.hpp"
@@ -101,7 +102,7 @@ class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
   std::vector<std::pair<torch::Tensor, torch::ScalarType>> buffer_types_;  ///< of buffers in another dtype: the model's
   std::vector<Calls> calls_;
   std::vector<std::shared_ptr<nn::ForwardHooks>> hooks_;
-  std::optional<CallComparison> comparison_;
+  std::optional<messages::CallComparison> comparison_;
   bool disagreed_ = false;
   ReductionRule reduction_;
   std::optional<Unsynchronised> unsynchronised_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "messages.hpp"
 
-#include "data_parallel/team_sum.hpp"
+#include <graticule/nn_bridge/detail/reduce.hpp>
 
 #include <cstring>
 
@@ -36,7 +36,7 @@ std::vector<int> peers_of(Comm const& team) {
 
 Gather::Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters,
                std::vector<torch::Tensor> flat)
-    : flat_(std::move(flat)) {
+    : flat_(std::move(flat)), lanes_(team.comm, tag) {
   auto const& comm = team.comm;
   auto const num_ranks = std::size_t(comm.num_ranks());
   if (num_ranks == 1) return;
@@ -55,17 +55,18 @@ Gather::Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& pa
     copy_bytes(packed_[me].part(s), data_of(small_[me][s]), small_[me][s].nbytes());
   for (int const r : peers_of(comm)) {
     auto& packed = packed_[std::size_t(r)];
-    messages_.receive(comm, packed.data(), packed.size(), r, tag);
-    for (auto const& part : large[std::size_t(r)]) messages_.receive(comm, data_of(part), Index(part.nbytes()), r, tag);
+    lanes_.take(r, packed.data(), packed.size());
+    for (auto const& part : large[std::size_t(r)]) lanes_.take(r, data_of(part), Index(part.nbytes()));
   }
   for (int const r : peers_of(comm)) {
-    messages_.send(comm, packed_[me].data(), packed_[me].size(), r, tag, team.counts);
-    for (auto const& part : large[me]) messages_.send(comm, data_of(part), Index(part.nbytes()), r, tag, team.counts);
+    lanes_.post(r, packed_[me].data(), packed_[me].size());
+    for (auto const& part : large[me]) lanes_.post(r, data_of(part), Index(part.nbytes()));
   }
+  team.count(lanes_);
 }
 
 void Gather::finish(ShardTeam& team, std::string const& unit) {
-  messages_.wait(team.comm, "parameters of " + unit, team.stall);
+  lanes_.wait("for the other ranks' parameters of " + unit, team.stall);
   if (small_.empty()) return;
   for (int const r : peers_of(team.comm)) {
     auto const& parts = small_[std::size_t(r)];
@@ -76,11 +77,12 @@ void Gather::finish(ShardTeam& team, std::string const& unit) {
 
 GradientScatter::GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters,
                                  ReductionRule const& rule)
-    : rule_(rule) {
+    : rule_(rule), lanes_(team.comm, tag) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].full.requires_grad()) add_part(team.comm, i, parameters[i]);
   pack(team.comm, parameters);
-  post(team, tag, parameters);
+  post(team.comm, parameters);
+  team.count(lanes_);
 }
 
 void GradientScatter::add_part(Comm const& team, std::size_t index, ShardedParameter& parameter) {
@@ -123,24 +125,23 @@ void GradientScatter::pack(Comm const& team, std::vector<ShardedParameter> const
   }
 }
 
-void GradientScatter::post(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters) {
-  auto const& comm = team.comm;
+void GradientScatter::post(Comm const& comm, std::vector<ShardedParameter> const& parameters) {
   for (int const r : peers_of(comm)) {
     auto& packed = received_[std::size_t(r)];
-    messages_.receive(comm, packed.data(), packed.size(), r, tag);
+    lanes_.take(r, packed.data(), packed.size());
     for (auto const& part : parts_)
       if (!part.small) {
         auto const& to = part.by_rank[std::size_t(r)];
-        messages_.receive(comm, data_of(to), Index(to.nbytes()), r, tag);
+        lanes_.take(r, data_of(to), Index(to.nbytes()));
       }
   }
   for (int const r : peers_of(comm)) {
     auto& packed = sent_[std::size_t(r)];
-    messages_.send(comm, packed.data(), packed.size(), r, tag, team.counts);
+    lanes_.post(r, packed.data(), packed.size());
     for (auto const& part : parts_)
       if (!part.small) {
         auto const from = elements(part.wire, parameters[part.parameter].elements_of(comm, r));
-        messages_.send(comm, data_of(from), Index(from.nbytes()), r, tag, team.counts);
+        lanes_.post(r, data_of(from), Index(from.nbytes()));
       }
   }
 }
@@ -151,7 +152,7 @@ bool GradientScatter::present_on(std::size_t part, int rank) {
 
 void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit) {
   auto const& comm = team.comm;
-  messages_.wait(comm, "gradients of " + unit, team.stall);
+  lanes_.wait("for the other ranks' gradients of " + unit, team.stall);
   auto const me = std::size_t(comm.rank());
   for (std::size_t i = 0; i < parts_.size(); ++i) received_[me].part(0)[i] = std::byte(parts_[i].present ? 1 : 0);
   std::size_t number = 1;
@@ -173,9 +174,7 @@ void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& par
     if (without >= 0 && rule_.missing == MissingGradients::are_refused)
       throw Error("UnusedParameter", "rank " + std::to_string(without) + " has no gradient of " + parameter.name +
                                          ", rank " + std::to_string(with) + " has");
-    auto const type = part.wire.scalar_type();
-    auto total = part.by_rank[0].to(is_narrow(type) ? torch::kFloat : type, /*non_blocking=*/false, /*copy=*/true);
-    for (int r = 1; r < comm.num_ranks(); ++r) total.add_(part.by_rank[std::size_t(r)]);
+    auto total = nn::detail::sum_in_order(part.by_rank);
     if (rule_.factor != 1) total.mul_(rule_.factor);
     // No view, which an optimizer could not detach.
     total = total.to(parameter.shard.options().requires_grad(false)).resize_(parameter.shard.sizes());

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/sharded/rule.hpp>
-
-#include "data_parallel/messages.hpp"
 
 #include <torch/torch.h>
 
@@ -15,6 +14,8 @@
 #include <vector>
 
 namespace graticule::training::detail {
+
+using graticule::detail::keep_for_good;
 
 /// One parameter: the module's whole leaf, whose memory comes and goes, and this rank's rows, which stay.
 struct ShardedParameter {
@@ -37,8 +38,13 @@ struct ShardedParameter {
 /// The team over which parameters are cut, and how its messages go.
 struct ShardTeam {
   Comm comm;
-  Stall stall = Stall::by_rule;
-  MessageCounts counts = {};
+  messages::Stall stall = messages::Stall::by_rule;
+  messages::MessageCounts counts = {};
+
+  void count(messages::Lanes const& lanes) {
+    counts.messages += lanes.sent().messages;
+    counts.bytes += lanes.sent().bytes;
+  }
 };
 
 /// One rank's parts of small tensors as one message, each at a multiple of 16 bytes.
@@ -64,16 +70,16 @@ class Gather {
   /// Posts the messages. @param flat by parameter: all its elements in one dimension, on the host, of which this rank's
   /// are there
   Gather(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters, std::vector<torch::Tensor> flat);
-  [[nodiscard]] bool test() { return messages_.test(); }
+  [[nodiscard]] bool test() { return lanes_.test(); }
   /// Waits, and puts the small parts in their places.
   void finish(ShardTeam& team, std::string const& unit);
-  [[nodiscard]] bool abandoned() const noexcept { return messages_.abandoned(); }
+  [[nodiscard]] bool abandoned() const noexcept { return lanes_.abandoned(); }
 
  private:
   std::vector<std::vector<torch::Tensor>> small_;  ///< by rank, then part
   std::vector<Packed> packed_;                     ///< by rank
   std::vector<torch::Tensor> flat_;
-  Messages messages_;
+  messages::Lanes lanes_;
 };
 
 /// What to do where some ranks have a gradient and others have none.
@@ -92,11 +98,11 @@ class GradientScatter {
  public:
   /// Takes the gradients from the parameters and posts the messages. @throws `SparseGradient`
   GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
-  [[nodiscard]] bool test() { return messages_.test(); }
+  [[nodiscard]] bool test() { return lanes_.test(); }
   /// Waits and adds the sums, times the factor, to `reduced`. A gradient that no rank has stays undefined.
   /// @throws `UnusedParameter` on all ranks alike
   void finish(ShardTeam& team, std::vector<ShardedParameter>& parameters, std::string const& unit);
-  [[nodiscard]] bool abandoned() const noexcept { return messages_.abandoned(); }
+  [[nodiscard]] bool abandoned() const noexcept { return lanes_.abandoned(); }
 
  private:
   struct Part {
@@ -108,14 +114,14 @@ class GradientScatter {
   };
   void add_part(Comm const& team, std::size_t index, ShardedParameter& parameter);
   void pack(Comm const& team, std::vector<ShardedParameter> const& parameters);
-  void post(ShardTeam& team, int tag, std::vector<ShardedParameter> const& parameters);
+  void post(Comm const& team, std::vector<ShardedParameter> const& parameters);
   [[nodiscard]] bool present_on(std::size_t part, int rank);
 
   ReductionRule rule_;
   std::vector<Part> parts_;
   std::vector<Packed> sent_;      ///< by rank; first a byte a part that says whether it is present
   std::vector<Packed> received_;  ///< by rank
-  Messages messages_;
+  messages::Lanes lanes_;
 };
 
 }  // namespace graticule::training::detail

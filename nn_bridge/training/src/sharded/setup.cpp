@@ -68,7 +68,7 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
   bool const compares = options_.checks == PeerChecks::on ||
                         (options_.checks == PeerChecks::by_environment && graticule::detail::checks_calls());
   if (compares) comparison_.emplace(shards_.team);
-  if (compares) team_.stall = Stall::fail;
+  if (compares) team_.stall = messages::Stall::fail;
   if (group_) group_->stall = team_.stall;
   reduction_.factor = options_.gradient_factor;
   if (shards_.reduction == nn::Reduction::mean) reduction_.factor /= shards_.team.num_ranks();

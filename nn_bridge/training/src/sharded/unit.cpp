@@ -199,27 +199,21 @@ torch::Tensor gather_whole(ShardTeam& team, ShardedParameter const& parameter, t
                            Receivers receivers) {
   torch::NoGradGuard const no_grad;
   auto const& comm = team.comm;
-  auto const tag = comm.next_tag();
+  messages::Lanes lanes(comm);
   auto const part = [&](torch::Tensor const& flat, int r) { return elements(flat, parameter.elements_of(comm, r)); };
-  auto const mine = shard.detach().to(torch::kCPU).contiguous().view({-1});
+  auto const& mine = lanes.keep(shard.detach().to(torch::kCPU).contiguous().view({-1}));
   torch::Tensor whole;
-  Messages messages;
   if (receivers == Receivers::all || comm.rank() == 0) {
-    whole = torch::empty({parameter.num_rows * parameter.row_numel}, mine.options());
+    whole = lanes.keep(torch::empty({parameter.num_rows * parameter.row_numel}, mine.options()));
     part(whole, comm.rank()).copy_(mine);
     for (int r = 0; r < comm.num_ranks(); ++r)
-      if (r != comm.rank())
-        messages.receive(comm, part(whole, r).mutable_data_ptr(), Index(part(whole, r).nbytes()), r, tag);
+      if (r != comm.rank()) lanes.take(r, part(whole, r).mutable_data_ptr(), Index(part(whole, r).nbytes()));
   }
   for (int r = 0; r < comm.num_ranks(); ++r)
     if (r != comm.rank() && (receivers == Receivers::all || r == 0))
-      messages.send(comm, mine.const_data_ptr(), Index(mine.nbytes()), r, tag, team.counts);
-  try {
-    messages.wait(comm, "rows of " + parameter.name, team.stall);
-  } catch (...) {
-    keep_for_good(std::make_pair(mine, whole));
-    throw;
-  }
+      lanes.post(r, mine.const_data_ptr(), Index(mine.nbytes()));
+  team.count(lanes);
+  lanes.wait("for the other ranks' rows of " + parameter.name, team.stall);
   return whole.defined() ? whole.view(parameter.full.sizes()) : whole;
 }
 
