@@ -452,11 +452,12 @@ static void refuses_fields(void) {
         field.strides[1] == 8 && field.extents[1] == 2 && field.has_first == 0);
   OK(gr_field_dense(cells, GR_F64, 0, NULL, &field));
   REFUSES(gr_field_dense(cells, (gr_type)-1, 2, extents, &field), "type is -1");
-  REFUSES(gr_field_dense(NULL, GR_F64, 2, extents, &field), "field.base is NULL");
+  REFUSES(gr_field_dense(NULL, GR_F64, 2, extents, &field), "base is NULL");
+  REFUSES(gr_field_dense(cells, GR_F64, 9, extents, &field), "rank is 9, 1 to 8 are possible");
   REFUSES(gr_field_dense(cells, GR_F64, 2, NULL, &field), "extents is NULL");
   REFUSES(gr_field_dense(cells, GR_F64, 2, extents, NULL), "field is NULL");
   extents[0] = -1;
-  REFUSES(gr_field_dense(cells, GR_F64, 2, extents, &field), "field.extents[0] is -1");
+  REFUSES(gr_field_dense(cells, GR_F64, 2, extents, &field), "extents[0] is -1");
 }
 
 int main(int argc, char** argv) {

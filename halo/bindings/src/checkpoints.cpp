@@ -13,7 +13,7 @@ namespace {
 
 FieldView owned_view(Comm const& comm, gr_layout const* layout, gr_field const* field) {
   auto const box = required(layout, "layout").layout.owned(comm.rank());
-  return view_of(read_structure(field, "field"), box, box, "field");
+  return view_of(read_structure(field, {"field"}), box, box, {"field"});
 }
 
 /// One value is a number, several are a list.
@@ -85,7 +85,7 @@ gr_status gr_checkpoint_add_replicated(gr_checkpoint_writer* writer, char const*
     auto& of = required(writer, "writer");
     auto const view = agreed(of.comm, [&] {
       required(name, "name");
-      return memory_of(read_structure(field, "field"), "field");
+      return memory_of(read_structure(field, {"field"}), {"field"});
     });
     of.writer.add(name, view);
   });
@@ -201,7 +201,7 @@ gr_status gr_checkpoint_read_replicated(gr_checkpoint const* checkpoint, char co
     auto const& of = required(checkpoint, "checkpoint");
     auto const view = agreed(of.comm, [&] {
       required(name, "name");
-      return memory_of(read_structure(field, "field"), "field");
+      return memory_of(read_structure(field, {"field"}), {"field"});
     });
     of.checkpoint.read(name, view);
   });

@@ -60,9 +60,9 @@ struct PartArguments {
 };
 
 Part part_of(PartArguments const& given) {
-  auto const field = read_structure(given.field, "field");
+  auto const field = read_structure(given.field, {"field"});
   Part part;
-  part.view = memory_of(field, "field");
+  part.view = memory_of(field, {"field"});
   // A variable without axes has one cell.
   if (given.ndim != 0) part.selection.box = box_of(given.ndim, given.lower, given.upper);
   if (given.steps != nullptr) part.selection.steps = indices(given.steps, given.ndim, "steps");
@@ -270,7 +270,7 @@ gr_status gr_writer_add_variable(gr_writer* writer, char const* name, char const
       result.type = stored_type(type, "type");
       result.attributes = list_of(attributes);
       if (options == nullptr) return result;
-      auto const storage = read_structure(options, "options");
+      auto const storage = read_structure(options, {"options"});
       if (storage.ndim != 0) result.chunk = indices(storage.chunk, storage.ndim, "options.chunk");
       result.deflate = storage.deflate;
       if (storage.packed != 0) result.packing = Packing{storage.scale, storage.offset};

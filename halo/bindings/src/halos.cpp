@@ -12,20 +12,25 @@ using namespace graticule::c;
 
 gr_status gr_field_dense(void* base, gr_type type, int rank, int64_t const* extents, gr_field* field) {
   return GR_BODY({
-    required(field, "field");
-    gr_field result = GR_FIELD_INIT;
-    result.base = base;
-    result.type = type;
-    result.rank = rank;
-    auto const bytes = size_of(enumerator<DType>(type, GR_C128, "type"));
-    auto const cells = rank == 0 ? Indices() : indices(extents, rank, "extents");
-    auto const strides = row_major_strides(cells);
+    auto& to = required(field, "field");
+    Index stride = size_of(enumerator<DType>(type, GR_C128, {"type"}));
+    auto const cells = rank == 0 ? Indices() : indices(extents, rank, "extents", "rank");
+    bool empty = false;
     for (int m = 0; m < rank; ++m) {
-      result.extents[m] = cells[m];
-      result.strides[m] = strides[m] * bytes;
+      if (cells[m] < 0) throw bad_argument("extents[" + std::to_string(m) + "] is " + std::to_string(cells[m]));
+      empty = empty || cells[m] == 0;
     }
-    (void)memory_of(result, "field");
-    *field = result;
+    if (base == nullptr && !empty) throw bad_argument("base is NULL");
+    to = {};
+    to.size = sizeof(gr_field);
+    to.base = base;
+    to.type = type;
+    to.rank = rank;
+    for (int m = rank - 1; m >= 0; --m) {
+      to.extents[m] = cells[m];
+      to.strides[m] = stride;
+      stride *= std::max<Index>(cells[m], 1);
+    }
   });
 }
 
@@ -70,20 +75,18 @@ void give_kind(Boundary const& boundary, int64_t width, gr_halo_kind* kind) {
   required(kind, "kind") = result;
 }
 
-/// The fields of a call of a plan.
-FewOrMany<HaloField> fields_of(HaloPlan const& plan, int num_fields, gr_field const* fields) {
+/// Adds the fields of a call of a plan to `result`.
+void add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num_fields, gr_field const* fields) {
   require_count(num_fields, 1, "num_fields");
-  FewOrMany<HaloField> result(num_fields);
   for (int f = 0; f < num_fields; ++f) {
     auto const field = read_element(fields, f, "fields");
-    auto const name = num_fields == 1 ? std::string("fields[0]") : named("fields", f);
+    Name const name{"fields", f};
     if (field.kind < 0 || field.kind >= plan.num_kinds())
       throw bad_argument(name + ".kind is " + std::to_string(field.kind) + " of a plan with " +
                          std::to_string(plan.num_kinds()) + " kinds");
-    auto const parity = enumerator<Parity>(field.parity, GR_ODD, name + ".parity");
-    result[f] = {view_of(field, plan.local(field.kind), plan.owned(), name), parity, field.kind};
+    auto const parity = enumerator<Parity>(field.parity, GR_ODD, name, ".parity");
+    result.push_back({view_of(field, plan.local(field.kind), plan.owned(), name), parity, field.kind});
   }
-  return result;
 }
 
 /// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
@@ -92,15 +95,16 @@ template <class Call>
 auto with_fields(HaloPlan const& plan, int num_fields, gr_field const* fields, Call&& call) {
   std::exception_ptr failure;
   try {
-    auto const all = fields_of(plan, num_fields, fields);
+    FewOrMany<HaloField> all(num_fields);
+    add_fields(all, plan, num_fields, fields);
     return call(all.all());
   } catch (Error const& error) {
     if (error.rule() != bad_argument("").rule()) throw;
     failure = std::current_exception();
   }
   try {
-    FewOrMany<HaloField> const none(std::clamp(num_fields, 1, 1024));
-    (void)call(none.all());
+    std::vector<HaloField> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
+    (void)call(std::span<HaloField const>(none));
   } catch (Error const&) {
     // The argument is the error to report.
   }
@@ -113,18 +117,18 @@ gr_status gr_halo_kind_uniform(int ndim, gr_edge edge, int64_t width, gr_halo_ki
   return GR_BODY({
     if (ndim < 1 || ndim > GR_MAX_AXES)
       throw bad_argument("ndim is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) + " are possible");
-    give_kind(Boundary::uniform(ndim, enumerator<Edge>(edge, GR_EDGE_TRIPOLAR_ROW, "edge")), width, kind);
+    give_kind(Boundary::uniform(ndim, enumerator<Edge>(edge, GR_EDGE_TRIPOLAR_ROW, {"edge"})), width, kind);
   });
 }
 
 gr_status gr_halo_kind_sphere(gr_edge pole, int64_t width, gr_halo_kind* kind) {
-  return GR_BODY({ give_kind(Boundary::sphere(enumerator<Edge>(pole, GR_EDGE_TRIPOLAR_ROW, "pole")), width, kind); });
+  return GR_BODY({ give_kind(Boundary::sphere(enumerator<Edge>(pole, GR_EDGE_TRIPOLAR_ROW, {"pole"})), width, kind); });
 }
 
 gr_status gr_halo_kind_tripolar(gr_edge south, gr_edge seam, int64_t width, gr_halo_kind* kind) {
   return GR_BODY({
-    give_kind(Boundary::tripolar(enumerator<Edge>(south, GR_EDGE_TRIPOLAR_ROW, "south"),
-                                 enumerator<Edge>(seam, GR_EDGE_TRIPOLAR_ROW, "seam")),
+    give_kind(Boundary::tripolar(enumerator<Edge>(south, GR_EDGE_TRIPOLAR_ROW, {"south"}),
+                                 enumerator<Edge>(seam, GR_EDGE_TRIPOLAR_ROW, {"seam"})),
               width, kind);
   });
 }
@@ -141,9 +145,9 @@ gr_status gr_halo_create(gr_comm const* comm, gr_layout const* layout, int num_k
       for (int k = 0; k < num_kinds; ++k) {
         auto const kind = read_element(kinds, k, "kinds");
         if (kind.ndim != on.ndim())
-          throw bad_argument(named("kinds", k) + ".ndim is " + std::to_string(kind.ndim) + ", the layout has " +
+          throw bad_argument(Name{"kinds", k} + ".ndim is " + std::to_string(kind.ndim) + ", the layout has " +
                              std::to_string(on.ndim()) + " axes");
-        result.push_back(halo_kind(kind, named("kinds", k)));
+        result.push_back(halo_kind(kind, {"kinds", k}));
       }
       return result;
     });
@@ -247,7 +251,8 @@ gr_status gr_halo_tune(gr_halo* halo, int num_fields, gr_field const* fields, in
     auto& plan = required(halo, "halo").plan;
     auto const all = agreed(plan.pull_plan().comm(), [&] {
       required(chosen, "chosen");
-      auto const views = fields_of(plan, num_fields, fields);
+      FewOrMany<HaloField> views(num_fields);
+      add_fields(views, plan, num_fields, fields);
       return std::vector<HaloField>(views.all().begin(), views.all().end());
     });
     *chosen = transport_of(plan.tune(all, num_calls).chosen);

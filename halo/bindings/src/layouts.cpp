@@ -149,7 +149,7 @@ gr_status gr_layout_create_cuts(int ndim, gr_cuts const* const* cuts, int num_ra
     std::vector<Cuts> all;
     Indices parts;
     for (int a = 0; a < ndim; ++a) {
-      all.push_back(required(cuts[a], named("cuts", a).c_str()).cuts);
+      all.push_back(required(cuts[a], Name{"cuts", a}.text().c_str()).cuts);
       parts.push_back(all.back().num_parts());
     }
     if (ranks == nullptr) {
@@ -254,7 +254,7 @@ gr_status gr_layout_create_best(gr_comm const* comm, int ndim, int64_t const* ex
       required(layout, "layout");
       GridRequest result;
       result.extents = indices(extents, ndim, "extents");
-      result.halo = halo_kind(read_structure(kind, "kind"), "kind");
+      result.halo = halo_kind(read_structure(kind, {"kind"}), {"kind"});
       result.element_bytes = element_bytes;
       result.num_batch = num_batch;
       return result;

@@ -96,12 +96,12 @@ Call call_of(RepartitionPlan const& plan, int num_from, gr_field const* from, in
   call.targets.reserve(std::size_t(num_to));
   for (int t = 0; t < num_to; ++t) {
     auto const& box = boxes[std::size_t(t) % num_targets];
-    call.targets.push_back(view_of(read_element(to, t, "to"), box, box, named("to", t)));
+    call.targets.push_back(view_of(read_element(to, t, "to"), box, box, {"to", t}));
   }
   for (int f = 0; f < num_from; ++f) {
     auto& field = call.fields[std::size_t(f)];
     auto const& box = plan.source_box();
-    field.from = view_of(read_element(from, f, "from"), box, box, named("from", f));
+    field.from = view_of(read_element(from, f, "from"), box, box, {"from", f});
     if (num_targets == 1)
       field.to = call.targets[std::size_t(f)];
     else

@@ -3,6 +3,8 @@
 
 #include "fortran.hpp"
 
+#include <bit>
+#include <cstdint>
 #include <utility>
 
 namespace graticule::c {
@@ -23,10 +25,6 @@ static_assert(int(Transport::automatic) == GR_TRANSPORT_AUTOMATIC &&
               int(Transport::node_shared) == GR_TRANSPORT_NODE_SHARED);
 static_assert(max_ndim == GR_MAX_AXES);
 
-std::string named(char const* name, int number) {
-  return number < 0 ? std::string(name) : std::string(name) + "[" + std::to_string(number) + "]";
-}
-
 void require_count(int number, int least, char const* name) {
   if (number < least)
     throw bad_argument(std::string(name) + " is " + std::to_string(number) + ", at least " + std::to_string(least) +
@@ -38,9 +36,10 @@ void require_ndim(int ndim, int expected) {
     throw bad_argument("ndim is " + std::to_string(ndim) + ", the grid has " + std::to_string(expected) + " axes");
 }
 
-Indices indices(int64_t const* values, int ndim, char const* name) {
+Indices indices(int64_t const* values, int ndim, char const* name, char const* count) {
   if (ndim < 1 || ndim > GR_MAX_AXES)
-    throw bad_argument("ndim is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) + " are possible");
+    throw bad_argument(std::string(count) + " is " + std::to_string(ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) +
+                       " are possible");
   required(values, name);
   return Indices(std::span<Index const>(values, std::size_t(ndim)));
 }
@@ -75,29 +74,32 @@ void write_box(Box const& box, int ndim, int64_t* lower, int64_t* upper) {
   write_indices(box.hi(), ndim, upper, "upper");
 }
 
-FieldView memory_of(gr_field const& field, std::string const& name) {
+FieldView memory_of(gr_field const& field, Name const& name) {
   if (int(field.type) < 0) throw bad_argument(name + ": " + faulty_field(int(field.type)));
   FieldView view;
   view.data = field.base;
-  view.dtype = enumerator<DType>(field.type, GR_C128, name + ".type");
-  view.space = enumerator<MemorySpace>(field.space, GR_DEVICE, name + ".space");
+  view.dtype = enumerator<DType>(field.type, GR_C128, name, ".type");
+  view.space = enumerator<MemorySpace>(field.space, GR_DEVICE, name, ".space");
   if (field.rank < 0 || field.rank > GR_MAX_AXES)
     throw bad_argument(name + ".rank is " + std::to_string(field.rank) + ", at most " + std::to_string(GR_MAX_AXES) +
                        " is possible");
   Index const bytes = size_of(view.dtype);
+  int const shift = std::countr_zero(std::uint64_t(bytes));  // all sizes are powers of 2
   Index num_cells = 1;
+  view.extents = Indices::filled(field.rank, 0);
+  view.strides = view.extents;
   for (int m = 0; m < field.rank; ++m) {
-    auto const at = "[" + std::to_string(m) + "]";
-    if (field.extents[m] < 0) throw bad_argument(name + ".extents" + at + " is " + std::to_string(field.extents[m]));
+    auto const at = [m] { return "[" + std::to_string(m) + "]"; };
+    if (field.extents[m] < 0) throw bad_argument(name + ".extents" + at() + " is " + std::to_string(field.extents[m]));
     num_cells = std::min(num_cells, field.extents[m]);
     // Of one element the stride is not used: compilers leave any value there.
     bool const moves = field.extents[m] > 1;
-    if (moves && field.strides[m] % bytes != 0)
-      throw bad_argument(name + ".strides" + at + " is " + std::to_string(field.strides[m]) +
+    if (moves && (field.strides[m] & (bytes - 1)) != 0)
+      throw bad_argument(name + ".strides" + at() + " is " + std::to_string(field.strides[m]) +
                          " bytes, which is no multiple of the " + std::to_string(bytes) + " of " +
                          to_string(view.dtype));
-    view.extents.push_back(field.extents[m]);
-    view.strides.push_back(moves ? field.strides[m] / bytes : 0);
+    view.extents[m] = field.extents[m];
+    view.strides[m] = moves ? field.strides[m] >> shift : 0;
   }
   // An axis of one element continues the next one, so that dense memory is seen to be dense.
   Index next = 1;
@@ -111,7 +113,7 @@ FieldView memory_of(gr_field const& field, std::string const& name) {
 
 namespace {
 
-Indices grid_axes(gr_field const& field, int ndim, std::string const& name) {
+Indices grid_axes(gr_field const& field, int ndim, Name const& name) {
   Indices axes;
   if (field.num_grid_axes == 0) {
     if (field.rank < ndim)
@@ -134,12 +136,12 @@ Indices grid_axes(gr_field const& field, int ndim, std::string const& name) {
 }
 
 /// Narrows `view` to the cells of `box`, given the element of the first cell of `origin`.
-void narrow(FieldView& view, gr_field const& field, Box const& box, Box const& origin, std::string const& name) {
+void narrow(FieldView& view, gr_field const& field, Box const& box, Box const& origin, Name const& name) {
   for (int m = 0; m < view.ndim(); ++m) {
     auto const* const found = std::find(view.grid_axes.begin(), view.grid_axes.end(), Index(m));
-    auto const at = "[" + std::to_string(m) + "] is " + std::to_string(field.first[m]);
+    auto const at = [&] { return "[" + std::to_string(m) + "] is " + std::to_string(field.first[m]); };
     if (found == view.grid_axes.end()) {
-      if (field.first[m] != 0) throw bad_argument(name + ".first" + at + " on an axis that is not of the grid");
+      if (field.first[m] != 0) throw bad_argument(name + ".first" + at() + " on an axis that is not of the grid");
       continue;
     }
     int const a = int(found - view.grid_axes.begin());
@@ -149,7 +151,7 @@ void narrow(FieldView& view, gr_field const& field, Box const& box, Box const& o
     }
     Index const begin = field.first[m] - (origin.lo(a) - box.lo(a));
     if (begin < 0 || begin + box.extent(a) > view.extents[m])
-      throw bad_argument(name + ".first" + at + ": the " + std::to_string(box.extent(a)) + " cells of " +
+      throw bad_argument(name + ".first" + at() + ": the " + std::to_string(box.extent(a)) + " cells of " +
                          to_string(box) + " then begin at element " + std::to_string(begin) + " of " +
                          std::to_string(view.extents[m]));
     view.data = static_cast<std::byte*>(view.data) + begin * view.strides[m] * size_of(view.dtype);
@@ -159,7 +161,7 @@ void narrow(FieldView& view, gr_field const& field, Box const& box, Box const& o
 
 }  // namespace
 
-FieldView view_of(gr_field const& field, Box const& box, Box const& origin, std::string const& name) {
+FieldView view_of(gr_field const& field, Box const& box, Box const& origin, Name const& name) {
   auto view = memory_of(field, name);
   view.grid_axes = grid_axes(field, box.ndim(), name);
   if (field.has_first != 0) narrow(view, field, box, origin, name);
@@ -169,20 +171,21 @@ FieldView view_of(gr_field const& field, Box const& box, Box const& origin, std:
 namespace {
 
 /// The axes of a kind, with its rules.
-Boundary boundary_of(gr_halo_kind const& kind, std::string const& name) {
+Boundary boundary_of(gr_halo_kind const& kind, Name const& name) {
   Boundary boundary;
   bool folds = false;
   for (int a = 0; a < kind.ndim; ++a) {
     auto const at = "[" + std::to_string(a) + "]";
-    auto const lower = enumerator<Edge>(kind.lower_edge[a], GR_EDGE_TRIPOLAR_ROW, name + ".lower_edge" + at);
-    auto const upper = enumerator<Edge>(kind.upper_edge[a], GR_EDGE_TRIPOLAR_ROW, name + ".upper_edge" + at);
-    auto const stagger = enumerator<Stagger>(kind.stagger[a], GR_HIGH_FACE, name + ".stagger" + at, GR_LOW_FACE);
+    auto const lower = enumerator<Edge>(kind.lower_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".lower_edge" + at).c_str());
+    auto const upper = enumerator<Edge>(kind.upper_edge[a], GR_EDGE_TRIPOLAR_ROW, name, (".upper_edge" + at).c_str());
+    auto const stagger =
+        enumerator<Stagger>(kind.stagger[a], GR_HIGH_FACE, name, (".stagger" + at).c_str(), GR_LOW_FACE);
     boundary.axes.push_back({lower, upper, kind.constant[a], stagger});
     folds = folds || is_fold(lower) || is_fold(upper);
   }
   if (folds) boundary.longitude_axis = kind.longitude_axis;
-  boundary.odd_longitudes = enumerator<OddLongitudes>(kind.odd_longitudes, GR_SHIFT_FLOOR, name + ".odd_longitudes");
-  boundary.mirror_line = enumerator<MirrorLine>(kind.mirror_line, GR_COPY_MIRROR, name + ".mirror_line");
+  boundary.odd_longitudes = enumerator<OddLongitudes>(kind.odd_longitudes, GR_SHIFT_FLOOR, name, ".odd_longitudes");
+  boundary.mirror_line = enumerator<MirrorLine>(kind.mirror_line, GR_COPY_MIRROR, name, ".mirror_line");
   if (kind.has_pivot != 0) boundary.pivot = kind.pivot;
   return boundary;
 }
@@ -195,7 +198,7 @@ std::vector<Width> widths_of(int ndim, int64_t const* lower, int64_t const* uppe
 
 }  // namespace
 
-HaloKind halo_kind(gr_halo_kind const& kind, std::string const& name) {
+HaloKind halo_kind(gr_halo_kind const& kind, Name const& name) {
   if (kind.ndim < 1 || kind.ndim > GR_MAX_AXES)
     throw bad_argument(name + ".ndim is " + std::to_string(kind.ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) +
                        " are possible");
@@ -205,7 +208,7 @@ HaloKind halo_kind(gr_halo_kind const& kind, std::string const& name) {
   HaloKind result;
   result.widths = widths_of(kind.ndim, kind.lower, kind.upper);
   result.boundary = boundary_of(kind, name);
-  result.corners = enumerator<gr_corners>(kind.corners, GR_SKIP_CORNERS, name + ".corners") == GR_SKIP_CORNERS
+  result.corners = enumerator<gr_corners>(kind.corners, GR_SKIP_CORNERS, name, ".corners") == GR_SKIP_CORNERS
                        ? Corners::skip
                        : Corners::fill;
   for (int d = 0; d < kind.num_directions; ++d) {
@@ -230,7 +233,7 @@ Selection selection_of(int ndim, int64_t const* first, int64_t const* step, int6
 RepartitionOptions repartition_options(gr_repartition_options const* given) {
   RepartitionOptions result;
   if (given == nullptr) return result;
-  auto const options = read_structure(given, "options");
+  auto const options = read_structure(given, {"options"});
   if (options.has_permutation != 0 || options.has_from != 0 || options.has_to != 0) {
     if (options.ndim < 1 || options.ndim > GR_MAX_AXES)
       throw bad_argument("options.ndim is " + std::to_string(options.ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) +
@@ -248,7 +251,7 @@ RepartitionOptions repartition_options(gr_repartition_options const* given) {
 }
 
 Transport transport_of(gr_transport transport) {
-  return enumerator<Transport>(transport, GR_TRANSPORT_NODE_SHARED, "transport");
+  return enumerator<Transport>(transport, GR_TRANSPORT_NODE_SHARED, {"transport"});
 }
 
 gr_transport transport_of(Transport transport) { return gr_transport(int(transport)); }

@@ -14,24 +14,36 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace graticule::c {
 
-/// Argument `name[number]`, or `name` for a number below 0.
-[[nodiscard]] std::string named(char const* name, int number);
+/// An argument, `NAME` or `NAME[NUMBER]`; its text is made where an error needs it.
+struct Name {
+  char const* list;
+  int number = -1;
+  [[nodiscard]] std::string text() const {
+    return number < 0 ? std::string(list) : std::string(list) + "[" + std::to_string(number) + "]";
+  }
+  friend std::string operator+(Name const& name, std::string const& rest) { return name.text() + rest; }
+};
 
 /// Copies a structure of a program that may have been made with another version: members that it lacks are 0.
 /// @throws `BadArgument` for a size that this library cannot read
 template <class T>
-T read_structure(T const* from, std::string const& name) {
-  if (from == nullptr) throw bad_argument(name + " is NULL");
+T read_structure(T const* from, Name const& name) {
+  if (from == nullptr) throw bad_argument(name + std::string(" is NULL"));
   if (from->size <= sizeof(std::size_t) || from->size > sizeof(T))
     throw bad_argument(name + ".size is " + std::to_string(from->size) + ", this library knows " +
                        std::to_string(sizeof(T)));
+  if (from->size == sizeof(T)) return *from;
   T result{};
   std::memcpy(static_cast<void*>(&result), from, from->size);
   return result;
@@ -40,7 +52,7 @@ T read_structure(T const* from, std::string const& name) {
 /// Writes as much of a structure as the caller's has room for.
 template <class T>
 void write_structure(T& result, T* to, char const* name) {
-  (void)read_structure<T>(to, name);
+  (void)read_structure<T>(to, {name});
   result.size = to->size;
   std::memcpy(static_cast<void*>(to), &result, to->size);
 }
@@ -50,14 +62,15 @@ template <class T>
 T read_element(T const* first, int i, char const* name) {
   if (first == nullptr) throw bad_argument(std::string(name) + " is NULL");
   auto const* const at = reinterpret_cast<std::byte const*>(first) + std::size_t(i) * first->size;
-  return read_structure(reinterpret_cast<T const*>(at), named(name, i));
+  return read_structure(reinterpret_cast<T const*>(at), {name, i});
 }
 
 /// Throws unless `number` is at least `least`.
 void require_count(int number, int least, char const* name);
 
-/// `ndim` values of a list. @throws `BadArgument` for NULL or too many axes, and unless `ndim` is `expected`
-[[nodiscard]] Indices indices(int64_t const* values, int ndim, char const* name);
+/// `ndim` values of a list. @throws `BadArgument` for NULL, or a number of axes (argument `count`) that is not possible
+[[nodiscard]] Indices indices(int64_t const* values, int ndim, char const* name, char const* count = "ndim");
+/// @throws `BadArgument` unless `ndim` is `expected`
 void require_ndim(int ndim, int expected);
 [[nodiscard]] Box box_of(int ndim, int64_t const* lower, int64_t const* upper, char const* what = "");
 [[nodiscard]] std::vector<Box> boxes_of(int ndim, int num_boxes, int64_t const* lower, int64_t const* upper);
@@ -73,11 +86,11 @@ auto agreed(Comm const& comm, Convert&& convert) {
 }
 
 /// The memory of a field, without grid axes. @throws `BadArgument`
-[[nodiscard]] FieldView memory_of(gr_field const& field, std::string const& name);
+[[nodiscard]] FieldView memory_of(gr_field const& field, Name const& name);
 /// The cells of `box` in the memory of a field whose `first` element is the first cell of `origin`.
-[[nodiscard]] FieldView view_of(gr_field const& field, Box const& box, Box const& origin, std::string const& name);
+[[nodiscard]] FieldView view_of(gr_field const& field, Box const& box, Box const& origin, Name const& name);
 
-[[nodiscard]] HaloKind halo_kind(gr_halo_kind const& kind, std::string const& name);
+[[nodiscard]] HaloKind halo_kind(gr_halo_kind const& kind, Name const& name);
 [[nodiscard]] RepartitionOptions repartition_options(gr_repartition_options const* options);
 [[nodiscard]] Transport transport_of(gr_transport transport);
 [[nodiscard]] gr_transport transport_of(Transport transport);
@@ -85,30 +98,47 @@ auto agreed(Comm const& comm, Convert&& convert) {
 [[nodiscard]] gr_stats stats_of(PullStats const& stats);
 [[nodiscard]] std::string report_of(std::vector<PeerPath> const& paths, PullStats const& stats);
 
-/// `value` if it is one of an enumeration that ends with `last`.
+/// `value` if it is one of an enumeration from `first` to `last`; `member` belongs to a structure.
 template <class Enum, class Of>
-Enum enumerator(Of value, int last, std::string const& name, int first = 0) {
+Enum enumerator(Of value, int last, Name const& name, char const* member = "", int first = 0) {
   int const number = int(value);
   if (number < first || number > last)
-    throw bad_argument(name + " is " + std::to_string(number) + "; known are " + std::to_string(first) + " to " +
-                       std::to_string(last));
+    throw bad_argument(name + (std::string(member) + " is " + std::to_string(number) + "; known are " +
+                               std::to_string(first) + " to " + std::to_string(last)));
   return Enum(number);
 }
 
-/// The fields of a call. Calls of few fields allocate nothing.
+/// The fields of a call. Calls of few fields allocate nothing, and set up no more than they use.
 template <class T>
 class FewOrMany {
  public:
-  explicit FewOrMany(int size) : size_(std::size_t(std::max(size, 0))) {
-    if (size_ > few_.size()) many_.resize(size_);
+  explicit FewOrMany(int capacity) {
+    if (capacity > most_few) many_.reserve(std::size_t(capacity));
+    in_place_ = capacity <= most_few;
   }
-  [[nodiscard]] T& operator[](int i) { return (size_ > few_.size() ? many_.data() : few_.data())[i]; }
-  [[nodiscard]] std::span<T const> all() const { return {size_ > few_.size() ? many_.data() : few_.data(), size_}; }
+  FewOrMany(FewOrMany const&) = delete;
+  FewOrMany& operator=(FewOrMany const&) = delete;
+  ~FewOrMany() { std::destroy_n(few(), size_); }
+
+  void push_back(T&& value) {
+    if (in_place_)
+      new (few() + size_++) T(std::move(value));
+    else
+      many_.push_back(std::move(value));
+  }
+  [[nodiscard]] std::span<T const> all() const {
+    return in_place_ ? std::span<T const>(few(), std::size_t(size_)) : std::span<T const>(many_);
+  }
 
  private:
-  std::size_t size_;
-  std::array<T, 8> few_{};
+  static constexpr int most_few = 8;
+  [[nodiscard]] T* few() { return reinterpret_cast<T*>(memory_); }
+  [[nodiscard]] T const* few() const { return reinterpret_cast<T const*>(memory_); }
+
+  alignas(T) std::byte memory_[most_few * sizeof(T)];
   std::vector<T> many_;
+  int size_ = 0;
+  bool in_place_ = true;
 };
 
 }  // namespace graticule::c

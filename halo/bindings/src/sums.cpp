@@ -12,7 +12,7 @@ using namespace graticule::c;
 
 namespace {
 
-RingScale scale_of(gr_scale scale) { return enumerator<RingScale>(scale, GR_SCALE_MEAN, "scale"); }
+RingScale scale_of(gr_scale scale) { return enumerator<RingScale>(scale, GR_SCALE_MEAN, {"scale"}); }
 static_assert(int(RingScale::sum) == GR_SCALE_SUM && int(RingScale::mean) == GR_SCALE_MEAN);
 static_assert(int(RingSum::exact) == GR_SUM_EXACT && int(RingSum::fast) == GR_SUM_FAST);
 static_assert(int(Cotangents::of_each_rank) == GR_COTANGENTS_OF_EACH_RANK &&
@@ -22,8 +22,8 @@ std::vector<RingField> fields_of(RingPlan const& plan, int num_fields, gr_field 
   require_count(num_fields, 1, "num_fields");
   std::vector<RingField> fields;
   for (int f = 0; f < num_fields; ++f)
-    fields.push_back({view_of(read_element(cells, f, "cells"), plan.cells(), plan.cells(), named("cells", f)),
-                      view_of(read_element(sums, f, "sums"), plan.sums(), plan.sums(), named("sums", f))});
+    fields.push_back({view_of(read_element(cells, f, "cells"), plan.cells(), plan.cells(), {"cells", f}),
+                      view_of(read_element(sums, f, "sums"), plan.sums(), plan.sums(), {"sums", f})});
   return fields;
 }
 
@@ -59,7 +59,7 @@ gr_status gr_zonal_create(gr_comm const* comm, gr_layout const* layout, int axis
       required(zonal, "zonal");
       auto const& on = required(layout, "layout").layout;
       RingOptions result;
-      result.how = enumerator<RingSum>(summation, GR_SUM_FAST, "summation");
+      result.how = enumerator<RingSum>(summation, GR_SUM_FAST, {"summation"});
       result.scale = scale_of(scale);
       if ((lower == nullptr) != (upper == nullptr))
         throw bad_argument(lower == nullptr ? "lower is NULL, upper is not" : "upper is NULL, lower is not");
@@ -106,7 +106,7 @@ gr_status gr_zonal_start(gr_zonal const* zonal, int num_fields, gr_field const* 
 gr_status gr_zonal_apply_adjoint(gr_zonal const* zonal, int num_fields, gr_field const* cells, gr_field const* sums,
                                  gr_cotangents cotangents) {
   return GR_BODY({
-    auto const whose = enumerator<Cotangents>(cotangents, GR_COTANGENTS_REPLICATED, "cotangents");
+    auto const whose = enumerator<Cotangents>(cotangents, GR_COTANGENTS_REPLICATED, {"cotangents"});
     with_fields(zonal, num_fields, cells, sums, [&](auto const& plan, auto fields) {
       plan.apply_adjoint(fields, whose);
       return true;
@@ -138,7 +138,7 @@ namespace {
 
 /// The cells of a call, with as many values as batch elements.
 FieldView cells_of(gr_area_sum const& area_sum, gr_field const* cells, int num_values, char const* name) {
-  auto view = view_of(read_structure(cells, "cells"), area_sum.owned, area_sum.owned, "cells");
+  auto view = view_of(read_structure(cells, {"cells"}), area_sum.owned, area_sum.owned, {"cells"});
   if (view.num_batch() != num_values)
     throw bad_argument(std::string("num_sums is ") + std::to_string(num_values) + ", cells have " +
                        std::to_string(view.num_batch()) + " batch elements (" + name + ")");
