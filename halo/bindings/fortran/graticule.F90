@@ -3719,22 +3719,20 @@ contains
   !> Fills the halos of fields from the owned cells of all ranks and the rules. Collective.
   subroutine gr_halo_exchange_list(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields(:)
+    type(gr_field), intent(in), target, contiguous :: fields(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: fields_c(size(fields))
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
-    fields_c = fields
-    status = c_gr_halo_exchange(halo_c, num_fields, c_loc(fields_c))
+    status = c_gr_halo_exchange(halo_c, num_fields, c_loc(fields))
     call ended(status, stat)
   end subroutine
 
   subroutine gr_halo_exchange_one(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields
+    type(gr_field), intent(in), target :: fields
     integer(c_int), intent(out), optional :: stat
     call gr_halo_exchange_list(halo, [fields], stat)
   end subroutine
@@ -3742,26 +3740,24 @@ contains
   !> Starts an exchange: until `gr_finish`, owned cells may be read and ghost cells not used. Collective.
   subroutine gr_halo_start_list(halo, fields, pending, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields(:)
+    type(gr_field), intent(in), target, contiguous :: fields(:)
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: fields_c(size(fields))
     type(c_ptr), target :: pending_c
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
-    fields_c = fields
     pending_c = pending%handle
-    status = c_gr_halo_start(halo_c, num_fields, c_loc(fields_c), c_loc(pending_c))
+    status = c_gr_halo_start(halo_c, num_fields, c_loc(fields), c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
   end subroutine
 
   subroutine gr_halo_start_one(halo, fields, pending, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields
+    type(gr_field), intent(in), target :: fields
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     call gr_halo_start_list(halo, [fields], pending, stat)
@@ -3770,22 +3766,20 @@ contains
   !> The transposed exchange: adds to each owned cell the values of its images, and zeroes the images. Collective.
   subroutine gr_halo_exchange_adjoint_list(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields(:)
+    type(gr_field), intent(in), target, contiguous :: fields(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: fields_c(size(fields))
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
-    fields_c = fields
-    status = c_gr_halo_exchange_adjoint(halo_c, num_fields, c_loc(fields_c))
+    status = c_gr_halo_exchange_adjoint(halo_c, num_fields, c_loc(fields))
     call ended(status, stat)
   end subroutine
 
   subroutine gr_halo_exchange_adjoint_one(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields
+    type(gr_field), intent(in), target :: fields
     integer(c_int), intent(out), optional :: stat
     call gr_halo_exchange_adjoint_list(halo, [fields], stat)
   end subroutine
@@ -3793,26 +3787,24 @@ contains
   !> Starts a transposed exchange. Collective.
   subroutine gr_halo_start_adjoint_list(halo, fields, pending, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields(:)
+    type(gr_field), intent(in), target, contiguous :: fields(:)
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: fields_c(size(fields))
     type(c_ptr), target :: pending_c
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
-    fields_c = fields
     pending_c = pending%handle
-    status = c_gr_halo_start_adjoint(halo_c, num_fields, c_loc(fields_c), c_loc(pending_c))
+    status = c_gr_halo_start_adjoint(halo_c, num_fields, c_loc(fields), c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
   end subroutine
 
   subroutine gr_halo_start_adjoint_one(halo, fields, pending, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in) :: fields
+    type(gr_field), intent(in), target :: fields
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     call gr_halo_start_adjoint_list(halo, [fields], pending, stat)
@@ -3835,29 +3827,27 @@ contains
   !> Measures the transports with these fields and selects the fastest. Collective; no call in flight.
   subroutine gr_halo_tune_list(halo, fields, num_calls, chosen, stat)
     type(gr_halo), intent(inout) :: halo
-    type(gr_field), intent(in) :: fields(:)
+    type(gr_field), intent(in), target, contiguous :: fields(:)
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: halo_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: fields_c(size(fields))
     integer(c_int) :: num_calls_c
     integer(c_int), target :: chosen_c
     integer(c_int) :: status
     halo_c = halo%handle
     num_fields = int(size(fields), c_int)
-    fields_c = fields
     num_calls_c = num_calls
     chosen_c = 0
-    status = c_gr_halo_tune(halo_c, num_fields, c_loc(fields_c), num_calls_c, c_loc(chosen_c))
+    status = c_gr_halo_tune(halo_c, num_fields, c_loc(fields), num_calls_c, c_loc(chosen_c))
     if (status == 0) chosen = chosen_c
     call ended(status, stat)
   end subroutine
 
   subroutine gr_halo_tune_one(halo, fields, num_calls, chosen, stat)
     type(gr_halo), intent(inout) :: halo
-    type(gr_field), intent(in) :: fields
+    type(gr_field), intent(in), target :: fields
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
@@ -4091,15 +4081,13 @@ contains
   !> `to` has the targets of the first field, then those of the second, and so on.
   subroutine gr_repartition_apply_list(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from(:)
-    type(gr_field), intent(in) :: to(:)
+    type(gr_field), intent(in), target, contiguous :: from(:)
+    type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
-    type(gr_field), target :: from_c(size(from))
     integer(c_int) :: num_to
-    type(gr_field), target :: to_c(size(to))
     type(gr_update), allocatable, target :: updates_c(:)
     type(c_ptr) :: updates_p
     integer(c_int) :: status
@@ -4111,23 +4099,21 @@ contains
     return
     end if
     end if
-    from_c = from
     num_to = int(size(to), c_int)
-    to_c = to
     if (present(updates)) then
     updates_c = updates
     updates_c%size = c_sizeof(updates_c(1))
     end if
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
-    status = c_gr_repartition_apply(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p)
+    status = c_gr_repartition_apply(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p)
     call ended(status, stat)
   end subroutine
 
   subroutine gr_repartition_apply_one(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from
-    type(gr_field), intent(in) :: to
+    type(gr_field), intent(in), target :: from
+    type(gr_field), intent(in), target :: to
     type(gr_update), intent(in), optional :: updates
     integer(c_int), intent(out), optional :: stat
     if (present(updates)) then
@@ -4140,16 +4126,14 @@ contains
   !> Starts a movement: `from` may be changed, and `to` used, after `gr_finish`. Collective.
   subroutine gr_repartition_start_list(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from(:)
-    type(gr_field), intent(in) :: to(:)
+    type(gr_field), intent(in), target, contiguous :: from(:)
+    type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
-    type(gr_field), target :: from_c(size(from))
     integer(c_int) :: num_to
-    type(gr_field), target :: to_c(size(to))
     type(gr_update), allocatable, target :: updates_c(:)
     type(c_ptr), target :: pending_c
     type(c_ptr) :: updates_p
@@ -4162,9 +4146,7 @@ contains
     return
     end if
     end if
-    from_c = from
     num_to = int(size(to), c_int)
-    to_c = to
     if (present(updates)) then
     updates_c = updates
     updates_c%size = c_sizeof(updates_c(1))
@@ -4172,16 +4154,15 @@ contains
     pending_c = pending%handle
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
-    status = c_gr_repartition_start(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p, &
-        c_loc(pending_c))
+    status = c_gr_repartition_start(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p, c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
   end subroutine
 
   subroutine gr_repartition_start_one(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from
-    type(gr_field), intent(in) :: to
+    type(gr_field), intent(in), target :: from
+    type(gr_field), intent(in), target :: to
     type(gr_update), intent(in), optional :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
@@ -4195,15 +4176,13 @@ contains
   !> The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default. Collective.
   subroutine gr_repartition_apply_adjoint_list(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from(:)
-    type(gr_field), intent(in) :: to(:)
+    type(gr_field), intent(in), target, contiguous :: from(:)
+    type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
-    type(gr_field), target :: from_c(size(from))
     integer(c_int) :: num_to
-    type(gr_field), target :: to_c(size(to))
     type(gr_update), allocatable, target :: updates_c(:)
     type(c_ptr) :: updates_p
     integer(c_int) :: status
@@ -4215,23 +4194,21 @@ contains
     return
     end if
     end if
-    from_c = from
     num_to = int(size(to), c_int)
-    to_c = to
     if (present(updates)) then
     updates_c = updates
     updates_c%size = c_sizeof(updates_c(1))
     end if
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
-    status = c_gr_repartition_apply_adjoint(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p)
+    status = c_gr_repartition_apply_adjoint(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p)
     call ended(status, stat)
   end subroutine
 
   subroutine gr_repartition_apply_adjoint_one(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from
-    type(gr_field), intent(in) :: to
+    type(gr_field), intent(in), target :: from
+    type(gr_field), intent(in), target :: to
     type(gr_update), intent(in), optional :: updates
     integer(c_int), intent(out), optional :: stat
     if (present(updates)) then
@@ -4244,16 +4221,14 @@ contains
   !> Starts a transposed movement. Collective.
   subroutine gr_repartition_start_adjoint_list(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from(:)
-    type(gr_field), intent(in) :: to(:)
+    type(gr_field), intent(in), target, contiguous :: from(:)
+    type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
-    type(gr_field), target :: from_c(size(from))
     integer(c_int) :: num_to
-    type(gr_field), target :: to_c(size(to))
     type(gr_update), allocatable, target :: updates_c(:)
     type(c_ptr), target :: pending_c
     type(c_ptr) :: updates_p
@@ -4266,9 +4241,7 @@ contains
     return
     end if
     end if
-    from_c = from
     num_to = int(size(to), c_int)
-    to_c = to
     if (present(updates)) then
     updates_c = updates
     updates_c%size = c_sizeof(updates_c(1))
@@ -4276,7 +4249,7 @@ contains
     pending_c = pending%handle
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
-    status = c_gr_repartition_start_adjoint(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p, &
+    status = c_gr_repartition_start_adjoint(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p, &
         c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
@@ -4284,8 +4257,8 @@ contains
 
   subroutine gr_repartition_start_adjoint_one(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from
-    type(gr_field), intent(in) :: to
+    type(gr_field), intent(in), target :: from
+    type(gr_field), intent(in), target :: to
     type(gr_update), intent(in), optional :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
@@ -4300,15 +4273,13 @@ contains
   !> The reverse movement: `from = alpha * to + beta * from` where a cell has an image. Collective.
   subroutine gr_repartition_apply_inverse_list(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from(:)
-    type(gr_field), intent(in) :: to(:)
+    type(gr_field), intent(in), target, contiguous :: from(:)
+    type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
-    type(gr_field), target :: from_c(size(from))
     integer(c_int) :: num_to
-    type(gr_field), target :: to_c(size(to))
     type(gr_update), allocatable, target :: updates_c(:)
     type(c_ptr) :: updates_p
     integer(c_int) :: status
@@ -4320,23 +4291,21 @@ contains
     return
     end if
     end if
-    from_c = from
     num_to = int(size(to), c_int)
-    to_c = to
     if (present(updates)) then
     updates_c = updates
     updates_c%size = c_sizeof(updates_c(1))
     end if
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
-    status = c_gr_repartition_apply_inverse(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p)
+    status = c_gr_repartition_apply_inverse(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p)
     call ended(status, stat)
   end subroutine
 
   subroutine gr_repartition_apply_inverse_one(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from
-    type(gr_field), intent(in) :: to
+    type(gr_field), intent(in), target :: from
+    type(gr_field), intent(in), target :: to
     type(gr_update), intent(in), optional :: updates
     integer(c_int), intent(out), optional :: stat
     if (present(updates)) then
@@ -4349,16 +4318,14 @@ contains
   !> Starts a reverse movement. Collective.
   subroutine gr_repartition_start_inverse_list(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from(:)
-    type(gr_field), intent(in) :: to(:)
+    type(gr_field), intent(in), target, contiguous :: from(:)
+    type(gr_field), intent(in), target, contiguous :: to(:)
     type(gr_update), intent(in), optional :: updates(:)
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
-    type(gr_field), target :: from_c(size(from))
     integer(c_int) :: num_to
-    type(gr_field), target :: to_c(size(to))
     type(gr_update), allocatable, target :: updates_c(:)
     type(c_ptr), target :: pending_c
     type(c_ptr) :: updates_p
@@ -4371,9 +4338,7 @@ contains
     return
     end if
     end if
-    from_c = from
     num_to = int(size(to), c_int)
-    to_c = to
     if (present(updates)) then
     updates_c = updates
     updates_c%size = c_sizeof(updates_c(1))
@@ -4381,7 +4346,7 @@ contains
     pending_c = pending%handle
     updates_p = c_null_ptr
     if (present(updates)) updates_p = c_loc(updates_c)
-    status = c_gr_repartition_start_inverse(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), updates_p, &
+    status = c_gr_repartition_start_inverse(plan_c, num_from, c_loc(from), num_to, c_loc(to), updates_p, &
         c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
@@ -4389,8 +4354,8 @@ contains
 
   subroutine gr_repartition_start_inverse_one(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in) :: from
-    type(gr_field), intent(in) :: to
+    type(gr_field), intent(in), target :: from
+    type(gr_field), intent(in), target :: to
     type(gr_update), intent(in), optional :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
@@ -4419,36 +4384,31 @@ contains
   !> Measures the transports with these fields, one target each, and selects the fastest. Collective; no call in flight.
   subroutine gr_repartition_tune_list(plan, from, to, num_calls, chosen, stat)
     type(gr_repartition), intent(inout) :: plan
-    type(gr_field), intent(in) :: from(:)
-    type(gr_field), intent(in) :: to(:)
+    type(gr_field), intent(in), target, contiguous :: from(:)
+    type(gr_field), intent(in), target, contiguous :: to(:)
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: plan_c
     integer(c_int) :: num_from
-    type(gr_field), target :: from_c(size(from))
     integer(c_int) :: num_to
-    type(gr_field), target :: to_c(size(to))
     integer(c_int) :: num_calls_c
     integer(c_int), target :: chosen_c
     integer(c_int) :: status
     plan_c = plan%handle
     num_from = int(size(from), c_int)
-    from_c = from
     num_to = int(size(to), c_int)
-    to_c = to
     num_calls_c = num_calls
     chosen_c = 0
-    status = c_gr_repartition_tune(plan_c, num_from, c_loc(from_c), num_to, c_loc(to_c), num_calls_c, &
-        c_loc(chosen_c))
+    status = c_gr_repartition_tune(plan_c, num_from, c_loc(from), num_to, c_loc(to), num_calls_c, c_loc(chosen_c))
     if (status == 0) chosen = chosen_c
     call ended(status, stat)
   end subroutine
 
   subroutine gr_repartition_tune_one(plan, from, to, num_calls, chosen, stat)
     type(gr_repartition), intent(inout) :: plan
-    type(gr_field), intent(in) :: from
-    type(gr_field), intent(in) :: to
+    type(gr_field), intent(in), target :: from
+    type(gr_field), intent(in), target :: to
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
@@ -4644,13 +4604,11 @@ contains
   !> Writes the sums. Collective.
   subroutine gr_zonal_apply_list(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in) :: cells(:)
-    type(gr_field), intent(in) :: sums(:)
+    type(gr_field), intent(in), target, contiguous :: cells(:)
+    type(gr_field), intent(in), target, contiguous :: sums(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: cells_c(size(cells))
-    type(gr_field), target :: sums_c(size(sums))
     integer(c_int) :: status
     zonal_c = zonal%handle
     num_fields = int(size(cells), c_int)
@@ -4658,16 +4616,14 @@ contains
     call wrong_size('gr_zonal_apply', 'sums', int(size(sums), c_int), num_fields, stat)
     return
     end if
-    cells_c = cells
-    sums_c = sums
-    status = c_gr_zonal_apply(zonal_c, num_fields, c_loc(cells_c), c_loc(sums_c))
+    status = c_gr_zonal_apply(zonal_c, num_fields, c_loc(cells), c_loc(sums))
     call ended(status, stat)
   end subroutine
 
   subroutine gr_zonal_apply_one(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in) :: cells
-    type(gr_field), intent(in) :: sums
+    type(gr_field), intent(in), target :: cells
+    type(gr_field), intent(in), target :: sums
     integer(c_int), intent(out), optional :: stat
     call gr_zonal_apply_list(zonal, [cells], [sums], stat)
   end subroutine
@@ -4675,14 +4631,12 @@ contains
   !> Adds the cells of this rank and sends the partial sums; the sums are valid after `gr_finish`. Collective.
   subroutine gr_zonal_start_list(zonal, cells, sums, pending, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in) :: cells(:)
-    type(gr_field), intent(in) :: sums(:)
+    type(gr_field), intent(in), target, contiguous :: cells(:)
+    type(gr_field), intent(in), target, contiguous :: sums(:)
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: cells_c(size(cells))
-    type(gr_field), target :: sums_c(size(sums))
     type(c_ptr), target :: pending_c
     integer(c_int) :: status
     zonal_c = zonal%handle
@@ -4691,18 +4645,16 @@ contains
     call wrong_size('gr_zonal_start', 'sums', int(size(sums), c_int), num_fields, stat)
     return
     end if
-    cells_c = cells
-    sums_c = sums
     pending_c = pending%handle
-    status = c_gr_zonal_start(zonal_c, num_fields, c_loc(cells_c), c_loc(sums_c), c_loc(pending_c))
+    status = c_gr_zonal_start(zonal_c, num_fields, c_loc(cells), c_loc(sums), c_loc(pending_c))
     pending%handle = pending_c
     call ended(status, stat)
   end subroutine
 
   subroutine gr_zonal_start_one(zonal, cells, sums, pending, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in) :: cells
-    type(gr_field), intent(in) :: sums
+    type(gr_field), intent(in), target :: cells
+    type(gr_field), intent(in), target :: sums
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     call gr_zonal_start_list(zonal, [cells], [sums], pending, stat)
@@ -4711,14 +4663,12 @@ contains
   !> Adds to each cell the cotangent of its sum (divided by the number of cells for means). Collective.
   subroutine gr_zonal_apply_adjoint_list(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in) :: cells(:)
-    type(gr_field), intent(in) :: sums(:)
+    type(gr_field), intent(in), target, contiguous :: cells(:)
+    type(gr_field), intent(in), target, contiguous :: sums(:)
     integer(c_int), intent(in) :: cotangents
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: zonal_c
     integer(c_int) :: num_fields
-    type(gr_field), target :: cells_c(size(cells))
-    type(gr_field), target :: sums_c(size(sums))
     integer(c_int) :: cotangents_c
     integer(c_int) :: status
     zonal_c = zonal%handle
@@ -4727,17 +4677,15 @@ contains
     call wrong_size('gr_zonal_apply_adjoint', 'sums', int(size(sums), c_int), num_fields, stat)
     return
     end if
-    cells_c = cells
-    sums_c = sums
     cotangents_c = cotangents
-    status = c_gr_zonal_apply_adjoint(zonal_c, num_fields, c_loc(cells_c), c_loc(sums_c), cotangents_c)
+    status = c_gr_zonal_apply_adjoint(zonal_c, num_fields, c_loc(cells), c_loc(sums), cotangents_c)
     call ended(status, stat)
   end subroutine
 
   subroutine gr_zonal_apply_adjoint_one(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in) :: cells
-    type(gr_field), intent(in) :: sums
+    type(gr_field), intent(in), target :: cells
+    type(gr_field), intent(in), target :: sums
     integer(c_int), intent(in) :: cotangents
     integer(c_int), intent(out), optional :: stat
     call gr_zonal_apply_adjoint_list(zonal, [cells], [sums], cotangents, stat)
@@ -4794,20 +4742,18 @@ contains
   !> One sum for each element of the batch axes, in row-major order, the same on all ranks. Collective.
   subroutine gr_area_sum_apply(area_sum, cells, sums, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in), target :: cells
     real(c_double), intent(out) :: sums(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: area_sum_c
-    type(gr_field), target :: cells_c
     integer(c_int) :: num_sums
     real(c_double), allocatable, target :: sums_c(:)
     integer(c_int) :: status
     area_sum_c = area_sum%handle
-    cells_c = cells
     num_sums = int(size(sums), c_int)
     allocate(sums_c(size(sums)))
     sums_c = 0
-    status = c_gr_area_sum_apply(area_sum_c, c_loc(cells_c), num_sums, c_loc(sums_c))
+    status = c_gr_area_sum_apply(area_sum_c, c_loc(cells), num_sums, c_loc(sums_c))
     if (status == 0) sums = sums_c
     call ended(status, stat)
   end subroutine
@@ -4815,19 +4761,17 @@ contains
   !> Adds weight times cotangent to each cell. No messages.
   subroutine gr_area_sum_apply_adjoint(area_sum, cells, cotangents, stat)
     type(gr_area_sum), intent(in) :: area_sum
-    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in), target :: cells
     real(c_double), intent(in) :: cotangents(:)
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: area_sum_c
-    type(gr_field), target :: cells_c
     integer(c_int) :: num_sums
     real(c_double), allocatable, target :: cotangents_c(:)
     integer(c_int) :: status
     area_sum_c = area_sum%handle
-    cells_c = cells
     num_sums = int(size(cotangents), c_int)
     cotangents_c = cotangents
-    status = c_gr_area_sum_apply_adjoint(area_sum_c, c_loc(cells_c), num_sums, c_loc(cotangents_c))
+    status = c_gr_area_sum_apply_adjoint(area_sum_c, c_loc(cells), num_sums, c_loc(cotangents_c))
     call ended(status, stat)
   end subroutine
 
@@ -5111,7 +5055,7 @@ contains
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
     integer(c_int), intent(in), optional :: axes(:)
-    type(gr_field), intent(in) :: field
+    type(gr_field), intent(in), target :: field
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: file_c
     character(:, c_char), allocatable, target :: variable_c
@@ -5121,7 +5065,6 @@ contains
     integer(c_int64_t), allocatable, target :: steps_c(:)
     integer(c_int) :: num_axes
     integer(c_int), allocatable, target :: axes_c(:)
-    type(gr_field), target :: field_c
     type(c_ptr) :: steps_p
     type(c_ptr) :: axes_p
     integer(c_int) :: status
@@ -5148,13 +5091,12 @@ contains
     if (present(axes)) then
     axes_c = int(merge(-1, ndim - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
     end if
-    field_c = field
     steps_p = c_null_ptr
     if (present(steps)) steps_p = c_loc(steps_c)
     axes_p = c_null_ptr
     if (present(axes)) axes_p = c_loc(axes_c)
     status = c_gr_file_read(file_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
-        axes_p, c_loc(field_c))
+        axes_p, c_loc(field))
     call ended(status, stat)
   end subroutine
 
@@ -5333,7 +5275,7 @@ contains
     integer, intent(in) :: upper(:)
     integer, intent(in), optional :: steps(:)
     integer(c_int), intent(in), optional :: axes(:)
-    type(gr_field), intent(in) :: field
+    type(gr_field), intent(in), target :: field
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: variable_c
@@ -5343,7 +5285,6 @@ contains
     integer(c_int64_t), allocatable, target :: steps_c(:)
     integer(c_int) :: num_axes
     integer(c_int), allocatable, target :: axes_c(:)
-    type(gr_field), target :: field_c
     type(c_ptr) :: steps_p
     type(c_ptr) :: axes_p
     integer(c_int) :: status
@@ -5370,13 +5311,12 @@ contains
     if (present(axes)) then
     axes_c = int(merge(-1, ndim - axes(num_axes:1:-1), axes(num_axes:1:-1) == 0), c_int)
     end if
-    field_c = field
     steps_p = c_null_ptr
     if (present(steps)) steps_p = c_loc(steps_c)
     axes_p = c_null_ptr
     if (present(axes)) axes_p = c_loc(axes_c)
     status = c_gr_writer_write(writer_c, c_loc(variable_c), ndim, c_loc(lower_c), c_loc(upper_c), steps_p, num_axes, &
-        axes_p, c_loc(field_c))
+        axes_p, c_loc(field))
     call ended(status, stat)
   end subroutine
 
@@ -5462,18 +5402,16 @@ contains
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
-    type(gr_field), intent(in) :: field
+    type(gr_field), intent(in), target :: field
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: layout_c
-    type(gr_field), target :: field_c
     integer(c_int) :: status
     writer_c = writer%handle
     name_c = trim(name) // c_null_char
     layout_c = layout%handle
-    field_c = field
-    status = c_gr_checkpoint_add(writer_c, c_loc(name_c), layout_c, c_loc(field_c))
+    status = c_gr_checkpoint_add(writer_c, c_loc(name_c), layout_c, c_loc(field))
     call ended(status, stat)
   end subroutine
 
@@ -5481,16 +5419,14 @@ contains
   subroutine gr_checkpoint_add_replicated(writer, name, field, stat)
     type(gr_checkpoint_writer), intent(inout) :: writer
     character(*), intent(in) :: name
-    type(gr_field), intent(in) :: field
+    type(gr_field), intent(in), target :: field
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: writer_c
     character(:, c_char), allocatable, target :: name_c
-    type(gr_field), target :: field_c
     integer(c_int) :: status
     writer_c = writer%handle
     name_c = trim(name) // c_null_char
-    field_c = field
-    status = c_gr_checkpoint_add_replicated(writer_c, c_loc(name_c), c_loc(field_c))
+    status = c_gr_checkpoint_add_replicated(writer_c, c_loc(name_c), c_loc(field))
     call ended(status, stat)
   end subroutine
 
@@ -5673,18 +5609,16 @@ contains
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
     type(gr_layout), intent(in) :: layout
-    type(gr_field), intent(in) :: field
+    type(gr_field), intent(in), target :: field
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
     type(c_ptr) :: layout_c
-    type(gr_field), target :: field_c
     integer(c_int) :: status
     checkpoint_c = checkpoint%handle
     name_c = trim(name) // c_null_char
     layout_c = layout%handle
-    field_c = field
-    status = c_gr_checkpoint_read(checkpoint_c, c_loc(name_c), layout_c, c_loc(field_c))
+    status = c_gr_checkpoint_read(checkpoint_c, c_loc(name_c), layout_c, c_loc(field))
     call ended(status, stat)
   end subroutine
 
@@ -5692,16 +5626,14 @@ contains
   subroutine gr_checkpoint_read_replicated(checkpoint, name, field, stat)
     type(gr_checkpoint), intent(in) :: checkpoint
     character(*), intent(in) :: name
-    type(gr_field), intent(in) :: field
+    type(gr_field), intent(in), target :: field
     integer(c_int), intent(out), optional :: stat
     type(c_ptr) :: checkpoint_c
     character(:, c_char), allocatable, target :: name_c
-    type(gr_field), target :: field_c
     integer(c_int) :: status
     checkpoint_c = checkpoint%handle
     name_c = trim(name) // c_null_char
-    field_c = field
-    status = c_gr_checkpoint_read_replicated(checkpoint_c, c_loc(name_c), c_loc(field_c))
+    status = c_gr_checkpoint_read_replicated(checkpoint_c, c_loc(name_c), c_loc(field))
     call ended(status, stat)
   end subroutine
 
