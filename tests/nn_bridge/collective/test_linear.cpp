@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/collective/linear.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
 #include "expect_error.hpp"
-#include "gradient_check.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,6 +19,9 @@ using test::difference;
 using test::random_cuts;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
+using test::Shard;
+using test::Spread;
 using torch::Tensor;
 
 constexpr Index num_rows = 5;
@@ -45,7 +46,7 @@ std::vector<Case> cases() {
   };
 }
 
-/// Rows along -2 in `grid.extent(0)` parts, features in `grid.extent(1)`.
+/// What ranks hold: rows along -2 in `grid.extent(0)` parts, features in `grid.extent(1)`.
 struct Parts {
   Parts(std::mt19937& random, Case const& c, ProcessGrid const& grid, int rank)
       : rows(random_cuts(random, num_rows, grid.extent(0))),
@@ -55,15 +56,19 @@ struct Parts {
         part(int(grid.coords(rank)[1])),
         axis(c.axis) {}
 
-  [[nodiscard]] Tensor my_rows(Tensor const& x) const { return x.narrow(-2, rows.lo(row_part), rows.size(row_part)); }
-  [[nodiscard]] Tensor cut(Tensor const& x, Cuts const& features) const {
-    return my_rows(x).narrow(axis, features.lo(part), features.size(part));
+  [[nodiscard]] Shard my_rows() const { return Shard().cut(-2, rows.lo(row_part), rows.size(row_part)); }
+  [[nodiscard]] Shard cut(Cuts const& features) const {
+    return my_rows().cut(axis, features.lo(part), features.size(part));
   }
-  /// The sum over all ranks of what lies at this rank's rows and features.
-  [[nodiscard]] Tensor sum_at(Tensor const& mine, Tensor const& like, Comm const& comm) const {
-    auto all = torch::zeros_like(like);
-    my_rows(all).copy_(mine);
-    return nn::reduce_loss(all, comm).detach();
+  [[nodiscard]] Shard input(SplitOptions const& split) const {
+    return split.split == FeatureSplit::output ? my_rows().spread_as(spread(split)) : cut(inputs);
+  }
+  [[nodiscard]] Shard output(SplitOptions const& split) const {
+    return split.split == FeatureSplit::input ? my_rows().spread_as(spread(split)) : cut(outputs);
+  }
+  /// Of the side that is not split.
+  static Spread spread(SplitOptions const& split) {
+    return split.whole == Consumer::distinct ? Spread::partial : Spread::replicated;
   }
 
   Cuts rows, inputs, outputs;
@@ -95,6 +100,11 @@ Tensor apply_serial(torch::nn::Linear& serial, Tensor const& x, std::int64_t axi
   return serial(x.movedim(axis, -1)).movedim(-1, axis);
 }
 
+Tensor field_of(Case const& c, std::mt19937& random) {
+  return random_tensor(random, c.axis == -1 ? std::vector<std::int64_t>{2, 3, num_rows, c.inputs}
+                                            : std::vector<std::int64_t>{2, c.inputs, num_rows, 3});
+}
+
 void compare_with_serial(Case const& c, ProcessGrid const& grid, std::mt19937& random) {
   auto const comm = Comm::world();
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
@@ -103,48 +113,21 @@ void compare_with_serial(Case const& c, ProcessGrid const& grid, std::mt19937& r
   if (split.split != FeatureSplit::input) split.output_cuts = parts.outputs;
   auto serial = make_serial(c, random);
   auto layer = make_layer(c, split, domain, grid, serial);
-  auto const with_features = [&](Index features) {
-    return c.axis == -1 ? std::vector<std::int64_t>{2, 3, num_rows, features}
-                        : std::vector<std::int64_t>{2, features, num_rows, 3};
-  };
-  auto const x = random_tensor(random, with_features(c.inputs));
-  std::vector<Tensor> cotangents;  // One for each place along the features.
-  for (int f = 0; f < grid.extent(1); ++f) cotangents.push_back(random_tensor(random, with_features(c.outputs)));
-  bool const distinct_outputs = split.split == FeatureSplit::input && split.whole == Consumer::distinct;
-  auto const& own_cotangent = cotangents[distinct_outputs ? std::size_t(parts.part) : 0];
-  bool const cut_inputs = split.split != FeatureSplit::output;
-  bool const cut_outputs = split.split != FeatureSplit::input;
-
-  auto whole = x.clone().requires_grad_();
-  auto const expected = apply_serial(serial, whole, c.axis);
-  expected.backward(distinct_outputs ? torch::stack(cotangents).sum(0) : cotangents[0]);
-  auto shard = (cut_inputs ? parts.cut(x, parts.inputs) : parts.my_rows(x)).clone().requires_grad_();
-  auto const found = layer(shard);
-  found.backward(cut_outputs ? parts.cut(own_cotangent, parts.outputs) : parts.my_rows(own_cotangent));
-
-  auto const of_mine = [&](Tensor const& y) { return cut_outputs ? parts.cut(y, parts.outputs) : parts.my_rows(y); };
-  EXPECT_LE(difference(found.detach(), of_mine(expected.detach())), 1e-13);
-  if (cut_inputs) {
-    EXPECT_LE(difference(shard.grad(), parts.cut(whole.grad(), parts.inputs)), 1e-12);
-  } else if (split.whole == Consumer::replicated) {
-    EXPECT_LE(difference(shard.grad(), parts.my_rows(whole.grad())), 1e-12);
-  } else {
-    EXPECT_LE(difference(parts.sum_at(shard.grad(), x, comm), whole.grad()), 1e-12);
-  }
-  nn::GradientSync(*layer, {{comm, nn::Reduction::sum}}).reduce();
-  EXPECT_LE(difference(layer->weight.grad(), serial->weight.grad()), 1e-12);
-  if (c.bias) {
-    EXPECT_LE(difference(layer->bias.grad(), serial->bias.grad()), 1e-12);
-  }
+  SerialComparison{.name = c.name + ", " + to_string(grid),
+                   .layer = layer,
+                   .oracle = [&](Tensor const& x) { return apply_serial(serial, x, c.axis); },
+                   .input = parts.input(split),
+                   .output = [&](Tensor const&) { return parts.output(split); },
+                   .module = layer.ptr(),
+                   .parameters = serial->named_parameters(),
+                   .tolerance = {.output = 1e-13}}
+      .expect_equal(field_of(c, random), random);
 }
 
 TEST(Linear, equals_the_serial_layer_for_every_split_and_any_cuts) {
   std::mt19937 random(1);
   for (auto const& c : cases())
-    for (auto const& grid : test::grids_of(Comm::world().num_ranks())) {
-      SCOPED_TRACE(c.name + ", " + to_string(grid));
-      compare_with_serial(c, grid, random);
-    }
+    for (auto const& grid : test::grids_of(Comm::world().num_ranks())) compare_with_serial(c, grid, random);
 }
 
 TEST(Linear, derivatives_of_first_and_second_order_are_the_numeric_ones) {
@@ -157,21 +140,15 @@ TEST(Linear, derivatives_of_first_and_second_order_are_the_numeric_ones) {
     Parts const parts(random, c, grid, comm.rank());
     auto serial = make_serial(c, random);
     auto layer = make_layer(c, c.split, domain, grid, serial);
-    auto const side = [&](FeatureSplit whole_side) {
-      if (c.split.split != whole_side) return test::Spread::sharded;
-      return c.split.whole == Consumer::replicated ? test::Spread::replicated : test::Spread::partial;
-    };
+    auto const input = parts.input(c.split);
     // The input of distinct work is a value whose cotangents are parts, so a numeric product counts each rank's own.
-    if (side(FeatureSplit::output) == test::Spread::partial) continue;
-    auto const x = random_tensor(random, c.axis == -1 ? std::vector<std::int64_t>{2, 3, num_rows, c.inputs}
-                                                      : std::vector<std::int64_t>{2, c.inputs, num_rows, 3});
-    bool const whole_input = c.split.split == FeatureSplit::output;
+    if (input.spread() == Spread::partial) continue;
 
     auto const errors = test::gradient_errors({.function = [&](Tensor const& t) { return layer(t).square(); },
-                                               .input = side(FeatureSplit::output),
-                                               .output = side(FeatureSplit::input),
+                                               .input = input.spread(),
+                                               .output = parts.output(c.split).spread(),
                                                .step = 1e-4},
-                                              (whole_input ? x : parts.cut(x, parts.inputs)).clone(), comm);
+                                              input.of(field_of(c, random)).clone(), comm);
 
     EXPECT_LE(errors.first, 1e-7);
     EXPECT_LE(errors.second, 1e-7);
@@ -192,10 +169,9 @@ TEST(Linear, takes_expanded_cotangents_and_gradients_wanted_on_one_rank_only) {
     auto layer = make_layer(c, c.split, domain, grid, serial);
     layer->weight.requires_grad_(false);
     if (c.bias) layer->bias.requires_grad_(false);
-    auto const x = random_tensor(random, c.axis == -1 ? std::vector<std::int64_t>{2, 3, num_rows, c.inputs}
-                                                      : std::vector<std::int64_t>{2, c.inputs, num_rows, 3});
+    auto const x = field_of(c, random);
     bool const whole_input = c.split.split == FeatureSplit::output;
-    auto shard = (whole_input ? x : parts.cut(x, parts.inputs)).clone().requires_grad_(wanted);
+    auto shard = parts.input(c.split).of(x).clone().requires_grad_(wanted);
 
     auto const y = layer(shard);
     (c.split.split == FeatureSplit::input ? y.sum() + nn::reduce_loss(torch::zeros({}, torch::kDouble), domain)
@@ -208,7 +184,7 @@ TEST(Linear, takes_expanded_cotangents_and_gradients_wanted_on_one_rank_only) {
     apply_serial(serial, whole, c.axis).sum().backward();
     bool const summed = c.split.split == FeatureSplit::input && c.split.whole == Consumer::distinct;
     auto const expected = (summed ? comm.num_ranks() : 1) * whole.grad();
-    EXPECT_LE(difference(shard.grad(), whole_input ? expected : parts.cut(expected, parts.inputs)), 1e-12);
+    EXPECT_LE(difference(shard.grad(), parts.input(c.split).of(expected)), 1e-12);
   }
 }
 

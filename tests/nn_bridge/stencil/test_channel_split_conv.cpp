@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
-#include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/stencil/channel_split_conv.hpp>
 
 #include "expect_error.hpp"
-#include "gradient_check.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
-
-#include <functional>
 
 namespace graticule {
 namespace {
@@ -17,10 +13,12 @@ namespace {
 using nn::Consumer;
 using nn::FeatureSplit;
 using nn::SplitOptions;
-using test::difference;
 using test::random_cuts;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
+using test::Shard;
+using test::Spread;
 using torch::Tensor;
 
 template <std::size_t D>
@@ -41,8 +39,8 @@ std::vector<Case<2>> cases() {
   };
 }
 
-Tensor channels(Tensor const& x, std::int64_t axis, Cuts const& cuts, int rank) {
-  return x.narrow(axis, cuts.lo(rank), cuts.size(rank));
+Shard channels(std::int64_t axis, Cuts const& cuts, int rank) {
+  return Shard().cut(axis, cuts.lo(rank), cuts.size(rank));
 }
 
 template <std::size_t D, class Split, class Serial>
@@ -67,36 +65,19 @@ void compare_with_serial(Case<D> const& c, FeatureSplit split, Consumer consumer
   std::vector<std::int64_t> sizes{2, c.conv.in_channels()};
   if (!c.batched) sizes.erase(sizes.begin());
   sizes.insert(sizes.end(), c.space.begin(), c.space.end());
-  auto const x = random_tensor(random, sizes);
+  auto const whole = Shard().spread_as(consumer == Consumer::distinct ? Spread::partial : Spread::replicated);
+  auto const input = split == FeatureSplit::output ? whole : channels(axis, inputs, comm.rank());
+  auto const output = split == FeatureSplit::input ? whole : channels(axis, outputs, comm.rank());
 
-  auto whole = x.clone().requires_grad_();
-  auto const expected = serial(whole);
-  std::vector<Tensor> cotangents;
-  for (int r = 0; r < comm.num_ranks(); ++r) cotangents.push_back(random_tensor(random, expected.sizes().vec()));
-  bool const distinct_outputs = split == FeatureSplit::input && consumer == Consumer::distinct;
-  auto const& own = cotangents[distinct_outputs ? std::size_t(comm.rank()) : 0];
-  expected.backward(distinct_outputs ? torch::stack(cotangents).sum(0) : cotangents[0]);
-  auto const cut_input = split != FeatureSplit::output;
-  auto const of_mine = [&](Tensor const& y) {
-    return split == FeatureSplit::input ? y : channels(y, axis, outputs, comm.rank());
-  };
-  auto shard = (cut_input ? channels(x, axis, inputs, comm.rank()) : x).clone().requires_grad_();
-  auto const found = layer(shard);
-  found.backward(of_mine(own));
-
-  EXPECT_LE(difference(found.detach(), of_mine(expected.detach())), 1e-12);
-  if (cut_input) {
-    EXPECT_LE(difference(shard.grad(), channels(whole.grad(), axis, inputs, comm.rank())), 1e-12);
-  } else if (consumer == Consumer::replicated) {
-    EXPECT_LE(difference(shard.grad(), whole.grad()), 1e-12);
-  } else {
-    EXPECT_LE(difference(nn::reduce_loss(shard.grad(), comm), whole.grad()), 1e-12);
-  }
-  nn::GradientSync(*layer, {{comm, nn::Reduction::sum}}).reduce();
-  EXPECT_LE(difference(layer->weight.grad(), serial->weight.grad()), 1e-12);
-  if (c.conv.bias()) {
-    EXPECT_LE(difference(layer->bias.grad(), serial->bias.grad()), 1e-12);
-  }
+  SerialComparison{
+      .name = c.name + ", split " + std::to_string(int(split)) + ", consumer " + std::to_string(int(consumer)),
+      .layer = layer,
+      .oracle = serial,
+      .input = input,
+      .output = [&](Tensor const&) { return output; },
+      .module = layer.ptr(),
+      .parameters = serial->named_parameters()}
+      .expect_equal(random_tensor(random, sizes), random);
 }
 
 TEST(ChannelSplitConv, equals_the_serial_layer_for_every_split_and_any_cuts) {
@@ -104,10 +85,8 @@ TEST(ChannelSplitConv, equals_the_serial_layer_for_every_split_and_any_cuts) {
   for (auto const split : {FeatureSplit::input, FeatureSplit::output, FeatureSplit::both})
     for (auto const consumer : {Consumer::replicated, Consumer::distinct}) {
       if (split == FeatureSplit::both && consumer == Consumer::distinct) continue;  // No side is whole.
-      for (auto const& c : cases()) {
-        SCOPED_TRACE(c.name + ", split " + std::to_string(int(split)) + ", consumer " + std::to_string(int(consumer)));
+      for (auto const& c : cases())
         compare_with_serial<2, nn::ChannelSplitConv2d, torch::nn::Conv2d>(c, split, consumer, random);
-      }
       compare_with_serial<1, nn::ChannelSplitConv1d, torch::nn::Conv1d>(
           {"1d", torch::nn::Conv1dOptions(3, 4, 3).padding(2).padding_mode(torch::kReplicate), {6}}, split, consumer,
           random);
@@ -129,7 +108,7 @@ TEST(ChannelSplitConv, second_derivatives_are_the_numeric_ones) {
     auto const errors = test::gradient_errors(
         {.function = [&](Tensor const& t) { return layer(t).square(); },
          .output = split == FeatureSplit::input ? test::Spread::replicated : test::Spread::sharded},
-        channels(random_tensor(random, {2, 3, 4, 5}), 1, cuts, comm.rank()).clone(), comm);
+        channels(-3, cuts, comm.rank()).of(random_tensor(random, {2, 3, 4, 5})).clone(), comm);
 
     EXPECT_LE(errors.first, 1e-7);
     EXPECT_LE(errors.second, 1e-7);
