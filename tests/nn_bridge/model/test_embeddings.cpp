@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/model/embeddings.hpp>
 
 #include "expect_error.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numbers>
 
@@ -16,49 +14,45 @@ namespace graticule {
 namespace {
 
 using test::difference;
+using test::domains;
 using test::Part;
-using test::random_cuts;
+using test::random_part;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
 using torch::Tensor;
 
 TEST(PositionEmbedding, adds_the_slice_of_a_serial_parameter_whose_gradients_are_partial_sums) {
   std::mt19937 random(1);
-  auto const comm = Comm::world();
-  for (auto const& grid : test::grids_of(comm.num_ranks()))
+  for (auto const& domain : domains())
     for (auto const& options : std::vector<nn::PositionEmbeddingOptions>{{3, 7, 6}, {3, 7, 1}, {3, 1, 6}, {3, 1, 1}})
       for (bool const levels : {false, true}) {
-        nn::Domain const domain(comm, grid);
-        Part const part(domain, random_cuts(random, 7, grid.extent(0)), random_cuts(random, 6, grid.extent(1)));
         auto const sizes = levels ? std::vector<std::int64_t>{2, 3, 4, 7, 6} : std::vector<std::int64_t>{2, 3, 7, 6};
-        auto const x = random_tensor(random, sizes);
-        auto const cotangent = random_tensor(random, sizes);
         nn::PositionEmbedding layer(options, domain);
         layer->to(torch::kDouble);
-        nn::GradientSync const sync(*layer, {{comm, nn::Reduction::sum}});
-        sync.broadcast();
+        test::randomize(*layer, random);
+        auto const weight = test::leaf_of(layer->weight);
 
-        auto weight = layer->weight.detach().clone().requires_grad_();
-        auto const expected = x + (levels ? weight.unsqueeze(1) : weight);
-        expected.backward(cotangent);
-        auto const found = layer(part.of(x));
-        found.backward(part.of(cotangent));
-        sync.reduce();
+        SerialComparison{
+            .name = std::to_string(options.rows) + " x " + std::to_string(options.columns) + (levels ? ", levels" : ""),
+            .layer = layer,
+            .oracle = [&](Tensor const& x) { return x + (levels ? weight.unsqueeze(1) : weight); },
+            .input = random_part(domain, random, {7, 6}),
+            .module = layer.ptr(),
+            .parameters = {{"weight", weight}},
+            .tolerance = {.output = 0, .gradient = 0, .parameters = 1e-13}}
+            .expect_equal(random_tensor(random, sizes), random);
 
-        EXPECT_TRUE(torch::equal(found, part.of(expected)));
-        EXPECT_LE(difference(layer->weight.grad(), weight.grad()), 1e-13);
         EXPECT_EQ(layer->weight.sizes(), (std::vector<std::int64_t>{3, options.rows, options.columns}));
       }
 }
 
 TEST(CoordinateFeatures, are_waves_at_the_global_coordinates) {
   std::mt19937 random(2);
-  auto const comm = Comm::world();
   std::vector<double> const latitudes{90, 45, 0, -30, -90};
   std::vector<double> const longitudes{0, 60, 120, 180, 240, 300};
-  for (auto const& grid : test::grids_of(comm.num_ranks())) {
-    nn::Domain const domain(comm, grid);
-    Part const part(domain, random_cuts(random, 5, grid.extent(0)), random_cuts(random, 6, grid.extent(1)));
+  for (auto const& domain : domains()) {
+    auto const part = random_part(domain, random, {5, 6});
     nn::CoordinateFeatures layer(nn::CoordinateFeaturesOptions{latitudes, longitudes, 2}, domain);
     auto const x = random_tensor(random, {2, 3, 5, 6});
     auto shard = part.of(x).clone().requires_grad_();
