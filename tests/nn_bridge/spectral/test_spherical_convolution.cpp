@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/spectral/spherical_convolution.hpp>
 
 #include "expect_error.hpp"
 #include "num_set_ups.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 #include "spherical_reference.hpp"
 
 #include <gtest/gtest.h>
@@ -16,17 +15,12 @@ namespace {
 using nn::latitude_rule;
 using nn::LatitudeGrid;
 using test::difference;
+using test::domains;
 using test::Part;
 using test::random_cuts;
 using test::random_tensor;
 using test::rule_of;
-
-std::vector<nn::Domain> domains() {
-  auto const comm = Comm::world();
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks())) result.emplace_back(comm, grid);
-  return result;
-}
+using test::SerialComparison;
 
 /// The whole layer as dense sums.
 struct DenseConvolution {
@@ -83,64 +77,52 @@ struct Fixture {
   Part in;
   Part out;
   std::vector<std::int64_t> in_sizes;
-  std::vector<std::int64_t> out_sizes;
+
+  [[nodiscard]] torch::OrderedDict<std::string, torch::Tensor> parameters() const {
+    return {{"weight", dense.weight}, {"bias", dense.bias}};
+  }
+  [[nodiscard]] SerialComparison comparison() const {
+    return {.name = to_string(layer->options.rows),
+            .layer = layer,
+            .oracle = dense,
+            .input = in,
+            .output = [part = out](torch::Tensor const&) { return part; },
+            .module = layer.ptr(),
+            .parameters = parameters(),
+            .tolerance = {.gradient = 1e-11}};
+  }
 };
 
 Fixture make(Case const& c, nn::Domain const& domain, std::mt19937& random) {
   auto const& o = c.options;
   nn::SphericalConvolution layer(o, domain);
   layer->to(torch::kDouble);
-  {
-    torch::NoGradGuard const no_grad;
-    for (auto& parameter : layer->parameters()) parameter.copy_(random_tensor(random, parameter.sizes().vec()));
-  }
+  test::randomize(*layer, random);
   auto const& out_rows = o.out ? o.out->rows : o.rows;
   auto const out_columns = o.out ? o.out->num_columns : c.columns;
   auto const rows = random_cuts(random, o.rows.num_rows(), domain.grid().extent(0));
   auto const columns = random_cuts(random, c.columns, domain.grid().extent(1));
   DenseConvolution dense{{o.rows, c.degrees, c.orders, c.columns},
                          {out_rows, c.degrees, c.orders, out_columns},
-                         layer->weight.detach().clone().requires_grad_(),
-                         o.bias ? layer->bias.detach().clone().requires_grad_() : torch::Tensor()};
+                         test::leaf_of(layer->weight),
+                         test::leaf_of(layer->bias)};
   auto in_sizes = c.batch;
   in_sizes.insert(in_sizes.end(), {o.in_channels, o.rows.num_rows(), c.columns});
-  auto out_sizes = c.batch;
-  out_sizes.insert(out_sizes.end(), {o.out_channels, out_rows.num_rows(), out_columns});
-  return {layer,
-          dense,
-          Part(domain, rows, columns),
-          Part(domain, in_proportion(rows, out_rows.num_rows()), in_proportion(columns, out_columns)),
-          in_sizes,
-          out_sizes};
+  return {layer, dense, Part(domain, rows, columns),
+          Part(domain, in_proportion(rows, out_rows.num_rows()), in_proportion(columns, out_columns)), in_sizes};
 }
 
 void expect_same_parameter_gradients(Fixture& f, Comm const& comm) {
-  nn::GradientSync(*f.layer, {{comm, nn::Reduction::sum}}).reduce();
-  EXPECT_LE(difference(f.layer->weight.grad(), f.dense.weight.grad()), 1e-11);
-  if (f.dense.bias.defined()) {
-    EXPECT_LE(difference(f.layer->bias.grad(), f.dense.bias.grad()), 1e-11);
-  }
+  test::expect_parameter_gradients(*f.layer, f.parameters(), comm, 1e-11);
 }
 
 TEST(SphericalConvolution, equals_dense_sums_for_random_cuts) {
   std::mt19937 random(31);
   for (auto const& domain : domains()) {
     for (auto const& c : cases()) {
-      SCOPED_TRACE(to_string(c.options.rows) + " on " + to_string(domain.grid()));
-      auto f = make(c, domain, random);
-      auto const x = random_tensor(random, f.in_sizes);
-      auto const cotangent = random_tensor(random, f.out_sizes);
-      auto whole = x.clone().requires_grad_();
-      auto const expected = f.dense(whole);
-      expected.backward(cotangent);
-
-      auto shard = f.in.of(x).clone().requires_grad_();
-      auto const found = f.layer->forward(shard);
-      found.backward(f.out.of(cotangent));
-
-      EXPECT_LE(difference(found, f.out.of(expected)), 1e-12);
-      EXPECT_LE(difference(shard.grad(), f.in.of(whole.grad())), 1e-11);
-      expect_same_parameter_gradients(f, domain.comm());
+      SCOPED_TRACE(to_string(domain.grid()));
+      auto const f = make(c, domain, random);
+      f.comparison().expect_equal(random_tensor(random, f.in_sizes), random);
     }
   }
 }
@@ -180,30 +162,8 @@ TEST(SphericalConvolution, takes_the_expanded_cotangent_and_fields_without_gradi
 TEST(SphericalConvolution, second_derivatives_equal_dense_ones) {
   std::mt19937 random(34);
   for (auto const& domain : domains()) {
-    auto f = make(cases()[3], domain, random);
-    auto const x = random_tensor(random, f.in_sizes);
-    auto const g = random_tensor(random, f.out_sizes);
-    auto const direction = random_tensor(random, f.in_sizes);
-    auto const weight_direction = random_tensor(random, f.dense.weight.sizes().vec());
-    auto const twice = [&](auto const& function, torch::Tensor const& input, torch::Tensor const& weight,
-                           torch::Tensor const& cotangent, torch::Tensor const& along) {
-      auto const first = torch::autograd::grad({function(input)}, {input, weight}, {cotangent}, true, true);
-      return torch::autograd::grad(first, {input, weight, cotangent}, {along, weight_direction});
-    };
-    auto whole = x.clone().requires_grad_();
-    auto whole_g = g.clone().requires_grad_();
-    auto const expected = twice(f.dense, whole, f.dense.weight, whole_g, direction);
-    auto shard = f.in.of(x).clone().requires_grad_();
-    auto shard_g = f.out.of(g).clone().requires_grad_();
-
-    auto const found = twice([&](torch::Tensor const& t) { return f.layer->forward(t); }, shard, f.layer->weight,
-                             shard_g, f.in.of(direction));
-    f.layer->weight.mutable_grad() = found[1].detach().clone();
-    nn::GradientSync(*f.layer, {{domain.comm(), nn::Reduction::sum}}).reduce();
-
-    EXPECT_LE(difference(found[0], f.in.of(expected[0])), 1e-11);
-    EXPECT_LE(difference(f.layer->weight.grad(), expected[1]), 1e-11);
-    EXPECT_LE(difference(found[2], f.out.of(expected[2])), 1e-11);
+    auto const f = make(cases()[3], domain, random);
+    f.comparison().expect_equal_twice(random_tensor(random, f.in_sizes), random);
   }
 }
 
