@@ -24,8 +24,10 @@ std::shared_ptr<std::vector<std::shared_ptr<Communicator>>> shard(LinearLayer& l
   layer->set_sharded([made] {
     made->push_back(std::make_shared<Communicator>());
     return LinearSharded{
-        [](tn::LinearImpl& serial, torch::Tensor const& x) { return torch::linear(x, serial.weight, serial.bias) + 1; },
-        made->back()};
+        .call = [](tn::LinearImpl& serial,
+                   torch::Tensor const& x) { return torch::linear(x, serial.weight, serial.bias) + 1; },
+        .call_like = {},
+        .layer = made->back()};
   });
   return made;
 }
