@@ -38,18 +38,12 @@ TEST(ParseCuts, names_the_line_of_what_it_cannot_read) {
     char const* found;
   };
   std::vector<Row> const rows{
-      {"3,4\n5,six\n", "rows.txt, line 2: 'six'"},
-      {"# a\n3,-4\n", "rows.txt, line 2: '-4'"},
-      {"3.5\n", "rows.txt, line 1: '3.5'"},
-      {"3;4\n", "rows.txt, line 1: '3;4'"},
-      {"1,2,,3\n", "rows.txt, line 1: ''"},
-      {"1,2, ,3\n", "rows.txt, line 1: ''"},
-      {"1\n,2\n", "rows.txt, line 2: ''"},
-      {"1,2, # the last\n", "rows.txt, line 1: ''"},
-      {"", "rows.txt contains no cuts"},
-      {"# nothing\n\n", "rows.txt contains no cuts"},
-      {"1\n1\n1\n1\n1\n1\n1\n1\n1\n", "line 9"},
-      {"9223372036854775807,1\n", "rows.txt, line 1: part 1"},
+      {"3,4\n5,six\n", "rows.txt, line 2: 'six'"}, {"# a\n3,-4\n", "rows.txt, line 2: '-4'"},
+      {"3.5\n", "rows.txt, line 1: '3.5'"},        {"3;4\n", "rows.txt, line 1: '3;4'"},
+      {"1,2,,3\n", "rows.txt, line 1: ''"},        {"1,2, ,3\n", "rows.txt, line 1: ''"},
+      {"1\n,2\n", "rows.txt, line 2: ''"},         {"1,2, # the last\n", "rows.txt, line 1: ''"},
+      {"", "rows.txt contains no cuts"},           {"# nothing\n\n", "rows.txt contains no cuts"},
+      {"1\n1\n1\n1\n1\n1\n1\n1\n1\n", "line 9"},   {"9223372036854775807,1\n", "rows.txt, line 1: part 1"},
       {"99999999999999999999\n", "line 1"},
   };
   for (auto const& row : rows) {
