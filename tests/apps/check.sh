@@ -581,9 +581,9 @@ case_bench_errors() {
     bench 2 halo --grid 12x16 --transport tcp
     fails_with 2 "--transport"
     bench 2 io --grid 12x16 --transport p2p
-    fails_with 2 "--transport is not for the kind io"
+    fails_with 2 "--transport does not apply to the kind io"
     bench 2 allreduce --grid 12x16 --partition 2x1
-    fails_with 2 "--partition is not for the kind allreduce"
+    fails_with 2 "--partition does not apply to the kind allreduce"
     bench 2 io --grid 12x16 --output nowhere
     fails_with 2 "nowhere"
     bench 2 gossip
@@ -636,7 +636,7 @@ case_replay_damaged() {
     spoils ": MapOutside" '0,/\[0, 1, 0\]\]/s//[0, 1, 5]]/'
     spoils ": LayoutGap" 's/"owned": \[\[4, 0, 0\]/"owned": [[5, 0, 0]/'
     spoils ": ranks[1].owned leaves the grid" 's/"owned": \[\[4, 0, 0\], \[7,/"owned": [[4, 0, 0], [8,/'
-    spoils ": ranks[1].sends is not what its pieces lead to" 's/"sends": \[{"peer": 0, "transfers": 1, "cells": /&1/'
+    spoils ": ranks[1].sends does not match its pieces" 's/"sends": \[{"peer": 0, "transfers": 1, "cells": /&1/'
     spoils ": there is no memory" 's/"source": \[\[0, 0, 0\]/"source": [[-1000000, -1000000, -100000]/'
     spoils ": call.fields[0].dtype is 'f65', which is not known" 's/"f64"/"f65"/'
     spoils ": call.fields[0].kind is 1, not an integer from 0 to 0" 's/{"kind": 0/{"kind": 1/'
