@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <thread>
 
 namespace graticule {
 
@@ -177,11 +176,11 @@ Index extent_of(MPI_Datatype type) {
   return bytes;
 }
 
-/// Waits for a request that all ranks have begun: it ends, and its memory is the caller's.
+/// Waits for a request that all ranks have begun: it ends, and its memory is the caller's. Ranks outnumber cores.
 void finish(MPI_Request& request) {
   for (int done = 0; !done;) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (!done) std::this_thread::yield();
+    if (!done) leave_core();
   }
 }
 

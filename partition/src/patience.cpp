@@ -4,6 +4,7 @@
 #include "comm_state.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <thread>
@@ -14,6 +15,8 @@ namespace graticule::detail {
 namespace {
 
 constexpr double spinning_seconds = 1e-3;
+/// After this the core is left, too: an accident or slow work of another rank, beside which a late return is small.
+constexpr double yielding_seconds = 2e-2;
 /// What a rank sent before it gave up may still be under way.
 constexpr double seconds_of_grace = 0.1;
 /// How long a wait that stalls waits for answers of the other ranks, and of how many ranks at most.
@@ -46,6 +49,9 @@ std::string (*wait_context)() = nullptr;
 
 }  // namespace
 
+// By sched_yield() of Linux 6.6 and later a process goes on until its slice has ended.
+void leave_core() { std::this_thread::sleep_for(std::chrono::microseconds(10)); }
+
 void set_wait_context(std::string (*text)()) noexcept { wait_context = text; }
 
 void work_while_waiting(void const* owner, std::function<bool()> work) { works()[owner] = std::move(work); }
@@ -56,7 +62,10 @@ void Patience::look_at_clock() {
   double const now = MPI_Wtime();
   if (begin_ < 0) begin_ = now;
   seconds_ = now - begin_;
-  if (oversubscribed_ || seconds_ > spinning_seconds) std::this_thread::yield();
+  if (oversubscribed_ || seconds_ > yielding_seconds)
+    leave_core();
+  else if (seconds_ > spinning_seconds)
+    std::this_thread::yield();
   if (!works().empty()) do_works();
   if (seconds_ < spinning_seconds) return;
   look_for_failures();

@@ -36,12 +36,16 @@ class StallScope {
   StallRule const* outer_;
 };
 
+/// For polling loops where ranks outnumber cores: sleeps for the least time that lets another process run (about 60 us;
+/// yielding leaves a waiting rank on its core for its whole slice, 3 ms).
+void leave_core();
+
 /// Used in a polling loop: yields the core, and detects waits that last too long or are for a rank that has given up.
 ///
-/// With more ranks than cores every pause yields; otherwise a wait spins for a millisecond first. `pause` throws
-/// `PeerFailed` when a rank of the communicator has announced a failure or has ended, and `StalledExchange` according
-/// to the `StallRule`. The polled operation is then still in progress, and MPI may write to its memory: see
-/// `keep_for_good`.
+/// With more ranks than cores every pause leaves the core; otherwise a wait spins for a millisecond, then yields, and
+/// leaves the core after 20 ms. `pause` throws `PeerFailed` when a rank of the communicator has announced a failure or
+/// has ended, and `StalledExchange` according to the `StallRule`. The polled operation is then still in progress, and
+/// MPI may write to its memory: see `keep_for_good`.
 /// Example: `for (int done = test(); !done; done = test()) patience.pause();`
 class Patience {
  public:
