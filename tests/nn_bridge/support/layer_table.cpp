@@ -243,13 +243,13 @@ Tensor short_numbers(std::mt19937& random, Sizes const& sizes, torch::Dtype dtyp
 }
 
 nn::Domain domain_of(std::size_t repeat) {
-  auto const comm = Comm::world();
+  auto const comm = test::world();
   auto const grids = test::grids_of(comm.num_ranks());
   return {comm, grids[repeat % grids.size()]};
 }
 
 nn::Domain domain_of(std::size_t repeat, TableLayer const& layer) {
-  auto const comm = Comm::world();
+  auto const comm = test::world();
   return layer.of_length ? nn::Domain(comm, ProcessGrid{comm.num_ranks(), 1}) : domain_of(repeat);
 }
 

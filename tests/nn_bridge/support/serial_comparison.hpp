@@ -6,6 +6,7 @@
 
 #include "gradient_check.hpp"
 #include "shards.hpp"
+#include "world.hpp"
 
 #include <gtest/gtest.h>
 
@@ -77,7 +78,7 @@ class Shard {
 inline testing::AssertionResult close(torch::Tensor const& found, torch::Tensor const& expected, double tolerance,
                                       Shard const& shard = {}) {
   auto failure = testing::AssertionFailure();
-  failure << "rank " << Comm::world().rank() << ": ";
+  failure << "rank " << world_rank() << ": ";
   if (!found.defined() || !expected.defined())
     return failure << (found.defined() ? "nothing is expected" : "no tensor was found");
   if (found.sizes() != expected.sizes())
@@ -153,7 +154,7 @@ struct SerialComparison {
   std::optional<torch::Dtype> oracle_type = {};
   /// This rank's shard, given a dense one: in another order of memory, or with cells that count for nothing.
   Function memory = {};
-  Comm comm = Comm::world();
+  Comm comm = world();
 
   /// A run of both forms, after their backward.
   struct Run {

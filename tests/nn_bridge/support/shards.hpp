@@ -6,6 +6,8 @@
 #include <graticule/nn_bridge/call/field_cuts.hpp>
 #include <graticule/partition/cuts.hpp>
 
+#include "world.hpp"
+
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -75,7 +77,7 @@ inline std::vector<ProcessGrid> grids_of(int num_ranks) {
 /// longitude whole.
 inline std::vector<nn::Domain> domains(Boundary const& boundary = Boundary::sphere(Edge::pole_face),
                                        std::size_t num_axes = 2) {
-  auto const comm = Comm::world();
+  auto const comm = world();
   std::vector<nn::Domain> result;
   for (auto const& grid : grids_of(comm.num_ranks()))
     if (num_axes > 1 || grid.extent(1) == 1) result.emplace_back(comm, grid, boundary);
