@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs the CMake package, find_package(Graticule [COMPONENTS nn | c | fortran]), and what the installed drivers need: the libraries that
-# scripts/setup put into .deps, batch scripts, documentation and manual pages.
+# scripts/setup put into .deps, batch scripts, a module file, documentation and manual pages.
 include(CMakePackageConfigHelpers)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Graticule")
@@ -35,10 +35,13 @@ if(drivers)
     RUNTIME_DEPENDENCY_SET graticule_drivers
     POST_INCLUDE_REGEXES "^${project_folder}/\\.deps/" POST_EXCLUDE_REGEXES "."
     LIBRARY DESTINATION "${GRATICULE_INSTALL_DEPENDENCIES}")
-  install(CODE "
-    set(GRATICULE_DRIVERS \"${drivers}\")
-    set(GRATICULE_BIN_FOLDER \"${CMAKE_INSTALL_BINDIR}\")
-    set(GRATICULE_SHARE \"${CMAKE_INSTALL_DATADIR}\")
-    set(GRATICULE_SOURCE \"${PROJECT_SOURCE_DIR}\")")
-  install(SCRIPT "${CMAKE_CURRENT_LIST_DIR}/install_share.cmake")
 endif()
+install(CODE "
+  set(GRATICULE_DRIVERS \"${drivers}\")
+  set(GRATICULE_BIN_FOLDER \"${CMAKE_INSTALL_BINDIR}\")
+  set(GRATICULE_LIB_FOLDER \"${CMAKE_INSTALL_LIBDIR}\")
+  set(GRATICULE_SHARE \"${CMAKE_INSTALL_DATADIR}\")
+  set(GRATICULE_SOURCE \"${PROJECT_SOURCE_DIR}\")
+  set(GRATICULE_VERSION \"${PROJECT_VERSION}\")
+  set(GRATICULE_MPI \"${MPI_C_COMPILER}\")")
+install(SCRIPT "${CMAKE_CURRENT_LIST_DIR}/install_share.cmake")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Run by `cmake --install`: manual pages from the --help of the drivers, and batch scripts that start the installed ones.
-# Set before: GRATICULE_DRIVERS, GRATICULE_BIN_FOLDER, GRATICULE_SHARE (relative to the prefix), GRATICULE_SOURCE.
+# Also a module file with the folders of this installation.
+# Set before: GRATICULE_DRIVERS, GRATICULE_BIN_FOLDER, GRATICULE_LIB_FOLDER, GRATICULE_SHARE (relative to the prefix),
+# GRATICULE_SOURCE, GRATICULE_VERSION, GRATICULE_MPI.
 set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 set(bin "${root}/${GRATICULE_BIN_FOLDER}")
 
@@ -27,7 +29,10 @@ foreach(driver IN LISTS GRATICULE_DRIVERS)
   message(STATUS "Installing: ${page}")
 endforeach()
 
-file(GLOB batch_scripts "${GRATICULE_SOURCE}/scripts/slurm/*.sh")
+set(batch_scripts "")
+if(GRATICULE_DRIVERS)
+  file(GLOB batch_scripts "${GRATICULE_SOURCE}/scripts/slurm/*.sh")
+endif()
 foreach(batch_script IN LISTS batch_scripts)
   get_filename_component(name "${batch_script}" NAME)
   set(installed "${root}/${GRATICULE_SHARE}/graticule/slurm/${name}")
@@ -38,3 +43,13 @@ foreach(batch_script IN LISTS batch_scripts)
   file(WRITE "${installed}" "${text}")
   message(STATUS "Installing: ${installed}")
 endforeach()
+
+set(VERSION "${GRATICULE_VERSION}")
+set(PREFIX "${CMAKE_INSTALL_PREFIX}")
+set(BIN "${GRATICULE_BIN_FOLDER}")
+set(LIB "${GRATICULE_LIB_FOLDER}")
+set(MPI "${GRATICULE_MPI}")
+list(JOIN GRATICULE_DRIVERS ", " DRIVERS)
+set(modulefile "${root}/${GRATICULE_SHARE}/graticule/modulefiles/graticule/${VERSION}")
+configure_file("${GRATICULE_SOURCE}/scripts/packaging/modulefile.in" "${modulefile}" @ONLY)
+message(STATUS "Installing: ${modulefile}")
