@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
         ->check(CLI::Range(Index(1), Index(64)));
     app.add_option("--repetitions", options.timing.num_repetitions, "Timed repetitions per candidate")
-        ->check(CLI::Range(20, 100000));
+        ->check(CLI::Range(3, 100000));
     app.add_option("--caches", options.timing.caches,
                    "Cache contents before each call: cold (other data) or warm (the same call immediately before)")
         ->check(CLI::IsMember({"cold", "warm"}));

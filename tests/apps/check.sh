@@ -479,7 +479,7 @@ dump() {
     succeeds
     cp out moved
 }
-replay="$BIN/graticule-bench replay --repetitions 20 --threads 1 --progress none"
+replay="$BIN/graticule-bench replay --repetitions 3 --threads 1 --progress none"
 
 case_replay() {
     local ranks plan name
@@ -516,7 +516,7 @@ case_replay() {
 bench() {
     local ranks=$1
     shift
-    run "$ranks" "$BIN/graticule-bench" "$@" --repetitions 20 --threads 1 --progress none --report r.json
+    run "$ranks" "$BIN/graticule-bench" "$@" --repetitions 3 --threads 1 --progress none --report r.json
 }
 # shows TEXT...: each stands in the table and in the report
 shows() {
