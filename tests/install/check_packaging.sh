@@ -26,7 +26,7 @@ command -v tclsh >/dev/null || skip "tclsh is not installed"
 modulefile=("$prefix"/share/graticule/modulefiles/graticule/*)
 [ -f "${modulefile[0]}" ] || fail "no module file"
 ! grep -E '@[A-Z]+@' "${modulefile[0]}" || fail "a placeholder is left"
-out=$(tclsh - "${modulefile[0]}" <<'TCL'
+out=$(tclsh /dev/stdin "${modulefile[0]}" <<'TCL'
 proc module-whatis {text} {}
 proc conflict {name} {}
 proc setenv {name value} { puts "$name $value" }
