@@ -4,7 +4,7 @@
 
 #include "expect_error.hpp"
 #include "num_set_ups.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 #include "spherical_reference.hpp"
 
 #include <gtest/gtest.h>
@@ -17,120 +17,25 @@ namespace {
 using nn::latitude_rule;
 using nn::LatitudeGrid;
 using test::difference;
+using test::domains;
 using test::Part;
+using test::random_complex;
 using test::random_cuts;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
+using test::Shard;
 
 constexpr std::array grids{LatitudeGrid::gaussian, LatitudeGrid::half_way, LatitudeGrid::both_poles,
                            LatitudeGrid::one_pole, LatitudeGrid::no_pole};
 
-TEST(LatitudeRule, integrates_polynomials_up_to_its_degree) {
-  for (auto const grid : grids) {
-    for (Index const n : {2, 3, 4, 7, 8, 33, 180}) {
-      auto const rule = latitude_rule(grid, n);
-      auto const exact = grid == LatitudeGrid::gaussian ? 2 * n - 1 : grid == LatitudeGrid::one_pole ? n - 2 : n - 1;
-      SCOPED_TRACE(to_string(rule));
-      ASSERT_EQ(rule.num_rows(), n);
-      for (Index degree = 0; degree <= exact; ++degree) {
-        double sum = 0;
-        for (std::size_t i = 0; i < std::size_t(n); ++i)
-          sum += rule.weights[i] * std::legendre(unsigned(degree), rule.sines[i]);
-        EXPECT_NEAR(sum, degree == 0 ? 2 : 0, 1e-13) << degree;
-      }
-      EXPECT_GE(exact, 2 * (rule.num_degrees - 1));
-      EXPECT_LT(exact, 2 * rule.num_degrees);
-    }
-  }
-}
-
-TEST(LatitudeRule, rows_are_where_the_grids_say) {
-  using Rows = std::vector<double>;
-  EXPECT_EQ(latitude_rule(LatitudeGrid::half_way, 4).latitudes, (Rows{67.5, 22.5, -22.5, -67.5}));
-  EXPECT_EQ(latitude_rule(LatitudeGrid::both_poles, 3).latitudes, (Rows{90, 0, -90}));
-  EXPECT_EQ(latitude_rule(LatitudeGrid::one_pole, 4).latitudes, (Rows{90, 45, 0, -45}));
-  EXPECT_EQ(latitude_rule(LatitudeGrid::no_pole, 3).latitudes, (Rows{45, 0, -45}));
-  auto const gaussian = latitude_rule(LatitudeGrid::gaussian, 2);
-  EXPECT_DOUBLE_EQ(gaussian.sines[0], 1 / std::sqrt(3.0));
-  EXPECT_NEAR(gaussian.latitudes[1], -35.264389682754654, 1e-14);
-  auto const poles = latitude_rule(LatitudeGrid::both_poles, 3);
-  EXPECT_NEAR(poles.weights[0], 1.0 / 3, 1e-15);
-  EXPECT_NEAR(poles.weights[1], 4.0 / 3, 1e-15);
-}
-
-TEST(LatitudeRule, finds_the_grid_of_rounded_latitudes_from_either_side) {
-  auto const seen = [](nn::LatitudeRule const& rule, auto const& round) {
-    std::vector<double> values;
-    for (auto const latitude : rule.latitudes) values.push_back(round(latitude));
-    return values;
-  };
-  auto const single = [](double x) { return double(float(x)); };
-  auto const decimals = [](double x) { return std::round(x * 1000) / 1000; };
-  for (auto const grid : grids) {
-    for (Index const n : {2, 3, 32, 121, 721}) {
-      auto const rule = latitude_rule(grid, n);
-      SCOPED_TRACE(to_string(rule));
-      for (auto const& values : {seen(rule, single), seen(rule, decimals)}) {
-        auto const found = latitude_rule(values);
-        EXPECT_EQ(found.grid, grid);
-        EXPECT_EQ(found.latitudes, rule.latitudes);
-        EXPECT_EQ(found.weights, rule.weights);
-        auto const northward = latitude_rule(std::vector<double>(values.rbegin(), values.rend()));
-        EXPECT_EQ(northward.grid, grid);
-        EXPECT_EQ(northward.latitudes, std::vector<double>(rule.latitudes.rbegin(), rule.latitudes.rend()));
-        EXPECT_EQ(northward.sines, std::vector<double>(rule.sines.rbegin(), rule.sines.rend()));
-        EXPECT_EQ(northward.weights, std::vector<double>(rule.weights.rbegin(), rule.weights.rend()));
-      }
-    }
-  }
-  // 720 of 721 rows, with the south pole instead of the north pole.
-  std::vector<double> southern;
-  for (int i = 1; i <= 720; ++i) southern.push_back(90 - 0.25 * i);
-  auto const rule = latitude_rule(southern);
-  EXPECT_EQ(rule.grid, LatitudeGrid::one_pole);
-  EXPECT_EQ(rule.latitudes, southern);
-  EXPECT_EQ(rule.weights.back(), 0);
-}
-
-TEST(LatitudeRule, refuses_latitudes_of_no_grid) {
-  auto const refused = [](std::vector<double> const& latitudes) {
-    return rule_of([&] { (void)latitude_rule(latitudes); }) == "NoQuadrature";
-  };
-  EXPECT_TRUE(refused({}));
-  EXPECT_TRUE(refused({60, 30, 0}));
-  EXPECT_TRUE(refused({45, 10, -45}));
-  EXPECT_TRUE(refused({90, 0.02, -90}));
-  EXPECT_TRUE(refused({90, std::nan(""), -90}));
-  EXPECT_TRUE(refused({-67.5, 22.5, -22.5, 67.5}));
-  EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::both_poles, 1); }), "NoQuadrature");
-  EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::gaussian, 0); }), "NoQuadrature");
-  auto const thrown = test::thrown_by([] { (void)latitude_rule(std::vector<double>{90, 0.02, -90}); });
-  EXPECT_NE(thrown.given.find("both poles"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("row 1"), std::string::npos) << thrown.given;
-}
-
-std::vector<nn::Domain> domains() {
-  auto const comm = Comm::world();
-  std::vector<nn::Domain> result;
-  for (auto const& grid : test::grids_of(comm.num_ranks())) result.emplace_back(comm, grid);
-  return result;
-}
-
 Part random_part(nn::Domain const& domain, std::mt19937& random, Index rows, Index columns) {
-  auto const row_cuts = random_cuts(random, rows, domain.grid().extent(0));
-  auto const column_cuts = random_cuts(random, columns, domain.grid().extent(1));
-  return {domain, row_cuts, column_cuts};
-}
-
-torch::Tensor random_complex(std::mt19937& random, std::vector<std::int64_t> sizes) {
-  sizes.push_back(2);
-  return torch::view_as_complex(random_tensor(random, sizes));
+  return test::random_part(domain, random, {rows, columns});
 }
 
 /// This rank's coefficients.
-torch::Tensor own_orders(torch::Tensor const& whole, nn::AxisPart const& orders) {
-  return whole.narrow(-1, orders.lo(), orders.size());
-}
+Shard shard_of(nn::AxisPart const& orders) { return Shard().cut(-1, orders.lo(), orders.size()); }
+torch::Tensor own_orders(torch::Tensor const& whole, nn::AxisPart const& orders) { return shard_of(orders).of(whole); }
 
 struct Case {
   LatitudeGrid grid;
@@ -160,7 +65,7 @@ std::vector<Case> const& cases() {
 /// Values and gradients of both ways against dense sums over the whole field.
 void expect_dense(nn::Domain const& domain, Case const& c, std::mt19937& random) {
   auto const rule = latitude_rule(c.grid, c.rows);
-  SCOPED_TRACE(to_string(rule) + " on " + to_string(domain.grid()));
+  auto const name = to_string(rule) + " on " + to_string(domain.grid());
   nn::SphericalTransform layer(nn::SphericalTransformOptions{rule, c.num_degrees, c.num_orders}, domain);
   auto const degrees = c.num_degrees ? c.num_degrees : rule.num_degrees;
   auto const orders = c.num_orders ? c.num_orders : std::min(degrees, (c.columns + 1) / 2);
@@ -171,29 +76,19 @@ void expect_dense(nn::Domain const& domain, Case const& c, std::mt19937& random)
   spectrum.insert(spectrum.end(), {degrees, orders});
   Part const part = random_part(domain, random, c.rows, c.columns);
 
-  auto const x = random_tensor(random, field);
-  auto const coefficient_cotangent = random_complex(random, spectrum);
-  auto whole = x.clone().requires_grad_();
-  auto const expected = reference.analyse(whole);
-  expected.backward(coefficient_cotangent);
-  auto shard = part.of(x).clone().requires_grad_();
-  auto const found = layer(shard);
-  auto const own = layer->orders();
-  ASSERT_EQ(own.extent(), orders);
-  found.backward(own_orders(coefficient_cotangent, own));
-  EXPECT_LE(difference(found.detach(), own_orders(expected.detach(), own)), 1e-12);
-  EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
-
-  auto const coefficients = random_complex(random, spectrum);
-  auto const field_cotangent = random_tensor(random, field);
-  auto whole_c = coefficients.clone().requires_grad_();
-  auto const back = reference.synthesise(whole_c);
-  back.backward(field_cotangent);
-  auto shard_c = own_orders(coefficients, own).clone().requires_grad_();
-  auto const found_back = layer->inverse(shard_c);
-  found_back.backward(part.of(field_cotangent));
-  EXPECT_LE(difference(found_back, part.of(back)), 1e-12);
-  EXPECT_LE(difference(shard_c.grad(), own_orders(whole_c.grad(), own)), 1e-12);
+  SerialComparison{.name = name,
+                   .layer = layer,
+                   .oracle = [&](torch::Tensor const& x) { return reference.analyse(x); },
+                   .input = part,
+                   .output = [&](torch::Tensor const&) { return shard_of(layer->orders()); }}
+      .expect_equal(random_tensor(random, field), random);
+  ASSERT_EQ(layer->orders().extent(), orders);
+  SerialComparison{.name = "inverse of " + name,
+                   .layer = [&](torch::Tensor const& coefficients) { return layer->inverse(coefficients); },
+                   .oracle = [&](torch::Tensor const& coefficients) { return reference.synthesise(coefficients); },
+                   .input = shard_of(layer->orders()),
+                   .output = [&](torch::Tensor const&) { return part; }}
+      .expect_equal(random_complex(random, spectrum), random);
 }
 
 TEST(SphericalTransform, equals_dense_sums_for_random_cuts) {
@@ -282,34 +177,21 @@ TEST(SphericalTransform, second_derivatives_equal_dense_ones) {
     auto const rule = latitude_rule(LatitudeGrid::both_poles, 7);
     test::SphericalReference const reference(rule, 4, 4, 8);
     nn::SphericalTransform layer(nn::SphericalTransformOptions{rule, 4, 4}, domain);
-    Part const part = random_part(domain, random, 7, 8);
-    auto const x = random_tensor(random, {2, 7, 8});
-    auto const g = random_tensor(random, {2, 7, 8});
-    auto const direction = random_tensor(random, {2, 7, 8});
-    auto const twice = [&](auto const& function, torch::Tensor const& input, torch::Tensor const& cotangent,
-                           torch::Tensor const& along) {
-      auto const first = torch::autograd::grad({function(input)}, {input}, {cotangent}, true, true);
-      auto second = torch::autograd::grad(first, {input, cotangent}, {along}, true, true);
-      second.push_back(first[0]);
-      return second;
-    };
-    auto const serial = [&](torch::Tensor const& t) {
-      auto const c = reference.analyse(t);
-      return reference.synthesise(c * c * c.conj());
-    };
-    auto const sharded = [&](torch::Tensor const& t) {
-      auto const c = layer(t);
-      return layer->inverse(c * c * c.conj());
-    };
-    auto whole = x.clone().requires_grad_();
-    auto whole_g = g.clone().requires_grad_();
-    auto const expected = twice(serial, whole, whole_g, direction);
-    auto shard = part.of(x).clone().requires_grad_();
-    auto shard_g = part.of(g).clone().requires_grad_();
 
-    auto const found = twice(sharded, shard, shard_g, part.of(direction));
-
-    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LE(difference(found[i], part.of(expected[i])), 1e-11) << i;
+    SerialComparison{.name = to_string(domain.grid()),
+                     .layer =
+                         [&](torch::Tensor const& t) {
+                           auto const c = layer(t);
+                           return layer->inverse(c * c * c.conj());
+                         },
+                     .oracle =
+                         [&](torch::Tensor const& t) {
+                           auto const c = reference.analyse(t);
+                           return reference.synthesise(c * c * c.conj());
+                         },
+                     .input = random_part(domain, random, 7, 8),
+                     .tolerance = {.second = 1e-11}}
+        .expect_equal_twice(random_tensor(random, {2, 7, 8}), random);
   }
 }
 
@@ -321,19 +203,19 @@ TEST(SphericalTransform, takes_strided_fields_and_cotangents) {
     nn::SphericalTransform layer(nn::SphericalTransformOptions{rule}, domain);
     Part const part = random_part(domain, random, 6, 10);
     auto const x = random_tensor(random, {2, 3, 6, 10});
-    auto whole = x.clone().requires_grad_();
-    auto const expected = reference.synthesise(reference.analyse(whole).conj());
-    expected.sum().backward();
-    auto const last = part.of(x).clone().contiguous(torch::MemoryFormat::ChannelsLast);
-    auto const permuted = part.of(x).permute({3, 1, 0, 2}).contiguous().permute({2, 1, 3, 0});
-    for (auto const& form : {last, permuted, part.of(x)}) {
-      auto shard = form.detach().requires_grad_();
-
-      auto const found = layer->inverse(layer(shard).conj());
-      found.sum().backward();
-
-      EXPECT_LE(difference(found, part.of(expected)), 1e-12);
-      EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
+    SerialComparison comparison{
+        .name = to_string(domain.grid()),
+        .layer = [&](torch::Tensor const& t) { return layer->inverse(layer(t).conj()); },
+        .oracle = [&](torch::Tensor const& t) { return reference.synthesise(reference.analyse(t).conj()); },
+        .input = part};
+    for (auto const& memory : std::vector<SerialComparison::Function>{
+             [](torch::Tensor const& t) { return t.contiguous(torch::MemoryFormat::ChannelsLast); },
+             [](torch::Tensor const& t) {
+               return t.permute({3, 1, 0, 2}).contiguous().permute({2, 1, 3, 0});
+             },
+             [&](torch::Tensor const&) { return part.of(x); }}) {
+      comparison.memory = memory;
+      comparison.expect_equal(x, random, test::Cotangent::ones);
     }
     auto const one = torch::ones({}, torch::kDouble).expand({part.num_rows, part.num_columns});
     EXPECT_LE(difference(layer->inverse(layer(one)), one), 1e-13);
