@@ -2,7 +2,6 @@
 #include <graticule/nn_bridge/model/rollout.hpp>
 #include <graticule/partition/teams.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
-#include <graticule/training/sharded/clip.hpp>
 
 #include "expect_error.hpp"
 #include "pmpi_shim.hpp"
@@ -36,19 +35,6 @@ torch::nn::Linear small_layer(std::uint64_t seed) {
   torch::nn::Linear layer(3, 2);
   layer->to(torch::kDouble);
   return layer;
-}
-
-TEST(AssignBuckets, fills_in_order_up_to_the_sizes) {
-  using Buckets = std::vector<std::vector<std::size_t>>;
-  std::vector<training::BucketItem> const items{{3, 0}, {3, 0}, {3, 0}, {20, 0}, {2, 1}, {2, 1}};
-  auto const assigned = [&](std::vector<std::size_t> const& order) {
-    return training::assign_buckets(items, order, {3, 6});
-  };
-
-  EXPECT_EQ(assigned({2, 1, 0}), (Buckets{{2}, {1, 0}}));
-  EXPECT_EQ(assigned({0, 4, 1, 3, 5, 2}), (Buckets{{0}, {1}, {3}, {4, 5}, {2}}));
-  EXPECT_EQ(assigned({}), Buckets{});
-  EXPECT_EQ(rule_of([&] { (void)training::assign_buckets(items, {}, {0, 1}); }), "BucketSizes");
 }
 
 TEST(DataParallel, gives_the_gradients_of_one_rank_on_the_whole_batch) {
@@ -424,42 +410,6 @@ TEST(DataParallel, names_parameters_that_it_has_lost) {
   auto other = small_layer(1);
   training::DataParallel without(*other, {}, {{comm, Reduction::mean}});
   EXPECT_EQ(rule_of([&] { without.step(); }), "NoOptimizer");
-}
-
-TEST(ClipGradients, equals_the_serial_norm_and_scaling) {
-  auto const comm = Comm::world();
-  for (double const type : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()}) {
-    Net net;
-    training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}});
-    auto serial = copy_of(net);
-    auto const batch = whole_batch(0, 2 * comm.num_ranks());
-    loss_of(net, part_of(batch, comm)).backward();
-    loss_of(serial, batch).backward();
-
-    auto const norm = parallel.clip_gradients(0.01, type);
-
-    EXPECT_NEAR(norm, torch::nn::utils::clip_grad_norm_(serial->parameters(), 0.01, type), 1e-12);
-    EXPECT_LE(gradient_difference(*net, *serial), 1e-12);
-  }
-}
-
-TEST(ClipGradients, counts_parts_of_a_parameter_over_their_team) {
-  auto const comm = Comm::world();
-  Holder holder;
-  auto const whole = holder.add("whole", torch::zeros({2}, torch::kDouble));
-  auto const part = holder.add("part", torch::zeros({comm.rank()}, torch::kDouble));
-  whole.mutable_grad() = torch::tensor({3.0, 4.0}, torch::kDouble);
-  part.mutable_grad() = torch::full({comm.rank()}, 2.0, torch::kDouble);
-  double const num_parts = comm.num_ranks() * (comm.num_ranks() - 1) / 2.0;
-  std::vector<training::ClippedPart> const parts{{{{"whole", whole}}, {}}, {{{"part", part}}, {comm}}};
-
-  EXPECT_NEAR(training::clip_gradients(parts, 1), std::sqrt(25 + 4 * num_parts), 1e-12);
-
-  part.mutable_grad() = torch::full({comm.rank()}, comm.rank() == comm.num_ranks() - 1 ? std::nan("") : 1.0);
-  if (comm.num_ranks() > 1) {
-    EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NonFiniteNorm");
-  }
-  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, -1); }), "BadNorm");
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/training/data_parallel/join.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
@@ -229,14 +228,6 @@ TEST(DataParallel, fails_late_in_the_iteration_in_which_one_rank_failed_and_in_n
   EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
   // What a failed pass had under way was given up with its communicators.
   test::forgive_left_objects();
-}
-
-TEST(Join, refuses_buffers_that_are_kept_equal_at_each_step) {
-  auto const comm = Comm::world();
-  torch::nn::BatchNorm1d norm(2);
-  training::DataParallel parallel(*norm, {}, {{comm, Reduction::mean}}, {.buffers = training::BufferPolicy::mean});
-
-  EXPECT_EQ(rule_of([&] { training::Join const join(parallel); }), "JoinUnsupported");
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/teams.hpp>
-#include <graticule/training/data_parallel/join.hpp>
-#include <graticule/training/data_parallel/probe.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "expect_error.hpp"
@@ -399,100 +397,6 @@ TEST(DataParallel, keeps_buffers_equal_by_policy) {
   EXPECT_TRUE((stats.first == 1).all().item<bool>());
   EXPECT_TRUE((stats.own == comm.rank() + 1).all().item<bool>());
   EXPECT_EQ(stats.count.item<int>(), 1);
-}
-
-TEST(Join, lets_ranks_end_at_different_times) {
-  auto const comm = Comm::world();
-  int const most = comm.num_ranks() + 1;
-  auto const num_steps = [&](int rank) { return rank == comm.num_ranks() - 1 ? most : rank + 1; };
-  for (auto const divisor : {training::JoinDivisor::all_ranks, training::JoinDivisor::active_ranks})
-    for (auto const wait : {GradientWait::in_backward, GradientWait::late}) {
-      torch::manual_seed(2);
-      Net net;
-      torch::optim::SGD sgd(net->parameters(), 0.1);
-      training::DataParallel parallel(*net, sgd, {{comm, Reduction::mean}}, {.wait = wait, .buckets = small_buckets});
-      auto serial = copy_of(net);
-      torch::optim::SGD other(serial->parameters(), 0.1);
-      auto const sample = [&](int step, int rank) {
-        auto const batch = whole_batch(step, comm.num_ranks());
-        return std::pair(batch.first.narrow(0, rank, 1), batch.second.narrow(0, rank, 1));
-      };
-
-      training::Join join(parallel, {.divisor = divisor});
-      for (int step = 0; step < num_steps(comm.rank()); ++step) {
-        sgd.zero_grad();
-        loss_of(net, sample(step, comm.rank())).backward();
-        parallel.step();
-      }
-      join.finish();
-
-      for (int step = 0; step < most; ++step) {
-        other.zero_grad();
-        int num_active = 0;
-        for (int rank = 0; rank < comm.num_ranks(); ++rank) num_active += step < num_steps(rank) ? 1 : 0;
-        auto const num_counted = divisor == training::JoinDivisor::all_ranks ? comm.num_ranks() : num_active;
-        for (int rank = 0; rank < comm.num_ranks(); ++rank)
-          if (step < num_steps(rank)) (loss_of(serial, sample(step, rank)) / num_counted).backward();
-        other.step();
-      }
-      EXPECT_LE(parameter_difference(*net, *serial), 1e-12);
-      // Even batches again.
-      sgd.zero_grad();
-      loss_of(net, sample(0, comm.rank())).backward();
-      parallel.step();
-      parallel.finalize();
-      EXPECT_EQ(rule_of([&] { nn::require_same_bits(comm, nn::parameters_of(*net)); }), "nothing was thrown");
-    }
-}
-
-TEST(Join, refuses_uneven_ends_on_all_ranks_when_asked_to) {
-  auto const comm = Comm::world();
-  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank ends alone";
-  auto const rule_at_uneven_end = [&](Reduction reduction, training::EarlyEnd early_end) {
-    Net net;
-    training::DataParallel parallel(*net, {}, {{comm, reduction}});
-    training::Join join(parallel, {.early_end = early_end});
-    return rule_of([&] {
-      for (int step = 0; step < (comm.rank() == 0 ? 1 : 3); ++step)
-        loss_of(net, part_of(whole_batch(step, comm.num_ranks()), comm)).backward();
-      join.finish();
-    });
-  };
-
-  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::refused), "UnevenInputs");
-  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, training::EarlyEnd::replayed), "JoinDisagreement");
-  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::replayed), "nothing was thrown");
-}
-
-TEST(FindWrongRules, finds_each_rule_that_is_wrong_and_its_factor) {
-  auto const comm = Comm::world();
-  std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
-  std::vector<nn::TeamRule> const sum{{comm, Reduction::sum}};
-  for (auto const type : {torch::kDouble, torch::kFloat}) {
-    torch::manual_seed(4);
-    Net net;
-    net->to(type);
-    training::DataParallel parallel(*net, {}, mean, {.own_rules = {{"first.weight", sum}, {"scale", sum}}});
-    auto const before = copy_of(net);
-    auto const batch = [&] {
-      auto [x, y] = whole_batch(0, 4 * comm.num_ranks());
-      return std::pair(x.to(type), y.to(type));
-    }();
-
-    auto const wrong = training::find_wrong_rules(
-        parallel, [&] { loss_of(net, part_of(batch, comm)).backward(); },
-        [&] { return loss_of(net, batch).item<double>(); });
-
-    EXPECT_EQ(parameter_difference(*net, *before), 0);
-    if (comm.num_ranks() == 1) {
-      EXPECT_TRUE(wrong.empty());
-      continue;
-    }
-    ASSERT_EQ(wrong.size(), 2U);
-    EXPECT_EQ(wrong[0].parameter, "scale");
-    EXPECT_EQ(wrong[1].parameter, "first.weight");
-    for (auto const& found : wrong) EXPECT_NEAR(found.factor, comm.num_ranks(), 0.1 * comm.num_ranks());
-  }
 }
 
 TEST(CheckedCalls, make_a_call_that_one_rank_does_not_make_one_error_on_all) {

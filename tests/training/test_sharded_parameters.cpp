@@ -20,27 +20,6 @@ using test::Net;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-TEST(ShardRule, gives_the_last_ranks_fewer_rows_then_none) {
-  struct Case {
-    std::int64_t num_rows;
-    int num_ranks;
-    std::vector<training::ShardRows> rows;
-  };
-  std::vector<Case> const cases{{5, 4, {{0, 2}, {2, 4}, {4, 5}, {5, 5}}},
-                                {6, 3, {{0, 2}, {2, 4}, {4, 6}}},
-                                {1, 3, {{0, 1}, {1, 1}, {1, 1}}},
-                                {0, 2, {{0, 0}, {0, 0}}},
-                                {9, 1, {{0, 9}}}};
-  for (auto const& [num_rows, num_ranks, rows] : cases) {
-    auto const cuts = training::shard_cuts(num_rows, num_ranks);
-    for (int r = 0; r < num_ranks; ++r) {
-      EXPECT_EQ(training::shard_rows(num_rows, num_ranks, r), rows[std::size_t(r)]) << num_rows << " rows, rank " << r;
-      EXPECT_EQ(cuts.lo(r), rows[std::size_t(r)].lo);
-      EXPECT_EQ(cuts.hi(r), rows[std::size_t(r)].hi);
-    }
-  }
-}
-
 using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)>;
 
 MakeOptimizer sgd() {

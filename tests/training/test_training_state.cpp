@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/replicas.hpp>
-#include <graticule/nn_bridge/stencil/conv2d.hpp>
-#include <graticule/training/schedule/early_stopping.hpp>
 #include <graticule/training/state/training.hpp>
 
 #include "expect_error.hpp"
@@ -297,38 +295,6 @@ TEST(TrainingState, passes_over_a_parameter_without_a_step) {
             (std::vector<std::string>{"none", "head.weight", "head.bias"}));
 }
 
-/// A sharded layer and a plain one of the same names.
-struct ShardedImpl : torch::nn::Module {
-  explicit ShardedImpl(nn::Domain const& domain) {
-    conv = register_module(
-        "conv",
-        nn::Conv2d(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 3, 3).padding(1), nn::Padding::by_domain), domain));
-  }
-  nn::Conv2d conv{nullptr};
-};
-struct PlainImpl : torch::nn::Module {
-  PlainImpl() { conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(2, 3, 3).padding(1))); }
-  torch::nn::Conv2d conv{nullptr};
-};
-
-TEST(LoadModel, gives_a_plain_model_what_a_sharded_one_saved) {
-  auto const comm = Comm::world();
-  Folder const folder(comm);
-  CheckpointStore store(comm, folder / "run");
-  torch::manual_seed(6);
-  ShardedImpl sharded(nn::Domain(comm, ProcessGrid{comm.num_ranks(), 1}, Boundary::sphere(Edge::pole_row)));
-  auto writer = store.begin(0);
-  training::save_model(writer, sharded);
-  auto const path = writer.commit();
-
-  PlainImpl plain;
-  training::load_model(path, plain);
-
-  EXPECT_TRUE(torch::equal(plain.conv->weight, sharded.conv->weight));
-  EXPECT_TRUE(torch::equal(plain.conv->bias, sharded.conv->bias));
-  EXPECT_EQ(rule_of([&] { training::load_model(folder / "absent.h5", plain); }), "NoSuchFile");
-}
-
 TEST(LoadModel, h5py_reads_the_same_numbers_under_the_serial_names) {
   auto const comm = Comm::world();
   char const* const named = std::getenv("GRATICULE_TEST_PYTHON");
@@ -354,28 +320,6 @@ TEST(LoadModel, h5py_reads_the_same_numbers_under_the_serial_names) {
                       "assert f['fields/optimizer/exp_avg/head.weight'].shape == (1, 5); "
                       "assert f['values/data/epoch'][()] == 3";
   EXPECT_EQ(comm.rank() == 0 ? std::system((python + " -c \"" + script + "\"").c_str()) : 0, 0);
-}
-
-TEST(EarlyStopping, stops_after_its_patience_and_goes_on_counting) {
-  auto const comm = Comm::world();
-  Folder const folder(comm);
-  CheckpointStore store(comm, folder / "run");
-  training::EarlyStopping stopping(3, 0.1);
-  for (double const loss : {std::nan(""), 5.0, 4.6, 4.4}) EXPECT_FALSE(stopping.observe(loss)) << loss;
-  EXPECT_EQ(stopping.best(), 4.4);
-  EXPECT_FALSE(stopping.observe(4.1));
-  auto writer = store.begin(0);
-  stopping.save(writer, "early");
-  auto const path = writer.commit();
-
-  training::EarlyStopping other(3, 0.1);
-  other.load(Checkpoint(comm, path), "early");
-
-  EXPECT_FALSE(other.observe(std::nan("")));
-  EXPECT_TRUE(other.observe(4.0));
-  EXPECT_FALSE(other.observe(3.9));
-  EXPECT_EQ(rule_of([] { training::EarlyStopping const none(0); }), "BadEarlyStopping");
-  EXPECT_EQ(rule_of([] { training::EarlyStopping const all(1, 1); }), "BadEarlyStopping");
 }
 
 }  // namespace
