@@ -2,8 +2,7 @@
 #include <graticule/nn_bridge/loss/losses.hpp>
 
 #include "expect_error.hpp"
-#include "gradient_check.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -21,6 +20,9 @@ using test::difference;
 using test::Part;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
+using test::Shard;
+using test::Spread;
 using torch::Tensor;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -271,9 +273,7 @@ void add_rows(LossOptions& options, Part const& part, bool global) {
 }
 
 void compare_with_serial(Kind const& kind, Weighting const& w, nn::Domain const& domain, std::mt19937& random) {
-  auto const& grid = domain.grid();
-  Part const part(domain, test::random_cuts(random, num_rows, grid.extent(0)),
-                  test::random_cuts(random, num_columns, grid.extent(1)));
+  auto const part = test::random_part(domain, random, {num_rows, num_columns});
   auto const prediction = kind.prediction(random);
   auto const target = kind.target(random);
   auto const sizes = kind.elements(prediction, target).sizes().vec();
@@ -285,28 +285,26 @@ void compare_with_serial(Kind const& kind, Weighting const& w, nn::Domain const&
   auto options = w.options;
   if (w.rows) add_rows(options, part, random() % 2);
   auto const loss = kind.make(domain, options);
-
-  auto whole = prediction.clone().requires_grad_();
-  auto const expected = serial_loss(kind, w, whole, target, mask);
-  auto const cotangent = random_tensor(random, expected.sizes().vec());
-  expected.backward(cotangent);
   auto own_target = part.of(target).clone();
-  auto shard = part.of(prediction).clone();
   auto own_mask = mask.defined() ? part.of(mask) : torch::Tensor();
+  auto missing = Tensor();  // Of the prediction, too.
   if (w.cells == Counted::present && torch::isFloatingType(target.scalar_type()) && target.sizes() == mask.sizes()) {
     own_target.masked_fill_(own_mask.logical_not(), nan);
-    if (shard.sizes() == own_mask.sizes()) shard.masked_fill_(own_mask.logical_not(), nan);
+    if (prediction.sizes() == mask.sizes()) missing = own_mask.logical_not();
     own_mask = Tensor();
   }
-  shard.requires_grad_();
-  auto const found = loss(shard, own_target, own_mask);
-  found.backward(cotangent);
 
-  EXPECT_LE(difference(found.detach(), expected.detach()), 1e-13);
-  EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-13);
-  auto first = found.detach().clone();
-  domain.comm().broadcast(first.mutable_data_ptr(), Index(first.nbytes()), 0);
-  EXPECT_TRUE(torch::equal(first, found.detach())) << "ranks differ";
+  auto const run =
+      SerialComparison{.name = kind.name + ", " + w.name + ", " + to_string(domain.grid()),
+                       .layer = [&](Tensor const& x) { return loss(x, own_target, own_mask); },
+                       .oracle = [&](Tensor const& x) { return serial_loss(kind, w, x, target, mask); },
+                       .input = part,
+                       .output = [](Tensor const&) { return Shard().spread_as(Spread::replicated); },
+                       .tolerance = {.output = 1e-13, .gradient = 1e-13},
+                       .memory = [&](Tensor const& x) { return missing.defined() ? x.masked_fill(missing, nan) : x; }}
+          .expect_equal(prediction, random);
+
+  EXPECT_TRUE(test::same_on_all_ranks(domain.comm(), run.found)) << kind.name << ", " << w.name;
 }
 
 TEST(Losses, equal_the_serial_formulas_for_any_cuts_and_weights) {
@@ -317,7 +315,6 @@ TEST(Losses, equal_the_serial_formulas_for_any_cuts_and_weights) {
   for (auto const& kind : kinds())
     for (auto const& weighting : weightings(kind.has_channels)) {
       auto const& grid = grids[count++ % grids.size()];
-      SCOPED_TRACE(kind.name + ", " + weighting.name + ", " + to_string(grid));
       compare_with_serial(kind, weighting, nn::Domain(comm, grid), random);
     }
 }

@@ -2,13 +2,11 @@
 #include <graticule/nn_bridge/loss/spectral_loss.hpp>
 
 #include "expect_error.hpp"
-#include "gradient_check.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numbers>
 
@@ -18,10 +16,12 @@ namespace {
 using nn::LossOptions;
 using nn::LossPer;
 using nn::LossReduction;
-using test::difference;
 using test::Part;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
+using test::Shard;
+using test::Spread;
 using torch::Tensor;
 
 std::vector<double> area() { return {0.1, 0.5, 0.9, 1.0, 0.8, 0.4, 0.05}; }
@@ -64,58 +64,49 @@ std::vector<Case> cases() {
   };
 }
 
+Tensor serial_loss(Case const& c, Tensor const& prediction, Tensor const& target) {
+  auto const errors = amplitudes(prediction) - amplitudes(target);
+  auto weight = torch::ones(errors.sizes(), torch::kDouble);
+  if (c.rows) weight = weight * torch::tensor(area(), torch::kDouble).unsqueeze(-1);
+  if (!c.spectral.wavenumber_weights.empty())
+    weight = weight * torch::tensor(c.spectral.wavenumber_weights, torch::kDouble);
+  if (c.missing) weight[0][1][3].fill_(0);
+  if (!c.options.channel_weights.empty())
+    weight = weight * torch::tensor(c.options.channel_weights, torch::kDouble).view({3, 1, 1});
+  auto const f = c.spectral.error == nn::SpectralError::squared ? errors.square() : errors.abs();
+  auto const axes =
+      c.options.per == LossPer::channel ? std::vector<std::int64_t>{0, 2, 3} : std::vector<std::int64_t>{0, 1, 2, 3};
+  auto const sum = (f * weight).sum(axes);
+  return c.options.reduction == LossReduction::mean ? sum / weight.sum(axes) : sum;
+}
+
 void compare_with_serial(Case const& c, nn::Domain const& domain, std::mt19937& random) {
-  auto const& grid = domain.grid();
-  Part const part(domain, test::random_cuts(random, 7, grid.extent(0)),
-                  test::random_cuts(random, c.num_columns, grid.extent(1)));
-  auto const prediction = random_tensor(random, {2, 3, 7, c.num_columns});
+  auto const part = test::random_part(domain, random, {7, c.num_columns});
   auto const target = random_tensor(random, {2, 3, 7, c.num_columns});
   auto options = c.options;
   if (c.rows && random() % 2)
     options.global_row_weights = area();
   else if (c.rows)
     for (Index i = 0; i < part.num_rows; ++i) options.row_weights.push_back(area()[std::size_t(part.row + i)]);
+  auto given = target.clone();
+  if (c.missing) given[0][1][3][2].fill_(std::numeric_limits<double>::quiet_NaN());
   nn::SpectralLoss loss(domain, options, c.spectral);
 
-  auto whole = prediction.clone().requires_grad_();
-  auto const errors = amplitudes(whole) - amplitudes(target);
-  auto weight = torch::ones_like(errors);
-  if (c.rows) weight = weight * torch::tensor(area(), torch::kDouble).unsqueeze(-1);
-  if (!c.spectral.wavenumber_weights.empty())
-    weight = weight * torch::tensor(c.spectral.wavenumber_weights, torch::kDouble);
-  auto own_target = target.clone();
-  if (c.missing) {
-    own_target[0][1][3][2].fill_(std::numeric_limits<double>::quiet_NaN());
-    weight[0][1][3].fill_(0);
-  }
-  if (!options.channel_weights.empty())
-    weight = weight * torch::tensor(options.channel_weights, torch::kDouble).view({3, 1, 1});
-  auto const f = c.spectral.error == nn::SpectralError::squared ? errors.square() : errors.abs();
-  auto const axes =
-      options.per == LossPer::channel ? std::vector<std::int64_t>{0, 2, 3} : std::vector<std::int64_t>{0, 1, 2, 3};
-  auto expected = (f * weight).sum(axes);
-  if (options.reduction == LossReduction::mean) expected = expected / weight.sum(axes);
-  auto const cotangent = random_tensor(random, expected.sizes().vec());
-  expected.backward(cotangent);
-  auto shard = part.of(prediction).clone().requires_grad_();
-  auto const found = loss(shard, part.of(own_target));
-  found.backward(cotangent);
+  auto const run = SerialComparison{.name = c.name + ", " + to_string(domain.grid()),
+                                    .layer = [&](Tensor const& x) { return loss(x, part.of(given)); },
+                                    .oracle = [&](Tensor const& x) { return serial_loss(c, x, target); },
+                                    .input = part,
+                                    .output = [](Tensor const&) { return Shard().spread_as(Spread::replicated); },
+                                    .tolerance = {.output = 1e-13}}
+                       .expect_equal(random_tensor(random, {2, 3, 7, c.num_columns}), random);
 
-  EXPECT_LE(difference(found.detach(), expected.detach()), 1e-13);
-  EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
-  auto first = found.detach().clone();
-  domain.comm().broadcast(first.mutable_data_ptr(), Index(first.nbytes()), 0);
-  EXPECT_TRUE(torch::equal(first, found.detach())) << "ranks differ";
+  EXPECT_TRUE(test::same_on_all_ranks(domain.comm(), run.found)) << c.name;
 }
 
 TEST(SpectralLoss, equals_the_serial_formula_for_any_cuts) {
   std::mt19937 random(1);
-  auto const comm = Comm::world();
   for (auto const& c : cases())
-    for (auto const& grid : test::grids_of(comm.num_ranks())) {
-      SCOPED_TRACE(c.name + ", " + to_string(grid));
-      compare_with_serial(c, nn::Domain(comm, grid), random);
-    }
+    for (auto const& domain : test::domains()) compare_with_serial(c, domain, random);
 }
 
 TEST(SpectralLoss, sees_the_amplitude_of_a_wave_and_not_its_phase) {

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/nn_bridge/norm/conservation.hpp>
 
 #include "expect_error.hpp"
-#include "gradient_check.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
-
-#include <functional>
 
 namespace graticule {
 namespace {
@@ -18,9 +14,12 @@ using nn::Consumer;
 using nn::Correction;
 using nn::MeanWeights;
 using test::difference;
+using test::domains;
 using test::Part;
+using test::random_part;
 using test::random_tensor;
 using test::rule_of;
+using test::SerialComparison;
 using torch::Tensor;
 
 constexpr Index num_rows = 7;
@@ -52,14 +51,11 @@ Tensor serial_mean(Tensor const& x, Rows rows, bool levels) {
 
 TEST(GlobalMean, equals_the_serial_mean_with_the_gradient_for_either_consumer) {
   std::mt19937 random(1);
-  auto const comm = Comm::world();
-  for (auto const& grid : test::grids_of(comm.num_ranks()))
+  for (auto const& domain : domains())
     for (auto const rows : {Rows::equal, Rows::own, Rows::global})
       for (auto const consumer : {Consumer::distinct, Consumer::replicated}) {
         bool const levels = rows == Rows::own;
-        nn::Domain const domain(comm, grid);
-        Part const part(domain, test::random_cuts(random, num_rows, grid.extent(0)),
-                        test::random_cuts(random, num_columns, grid.extent(1)));
+        auto const part = random_part(domain, random, cells);
         auto const x = random_tensor(random, cells) + 100;
         nn::GlobalMean mean(consumer, domain, weights_of(part, rows, levels));
 
@@ -70,7 +66,7 @@ TEST(GlobalMean, equals_the_serial_mean_with_the_gradient_for_either_consumer) {
              .input = test::Spread::sharded,
              .output = consumer == Consumer::replicated ? test::Spread::replicated : test::Spread::partial,
              .step = 1.0},
-            part.of(x).clone(), comm);
+            part.of(x).clone(), domain.comm());
         EXPECT_LE(errors.first, 1e-11);
         EXPECT_LE(errors.second, 1e-11);
       }
@@ -109,73 +105,55 @@ Tensor serial_fix(Case const& c, Tensor const& prediction, Tensor const& wanted)
 
 TEST(ConservationFixer, keeps_the_means_of_a_field_as_serial) {
   std::mt19937 random(2);
-  auto const comm = Comm::world();
   for (auto const& c : cases())
-    for (auto const& grid : test::grids_of(comm.num_ranks())) {
-      SCOPED_TRACE(c.name + ", " + to_string(grid));
-      nn::Domain const domain(comm, grid);
-      Part const part(domain, test::random_cuts(random, num_rows, grid.extent(0)),
-                      test::random_cuts(random, num_columns, grid.extent(1)));
-      auto const prediction = random_tensor(random, cells) + 2;
-      auto const reference = random_tensor(random, cells) + 3;
-      auto const cotangent = random_tensor(random, cells);
+    for (auto const& domain : domains()) {
+      auto const part = random_part(domain, random, cells);
+      auto const reference = test::leaf_of(random_tensor(random, cells) + 3);
+      auto const own_reference = test::leaf_of(part.of(reference));
       nn::ConservationFixer fixer(domain,
                                   ConservationOptions{c.correction, c.channels, weights_of(part, c.rows, c.levels)});
 
-      auto whole = prediction.clone().requires_grad_();
-      auto whole_reference = reference.clone().requires_grad_();
-      auto const expected = serial_fix(c, whole, serial_mean(whole_reference, c.rows, c.levels));
-      expected.backward(cotangent);
-      auto shard = part.of(prediction).clone().requires_grad_();
-      auto own_reference = part.of(reference).clone().requires_grad_();
-      auto const found = fixer(shard, own_reference);
-      found.backward(part.of(cotangent));
+      auto const run = SerialComparison{
+          .name = c.name + ", " + to_string(domain.grid()),
+          .layer = [&](Tensor const& x) { return fixer(x, own_reference); },
+          .oracle = [&](Tensor const& x) { return serial_fix(c, x, serial_mean(reference, c.rows, c.levels)); },
+          .input = part,
+          .tolerance = {.output = 1e-13}}
+                           .expect_equal(random_tensor(random, cells) + 2, random);
 
-      EXPECT_LE(difference(found.detach(), part.of(expected.detach())), 1e-13);
-      EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
-      EXPECT_LE(difference(own_reference.grad(), part.of(whole_reference.grad())), 1e-12);
+      EXPECT_TRUE(test::close(own_reference.grad(), part.of(reference.grad()), 1e-12, part)) << c.name;
       nn::GlobalMean mean(Consumer::replicated, domain, weights_of(part, c.rows, c.levels));
-      auto const of_reference = mean(part.of(reference));
-      auto const of_found = mean(found.detach());
+      auto const of_reference = mean(own_reference.detach());
+      auto const of_found = mean(run.found.detach());
       for (auto const channel : c.channels.empty() ? std::vector<std::int64_t>{0, 1, 2} : c.channels)
-        EXPECT_LE(difference(of_found.select(1, channel), of_reference.select(1, channel)), 1e-14);
+        EXPECT_LE(difference(of_found.select(1, channel), of_reference.select(1, channel)), 1e-14) << c.name;
     }
 }
 
 TEST(ConservationFixer, reaches_given_means_whose_gradients_are_partial_sums) {
   std::mt19937 random(3);
-  auto const comm = Comm::world();
   for (auto const& c : cases())
-    for (auto const& grid : test::grids_of(comm.num_ranks())) {
-      SCOPED_TRACE(c.name + ", " + to_string(grid));
-      nn::Domain const domain(comm, grid);
-      Part const part(domain, test::random_cuts(random, num_rows, grid.extent(0)),
-                      test::random_cuts(random, num_columns, grid.extent(1)));
-      auto const prediction = random_tensor(random, cells) + 2;
-      auto const cotangent = random_tensor(random, cells);
-      auto const num_chosen = c.channels.empty() ? 3 : std::int64_t(c.channels.size());
-      auto const means = random_tensor(
-          random, c.levels ? std::vector<std::int64_t>{2, num_chosen} : std::vector<std::int64_t>{2, num_chosen, 4});
+    for (auto const& domain : domains()) {
+      auto const part = random_part(domain, random, cells);
+      auto const channels = c.channels.empty() ? std::vector<std::int64_t>{0, 1, 2} : c.channels;
+      std::vector<std::int64_t> sizes{2, std::int64_t(channels.size())};
+      if (!c.levels) sizes.push_back(4);
+      auto const means = test::leaf_of(random_tensor(random, sizes));
+      auto const own_means = test::leaf_of(means);
+      sizes[1] = 3;
+      auto of_all = torch::zeros(sizes, torch::kDouble).index_copy(1, torch::tensor(channels), means);
+      while (of_all.dim() < 5) of_all = of_all.unsqueeze(-1);
       nn::ConservationFixer fixer(domain,
                                   ConservationOptions{c.correction, c.channels, weights_of(part, c.rows, c.levels)});
 
-      auto whole = prediction.clone().requires_grad_();
-      auto whole_means = means.clone().requires_grad_();
-      auto of_all =
-          torch::zeros(c.levels ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{2, 3, 4}, torch::kDouble);
-      auto const channels = c.channels.empty() ? std::vector<std::int64_t>{0, 1, 2} : c.channels;
-      of_all = of_all.index_copy(1, torch::tensor(channels), whole_means);
-      while (of_all.dim() < 5) of_all = of_all.unsqueeze(-1);
-      serial_fix(c, whole, of_all).backward(cotangent);
-      auto shard = part.of(prediction).clone().requires_grad_();
-      auto own_means = means.clone().requires_grad_();
-      auto const found = fixer->to_means(shard, own_means);
-      found.backward(part.of(cotangent));
-      auto const sum = nn::reduce_loss(own_means.grad(), comm);
+      SerialComparison{.name = c.name + ", " + to_string(domain.grid()),
+                       .layer = [&](Tensor const& x) { return fixer->to_means(x, own_means); },
+                       .oracle = [&](Tensor const& x) { return serial_fix(c, x, of_all); },
+                       .input = part,
+                       .tolerance = {.output = 1e-13}}
+          .expect_equal(random_tensor(random, cells) + 2, random);
 
-      EXPECT_LE(difference(found.detach(), part.of(serial_fix(c, prediction, of_all.detach()))), 1e-13);
-      EXPECT_LE(difference(shard.grad(), part.of(whole.grad())), 1e-12);
-      EXPECT_LE(difference(sum.detach(), whole_means.grad()), 1e-12);
+      EXPECT_TRUE(test::close(test::over_ranks(domain.comm(), own_means.grad()), means.grad(), 1e-12)) << c.name;
     }
 }
 

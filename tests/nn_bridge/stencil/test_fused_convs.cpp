@@ -7,7 +7,7 @@
 
 #include "expect_error.hpp"
 #include "num_set_ups.hpp"
-#include "shards.hpp"
+#include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,11 @@ namespace {
 
 namespace tn = torch::nn;
 using test::difference;
+using test::domains;
 using test::Part;
+using test::random_part;
 using test::random_tensor;
+using test::SerialComparison;
 
 /// Three layers of different windows, with functions of cells between and after them.
 tn::Sequential layers(tn::detail::conv_padding_mode_t const& mode) {
@@ -32,43 +35,30 @@ tn::Sequential layers(tn::detail::conv_padding_mode_t const& mode) {
   return result;
 }
 
-template <class Serial, class Fused>
-void expect_same(Serial const& serial, Fused& fused, torch::Tensor const& x, Part const& part, nn::Domain const& domain,
-                 tn::Module& serial_module, std::mt19937& random, std::string const& what) {
-  auto const whole = x.clone().requires_grad_();
-  auto const shard = part.of(x).clone().requires_grad_();
-  auto const expected = serial(whole);
-  auto const cotangent = random_tensor(random, expected.sizes().vec());
-  (expected * cotangent).sum().backward();
-  auto const found = fused->forward(shard);
-  nn::reduce_loss((found * part.of(cotangent)).sum(), domain).backward();
-  nn::GradientSync const sync(*fused, {{domain.comm(), nn::Reduction::sum}});
-  sync.reduce();
-
-  EXPECT_LT(difference(found, part.of(expected)), 1e-12) << what;
-  EXPECT_LT(difference(shard.grad(), part.of(whole.grad())), 1e-10) << what;
-  auto const reference = serial_module.named_parameters();
-  for (auto const& parameter : fused->named_parameters())
-    EXPECT_LT(difference(parameter.value().grad(), reference[parameter.key()].grad()), 1e-10)
-        << what << ' ' << parameter.key();
+/// On random cuts.
+SerialComparison comparison_of(nn::Domain const& domain, nn::FusedConvs const& fused, tn::Sequential const& serial,
+                               Part const& part) {
+  return {.name = to_string(domain.grid()),
+          .layer = fused,
+          .oracle = [serial](torch::Tensor const& x) mutable { return serial->forward(x); },
+          .input = part,
+          .module = fused.ptr(),
+          .parameters = serial->named_parameters(),
+          .tolerance = {.gradient = 1e-10}};
 }
 
 TEST(FusedConvs, equal_the_serial_layers_for_every_padding_mode_and_any_cuts) {
-  auto const comm = Comm::world();
   std::mt19937 random(3);
   std::vector<std::pair<std::string, tn::detail::conv_padding_mode_t>> const modes{{"zeros", torch::kZeros},
                                                                                    {"reflect", torch::kReflect},
                                                                                    {"replicate", torch::kReplicate},
                                                                                    {"circular", torch::kCircular}};
   for (auto const& [name, mode] : modes)
-    for (auto const& grid : test::grids_of(comm.num_ranks())) {
-      nn::Domain const domain(comm, grid);
+    for (auto const& domain : domains()) {
       torch::manual_seed(2);
       auto serial = layers(mode);
       torch::manual_seed(2);
       auto fused = nn::FusedConvs(layers(mode), nn::FusedConvsOptions{}, domain);
-      Part const part(domain, test::random_cuts(random, 9, grid.extent(0)),
-                      test::random_cuts(random, 7, grid.extent(1)));
       // LibTorch's `same` padding with a padding mode swaps the axes' amounts; ours does not: pad by hand.
       auto const run = [&](torch::Tensor const& x) {
         auto h = x;
@@ -92,8 +82,11 @@ TEST(FusedConvs, equal_the_serial_layers_for_every_padding_mode_and_any_cuts) {
         }
         return h;
       };
-      expect_same(run, fused, random_tensor(random, {2, 2, 9, 7}), part, domain, *serial, random,
-                  name + " " + to_string(grid.extents()));
+      auto comparison = comparison_of(domain, fused, serial, random_part(domain, random, {9, 7}));
+      comparison.name += ' ' + name;
+      comparison.oracle = run;
+
+      comparison.expect_equal(random_tensor(random, {2, 2, 9, 7}), random);
     }
 }
 
@@ -130,7 +123,11 @@ TEST(FusedConvs, follow_poles_and_the_date_line_as_the_single_layers_do) {
       return h;
     };
     Part const part(domain, test::random_cuts(random, 9, comm.num_ranks()), Cuts{8});
-    expect_same(run, fused, random_tensor(random, {1, 2, 9, 8}), part, domain, *serial, random, to_string(pole));
+    auto comparison = comparison_of(domain, fused, serial, part);
+    comparison.name = to_string(pole);
+    comparison.oracle = run;
+
+    comparison.expect_equal(random_tensor(random, {1, 2, 9, 8}), random);
   }
 }
 
@@ -181,20 +178,11 @@ TEST(FusedConvs, differentiate_twice) {
   auto model = layers(torch::kZeros);
   auto fused = nn::FusedConvs(model, nn::FusedConvsOptions{}, domain);
   Part const part(domain, test::random_cuts(random, 8, comm.num_ranks()), Cuts{6});
-  auto const x = random_tensor(random, {1, 2, 8, 6});
-  auto const c = random_tensor(random, {1, 2, 8, 6});
-  auto const v = random_tensor(random, {1, 2, 8, 6});
-  auto const whole = x.clone().requires_grad_();
-  auto const shard = part.of(x).clone().requires_grad_();
 
-  auto const g = torch::autograd::grad({(serial->forward(whole) * c).sum()}, {whole}, {}, true, true)[0];
-  auto const gg = torch::autograd::grad({(g * v).sum()}, {whole})[0];
-  auto const loss = nn::reduce_loss((fused(shard) * part.of(c)).sum(), domain);
-  auto const h = torch::autograd::grad({loss}, {shard}, {}, true, true)[0];
-  auto const hh = torch::autograd::grad({nn::reduce_loss((h * part.of(v)).sum(), domain)}, {shard})[0];
+  auto comparison = comparison_of(domain, fused, serial, part);
+  comparison.parameters.clear();
 
-  EXPECT_LT(difference(h, part.of(g)), 1e-10);
-  EXPECT_LT(difference(hh, part.of(gg)), 1e-10);
+  comparison.expect_equal_twice(random_tensor(random, {1, 2, 8, 6}), random);
 }
 
 TEST(FusedConvs, refuse_by_name) {
