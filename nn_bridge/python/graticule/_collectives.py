@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collective operations with exact adjoints over the ranks of a domain, and losses.
+
+All are collective, forward and backward, differentiable to any order, and accept any dtype that can be added and any strides.
+Errors of all: StructureDisagreement, on all ranks, where the ranks' calls differ; BadAxis.
+"""
+from __future__ import annotations
+
+from typing import Callable, List, Optional, Sequence, Union
+
+import torch
+
+from . import _core
+from ._cuts import Active, cuts, mark
+from ._domain import Domain
+from ._library import uncompiled
+
+Sizes = Optional[Sequence[int]]
+
+
+def _list(sizes: Sizes) -> Optional[List[int]]:
+    return None if sizes is None else list(sizes)
+
+
+@uncompiled
+def all_sum(x: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """Sum over all ranks, on all ranks: for statistics. A loss ends with `reduce_loss` instead."""
+    return _core.all_sum(x, domain._object)
+
+
+@uncompiled
+def copy_in(x: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """Returns x, equal on all ranks, for different computations on each. Adjoint: the sum of the cotangents."""
+    return _core.copy_in(x, domain._object)
+
+
+@uncompiled
+def broadcast(x: Optional[torch.Tensor], root: int, domain: Domain) -> torch.Tensor:
+    """Rank root's x on all ranks; None elsewhere. Adjoint: `sum_to_root`. Errors: BadRank."""
+    return _core.broadcast(x, root, domain._object)
+
+
+@uncompiled
+def sum_to_root(x: torch.Tensor, root: int, domain: Domain) -> torch.Tensor:
+    """Sum over all ranks on rank root; an empty tensor elsewhere. Adjoint: `broadcast`. Errors: BadRank."""
+    return _core.sum_to_root(x, root, domain._object)
+
+
+@uncompiled
+def gather(x: torch.Tensor, axis: int, domain: Domain, consumer: str = "replicated") -> torch.Tensor:
+    """All ranks' parts, concatenated along an axis in order of ranks, on all ranks.
+
+    consumer: "replicated" if all ranks compute the same from it, "distinct" if their cotangents are partial.
+    Example: parts of 3 and 2 rows on 2 ranks give both ranks 5 rows.
+    """
+    return _core.gather(x, axis, domain._object, consumer)
+
+
+@uncompiled
+def scatter(x: torch.Tensor, axis: int, domain: Domain, cuts: Sizes = None) -> torch.Tensor:
+    """This rank's part of x, which is equal on all ranks; cuts: sizes, default balanced. Errors: CutsMismatch."""
+    return _core.scatter(x, axis, domain._object, _list(cuts))
+
+
+@uncompiled
+def reduce_scatter(x: torch.Tensor, axis: int, domain: Domain, cuts: Sizes = None) -> torch.Tensor:
+    """This rank's part of the sum of all ranks' x, added in order of ranks. Errors: CutsMismatch."""
+    return _core.reduce_scatter(x, axis, domain._object, _list(cuts))
+
+
+@uncompiled
+def all_to_all(x: torch.Tensor, split_axis: int, join_axis: int, domain: Domain, cuts: Sizes = None) -> torch.Tensor:
+    """Redistributes parts along `join_axis` to parts along `split_axis`, which is whole in each rank's x. Errors: CutsMismatch."""
+    return _core.all_to_all(x, split_axis, join_axis, domain._object, _list(cuts))
+
+
+@uncompiled
+def gather_to_root(x: torch.Tensor, axis: int, root: int, domain: Domain) -> torch.Tensor:
+    """All ranks' parts on rank root; an empty tensor elsewhere. Adjoint: `scatter_from_root`. Errors: BadRank."""
+    return _core.gather_to_root(x, axis, root, domain._object)
+
+
+@uncompiled
+def scatter_from_root(x: Optional[torch.Tensor], axis: int, cuts: Sequence[int], root: int, domain: Domain) -> torch.Tensor:
+    """This rank's part of rank root's x; None elsewhere. Errors: BadRank, CutsMismatch."""
+    return _core.scatter_from_root(x, axis, list(cuts), root, domain._object)
+
+
+@uncompiled
+def reduce_loss(partial: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """Sum over the ranks, with which a loss of one's own ends: gradients of parameters are then partial sums.
+
+    Example: `reduce_loss(y.square().sum(), domain)`. Errors: UnusedOnSomeRanks.
+    """
+    return _core.reduce_loss(partial, domain._object)
+
+
+Segment = Callable[..., Union[torch.Tensor, Sequence[torch.Tensor]]]
+
+
+@uncompiled
+def checkpoint(domain: Domain, segment: Segment, *inputs: torch.Tensor) -> Union[torch.Tensor, List[torch.Tensor]]:
+    """Runs `segment(*inputs)` without storing its activations, and again in the backward, on all ranks together.
+
+    In place of torch.utils.checkpoint, whose second run would leave a sharded model's code. Dropouts repeat their masks.
+    The loss is differentiated by `backward()`, once. Errors: EmptySegment, DoubleBackwardUnsupported.
+    """
+    mode, of, single = Active.mode, [cuts(x) for x in inputs], []
+    results: List[Optional[object]] = []
+
+    def run(given: List[torch.Tensor]) -> List[torch.Tensor]:
+        if mode is None:
+            y = segment(*given)
+        else:
+            from ._joins import Joins
+            with Joins(mode.domain, mode.layers):
+                y = segment(*[mark(x, c) for x, c in zip(given, of)])
+        single[:] = [isinstance(y, torch.Tensor)]
+        listed = [y] if isinstance(y, torch.Tensor) else list(y)
+        results[:] = [cuts(x) for x in listed]
+        return listed
+
+    with torch._C.DisableTorchFunction():
+        outputs = _core.checkpoint(domain._object, run, list(inputs))
+    outputs = [mark(x, c) for x, c in zip(outputs, results)]
+    return outputs[0] if single[0] else outputs
+
+
+@uncompiled
+def rollout(domain: Domain, state: torch.Tensor, step: Callable[[torch.Tensor, int], torch.Tensor],
+            on_state: Callable[[torch.Tensor, int], torch.Tensor], num_steps: int, checkpoint_steps: int = 0,
+            gradient_steps: int = 0) -> torch.Tensor:
+    """Applies `step(state, i)` repeatedly and sums the losses `on_state(state, i)`; the state stays sharded.
+
+    checkpoint_steps: steps whose activations the backward recomputes at a time; 0: activations are stored.
+    gradient_steps: most steps that gradients flow back over; 0: all. Errors: BadRollout.
+    """
+    return _core.rollout(domain._object, state, step, on_state, num_steps, checkpoint_steps, gradient_steps)

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calls functions of graticule.h, as `graticule.engine` describes them."""
+from __future__ import annotations
+
+import atexit
+import ctypes
+import enum
+import pathlib
+import re
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
+
+import numpy as np
+import torch
+
+from ._errors import Error
+
+MAX_AXES = 8
+_FAULTS = {1: "argument", 2: "program", 3: "usage", 4: "input", 5: "check", 6: "mpi", 7: "memory", 8: "other"}
+_SIMPLE = {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "double": ctypes.c_double, "size_t": ctypes.c_size_t,
+           "MPI_Fint": ctypes.c_int, "void*": ctypes.c_void_p}
+_NUMPY = {ctypes.c_int: np.intc, ctypes.c_int64: np.int64, ctypes.c_double: np.double}
+_TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "bfloat16": 6, "float32": 7, "float64": 8,
+          "complex64": 9, "complex128": 10, "bool": 0}
+
+library = ctypes.CDLL(str(pathlib.Path(__file__).absolute().with_name("libgraticule_c.so")))
+library.gr_error_text.restype = library.gr_error_rule.restype = ctypes.c_char_p
+_handles: Dict[str, Type["Handle"]] = {}
+_structures: Dict[str, Type["Structure"]] = {}
+_enums: Dict[str, Type[enum.IntEnum]] = {}
+_open: List["weakref.ReferenceType[Handle]"] = []
+_started = False
+
+
+def check(status: int) -> None:
+    """Raises the error of a status."""
+    if status != 0:
+        text, rule = (f().decode(errors="replace") for f in (library.gr_error_text, library.gr_error_rule))
+        raise Error(rule or "Error", text.replace(f"{rule}: ", "", 1).removeprefix("gr_"), _FAULTS.get(status, "other"))
+
+
+def init(num_threads: int = 0, check_mode: Optional[str] = None) -> None:
+    """Starts MPI and Kokkos unless the program has done so. The first call of the engine does it; later calls do nothing.
+
+    num_threads: of Kokkos' host space; 0: as torch has them. check_mode: "none", "comm", "cells" or "all", as GRATICULE_CHECK.
+    """
+    global _started
+    if _started:
+        return
+    check(library.gr_init(num_threads or torch.get_num_threads(), None if check_mode is None else check_mode.encode()))
+    _started = True
+    atexit.register(_end)
+
+
+def _end() -> None:
+    for reference in reversed(_open):
+        handle = reference()
+        if handle is not None:
+            handle.close()
+    library.gr_finalize()
+
+
+class Structure(ctypes.Structure):
+    """A structure of graticule.h; members that are not given have the value 0, None or "no"."""
+
+    size: int
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if cls.__name__ != "RawField":
+            _structures["gr_" + re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()] = cls
+        else:
+            _structures["gr_field"] = cls
+
+    def __init__(self, **members: Any) -> None:
+        super().__init__()
+        self.size = ctypes.sizeof(self)
+        for name, value in members.items():
+            self.set(name, value)
+
+    def set(self, name: str, value: Any) -> None:
+        """Sets a member; lists may be shorter than the array."""
+        fields = dict(self._fields_)  # type: ignore[arg-type]
+        if name not in fields:
+            raise TypeError(f"{type(self).__name__} has no member {name!r}; it has {', '.join(n for n in fields if n != 'size')}")
+        if issubclass(fields[name], ctypes.Array):
+            _fill(getattr(self, name), value)
+        else:
+            setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        def shown(value: Any) -> Any:
+            return [shown(v) for v in value] if isinstance(value, ctypes.Array) else value
+        return f"{type(self).__name__}({', '.join(f'{n}={shown(getattr(self, n))}' for n, _ in self._fields_[1:])})"  # type: ignore
+
+
+def _fill(array: Any, values: Any) -> None:
+    values = list(values)
+    if len(values) > len(array):
+        raise ValueError(f"{len(values)} values where at most {len(array)} fit")
+    for i, value in enumerate(values):
+        if isinstance(array[i], ctypes.Array):
+            _fill(array[i], value)
+        else:
+            array[i] = value
+
+
+class Handle:
+    """An object of the library. `close` frees it, and so does leaving a `with`."""
+
+    _destroy = ""
+    _collective = False  # freed by all ranks together: by `close`, or at the end of the program
+    _ndim = 0
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        _handles["gr_" + re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()] = cls
+
+    def __init__(self) -> None:
+        raise TypeError(f"{type(self).__name__} is made by its class methods")
+
+    @classmethod
+    def _of(cls, pointer: ctypes.c_void_p, keep: Any) -> Any:
+        handle = cls.__new__(cls)
+        handle._pointer, handle._keep = pointer, keep
+        _open.append(weakref.ref(handle, _forget))
+        return handle
+
+    def close(self) -> None:
+        """Frees the object."""
+        if getattr(self, "_pointer", None):
+            pointer, self._pointer = self._pointer, None
+            check(getattr(library, self._destroy)(ctypes.byref(pointer)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self._collective and getattr(self, "_pointer", None):
+            getattr(library, self._destroy)(ctypes.byref(self._pointer))
+
+
+def _forget(reference: "weakref.ReferenceType[Handle]") -> None:
+    try:
+        _open.remove(reference)
+    except ValueError:
+        pass
+
+
+class Field:
+    """An array with what a plan does not see in it.
+
+    array: of numpy or torch, or any object with `__dlpack__`; any strides, never copied.
+    axes: its axes of the grid, in order; default: the last ones. first: the element of the first owned cell (halo plans) or of
+    the first cell of the box; default: the array has exactly the box. parity: `Parity.ODD` for components of vectors.
+    kind: of a halo plan, from 0.
+    """
+
+    def __init__(self, array: Any, axes: Optional[Sequence[int]] = None, first: Optional[Sequence[int]] = None, parity: int = 0,
+                 kind: int = 0) -> None:
+        self.array = array
+        self.raw = _describe(array)
+        if axes is not None:
+            self.raw.num_grid_axes = len(axes)
+            _fill(self.raw.grid_axes, [a % self.raw.rank for a in axes])
+        if first is not None:
+            self.raw.has_first = 1
+            _fill(self.raw.first, first)
+        self.raw.parity, self.raw.kind = int(parity), kind
+
+
+def _describe(array: Any) -> Any:
+    if hasattr(array, "data_ptr"):  # torch
+        bytes_each = array.element_size()
+        return _raw(array.data_ptr(), str(array.dtype).replace("torch.", ""), list(array.shape),
+                    [s * bytes_each for s in array.stride()], int(array.device.type != "cpu"))
+    if not hasattr(array, "__array_interface__"):
+        if not hasattr(array, "__dlpack__"):
+            raise TypeError(f"a field is an array of numpy or torch, or has __dlpack__; this is {type(array).__name__}")
+        array = np.from_dlpack(array)
+    return _raw(array.__array_interface__["data"][0], str(array.dtype), array.shape, array.strides, 0)
+
+
+def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], space: int) -> Any:
+    if dtype not in _TYPES:
+        raise Error("UnsupportedType", f"a field of {dtype}; supported: {', '.join(_TYPES)}", "argument")
+    if len(extents) > MAX_AXES:
+        raise Error("TooManyAxes", f"a field of {len(extents)} axes, at most {MAX_AXES}", "argument")
+    raw = _structures["gr_field"](base=base, type=_TYPES[dtype], rank=len(extents), space=space)
+    _fill(raw.extents, extents)
+    _fill(raw.strides, strides)
+    return raw
+
+
+class Argument:
+    """One argument of a C function, by its type and the tags of its comment."""
+
+    def __init__(self, name: str, kind: str, tags: str) -> None:
+        self.name = name
+        words = [t.split() for t in tags.split(",")]
+        self.tags = {w[0]: w[1:] for w in words if w}
+        self.base = kind.replace("const", "").replace("*", "").strip()
+        self.pointers = kind.count("*")
+        self.many_handles = "const*" in kind and self.pointers == 2
+        self.is_out = "out" in self.tags or "inout" in self.tags and self.base in _structures
+        self.is_list = any(t in self.tags for t in ("axes", "lower", "upper", "values", "boxes"))
+        self.counts = self.tags.get("count")
+
+    @property
+    def lengths(self) -> List[str]:
+        """The arguments that count the elements, along each axis of the array."""
+        boxes = self.tags.get("boxes", [])
+        return boxes + [self.tags[t][0] for t in ("axes", "lower", "upper", "values") if t in self.tags]
+
+
+class Function:
+    """One C function."""
+
+    def __init__(self, name: str, *arguments: Tuple[str, str, str]) -> None:
+        self.name = name
+        self.pointer = getattr(library, name)
+        self.arguments = [Argument(*a) for a in arguments]
+        self.by_name = {a.name: a for a in self.arguments}
+
+    def __call__(self, values: Dict[str, Any]) -> Any:
+        if self.name != "gr_version":
+            init()
+        if values.get("self") is not None:
+            values[self.arguments[0].name] = values["self"]
+        passed: List[Any] = []
+        held: Dict[str, Any] = {}
+        counts: Dict[str, int] = {}
+        for a in self.arguments:
+            if a.counts is not None:
+                counts[a.name] = self.count(a, values)
+        for a in self.arguments:
+            held[a.name], c = self.convert(a, values.get(a.name), counts)
+            passed.append(c)
+        check(self.pointer(*passed))
+        return self.results(held, counts, values)
+
+    def count(self, a: Argument, values: Dict[str, Any]) -> int:
+        if values.get(a.name) is not None:
+            return int(values[a.name])
+        sizes = {}
+        for name in a.counts or []:
+            given, array = values.get(name), self.by_name[name]
+            if given is None or array.is_out:
+                continue
+            if not array.is_list or array.base == "gr_field" and not isinstance(given, (list, tuple)):
+                sizes[name] = 1
+            elif "boxes" in array.tags:
+                sizes[name] = np.atleast_2d(np.asarray(given, dtype=np.int64)).shape[0 if array.tags["boxes"][0] == a.name else 1]
+            else:
+                sizes[name] = len(given) if isinstance(given, (list, tuple)) or hasattr(given, "__len__") else 1
+        if len(set(sizes.values())) > 1:
+            raise Error("SizeMismatch", f"{self.name}: " + ", ".join(f"{n} has {s}" for n, s in sizes.items()), "argument")
+        return next(iter(sizes.values()), 0)
+
+    def convert(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        """What is kept during the call, and what is passed."""
+        if a.counts is not None:
+            return counts[a.name], ctypes.c_int(counts[a.name])
+        if a.is_out:
+            return self.convert_out(a, counts)
+        if value is None:
+            if a.pointers and "optional" in a.tags:
+                return None, None
+            raise TypeError(f"{self.name}: {a.name} is None")
+        if a.base in _handles:
+            return self.convert_handle(a, value)
+        if a.base == "gr_field":
+            fields = [f if isinstance(f, Field) else Field(f) for f in (value if isinstance(value, (list, tuple)) else [value])]
+            array = (_structures["gr_field"] * len(fields))(*[f.raw for f in fields])
+            return (fields, array), array
+        if a.base in _structures:
+            listed = value if isinstance(value, (list, tuple)) else [value]
+            if not all(isinstance(v, _structures[a.base]) for v in listed):
+                raise TypeError(f"{self.name}: {a.name} is a {_structures[a.base].__name__}, not {value!r}")
+            array = (_structures[a.base] * len(listed))(*listed)
+            return array, array
+        if a.base == "char":
+            return value, ctypes.c_char_p(str(value).encode())
+        kind = ctypes.c_int if a.base in _enums else _SIMPLE[a.base]
+        if a.is_list:
+            array = np.ascontiguousarray(value, dtype=_NUMPY[kind])
+            if array.size != np.prod([counts[n] for n in a.lengths], dtype=int):
+                raise Error("SizeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
+            return array, array.ctypes.data_as(ctypes.c_void_p)
+        try:
+            return value, kind(float(value) if kind is ctypes.c_double else int(value))
+        except (TypeError, ValueError):
+            raise TypeError(f"{self.name}: {a.name} = {value!r} is no {a.base}") from None
+
+    def convert_handle(self, a: Argument, value: Any) -> Tuple[Any, Any]:
+        kind = _handles[a.base]
+        listed = list(value) if a.many_handles else [value]
+        for one in listed:
+            if not isinstance(one, kind):
+                raise TypeError(f"{self.name}: {a.name} is a {kind.__name__}, not {one!r}")
+            if not getattr(one, "_pointer", None):
+                raise Error("Closed", f"{self.name}: {a.name} was closed", "argument")
+        if a.many_handles:
+            array = (ctypes.c_void_p * len(listed))(*[one._pointer for one in listed])
+            return (listed, array), array
+        return value, ctypes.byref(value._pointer) if a.pointers == 2 else value._pointer
+
+    def convert_out(self, a: Argument, counts: Dict[str, int]) -> Tuple[Any, Any]:
+        if a.base in _handles:
+            value: Any = ctypes.c_void_p()
+        elif a.base in _structures:
+            value = _structures[a.base]()
+        elif a.base == "char":
+            value = ctypes.c_char_p()
+        elif a.is_list:
+            kind = _NUMPY[_SIMPLE[a.base]]
+            value = np.zeros([counts[n] for n in a.lengths], dtype=kind)
+            return value, value.ctypes.data_as(ctypes.c_void_p)
+        else:
+            value = ctypes.c_int() if a.base in _enums else _SIMPLE[a.base]()
+        return value, ctypes.byref(value)
+
+    def results(self, held: Dict[str, Any], counts: Dict[str, int], values: Dict[str, Any]) -> Any:
+        found: List[Any] = []
+        limits: Dict[str, int] = {}
+        for a in self.arguments:
+            if a.is_out and a.name.startswith("num_") and "most_" + a.name[4:] in counts:
+                limits["most_" + a.name[4:]] = held[a.name].value
+        for a in self.arguments:
+            value = held[a.name]
+            if not a.is_out or a.name.startswith("num_") and "most_" + a.name[4:] in counts:
+                continue
+            if a.base in _handles:
+                value = self.new_handle(a, value, held)
+            elif a.base == "char":
+                value = (value.value or b"").decode(errors="replace")
+            elif a.is_list:
+                value = value[:limits[a.lengths[0]]] if a.lengths and a.lengths[0] in limits else value
+            elif a.base in _enums:
+                value = _enums[a.base](value.value)
+            elif a.base not in _structures:
+                value = bool(value.value) if "flag" in a.tags else value.value
+            found.append(value)
+        return None if not found else found[0] if len(found) == 1 else tuple(found)
+
+    def new_handle(self, a: Argument, pointer: ctypes.c_void_p, held: Dict[str, Any]) -> Any:
+        if not pointer.value:
+            return None
+        handle = _handles[a.base]._of(pointer, held)
+        for value in held.values():
+            if isinstance(value, Handle) and value is not handle and value._ndim:
+                handle._ndim = value._ndim
+        for name in ("extents", "lower", "cuts"):
+            if a.base == "gr_layout" and handle._ndim == 0 and name in self.by_name:
+                handle._ndim = held.get("ndim", 0)
+        if a.base == "gr_layout":
+            handle._ndim = handle.ndim()
+        return handle
+
+
+def function(name: str, *arguments: Tuple[str, str, str]) -> Callable[[Dict[str, Any]], Any]:
+    """A C function, from what its header says."""
+    return Function(name, *arguments)
+
+
+def enumeration(c_name: str):
+    """Names a Python enumeration by its C type."""
+    def named(cls: Type[enum.IntEnum]) -> Type[enum.IntEnum]:
+        _enums[c_name] = cls
+        return cls
+    return named

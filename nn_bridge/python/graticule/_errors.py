@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors of the library."""
+from __future__ import annotations
+
+
+class Error(RuntimeError):
+    """A broken rule: its name, and one sentence that states what was found.
+
+    rule: stable, such as "CutsMismatch", so that programs can react to one kind of failure. text: the sentence.
+    fault: "program", "usage" (a setting from outside), "input" (a file), "check" (a requested check), "argument", "mpi" or
+    "memory".
+    """
+
+    def __init__(self, rule: str, text: str, fault: str = "program") -> None:
+        super().__init__(f"{rule}: {text}")
+        self.rule, self.text, self.fault = rule, text, fault
+
+    def __reduce__(self):
+        return type(self), (self.rule, self.text, self.fault)

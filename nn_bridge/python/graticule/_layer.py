@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Modules whose forward is a C++ layer."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from . import _core
+from ._cuts import Active, cuts, follow, mark
+from ._domain import AxisPart, Domain
+from ._errors import Error
+from ._library import start
+
+_STATE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+
+
+class TorchLayer:
+    """The sharded forward of one torch.nn module, which keeps its parameters and buffers.
+
+    The C++ layer is made at the first call, so that copies of a model have layers of their own.
+    """
+
+    def __init__(self, type_name: str, path: str, domain: Domain, options: Dict[str, Any], names: Sequence[str]) -> None:
+        self.type, self.path, self.domain, self.options, self.names = type_name, path, domain, options, tuple(names)
+        self._made: Dict[Any, _core.Layer] = {}
+        self._results: Dict[Any, Any] = {}
+
+    def __deepcopy__(self, memo: dict) -> "TorchLayer":
+        return TorchLayer(self.type, self.path, self.domain, self.options, self.names)
+
+    def make(self, module: nn.Module, **changes: Any) -> _core.Layer:
+        """The C++ layer of the module's attributes; `changes` replace some of them."""
+        key = tuple(sorted(changes.items()))
+        found = self._made.get(key)
+        if found is None:
+            values = {name: getattr(module, name) for name in self.names if hasattr(module, name)}
+            if self.type.startswith("Conv"):
+                values["bias"] = module.bias is not None
+            values.update(self.options)
+            values.update(changes)
+            found = self._made[key] = _core.Layer.of_torch(self.type, values, self.domain._object)
+        return found
+
+    def call(self, module: nn.Module, method: str, *inputs: Optional[torch.Tensor], **changes: Any) -> Any:
+        """Collective."""
+        layer = self.make(module, **changes)
+        state = [getattr(module, name, None) for name in _STATE]
+
+        def run() -> Any:
+            outputs = layer.call(self.path, method, list(inputs), state, module.training)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+        key = (method, tuple(sorted(changes.items())), tuple(cuts(x) for x in inputs[1:]))
+        return follow(self._results, key, self.domain, inputs[0], run)
+
+    def reset_structure(self) -> None:
+        """For other cuts at the next call."""
+        self._results.clear()
+        for layer in self._made.values():
+            layer.reset_structure()
+
+
+class NativeLayer(nn.Module):
+    """A layer of graticule. Its parameters are the tensors of the C++ layer, under their names there.
+
+    Optimizers, `load_state_dict`, `to` and all that changes parameters in place work as for other modules. A parameter that
+    is replaced by another tensor is refused at the next forward: ParameterReplaced.
+    """
+
+    _serial_without_domain = False
+    _keeps_cuts = False  # a field in, a field with the same cuts out
+
+    def __init__(self, domain: Optional[Domain] = None, **options: Any) -> None:
+        super().__init__()
+        if domain is None and not self._serial_without_domain:
+            raise Error("MissingDomain", f"{type(self).__name__} needs a domain", "argument")
+        start()
+        self.__dict__["_options"] = {name: _plain(value) for name, value in options.items() if value is not None}
+        self._connect(domain)
+
+    def _connect(self, domain: Optional[Domain]) -> None:
+        of = _core.Domain.serial() if domain is None else domain._object
+        layer = _core.Layer.native(type(self).__name__, self._options, of)
+        self.__dict__.update(_layer=layer, _domain=domain, _own={})
+        for name, tensor in layer.parameters():
+            needs = tensor.requires_grad
+            tensor.__class__ = nn.Parameter
+            tensor.requires_grad_(needs)
+            _place(self, name, tensor)
+            self._own[name] = tensor
+        for name, tensor in layer.buffers():
+            module, last = _parent(self, name)
+            module.register_buffer(last, tensor)
+
+    @property
+    def domain(self) -> Optional[Domain]:
+        """The ranks that share a sample; None for a layer that is serial until `shard` moves it to the model's domain."""
+        return self._domain
+
+    def _layer_communicates(self) -> bool:
+        return self._layer.communicates
+
+    def _move_to(self, domain: Domain) -> None:
+        self._layer.move_to(domain._object)
+        self.__dict__["_domain"] = domain
+
+    def reset_structure(self) -> None:
+        """For other cuts at the next forward; on all ranks."""
+        self._layer.reset_structure()
+
+    def _call(self, method: str, *inputs: Optional[torch.Tensor]) -> torch.Tensor:
+        for name, tensor in self._own.items():
+            if _find(self, name) is not tensor:
+                raise Error("ParameterReplaced", f"{type(self).__name__}.{name} is another tensor than at first: copy values "
+                            "into it instead", "argument")
+        with torch._C.DisableTorchFunction():
+            y = self._layer.call("", method, list(inputs), [None] * 5, self.training)[0]
+            if Active.mode is not None and self._keeps_cuts and y.shape[-2:] == inputs[0].shape[-2:]:
+                mark(y, cuts(inputs[0]))
+            return y
+
+    def _part(self, name: str, axis: int = 0) -> AxisPart:
+        part, sizes = self._layer.part(name, axis)
+        return AxisPart(part, tuple(sizes))
+
+    def __deepcopy__(self, memo: dict) -> "NativeLayer":
+        copy = type(self).__new__(type(self))
+        nn.Module.__init__(copy)
+        copy.__dict__["_options"] = self._options
+        copy._connect(self._domain)
+        copy.train(self.training)
+        mine, theirs = dict(self.named_parameters()), dict(copy.named_parameters())
+        for name, parameter in mine.items():
+            theirs[name].data = parameter.detach().clone()
+            theirs[name].requires_grad_(parameter.requires_grad)
+            memo[id(parameter)] = theirs[name]
+        return copy
+
+    def __reduce_ex__(self, protocol: int):
+        raise TypeError(f"{type(self).__name__} belongs to its ranks: save the state_dict() of the model")
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self._options.items() if not isinstance(value, list))
+
+
+def _plain(value: Any) -> Any:
+    """Lists of numbers for numpy arrays and tensors."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, (tuple, range)) else value
+
+
+def _parent(module: nn.Module, name: str) -> Tuple[nn.Module, str]:
+    *parents, last = name.split(".")
+    for part in parents:
+        if not hasattr(module, part):
+            module.add_module(part, nn.Module())
+        module = getattr(module, part)
+    return module, last
+
+
+def _place(module: nn.Module, name: str, tensor: nn.Parameter) -> None:
+    parent, last = _parent(module, name)
+    parent.register_parameter(last, tensor)
+
+
+def _find(module: nn.Module, name: str) -> Optional[torch.Tensor]:
+    *parents, last = name.split(".")
+    for part in parents:
+        module = module._modules[part]
+    return module._parameters.get(last)
+
+
+def layers_of(module: nn.Module) -> List[Any]:
+    """All objects in a model that remember how their input is cut."""
+    found: List[Any] = []
+    for part in module.modules():
+        if isinstance(part, NativeLayer):
+            found.append(part)
+        elif "_graticule_layer" in part.__dict__:
+            found.append(part.__dict__["_graticule_layer"])
+    return found

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Loads the C++ side, and starts and ends MPI and Kokkos."""
+from __future__ import annotations
+
+import atexit
+import functools
+import sys
+import traceback
+from typing import Any, Callable, Optional, TypeVar
+
+import torch
+
+from . import _core
+from ._errors import Error
+
+_started = False
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def start(num_threads: Optional[int] = None) -> None:
+    """Starts MPI and Kokkos unless they run: an MPI that mpi4py has started is used. Further calls do nothing.
+
+    The first `Domain` does it. num_threads: of Kokkos' host space; default: torch's.
+    From then on an uncaught error on one rank ends all ranks, because the others would wait for it.
+    Errors: ThreadLevel, MpiMismatch where mpi4py was built for another MPI library.
+    """
+    global _started
+    if _started:
+        return
+    _check_mpi()
+    _core.start(torch.get_num_threads() if num_threads is None else num_threads)
+    _started = True
+    atexit.register(_core.stop)
+    previous = sys.excepthook
+
+    def end_all_ranks(kind, value, trace) -> None:
+        previous(kind, value, trace)
+        sys.stderr.flush()
+        if not issubclass(kind, SystemExit):
+            _core.abort_all("".join(traceback.format_exception_only(kind, value)).strip())
+
+    sys.excepthook = end_all_ranks
+
+
+def _check_mpi() -> None:
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None:
+        return
+    here, there = (text.strip("\0 \n").splitlines()[0] for text in (_core.mpi_library(), mpi.Get_library_version()))
+    if here != there:
+        raise Error("MpiMismatch", f"graticule was built with {here}, mpi4py with {there}")
+
+
+def handle_of(comm: Any) -> int:
+    """The Fortran handle of a communicator; -1, which means all ranks, for None."""
+    if comm is None:
+        return -1
+    if isinstance(comm, int) and not isinstance(comm, bool):
+        return comm
+    if hasattr(comm, "py2f"):
+        return comm.py2f()
+    raise TypeError(f"comm is a communicator of mpi4py, its py2f(), or None, not {comm!r}")
+
+
+def uncompiled(function: F) -> F:
+    """A function that sends messages: `torch.compile` breaks its graph here, since messages have an order.
+
+    That is torch.compiler.disable, whose module takes seconds to import and is imported by torch.compile only.
+    """
+    disabled: Optional[Callable[..., Any]] = None
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal disabled
+        if disabled is None:
+            if "torch._dynamo" not in sys.modules:
+                return function(*args, **kwargs)
+            disabled = torch.compiler.disable(function)
+        return disabled(*args, **kwargs)
+
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gives the layers of a PyTorch model sharded forwards, in place."""
+from __future__ import annotations
+
+import dataclasses
+import functools
+import zlib
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from . import _core
+from ._cuts import Active, NotSharded, cuts, extents
+from ._domain import Domain
+from ._errors import Error
+from ._joins import Joins
+from ._layer import NativeLayer, TorchLayer, layers_of
+from ._library import uncompiled
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardedModule:
+    """What became of one module.
+
+    verdict: "sharded" (has a sharded forward), "local" (acts on single cells, correct as it is), "walked" (its children were
+    examined; what its own code does is checked when it runs) or "refused" (wrong on shards, or unknown).
+    """
+    path: str
+    type: str
+    verdict: str
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardReport:
+    """The modules of a model, depth first."""
+    modules: Tuple[ShardedModule, ...]
+
+    def num(self, verdict: str) -> int:
+        """Modules with a verdict."""
+        return sum(m.verdict == verdict for m in self.modules)
+
+    def text(self) -> str:
+        """One line per module, as C++ `ShardReport::text` writes it."""
+        lines = [("path", "type", "verdict", "why")] + [(m.path or ".", m.type, m.verdict, m.reason) for m in self.modules]
+        wide = [max(len(line[i]) for line in lines) + 2 for i in range(2)]
+        return "".join(f"{path:{wide[0]}}{kind:{wide[1]}}{f'{verdict:9}{why}' if why else verdict}\n"
+                       for path, kind, verdict, why in lines)
+
+
+_ELEMENTWISE = {"ELU", "SELU", "Hardshrink", "Hardtanh", "Hardswish", "Hardsigmoid", "LeakyReLU", "LogSigmoid", "ReLU", "ReLU6",
+                "CELU", "GELU", "SiLU", "Mish", "Sigmoid", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink",
+                "Threshold", "Identity", "Embedding"}
+_CHANNELS = {"PReLU", "Softmax2d", "CrossMapLRN2d", "ChannelShuffle"}
+_ATTENTION = {"MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer",
+              "TransformerDecoderLayer"}
+_AXIS = {"Softmax", "Softmin", "LogSoftmax", "GLU"}
+_CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
+_OWN_CODE = "what it does between its layers is checked when it runs"
+
+
+def attributes() -> Dict[str, Tuple[str, ...]]:
+    """The attributes that the sharded counterpart of each torch.nn layer is made from."""
+    conv = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
+    batch = ("num_features", "eps", "momentum", "affine", "track_running_stats")
+    adaptive, upsample = ("output_size",), ("size", "scale_factor", "mode", "align_corners", "recompute_scale_factor")
+    result: Dict[str, Tuple[str, ...]] = {
+        "GroupNorm": ("num_groups", "num_channels", "eps", "affine"), "LayerNorm": ("normalized_shape", "eps", "elementwise_affine"),
+        "RMSNorm": ("normalized_shape", "eps", "elementwise_affine"), "LocalResponseNorm": ("size", "alpha", "beta", "k"),
+        "Upsample": upsample, "UpsamplingNearest2d": upsample, "UpsamplingBilinear2d": upsample,
+        "PixelShuffle": ("upscale_factor",), "PixelUnshuffle": ("downscale_factor",),
+        "Dropout": ("p",), "Dropout2d": ("p",), "Dropout3d": ("p",), "AlphaDropout": ("p",)}
+    for d in ("1d", "2d", "3d"):
+        result.update({
+            "Conv" + d: conv, "ConvTranspose" + d: conv + ("output_padding",), "BatchNorm" + d: batch, "InstanceNorm" + d: batch,
+            "MaxPool" + d: ("kernel_size", "stride", "padding", "dilation", "ceil_mode"),
+            "AvgPool" + d: ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
+            "LPPool" + d: ("norm_type", "kernel_size", "stride", "ceil_mode"), "AdaptiveAvgPool" + d: adaptive,
+            "AdaptiveMaxPool" + d: adaptive, "ZeroPad" + d: ("padding",), "ConstantPad" + d: ("padding", "value"),
+            "ReflectionPad" + d: ("padding",), "ReplicationPad" + d: ("padding",), "CircularPad" + d: ("padding",)})
+    return result
+
+
+_ATTRIBUTES = attributes()
+_BASE = {"UpsamplingNearest2d": "Upsample", "UpsamplingBilinear2d": "Upsample"}
+
+
+class Forward:
+    """The forward of a torch.nn layer on shards, for its class."""
+
+    @uncompiled
+    def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        layer: TorchLayer = self.__dict__["_graticule_layer"]
+        output_size = kwargs.get("output_size", args[0] if args else None)
+        if output_size is not None:
+            if layer.type.startswith("MaxUnpool"):
+                return layer.call(self, "forward", x, output_size)  # its second argument: the indices
+            return layer.call(self, "forward", x, output_padding=_output_padding(self, layer, x, output_size))
+        return layer.call(self, "forward_with_indices" if getattr(self, "return_indices", False) else "forward", x)
+
+    @uncompiled
+    def forward_like(self, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        """The output with the sizes and the cuts of `like`: transposed convolutions and `Upsample`. Collective."""
+        return self.__dict__["_graticule_layer"].call(self, "forward_like", x, like)
+
+
+def _output_padding(module: Any, layer: TorchLayer, x: torch.Tensor, output_size: Sequence[int]) -> Tuple[int, ...]:
+    of = cuts(x)
+    if of is None:
+        raise NotSharded(f"{layer.path} ({layer.type}): output_size needs a call within the model given to shard; forward_like does not")
+    with torch._C.DisableTorchFunction():
+        whole = torch.empty([*x.shape[:-2], *extents(of)], device="meta")
+        dims = len(module.kernel_size)
+        return tuple(module._output_padding(whole, list(output_size), module.stride, module.padding, module.kernel_size, dims,
+                                            module.dilation))
+
+
+@functools.lru_cache(maxsize=None)
+def _layer_class(base: type) -> type:
+    return type(base.__name__, (Forward, base), {"__module__": base.__module__, "__doc__": base.__doc__})
+
+
+@functools.lru_cache(maxsize=None)
+def _code_class(base: type) -> type:
+    @uncompiled
+    def forward(self, *args, **kwargs):
+        if Active.mode is not None:
+            return base.forward(self, *args, **kwargs)
+        mode = Joins(*self.__dict__["_graticule_code"])
+        args = [mode.marked(x) for x in args]
+        kwargs = {name: mode.marked(kwargs[name]) for name in sorted(kwargs)}
+        with mode:
+            return base.forward(self, *args, **kwargs)
+
+    return type(base.__name__, (base,), {"forward": forward, "__module__": base.__module__, "__doc__": base.__doc__})
+
+
+def _judge(module: nn.Module, domain: Domain) -> Optional[Tuple[str, str]]:
+    name = type(module).__name__
+    if name in _ELEMENTWISE:
+        return "local", "cell by cell"
+    if name in _CHANNELS:
+        return "local", "across the channels of a cell"
+    if name in _AXIS:
+        axis = module.dim
+        if axis in (0, 1) or axis is not None and axis < -2:
+            return "local", f"along axis {axis}"
+        whole = axis is not None and (domain.grid[0 if axis == -2 else 1] == 1 if axis < 0 else domain.num_ranks == 1)
+        if whole:
+            return "local", f"along axis {axis}, which is in one part"
+        return "refused", f"axis {axis} may be cut; name the axis by 1 for channels, or move it whole by Repartition"
+    if name == "Linear":
+        return "local", "along the last axis, which must be whole: another size is PyTorch's error"
+    if name in ("Flatten", "Unflatten"):
+        return "refused", "reshapes axes that may be cut; name it in `local` where it does not"
+    if name == "RReLU":
+        return "refused", "draws random slopes by shard, not by global cell"
+    return None
+
+
+class _Sharder:
+    def __init__(self, domain: Domain, local: Sequence[str], padding: str, seed: int, shardings: Mapping[str, Sequence[int]]) -> None:
+        self.domain, self.local, self.shardings = domain, set(local), shardings
+        self.options = {"padding_by": padding, "seed": seed}
+        self.report: List[ShardedModule] = []
+        self.changes: List[Callable[[], None]] = []
+
+    def add(self, path: str, kind: str, verdict: str, reason: str = "") -> None:
+        self.report.append(ShardedModule(path, kind, verdict, reason))
+
+    def visit(self, module: nn.Module, path: str) -> None:
+        kind = type(module)
+        name = kind.__name__
+        known = getattr(nn, name, None) is kind
+        if path and (path in self.local or name in self.local):
+            return self.add(path, name, "local", "named in `local`")
+        if "_graticule_layer" in module.__dict__:
+            return self.add(path, name, "local", "is sharded")
+        if isinstance(module, NativeLayer):
+            return self.visit_native(module, path, name)
+        if known and name in _CONTAINERS:
+            self.add(path, name, "walked")
+        elif known and name in _ATTRIBUTES:
+            return self.visit_layer(module, path, name)
+        elif isinstance(module, tuple(getattr(nn, n) for n in _ATTENTION)):
+            return self.add(path, name, "refused", "attends over shards as if they were whole; use the attention of graticule.nn")
+        elif known and (judgement := _judge(module, self.domain)):
+            return self.add(path, name, *judgement)
+        else:
+            own = any(True for _ in module.parameters(False)) or any(True for _ in module.buffers(False))
+            if path and (known or own or not any(True for _ in module.children())):
+                why = "not known; name it in `local` where it is right"
+                if own and not known:
+                    why = "not known, and has parameters or buffers of its own: what does a shard do with them? " \
+                          "Name it in `local` where it is right"
+                return self.add(path, name, "refused", why)
+            self.add(path, name, "walked", _OWN_CODE)
+            self.changes.append(lambda: _run_code(module, self.domain))
+        for child, part in module.named_children():
+            self.visit(part, f"{path}.{child}" if path else child)
+
+    def visit_native(self, module: NativeLayer, path: str, name: str) -> None:
+        if module.domain is None and module._layer_communicates():
+            self.changes.append(lambda: module._move_to(self.domain) if module.domain is None else None)
+            return self.add(path, name, "sharded", "a layer of graticule.nn, made without a domain")
+        self.add(path, name, "local", "a layer of graticule.nn")
+
+    def visit_layer(self, module: nn.Module, path: str, name: str) -> None:
+        if getattr(module, "return_indices", False):
+            return self.add(path, name, "refused", "return_indices: the indices are those of the whole field; use graticule.nn")
+        options = {**self.options, "layer": zlib.crc32(path.encode())}
+        if path in self.shardings:
+            options["sharding_axes"] = list(self.shardings[path])
+        layer = TorchLayer(_BASE.get(name, name), path, self.domain, options, _ATTRIBUTES[name])
+        try:
+            layer.make(module)
+        except RuntimeError as error:
+            return self.add(path, name, "refused", str(error).splitlines()[0])
+        self.changes.append(lambda: give_layer(module, layer))
+        self.add(path, name, "sharded")
+
+
+def give_layer(module: nn.Module, layer: TorchLayer) -> None:
+    """Gives a module of torch.nn its sharded forward, once."""
+    if "_graticule_layer" not in module.__dict__:
+        module.__dict__["_graticule_layer"] = layer
+        module.__class__ = _layer_class(type(module))
+
+
+def _run_code(module: nn.Module, domain: Domain) -> None:
+    if "_graticule_code" not in module.__dict__:
+        module.__dict__["_graticule_code"] = (domain, {})
+        module.__class__ = _code_class(type(module))
+
+
+def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), padding: str = "mode", seed: int = 0,
+          shardings: Optional[Mapping[str, Sequence[int]]] = None, on_refusal: str = "fail") -> ShardReport:
+    """Gives the layers of a PyTorch model sharded forwards, in place. Collective.
+
+    Parameters and buffers stay the same tensors with the same names, so optimizers and files stay valid. The model's own code
+    runs as it is: where it joins fields with other cuts, the later ones are moved to the cuts of the first; sizes are those of
+    the globe; a function that would be wrong on a shard is refused by name when it is called.
+
+    local: paths or types that are correct on shards as they are, with their children. padding: values beyond the edges of the
+    globe by PyTorch's padding "mode", or by the "domain" (poles, periodic longitude). seed: of dropout masks. shardings: the
+    cut axes of layers with another order of axes, for normalisations over the last axes and `Dropout`: {"norm": (-3, -2)}.
+    on_refusal: "fail" or "report".
+    Raises NotSharded, on all ranks, with path, type and reason of every refused module; the model is left as it was.
+    Errors: ModelDisagreement where ranks hold different models, BadOption.
+    """
+    for name, value, allowed in (("padding", padding, ("mode", "domain")), ("on_refusal", on_refusal, ("fail", "report"))):
+        if value not in allowed:
+            raise Error("BadOption", f"{name} = {value!r} is none of {', '.join(map(repr, allowed))}", "argument")
+    sharder = _Sharder(domain, local, padding, seed, shardings or {})
+    sharder.visit(model, "")
+    if not any(True for _ in model.children()):
+        first = sharder.report[0]
+        sharder.report = [dataclasses.replace(first, verdict="refused",
+                                              reason="a single layer: put it into a Sequential, or use the layer of graticule.nn")]
+    report = ShardReport(tuple(sharder.report))
+    state = "".join(f"{name} {tuple(p.shape)} {p.dtype}\n" for name, p in model.named_parameters())
+    domain._object.require_same("ModelDisagreement", report.text() + state)
+    refused = [m for m in report.modules if m.verdict == "refused"]
+    if refused and on_refusal == "fail":
+        raise NotSharded("; ".join(f"{m.path or 'the model'} ({m.type}): {m.reason}" for m in refused))
+    for change in sharder.changes:
+        change()
+    _run_code(model, domain)
+    return report
+
+
+def reset_structure(model: nn.Module) -> None:
+    """Forgets how fields were cut: the next forward may come with other cuts. On all ranks, between the same forwards."""
+    for layer in layers_of(model):
+        layer.reset_structure()
+    for module in model.modules():
+        if "_graticule_code" in module.__dict__:
+            module.__dict__["_graticule_code"][1].clear()
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Differences of a sharded model from the serial one, relative; infinite where sizes differ. text: a table of the calls."""
+    output_difference: float
+    gradient_difference: float
+    text: str
+
+
+@uncompiled
+def try_sharded(reference: Callable[[torch.Tensor], torch.Tensor], sharded: Callable[[torch.Tensor], torch.Tensor],
+                x: torch.Tensor, domain: Domain, cuts: Optional[Tuple[Sequence[int], Sequence[int]]] = None,
+                tolerance: float = 1e-6) -> Trial:
+    """Runs a model on the whole input on every rank and its sharded copy on shards, and compares, forward and backward.
+
+    x: the whole input, equal on all ranks. cuts: sizes of rows and columns; default: balanced. Collective; for small inputs.
+    """
+    sizes = None if cuts is None else (list(cuts[0]), list(cuts[1]))
+    return Trial(*_core.try_sharded(reference, sharded, x, domain._object, sizes, tolerance))

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layers by name, and calls of model code from C++: recomputation and rollouts.
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/nn_bridge/model/rollout.hpp>
+#include <graticule/nn_bridge/model/shard.hpp>
+
+#include <pybind11/functional.h>
+
+#include <utility>
+
+#include "layer.hpp"
+#include "model/trial_log.hpp"
+#include "module.hpp"
+
+namespace graticule::python {
+
+namespace {
+
+Layer make_layer(std::string const& type, py::dict const& options, nn::Domain const& domain) {
+  nn::detail::KeptRandomState const kept;  // parameters come from the torch.nn module, or are set afterwards
+  auto const found = serial_makers().find(type);
+  if (found == serial_makers().end()) throw Error("UnknownLayer", type + " has no sharded counterpart");
+  return found->second(Reader(type, options, domain));
+}
+
+Layer make_native(std::string const& type, py::dict const& options, nn::Domain const& domain) {
+  auto const found = native_makers().find(type);
+  if (found == native_makers().end()) throw Error("UnknownLayer", "there is no layer " + type);
+  return found->second(Reader(type, options, domain));
+}
+
+using State = std::array<std::optional<torch::Tensor>, 5>;
+
+Tensors call(Layer const& layer, std::string const& method, std::vector<std::optional<torch::Tensor>> const& inputs,
+             State const& state, bool training) {
+  auto const found = layer.methods.find(method);
+  if (found == layer.methods.end()) throw Error("UnknownMethod", "the layer has no " + method);
+  auto const get = [&](std::size_t i) { return state[i].value_or(torch::Tensor()); };
+  Tensors given;
+  for (auto const& tensor : inputs) given.push_back(tensor.value_or(torch::Tensor()));
+  return found->second({get(0), get(1), get(2), get(3), get(4), training}, given);
+}
+
+/// As `shard` logs the calls of its layers for a trial.
+Tensors logged_call(Layer const& layer, std::string const& path, std::string const& method,
+                    std::vector<std::optional<torch::Tensor>> const& inputs, State const& state, bool training) {
+  auto* const log = nn::detail::TrialLog::current();
+  auto const before = log != nullptr ? nn::traffic() : nn::Traffic{};
+  auto outputs = call(layer, method, inputs, state, training);
+  if (log != nullptr) log->calls.push_back({path, outputs.front().detach().clone(), nn::traffic() - before});
+  return outputs;
+}
+
+std::pair<int, Integers> part(Layer const& layer, std::string const& name, std::int64_t axis) {
+  if (!layer.part) throw Error("UnknownMethod", "the layer has no " + name);
+  auto const found = layer.part(name, axis);
+  auto const sizes = found.cuts.sizes();
+  return {found.part, Integers(sizes.begin(), sizes.end())};
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> tensors(torch::OrderedDict<std::string, torch::Tensor> const& all) {
+  std::vector<std::pair<std::string, torch::Tensor>> result;
+  for (auto const& item : all) result.emplace_back(item.key(), item.value());
+  return result;
+}
+
+void move_to(Layer const& layer, nn::Domain const& domain) {
+  auto* const communicating = dynamic_cast<nn::Communicating*>(layer.module.get());
+  if (communicating == nullptr || !nn::detail::lacks_domain(*communicating))
+    throw Error("HasDomain", "the layer belongs to a domain already");
+  nn::detail::set_domain(*communicating, domain);
+}
+
+void reset_structure(Layer const& layer) {
+  if (auto* const communicating = dynamic_cast<nn::Communicating*>(layer.module.get())) communicating->reset_structure();
+}
+
+nn::Tensors checkpoint(nn::Domain const& domain, std::function<nn::Tensors(nn::Tensors const&)> const& segment,
+                       nn::Tensors const& inputs) {
+  return nn::checkpoint(domain, segment, inputs);
+}
+
+using Step = std::function<torch::Tensor(torch::Tensor const&, std::int64_t)>;
+
+torch::Tensor rollout(nn::Domain const& domain, torch::Tensor const& state, Step const& step, Step const& on_state,
+                      std::int64_t num_steps, std::int64_t checkpoint_steps, std::int64_t gradient_steps) {
+  return nn::rollout(domain, state, {num_steps, checkpoint_steps, gradient_steps}, step, on_state);
+}
+
+std::tuple<double, double, std::string> try_sharded(nn::Forward const& reference, nn::Forward const& sharded,
+                                                    torch::Tensor const& x, nn::Domain const& domain,
+                                                    std::optional<std::pair<Integers, Integers>> const& sizes,
+                                                    double tolerance) {
+  std::optional<std::pair<Cuts, Cuts>> cuts;
+  if (sizes) cuts.emplace(cuts_of(sizes->first), cuts_of(sizes->second));
+  auto const trial = nn::try_sharded(reference, sharded, x, domain, cuts);
+  return {trial.output_difference, trial.gradient_difference, trial.text(tolerance)};
+}
+
+}  // namespace
+
+void define_layers(py::module_& m) {
+  py::class_<Layer>(m, "Layer")
+      .def_static("of_torch", &make_layer, py::arg("type"), py::arg("options"), py::arg("domain"))
+      .def_static("native", &make_native, py::arg("type"), py::arg("options"), py::arg("domain"))
+      .def("call", &logged_call, py::arg("path"), py::arg("method"), py::arg("inputs"), py::arg("state"), py::arg("training"),
+           ReleaseGil())
+      .def("part", &part, py::arg("name"), py::arg("axis"), ReleaseGil())
+      .def("parameters", [](Layer const& self) { return tensors(self.module->named_parameters()); })
+      .def("buffers", [](Layer const& self) { return tensors(self.module->named_buffers()); })
+      .def_property_readonly(
+          "communicates",
+          [](Layer const& self) { return dynamic_cast<nn::Communicating*>(self.module.get()) != nullptr; })
+      .def("move_to", &move_to, py::arg("domain"))
+      .def("reset_structure", &reset_structure);
+  m.def("serial_types", [] {
+    std::vector<std::string> names;
+    for (auto const& [name, maker] : serial_makers()) names.push_back(name);
+    return names;
+  });
+  m.def("native_types", [] {
+    std::vector<std::string> names;
+    for (auto const& [name, maker] : native_makers()) names.push_back(name);
+    return names;
+  });
+  m.def("reduce_loss",
+        [](torch::Tensor const& partial, nn::Domain const& domain) { return nn::reduce_loss(partial, domain); },
+        py::arg("partial"), py::arg("domain"), ReleaseGil());
+  m.def("checkpoint", &checkpoint, py::arg("domain"), py::arg("segment"), py::arg("inputs"), ReleaseGil());
+  m.def("rollout", &rollout, py::arg("domain"), py::arg("state"), py::arg("step"), py::arg("on_state"), py::arg("num_steps"),
+        py::arg("checkpoint_steps"), py::arg("gradient_steps"), ReleaseGil());
+  m.def("try_sharded", &try_sharded, py::arg("reference"), py::arg("sharded"), py::arg("x"), py::arg("domain"),
+        py::arg("cuts"), py::arg("tolerance"), ReleaseGil());
+}
+
+}  // namespace graticule::python

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// `graticule._core`: start and end, errors, communicators.
+#include <graticule/partition/error.hpp>
+#include <graticule/partition/failure.hpp>
+#include <graticule/repartition/runtime.hpp>
+
+#include <memory>
+#include <vector>
+
+#include "module.hpp"
+
+namespace graticule::python {
+
+namespace {
+
+// Never destroyed: a program that is aborted must not free communicators at its end.
+std::unique_ptr<Runtime>& runtime() {
+  static auto* const running = new std::unique_ptr<Runtime>;
+  return *running;
+}
+
+std::vector<Comm>& living_comms() {
+  static auto* const all = new std::vector<Comm>;
+  return *all;
+}
+
+char const* name_of(Fault fault) {
+  switch (fault) {
+    case Fault::program: return "program";
+    case Fault::usage: return "usage";
+    case Fault::input: return "input";
+    case Fault::check: return "check";
+  }
+  return "?";
+}
+
+/// `graticule.Error(rule, text, fault)` of an `Error`. Others stay what pybind11 and torch make of them.
+void translate(std::exception_ptr error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (Error const& known) {
+    auto const type = py::module_::import("graticule._errors").attr("Error");
+    PyErr_SetObject(type.ptr(), py::make_tuple(known.rule(), known.given(), name_of(known.fault())).ptr());
+  }
+}
+
+void stop() {
+  living_comms().clear();
+  runtime().reset();
+}
+
+void abort_all(std::string const& text) {
+  int running = 0;
+  int ended = 0;
+  MPI_Initialized(&running);
+  MPI_Finalized(&ended);
+  if (running == 0 || ended != 0) return;
+  announce_failure(std::make_exception_ptr(Error("PythonError", text)));
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+std::string mpi_library() {
+  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  text.resize(std::size_t(length));
+  return text;
+}
+
+}  // namespace
+
+void start(int num_threads) {
+  static int argc = 0;
+  static char** argv = nullptr;
+  if (!runtime()) runtime() = std::make_unique<Runtime>(argc, argv, RuntimeOptions{num_threads});
+}
+
+Comm comm_of(std::int64_t fortran_handle) {
+  if (!runtime()) throw Error("NotStarted", "graticule was ended, or never started");
+  if (fortran_handle != -1 && fortran_handle != std::int64_t(MPI_Fint(fortran_handle)))
+    throw Error("BadCommunicator", std::to_string(fortran_handle) + " is no Fortran handle: pass comm.py2f()");
+  Comm comm(fortran_handle == -1 ? MPI_COMM_WORLD : MPI_Comm_f2c(MPI_Fint(fortran_handle)));
+  living_comms().push_back(comm);
+  return comm;
+}
+
+void define_library(py::module_& m) {
+  py::register_exception_translator(&translate);
+  m.def("start", &start, py::arg("num_threads"), ReleaseGil());
+  m.def("stop", &stop, ReleaseGil());
+  m.def("abort_all", &abort_all, py::arg("text"), ReleaseGil());
+  m.def("mpi_library", &mpi_library);
+}
+
+}  // namespace graticule::python
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The C++ side of graticule; use the modules of the package.";
+  graticule::python::define_library(m);
+  graticule::python::define_fields(m);
+  graticule::python::define_layers(m);
+  graticule::python::define_collectives(m);
+  graticule::python::define_training(m);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The parts of `graticule._core`, and what they share.
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+
+#include <torch/extension.h>
+
+#include <string>
+
+namespace graticule::python {
+
+namespace py = pybind11;
+using ReleaseGil = py::call_guard<py::gil_scoped_release>;
+
+/// Starts MPI and Kokkos, or joins those that run. A second call does nothing.
+void start(int num_threads);
+
+/// A duplicate of a communicator by its Fortran handle; -1 stands for all ranks. Collective.
+///
+/// It is kept until `stop`: communicators are freed by all ranks together, and each Python collects its garbage when it likes.
+/// @throws `NullCommunicator`, `BadCommunicator`
+[[nodiscard]] Comm comm_of(std::int64_t fortran_handle);
+
+void define_library(py::module_& m);
+void define_fields(py::module_& m);
+void define_layers(py::module_& m);
+void define_collectives(py::module_& m);
+void define_training(py::module_& m);
+
+}  // namespace graticule::python

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Training of Python's modules: their parameters are the tensors of a C++ module of the same names.
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/training/daso/averaging.hpp>
+#include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/sharded/parameters.hpp>
+#include <graticule/training/state/model.hpp>
+
+#include <pybind11/functional.h>
+
+#include <memory>
+#include <utility>
+
+#include "module.hpp"
+#include "reader.hpp"
+
+namespace graticule::python {
+
+namespace {
+
+namespace tr = training;
+using nn::NamedTensors;
+
+/// A module that holds the tensors of another one.
+class Mirror : public torch::nn::Module {
+ public:
+  Mirror(NamedTensors const& parameters, NamedTensors const& buffers) {
+    for (auto const& [name, tensor] : parameters) {
+      auto [module, last] = place(name);
+      module->register_parameter(last, tensor, tensor.requires_grad());
+    }
+    for (auto const& [name, tensor] : buffers) {
+      auto [module, last] = place(name);
+      module->register_buffer(last, tensor);
+    }
+  }
+
+ private:
+  std::pair<torch::nn::Module*, std::string> place(std::string const& name) {
+    torch::nn::Module* module = this;
+    std::size_t begin = 0;
+    for (auto dot = name.find('.'); dot != std::string::npos; dot = name.find('.', begin)) {
+      auto const part = name.substr(begin, dot - begin);
+      auto const children = module->named_children();
+      module = (children.contains(part) ? children[part] : module->register_module(part, std::make_shared<Module>())).get();
+      begin = dot + 1;
+    }
+    return {module, name.substr(begin)};
+  }
+};
+using MirrorPointer = std::shared_ptr<Mirror>;
+
+/// Steps an optimizer of Python.
+class PythonOptimizer : public torch::optim::Optimizer {
+ public:
+  PythonOptimizer(std::vector<torch::Tensor> parameters, std::function<void()> step)
+      : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(1.0)), step_(std::move(step)) {}
+  torch::Tensor step(LossClosure closure) override {
+    if (closure) throw Error("ClosureUnsupported", "optimizers with closures (LBFGS) step in Python");
+    step_();
+    return {};
+  }
+
+ private:
+  std::function<void()> step_;
+};
+
+/// Teams as Python passes them: a Fortran handle and 'sum' or 'mean'.
+using GivenRules = std::vector<std::pair<std::int64_t, std::string>>;
+
+std::vector<nn::TeamRule> rules_of(GivenRules const& given) {
+  std::vector<nn::TeamRule> rules;
+  for (auto const& [handle, reduction] : given) {
+    if (reduction != "sum" && reduction != "mean")
+      throw Error("BadOption", "reduction = '" + reduction + "' is none of 'mean', 'sum'");
+    rules.push_back({comm_of(handle), reduction == "sum" ? nn::Reduction::sum : nn::Reduction::mean});
+  }
+  return rules;
+}
+
+/// What a wrapper refers to, destroyed after it.
+template <class Wrapper>
+struct Held {
+  MirrorPointer model;
+  std::unique_ptr<PythonOptimizer> optimizer;
+  std::unique_ptr<Wrapper> wrapper;
+  /// @throws `Closed` after `close`
+  Wrapper& get() const {
+    if (!wrapper) throw Error("Closed", "the object was closed");
+    return *wrapper;
+  }
+};
+
+std::unique_ptr<PythonOptimizer> optimizer_of(MirrorPointer const& model, std::function<void()> step) {
+  if (!step) return nullptr;
+  std::vector<torch::Tensor> trained;
+  for (auto const& tensor : model->parameters())
+    if (tensor.requires_grad()) trained.push_back(tensor);
+  return std::make_unique<PythonOptimizer>(std::move(trained), std::move(step));
+}
+
+tr::DataParallelOptions parallel_options(Reader const& r) {
+  tr::DataParallelOptions options;
+  options.unused = r.one_of<tr::Unused>("unused", {{"refused", tr::Unused::refused}, {"allowed", tr::Unused::allowed}},
+                                        tr::Unused::refused);
+  options.wire = r.one_of<tr::Wire>("wire", {{"own", tr::Wire::own}, {"bf16", tr::Wire::bf16}, {"f16", tr::Wire::f16}},
+                                    tr::Wire::own);
+  options.order = r.one_of<tr::SumOrder>("order", {{"by_rank", tr::SumOrder::by_rank}, {"any", tr::SumOrder::any}},
+                                         tr::SumOrder::by_rank);
+  options.buffers = r.one_of<tr::BufferPolicy>("buffers",
+                                               {{"leave", tr::BufferPolicy::leave},
+                                                {"broadcast", tr::BufferPolicy::broadcast},
+                                                {"mean", tr::BufferPolicy::mean}},
+                                               tr::BufferPolicy::leave);
+  return options;
+}
+
+using DataParallel = Held<tr::DataParallel>;
+
+DataParallel make_data_parallel(MirrorPointer const& model, std::function<void()> const& step, GivenRules const& rules,
+                                py::dict const& options) {
+  auto const given = parallel_options(Reader("DataParallel", options, nn::Domain()));
+  py::gil_scoped_release const released;
+  DataParallel held{model, optimizer_of(model, step), nullptr};
+  std::vector<torch::optim::Optimizer*> optimizers;
+  if (held.optimizer) optimizers.push_back(held.optimizer.get());
+  held.wrapper = std::make_unique<tr::DataParallel>(*model, optimizers, rules_of(rules), given);
+  return held;
+}
+
+std::unique_ptr<tr::DataParallel::NoSync> no_sync(DataParallel& self) {
+  return std::make_unique<tr::DataParallel::NoSync>(self.get().impl());
+}
+
+tr::DasoOptions daso_options(Reader const& r) {
+  tr::DasoOptions options;
+  auto& schedule = options.schedule;
+  schedule.total_epochs = r.get<Index>("total_epochs", schedule.total_epochs);
+  schedule.warmup_epochs = r.get<Index>("warmup_epochs", schedule.warmup_epochs);
+  schedule.cooldown_epochs = r.get<Index>("cooldown_epochs", schedule.cooldown_epochs);
+  schedule.stability = r.get<double>("stability", schedule.stability);
+  schedule.patience = r.get<Index>("patience", schedule.patience);
+  schedule.max_global_skips = r.get<Index>("max_global_skips", schedule.max_global_skips);
+  schedule.skip_reduction_factor = r.get<Index>("skip_reduction_factor", schedule.skip_reduction_factor);
+  schedule.local_skip_factor = r.get<Index>("local_skip_factor", schedule.local_skip_factor);
+  if (r.has("node")) options.node = r.get<int>("node");
+  options.buffers = r.one_of<tr::DasoPolicy>("buffers",
+                                             {{"leave", tr::DasoPolicy::leave},
+                                              {"average", tr::DasoPolicy::average},
+                                              {"take_sender", tr::DasoPolicy::take_sender}},
+                                             tr::DasoPolicy::average);
+  return options;
+}
+
+using Daso = Held<tr::Daso>;
+
+Daso make_daso(MirrorPointer const& model, std::function<void()> const& step, std::int64_t world, GivenRules const& rules,
+               py::dict const& options) {
+  auto given = daso_options(Reader("Daso", options, nn::Domain()));
+  py::gil_scoped_release const released;
+  given.gradient_rules = rules_of(rules);
+  Daso held{model, optimizer_of(model, step), nullptr};
+  held.wrapper = std::make_unique<tr::Daso>(*model, *held.optimizer, comm_of(world), given);
+  return held;
+}
+
+using Sharded = Held<tr::ShardedParameters>;
+
+Sharded make_sharded(MirrorPointer const& model, std::int64_t team, std::string const& reduction, GivenRules const& replicas) {
+  py::gil_scoped_release const released;
+  tr::ShardedParametersOptions options;
+  options.replicas = rules_of(replicas);
+  Sharded held{model, nullptr, nullptr};
+  auto const rule = rules_of({{team, reduction}});
+  held.wrapper = std::make_unique<tr::ShardedParameters>(model, rule.front(), options);
+  return held;
+}
+
+std::vector<torch::Tensor> sharded_forward(Sharded& self, std::function<std::vector<torch::Tensor>()> const& call) {
+  return self.get().forward(call);
+}
+
+/// The whole parameters while this object exists.
+struct Gathered {
+  std::unique_ptr<tr::ShardedParameters::Gathered> scope;
+};
+
+void load_model_of_ranks(std::int64_t comm, std::string const& path, MirrorPointer const& model, std::string const& prefix) {
+  auto const ranks = comm_of(comm);
+  tr::load_model(ranks, Checkpoint(ranks, path), *model, prefix);
+}
+
+void save_model_of_ranks(std::int64_t comm, std::string const& folder, std::int64_t step, int keep, MirrorPointer const& model,
+                         std::string const& prefix) {
+  CheckpointStore store(comm_of(comm), folder, {.keep = keep});
+  auto writer = store.begin(step);
+  tr::save_model(writer, *model, prefix);
+  writer.commit();
+}
+
+void define_data_parallel(py::module_& m) {
+  py::class_<tr::DataParallel::NoSync>(m, "NoSync");
+  py::class_<DataParallel>(m, "DataParallel")
+      .def(py::init(&make_data_parallel), py::arg("model"), py::arg("step"), py::arg("rules"), py::arg("options"))
+      .def("step", [](DataParallel& self) { self.get().step(); }, ReleaseGil())
+      .def("synchronize", [](DataParallel& self) { self.get().synchronize(); }, ReleaseGil())
+      .def("reduce", [](DataParallel& self) { self.get().reduce(); }, ReleaseGil())
+      .def("sync_buffers", [](DataParallel& self) { self.get().sync_buffers(); }, ReleaseGil())
+      .def("run", [](DataParallel& self, std::function<void()> const& pass) { self.get().run(pass); }, py::arg("run"),
+           ReleaseGil())
+      .def("no_sync", &no_sync)
+      .def("clip_gradients",
+           [](DataParallel& self, double norm, double type) { return self.get().clip_gradients(norm, type); },
+           py::arg("max_norm"), py::arg("norm_type"), ReleaseGil())
+      .def("close", [](DataParallel& self) { self.wrapper.reset(); }, ReleaseGil());
+}
+
+void define_daso(py::module_& m) {
+  py::class_<Daso>(m, "Daso")
+      .def(py::init(&make_daso), py::arg("model"), py::arg("step"), py::arg("world"), py::arg("rules"), py::arg("options"))
+      .def("set_last_batch", [](Daso& self, Index last) { self.get().set_last_batch(last); }, py::arg("last_batch"),
+           ReleaseGil())
+      .def("zero_grad", [](Daso& self) { self.get().zero_grad(); })
+      .def("step", [](Daso& self) { self.get().step(); }, ReleaseGil())
+      .def("epoch_loss", [](Daso& self, double loss) { self.get().epoch_loss(loss); }, py::arg("loss"), ReleaseGil())
+      .def("drain", [](Daso& self) { self.get().drain(); }, ReleaseGil())
+      .def("synchronize", [](Daso& self) { self.get().synchronize(); }, ReleaseGil())
+      .def("num_sent", [](Daso const& self) { return self.get().stats().num_sent; })
+      .def("close", [](Daso& self) { self.wrapper.reset(); }, ReleaseGil());
+}
+
+void define_sharded(py::module_& m) {
+  py::class_<Gathered>(m, "Gathered").def("close", [](Gathered& self) { self.scope.reset(); }, ReleaseGil());
+  py::class_<Sharded>(m, "ShardedParameters")
+      .def(py::init(&make_sharded), py::arg("model"), py::arg("team"), py::arg("reduction"), py::arg("replicas"))
+      .def("forward", &sharded_forward, py::arg("call"), ReleaseGil())
+      .def("named_parameters", [](Sharded const& self) { return self.get().named_parameters(); })
+      .def("gathered",
+           [](Sharded& self) { return Gathered{std::make_unique<tr::ShardedParameters::Gathered>(self.get().engine())}; },
+           ReleaseGil())
+      .def("clip_grad_norm", [](Sharded& self, double norm) { return self.get().clip_grad_norm(norm); }, py::arg("max_norm"),
+           ReleaseGil())
+      .def("unwrap", [](Sharded& self) { self.get().unwrap(); }, ReleaseGil())
+      .def("shard_bytes", [](Sharded const& self) { return self.get().stats().shard_bytes; });
+}
+
+}  // namespace
+
+void define_training(py::module_& m) {
+  py::class_<Mirror, MirrorPointer>(m, "Mirror")
+      .def(py::init<NamedTensors const&, NamedTensors const&>(), py::arg("parameters"), py::arg("buffers"));
+  struct Sync {
+    MirrorPointer model;
+    nn::GradientSync sync;
+  };
+  py::class_<Sync>(m, "GradientSync")
+      .def(py::init([](MirrorPointer const& model, GivenRules const& rules) {
+             return Sync{model, nn::GradientSync(*model, rules_of(rules))};
+           }),
+           py::arg("model"), py::arg("rules"), ReleaseGil())
+      .def("set_rules",
+           [](Sync& self, std::string const& name, GivenRules const& rules) { self.sync.set_rules(name, rules_of(rules)); },
+           py::arg("parameter"), py::arg("rules"), ReleaseGil())
+      .def("broadcast", [](Sync const& self) { self.sync.broadcast(); }, ReleaseGil())
+      .def("reduce", [](Sync const& self) { self.sync.reduce(); }, ReleaseGil());
+  define_data_parallel(m);
+  define_daso(m);
+  define_sharded(m);
+  m.def("load_model", &load_model_of_ranks, py::arg("comm"), py::arg("path"), py::arg("model"), py::arg("prefix"),
+        ReleaseGil());
+  m.def("save_model", &save_model_of_ranks, py::arg("comm"), py::arg("folder"), py::arg("step"), py::arg("keep"),
+        py::arg("model"), py::arg("prefix"), ReleaseGil());
+}
+
+}  // namespace graticule::python

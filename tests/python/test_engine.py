@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""graticule.engine on arrays of numpy and torch, function by function. tests/python/check_coverage.py compares with graticule.h."""
+import os
+import shutil
+import tempfile
+
+import numpy as np
+import torch
+from support import COMM, RANK, RANKS, main, raises, skip
+
+from graticule import engine as e
+
+ROWS, COLUMNS = 9, 6
+
+
+def made():
+    comm = e.Comm.create(COMM)
+    return comm, e.Layout.create([ROWS, COLUMNS], [RANKS, 1])
+
+
+def box(layout):
+    lower, upper = layout.owned(RANK)
+    return tuple(slice(a, b) for a, b in zip(lower, upper))
+
+
+GLOBE = np.arange(ROWS * COLUMNS, dtype=np.float64).reshape(ROWS, COLUMNS)
+
+
+def wrapped(sign=1.0):
+    """The globe with one ghost cell on each side: across poles on faces, periodic in longitude."""
+    poles = [np.roll(GLOBE[0], COLUMNS // 2) * sign, np.roll(GLOBE[-1], COLUMNS // 2) * sign]
+    whole = np.vstack([poles[0], GLOBE, poles[1]])
+    return np.hstack([whole[:, -1:], whole, whole[:, :1]])
+
+
+def test_library():
+    comm, _ = made()
+    assert len(e.version()) == 3 and e.is_initialized()
+    assert comm.rank() == RANK and comm.size() == RANKS and comm.node()[0] >= 1
+    e.set_patience(100.0, 0.0)
+    e.set_patience(0.0, 0.0)
+    comm.renew()
+    comm.close()
+    raises("Closed", comm.rank, "comm was closed")
+
+
+def test_cuts_and_layouts():
+    comm, layout = made()
+    assert list(e.Cuts.create([4, 3, 3]).sizes()) == [4, 3, 3]
+    assert list(e.Cuts.create_balanced(10, 3).sizes()) == [4, 3, 3] and e.Cuts.create_balanced(10, 3).num_parts() == 3
+    assert list(e.Cuts.create_weighted([9.0, 1, 1, 1], 2).sizes()) == [1, 3]
+    assert sum(e.Cuts.create_rebalanced(e.Cuts.create([5, 5]), [3.0, 1.0]).sizes()) == 10
+    assert layout.ndim() == 2 and list(layout.extents()) == [ROWS, COLUMNS] and "9" in layout.text()
+    lower, upper = layout.owned(RANK)
+    boxes = e.Layout.create_boxes(comm, [ROWS, COLUMNS], [lower], [upper])
+    assert np.array_equal(boxes.owned(RANK), layout.owned(RANK))
+    parts = [e.Cuts.create_balanced(ROWS, RANKS), e.Cuts.create([COLUMNS])]
+    assert np.array_equal(e.Layout.create_cuts(parts).owned(RANK), layout.owned(RANK))
+    turned = e.Layout.create_cuts(parts, ranks=list(range(RANKS))[::-1])
+    assert np.array_equal(turned.owned(RANKS - 1 - RANK), layout.owned(RANK))
+    assert e.Layout.create_best(comm, [ROWS, COLUMNS], e.halo_kind_sphere(e.Edge.POLE_FACE, 1), 8, 1).ndim() == 2
+    shared = e.Layout.create_shared(comm, layout, comm)
+    assert np.array_equal(shared.owned(RANK), layout.owned(RANK))
+    weights = e.area_weights(np.linspace(80, -80, 9))
+    assert abs(weights.sum() - 1) < 1e-12 and weights.argmax() == 4
+
+
+def halo_of(comm, layout, **members):
+    kind = e.halo_kind_sphere(e.Edge.POLE_FACE, 1)
+    for name, value in members.items():
+        kind.set(name, value)
+    return e.Halo.create(comm, layout, kind)
+
+
+def filled(halo, dtype=np.float64, extra=()):
+    lower, upper = halo.local(0)
+    field = np.full([*extra, *(upper - lower)], 99, dtype=dtype)
+    rows, columns = (slice(*b) for b in zip(*halo.owned()))
+    field[..., 1:-1, 1:-1] = GLOBE[rows, columns]
+    return field
+
+
+def expected(halo, sign=1.0):
+    lower, upper = halo.local(0)
+    return wrapped(sign)[lower[0] + 1:upper[0] + 1, lower[1] + 1:upper[1] + 1]
+
+
+def test_halos_of_numpy_and_torch():
+    comm, layout = made()
+    halo = halo_of(comm, layout)
+    for dtype in (np.float64, np.float32, np.int64):
+        field = filled(halo, dtype)
+        halo.exchange(field)
+        assert np.array_equal(field, expected(halo))
+    several = [filled(halo), torch.from_numpy(filled(halo, np.float32)), filled(halo)]
+    halo.exchange([several[0], several[1], e.Field(several[2], parity=e.Parity.ODD)])
+    assert np.array_equal(several[0], expected(halo)) and np.array_equal(several[1].numpy(), expected(halo))
+    assert np.array_equal(several[2], expected(halo, -1.0))
+    half = torch.from_numpy(filled(halo, np.float32)).to(torch.bfloat16)
+    halo.exchange(half)
+    assert np.array_equal(half.float().numpy(), expected(halo))
+
+
+class OnlyDlpack:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **named):
+        return self.array.__dlpack__(**named)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_views_are_used_where_they_lie():
+    comm, layout = made()
+    halo = halo_of(comm, layout)
+    lower, upper = halo.local(0)
+    store = np.zeros([upper[1] - lower[1], 3, 2 * (upper[0] - lower[0])])
+    view = store[:, 1, ::-2].T
+    view[...] = filled(halo)
+    halo.exchange(view)
+    assert np.array_equal(view, expected(halo)) and not store[:, 0].any()
+    levels_last = np.ascontiguousarray(np.moveaxis(filled(halo, extra=(2,)), 0, -1))
+    halo.exchange(e.Field(levels_last, axes=(0, 1)))
+    assert np.array_equal(levels_last[..., 1], expected(halo))
+    inside = np.zeros([s + 4 for s in view.shape])
+    inside[2:-2, 2:-2] = filled(halo)
+    halo.exchange(e.Field(inside, first=(3, 3)))
+    assert np.array_equal(inside[2:-2, 2:-2], expected(halo))
+    plain = filled(halo)
+    halo.exchange(OnlyDlpack(plain))
+    assert np.array_equal(plain, expected(halo))
+
+
+def test_exchanges_in_flight_and_adjoint():
+    comm, layout = made()
+    halo = halo_of(comm, layout)
+    field = filled(halo)
+    pending = halo.start(field)
+    lower, upper = halo.interior(0)
+    lowers, uppers = halo.border(0)
+    assert len(lowers) == len(uppers) <= 4
+    cells = np.prod(upper - lower) + sum(np.prod(b - a) for a, b in zip(lowers, uppers))
+    owned = halo.owned()
+    assert cells == np.prod(owned[1] - owned[0])
+    assert len(halo.border(0, [0, 0], [0, 0])[0]) == 0
+    while not pending.test():
+        pass
+    pending.finish()
+    assert np.array_equal(field, expected(halo))
+    ones = np.ones_like(field)
+    halo.exchange_adjoint(ones)
+    assert not ones[0].any() and COMM.allreduce(ones.sum()) == sum(COMM.allgather(ones.size))
+    again = np.ones_like(field)
+    halo.start_adjoint(again).finish()
+    assert np.array_equal(ones, again)
+    raises("Closed", pending.finish)
+
+
+def test_reports_of_halos():
+    comm, layout = made()
+    halo = halo_of(comm, layout)
+    halo.set_transport(e.Transport.POINT_TO_POINT)
+    halo.exchange(filled(halo))
+    counts, stats = halo.counts(), halo.stats()
+    assert counts.num_send_peers == (min(2, RANKS - 1) if 0 < RANK < RANKS - 1 else min(1, RANKS - 1)) and counts.local_cells > 0
+    assert stats.num_calls == 1 and stats.buffer_bytes >= 0
+    assert halo.tune(filled(halo), 1) in list(e.Transport) and halo.report()
+    with tempfile.TemporaryDirectory() as folder:
+        path = COMM.bcast(os.path.join(folder, "plan.json"))
+        halo.dump(path)
+        COMM.Barrier()
+        assert os.path.getsize(path) > 0
+        COMM.Barrier()
+
+
+def test_rules_of_other_kinds():
+    comm, layout = made()
+    uniform = e.halo_kind_uniform(2, e.Edge.REPLICATE, 1)
+    tripolar = e.halo_kind_tripolar(e.Edge.CONSTANT, e.Edge.TRIPOLAR_FACE, 1)
+    assert uniform.lower_edge[0] == e.Edge.REPLICATE and tripolar.upper_edge[0] == e.Edge.TRIPOLAR_FACE
+    halo = e.Halo.create(comm, layout, [uniform, tripolar])
+    fields = [filled(halo), filled(halo)]
+    halo.exchange([fields[0], e.Field(fields[1], kind=1)])
+    if RANK == 0:
+        assert np.array_equal(fields[0][0], fields[0][1]) and not fields[1][0].any()
+
+
+def repartitioned(options=None, to=None):
+    comm, layout = made()
+    return e.Repartition.create(comm, layout, to or e.Layout.create([ROWS, COLUMNS], [1, RANKS]), options), layout
+
+
+def test_repartitions():
+    plan, layout = repartitioned()
+    source = GLOBE[box(layout)].copy()
+    lower, upper = plan.target(0)
+    target = np.zeros(upper - lower, np.float32)
+    assert plan.num_targets() == 1 and np.array_equal(plan.source(), layout.owned(RANK))
+    plan.apply(source, target)
+    assert np.array_equal(target, GLOBE[lower[0]:upper[0], lower[1]:upper[1]])
+    plan.start(source, target, e.Update(alpha=[2, 0], has_beta=1, beta=[1, 0])).finish()
+    assert np.array_equal(target, 3 * GLOBE[lower[0]:upper[0], lower[1]:upper[1]])
+    back = np.zeros_like(source)
+    plan.apply_inverse(back, target)
+    assert np.array_equal(back, 3 * source)
+    plan.start_inverse(back, target).finish()
+    plan.apply_adjoint(back, target)
+    assert np.array_equal(back, 6 * source)
+    plan.start_adjoint(back, target).finish()
+    assert np.array_equal(back, 9 * source)
+    plan.set_transport(e.Transport.POINT_TO_POINT)
+    assert plan.counts().send_cells >= 0 and plan.stats().num_calls > 0 and plan.report()
+    assert plan.tune(source, target, 1) in list(e.Transport)
+    path = COMM.bcast(os.path.join(tempfile.gettempdir(), f"graticule-plan-{os.getpid()}.json"))
+    plan.dump(path)
+    COMM.Barrier()
+    if RANK == 0:
+        os.remove(path)
+
+
+def test_repartitions_of_boxes_and_orders():
+    comm, layout = made()
+    whole = e.Repartition.create_boxes(comm, layout, [[0, 0], [2, 1]], [[ROWS, COLUMNS], [4, 3]])
+    all_cells, few = np.zeros((ROWS, COLUMNS)), np.zeros((2, 2))
+    whole.apply(GLOBE[box(layout)].copy(), [all_cells, few])
+    assert np.array_equal(all_cells, GLOBE) and np.array_equal(few, GLOBE[2:4, 1:3]) and whole.num_targets() == 2
+    options = e.RepartitionOptions(ndim=2, has_permutation=1, permutation=[1, 0])
+    plan, layout = repartitioned(options, e.Layout.create([COLUMNS, ROWS], [RANKS, 1]))
+    lower, upper = plan.target(0)
+    turned = np.zeros(upper - lower)
+    plan.apply(GLOBE[box(layout)].copy(), turned)
+    assert np.array_equal(turned, GLOBE.T[lower[0]:upper[0], lower[1]:upper[1]])
+
+
+def test_zonal_and_area_sums():
+    comm, layout = made()
+    cells = GLOBE[box(layout)].copy()
+    zonal = e.Zonal.create(comm, layout, axis=1)
+    lower, upper = zonal.sums()
+    assert np.array_equal(zonal.cells(), layout.owned(RANK))
+    sums = np.zeros(upper - lower)
+    zonal.apply(cells, sums)
+    assert np.array_equal(sums.ravel(), cells.sum(1))
+    zonal.start(cells, sums).finish()
+    gradient = np.zeros_like(cells)
+    zonal.apply_adjoint(gradient, np.ones_like(sums), e.Cotangents.REPLICATED)
+    assert (gradient == 1).all()
+    weights = np.arange(1.0, ROWS + 1)
+    area = e.AreaSum.create(comm, layout, 1, 0, weights)
+    levels = np.stack([cells, 2 * cells])
+    wanted = (GLOBE * weights[:, None]).sum()
+    assert np.allclose(area.apply(levels, 2), [wanted, 2 * wanted])
+    adjoint = np.zeros_like(levels)
+    area.apply_adjoint(adjoint, [1.0, 2.0])
+    rows = slice(*[b[0] for b in layout.owned(RANK)])
+    assert np.array_equal(adjoint[1], np.broadcast_to(2 * weights[rows, None], cells.shape))
+
+
+def shared_folder():
+    return COMM.bcast(tempfile.mkdtemp(prefix="graticule-python-") if RANK == 0 else None)
+
+
+def remove(folder):
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
+def write(writer, layout, time):
+    (a, b), (c, d) = layout.owned(RANK)
+    cells = GLOBE[a:c, b:d] + 100.0 * time
+    writer.write("u", [time, a, b], [time + 1, c, d], cells)
+    writer.write("time", [time], [time + (RANK == 0)], np.array([6.0 * time] * (RANK == 0)))
+
+
+def test_files():
+    comm, layout = made()
+    folder = shared_folder()
+    path = os.path.join(folder, "file.nc")
+    attributes = e.Attributes.create()
+    attributes.add_text("title", "a test")
+    attributes.add_number("height", 10.5, e.Type.F64)
+    writer = e.Writer.create(comm, path, attributes)
+    writer.add_dimension("time", 1, unlimited=True)
+    writer.add_coordinate("latitude", np.linspace(80, -80, ROWS), e.Type.F64)
+    writer.add_dimension("longitude", COLUMNS)
+    writer.add_variable("time", "time", e.Type.F64)
+    options = e.VariableOptions(ndim=3, chunk=[1, ROWS, COLUMNS], has_fill=1, fill=-1e30)
+    writer.add_variable("u", "time latitude longitude", e.Type.F64, options)
+    write(writer, layout, 0)
+    writer.commit()
+    writer.close()
+    with e.Writer.append(comm, path) as more:
+        more.extend("time", 1)
+        write(more, layout, 1)
+        more.commit()
+    file = e.File.open(comm, path)
+    names = {file.variable_name(i) for i in range(file.num_variables())}
+    assert {"u", "time", "latitude"} <= names and file.ndim("u") == 3 and list(file.extents("u")) == [2, ROWS, COLUMNS]
+    assert file.dimension("u", 1) == "latitude" and file.coordinate("latitude", ROWS)[0] == 80
+    assert file.attribute_text("title") == "a test" and list(file.attribute_numbers("height")) == [10.5]
+    field = np.zeros((ROWS, COLUMNS), np.float32)
+    file.read("u", [1, 0, 0], [2, ROWS, COLUMNS], field)
+    assert np.array_equal(field, GLOBE + 100)
+    every_other = np.zeros(((ROWS + 1) // 2, COLUMNS))
+    file.read("u", [0, 0, 0], [1, ROWS, COLUMNS], every_other, steps=[1, 2, 1])
+    assert np.array_equal(every_other, GLOBE[::2])
+    turned = np.zeros((COLUMNS, ROWS))
+    file.read("u", [0, 0, 0], [1, ROWS, COLUMNS], turned, axes=[2, 1])
+    assert np.array_equal(turned, GLOBE.T)
+    file.close()
+    assert raises("NoSuchFile", lambda: e.File.open(comm, path + "x"), "file.ncx").fault == "input"
+    remove(folder)
+
+
+def test_checkpoints():
+    comm, layout = made()
+    folder = shared_folder()
+    store = e.Checkpoints.create(comm, folder, keep=2)
+    writer = store.begin(7)
+    writer.add("z", layout, GLOBE[box(layout)].copy())
+    writer.add_replicated("w", np.arange(3.0))
+    writer.add_integers("seeds", [1, 2, 3])
+    writer.add_reals("seconds", [2.5])
+    writer.add_text("name", "a run")
+    writer.commit()
+    writer.close()
+    found = store.newest()
+    assert found.step() == 7 and found.has("z") and not found.has("y") and store.skipped() == ""
+    columns = e.Layout.create([ROWS, COLUMNS], [1, RANKS])
+    lower, upper = columns.owned(RANK)
+    part = np.zeros(upper - lower)
+    found.read("z", columns, part)
+    assert np.array_equal(part, GLOBE[:, lower[1]:upper[1]])
+    w = torch.zeros(3, dtype=torch.float64)
+    found.read_replicated("w", w)
+    assert w.tolist() == [0, 1, 2] and list(found.integers("seeds", 3)) == [1, 2, 3] and list(found.reals("seconds", 1)) == [2.5]
+    assert found.text("name") == "a run"
+    found.verify()
+    path = found.path()
+    found.close()
+    with e.Checkpoint.open(comm, path) as again:
+        assert again.step() == 7
+    remove(folder)
+
+
+def test_empty_stores_have_no_newest():
+    comm, _ = made()
+    folder = shared_folder()
+    assert e.Checkpoints.create(comm, folder).newest() is None
+    remove(folder)
+
+
+def refused(kind, call, *texts):
+    try:
+        call()
+    except kind as error:
+        for text in texts:
+            assert text in str(error), (text, str(error))
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def test_bad_arguments_are_named():
+    comm, layout = made()
+    halo = halo_of(comm, layout)
+    refused(TypeError, lambda: e.Halo.create(comm, 3, e.halo_kind_sphere(e.Edge.POLE_FACE, 1)), "layout is a Layout, not 3")
+    refused(TypeError, lambda: e.Halo.create(comm, layout, 3), "kinds is a HaloKind")
+    refused(TypeError, lambda: e.HaloKind(width=1), "no member 'width'")
+    refused(TypeError, e.Halo, "class methods")
+    refused(TypeError, lambda: halo.exchange("u"), "str")
+    refused(TypeError, lambda: e.Cuts.create_balanced("ten", 2), "extent = 'ten'")
+    refused(TypeError, lambda: e.Comm.create("world"), "comm is a communicator of mpi4py")
+    raises("SizeMismatch", lambda: e.Layout.create([3, 4], [1]), "extents has 2", "num_parts has 1")
+    raises("UnsupportedType", lambda: halo.exchange(np.zeros((3, 3), dtype="U1")), "<U1")
+    assert raises("BadCuts", lambda: e.Cuts.create_balanced(-1, 2), "-1 cells").fault == "program"
+    assert "9" in str(raises("FieldMismatch", lambda: halo.exchange(np.zeros((40, 9)))))
+
+
+def test_announced_failures_end_the_waits_of_others():
+    if RANKS == 1:
+        skip("one rank has no peer")
+    comm, layout = made()
+    halo = halo_of(comm, layout)
+    if RANK == 0:
+        comm.announce_failure("gave up")
+    else:
+        raises("PeerFailed", lambda: [halo.exchange(filled(halo)) for _ in range(100)], "gave up")
+    COMM.Barrier()
+    comm.renew()
+
+
+main(globals())

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Serial PyTorch models, sharded by one call, against themselves."""
+import copy
+import os
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from support import COMM, DATA, RANK, RANKS, balanced, close, main, raises, skip, uneven
+from torch import nn
+
+import graticule
+
+
+def block(c_in, c_out):
+    return nn.Sequential(nn.Conv2d(c_in, c_out, 3, padding=1, padding_mode="circular"), nn.GroupNorm(2, c_out), nn.GELU())
+
+
+class UNet(nn.Module):
+    """As one writes it for PyTorch alone, with attention of cells at the bottom."""
+
+    def __init__(self, channels=2, width=4):
+        super().__init__()
+        self.enter, self.pool, self.deep = block(channels, width), nn.MaxPool2d(2), block(width, 2 * width)
+        self.attention = graticule.nn.SelfAttention(2 * width, 2)
+        self.up = nn.ConvTranspose2d(2 * width, width, 2, stride=2)
+        self.leave, self.last = block(2 * width, width), nn.Conv2d(width, channels, 1)
+
+    def forward(self, x):
+        skip = self.enter(x)
+        up = self.up(self.attention(self.deep(self.pool(skip))), output_size=skip.shape[-2:])
+        return x + self.last(self.leave(torch.cat([skip, up], dim=1)))
+
+
+class PaddedUNet(UNet):
+    """Odd sizes by `F.pad`, and functions instead of layers."""
+
+    def forward(self, x):
+        skip = self.enter(x)
+        up = self.up(self.deep(F.max_pool2d(skip, 2)))
+        rows, columns = skip.shape[-2] - up.shape[-2], skip.shape[-1] - up.shape[-1]
+        up = F.pad(up, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
+        return x + self.last(self.leave(torch.cat((skip, up), 1)))
+
+
+class ResizedUNet(UNet):
+    def forward(self, x):
+        skip = self.enter(x)
+        up = F.interpolate(self.deep(F.avg_pool2d(skip, 2)), size=skip.shape[-2:], mode="bilinear", align_corners=False)
+        return self.last(self.leave(torch.cat([skip, up[:, :skip.size(1)]], dim=1))) + x.mean(1, keepdim=True)
+
+
+class ShuffledUp(nn.Module):
+    """A way up that ends in the rows of the skip, but in other cuts."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(2, 8, 1))
+        self.shuffle, self.last = nn.PixelShuffle(2), nn.Conv2d(2, 2, 3, padding=1)
+
+    def forward(self, x):
+        return self.last(x + self.shuffle(self.down(x)))
+
+
+def real_fields():
+    """Geopotential and winds of an analysis, every 12th row and 15th column, and the weights of the rows."""
+    path = os.path.join(DATA, "eraint_uvz.nc")
+    if not os.path.exists(path):
+        skip(f"{path} is not in GRATICULE_TEST_DATA")
+    z, u, v = (read(path, name) for name in "zuv")
+    latitudes = np.linspace(90, -90, 241)[::12]
+    return torch.stack([z, v])[None], torch.stack([u, z])[None], np.maximum(np.cos(np.deg2rad(latitudes)), 1e-3)
+
+
+def read(path, variable):
+    comm = graticule.engine.Comm.create(COMM)
+    with graticule.engine.File.open(comm, path) as file:
+        extents = file.extents(variable)
+        values = np.zeros(extents[-2:])
+        file.read(variable, [0] * len(extents), [1] * (len(extents) - 2) + list(extents[-2:]), values)
+    values = values[::12, ::15]
+    return torch.from_numpy((values - values.mean()) / values.std())
+
+
+def random_fields(rows=21, columns=14):
+    torch.manual_seed(7)
+    x, y = torch.randn(2, 2, 2, rows, columns, dtype=torch.double)
+    return x, y, 1 + np.arange(rows) / rows
+
+
+def check_training(make, fields, sizes, steps=4):
+    field, target, weights = fields
+    rows, columns = field.shape[-2:]
+    torch.manual_seed(1)
+    serial = make().double()
+    net = copy.deepcopy(serial)
+    names, identities = list(net.state_dict()), [id(p) for p in net.parameters()]
+    domain = graticule.Domain(COMM)
+    report = graticule.shard(net, domain)
+    assert report.num("refused") == 0 and report.num("sharded") >= 3, report.text()
+    assert list(net.state_dict()) == names and [id(p) for p in net.parameters()] == identities and isinstance(net, make)
+    mine, wanted = (graticule.shard_of(f, domain, rows=sizes(rows)) for f in (field, target))
+    loss_of = graticule.nn.MSELoss(domain, row_weights=weights)
+    sync = graticule.GradientSync(net, [(COMM, "sum")])
+    optimizers = [torch.optim.Adam(m.parameters(), 1e-2) for m in (serial, net)]
+    w = torch.from_numpy(np.asarray(weights))[:, None]
+    losses = []
+    for _ in range(steps):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        expected = (w * (serial(field) - target) ** 2).sum() / (w.sum() * field.shape[0] * field.shape[1] * columns)
+        expected.backward()
+        loss = loss_of(net(mine), wanted)
+        loss.backward()
+        sync.reduce()
+        for optimizer in optimizers:
+            optimizer.step()
+        losses.append(loss.item())
+        assert abs(loss.item() - expected.item()) <= 1e-10 * abs(expected.item()), (losses, expected.item())
+    assert losses[-1] < losses[0], losses
+    close(graticule.whole_field(net(mine), domain), serial(field), 1e-9)
+    part = graticule.part_of(mine, domain)
+    assert list(part.rows.sizes) == sizes(rows) and part.rows.size == mine.shape[-2] and part.columns.extent == columns
+    assert not hasattr(mine, "_graticule_cuts")
+
+
+def test_unet_on_real_fields_trains_as_the_serial_one():
+    check_training(UNet, real_fields(), balanced)
+
+
+def test_unet_on_real_fields_with_uneven_cuts():
+    check_training(UNet, real_fields(), uneven, steps=3)
+
+
+def test_unet_of_functions():
+    check_training(PaddedUNet, random_fields(), uneven)
+
+
+def test_unet_with_resize():
+    check_training(ResizedUNet, random_fields(), balanced)
+
+
+def test_joins_of_other_cuts_are_moved():
+    check_training(ShuffledUp, random_fields(22), uneven)
+
+
+def test_a_report_says_what_became_of_each_module():
+    domain = graticule.Domain(COMM)
+    report = graticule.shard(UNet(), domain)
+    verdicts = {m.path: (m.type, m.verdict) for m in report.modules}
+    assert verdicts[""] == ("UNet", "walked") and verdicts["enter.0"] == ("Conv2d", "sharded")
+    assert verdicts["enter.2"] == ("GELU", "local") and verdicts["attention"] == ("SelfAttention", "sharded")
+    lines = report.text().splitlines()
+    assert lines[0].split() == ["path", "type", "verdict", "why"] and len(lines) == len(report.modules) + 1
+
+
+def test_refusals_name_all_layers_and_leave_the_model():
+    domain = graticule.Domain(COMM)
+
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+    model = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MultiheadAttention(4, 1), Own(), nn.Flatten(), nn.RReLU(), nn.Softmax(3))
+    raises("NotSharded", lambda: graticule.shard(model, domain), "1 (MultiheadAttention)", "2 (Own)", "3 (Flatten)", "4 (RReLU)",
+           *["5 (Softmax)"] * (RANKS > 1))
+    assert type(model[0]) is nn.Conv2d
+    raises("NotSharded", lambda: graticule.shard(nn.Conv2d(1, 1, 3), domain), "a single layer")
+    assert graticule.shard(model, domain, on_refusal="report").num("refused") == 4 + (RANKS > 1)
+    fresh = nn.Sequential(nn.Conv2d(1, 1, 3), Own())
+    assert graticule.shard(fresh, domain, local=["Own"]).num("local") == 1
+    raises("BadOption", lambda: graticule.shard(fresh, domain, padding="zeros"), "padding", "'zeros'")
+
+
+def test_models_that_differ_between_ranks_are_refused():
+    if RANKS == 1:
+        skip("one rank: models cannot differ")
+    model = nn.Sequential(nn.Conv2d(1, 2 + (RANK == 1), 3), nn.ReLU())
+    raises("ModelDisagreement", lambda: graticule.shard(model, graticule.Domain(COMM)))
+
+
+class Act(nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.conv, self.act = nn.Conv2d(1, 1, 3, padding=1), act
+
+    def forward(self, x):
+        return self.act(self.conv(x))
+
+
+def test_functions_that_mix_rows_are_refused_by_name():
+    domain = graticule.Domain(COMM)
+    x = graticule.shard_of(torch.randn(1, 1, 9, 6), domain)
+    for act, name in ((lambda y: y.mean((2, 3)), "mean"), (lambda y: y.softmax(-1), "softmax"), (lambda y: y[:, :, 1:], "getitem"),
+                      (lambda y: F.conv2d(y, torch.ones(1, 1, 3, 3)), "conv2d"), (lambda y: y.flatten(2), "flatten"),
+                      (lambda y: torch.roll(y, 1, -1), "roll"), (lambda y: y.max(), "max"), (lambda y: F.dropout(y), "dropout"),
+                      (lambda y: y.permute(0, 2, 3, 1), "permute")):
+        net = Act(act)
+        graticule.shard(net, domain)
+        raises("NotSharded", lambda: net(x), name)
+
+
+def test_functions_of_cells_and_channels_pass():
+    domain = graticule.Domain(COMM)
+    torch.manual_seed(2)
+    whole = torch.randn(2, 1, 9, 6)
+    for act in (lambda y: y.softmax(1), lambda y: torch.sigmoid(y) * y, lambda y: torch.cat(y.chunk(2, 0), 1), lambda y: y.sum(1),
+                lambda y: torch.maximum(y, -y), lambda y: F.leaky_relu(y, 0.1), lambda y: torch.where(y > 0, y, -y)):
+        serial = Act(act)
+        net = copy.deepcopy(serial)
+        graticule.shard(net, domain)
+        close(graticule.whole_field(net(graticule.shard_of(whole, domain)), domain), serial(whole), 1e-5)
+
+
+def test_other_cuts_after_reset_structure():
+    domain = graticule.Domain(COMM)
+    torch.manual_seed(3)
+    serial = ShuffledUp().double()
+    net = copy.deepcopy(serial)
+    graticule.shard(net, domain)
+    field = torch.randn(1, 2, 22, 8, dtype=torch.double)
+    for sizes in (balanced(22), uneven(22)):
+        close(graticule.whole_field(net(graticule.shard_of(field, domain, rows=sizes)), domain), serial(field))
+        graticule.reset_structure(net)
+
+
+def test_checkpointed_parts_have_the_same_gradients():
+    domain = graticule.Domain(COMM)
+    torch.manual_seed(4)
+
+    class Checkpointed(ShuffledUp):
+        def forward(self, x):
+            return graticule.checkpoint(domain, super().forward, x)
+
+    plain, net = ShuffledUp().double(), Checkpointed().double()
+    net.load_state_dict(plain.state_dict())
+    field = graticule.shard_of(torch.randn(1, 2, 22, 8, dtype=torch.double), domain, rows=uneven(22))
+    for model in (plain, net):
+        graticule.shard(model, domain)
+        graticule.reduce_loss(model(field).square().sum(), domain).backward()
+    for a, b in zip(plain.parameters(), net.parameters()):
+        close(b.grad, a.grad)
+
+
+def test_a_trial_finds_no_difference():
+    domain = graticule.Domain(COMM)
+    torch.manual_seed(5)
+    serial = UNet().double()
+    net = copy.deepcopy(serial)
+    graticule.shard(net, domain)
+    trial = graticule.try_sharded(serial, net, torch.randn(1, 2, 11, 8, dtype=torch.double), domain)
+    assert trial.output_difference < 1e-12 and trial.gradient_difference < 1e-12 and "enter.0" in trial.text, trial
+    with torch.no_grad():
+        net.last.weight += 1
+    assert graticule.try_sharded(serial, net, torch.randn(1, 2, 11, 8, dtype=torch.double), domain).output_difference > 1e-3
+
+
+def test_padding_by_domain_and_dropout():
+    domain = graticule.Domain(COMM)
+    net = nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, bias=False), nn.Dropout(0.5))
+    graticule.shard(net, domain, padding="domain", seed=3)
+    with torch.no_grad():
+        net[0].weight.fill_(1.0)
+    x = graticule.shard_of(torch.ones(1, 1, 9, 6), domain)
+    close(graticule.whole_field(net.eval()(x), domain), torch.full((1, 1, 9, 6), 9.0))
+    whole = graticule.whole_field(net.train()(x), domain)
+    assert 0 < (whole == 0).sum() < whole.numel() and domain.num_draws == 1
+    masks = COMM.gather(whole.tolist())
+    assert RANK or all(m == masks[0] for m in masks)
+
+
+def test_compiled_models_run_as_they_are():
+    domain = graticule.Domain(COMM)
+    net = nn.Sequential(nn.Conv2d(1, 1, 3, padding=1), nn.ReLU())
+    graticule.shard(net, domain)
+    x = graticule.shard_of(torch.randn(1, 1, 9, 6), domain)
+    close(torch.compile(net, backend="eager")(x), net(x), 0)
+
+
+main(globals())
