@@ -260,6 +260,31 @@ def test_zonal_and_area_sums():
     assert np.array_equal(adjoint[1], np.broadcast_to(2 * weights[rows, None], cells.shape))
 
 
+def test_options_of_plans():
+    comm, layout = made()
+    cells = GLOBE[box(layout)].copy()
+    means = e.Zonal.create(comm, layout, 1, summation=e.Summation.FAST, scale=e.Scale.MEAN)
+    lower, upper = means.sums()
+    rows = np.zeros(upper - lower)
+    means.apply(cells, rows)
+    assert np.allclose(rows.ravel(), cells.mean(1))
+    halo = halo_of(comm, layout, stagger=[e.Stagger.CENTRE, e.Stagger.CENTRE], corners=e.Corners.SKIP_CORNERS,
+                   odd_longitudes=e.OddLongitudes.SHIFT_FLOOR, mirror_line=e.MirrorLine.KEEP_MIRROR)
+    field = filled(halo)
+    pending = halo.start(e.Field(field))
+    assert isinstance(pending, e.Pending)
+    pending.finish()
+    assert field[0, 0] == 99 and np.array_equal(field[1:-1], expected(halo)[1:-1])
+    assert isinstance(halo.counts(), e.Counts) and isinstance(halo.stats(), e.Stats) and e.Space.HOST == 0
+    e.init()
+    low = [2, 0]
+    some = e.Zonal.create(comm, layout, 1, lower=low, upper=[4, COLUMNS])
+    lower, upper = some.sums()
+    sums = np.zeros(np.maximum(upper - lower, 0))
+    some.apply(cells, sums)
+    assert COMM.allreduce(sums.sum()) == GLOBE[2:4].sum()
+
+
 def shared_folder():
     return COMM.bcast(tempfile.mkdtemp(prefix="graticule-python-") if RANK == 0 else None)
 
@@ -322,6 +347,7 @@ def test_checkpoints():
     folder = shared_folder()
     store = e.Checkpoints.create(comm, folder, keep=2)
     writer = store.begin(7)
+    assert isinstance(writer, e.CheckpointWriter)
     writer.add("z", layout, GLOBE[box(layout)].copy())
     writer.add_replicated("w", np.arange(3.0))
     writer.add_integers("seeds", [1, 2, 3])

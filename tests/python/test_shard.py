@@ -147,6 +147,7 @@ def test_joins_of_other_cuts_are_moved():
 def test_a_report_says_what_became_of_each_module():
     domain = graticule.Domain(COMM)
     report = graticule.shard(UNet(), domain)
+    assert isinstance(report, graticule.ShardReport) and isinstance(report.modules[0], graticule.ShardedModule)
     verdicts = {m.path: (m.type, m.verdict) for m in report.modules}
     assert verdicts[""] == ("UNet", "walked") and verdicts["enter.0"] == ("Conv2d", "sharded")
     assert verdicts["enter.2"] == ("GELU", "local") and verdicts["attention"] == ("SelfAttention", "sharded")
@@ -250,7 +251,7 @@ def test_a_trial_finds_no_difference():
     net = copy.deepcopy(serial)
     graticule.shard(net, domain)
     trial = graticule.try_sharded(serial, net, torch.randn(1, 2, 11, 8, dtype=torch.double), domain)
-    assert trial.output_difference < 1e-12 and trial.gradient_difference < 1e-12 and "enter.0" in trial.text, trial
+    assert isinstance(trial, graticule.Trial) and trial.output_difference < 1e-12 and trial.gradient_difference < 1e-12 and "enter.0" in trial.text, trial
     with torch.no_grad():
         net.last.weight += 1
     assert graticule.try_sharded(serial, net, torch.randn(1, 2, 11, 8, dtype=torch.double), domain).output_difference > 1e-3

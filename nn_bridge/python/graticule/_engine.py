@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ._errors import Error
+from ._library import end_together
 
 MAX_AXES = 8
 _FAULTS = {1: "argument", 2: "program", 3: "usage", 4: "input", 5: "check", 6: "mpi", 7: "memory", 8: "other"}
@@ -50,6 +51,7 @@ def init(num_threads: int = 0, check_mode: Optional[str] = None) -> None:
     check(library.gr_init(num_threads or torch.get_num_threads(), None if check_mode is None else check_mode.encode()))
     _started = True
     atexit.register(_end)
+    end_together()
 
 
 def _end() -> None:

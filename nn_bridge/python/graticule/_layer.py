@@ -45,6 +45,8 @@ class TorchLayer:
 
     def call(self, module: nn.Module, method: str, *inputs: Optional[torch.Tensor], **changes: Any) -> Any:
         """Collective."""
+        if self.type in ("Upsample", "Resize"):
+            changes.update(self._sizes(module, inputs[0]))
         layer = self.make(module, **changes)
         state = [getattr(module, name, None) for name in _STATE]
 
@@ -54,6 +56,12 @@ class TorchLayer:
 
         key = (method, tuple(sorted(changes.items())), tuple(cuts(x) for x in inputs[1:]))
         return follow(self._results, key, self.domain, inputs[0], run)
+
+    def _sizes(self, module: nn.Module, x: Optional[torch.Tensor]) -> Dict[str, Any]:
+        """One size or factor for each spatial axis where one is given for all."""
+        given = {name: getattr(module, name, self.options.get(name)) for name in ("size", "scale_factor")}
+        axes = 0 if x is None else x.dim() - 2
+        return {name: (value,) * axes for name, value in given.items() if isinstance(value, (int, float))}
 
     def reset_structure(self) -> None:
         """For other cuts at the next call."""

@@ -31,7 +31,14 @@ def start(num_threads: Optional[int] = None) -> None:
     _core.start(torch.get_num_threads() if num_threads is None else num_threads)
     _started = True
     atexit.register(_core.stop)
+    end_together()
+
+
+def end_together() -> None:
+    """An uncaught error on one rank ends all ranks from now on, because the others would wait for it."""
     previous = sys.excepthook
+    if getattr(previous, "graticule", False):
+        return
 
     def end_all_ranks(kind, value, trace) -> None:
         previous(kind, value, trace)
@@ -39,6 +46,7 @@ def start(num_threads: Optional[int] = None) -> None:
         if not issubclass(kind, SystemExit):
             _core.abort_all("".join(traceback.format_exception_only(kind, value)).strip())
 
+    end_all_ranks.graticule = True  # type: ignore[attr-defined]
     sys.excepthook = end_all_ranks
 
 
