@@ -11,7 +11,7 @@ function(graticule_find_python)
   endif()
   set(python "${GRATICULE_PYTHON}")
   if(NOT python AND SKBUILD)
-    set(python "${Python3_EXECUTABLE}${Python_EXECUTABLE}")
+    set(python "${Python3_EXECUTABLE}")
   endif()
   if(NOT python)
     # TORCH/share/cmake/Torch lies in ENVIRONMENT/lib/python3.x/site-packages/torch.
@@ -64,4 +64,16 @@ print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'), torch, ' '.join(mis
   set(GRATICULE_PYTHON_REASON "${reason}" PARENT_SCOPE)
   set(GRATICULE_PYTHON_SUFFIX "${suffix}" PARENT_SCOPE)
 endfunction()
-graticule_find_python()
+
+# pip builds for the torch of its Python, whatever other LibTorch there is.
+function(graticule_prefer_torch_of_pip)
+  if(SKBUILD AND Python3_EXECUTABLE AND NOT Torch_DIR)
+    execute_process(
+      COMMAND "${Python3_EXECUTABLE}" -c "import importlib.util as u, os; print(os.path.dirname(u.find_spec('torch').origin))"
+      OUTPUT_VARIABLE torch RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(failed)
+      message(FATAL_ERROR "${Python3_EXECUTABLE} has no torch: install it first, and call pip with --no-build-isolation")
+    endif()
+    set(Torch_DIR "${torch}/share/cmake/Torch" CACHE PATH "LibTorch's CMake package")
+  endif()
+endfunction()
