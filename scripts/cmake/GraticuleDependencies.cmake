@@ -245,6 +245,14 @@ macro(graticule_find_benchmark)
   endif()
 endmacro()
 
+# nlohmann_json::nlohmann_json: graphs of exported networks, reports.
+macro(graticule_find_json)
+  find_package(nlohmann_json CONFIG QUIET)
+  if(NOT nlohmann_json_FOUND)
+    message(FATAL_ERROR "Exported networks need nlohmann_json (Debian: nlohmann-json3-dev); scripts/setup installs it.")
+  endif()
+endmacro()
+
 # Command line, configuration files, logs, reports and pictures of the drivers; pictures by graticule_dep::cairo.
 macro(graticule_find_app_libraries)
   set(_graticule_missing "")

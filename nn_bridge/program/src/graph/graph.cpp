@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/graph.hpp>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace graticule::program {
+
+std::string_view name(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::unknown: return "unknown";
+    case Dtype::u8: return "u8";
+    case Dtype::i8: return "i8";
+    case Dtype::i16: return "i16";
+    case Dtype::i32: return "i32";
+    case Dtype::i64: return "i64";
+    case Dtype::f16: return "f16";
+    case Dtype::f32: return "f32";
+    case Dtype::f64: return "f64";
+    case Dtype::complex_f16: return "complex_f16";
+    case Dtype::complex_f32: return "complex_f32";
+    case Dtype::complex_f64: return "complex_f64";
+    case Dtype::boolean: return "boolean";
+    case Dtype::bf16: return "bf16";
+    case Dtype::u16: return "u16";
+  }
+  return "unknown";
+}
+
+std::int64_t item_bytes(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::unknown: return 0;
+    case Dtype::u8:
+    case Dtype::i8:
+    case Dtype::boolean: return 1;
+    case Dtype::i16:
+    case Dtype::u16:
+    case Dtype::f16:
+    case Dtype::bf16: return 2;
+    case Dtype::i32:
+    case Dtype::f32:
+    case Dtype::complex_f16: return 4;
+    case Dtype::i64:
+    case Dtype::f64:
+    case Dtype::complex_f32: return 8;
+    case Dtype::complex_f64: return 16;
+  }
+  return 0;
+}
+
+Argument const* Node::input(std::string_view argument) const {
+  auto const found = std::ranges::find(inputs, argument, &NamedArgument::name);
+  return found == inputs.end() ? nullptr : &found->value;
+}
+
+std::string_view Node::module_path() const {
+  return modules.empty() ? std::string_view() : std::string_view(modules.back().path);
+}
+
+std::string Node::source_line() const {
+  // The last line of the form   File "net.py", line 27, in forward
+  std::string_view const file = "File \"";
+  std::string_view const line = "\", line ";
+  auto const begin = stack_trace.rfind(file);
+  if (begin == std::string::npos) {
+    return {};
+  }
+  auto const name_begin = begin + file.size();
+  auto const name_end = stack_trace.find(line, name_begin);
+  if (name_end == std::string::npos) {
+    return {};
+  }
+  auto const number = name_end + line.size();
+  auto const number_end = std::min(stack_trace.find_first_not_of("0123456789", number), stack_trace.size());
+  return stack_trace.substr(name_begin, name_end - name_begin) + ":" + stack_trace.substr(number, number_end - number);
+}
+
+std::string Node::describe() const {
+  std::string text = target;
+  if (!module_path().empty()) {
+    text += " in " + std::string(module_path());
+  }
+  if (std::string const line = source_line(); !line.empty()) {
+    text += " (" + line + ")";
+  }
+  return text;
+}
+
+ValueId Graph::find(std::string_view value_name) const {
+  auto const found = std::ranges::find(values, value_name, &Value::name);
+  return found == values.end() ? -1 : static_cast<ValueId>(found - values.begin());
+}
+
+}  // namespace graticule::program

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "graph/graph_reader.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace graticule::program::detail {
+
+namespace {
+
+// A tensor has few axes, and subgraphs contain few subgraphs; files that say otherwise are damaged.
+constexpr std::size_t max_axes = 64;
+constexpr int max_depth = 8;
+
+Extent read_extent(Json const& value, std::string_view place) {
+  auto const [kind, content] = alternative(value, place);
+  if (kind == "as_int") {
+    return {as_integer(content, place), {}};
+  }
+  if (kind != "as_expr") {
+    malformed(place, "'" + kind + "' is not a size");
+  }
+  Extent extent{0, text(content, "expr_str", place)};
+  if (extent.expression.empty()) {
+    malformed(place, "the expression of a size is empty");
+  }
+  auto const hint = content.find("hint");
+  if (hint != content.end() && hint->is_object() && hint->contains("as_int")) {
+    extent.value = integer(*hint, "as_int", place);
+  }
+  return extent;
+}
+
+std::vector<Extent> read_extents(Json const& object, char const* key, std::string_view place) {
+  Json const& values = list(object, key, place);
+  if (values.size() > max_axes) {
+    malformed(place, "a tensor has " + std::to_string(values.size()) + " axes");
+  }
+  std::vector<Extent> extents;
+  for (Json const& value : values) {
+    extents.push_back(read_extent(value, place));
+    if (extents.back().value < 0) {
+      malformed(place, std::string("a negative number is among the ") + key);
+    }
+  }
+  return extents;
+}
+
+std::vector<ModuleFrame> read_modules(std::string_view stack) {
+  std::vector<ModuleFrame> frames;
+  while (!stack.empty()) {
+    auto const end = stack.find(';');
+    std::string_view const entry = stack.substr(0, end);
+    stack = end == std::string_view::npos ? std::string_view() : stack.substr(end + 1);
+    auto const first = entry.find(',');
+    auto const second = first == std::string_view::npos ? first : entry.find(',', first + 1);
+    if (second != std::string_view::npos) {
+      frames.push_back(
+          {std::string(entry.substr(first + 1, second - first - 1)), std::string(entry.substr(second + 1))});
+    }
+  }
+  return frames;
+}
+
+Device read_device(Json const& value, std::string_view place) {
+  Device device{text(value, "type", place), std::nullopt};
+  auto const index = value.find("index");
+  if (index != value.end() && !index->is_null()) {
+    device.index = as_integer(*index, place);
+  }
+  return device;
+}
+
+MemoryFormat read_memory_format(Json const& value, std::string_view place) {
+  std::int64_t const number = as_integer(value, place);
+  if (number < 1 || number > 4) {
+    malformed(place, "memory format " + std::to_string(number) + " does not exist");
+  }
+  return static_cast<MemoryFormat>(number);
+}
+
+template <class T, class Read>
+std::vector<T> read_list(Json const& values, Read const& read, std::string_view place) {
+  if (!values.is_array()) {
+    malformed(place, "a list is expected");
+  }
+  std::vector<T> result;
+  result.reserve(values.size());
+  for (Json const& value : values) {
+    result.push_back(read(value, place));
+  }
+  return result;
+}
+
+}  // namespace
+
+Dtype read_dtype(Json const& value, std::string_view place) {
+  std::int64_t const number = as_integer(value, place);
+  if ((number < 1 || number > 13) && number != 28) {
+    malformed(place, "element type " + std::to_string(number) + " is not known here");
+  }
+  return static_cast<Dtype>(number);
+}
+
+TensorMeta read_tensor_meta(Json const& value, std::string_view place) {
+  TensorMeta meta;
+  meta.dtype = read_dtype(member(value, "dtype", place), place);
+  meta.sizes = read_extents(value, "sizes", place);
+  meta.strides = read_extents(value, "strides", place);
+  if (meta.strides.size() != meta.sizes.size()) {
+    malformed(place,
+              std::to_string(meta.sizes.size()) + " sizes and " + std::to_string(meta.strides.size()) + " strides");
+  }
+  meta.storage_offset = read_extent(member(value, "storage_offset", place), place);
+  if (meta.storage_offset.value < 0) {
+    malformed(place, "the storage offset is negative");
+  }
+  meta.requires_grad = as_boolean(member(value, "requires_grad", place), place);
+  std::int64_t const strided = 7;
+  if (integer(value, "layout", place) != strided) {
+    malformed(place, "the tensor is not strided (layout " + member(value, "layout", place).dump() + ")");
+  }
+  return meta;
+}
+
+GraphReader::GraphReader(Json const& graph, std::string place, int depth)
+    : json_(graph), place_(std::move(place)), depth_(depth) {
+  if (depth > max_depth) {
+    malformed(place_, "subgraphs are nested more than " + std::to_string(max_depth) + " deep");
+  }
+}
+
+void GraphReader::read() {
+  for (Json const& input : list(json_, "inputs", place_)) {
+    graph_.inputs.push_back(definition(input, -1, place_ + ", inputs"));
+  }
+  for (Json const& node : list(json_, "nodes", place_)) {
+    read_node(node);
+  }
+  for (Json const& output : list(json_, "outputs", place_)) {
+    graph_.outputs.push_back(argument(output, place_ + ", outputs"));
+  }
+}
+
+void GraphReader::read_node(Json const& json) {
+  auto const id = static_cast<NodeId>(graph_.nodes.size());
+  std::string place = place_ + ", node " + std::to_string(id);
+  Node node;
+  node.target = text(json, "target", place);
+  std::string_view const prefix = "torch.ops.";
+  if (node.target.starts_with(prefix)) {
+    node.target.erase(0, prefix.size());
+  }
+  place += " (" + node.target + ")";
+  auto const name = json.find("name");
+  if (name != json.end() && !name->is_null()) {
+    node.name = as_text(*name, place);
+  }
+  for (Json const& input : list(json, "inputs", place)) {
+    NamedArgument argument_read{text(input, "name", place), {}, false};
+    argument_read.value = argument(member(input, "arg", place), place + ", argument '" + argument_read.name + "'");
+    auto const kind = input.find("kind");
+    argument_read.keyword = kind != input.end() && *kind == 2;
+    node.inputs.push_back(std::move(argument_read));
+  }
+  for (Json const& output : list(json, "outputs", place)) {
+    node.outputs.push_back(definition(output, id, place + ", outputs"));
+  }
+  Json const& metadata = table(json, "metadata", place);
+  if (metadata.contains("nn_module_stack")) {
+    node.modules = read_modules(text(metadata, "nn_module_stack", place));
+  }
+  if (metadata.contains("stack_trace")) {
+    node.stack_trace = text(metadata, "stack_trace", place);
+  }
+  graph_.nodes.push_back(std::move(node));
+}
+
+ValueId GraphReader::define(std::string const& name, Value::Kind kind, NodeId producer, std::string_view place) {
+  auto const id = static_cast<ValueId>(graph_.values.size());
+  if (!ids_.emplace(name, id).second) {
+    malformed(place, "the value '" + name + "' is defined twice");
+  }
+  Value value{name, kind, {}, {}, producer};
+  std::string const meta_place = std::string(place) + ", value '" + name + "'";
+  if (kind == Value::Kind::tensor) {
+    value.tensor =
+        read_tensor_meta(member(table(json_, "tensor_values", place_), name.c_str(), meta_place), meta_place);
+  } else if (kind == Value::Kind::integer) {
+    value.number = read_extent(member(table(json_, "sym_int_values", place_), name.c_str(), meta_place), meta_place);
+  }
+  graph_.values.push_back(std::move(value));
+  return id;
+}
+
+ValueId GraphReader::defined(std::string const& name, std::string_view place) const {
+  auto const found = ids_.find(name);
+  if (found == ids_.end()) {
+    malformed(place, "the value '" + name + "' is used before it is defined");
+  }
+  return found->second;
+}
+
+Argument GraphReader::definition(Json const& json, NodeId producer, std::string_view place) {
+  auto const [kind, value] = alternative(json, place);
+  auto const tensor = [&](Json const& one) {
+    return TensorRef{define(text(one, "name", place), Value::Kind::tensor, producer, place)};
+  };
+  auto const symbol = [&](Value::Kind symbol_kind) -> Argument {
+    if (value.is_object() && value.contains("as_name")) {
+      return SymbolRef{define(text(value, "as_name", place), symbol_kind, producer, place)};
+    }
+    return argument(json, place);
+  };
+  if (kind == "as_tensor") {
+    return tensor(value);
+  }
+  if (kind == "as_tensors") {
+    return read_list<TensorRef>(
+        value, [&](Json const& one, std::string_view) { return tensor(one); }, place);
+  }
+  if (kind == "as_optional_tensors") {
+    auto const read = [&](Json const& one, std::string_view) -> std::optional<TensorRef> {
+      auto const held = alternative(one, place);
+      return held.name == "as_tensor" ? std::optional(tensor(held.value)) : std::nullopt;
+    };
+    return read_list<std::optional<TensorRef>>(value, read, place);
+  }
+  if (kind == "as_optional_tensor") {
+    return definition(value, producer, place);
+  }
+  if (kind == "as_sym_int") {
+    return symbol(Value::Kind::integer);
+  }
+  if (kind == "as_sym_bool") {
+    return symbol(Value::Kind::boolean);
+  }
+  if (kind == "as_sym_float") {
+    return symbol(Value::Kind::real);
+  }
+  return argument(json, place);
+}
+
+Argument GraphReader::symbolic(Json const& value, std::string_view place) const {
+  auto const held = alternative(value, place);
+  if (held.name == "as_name") {
+    ValueId const id = defined(as_text(held.value, place), place);
+    if (graph_.value(id).kind == Value::Kind::tensor) {
+      malformed(place, "the tensor '" + graph_.value(id).name + "' is used as a number");
+    }
+    return SymbolRef{id};
+  }
+  if (held.name == "as_int") {
+    return as_integer(held.value, place);
+  }
+  if (held.name == "as_bool") {
+    return as_boolean(held.value, place);
+  }
+  if (held.name == "as_float") {
+    return as_real(held.value, place);
+  }
+  malformed(place, "'" + held.name + "' is not a number");
+}
+
+Integers GraphReader::integers(Json const& value, std::string_view place) const {
+  auto const read = [&](Json const& one, std::string_view) -> Integers::value_type {
+    Argument const held = symbolic(one, place);
+    if (auto const* symbol = std::get_if<SymbolRef>(&held)) {
+      return *symbol;
+    }
+    if (auto const* number = std::get_if<std::int64_t>(&held)) {
+      return *number;
+    }
+    malformed(place, "a list of integers is expected");
+  };
+  return read_list<Integers::value_type>(value, read, place);
+}
+
+Argument GraphReader::list_argument(std::string const& kind, Json const& value, std::string_view place) const {
+  auto const tensor = [&](Json const& one, std::string_view) {
+    ValueId const id = defined(text(one, "name", place), place);
+    if (graph_.value(id).kind != Value::Kind::tensor) {
+      malformed(place, "the number '" + graph_.value(id).name + "' is used as a tensor");
+    }
+    return TensorRef{id};
+  };
+  if (kind == "as_tensor") {
+    return tensor(value, place);
+  }
+  if (kind == "as_tensors") {
+    return read_list<TensorRef>(value, tensor, place);
+  }
+  if (kind == "as_optional_tensors") {
+    auto const read = [&](Json const& one, std::string_view) -> std::optional<TensorRef> {
+      auto const held = alternative(one, place);
+      return held.name == "as_tensor" ? std::optional(tensor(held.value, place)) : std::nullopt;
+    };
+    return read_list<std::optional<TensorRef>>(value, read, place);
+  }
+  if (kind == "as_ints") {
+    return read_list<std::int64_t>(value, as_integer, place);
+  }
+  if (kind == "as_floats") {
+    return read_list<double>(value, as_real, place);
+  }
+  if (kind == "as_bools") {
+    return read_list<bool>(value, as_boolean, place);
+  }
+  if (kind == "as_strings") {
+    return read_list<std::string>(value, as_text, place);
+  }
+  if (kind == "as_sym_ints") {
+    return integers(value, place);
+  }
+  return Unsupported{kind};
+}
+
+Argument GraphReader::argument(Json const& json, std::string_view place) const {
+  auto const [kind, value] = alternative(json, place);
+  if (kind == "as_none") {
+    return None{};
+  }
+  if (kind == "as_bool") {
+    return as_boolean(value, place);
+  }
+  if (kind == "as_int") {
+    return as_integer(value, place);
+  }
+  if (kind == "as_float") {
+    return as_real(value, place);
+  }
+  if (kind == "as_string") {
+    return as_text(value, place);
+  }
+  if (kind == "as_complex") {
+    return std::complex<double>(as_real(member(value, "real", place), place),
+                                as_real(member(value, "imag", place), place));
+  }
+  if (kind == "as_scalar_type") {
+    return read_dtype(value, place);
+  }
+  if (kind == "as_memory_format") {
+    return read_memory_format(value, place);
+  }
+  if (kind == "as_layout") {
+    return StorageLayout{as_integer(value, place)};
+  }
+  if (kind == "as_device") {
+    return read_device(value, place);
+  }
+  if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float") {
+    return symbolic(value, place);
+  }
+  if (kind == "as_optional_tensor") {
+    return argument(value, place);
+  }
+  if (kind == "as_graph") {
+    std::string const& name = text(value, "name", place);
+    GraphReader reader(member(value, "graph", place), std::string(place) + ", subgraph '" + name + "'", depth_ + 1);
+    reader.read();
+    return SubgraphRef{name, std::make_shared<Graph const>(std::move(reader).take())};
+  }
+  return list_argument(kind, value, place);
+}
+
+}  // namespace graticule::program::detail
