@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/expression.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+namespace graticule::program {
+
+namespace {
+
+// A formula of a network is short; a damaged one may nest without end.
+constexpr int max_depth = 200;
+
+struct NotUnderstood {};
+
+}  // namespace
+
+// Recursive descent over Python's operators and sympy's calls, which share one grammar.
+class ExpressionParser {
+ public:
+  ExpressionParser(std::string_view text, Expression& result) : text_(text), result_(result) {}
+
+  std::int32_t parse() {
+    std::int32_t const root = disjunction();
+    skip_blanks();
+    if (at_ != text_.size()) {
+      throw NotUnderstood();
+    }
+    return root;
+  }
+
+ private:
+  using Id = std::int32_t;
+
+  struct Level {
+    explicit Level(int& depth) : depth_(depth) {
+      if (++depth_ > max_depth) {
+        throw NotUnderstood();
+      }
+    }
+    ~Level() { --depth_; }
+    int& depth_;
+  };
+
+  void skip_blanks() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) {
+      ++at_;
+    }
+  }
+
+  bool take(std::string_view token) {
+    skip_blanks();
+    if (!text_.substr(at_).starts_with(token)) {
+      return false;
+    }
+    at_ += token.size();
+    return true;
+  }
+
+  void expect(std::string_view token) {
+    if (!take(token)) {
+      throw NotUnderstood();
+    }
+  }
+
+  static bool of_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+  bool take_word(std::string_view word) {
+    skip_blanks();
+    auto const rest = text_.substr(at_);
+    if (!rest.starts_with(word) || (rest.size() > word.size() && of_a_name(rest[word.size()]))) {
+      return false;
+    }
+    at_ += word.size();
+    return true;
+  }
+
+  std::string name() {
+    skip_blanks();
+    auto const begin = at_;
+    while (at_ < text_.size() && of_a_name(text_[at_])) {
+      ++at_;
+    }
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+
+  Id term(std::string function, std::vector<Id> arguments) {
+    result_.terms_.push_back({std::move(function), std::move(arguments), {}, 0, 0});
+    return static_cast<Id>(result_.terms_.size() - 1);
+  }
+
+  Id symbol(std::string const& text) {
+    Id const id = term("Symbol", {});
+    result_.terms_.back().symbol = text;
+    if (std::ranges::find(result_.symbols_, text) == result_.symbols_.end()) {
+      result_.symbols_.push_back(text);
+    }
+    return id;
+  }
+
+  Id number() {
+    skip_blanks();
+    auto const begin = at_;
+    if (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+')) {
+      ++at_;
+    }
+    bool real = false;
+    for (; at_ < text_.size(); ++at_) {
+      char const c = text_[at_];
+      bool const exponent_sign = (c == '-' || c == '+') && (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E');
+      if (c == '.' || c == 'e' || c == 'E' || exponent_sign) {
+        real = true;
+      } else if (std::isdigit(static_cast<unsigned char>(c)) == 0) {
+        break;
+      }
+    }
+    auto const digits = text_.substr(begin, at_ - begin);
+    Id const id = term(real ? "Float" : "Integer", {});
+    auto& made = result_.terms_.back();
+    auto const end = digits.data() + digits.size();
+    auto const read =
+        real ? std::from_chars(digits.data(), end, made.real) : std::from_chars(digits.data(), end, made.integer);
+    if (digits.empty() || read.ec != std::errc() || read.ptr != end) {
+      throw NotUnderstood();
+    }
+    return id;
+  }
+
+  Id disjunction() {
+    Level const level(depth_);
+    Id left = conjunction();
+    while (take_word("or")) {
+      left = term("Or", {left, conjunction()});
+    }
+    return left;
+  }
+
+  Id conjunction() {
+    Id left = negation();
+    while (take_word("and")) {
+      left = term("And", {left, negation()});
+    }
+    return left;
+  }
+
+  Id negation() {
+    Level const level(depth_);
+    return take_word("not") ? term("Not", {negation()}) : comparison();
+  }
+
+  Id comparison() {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> relations{
+        {{"==", "Eq"}, {"!=", "Ne"}, {"<=", "Le"}, {">=", "Ge"}, {"<", "Lt"}, {">", "Gt"}}};
+    Id left = sum();
+    for (auto const& [token, function] : relations) {
+      if (take(token)) {
+        return term(std::string(function), {left, sum()});
+      }
+    }
+    return left;
+  }
+
+  Id sum() {
+    Id left = product();
+    while (true) {
+      if (take("+")) {
+        left = term("Add", {left, product()});
+      } else if (take("-")) {
+        left = term("Sub", {left, product()});
+      } else {
+        return left;
+      }
+    }
+  }
+
+  Id product() {
+    Id left = factor();
+    while (true) {
+      if (take("//")) {
+        left = term("FloorDiv", {left, factor()});
+      } else if (take("/")) {
+        left = term("TrueDiv", {left, factor()});
+      } else if (take("*")) {
+        left = term("Mul", {left, factor()});
+      } else if (take("%")) {
+        left = term("Mod", {left, factor()});
+      } else {
+        return left;
+      }
+    }
+  }
+
+  Id factor() {
+    Level const level(depth_);
+    if (take("-")) {
+      return term("Neg", {factor()});
+    }
+    Id const base = primary();
+    return take("**") ? term("Pow", {base, factor()}) : base;
+  }
+
+  Id primary() {
+    skip_blanks();
+    if (take("(")) {
+      Id const inner = disjunction();
+      expect(")");
+      return inner;
+    }
+    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) {
+      return number();
+    }
+    if (text_.substr(at_).starts_with("L[")) {
+      return input_size();
+    }
+    std::string word = name();
+    if (word.empty()) {
+      throw NotUnderstood();
+    }
+    return take("(") ? call(std::move(word)) : symbol(word);
+  }
+
+  // L['x'].size()[2], or any other path to a size: a symbol by its text.
+  Id input_size() {
+    auto const begin = at_;
+    std::string_view const size = ".size()[";
+    auto const found = text_.find(size, at_);
+    auto const end = found == std::string_view::npos ? found : text_.find(']', found + size.size());
+    if (end == std::string_view::npos ||
+        text_.substr(begin, found - begin).find_first_of(" ()+*<>=") != std::string_view::npos) {
+      throw NotUnderstood();
+    }
+    at_ = end + 1;
+    return symbol(std::string(text_.substr(begin, at_ - begin)));
+  }
+
+  std::string quoted() {
+    expect("'");
+    auto const end = text_.find('\'', at_);
+    if (end == std::string_view::npos) {
+      throw NotUnderstood();
+    }
+    std::string const inner(text_.substr(at_, end - at_));
+    at_ = end + 1;
+    return inner;
+  }
+
+  // Symbol('s7', positive=True), Integer(-1), Float('0.5', precision=53), FloorDiv(a, b).
+  Id call(std::string function) {
+    if (function == "Symbol") {
+      Id const id = symbol(quoted());
+      skip_keywords();
+      return id;
+    }
+    if (function == "Float") {
+      std::string const digits = quoted();
+      Id const id = term("Float", {});
+      char* end = nullptr;
+      result_.terms_.back().real = std::strtod(digits.c_str(), &end);
+      if (digits.empty() || *end != '\0') {
+        throw NotUnderstood();
+      }
+      skip_keywords();
+      return id;
+    }
+    if (function == "Integer") {
+      Id const id = number();
+      expect(")");
+      return id;
+    }
+    std::vector<Id> arguments;
+    while (!take(")")) {
+      if (!arguments.empty()) {
+        expect(",");
+      }
+      arguments.push_back(disjunction());
+    }
+    return term(std::move(function), std::move(arguments));
+  }
+
+  void skip_keywords() {
+    auto const end = text_.find(')', at_);
+    if (end == std::string_view::npos) {
+      throw NotUnderstood();
+    }
+    at_ = end + 1;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  Expression& result_;
+};
+
+namespace {
+
+// Integers stay exact; a real anywhere makes the result real.
+struct Number {
+  std::int64_t integer = 0;
+  double real = 0;
+  bool exact = true;
+
+  [[nodiscard]] double as_real() const { return exact ? static_cast<double>(integer) : real; }
+};
+
+Number exactly(std::int64_t value) { return {value, 0, true}; }
+Number about(double value) { return {0, value, false}; }
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  if (b == 0 || (b == -1 && a == INT64_MIN)) {
+    throw NotUnderstood();
+  }
+  std::int64_t const quotient = a / b;
+  return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
+
+using Operation = bool (*)(std::int64_t, std::int64_t, std::int64_t*);
+
+Number combine(Number const& a, Number const& b, Operation exact, double real) {
+  std::int64_t result = 0;
+  if (!a.exact || !b.exact) {
+    return about(real);
+  }
+  if (exact(a.integer, b.integer, &result)) {
+    throw NotUnderstood();
+  }
+  return exactly(result);
+}
+
+bool overflow_add(std::int64_t a, std::int64_t b, std::int64_t* r) { return __builtin_add_overflow(a, b, r); }
+bool overflow_sub(std::int64_t a, std::int64_t b, std::int64_t* r) { return __builtin_sub_overflow(a, b, r); }
+bool overflow_mul(std::int64_t a, std::int64_t b, std::int64_t* r) { return __builtin_mul_overflow(a, b, r); }
+
+Number to_integer(double value) {
+  double const limit = 9.0e18;
+  if (!(std::abs(value) < limit)) {
+    throw NotUnderstood();
+  }
+  return exactly(static_cast<std::int64_t>(value));
+}
+
+Number power(Number const& base, Number const& exponent) {
+  if (!base.exact || !exponent.exact || exponent.integer < 0) {
+    return about(std::pow(base.as_real(), exponent.as_real()));
+  }
+  if (exponent.integer > 64) {
+    throw NotUnderstood();
+  }
+  Number result = exactly(1);
+  for (std::int64_t i = 0; i < exponent.integer; ++i) {
+    result = combine(result, base, overflow_mul, 0);
+  }
+  return result;
+}
+
+Number of_one(std::string const& function, Number const& a);
+
+Number quotient(std::string const& function, Number const& a, Number const& b) {
+  bool const exact = a.exact && b.exact;
+  if (function == "FloorDiv" || function == "CleanDiv" || function == "PythonFloorDiv") {
+    return exact ? exactly(floor_div(a.integer, b.integer)) : to_integer(std::floor(a.as_real() / b.as_real()));
+  }
+  if (function == "CeilDiv") {
+    Number const opposite = of_one("Neg", a);
+    return exact ? of_one("Neg", exactly(floor_div(opposite.integer, b.integer)))
+                 : to_integer(std::ceil(a.as_real() / b.as_real()));
+  }
+  if (function == "TrueDiv" || function == "IntTrueDiv" || function == "FloatTrueDiv" || function == "Rational") {
+    return about(a.as_real() / b.as_real());
+  }
+  if (!exact) {
+    throw NotUnderstood();
+  }
+  if (b.integer == 0) {
+    throw NotUnderstood();
+  }
+  std::int64_t const rest = b.integer == -1 ? 0 : a.integer % b.integer;  // Mod: of the sign of the divisor
+  return exactly(rest != 0 && (rest < 0) != (b.integer < 0) ? rest + b.integer : rest);
+}
+
+Number condition(std::string const& function, Number const& a, Number const& b) {
+  double const x = a.as_real();
+  double const y = b.as_real();
+  bool const exact = a.exact && b.exact;
+  int const order = exact ? (a.integer < b.integer ? -1 : a.integer > b.integer ? 1 : 0) : (x < y ? -1 : x > y ? 1 : 0);
+  bool holds = order == 0;
+  if (function == "Ne" || function == "Unequality") {
+    holds = order != 0;
+  } else if (function == "Le" || function == "LessThan") {
+    holds = order <= 0;
+  } else if (function == "Ge" || function == "GreaterThan") {
+    holds = order >= 0;
+  } else if (function == "Lt" || function == "StrictLessThan") {
+    holds = order < 0;
+  } else if (function == "Gt" || function == "StrictGreaterThan") {
+    holds = order > 0;
+  }
+  return exactly(holds ? 1 : 0);
+}
+
+bool one_of(std::string const& function, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, std::string_view(function)) != names.end();
+}
+
+Number of_one(std::string const& function, Number const& a) {
+  if (function == "Neg") {
+    return combine(exactly(0), a, overflow_sub, -a.as_real());
+  }
+  if (function == "Not") {
+    return exactly(a.as_real() == 0 ? 1 : 0);
+  }
+  if (function == "ToFloat") {
+    return about(a.as_real());
+  }
+  if (one_of(function, {"FloorToInt", "floor"})) {
+    return a.exact ? a : to_integer(std::floor(a.real));
+  }
+  if (one_of(function, {"CeilToInt", "ceiling"})) {
+    return a.exact ? a : to_integer(std::ceil(a.real));
+  }
+  if (one_of(function, {"TruncToInt", "Int"})) {
+    return a.exact ? a : to_integer(std::trunc(a.real));
+  }
+  if (function == "RoundToInt") {
+    return a.exact ? a : to_integer(std::nearbyint(a.real));
+  }
+  if (function == "Abs") {
+    return a.as_real() < 0 ? of_one("Neg", a) : a;
+  }
+  throw NotUnderstood();
+}
+
+Number of_two(std::string const& function, Number const& a, Number const& b) {
+  if (function == "Add") {
+    return combine(a, b, overflow_add, a.as_real() + b.as_real());
+  }
+  if (function == "Sub") {
+    return combine(a, b, overflow_sub, a.as_real() - b.as_real());
+  }
+  if (function == "Mul") {
+    return combine(a, b, overflow_mul, a.as_real() * b.as_real());
+  }
+  if (function == "Max") {
+    return a.as_real() < b.as_real() ? b : a;
+  }
+  if (function == "Min") {
+    return b.as_real() < a.as_real() ? b : a;
+  }
+  if (function == "And") {
+    return exactly(a.as_real() != 0 && b.as_real() != 0 ? 1 : 0);
+  }
+  if (function == "Or") {
+    return exactly(a.as_real() != 0 || b.as_real() != 0 ? 1 : 0);
+  }
+  if (one_of(function, {"Pow", "PowByNatural", "FloatPow"})) {
+    return power(a, b);
+  }
+  if (one_of(function, {"FloorDiv", "CleanDiv", "PythonFloorDiv", "CeilDiv", "TrueDiv", "IntTrueDiv", "FloatTrueDiv",
+                        "Rational", "Mod", "PythonMod"})) {
+    return quotient(function, a, b);
+  }
+  if (one_of(function, {"Eq", "Equality", "Ne", "Unequality", "Le", "LessThan", "Ge", "GreaterThan", "Lt",
+                        "StrictLessThan", "Gt", "StrictGreaterThan"})) {
+    return condition(function, a, b);
+  }
+  throw NotUnderstood();
+}
+
+}  // namespace
+
+Expression::Expression(std::string_view text) {
+  try {
+    root_ = ExpressionParser(text, *this).parse();
+  } catch (NotUnderstood const&) {
+    root_ = -1;
+  }
+}
+
+std::optional<std::int64_t> Expression::evaluate(Lookup const& lookup) const {
+  if (root_ < 0) {
+    return std::nullopt;
+  }
+  // Arguments stand before the terms that use them.
+  std::vector<Number> values;
+  values.reserve(terms_.size());
+  try {
+    for (Term const& term : terms_) {
+      if (term.function == "Symbol") {
+        auto const value = lookup(term.symbol);
+        if (!value) {
+          return std::nullopt;
+        }
+        values.push_back(exactly(*value));
+      } else if (term.arguments.empty()) {
+        if (!one_of(term.function, {"Integer", "Float"})) {
+          return std::nullopt;
+        }
+        values.push_back(term.function == "Integer" ? exactly(term.integer) : about(term.real));
+      } else if (term.arguments.size() == 1) {
+        values.push_back(of_one(term.function, values[static_cast<std::size_t>(term.arguments[0])]));
+      } else {
+        Number result = values[static_cast<std::size_t>(term.arguments[0])];
+        for (std::size_t i = 1; i < term.arguments.size(); ++i) {
+          result = of_two(term.function, result, values[static_cast<std::size_t>(term.arguments[i])]);
+        }
+        values.push_back(result);
+      }
+    }
+    Number const& result = values[static_cast<std::size_t>(root_)];
+    double const nearest = std::nearbyint(result.real);
+    if (!result.exact && !(std::abs(result.real - nearest) <= 1e-9 * std::max(1.0, std::abs(nearest)))) {
+      return std::nullopt;
+    }
+    return result.exact ? result.integer : to_integer(nearest).integer;
+  } catch (NotUnderstood const&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace graticule::program

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+#include <graticule/program/operators.hpp>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <unordered_map>
+#include <variant>
+
+namespace graticule::program {
+
+namespace {
+
+using Table = std::unordered_map<std::string_view, OperatorClass>;
+
+void add(Table& table, OperatorClass kind, std::initializer_list<std::string_view> names) {
+  for (std::string_view const operator_name : names) {
+    table.emplace(operator_name, kind);
+  }
+}
+
+void add_local(Table& table) {
+  add(table, OperatorClass::local, {"abs",          "acos",
+                                    "acosh",        "add",
+                                    "addcdiv",      "addcmul",
+                                    "alias",        "angle",
+                                    "asin",         "asinh",
+                                    "atan",         "atan2",
+                                    "atanh",        "bitwise_and",
+                                    "bitwise_not",  "bitwise_or",
+                                    "bitwise_xor",  "ceil",
+                                    "celu",         "clamp",
+                                    "clamp_max",    "clamp_min",
+                                    "clip",         "clone",
+                                    "complex",      "conj",
+                                    "_conj",        "contiguous",
+                                    "copy",         "cos",
+                                    "cosh",         "deg2rad",
+                                    "detach",       "div",
+                                    "divide",       "dropout",
+                                    "elu",          "eq",
+                                    "erf",          "erfc",
+                                    "exp",          "exp2",
+                                    "expm1",        "fill",
+                                    "floor",        "floor_divide",
+                                    "fmax",         "fmin",
+                                    "fmod",         "frac",
+                                    "ge",           "gelu",
+                                    "glu",          "gt",
+                                    "hardshrink",   "hardsigmoid",
+                                    "hardswish",    "hardtanh",
+                                    "heaviside",    "hypot",
+                                    "imag",         "isfinite",
+                                    "isinf",        "isnan",
+                                    "le",           "leaky_relu",
+                                    "lerp",         "lift_fresh_copy",
+                                    "log",          "log10",
+                                    "log1p",        "log2",
+                                    "log_sigmoid",  "logaddexp",
+                                    "logical_and",  "logical_not",
+                                    "logical_or",   "logical_xor",
+                                    "logit",        "lt",
+                                    "masked_fill",  "maximum",
+                                    "minimum",      "mish",
+                                    "mul",          "multiply",
+                                    "nan_to_num",   "native_dropout",
+                                    "ne",           "neg",
+                                    "negative",     "polar",
+                                    "positive",     "pow",
+                                    "prelu",        "_prelu_kernel",
+                                    "rad2deg",      "real",
+                                    "reciprocal",   "relu",
+                                    "relu6",        "remainder",
+                                    "resolve_conj", "resolve_neg",
+                                    "round",        "rsqrt",
+                                    "rsub",         "selu",
+                                    "sgn",          "sigmoid",
+                                    "sign",         "silu",
+                                    "sin",          "sinc",
+                                    "sinh",         "softplus",
+                                    "softshrink",   "sqrt",
+                                    "square",       "sub",
+                                    "subtract",     "tan",
+                                    "tanh",         "threshold",
+                                    "to",           "_to_copy",
+                                    "true_divide",  "trunc",
+                                    "type_as",      "view_as_complex",
+                                    "view_as_real", "where",
+                                    "xlogy",        "zero"});
+}
+
+void add_views(Table& table) {
+  add(table, OperatorClass::view,
+      {"adjoint",
+       "broadcast_to",
+       "chunk",
+       "diagonal",
+       "expand",
+       "expand_as",
+       "flatten",
+       "movedim",
+       "moveaxis",
+       "mH",
+       "mT",
+       "narrow",
+       "numpy_T",
+       "permute",
+       "ravel",
+       "reshape",
+       "reshape_as",
+       "select",
+       "slice",
+       "split",
+       "split_with_sizes",
+       "squeeze",
+       "swapaxes",
+       "swapdims",
+       "t",
+       "tensor_split",
+       "transpose",
+       "unbind",
+       "unflatten",
+       "unsafe_chunk",
+       "unsafe_split",
+       "unsafe_split_with_sizes",
+       "_unsafe_view",
+       "unsqueeze",
+       "view",
+       "view_as"});
+}
+
+void add_stencils(Table& table) {
+  add(table, OperatorClass::stencil,
+      {"_adaptive_avg_pool2d",
+       "_adaptive_avg_pool3d",
+       "adaptive_avg_pool1d",
+       "adaptive_avg_pool2d",
+       "adaptive_avg_pool3d",
+       "adaptive_max_pool1d",
+       "adaptive_max_pool2d",
+       "adaptive_max_pool3d",
+       "avg_pool1d",
+       "avg_pool2d",
+       "avg_pool3d",
+       "cat",
+       "channel_shuffle",
+       "col2im",
+       "concat",
+       "concatenate",
+       "constant_pad_nd",
+       "conv1d",
+       "conv2d",
+       "conv3d",
+       "conv_transpose1d",
+       "conv_transpose2d",
+       "conv_transpose3d",
+       "convolution",
+       "diff",
+       "flip",
+       "fliplr",
+       "flipud",
+       "hstack",
+       "im2col",
+       "max_pool1d",
+       "max_pool2d",
+       "max_pool2d_with_indices",
+       "max_pool3d",
+       "max_pool3d_with_indices",
+       "pad",
+       "pixel_shuffle",
+       "pixel_unshuffle",
+       "reflection_pad1d",
+       "reflection_pad2d",
+       "reflection_pad3d",
+       "repeat",
+       "repeat_interleave",
+       "replication_pad1d",
+       "replication_pad2d",
+       "replication_pad3d",
+       "roll",
+       "rot90",
+       "select_scatter",
+       "slice_scatter",
+       "stack",
+       "tile",
+       "tril",
+       "triu",
+       "unfold",
+       "upsample_bicubic2d",
+       "upsample_bilinear2d",
+       "upsample_linear1d",
+       "upsample_nearest1d",
+       "upsample_nearest2d",
+       "upsample_nearest3d",
+       "_upsample_nearest_exact1d",
+       "_upsample_nearest_exact2d",
+       "_upsample_nearest_exact3d",
+       "upsample_trilinear3d",
+       "_upsample_bicubic2d_aa",
+       "_upsample_bilinear2d_aa",
+       "vstack"});
+}
+
+void add_sums(Table& table) {
+  add(table, OperatorClass::statistic,
+      {"all",
+       "amax",
+       "amin",
+       "aminmax",
+       "any",
+       "argmax",
+       "argmin",
+       "batch_norm",
+       "cosine_similarity",
+       "cumprod",
+       "cumsum",
+       "_fused_rms_norm",
+       "group_norm",
+       "instance_norm",
+       "layer_norm",
+       "linalg_vector_norm",
+       "log_softmax",
+       "_log_softmax",
+       "logsumexp",
+       "max",
+       "mean",
+       "min",
+       "native_batch_norm",
+       "_native_batch_norm_legit",
+       "_native_batch_norm_legit_functional",
+       "_native_batch_norm_legit_no_training",
+       "native_group_norm",
+       "native_layer_norm",
+       "norm",
+       "prod",
+       "rms_norm",
+       "softmax",
+       "_softmax",
+       "std",
+       "std_mean",
+       "sum",
+       "var",
+       "var_mean"});
+  add(table, OperatorClass::contraction,
+      {"addbmm", "addmm", "addmv", "baddbmm", "bilinear", "bmm", "dot", "einsum", "inner", "kron", "linear", "matmul",
+       "mm", "mv", "outer", "scaled_dot_product_attention", "tensordot", "vdot"});
+  add(table, OperatorClass::spectral,
+      {"_fft_c2c",     "_fft_c2r",   "_fft_r2c",   "fft_fft",   "fft_fft2",  "fft_fftfreq",   "fft_fftn",
+       "fft_fftshift", "fft_hfft",   "fft_ifft",   "fft_ifft2", "fft_ifftn", "fft_ifftshift", "fft_ihfft",
+       "fft_irfft",    "fft_irfft2", "fft_irfftn", "fft_rfft",  "fft_rfft2", "fft_rfftfreq",  "fft_rfftn"});
+}
+
+void add_others(Table& table) {
+  add(table, OperatorClass::table,
+      {"embedding", "gather", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "index", "index_add", "index_copy",
+       "index_fill", "index_put", "index_select", "scatter", "scatter_add", "take_along_dim"});
+  add(table, OperatorClass::factory,
+      {"affine_grid_generator",
+       "arange",
+       "empty",
+       "empty_like",
+       "eye",
+       "full",
+       "full_like",
+       "linspace",
+       "logspace",
+       "meshgrid",
+       "new_empty",
+       "new_full",
+       "new_ones",
+       "new_zeros",
+       "ones",
+       "ones_like",
+       "scalar_tensor",
+       "tril_indices",
+       "triu_indices",
+       "zeros",
+       "zeros_like"});
+  add(table, OperatorClass::number, {"sym_numel", "sym_size"});
+  add(table, OperatorClass::check, {"_assert_tensor_metadata"});
+}
+
+Table const& operators() {
+  static Table const table = [] {
+    Table filled;
+    add_local(filled);
+    add_views(filled);
+    add_stencils(filled);
+    add_sums(filled);
+    add_others(filled);
+    return filled;
+  }();
+  return table;
+}
+
+bool one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+bool arithmetic(std::string_view target) {
+  return one_of(target, {"_operator.add",   "_operator.sub", "_operator.mul", "_operator.floordiv", "_operator.mod",
+                         "_operator.neg",   "_operator.pow", "_operator.eq",  "_operator.ne",       "_operator.lt",
+                         "_operator.le",    "_operator.gt",  "_operator.ge",  "_operator.truediv",  "_operator.and_",
+                         "_operator.or_",   "math.ceil",     "math.floor",    "math.trunc",         "round",
+                         "torch.sym_float", "torch.sym_int", "torch.sym_max", "torch.sym_min",      "torch.sym_not",
+                         "torch.sym_ite",   "torch.sym_sum"});
+}
+
+// "roll" of "aten.roll.default"; nothing for a target of another form.
+std::string_view base_name(std::string_view target) {
+  auto const first = target.find('.');
+  auto const second = first == std::string_view::npos ? first : target.find('.', first + 1);
+  return second == std::string_view::npos ? std::string_view() : target.substr(first + 1, second - first - 1);
+}
+
+std::string reason(std::string_view target) {
+  std::string_view const base = base_name(target);
+  if (target.starts_with("higher_order.")) {
+    return "control flow and other operators on graphs are not run; write the network without them, or export the "
+           "branch that is used";
+  }
+  if (!target.starts_with("aten.")) {
+    return "it is no operator of PyTorch itself; replace the module by one of PyTorch's layers before the export";
+  }
+  if (one_of(base,
+             {"nonzero", "item", "_local_scalar_dense", "masked_select", "unique", "_unique2", "unique_dim", "bincount",
+              "_assert_async", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size"})) {
+    return "shapes or branches that depend on data are not run; compute masks by torch.where, and remove assertions on "
+           "values";
+  }
+  if (base.starts_with("rand") ||
+      one_of(base, {"bernoulli", "multinomial", "normal", "uniform", "exponential", "poisson", "alpha_dropout",
+                    "feature_dropout", "feature_alpha_dropout", "rrelu"})) {
+    return "of the random operators only dropout is run; give noise as an input of the network";
+  }
+  return "this library does not run it; export by run_decompositions({}), and see docs/programs.md for the operators";
+}
+
+[[noreturn]] void refuse(Node const& node, std::string const& why) {
+  throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": " + why);
+}
+
+// index.Tensor by a mask has as many results as the mask has ones.
+void check_index(Graph const& graph, Node const& node) {
+  Argument const* const indices = node.input("indices");
+  auto const* const tensors = indices == nullptr ? nullptr : std::get_if<OptionalTensors>(indices);
+  if (tensors == nullptr) {
+    return;
+  }
+  for (auto const& tensor : *tensors) {
+    if (tensor && one_of(name(graph.value(tensor->value).tensor.dtype), {"boolean", "u8"})) {
+      refuse(node, "an index by a mask has a shape that depends on data; use torch.where");
+    }
+  }
+}
+
+void check_graph(Graph const& graph) {
+  for (Node const& node : graph.nodes) {
+    auto const kind = operator_class(node.target);
+    if (!kind) {
+      refuse(node, reason(node.target));
+    }
+    if (node.target == "aten.index.Tensor") {
+      check_index(graph, node);
+    }
+    for (NamedArgument const& input : node.inputs) {
+      if (auto const* unsupported = std::get_if<Unsupported>(&input.value)) {
+        refuse(node, "the argument '" + input.name + "' is of the kind '" + unsupported->kind + "'");
+      }
+      if (auto const* subgraph = std::get_if<SubgraphRef>(&input.value)) {
+        if (kind != OperatorClass::subgraph) {
+          refuse(node, "it takes a graph as argument '" + input.name + "'");
+        }
+        check_graph(*subgraph->graph);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view name(OperatorClass kind) {
+  switch (kind) {
+    case OperatorClass::local: return "local";
+    case OperatorClass::view: return "view";
+    case OperatorClass::stencil: return "stencil";
+    case OperatorClass::statistic: return "statistic";
+    case OperatorClass::contraction: return "contraction";
+    case OperatorClass::spectral: return "spectral";
+    case OperatorClass::table: return "table";
+    case OperatorClass::factory: return "factory";
+    case OperatorClass::number: return "number";
+    case OperatorClass::check: return "check";
+    case OperatorClass::subgraph: return "subgraph";
+  }
+  return "unknown";
+}
+
+std::optional<OperatorClass> operator_class(std::string_view target) {
+  if (target == "higher_order.wrap_with_autocast" || target == "higher_order.wrap_with_set_grad_enabled") {
+    return OperatorClass::subgraph;
+  }
+  if (arithmetic(target)) {
+    return OperatorClass::number;
+  }
+  if (!target.starts_with("aten.")) {
+    return std::nullopt;
+  }
+  std::string_view base = base_name(target);
+  auto found = operators().find(base);
+  if (found == operators().end() && base.size() > 1 && base.ends_with('_')) {
+    found = operators().find(base.substr(0, base.size() - 1));
+  }
+  return found == operators().end() ? std::nullopt : std::optional(found->second);
+}
+
+void check_operators(ExportedGraph const& program) {
+  check_graph(program.graph);
+  for (OutputSpec const& output : program.outputs) {
+    if (output.kind == OutputSpec::Kind::parameter_mutation) {
+      throw Error(
+          Fault::input, "RefusedProgram",
+          "refused: the program overwrites the parameter '" + output.name + "'; make it a buffer before the export");
+    }
+  }
+}
+
+}  // namespace graticule::program
