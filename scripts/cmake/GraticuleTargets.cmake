@@ -54,7 +54,7 @@ function(graticule_add_library name)
 
   # Whoever uses the engine alone must not need LibTorch, so what needs it is exported on its own.
   set(export GraticuleTargets)
-  if(name MATCHES "^(nn|training)$")
+  if(name MATCHES "^(nn|program|training)$")
     set(export GraticuleNnTargets)
   endif()
   install(

@@ -127,6 +127,8 @@ TEST(ReadGraph, refuses_what_breaks_a_rule_of_graphs) {
       {"too large", "NotAProgram",
        [](Json& json) { graph_of(json)["nodes"][0]["inputs"][2]["arg"]["as_ints"][0] = 18446744073709551615u; }},
       {"signature", "NotAProgram", [](Json& json) { signature_of(json)["input_specs"].erase(0); }},
+      {"another output", "NotAProgram", [](Json& json) { graph_of(json)["outputs"][0] = tensor("x"); }},
+      {"older schema", "RefusedProgram", [](Json& json) { json["schema_version"]["major"] = 7; }},
       {"token", "RefusedProgram",
        [](Json& json) {
          signature_of(json)["input_specs"][0] = {{"token", {{"arg", {{"name", "token"}}}}}};

@@ -19,10 +19,10 @@ void check_version(Json const& json, ExportedGraph& program) {
   program.schema_major = detail::integer(version, "major", "schema_version");
   program.schema_minor = detail::integer(version, "minor", "schema_version");
   if (program.schema_major != known_major) {
-    throw Error(Fault::input, "NewerProgram",
+    throw Error(Fault::input, program.schema_major > known_major ? "NewerProgram" : "RefusedProgram",
                 "the program has schema version " + std::to_string(program.schema_major) + "." +
                     std::to_string(program.schema_minor) +
-                    ", and this Graticule reads version 8; export it with PyTorch 2.7 to 2.13");
+                    ", and this Graticule reads version 8, which PyTorch 2.13 writes");
   }
 }
 
@@ -107,6 +107,39 @@ OutputSpec read_output(detail::GraphReader const& reader, Json const& json, std:
   refuse("an output", kind);
 }
 
+bool same(Argument const& a, Argument const& b) {
+  auto const* tensor = std::get_if<TensorRef>(&a);
+  auto const* symbol = std::get_if<SymbolRef>(&a);
+  if (tensor != nullptr && std::holds_alternative<TensorRef>(b)) {
+    return tensor->value == std::get<TensorRef>(b).value;
+  }
+  if (symbol != nullptr && std::holds_alternative<SymbolRef>(b)) {
+    return symbol->value == std::get<SymbolRef>(b).value;
+  }
+  auto const is_value = [](Argument const& one) {
+    return std::holds_alternative<TensorRef>(one) || std::holds_alternative<SymbolRef>(one);
+  };
+  return !is_value(a) && !is_value(b);
+}
+
+template <class Specs>
+void check_same(Specs const& specs, std::vector<Argument> const& in_graph, std::string const& what) {
+  if (specs.size() != in_graph.size()) {
+    detail::malformed("the signature", "it has " + std::to_string(specs.size()) + " " + what + "s, the graph " +
+                                           std::to_string(in_graph.size()));
+  }
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (!same(specs[i].value, in_graph[i])) {
+      detail::malformed("the signature", what + " " + std::to_string(i) + " is another value than in the graph");
+    }
+  }
+}
+
+void check_signature(ExportedGraph const& program) {
+  check_same(program.inputs, program.graph.inputs, "input");
+  check_same(program.outputs, program.graph.outputs, "output");
+}
+
 std::map<std::string, Range> read_ranges(Json const& json) {
   std::map<std::string, Range> ranges;
   for (auto const& [symbol, bounds] : detail::table(json, "range_constraints", "the program").items()) {
@@ -139,12 +172,7 @@ ExportedGraph read_graph(std::string_view text) {
         read_output(reader, output, "output " + std::to_string(program.outputs.size()) + " of the signature"));
   }
   program.graph = std::move(reader).take();
-  if (program.inputs.size() != program.graph.inputs.size() || program.outputs.size() != program.graph.outputs.size()) {
-    detail::malformed("the signature", "it has " + std::to_string(program.inputs.size()) + " inputs and " +
-                                           std::to_string(program.outputs.size()) + " outputs, the graph " +
-                                           std::to_string(program.graph.inputs.size()) + " and " +
-                                           std::to_string(program.graph.outputs.size()));
-  }
+  check_signature(program);
   program.ranges = read_ranges(json);
   if (json.contains("torch_version")) {
     program.torch_version = detail::text(json, "torch_version", "the program");

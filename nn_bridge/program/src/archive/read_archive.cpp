@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+
+#include "archive/stored_tensors.hpp"
+
+#include <caffe2/serialize/inline_container.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <utility>
+
+static_assert(std::endian::native == std::endian::little,
+              "archives are read on machines that store numbers low byte first");
+
+namespace graticule::program::detail {
+
+namespace {
+
+// The inputs of the example, which this library does not need, are kept up to this size.
+constexpr std::size_t max_kept_example = std::size_t(64) << 20;
+
+class Archive {
+ public:
+  explicit Archive(std::filesystem::path const& path)
+      : file_bytes_(std::filesystem::file_size(path)),
+        reader_(std::make_unique<caffe2::serialize::PyTorchStreamReader>(path.string())) {
+    for (std::string const& record : reader_->getAllRecords()) {
+      records_.push_back(record);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> const& records() const { return records_; }
+  [[nodiscard]] bool has(std::string const& record) const {
+    return std::ranges::find(records_, record) != records_.end();
+  }
+
+  // A record is stored as it is, so it cannot be larger than the file.
+  [[nodiscard]] std::size_t bytes(std::string const& record) {
+    if (!has(record)) {
+      throw Error(Fault::input, "NotAProgram", "the record '" + record + "' is missing");
+    }
+    std::size_t const size = reader_->getRecordSize(record);
+    if (size > file_bytes_) {
+      throw Error(Fault::input, "NotAProgram", "the record '" + record + "' is larger than the file");
+    }
+    return size;
+  }
+
+  [[nodiscard]] std::string text(std::string const& record) {
+    std::string content(bytes(record), '\0');
+    if (!content.empty()) {
+      reader_->getRecord(record, content.data(), content.size());
+    }
+    return content;
+  }
+
+  [[nodiscard]] torch::Tensor storage(std::string const& record) {
+    auto const size = static_cast<std::int64_t>(bytes(record));
+    torch::Tensor content = torch::empty({size}, torch::kUInt8);
+    if (size > 0) {
+      reader_->getRecord(record, content.data_ptr(), static_cast<std::size_t>(size));
+    }
+    return content;
+  }
+
+ private:
+  std::uintmax_t file_bytes_;
+  std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
+  std::vector<std::string> records_;
+};
+
+void expect_text(Archive& archive, std::string const& record, std::string const& wanted, char const* advice) {
+  std::string found = archive.text(record);
+  found.erase(found.find_last_not_of(" \n\r\t") + 1);
+  if (found != wanted) {
+    throw Error(Fault::input, "RefusedProgram",
+                "its " + record + " is '" + found.substr(0, 40) + "', not '" + wanted + "'; " + advice);
+  }
+}
+
+void check_format(Archive& archive) {
+  if (archive.has("serialized_exported_program.json")) {
+    throw Error(Fault::input, "RefusedProgram",
+                "it was saved by an old PyTorch; load and save it again with PyTorch 2.9 or newer");
+  }
+  if (!archive.has("archive_format")) {
+    throw Error(Fault::input, "NotAProgram", "it has no archive_format; torch.export.save writes one");
+  }
+  expect_text(archive, "archive_format", "pt2", "torch.export.save writes such files");
+  expect_text(archive, "archive_version", "0", "it is from a newer PyTorch than this Graticule knows");
+  if (archive.has("byteorder")) {
+    expect_text(archive, "byteorder", "little", "save it on a machine that stores numbers low byte first");
+  }
+}
+
+// "model" of models/model.json: one network is in the file.
+std::string model_name(Archive const& archive) {
+  std::string const folder = "models/";
+  std::string const extension = ".json";
+  std::vector<std::string> names;
+  for (std::string const& record : archive.records()) {
+    if (record.starts_with(folder) && record.ends_with(extension)) {
+      names.push_back(record.substr(folder.size(), record.size() - folder.size() - extension.size()));
+    }
+  }
+  if (names.empty()) {
+    throw Error(Fault::input, "NotAProgram", "it holds no network (models/model.json)");
+  }
+  if (names.size() > 1) {
+    throw Error(Fault::input, "RefusedProgram",
+                "it holds several networks, '" + names[0] + "' and '" + names[1] + "' among them");
+  }
+  return names[0];
+}
+
+void fill_tensors(Archive& archive, std::vector<StoredTensor>& tensors,
+                  std::map<std::string, std::size_t>& record_bytes) {
+  std::map<std::string, torch::Tensor> storages;
+  for (StoredTensor& stored : tensors) {
+    auto const needed = storage_bytes(stored.meta, stored.name);
+    auto const held = static_cast<std::int64_t>(archive.bytes(stored.record));
+    if (needed > held) {
+      throw Error(Fault::input, "NotAProgram",
+                  "the tensor '" + stored.name + "' needs " + std::to_string(needed) + " bytes of the record '" +
+                      stored.record + "', which has " + std::to_string(held));
+    }
+    auto const [place, is_new] = storages.try_emplace(stored.record);
+    if (is_new) {
+      place->second = archive.storage(stored.record);
+      record_bytes[stored.record] = static_cast<std::size_t>(held);
+    }
+    stored.tensor = view_of(place->second, stored);
+  }
+}
+
+ArchiveContent read_content(std::filesystem::path const& path) {
+  Archive archive(path);
+  check_format(archive);
+  std::string const model = model_name(archive);
+  ArchiveContent content;
+  std::string const graph = "models/" + model + ".json";
+  std::string const weights = "data/weights/" + model + "_weights_config.json";
+  std::string const constants = "data/constants/" + model + "_constants_config.json";
+  std::string const example = "data/sample_inputs/" + model + ".pt";
+  if (!archive.has(weights) && archive.has("data/weights/" + model + ".pt")) {
+    throw Error(
+        Fault::input, "RefusedProgram",
+        "its weights are stored as Python objects (use_pickle); load and save it again with PyTorch 2.9 or newer");
+  }
+  content.json = archive.text(graph);
+  for (std::string const& record : {weights, constants}) {
+    content.others[record] = archive.text(record);
+  }
+  content.weights = read_tensor_table(content.others[weights], "data/weights/", weights);
+  content.constants = read_tensor_table(content.others[constants], "data/constants/", constants);
+  content.others[graph] = content.json;
+  content.others[example] =
+      archive.has(example) && archive.bytes(example) <= max_kept_example ? archive.text(example) : "";
+  fill_tensors(archive, content.weights, content.record_bytes);
+  fill_tensors(archive, content.constants, content.record_bytes);
+  return content;
+}
+
+}  // namespace
+
+ArchiveContent read_archive(std::filesystem::path const& path) {
+  std::string const prefix = path.string() + ": ";
+  std::ifstream const file(path, std::ios::binary);
+  if (!file || !std::filesystem::is_regular_file(path)) {
+    throw Error(Fault::input, "NoSuchFile", prefix + "the file does not exist or cannot be read");
+  }
+  try {
+    return read_content(path);
+  } catch (Error const& error) {
+    throw Error(Fault::input, error.rule(), prefix + error.given());
+  } catch (c10::Error const& error) {
+    throw Error(Fault::input, "NotAProgram",
+                prefix + "the archive cannot be read (" + error.what_without_backtrace() + ")");
+  } catch (std::exception const& error) {
+    throw Error(Fault::input, "NotAProgram", prefix + "the archive cannot be read (" + error.what() + ")");
+  }
+}
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+
+#include "archive/archive.hpp"
+
+#include <caffe2/serialize/inline_container.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <fstream>
+#include <set>
+#include <system_error>
+
+namespace graticule::program::detail {
+
+namespace {
+
+// The content of a record, put together from the tensors that are views of it.
+torch::Tensor record_content(std::string const& record, std::size_t bytes, std::vector<StoredTensor> const& tensors,
+                             std::map<std::string, torch::Tensor> const& values) {
+  torch::NoGradGuard const no_grad;
+  torch::Tensor content = torch::zeros({static_cast<std::int64_t>(bytes)}, torch::kUInt8);
+  for (StoredTensor const& stored : tensors) {
+    if (stored.record != record) {
+      continue;
+    }
+    view_of(content, stored).copy_(values.at(stored.name));
+  }
+  return content;
+}
+
+void write_records(caffe2::serialize::PyTorchStreamWriter& writer, ArchiveContent const& content,
+                   std::map<std::string, torch::Tensor> const& values) {
+  std::set<std::string> written;
+  for (auto const* tensors : {&content.weights, &content.constants}) {
+    for (StoredTensor const& stored : *tensors) {
+      if (written.insert(stored.record).second) {
+        torch::Tensor const bytes =
+            record_content(stored.record, content.record_bytes.at(stored.record), *tensors, values);
+        writer.writeRecord(stored.record, bytes.data_ptr(), static_cast<std::size_t>(bytes.numel()));
+      }
+    }
+  }
+  for (auto const& [record, text] : content.others) {
+    writer.writeRecord(record, text.data(), text.size());
+  }
+  std::map<std::string, std::string> const marks{
+      {"archive_format", "pt2"}, {"archive_version", "0"}, {"byteorder", "little"}};
+  for (auto const& [record, text] : marks) {
+    writer.writeRecord(record, text.data(), text.size());
+  }
+  writer.writeEndOfFile();
+}
+
+}  // namespace
+
+void write_archive(std::filesystem::path const& path, ArchiveContent const& content,
+                   std::map<std::string, torch::Tensor> const& values) {
+  std::filesystem::path const temporary = path.string() + ".part-" + std::to_string(::getpid());
+  auto const fail = [&](std::string const& why) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw Error("CannotWrite", path.string() + ": the program cannot be written (" + why + ")");
+  };
+  try {
+    std::ofstream file(temporary, std::ios::binary);
+    if (!file) {
+      throw std::runtime_error("the folder does not exist or cannot be written");
+    }
+    caffe2::serialize::PyTorchStreamWriter writer([&file](void const* data, std::size_t size) {
+      file.write(static_cast<char const*>(data), static_cast<std::streamsize>(size));
+      return file ? size : std::size_t(0);
+    });
+    // The version of the container that PyTorch's own writer gives to exported programs.
+    std::uint64_t const container_version = 6;
+    writer.setMinVersion(container_version);
+    write_records(writer, content, values);
+    file.close();
+    if (!file) {
+      throw std::runtime_error("not all bytes were written");
+    }
+    std::filesystem::rename(temporary, path);
+  } catch (c10::Error const& error) {
+    fail(error.what_without_backtrace());
+  } catch (std::exception const& error) {
+    fail(error.what());
+  }
+}
+
+}  // namespace graticule::program::detail

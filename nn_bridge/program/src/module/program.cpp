@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+#include <graticule/program/operators.hpp>
+#include <graticule/program/program.hpp>
+#include <graticule/program/sizes.hpp>
+
+#include "archive/archive.hpp"
+#include "module/weights.hpp"
+#include "run/compiled_graph.hpp"
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+#include <set>
+#include <string_view>
+#include <variant>
+
+namespace graticule::program {
+
+namespace {
+
+// Holds what has a common prefix in its name: "blocks", "blocks.0".
+class Part : public torch::nn::Module {};
+
+[[noreturn]] void not_a_program(std::string const& text) { throw Error(Fault::input, "NotAProgram", text); }
+
+// The real type of most use: that of the first parameter, or else of the first input, with a fraction.
+torch::ScalarType own_type(ExportedGraph const& program) {
+  for (auto const kind : {InputSpec::Kind::parameter, InputSpec::Kind::user}) {
+    for (InputSpec const& input : program.inputs) {
+      auto const* tensor = std::get_if<TensorRef>(&input.value);
+      if (tensor == nullptr || input.kind != kind) {
+        continue;
+      }
+      torch::ScalarType const type = detail::to_torch(program.graph.value(tensor->value).tensor.dtype);
+      if (c10::isFloatingType(type)) {
+        return type;
+      }
+    }
+  }
+  return torch::kFloat32;
+}
+
+torch::Tensor as_tensor(c10::IValue const& value) {
+  if (value.isTensor()) {
+    return value.toTensor();
+  }
+  return value.isNone() ? torch::Tensor() : torch::scalar_tensor(value.toScalar());
+}
+
+}  // namespace
+
+struct ProgramImpl::State {
+  std::shared_ptr<ExportedGraph const> graph;
+  std::shared_ptr<detail::ArchiveContent const> content;
+  std::string source;  // the file, for messages
+  detail::Weights weights;
+  std::set<std::string> overwritten;  // buffers, by name
+  detail::Conversion conversion;
+  std::unique_ptr<detail::CompiledGraph> compiled;
+  std::vector<std::vector<std::int64_t>> bound;  // input sizes that the graph expects
+};
+
+ProgramImpl::ProgramImpl(std::filesystem::path const& path)
+    : torch::nn::Module("Program"), state_(std::make_unique<State>()) {
+  detail::ArchiveContent content = detail::read_archive(path);
+  state_->source = path.string();
+  try {
+    auto graph = std::make_shared<ExportedGraph>(read_graph(content.json));
+    check_operators(*graph);
+    state_->graph = graph;
+    state_->weights = detail::take_weights(*graph, content);
+    content.json.clear();
+    state_->content = std::make_shared<detail::ArchiveContent const>(std::move(content));
+    state_->conversion = {own_type(*graph), own_type(*graph), torch::kCPU};
+    register_tensors();
+    compile();
+  } catch (Error const& error) {
+    throw Error(Fault::input, error.rule(), path.string() + ": " + error.given());
+  } catch (c10::Error const& error) {
+    throw Error(Fault::input, "NotAProgram", path.string() + ": " + error.what_without_backtrace());
+  }
+}
+
+ProgramImpl::ProgramImpl(std::unique_ptr<State> state) : torch::nn::Module("Program"), state_(std::move(state)) {
+  register_tensors();
+  compile();
+}
+
+ProgramImpl::~ProgramImpl() = default;
+
+void ProgramImpl::register_tensors() {
+  std::set<std::string> further;
+  for (auto const& [alias, registered] : state_->weights.aliases) {
+    further.insert(alias);
+  }
+  for (OutputSpec const& output : state_->graph->outputs) {
+    if (output.kind == OutputSpec::Kind::buffer_mutation) {
+      if (!state_->weights.tensors.contains(output.name)) {
+        not_a_program("the buffer '" + output.name + "', which is overwritten, is not stored");
+      }
+      state_->overwritten.insert(output.name);
+    }
+  }
+  std::set<std::string> done;
+  for (InputSpec const& input : state_->graph->inputs) {
+    bool const parameter = input.kind == InputSpec::Kind::parameter;
+    if ((!parameter && (input.kind != InputSpec::Kind::buffer || !input.persistent)) || further.contains(input.name)) {
+      continue;
+    }
+    if (!done.insert(input.name).second) {
+      not_a_program("'" + input.name + "' is twice among the inputs");
+    }
+    torch::nn::Module* owner = this;
+    std::string_view rest = input.name;
+    for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+      std::string const part(rest.substr(0, dot));
+      rest.remove_prefix(dot + 1);
+      auto const* child = owner->named_children().find(part);
+      owner = child != nullptr ? child->get() : owner->register_module(part, std::make_shared<Part>()).get();
+    }
+    torch::Tensor const& tensor = state_->weights.tensors.at(input.name);
+    if (parameter) {
+      auto const& in_graph = state_->graph->graph.value(std::get<TensorRef>(input.value).value).tensor;
+      bool const differentiable =
+          torch::isFloatingType(tensor.scalar_type()) || torch::isComplexType(tensor.scalar_type());
+      owner->register_parameter(std::string(rest), tensor, in_graph.requires_grad && differentiable);
+    } else {
+      owner->register_buffer(std::string(rest), tensor);
+    }
+  }
+}
+
+void ProgramImpl::compile() {
+  state_->compiled = std::make_unique<detail::CompiledGraph>(state_->graph->graph, state_->conversion);
+  state_->bound.clear();
+}
+
+torch::Tensor ProgramImpl::forward(torch::Tensor const& input) {
+  std::vector<torch::Tensor> outputs = run({input});
+  if (outputs.size() != 1) {
+    throw Error("BadInput", "the program has " + std::to_string(outputs.size()) + " outputs; call run");
+  }
+  return std::move(outputs[0]);
+}
+
+std::vector<c10::IValue> ProgramImpl::graph_inputs(std::vector<torch::Tensor> const& inputs) const {
+  std::vector<c10::IValue> values;
+  std::size_t next = 0;
+  for (InputSpec const& input : state_->graph->inputs) {
+    auto const* tensor = std::get_if<TensorRef>(&input.value);
+    if (input.kind != InputSpec::Kind::user) {
+      torch::Tensor const& weight = state_->weights.tensors.at(input.name);
+      // The backward needs what the forward read, not what the network has overwritten it with.
+      values.emplace_back(state_->overwritten.contains(input.name) ? weight.detach().clone() : weight);
+    } else if (tensor != nullptr) {
+      torch::Tensor const& given = inputs[next++];
+      torch::ScalarType const wanted = state_->conversion(state_->graph->graph.value(tensor->value).tensor.dtype);
+      if (!given.defined() || given.scalar_type() != wanted || given.device() != state_->conversion.device) {
+        throw Error("BadInput", "input '" + input.name + "' is " +
+                                    (given.defined() ? c10::str(given.scalar_type(), " on ", given.device())
+                                                     : std::string("undefined")) +
+                                    ", the program takes " + c10::str(wanted, " on ", state_->conversion.device));
+      }
+      values.emplace_back(given);
+    } else if (std::holds_alternative<SymbolRef>(input.value)) {
+      throw Error("RefusedProgram",
+                  "the program takes the number '" + input.name + "' as an input; export it with a fixed one");
+    } else {
+      values.emplace_back();
+    }
+  }
+  return values;
+}
+
+std::vector<torch::Tensor> ProgramImpl::run(std::vector<torch::Tensor> const& inputs) {
+  std::vector<std::vector<std::int64_t>> sizes;
+  for (torch::Tensor const& input : inputs) {
+    sizes.push_back(input.defined() ? input.sizes().vec() : std::vector<std::int64_t>());
+  }
+  if (state_->bound != sizes || sizes.empty()) {
+    state_->compiled->bind(Sizes(*state_->graph, sizes));
+    state_->bound = sizes;
+  }
+  std::vector<c10::IValue> const outputs = state_->compiled->run(graph_inputs(inputs), is_training());
+  std::vector<torch::Tensor> results;
+  try {
+    write_back(inputs, outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (state_->graph->outputs[i].kind == OutputSpec::Kind::user) {
+        results.push_back(as_tensor(outputs[i]));
+      }
+    }
+  } catch (c10::Error const& error) {
+    throw Error("FailedNode", std::string("the outputs of the program: ") + error.what_without_backtrace());
+  }
+  return results;
+}
+
+void ProgramImpl::write_back(std::vector<torch::Tensor> const& inputs, std::vector<c10::IValue> const& outputs) {
+  torch::NoGradGuard const no_grad;
+  std::vector<ValueId> const ids = user_inputs(*state_->graph);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    OutputSpec const& output = state_->graph->outputs[i];
+    if (output.kind == OutputSpec::Kind::buffer_mutation) {
+      torch::Tensor& buffer = state_->weights.tensors.at(output.name);
+      if (buffer.sizes() != outputs[i].toTensor().sizes()) {
+        throw Error("WrongResult",
+                    "the new content of the buffer '" + output.name + "' has other sizes than the buffer");
+      }
+      buffer.copy_(outputs[i].toTensor());
+    } else if (output.kind == OutputSpec::Kind::user_input_mutation) {
+      for (std::size_t input = 0; input < ids.size(); ++input) {
+        if (state_->graph->graph.value(ids[input]).name == output.name) {
+          torch::Tensor(inputs[input]).copy_(outputs[i].toTensor());
+        }
+      }
+    }
+  }
+}
+
+void ProgramImpl::save(std::filesystem::path const& path) const {
+  detail::write_archive(path, *state_->content, state_->weights.tensors);
+}
+
+ExportedGraph const& ProgramImpl::graph() const noexcept { return *state_->graph; }
+torch::Dtype ProgramImpl::dtype() const noexcept { return state_->conversion.target; }
+torch::Dtype ProgramImpl::exported_dtype() const noexcept { return state_->conversion.own; }
+torch::Device ProgramImpl::device() const noexcept { return state_->conversion.device; }
+std::vector<std::pair<std::string, std::string>> const& ProgramImpl::aliases() const noexcept {
+  return state_->weights.aliases;
+}
+
+torch::Tensor ProgramImpl::parameter(std::string const& parameter_name) const {
+  for (InputSpec const& input : state_->graph->inputs) {
+    if (input.kind == InputSpec::Kind::parameter && input.name == parameter_name) {
+      return state_->weights.tensors.at(parameter_name);
+    }
+  }
+  throw Error("NoSuchParameter", "the program has no parameter '" + parameter_name + "'");
+}
+
+void ProgramImpl::convert(torch::Device device, torch::Dtype dtype) {
+  if (!torch::isFloatingType(dtype)) {
+    throw Error("BadOption", c10::str("a program computes in a real type, not in ", dtype));
+  }
+  torch::NoGradGuard const no_grad;
+  state_->conversion.device = device;
+  state_->conversion.target = dtype;
+  std::set<void*> done;
+  for (auto& [tensor_name, tensor] : state_->weights.tensors) {
+    if (!done.insert(tensor.unsafeGetTensorImpl()).second) {
+      continue;
+    }
+    torch::Dtype const wanted = state_->conversion(state_->weights.dtypes.at(tensor_name));
+    torch::Tensor const gradient = tensor.grad();
+    tensor.mutable_grad() = torch::Tensor();
+    tensor.set_data(tensor.detach().to(device, wanted));
+    if (gradient.defined()) {
+      tensor.mutable_grad() = gradient.to(device, wanted);
+    }
+  }
+  compile();
+}
+
+void ProgramImpl::to(torch::Device device, torch::Dtype dtype, bool) { convert(device, dtype); }
+void ProgramImpl::to(torch::Dtype dtype, bool) { convert(state_->conversion.device, dtype); }
+void ProgramImpl::to(torch::Device device, bool) { convert(device, state_->conversion.target); }
+
+std::shared_ptr<torch::nn::Module> ProgramImpl::clone(std::optional<torch::Device> const& device) const {
+  torch::NoGradGuard const no_grad;
+  auto state = std::make_unique<State>();
+  state->graph = state_->graph;
+  state->content = state_->content;
+  state->source = state_->source;
+  state->conversion = state_->conversion;
+  state->conversion.device = device.value_or(state_->conversion.device);
+  state->weights = state_->weights;
+  std::map<void*, torch::Tensor> copies;
+  for (auto& [tensor_name, tensor] : state->weights.tensors) {
+    auto const [place, is_new] = copies.try_emplace(tensor.unsafeGetTensorImpl());
+    if (is_new) {
+      place->second = tensor.detach().to(state->conversion.device, /*non_blocking=*/false, /*copy=*/true);
+      place->second.set_requires_grad(tensor.requires_grad());
+    }
+    tensor = place->second;
+  }
+  std::shared_ptr<ProgramImpl> copy(new ProgramImpl(std::move(state)));
+  for (auto const& parameter_here : named_parameters()) {
+    copy->parameter(parameter_here.key()).set_requires_grad(parameter_here.value().requires_grad());
+  }
+  copy->train(is_training());
+  return copy;
+}
+
+void ProgramImpl::pretty_print(std::ostream& stream) const {
+  stream << "Program(" << state_->source << ", " << state_->graph->graph.nodes.size() << " nodes, "
+         << state_->conversion.target << ")";
+}
+
+}  // namespace graticule::program

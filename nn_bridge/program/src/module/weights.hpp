@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/program/graph.hpp>
+
+#include "archive/archive.hpp"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule::program::detail {
+
+/// The tensors of a program by their names in the file.
+struct Weights {
+  std::map<std::string, torch::Tensor> tensors;
+  std::map<std::string, Dtype> dtypes;  ///< in the file
+  /// Parameters whose tensor is another's: {name, name that it is registered under}.
+  std::vector<std::pair<std::string, std::string>> aliases;
+};
+
+/// Takes the tensors over from the file and compares them with the signature.
+/// @throws Error `NotAProgram`: one is missing, or has other sizes or another type than the graph says
+[[nodiscard]] Weights take_weights(ExportedGraph const& program, ArchiveContent& content);
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "run/compiled_graph.hpp"
+
+#include <graticule/partition/error.hpp>
+#include <graticule/program/operators.hpp>
+
+#include "run/arguments.hpp"
+#include "run/subgraph.hpp"
+#include "run/symbols.hpp"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace graticule::program::detail {
+
+namespace {
+
+// Calls an operator through the dispatcher, which records it for the backward as it does for Python.
+class OperatorStep : public Step {
+ public:
+  OperatorStep(c10::OperatorHandle handle, CallArguments arguments, std::vector<Argument> const& results)
+      : handle_(std::move(handle)), arguments_(std::move(arguments)), results_(results) {}
+
+  void run(Frame& frame) const override {
+    c10::Stack stack = arguments_.fill(frame);
+    handle_.callBoxed(&stack);
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      store(results_[i], std::move(stack[i]), frame);
+    }
+  }
+
+ private:
+  static void store(Argument const& place, c10::IValue result, Frame& frame) {
+    if (auto const* tensor = std::get_if<TensorRef>(&place)) {
+      frame.at(tensor->value) = std::move(result);
+    } else if (auto const* symbol = std::get_if<SymbolRef>(&place)) {
+      frame.at(symbol->value) = std::move(result);
+    } else if (auto const* tensors = std::get_if<Tensors>(&place)) {
+      auto const list = result.toTensorVector();
+      if (list.size() != tensors->size()) {
+        throw std::runtime_error("it has " + std::to_string(list.size()) + " results, the program expects " +
+                                 std::to_string(tensors->size()));
+      }
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        frame.at((*tensors)[i].value) = list[i];
+      }
+    }
+  }
+
+  c10::OperatorHandle handle_;
+  CallArguments arguments_;
+  std::vector<Argument> results_;
+};
+
+class NoStep : public Step {
+ public:
+  void run(Frame&) const override {}
+};
+
+[[noreturn]] void not_a_program(Node const& node, std::string const& why) {
+  throw Error(Fault::input, "NotAProgram", node.describe() + ": " + why);
+}
+
+// "aten.roll.default" to "aten::roll" and "".
+c10::OperatorHandle find_operator(Node const& node) {
+  auto const first = node.target.find('.');
+  auto const second = node.target.find('.', first + 1);
+  std::string const name = node.target.substr(0, first) + "::" + node.target.substr(first + 1, second - first - 1);
+  std::string overload = node.target.substr(second + 1);
+  if (overload == "default") {
+    overload.clear();
+  }
+  auto found = c10::Dispatcher::singleton().findSchema({name, overload});
+  if (!found) {
+    throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": this LibTorch has no such operator");
+  }
+  return *std::move(found);
+}
+
+bool fits(Argument const& result, c10::Argument const& returned) {
+  bool const list = returned.type()->kind() == c10::TypeKind::ListType;
+  bool const tensor = returned.type()->kind() == c10::TypeKind::TensorType;
+  if (std::holds_alternative<TensorRef>(result)) {
+    return tensor;
+  }
+  if (std::holds_alternative<Tensors>(result)) {
+    return list;
+  }
+  return std::holds_alternative<None>(result) || (std::holds_alternative<SymbolRef>(result) && !tensor && !list);
+}
+
+std::unique_ptr<Step> make_operator_step(Graph const& graph, Node const& node, Conversion const& conversion) {
+  c10::OperatorHandle handle = find_operator(node);
+  c10::FunctionSchema const& schema = handle.schema();
+  if (node.outputs.size() > schema.returns().size()) {
+    not_a_program(node, "it has " + std::to_string(schema.returns().size()) + " results, the program expects " +
+                            std::to_string(node.outputs.size()));
+  }
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!fits(node.outputs[i], schema.returns()[i])) {
+      not_a_program(node, "its result " + std::to_string(i) + " is of another kind than in the program");
+    }
+  }
+  return std::make_unique<OperatorStep>(handle, CallArguments(graph, node, schema, conversion), node.outputs);
+}
+
+std::unique_ptr<Step> make_step(Graph const& graph, Node const& node, Conversion const& conversion) {
+  auto const kind = operator_class(node.target);
+  if (kind == OperatorClass::check) {
+    return std::make_unique<NoStep>();
+  }
+  if (kind == OperatorClass::number) {
+    return make_number_step(node);
+  }
+  if (kind == OperatorClass::subgraph) {
+    return make_subgraph_step(node, conversion);
+  }
+  return make_operator_step(graph, node, conversion);
+}
+
+template <class Visit>
+void for_each_value(Argument const& argument, Visit const& visit) {
+  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
+    visit(tensor->value);
+  } else if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
+    visit(symbol->value);
+  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
+    for (TensorRef const one : *tensors) {
+      visit(one.value);
+    }
+  } else if (auto const* optionals = std::get_if<OptionalTensors>(&argument)) {
+    for (auto const& one : *optionals) {
+      if (one) {
+        visit(one->value);
+      }
+    }
+  } else if (auto const* integers = std::get_if<Integers>(&argument)) {
+    for (auto const& one : *integers) {
+      if (auto const* number = std::get_if<SymbolRef>(&one)) {
+        visit(number->value);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void Step::bind(Sizes const&) {}
+
+CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion) : graph_(graph) {
+  for (Node const& node : graph.nodes) {
+    Ready ready{make_step(graph, node, conversion), {}, {}};
+    for (Argument const& output : node.outputs) {
+      for_each_value(output, [&](ValueId id) {
+        if (graph.value(id).kind == Value::Kind::tensor) {
+          ready.results.push_back(id);
+        }
+      });
+    }
+    steps_.push_back(std::move(ready));
+  }
+  find_last_uses();
+}
+
+void CompiledGraph::find_last_uses() {
+  std::vector<std::ptrdiff_t> last(graph_.values.size(), -1);
+  for (std::size_t step = 0; step < graph_.nodes.size(); ++step) {
+    auto const use = [&](ValueId id) { last[static_cast<std::size_t>(id)] = static_cast<std::ptrdiff_t>(step); };
+    for (Argument const& output : graph_.nodes[step].outputs) {
+      for_each_value(output, use);
+    }
+    for (NamedArgument const& input : graph_.nodes[step].inputs) {
+      for_each_value(input.value, use);
+    }
+  }
+  for (Argument const& output : graph_.outputs) {
+    for_each_value(output, [&](ValueId id) { last[static_cast<std::size_t>(id)] = -1; });
+  }
+  for (std::size_t id = 0; id < last.size(); ++id) {
+    if (last[id] >= 0) {
+      steps_[static_cast<std::size_t>(last[id])].last_used.push_back(static_cast<ValueId>(id));
+    }
+  }
+}
+
+void CompiledGraph::bind(Sizes const& sizes) {
+  expected_.assign(graph_.values.size(), std::nullopt);
+  for (std::size_t id = 0; id < graph_.values.size(); ++id) {
+    if (graph_.values[id].kind == Value::Kind::tensor) {
+      expected_[id] = sizes(graph_.values[id].tensor);
+    }
+  }
+  for (Ready const& ready : steps_) {
+    ready.step->bind(sizes);
+  }
+}
+
+void CompiledGraph::check_results(Ready const& ready, Frame const& frame, Node const& node) const {
+  for (ValueId const id : ready.results) {
+    auto const& expected = expected_[static_cast<std::size_t>(id)];
+    c10::IValue const& result = frame.at(id);
+    if (!expected || !result.isTensor() || !result.toTensor().defined()) {
+      continue;
+    }
+    if (result.toTensor().sizes() != at::IntArrayRef(*expected)) {
+      throw Error("WrongResult", node.describe() + ": '" + graph_.value(id).name + "' has the sizes " +
+                                     c10::str(result.toTensor().sizes()) + ", the program says " +
+                                     c10::str(at::IntArrayRef(*expected)));
+    }
+  }
+}
+
+std::vector<c10::IValue> CompiledGraph::run(std::vector<c10::IValue> inputs, bool training) const {
+  Frame frame{std::vector<c10::IValue>(graph_.values.size()), training};
+  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+    for_each_value(graph_.inputs[i], [&](ValueId id) { frame.at(id) = std::move(inputs[i]); });
+  }
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    Node const& node = graph_.nodes[i];
+    try {
+      steps_[i].step->run(frame);
+    } catch (Error const&) {
+      throw;
+    } catch (c10::Error const& error) {
+      throw Error("FailedNode", node.describe() + ": " + error.what_without_backtrace());
+    } catch (std::exception const& error) {
+      throw Error("FailedNode", node.describe() + ": " + error.what());
+    }
+    check_results(steps_[i], frame, node);
+    for (ValueId const id : steps_[i].last_used) {
+      frame.at(id) = c10::IValue();
+    }
+  }
+  std::vector<c10::IValue> outputs;
+  for (Argument const& output : graph_.outputs) {
+    c10::IValue value;
+    for_each_value(output, [&](ValueId id) { value = frame.at(id); });
+    if (auto const* number = std::get_if<std::int64_t>(&output)) {
+      value = *number;
+    } else if (auto const* number_read = std::get_if<double>(&output)) {
+      value = *number_read;
+    }
+    outputs.push_back(std::move(value));
+  }
+  return outputs;
+}
+
+}  // namespace graticule::program::detail

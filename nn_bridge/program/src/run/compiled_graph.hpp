@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "run/conversion.hpp"
+#include "run/frame.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace graticule::program::detail {
+
+/// A graph ready to run: operators found, arguments prepared, values dropped after their last use.
+class CompiledGraph {
+ public:
+  /// @param graph must outlive this object
+  /// @throws Error `RefusedProgram`, `NotAProgram` with the node
+  CompiledGraph(Graph const& graph, Conversion const& conversion);
+
+  /// Results must have these sizes, and those of their file where they are fixed.
+  void bind(Sizes const& sizes);
+
+  /// Runs all nodes.
+  /// @param inputs one value per input of the graph
+  /// @throws Error `FailedNode` (the operator's own message), `WrongResult` (a result of other sizes than the file says)
+  [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, bool training) const;
+
+ private:
+  struct Ready {
+    std::unique_ptr<Step> step;
+    std::vector<ValueId> results;  // tensors of which the sizes are checked
+    std::vector<ValueId> last_used;
+  };
+
+  void find_last_uses();
+  void check_results(Ready const& ready, Frame const& frame, Node const& node) const;
+
+  Graph const& graph_;
+  std::vector<Ready> steps_;
+  std::vector<std::optional<std::vector<std::int64_t>>> expected_;
+};
+
+}  // namespace graticule::program::detail

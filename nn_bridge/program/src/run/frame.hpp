@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/program/graph.hpp>
+#include <graticule/program/sizes.hpp>
+
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace graticule::program::detail {
+
+/// The values of a graph while it runs.
+struct Frame {
+  std::vector<c10::IValue> values;  ///< by `ValueId`; empty before the definition and after the last use
+  bool training = true;
+
+  [[nodiscard]] c10::IValue const& at(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] c10::IValue& at(ValueId id) { return values[static_cast<std::size_t>(id)]; }
+};
+
+/// One node, ready to run.
+class Step {
+ public:
+  Step() = default;
+  Step(Step const&) = delete;
+  Step& operator=(Step const&) = delete;
+  virtual ~Step() = default;
+
+  virtual void run(Frame& frame) const = 0;
+  /// The sizes of the inputs have changed.
+  virtual void bind(Sizes const& sizes);
+};
+
+}  // namespace graticule::program::detail

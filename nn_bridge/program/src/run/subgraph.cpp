@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "run/subgraph.hpp"
+
+#include <graticule/partition/error.hpp>
+
+#include "run/compiled_graph.hpp"
+
+#include <ATen/autocast_mode.h>
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace graticule::program::detail {
+
+namespace {
+
+// Automatic casts as in the file for the duration of a scope.
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, bool enabled, std::optional<torch::ScalarType> dtype, bool cached)
+      : device_(device),
+        was_enabled_(at::autocast::is_autocast_enabled(device)),
+        old_dtype_(at::autocast::get_autocast_dtype(device)),
+        was_cached_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_enabled(device, enabled);
+    if (dtype) {
+      at::autocast::set_autocast_dtype(device, *dtype);
+    }
+    at::autocast::set_autocast_cache_enabled(cached);
+    at::autocast::increment_nesting();
+  }
+  Autocast(Autocast const&) = delete;
+  Autocast& operator=(Autocast const&) = delete;
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) {
+      at::autocast::clear_cache();
+    }
+    at::autocast::set_autocast_enabled(device_, was_enabled_);
+    at::autocast::set_autocast_dtype(device_, old_dtype_);
+    at::autocast::set_autocast_cache_enabled(was_cached_);
+  }
+
+ private:
+  at::DeviceType device_;
+  bool was_enabled_;
+  at::ScalarType old_dtype_;
+  bool was_cached_;
+};
+
+struct AutocastMode {
+  bool enabled;
+  std::optional<torch::ScalarType> dtype;
+  bool cached;
+};
+struct GradMode {
+  bool enabled;
+};
+using Mode = std::variant<AutocastMode, GradMode>;
+
+class SubgraphStep : public Step {
+ public:
+  SubgraphStep(std::shared_ptr<Graph const> graph, Conversion const& conversion, Mode mode,
+               std::vector<std::optional<ValueId>> operands, std::vector<Argument> results)
+      : graph_(std::move(graph)),
+        compiled_(*graph_, conversion),
+        device_(conversion.device.type()),
+        mode_(mode),
+        operands_(std::move(operands)),
+        results_(std::move(results)) {}
+
+  void bind(Sizes const& sizes) override { compiled_.bind(sizes); }
+
+  void run(Frame& frame) const override {
+    std::vector<c10::IValue> inputs;
+    for (auto const& operand : operands_) {
+      inputs.push_back(operand ? frame.at(*operand) : c10::IValue());
+    }
+    std::vector<c10::IValue> outputs = run_in_mode(std::move(inputs), frame.training);
+    std::size_t next = 0;
+    for (Argument const& result : results_) {
+      if (auto const* tensors = std::get_if<Tensors>(&result)) {
+        for (TensorRef const one : *tensors) {
+          frame.at(one.value) = std::move(outputs.at(next++));
+        }
+      } else if (auto const* tensor = std::get_if<TensorRef>(&result)) {
+        frame.at(tensor->value) = std::move(outputs.at(next++));
+      } else {
+        ++next;
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<c10::IValue> run_in_mode(std::vector<c10::IValue> inputs, bool training) const {
+    if (auto const* grad = std::get_if<GradMode>(&mode_)) {
+      at::AutoGradMode const guard(grad->enabled && at::GradMode::is_enabled());
+      return compiled_.run(std::move(inputs), training);
+    }
+    auto const& cast = std::get<AutocastMode>(mode_);
+    Autocast const guard(device_, cast.enabled, cast.dtype, cast.cached);
+    return compiled_.run(std::move(inputs), training);
+  }
+
+  std::shared_ptr<Graph const> graph_;
+  CompiledGraph compiled_;
+  at::DeviceType device_;
+  Mode mode_;
+  std::vector<std::optional<ValueId>> operands_;
+  std::vector<Argument> results_;
+};
+
+[[noreturn]] void another_form(Node const& node) {
+  throw Error(Fault::input, "NotAProgram",
+              node.describe() + ": its arguments are of another form than this library knows");
+}
+
+template <class T>
+T const& argument_at(Node const& node, std::size_t position) {
+  T const* const value = position < node.inputs.size() ? std::get_if<T>(&node.inputs[position].value) : nullptr;
+  if (value == nullptr) {
+    another_form(node);
+  }
+  return *value;
+}
+
+// (device, type or none, enabled, cached, graph, operands...); f64 has no automatic casts, so they are off there.
+Mode autocast_mode(Node const& node, Conversion const& conversion) {
+  (void)argument_at<std::string>(node, 0);
+  AutocastMode mode{argument_at<bool>(node, 2), std::nullopt, true};
+  if (node.inputs.size() > 3) {
+    if (auto const* cached = std::get_if<bool>(&node.inputs[3].value)) {
+      mode.cached = *cached;
+    }
+  }
+  if (auto const* dtype = std::get_if<Dtype>(&node.inputs[1].value)) {
+    mode.dtype = conversion.target == torch::kFloat64 ? torch::kFloat32 : conversion(*dtype);
+  }
+  mode.enabled = mode.enabled && conversion.target != torch::kFloat64;
+  return mode;
+}
+
+}  // namespace
+
+std::unique_ptr<Step> make_subgraph_step(Node const& node, Conversion const& conversion) {
+  bool const autocast = node.target == "higher_order.wrap_with_autocast";
+  Mode const mode = autocast ? autocast_mode(node, conversion) : Mode(GradMode{argument_at<bool>(node, 0)});
+  std::size_t const place = autocast ? 4 : 1;
+  auto const& subgraph = argument_at<SubgraphRef>(node, place);
+  std::vector<std::optional<ValueId>> operands;
+  for (std::size_t i = place + 1; i < node.inputs.size(); ++i) {
+    Argument const& argument = node.inputs[i].value;
+    if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
+      operands.emplace_back(tensor->value);
+    } else if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
+      operands.emplace_back(symbol->value);
+    } else if (std::holds_alternative<None>(argument)) {
+      operands.emplace_back(std::nullopt);
+    } else {
+      another_form(node);
+    }
+  }
+  std::size_t results = 0;
+  for (Argument const& output : node.outputs) {
+    auto const* tensors = std::get_if<Tensors>(&output);
+    results += tensors != nullptr ? tensors->size() : 1;
+  }
+  if (operands.size() != subgraph.graph->inputs.size() || results > subgraph.graph->outputs.size()) {
+    another_form(node);
+  }
+  return std::make_unique<SubgraphStep>(subgraph.graph, conversion, mode, std::move(operands), node.outputs);
+}
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/comm.hpp>
+#include <graticule/program/golden.hpp>
+#include <graticule/program/program.hpp>
+
+#include "expect_error.hpp"
+#include "tiny_archive.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace graticule {
+namespace {
+
+using program::GoldenDifferences;
+using program::Program;
+using test::change_graph;
+using test::graph_of;
+using test::Json;
+using test::linear_network;
+using test::Records;
+using test::rule_of;
+using test::signature_of;
+using test::tensor;
+using test::thrown_by;
+using test::write_records;
+
+std::filesystem::path folder_of_rank() {
+  std::filesystem::path const folder =
+      std::filesystem::temp_directory_path() /
+      ("graticule-program-" + std::to_string(::getpid()) + "-" + std::to_string(Comm::world().rank()));
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+Program load(Records const& records) {
+  std::filesystem::path const path = folder_of_rank() / "tiny.pt2";
+  write_records(path, records);
+  Program program(path);
+  std::filesystem::remove(path);
+  return program;
+}
+
+torch::Tensor some_input(torch::Dtype dtype = torch::kFloat32) {
+  return torch::linspace(-1, 2, 8, torch::TensorOptions(dtype)).reshape({2, 4});
+}
+
+torch::Tensor by_hand(torch::Tensor const& x, torch::Tensor const& weight) {
+  return torch::relu(torch::linear(x, weight)) + torch::tensor({0.5, -0.25, 2.0}, x.options());
+}
+
+TEST(Program, computes_the_graph_and_its_gradients) {
+  Program program = load(linear_network());
+  program->eval();
+  torch::Tensor const x = some_input().requires_grad_();
+  torch::Tensor const weight = program->parameter("head.0.weight").detach().clone().requires_grad_();
+  torch::Tensor const x_again = some_input().requires_grad_();
+
+  torch::Tensor const y = program->forward(x);
+  y.square().sum().backward();
+  torch::Tensor const wanted = by_hand(x_again, weight);
+  wanted.square().sum().backward();
+
+  EXPECT_TRUE(torch::equal(y, wanted));
+  EXPECT_TRUE(torch::equal(x.grad(), x_again.grad()));
+  EXPECT_TRUE(torch::equal(program->parameter("head.0.weight").grad(), weight.grad()));
+}
+
+TEST(Program, registers_original_names_and_overwrites_buffers) {
+  Program program = load(linear_network());
+
+  EXPECT_EQ(program->named_parameters().keys(), std::vector<std::string>{"head.0.weight"});
+  EXPECT_EQ(program->named_buffers().keys(), std::vector<std::string>{"head.calls"});
+  EXPECT_TRUE(program->named_parameters()["head.0.weight"].requires_grad());
+  (void)program->forward(some_input());
+  (void)program->forward(some_input());
+  EXPECT_EQ(program->named_buffers()["head.calls"].item<std::int64_t>(), 2);
+}
+
+TEST(Program, turns_dropout_off_in_eval) {
+  Program program = load(linear_network());
+  torch::manual_seed(3);
+
+  torch::Tensor const noisy = program->forward(some_input());
+  program->eval();
+  torch::Tensor const quiet = program->forward(some_input());
+
+  EXPECT_GT((noisy == 0).sum().item<std::int64_t>(), (quiet == 0).sum().item<std::int64_t>());
+  EXPECT_TRUE(torch::equal(quiet, by_hand(some_input(), program->parameter("head.0.weight"))));
+}
+
+TEST(Program, computes_in_other_types) {
+  Program program = load(linear_network());
+  program->eval();
+  program->to(torch::kFloat64);
+
+  torch::Tensor const y = program->forward(some_input(torch::kFloat64));
+
+  EXPECT_EQ(y.scalar_type(), torch::kFloat64);
+  EXPECT_TRUE(torch::equal(y, by_hand(some_input(torch::kFloat64), program->parameter("head.0.weight"))));
+  EXPECT_EQ(program->named_buffers()["head.calls"].scalar_type(), torch::kInt64);
+  EXPECT_EQ(rule_of([&] { (void)program->forward(some_input()); }), "BadInput");
+  program->to(torch::kBFloat16);
+  EXPECT_EQ(program->forward(some_input(torch::kBFloat16)).scalar_type(), torch::kBFloat16);
+}
+
+TEST(Program, keeps_the_kind_of_numbers) {
+  Records records = linear_network();
+  // x (f32) * 2.0 stays f32; an integer tensor + 1 stays integer, + 0.5 becomes f32.
+  change_graph(records, [](Json& json) {
+    test::append(json, "aten.add.Tensor", {{"self", tensor("calls")}, {"other", {{"as_float", 0.5}}}}, "half", {});
+    test::append(json, "aten.mul.Tensor", {{"self", tensor("y")}, {"other", {{"as_float", 2.0}}}}, "twice", {2, 3});
+    for (auto const* name : {"half", "twice"}) {
+      graph_of(json)["outputs"].push_back(tensor(name));
+      signature_of(json)["output_specs"].push_back({{"user_output", {{"arg", tensor(name)}}}});
+    }
+  });
+  Program program = load(records);
+
+  std::vector<torch::Tensor> const outputs = program->run({some_input()});
+
+  ASSERT_EQ(outputs.size(), 3u);
+  EXPECT_EQ(outputs[1].scalar_type(), torch::kFloat32);
+  EXPECT_EQ(outputs[1].item<float>(), 1.5F);
+  EXPECT_EQ(outputs[2].scalar_type(), torch::kFloat32);
+  EXPECT_EQ(program->named_buffers()["head.calls"].scalar_type(), torch::kInt64);
+}
+
+TEST(Program, joins_parameters_that_share_their_memory) {
+  Records records = linear_network();
+  change_graph(records, [](Json& json) {
+    test::add_weight(json, "parameter", "p_again", "tail.weight", {3, 4});
+    graph_of(json)["tensor_values"]["p_again"]["requires_grad"] = true;
+    graph_of(json)["nodes"][1]["inputs"][1]["arg"] = tensor("p_again");
+  });
+  Json table = Json::parse(records["data/weights/model_weights_config.json"]);
+  table["config"]["tail.weight"] = table["config"]["head.0.weight"];
+  records["data/weights/model_weights_config.json"] = table.dump();
+  Program program = load(records);
+
+  program->forward(some_input()).sum().backward();
+
+  EXPECT_EQ(program->parameters().size(), 1u);
+  EXPECT_TRUE(program->parameter("head.0.weight").grad().defined());
+  EXPECT_TRUE(program->parameter("tail.weight").is_same(program->parameter("head.0.weight")));
+  ASSERT_EQ(program->aliases().size(), 1u);
+}
+
+TEST(Program, saves_what_it_learned_and_loads_it_again) {
+  std::filesystem::path const path = folder_of_rank() / "saved.pt2";
+  Program program = load(linear_network());
+  torch::optim::SGD optimizer(program->parameters(), 0.1);
+  program->forward(some_input()).square().sum().backward();
+  optimizer.step();
+  program->to(torch::kFloat64);
+
+  program->save(path);
+  Program again(path);
+  program->to(torch::kFloat32);
+
+  EXPECT_TRUE(torch::equal(again->parameter("head.0.weight"), program->parameter("head.0.weight")));
+  EXPECT_FALSE(torch::equal(again->parameter("head.0.weight"), load(linear_network())->parameter("head.0.weight")));
+  EXPECT_EQ(again->named_buffers()["head.calls"].item<std::int64_t>(), 1);
+  again->eval();
+  program->eval();
+  EXPECT_TRUE(torch::equal(again->forward(some_input()), program->forward(some_input())));
+  EXPECT_EQ(rule_of([&] { program->save(folder_of_rank() / "nowhere" / "saved.pt2"); }), "CannotWrite");
+  std::filesystem::remove(path);
+}
+
+TEST(Program, is_cloned_with_weights_of_its_own) {
+  Program program = load(linear_network());
+  program->eval();
+
+  auto const copy = std::dynamic_pointer_cast<program::ProgramImpl>(program->clone());
+  torch::NoGradGuard const no_grad;
+  copy->parameter("head.0.weight").zero_();
+
+  ASSERT_TRUE(copy);
+  EXPECT_FALSE(torch::equal(copy->forward(some_input()), program->forward(some_input())));
+  EXPECT_FALSE(copy->is_training());
+}
+
+TEST(Program, refuses_files_by_name) {
+  struct Row {
+    char const* what;
+    char const* rule;
+    std::function<void(Records&)> damage;
+  };
+  auto const table = [](std::function<void(Json&)> const& change) {
+    return [change](Records& records) {
+      Json json = Json::parse(records["data/weights/model_weights_config.json"]);
+      change(json["config"]["head.0.weight"]);
+      records["data/weights/model_weights_config.json"] = json.dump();
+    };
+  };
+  auto const graph = [](std::function<void(Json&)> const& change) {
+    return [change](Records& records) { change_graph(records, change); };
+  };
+  std::vector<Row> const rows{
+      {"no format", "NotAProgram", [](Records& records) { records.erase("archive_format"); }},
+      {"another format", "RefusedProgram", [](Records& records) { records["archive_format"] = "aoti"; }},
+      {"newer archive", "RefusedProgram", [](Records& records) { records["archive_version"] = "1"; }},
+      {"byte order", "RefusedProgram", [](Records& records) { records["byteorder"] = "big"; }},
+      {"two networks", "RefusedProgram",
+       [](Records& records) { records["models/other.json"] = records["models/model.json"]; }},
+      {"no network", "NotAProgram", [](Records& records) { records.erase("models/model.json"); }},
+      {"record missing", "NotAProgram", [](Records& records) { records.erase("data/weights/weight_0"); }},
+      {"record short", "NotAProgram", [](Records& records) { records["data/weights/weight_0"].resize(40); }},
+      {"pickle", "RefusedProgram", table([](Json& weight) { weight["use_pickle"] = true; })},
+      {"path", "NotAProgram", table([](Json& weight) { weight["path_name"] = "../../etc/passwd"; })},
+      {"offset", "NotAProgram",
+       table([](Json& weight) { weight["tensor_meta"]["storage_offset"] = test::size_of(1); })},
+      {"stride", "NotAProgram",
+       table([](Json& weight) { weight["tensor_meta"]["strides"][0] = test::size_of(1LL << 62); })},
+      {"other sizes", "NotAProgram", table([](Json& weight) { weight["tensor_meta"]["sizes"][0] = test::size_of(2); })},
+      {"newer schema", "NewerProgram", graph([](Json& json) { json["schema_version"]["major"] = 9; })},
+      {"operator", "RefusedProgram",
+       graph([](Json& json) { graph_of(json)["nodes"][1]["target"] = "torch.ops.aten.nonzero.default"; })},
+      {"overload", "RefusedProgram",
+       graph([](Json& json) { graph_of(json)["nodes"][1]["target"] = "torch.ops.aten.relu.nothing"; })},
+      {"argument", "NotAProgram", graph([](Json& json) { graph_of(json)["nodes"][1]["inputs"][1]["name"] = "wait"; })},
+      {"argument twice", "NotAProgram",
+       graph([](Json& json) { graph_of(json)["nodes"][1]["inputs"][1]["name"] = "input"; })},
+      {"argument kind", "NotAProgram", graph([](Json& json) {
+         graph_of(json)["nodes"][1]["inputs"][1]["arg"] = {{"as_string", "x"}};
+       })},
+      {"argument missing", "NotAProgram", graph([](Json& json) { graph_of(json)["nodes"][1]["inputs"].erase(1); })},
+      {"prefix", "NotAProgram",
+       graph([](Json& json) { signature_of(json)["input_specs"][1]["buffer"]["buffer_name"] = "head.0.weight"; })},
+  };
+  std::filesystem::path const path = folder_of_rank() / "refused.pt2";
+  for (Row const& row : rows) {
+    Records records = linear_network();
+    row.damage(records);
+    write_records(path, records);
+
+    auto const thrown = thrown_by([&] { Program refused(path); });
+
+    EXPECT_EQ(thrown.rule, row.rule) << row.what << ": " << thrown.given;
+    EXPECT_NE(thrown.given.find("refused.pt2"), std::string::npos) << row.what << ": " << thrown.given;
+    EXPECT_EQ(thrown.fault, Fault::input) << row.what;
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(rule_of([&] { Program refused(path); }), "NoSuchFile");
+}
+
+TEST(Program, says_which_node_failed_or_gave_other_sizes) {
+  Records wrong = linear_network();
+  // "sum" alone: the results of other sizes are found at the node that makes them.
+  change_graph(wrong, [](Json& json) { graph_of(json)["tensor_values"]["sum"] = test::tensor_meta({3, 2}); });
+  Records failing = linear_network();
+  change_graph(failing, [](Json& json) { graph_of(json)["nodes"][1]["inputs"][1]["arg"] = tensor("c_shift"); });
+  Records other_input = linear_network();
+  Program program = load(other_input);
+
+  auto const of_wrong = thrown_by([&] { (void)load(wrong)->forward(some_input()); });
+  auto const of_failing = thrown_by([&] { (void)load(failing)->forward(some_input()); });
+  auto const of_input = thrown_by([&] { (void)program->forward(torch::zeros({3, 4})); });
+
+  EXPECT_EQ(of_wrong.rule, "WrongResult");
+  EXPECT_EQ(of_failing.rule, "FailedNode");
+  for (auto const& thrown : {of_wrong, of_failing}) {
+    EXPECT_NE(thrown.given.find("in head (head.py:27)"), std::string::npos) << thrown.given;
+  }
+  EXPECT_EQ(of_input.rule, "BadInput");
+}
+
+// --- The seven given networks ---------------------------------------------------------------------------------------
+
+std::vector<std::string> const networks{"unet_probe",  "credit_swin", "credit_crossformer", "makani_sfno",
+                                        "makani_afno", "makani_vit",  "physicsnemo_dlwp"};
+
+std::filesystem::path given() { return std::filesystem::path(GRATICULE_TEST_DATA) / "programs"; }
+
+bool has_python_torch() {
+  char const* const python = std::getenv("GRATICULE_TEST_PYTHON");
+  return python != nullptr &&
+         std::system((std::string(python) + " -c 'import torch.export' > /dev/null 2>&1").c_str()) == 0;
+}
+
+int run_python(std::string const& arguments) {
+  return std::system((std::string(std::getenv("GRATICULE_TEST_PYTHON")) + " " + arguments).c_str());
+}
+
+void print(std::string const& network, GoldenDifferences const& differences) {
+  std::cout << network << ": outputs " << differences.outputs.largest << ", loss " << differences.loss.largest
+            << ", parameter gradients " << differences.parameter_gradients.largest << " ("
+            << differences.parameter_gradients.at << "), input gradients " << differences.input_gradients.largest
+            << "\n";
+}
+
+class GivenNetworks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(given() / networks[0] / "program.pt2")) {
+      GTEST_SKIP() << "the exported networks are missing (GRATICULE_TEST_DATA/programs)";
+    }
+    if (Comm::world().num_ranks() > 1) {
+      GTEST_SKIP() << "runs on one rank";
+    }
+  }
+};
+
+TEST_F(GivenNetworks, equal_python_in_f32) {
+  for (std::string const& network : networks) {
+    Program const program(given() / network / "program.pt2");
+
+    GoldenDifferences const differences = compare_with_golden(program, given() / network);
+
+    print(network, differences);
+    EXPECT_LE(differences.largest(), 1e-5) << network;
+    EXPECT_GT(differences.num_parameters, 20) << network;
+  }
+}
+
+TEST_F(GivenNetworks, equal_python_in_f64) {
+  if (!has_python_torch()) {
+    GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
+  }
+  for (std::string const& network : networks) {
+    std::filesystem::path const folder = folder_of_rank() / network;
+    std::filesystem::create_directories(folder);
+    ASSERT_EQ(run_python(std::string(GRATICULE_PROGRAM_TESTS) + "/reference.py " +
+                         (given() / network / "program.pt2").string() + " " + (given() / network).string() + " " +
+                         folder.string()),
+              0);
+    Program program(given() / network / "program.pt2");
+    program->to(torch::kFloat64);
+
+    GoldenDifferences const differences = compare_with_golden(program, folder);
+
+    print(network, differences);
+    EXPECT_LE(differences.largest(), 1e-12) << network;
+    std::filesystem::remove_all(folder);
+  }
+}
+
+TEST_F(GivenNetworks, load_in_python_after_they_have_learned_here) {
+  if (!has_python_torch()) {
+    GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
+  }
+  for (std::string const& network : networks) {
+    std::filesystem::path const folder = folder_of_rank() / network;
+    std::filesystem::create_directories(folder);
+    Program program(given() / network / "program.pt2");
+    torch::optim::AdamW optimizer(program->parameters(), 1e-3);
+    (void)compare_with_golden(program, given() / network);
+    optimizer.step();
+    program->save(folder / "program.pt2");
+
+    ASSERT_EQ(run_python(std::string(GRATICULE_PROGRAM_TESTS) + "/reference.py " + (folder / "program.pt2").string() +
+                         " " + (given() / network).string() + " " + folder.string()),
+              0);
+    program->to(torch::kFloat64);
+    // Weights in the file are those of f32, so both compute the same.
+    EXPECT_LE(compare_with_golden(program, folder).largest(), 1e-12) << network;
+    EXPECT_GT(compare_with_golden(program, given() / network).outputs.largest, 1e-4) << network;
+    std::filesystem::remove_all(folder);
+  }
+}
+
+// scripts/export.py makes the program with dynamic sizes on one grid, and the figures on another.
+TEST(ExportedByScript, runs_on_other_grids_than_it_was_exported_on) {
+  if (!has_python_torch()) {
+    GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
+  }
+  std::filesystem::path const folder = folder_of_rank() / "dynamic";
+  std::string const script = std::string(GRATICULE_PROGRAM_TESTS) + "/../../../scripts/export.py " +
+                             GRATICULE_PROGRAM_TESTS + "/dynamic_net.py:make ";
+  for (std::string const sizes : {"2x3x16x24", "2x3x25x50", "2x3x32x72"}) {
+    std::filesystem::create_directories(folder / sizes);
+    std::string const output = (folder / sizes / "program.pt2").string() + " --input " + sizes + " --golden " +
+                               (folder / sizes).string() + " > " + (folder / "log").string() + " 2>&1";
+    ASSERT_EQ(run_python(script + "--dynamic 2,3 " + output), 0) << test::bytes_of_file(folder / "log");
+  }
+  for (std::string const sizes : {"2x3x25x50", "2x3x32x72"}) {
+    Program program(folder / "2x3x16x24" / "program.pt2");
+
+    GoldenDifferences const differences = compare_with_golden(program, folder / sizes);
+
+    print(sizes, differences);
+    EXPECT_LE(differences.largest(), 1e-5);
+    EXPECT_EQ(program->named_buffers()["norm.num_batches_tracked"].item<std::int64_t>(), 1);
+    EXPECT_EQ(rule_of([&] { (void)program->forward(torch::zeros({1, 3, 16, 24})); }), "BadInput");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// The training dialect: operators in place, batch norms that overwrite their buffers themselves.
+TEST(ExportedByScript, runs_without_decompositions) {
+  if (!has_python_torch()) {
+    GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
+  }
+  std::filesystem::path const folder = folder_of_rank() / "dialect";
+  std::filesystem::create_directories(folder);
+  std::string const tests = GRATICULE_PROGRAM_TESTS;
+  ASSERT_EQ(run_python(tests + "/../../../scripts/export.py " + tests + "/dynamic_net.py:make " +
+                       (folder / "functional.pt2").string() + " --input 2x3x16x24 --golden " + folder.string() + " > " +
+                       (folder / "log").string() + " 2>&1"),
+            0)
+      << test::bytes_of_file(folder / "log");
+  ASSERT_EQ(
+      run_python("-c \"import sys, torch; sys.path.insert(0, '" + tests + "'); import dynamic_net; " +
+                 "torch.export.save(torch.export.export(dynamic_net.make().train(), (torch.zeros(2, 3, 16, 24),)), '" +
+                 (folder / "training.pt2").string() + "')\" > " + (folder / "log").string() + " 2>&1"),
+      0)
+      << test::bytes_of_file(folder / "log");
+  Program program(folder / "training.pt2");
+
+  GoldenDifferences const differences = compare_with_golden(program, folder);
+
+  EXPECT_LE(differences.largest(), 1e-5);
+  EXPECT_EQ(program->named_buffers()["norm.num_batches_tracked"].item<std::int64_t>(), 1);
+  EXPECT_GT(program->named_buffers()["norm.running_mean"].abs().max().item<float>(), 0);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace graticule
