@@ -4,6 +4,7 @@
 
 #include "file_listing.hpp"
 #include "grid_study.hpp"
+#include "program_report.hpp"
 
 #include <iostream>
 
@@ -12,7 +13,8 @@ namespace {
 using namespace graticule;
 
 void declare(CLI::App& app, info::Options& options) {
-  app.add_option("FILE,--file", options.file, "netCDF-4 or HDF5 file to list");
+  app.add_option("FILE,--file", options.file,
+                 "netCDF-4 or HDF5 file to list, or a network exported by torch.export (NET.pt2)");
   app.add_option("--grid", options.grid, "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440");
   app.add_option("--ranks", options.num_ranks, "Number of ranks to cut for; 0: that of the partition")
       ->check(CLI::Range(0, 1 << 20));
@@ -37,6 +39,12 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option("--candidates", options.num_candidates, "Minimum number of process grids to examine in detail")
       ->check(CLI::Range(1, 10000));
   app.add_option("--svg", options.svg, "Draw the chosen partition to this file");
+  app.add_option("--check", options.check,
+                 "Run NET.pt2 forward and backward on the inputs of FOLDER/golden.json in --dtype and compare with the "
+                 "figures there; on one rank");
+  app.add_option("--tolerance", options.tolerance,
+                 "Largest relative difference that --check accepts; default 1e-4, or 1e-10 for f64 with figures in f64")
+      ->check(CLI::NonNegativeNumber);
 }
 
 int run(app::Context& context, info::Options const& options) {
@@ -45,7 +53,11 @@ int run(app::Context& context, info::Options const& options) {
                 options.file.empty() ? "FILE or --grid is required (--help lists the options)"
                                      : "FILE and --grid exclude each other");
   if (!options.svg.empty() && options.grid.empty()) throw Error(Fault::usage, "CommandLine", "--svg needs --grid");
+  bool const is_program = options.file.ends_with(".pt2");
+  if (!options.check.empty() && !is_program)
+    throw Error(Fault::usage, "CommandLine", "--check needs an exported network, NET.pt2");
   if (context.comm.rank() != 0) std::cout.setstate(std::ios::failbit);
+  if (is_program) return info::show_program(context, options);
   if (options.grid.empty())
     info::list_file(context, options);
   else
@@ -61,7 +73,9 @@ int main(int argc, char** argv) {
   return graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-info",
-       .description = "Shows how a grid, or the fields of a netCDF-4 file, would be cut among ranks.",
+       .description =
+           "Shows how a grid, or the fields of a netCDF-4 file, would be cut among ranks, or what an exported network "
+           "holds.",
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](graticule::app::Context& context) { return run(context, options); }});
 }

@@ -107,6 +107,43 @@ case_info() {
     fails_with 2 "needs 4 ranks"
 }
 
+case_info_program() {
+    [ -e "$DATA/programs/unet_probe/program.pt2" ] || skip "GRATICULE_TEST_DATA/programs is missing"
+    local net=$DATA/programs/unet_probe
+    if [ "${HAS_PROGRAMS:-no}" = no ]; then
+        "$BIN/graticule-info" "$net/program.pt2" >out 2>err
+        code=$?
+        fails_with 2 "built without LibTorch"
+        return
+    fi
+    "$BIN/graticule-info" "$net/program.pt2" --check "$net" --report report.json >out 2>err || fail "without a launch"
+    local line
+    for line in 'x [1, 3, 24, 48] f32' 'add_1 [1, 2, 24, 48] f32' '22 tensors, 2042 numbers' 'aten.conv2d.default 4' \
+        'parameter gradients (22)'; do
+        grep -qF -- "$line" out || fail "stdout lacks '$line'"
+    done
+    for line in check outputs loss parameter_gradients input_gradients; do
+        grep -qF "\"$line\"" report.json || fail "the report lacks $line"
+    done
+    run 1 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --dtype f64
+    succeeds
+    # Figures of f32 are no closer than its rounding.
+    run 1 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --dtype f64 --tolerance 1e-10
+    fails_with 4 "above the tolerance"
+    cp -r "$net" changed && chmod -R u+w changed && sed -i 's/"loss": [0-9.e-]*/"loss": 0.5/' changed/golden.json || fail "copy"
+    run 1 "$BIN/graticule-info" "$net/program.pt2" --check changed
+    fails_with 4 "above the tolerance"
+    run 2 "$BIN/graticule-info" "$net/program.pt2"
+    fails_with 2 "one rank"
+    run 1 "$BIN/graticule-info" "$DATA/eraint_uvz.nc" --check "$net"
+    fails_with 2 "NET.pt2"
+    head -c 40000 "$net/program.pt2" >short.pt2
+    run 1 "$BIN/graticule-info" short.pt2
+    fails_with 3 "short.pt2"
+    run 1 "$BIN/graticule-info" "$net/program.pt2" --check nowhere
+    fails_with 3 "golden.json"
+}
+
 # has LINE...: stdout holds each of the texts, blanks counted once
 has() {
     local text

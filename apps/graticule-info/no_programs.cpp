@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+
+#include "program_report.hpp"
+
+namespace graticule::info {
+
+int show_program(app::Context&, Options const& options) {
+  throw Error(Fault::usage, "NoTorch",
+              options.file +
+                  ": this Graticule was built without LibTorch, which reads exported networks; "
+                  "build it with GRATICULE_ENABLE_TORCH=ON");
+}
+
+}  // namespace graticule::info

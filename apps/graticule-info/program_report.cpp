@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "program_report.hpp"
+
+#include <graticule/program/golden.hpp>
+#include <graticule/program/operators.hpp>
+#include <graticule/program/program.hpp>
+#include <graticule/program/sizes.hpp>
+
+#include "text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <utility>
+#include <variant>
+
+namespace graticule::info {
+
+namespace {
+
+using app::Report;
+
+std::string shape_text(program::TensorMeta const& tensor) {
+  std::string text = "[";
+  for (std::size_t axis = 0; axis < tensor.sizes.size(); ++axis) {
+    auto const& size = tensor.sizes[axis];
+    text += (axis > 0 ? ", " : "") + std::to_string(size.value) + (size.symbolic() ? "*" : "");
+  }
+  return text + "] " + std::string(name(tensor.dtype));
+}
+
+void count_operators(program::Graph const& graph,
+                     std::map<program::OperatorClass, std::map<std::string, int>>& counts) {
+  for (auto const& node : graph.nodes) {
+    if (auto const kind = program::operator_class(node.target)) ++counts[*kind][node.target];
+    for (auto const& input : node.inputs)
+      if (auto const* subgraph = std::get_if<program::SubgraphRef>(&input.value))
+        count_operators(*subgraph->graph, counts);
+  }
+}
+
+void print_tensors(char const* title, std::vector<std::pair<std::string, program::ValueId>> const& tensors,
+                   program::Graph const& graph, Report::Json& report) {
+  std::cout << title << "\n";
+  bool dynamic = false;
+  for (auto const& [tensor_name, id] : tensors) {
+    auto const& meta = graph.value(id).tensor;
+    std::cout << "  " << tensor_name << " " << shape_text(meta) << "\n";
+    Report::Json sizes = Report::Json::array();
+    for (auto const& size : meta.sizes) {
+      sizes.push_back(size.value);
+      dynamic = dynamic || size.symbolic();
+    }
+    report.push_back({{"name", tensor_name}, {"shape", sizes}, {"dtype", name(meta.dtype)}});
+  }
+  if (dynamic) std::cout << "  (*: dynamic, as exported)\n";
+}
+
+void print_interface(program::Program const& network, Report::Json& report) {
+  auto const& graph = network->graph();
+  std::vector<std::pair<std::string, program::ValueId>> inputs;
+  for (auto const id : program::user_inputs(graph)) inputs.emplace_back(graph.graph.value(id).name, id);
+  std::vector<std::pair<std::string, program::ValueId>> outputs;
+  for (auto const& output : graph.outputs)
+    if (auto const* tensor = std::get_if<program::TensorRef>(&output.value);
+        tensor != nullptr && output.kind == program::OutputSpec::Kind::user)
+      outputs.emplace_back(graph.graph.value(tensor->value).name, tensor->value);
+  print_tensors("inputs", inputs, graph.graph, report["inputs"] = Report::Json::array());
+  print_tensors("outputs", outputs, graph.graph, report["outputs"] = Report::Json::array());
+}
+
+void print_parameters(program::Program const& network, Report::Json& report) {
+  std::int64_t numbers = 0;
+  double bytes = 0;
+  auto const parameters = network->parameters();
+  for (auto const& parameter : parameters) {
+    numbers += parameter.numel();
+    bytes += double(parameter.nbytes());
+  }
+  std::cout << "parameters\n  " << parameters.size() << " tensors, " << numbers << " numbers, " << bytes_text(bytes)
+            << "; " << network->buffers().size() << " buffers\n";
+  report["parameters"] = {{"tensors", parameters.size()}, {"numbers", numbers}, {"bytes", bytes}};
+}
+
+void print_operators(program::Program const& network, Report::Json& report) {
+  std::map<program::OperatorClass, std::map<std::string, int>> counts;
+  count_operators(network->graph().graph, counts);
+  std::cout << "operators\n";
+  for (auto const& [kind, operators] : counts) {
+    int total = 0;
+    std::vector<std::pair<int, std::string>> ordered;
+    for (auto const& [target, count] : operators) {
+      total += count;
+      ordered.emplace_back(-count, target);
+    }
+    std::sort(ordered.begin(), ordered.end());
+    std::cout << "  " << name(kind) << " " << total << ":";
+    for (auto const& [count, target] : ordered) {
+      std::cout << " " << target << " " << -count;
+      report["operators"][std::string(name(kind))][target] = -count;
+    }
+    std::cout << "\n";
+  }
+}
+
+void print_difference(char const* what, int count, program::Difference const& difference) {
+  std::cout << "  " << what << " (" << count << "): " << to_text(difference.largest);
+  if (difference.largest > 0) std::cout << " at " << difference.at;
+  std::cout << "\n";
+}
+
+/// Figures of f32 are no closer to anything than the rounding of f32.
+bool has_wide_figures(std::string const& folder) {
+  std::ifstream file(folder + "/golden.json");
+  auto const golden = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  auto const outputs = golden.is_object() ? golden.find("outputs") : golden.end();
+  return golden.is_object() && outputs != golden.end() && outputs->is_array() &&
+         std::all_of(outputs->begin(), outputs->end(), [](auto const& output) {
+           return output.is_object() && output.contains("dtype") && output["dtype"] == "float64";
+         });
+}
+
+int check(app::Context& context, program::Program const& network, Options const& options) {
+  double const tolerance = options.tolerance >= 0                                      ? options.tolerance
+                           : options.dtype == "f64" && has_wide_figures(options.check) ? 1e-10
+                                                                                       : 1e-4;
+  program::GoldenDifferences differences;
+  {
+    auto const phase = context.report.phase("check");
+    differences = program::compare_with_golden(network, options.check);
+  }
+  std::cout << "largest relative differences from " << options.check << " in " << options.dtype << "\n";
+  print_difference("outputs", differences.num_outputs, differences.outputs);
+  print_difference("loss", 1, differences.loss);
+  print_difference("parameter gradients", differences.num_parameters, differences.parameter_gradients);
+  print_difference("input gradients", differences.num_inputs, differences.input_gradients);
+  context.report.data()["check"] = {{"outputs", differences.outputs.largest},
+                                    {"loss", differences.loss.largest},
+                                    {"parameter_gradients", differences.parameter_gradients.largest},
+                                    {"input_gradients", differences.input_gradients.largest}};
+  if (differences.largest() <= tolerance) return app::good;
+  throw Error(Fault::check, "CheckFailed",
+              options.file + ": a relative difference of " + to_text(differences.largest()) + " from " + options.check +
+                  " is above the tolerance of " + to_text(tolerance));
+}
+
+}  // namespace
+
+int show_program(app::Context& context, Options const& options) {
+  if (context.comm.num_ranks() > 1)
+    throw Error(Fault::usage, "OneRank",
+                "exported networks run on one rank in this version; start graticule-info without mpiexec");
+  if (options.num_ranks > 1)
+    throw Error(Fault::usage, "OneRank",
+                "exported networks are not divided among ranks in this version; leave out --ranks");
+  torch::set_num_threads(std::max(1, context.num_threads));
+  program::Program network(std::filesystem::path(options.file));
+  auto& report = context.report.data()["program"];
+  std::cout << options.file << ": exported by PyTorch " << network->graph().torch_version << ", schema "
+            << network->graph().schema_major << "." << network->graph().schema_minor << ", "
+            << network->graph().graph.nodes.size() << " nodes\n";
+  print_interface(network, report);
+  print_parameters(network, report);
+  print_operators(network, report);
+  if (options.check.empty()) return app::good;
+  if (options.dtype == "f64") network->to(torch::kFloat64);
+  return check(context, network, options);
+}
+
+}  // namespace graticule::info
