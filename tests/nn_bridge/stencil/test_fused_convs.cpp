@@ -40,7 +40,7 @@ SerialComparison comparison_of(nn::Domain const& domain, nn::FusedConvs const& f
                                Part const& part) {
   return {.name = to_string(domain.grid()),
           .layer = fused,
-          .oracle = [serial](torch::Tensor const& x) mutable { return serial->forward(x); },
+          .oracle = [serial = tn::Sequential(serial)](torch::Tensor const& x) mutable { return serial->forward(x); },
           .input = part,
           .module = fused.ptr(),
           .parameters = serial->named_parameters(),
