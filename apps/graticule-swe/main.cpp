@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The shallow-water equations on the sphere, on the engine's halos.
+#include <graticule/app/driver.hpp>
+#include <graticule/app/stopping.hpp>
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/field_io/complete_file.hpp>
+#include <graticule/partition/cuts.hpp>
+#include <graticule/partition/error.hpp>
+
+#include "series.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <numbers>
+
+namespace {
+
+using namespace graticule;
+namespace fs = std::filesystem;
+
+struct Options {
+  swe::CaseOptions experiment;
+  double angle = 0;
+  Index num_rows = 64;
+  Index num_columns = 128;
+  double days = 0;
+  double step = 0;
+  std::string scheme = "enstrophy";
+  std::string every = "24h";
+  std::string dtype = "f32";
+  std::string output = "swe";
+  Index checkpoint_every = 0;
+  std::string resume = "auto";
+  std::string partition = "auto";
+  std::string time_limit = "auto";
+};
+
+void declare(CLI::App& app, Options& o) {
+  app.add_option("--case", o.experiment.name,
+                 "Experiment: 1, 2, 5 or 6 of Williamson et al. 1992, galewsky (2004), or random")
+      ->check(CLI::IsMember(swe::case_names()));
+  app.add_option("--angle", o.angle, "Degrees between the axes of the flow and of the planet (cases 1 and 2)")
+      ->check(CLI::Range(-180.0, 180.0));
+  app.add_option("--seed", o.experiment.seed, "Seed of the random state");
+  app.add_option("--nlat", o.num_rows, "Number of latitudes")->check(CLI::Range(Index(8), Index(1) << 16));
+  app.add_option("--nlon", o.num_columns, "Number of longitudes, even")->check(CLI::Range(Index(8), Index(1) << 17));
+  app.add_option("--days", o.days, "Days to simulate; 0: as the experiment is usually run")
+      ->check(CLI::Range(0.0, 1e5));
+  app.add_option("--step", o.step,
+                 "Seconds per step, shortened so that steps end at output times; 0: 12800 s by the larger of nlat and nlon/2")
+      ->check(CLI::Range(0.0, 86400.0));
+  app.add_option("--scheme", o.scheme,
+                 "enstrophy (Sadourny 1975) or arakawa-lamb (1981, also conserves energy; case 1 has a fixed wind)")
+      ->check(CLI::IsMember({"enstrophy", "arakawa-lamb"}));
+  app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d");
+  app.add_option("--dtype", o.dtype, "Data type of series.nc: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
+  app.add_option("--output", o.output, "Folder for series.nc, checkpoints and the file stopped");
+  app.add_option("--checkpoint-every", o.checkpoint_every,
+                 "Steps between checkpoints; 0: only when the run is stopped")
+      ->check(CLI::Range(Index(0), Index(1) << 40));
+  app.add_option("--resume", o.resume, "auto: continue from the newest checkpoint of the output folder; never: begin anew")
+      ->check(CLI::IsMember({"auto", "never"}));
+  app.add_option("--partition", o.partition,
+                 "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
+  app.add_option("--time-limit", o.time_limit,
+                 "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)");
+}
+
+int number_in(std::string_view part) {
+  int value = 0;
+  auto const [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+  return error == std::errc() && end == part.data() + part.size() ? value : 0;
+}
+
+ProcessGrid process_grid(std::string const& text, int num_ranks) {
+  if (text == "auto") return ProcessGrid{num_ranks, 1};
+  auto const x = text.find('x');
+  int const rows = x == std::string::npos ? 0 : number_in(std::string_view(text).substr(0, x));
+  int const columns = x == std::string::npos ? 0 : number_in(std::string_view(text).substr(x + 1));
+  if (rows < 1 || columns < 1 || Index(rows) * columns != num_ranks)
+    throw Error(Fault::usage, "BadOption",
+                "--partition " + text + " is neither auto nor ROWSxCOLUMNS with as many ranks as started, " +
+                    std::to_string(num_ranks));
+  return ProcessGrid{rows, columns};
+}
+
+/// Seconds of "6h", "30m", "90s" or "1d".
+double seconds_of(std::string const& text) {
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (std::exception const&) {
+    used = 0;
+  }
+  auto const unit = text.substr(used);
+  double const factor = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
+  if (used == 0 || factor == 0 || !(value > 0) || !std::isfinite(value))
+    throw Error(Fault::usage, "BadOption", "--every " + text + " is not a time such as 6h, 30m or 1d");
+  return value * factor;
+}
+
+/// How long a run is, in steps that end at output times.
+struct Schedule {
+  double step_seconds;
+  Index steps_per_record;
+  Index num_steps;
+};
+
+Schedule schedule_of(Options const& o) {
+  double const every = seconds_of(o.every);
+  double const days = o.days > 0 ? o.days : swe::default_days(o.experiment.name);
+  double const fineness = double(std::max(o.num_rows, o.num_columns / 2));
+  double const longest = o.step > 0 ? o.step : 12800 / fineness;
+  auto const per_record = Index(std::ceil(every / longest - 1e-9));
+  double const step = every / double(per_record);
+  auto const num_steps = Index(std::llround(days * 86400 / step));
+  if (num_steps < 1) throw Error(Fault::usage, "BadOption", fmt::format("--days {} is less than a step of {} s", days, step));
+  return {step, per_record, num_steps};
+}
+
+swe::Scheme scheme_of(Options const& o) {
+  if (auto const forced = swe::forced_scheme(o.experiment.name)) return *forced;
+  return o.scheme == "enstrophy" ? swe::Scheme::enstrophy : swe::Scheme::arakawa_lamb;
+}
+
+Layout layout_of(Options const& o, swe::Grid const& grid, int num_ranks) {
+  auto const processes = process_grid(o.partition, num_ranks);
+  // Where rows are whole each rank filters its own polar rows; else all ranks share them.
+  auto const rows = processes.extent(1) == 1
+                        ? weighted_cuts(swe::PolarFilter::row_weights(grid), processes.extent(0))
+                        : balanced_cuts(grid.num_rows(), processes.extent(0));
+  return Layout(processes, {rows, balanced_cuts(grid.num_columns(), processes.extent(1))});
+}
+
+/// What makes the same states again: everything but the length of the run and the ranks.
+std::string description(Options const& o, Schedule const& schedule) {
+  return fmt::format("graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}",
+                     o.experiment.name, o.angle, o.experiment.seed, o.num_rows, o.num_columns, o.scheme,
+                     schedule.step_seconds, o.every);
+}
+
+/// One run: its state, its files, and where it is.
+class Run {
+ public:
+  Run(app::Context& context, Options const& o)
+      : context_(context),
+        o_(o),
+        schedule_(schedule_of(o)),
+        description_(description(o, schedule_)),
+        grid_(o.num_rows, o.num_columns, swe::planet_of(o.experiment)),
+        solver_(grid_, context.comm, layout_of(o, grid_, context.comm.num_ranks()), scheme_of(o), schedule_.step_seconds),
+        diagnostics_(solver_),
+        store_(context.comm, fs::path(o.output) / "checkpoints") {
+    context.report.set_partition(solver_.layout(), {"latitude", "longitude"});
+    swe::set_initial_state(solver_, o.experiment);
+    first_ = diagnostics_.invariants();
+    if (o.resume == "auto") load();
+    series_.emplace(solver_, fs::path(o.output) / "series.nc", description_, o.dtype == "f64", done_ > 0);
+    if (done_ == 0) record();
+  }
+
+  int run() {
+    app::StopSignals const signals{SIGINT, SIGTERM, SIGUSR1};
+    app::TimeLimit const limit(o_.time_limit);
+    Index const begin = done_;
+    double const start = MPI_Wtime();
+    auto progress = context_.progress("steps", schedule_.num_steps);
+    while (done_ < schedule_.num_steps) {
+      {
+        auto const phase = context_.report.phase("steps");
+        solver_.step();
+        ++done_;
+      }
+      if (done_ % schedule_.steps_per_record == 0) record();
+      progress.update(done_);
+      bool const due = o_.checkpoint_every > 0 && done_ % o_.checkpoint_every == 0;
+      std::optional<std::string> reason;
+      if (done_ % steps_between_looks == 0 && done_ < schedule_.num_steps)
+        reason = app::reason_to_stop(context_.comm, signals, limit, 10 * (MPI_Wtime() - start) / double(done_ - begin));
+      if (due || reason) save();
+      if (reason) return stop(*reason);
+    }
+    finish(begin, MPI_Wtime() - start);
+    return app::good;
+  }
+
+ private:
+  /// A look at signals and time is a reduction over all ranks.
+  static constexpr Index steps_between_looks = 10;
+
+  void record() {
+    auto const phase = context_.report.phase("write");
+    check_state();
+    auto centred = diagnostics_.centred();
+    series_->write(done_ / schedule_.steps_per_record, double(done_) * schedule_.step_seconds / 3600, centred,
+                   solver_.state().h);
+  }
+
+  /// @throws `NotFinite` when the simulation has blown up
+  void check_state() {
+    auto const now = diagnostics_.invariants();
+    if (!std::isfinite(now.mass + now.energy + now.enstrophy))
+      throw Error("NonFinite", fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may help",
+                                           done_, schedule_.num_steps, schedule_.step_seconds));
+  }
+
+  void save() {
+    auto const phase = context_.report.phase("checkpoint");
+    auto writer = store_.begin(done_);
+    constexpr std::array names{"h", "u", "v"};
+    for (std::size_t f = 0; f < names.size(); ++f)
+      writer.add(names[f], solver_.layout(), solver_.state().fields()[f]->part(solver_.owned()));
+    writer.add_value("description", description_);
+    writer.commit();
+  }
+
+  void load() {
+    auto const checkpoint = store_.newest();
+    if (!checkpoint) return;
+    auto const found = checkpoint->value<std::string>("description");
+    if (found != description_)
+      throw Error(Fault::input, "WrongCheckpoint",
+                  checkpoint->path().string() + " is of another run (" + found + "); choose another --output, or --resume never");
+    constexpr std::array names{"h", "u", "v"};
+    for (std::size_t f = 0; f < names.size(); ++f)
+      checkpoint->read(names[f], solver_.layout(), solver_.state().fields()[f]->part(solver_.owned()));
+    done_ = checkpoint->step();
+    spdlog::info("continues after step {}", done_);
+  }
+
+  int stop(std::string const& reason) {
+    context_.report.data()["stopped_by"] = reason;
+    if (context_.comm.rank() == 0)
+      write_complete_file(fs::path(o_.output) / "stopped",
+                          fmt::format("{} after step {} of {}\n", reason, done_, schedule_.num_steps));
+    spdlog::info("stopped by {} after step {} of {}, with a checkpoint; run the same command to resume", reason, done_,
+                 schedule_.num_steps);
+    return app::run_again;
+  }
+
+  void finish(Index begin, double seconds) {
+    auto const phase = context_.report.phase("diagnostics");
+    check_state();
+    auto& data = context_.report.data();
+    auto const last = diagnostics_.invariants();
+    data["steps"] = schedule_.num_steps;
+    data["step_seconds"] = schedule_.step_seconds;
+    data["simulated_days"] = double(schedule_.num_steps) * schedule_.step_seconds / 86400;
+    data["days_per_second"] = double(done_ - begin) * schedule_.step_seconds / 86400 / seconds;
+    data["mass_drift"] = last.mass / first_.mass - 1;
+    data["energy_drift"] = last.energy / first_.energy - 1;
+    if (first_.enstrophy > 0) data["enstrophy_drift"] = last.enstrophy / first_.enstrophy - 1;
+    double const time = double(schedule_.num_steps) * schedule_.step_seconds;
+    if (auto const exact = swe::exact_depth(solver_, o_.experiment, time)) {
+      auto const errors = diagnostics_.errors(*exact);
+      data["l1_height"] = errors.l1;
+      data["l2_height"] = errors.l2;
+      data["linf_height"] = errors.linf;
+      spdlog::info("errors of the height: l1 {:.3e}, l2 {:.3e}, linf {:.3e}", errors.l1, errors.l2, errors.linf);
+    }
+    spdlog::info("{} steps of {} s; drift of mass {:.1e}, energy {:.1e}", schedule_.num_steps, schedule_.step_seconds,
+                 last.mass / first_.mass - 1, last.energy / first_.energy - 1);
+  }
+
+  app::Context& context_;
+  Options const& o_;
+  Schedule schedule_;
+  std::string description_;
+  swe::Grid grid_;
+  swe::Solver solver_;
+  swe::Diagnostics diagnostics_;
+  CheckpointStore store_;
+  std::optional<swe::Series> series_;
+  swe::Invariants first_;
+  Index done_ = 0;
+};
+
+int run(app::Context& context, Options& o) {
+  o.experiment.angle = o.angle * std::numbers::pi / 180;
+  if (o.num_columns % 2 != 0) throw Error(Fault::usage, "BadOption", fmt::format("--nlon {} is odd", o.num_columns));
+  // On rank 0 alone; a failure shows in the first file.
+  if (context.comm.rank() == 0) {
+    std::error_code error;
+    fs::create_directories(o.output, error);
+    fs::remove(fs::path(o.output) / "stopped", error);
+  }
+  context.comm.barrier();
+  spdlog::info("{}", swe::describe(o.experiment.name));
+  return Run(context, o).run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  return graticule::app::run_driver(
+      argc, argv,
+      {.name = "graticule-swe",
+       .description = "Simulates the shallow-water equations on the sphere: the test cases of Williamson et al. 1992 and "
+                      "Galewsky et al. 2004, or a random balanced state.",
+       .declare = [&](CLI::App& app) { declare(app, options); },
+       .run = [&](graticule::app::Context& context) { return run(context, options); }});
+}

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of graticule-swe from outside: check.sh CASE. The environment names the folder of the programs (BIN) and the
+# launcher (MPIEXEC).
+# `A && B || fail` fails when either does.
+# shellcheck disable=SC2015
+. "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
+# run NUM_RANKS ARGUMENT...: on a small grid
+run() { launch "$1" "$BIN/graticule-swe" --nlat 16 --nlon 32 --threads 1 --progress none --log-level warn "${@:2}"; }
+
+case_runs() {
+    need ncdump netcdf-bin
+    local name text
+    for name in 1 2 5 6 galewsky random; do
+        run 2 --case "$name" --days 0.5 --every 6h --output "$name" --report r.json
+        succeeds
+        [ ! -s err ] || fail "something on stderr"
+        for text in '"driver": "graticule-swe"' '"mass_drift":' '"energy_drift":' '"steps": 54' '"days_per_second":'; do
+            grep -qF -- "$text" r.json || fail "the report of case $name lacks '$text'"
+        done
+        case $name in
+            1 | 2) grep -qF '"l2_height":' r.json || fail "no error of case $name" ;;
+            *) ! grep -qF '"l2_height":' r.json || fail "an error of case $name, whose truth is not known" ;;
+        esac
+        ncdump -h "$name/series.nc" >out || fail "ncdump"
+        for text in 'time = UNLIMITED ; // (3 currently)' 'float h(time, latitude, longitude) ;' 'float divergence(time' \
+            'float vorticity(' 'time:units = "hours since' 'u:standard_name = "eastward_wind"'; do
+            grep -qF -- "$text" out || fail "series.nc of case $name lacks '$text'"
+        done
+    done
+    ncdump -v time 2/series.nc | grep -qF 'time = 0, 6, 12 ;' || fail "the times"
+    run 1 --case 2 --angle 45 --days 0.5 --every 6h --scheme arakawa-lamb --output al --report r.json
+    succeeds
+}
+
+# The same bytes on other ranks, and after a stop at any step.
+case_restarts() {
+    local options="--case 5 --days 1 --every 3h --dtype f64"
+    # shellcheck disable=SC2086
+    run 1 $options --output whole
+    succeeds
+    # shellcheck disable=SC2086
+    run 2 $options --partition 1x2 --output columns
+    succeeds
+    cmp whole/series.nc columns/series.nc || fail "other ranks give other bytes"
+    # shellcheck disable=SC2086
+    run 2 $options --output parts --time-limit 0
+    [ $code -eq 85 ] || fail "exit $code of a run without time"
+    grep -q '^the time limit after step 10 of' parts/stopped || fail "the file stopped"
+    # shellcheck disable=SC2086
+    run 1 $options --output parts --checkpoint-every 7
+    succeeds
+    [ ! -e parts/stopped ] || fail "the file stopped is left"
+    cmp whole/series.nc parts/series.nc || fail "a restarted run gives other bytes"
+    # A complete run is complete.
+    # shellcheck disable=SC2086
+    run 2 $options --output parts
+    succeeds
+    cmp whole/series.nc parts/series.nc || fail "a run of a complete folder changes it"
+    run 1 --case 6 --days 1 --output parts
+    [ $code -eq 3 ] && grep -qF 'is of another run' err || fail "exit $code for the checkpoint of another case"
+    run 1 --case 6 --days 1 --output parts --resume never
+    succeeds
+}
+
+# refuses STATUS TEXT: one line on stderr, which holds TEXT
+refuses() {
+    [ $code -eq "$1" ] || fail "exit $code, expected $1"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$(wc -l <err) lines on stderr, expected 1"
+    grep -qF -- "$2" err || fail "stderr lacks '$2'"
+}
+case_errors() {
+    run 2 --case 3
+    refuses 2 "--case"
+    run 2 --every 6x
+    refuses 2 "--every 6x"
+    launch 2 "$BIN/graticule-swe" --nlat 16 --nlon 33 --progress none
+    refuses 2 "--nlon 33"
+    run 2 --partition 3x1
+    refuses 2 "--partition 3x1"
+    run 2 --days 0.0001
+    refuses 2 "--days"
+    run 2 --output /dev/null/swe
+    refuses 1 "/dev/null/swe"
+    # Steps that are too long for the waves.
+    run 2 --case 6 --step 3600 --every 1d --days 20 --output blown
+    refuses 1 "not finite after step"
+    run 1 --help
+    succeeds
+    local option
+    for option in --case --angle --nlat --nlon --days --scheme --every --output --checkpoint-every --resume --partition --report; do
+        grep -qF -- "$option" out || fail "--help lacks $option"
+    done
+}
+
+"case_$1"
