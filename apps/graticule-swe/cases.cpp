@@ -62,8 +62,8 @@ double bell(double angle, double distance, double phi, double lambda) {
   double const y = -std::cos(distance);
   double const centre_phi = std::asin(std::clamp(std::sin(angle) * x, -1.0, 1.0));
   double const centre_lambda = std::atan2(y, std::cos(angle) * x);
-  double const cosine = std::sin(centre_phi) * std::sin(phi) +
-                        std::cos(centre_phi) * std::cos(phi) * std::cos(lambda - centre_lambda);
+  double const cosine =
+      std::sin(centre_phi) * std::sin(phi) + std::cos(centre_phi) * std::cos(phi) * std::cos(lambda - centre_lambda);
   double const r = std::acos(std::clamp(cosine, -1.0, 1.0));
   double const radius = 1.0 / 3;
   return r < radius ? 500 * (1 + std::cos(pi * r / radius)) : 0;
@@ -90,8 +90,7 @@ void fill_bell(Solver& solver, CaseOptions const& options) {
   for (Index j = box.lo(0); j < box.hi(0); ++j)
     for (Index i = box.lo(1); i < box.hi(1); ++i) {
       *solver.state().u.at(j, i) = -(at(j + 1, i) - at(j, i)) / (a * grid.dphi());
-      if (j > 0)
-        *solver.state().v.at(j, i) = (at(j, i + 1) - at(j, i)) / (a * grid.face_cosine(j) * grid.dlambda());
+      if (j > 0) *solver.state().v.at(j, i) = (at(j, i + 1) - at(j, i)) / (a * grid.face_cosine(j) * grid.dlambda());
     }
 }
 
@@ -130,8 +129,8 @@ Flow rossby_haurwitz(Planet const& planet) {
     double const zonal = 0.5 * omega * (2 * planet.rotation + omega) * c2 +
                          0.25 * k * k * cr * cr * ((r + 1) * c2 + (2 * r * r - r - 2)) -
                          0.5 * k * k * r * r * cr * cr / c2;
-    double const wave = 2 * (planet.rotation + omega) * k / ((r + 1) * (r + 2)) * cr *
-                        ((r * r + 2 * r + 2) - (r + 1) * (r + 1) * c2);
+    double const wave =
+        2 * (planet.rotation + omega) * k / ((r + 1) * (r + 2)) * cr * ((r * r + 2 * r + 2) - (r + 1) * (r + 1) * c2);
     double const twice = 0.25 * k * k * cr * cr * ((r + 1) * c2 - (r + 2));
     double const sum = zonal + wave * std::cos(r * lambda) + twice * std::cos(2 * r * lambda);
     return mean + a * a * sum / planet.gravity;
@@ -200,8 +199,8 @@ void fill_jet(Solver& solver) {
       double const phi = grid.latitude(j);
       // Longitudes from -pi to pi, the disturbance at 0.
       double const lambda = grid.longitude(i) > pi ? grid.longitude(i) - 2 * pi : grid.longitude(i);
-      double const bump = 120 * std::cos(phi) * std::exp(-9 * lambda * lambda) *
-                          std::exp(-225 * (pi / 4 - phi) * (pi / 4 - phi));
+      double const bump =
+          120 * std::cos(phi) * std::exp(-9 * lambda * lambda) * std::exp(-225 * (pi / 4 - phi) * (pi / 4 - phi));
       *solver.state().h.at(j, i) = heights[std::size_t(j)] + bump;
     }
 }
@@ -223,7 +222,8 @@ void fill_random(Solver& solver, std::uint64_t seed) {
   for (Index j = box.lo(0); j < box.hi(0); ++j) {
     auto const evaluate = [&](double phi) {
       app::Parallel const parallel{std::sin(phi), std::cos(phi)};
-      app::evaluate(psi, z, app::LegendreRow(parallel, degree + 1), harmonics, 0, {.u = u, .v = v, .z = height, .psi = {}});
+      app::evaluate(psi, z, app::LegendreRow(parallel, degree + 1), harmonics, 0,
+                    {.u = u, .v = v, .z = height, .psi = {}});
     };
     evaluate(grid.latitude(j));
     for (Index i = box.lo(1); i < box.hi(1); ++i) {

@@ -56,8 +56,8 @@ class Grid {
   double dlambda_;
   std::vector<double> cosine_;
   std::vector<double> face_cosine_;
-  std::vector<double> coriolis_;  ///< by rows of corners
-  std::vector<double> tilted_;    ///< of which the cosine of the longitude is a factor
+  std::vector<double> coriolis_;               ///< by rows of corners
+  std::vector<double> tilted_;                 ///< of which the cosine of the longitude is a factor
   std::vector<double> face_longitude_cosine_;  ///< from column -2 on
 };
 

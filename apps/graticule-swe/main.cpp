@@ -52,8 +52,9 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--nlon", o.num_columns, "Number of longitudes, even")->check(CLI::Range(Index(8), Index(1) << 17));
   app.add_option("--days", o.days, "Days to simulate; 0: as the experiment is usually run")
       ->check(CLI::Range(0.0, 1e5));
-  app.add_option("--step", o.step,
-                 "Seconds per step, shortened so that steps end at output times; 0: 12800 s by the larger of nlat and nlon/2")
+  app.add_option(
+         "--step", o.step,
+         "Seconds per step, shortened so that steps end at output times; 0: 12800 s by the larger of nlat and nlon/2")
       ->check(CLI::Range(0.0, 86400.0));
   app.add_option("--scheme", o.scheme,
                  "enstrophy (Sadourny 1975) or arakawa-lamb (1981, also conserves energy; case 1 has a fixed wind)")
@@ -61,10 +62,10 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d");
   app.add_option("--dtype", o.dtype, "Data type of series.nc: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
   app.add_option("--output", o.output, "Folder for series.nc, checkpoints and the file stopped");
-  app.add_option("--checkpoint-every", o.checkpoint_every,
-                 "Steps between checkpoints; 0: only when the run is stopped")
+  app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
       ->check(CLI::Range(Index(0), Index(1) << 40));
-  app.add_option("--resume", o.resume, "auto: continue from the newest checkpoint of the output folder; never: begin anew")
+  app.add_option("--resume", o.resume,
+                 "auto: continue from the newest checkpoint of the output folder; never: begin anew")
       ->check(CLI::IsMember({"auto", "never"}));
   app.add_option("--partition", o.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
@@ -121,7 +122,8 @@ Schedule schedule_of(Options const& o) {
   auto const per_record = Index(std::ceil(every / longest - 1e-9));
   double const step = every / double(per_record);
   auto const num_steps = Index(std::llround(days * 86400 / step));
-  if (num_steps < 1) throw Error(Fault::usage, "BadOption", fmt::format("--days {} is less than a step of {} s", days, step));
+  if (num_steps < 1)
+    throw Error(Fault::usage, "BadOption", fmt::format("--days {} is less than a step of {} s", days, step));
   return {step, per_record, num_steps};
 }
 
@@ -133,17 +135,17 @@ swe::Scheme scheme_of(Options const& o) {
 Layout layout_of(Options const& o, swe::Grid const& grid, int num_ranks) {
   auto const processes = process_grid(o.partition, num_ranks);
   // Where rows are whole each rank filters its own polar rows; else all ranks share them.
-  auto const rows = processes.extent(1) == 1
-                        ? weighted_cuts(swe::PolarFilter::row_weights(grid), processes.extent(0))
-                        : balanced_cuts(grid.num_rows(), processes.extent(0));
+  auto const rows = processes.extent(1) == 1 ? weighted_cuts(swe::PolarFilter::row_weights(grid), processes.extent(0))
+                                             : balanced_cuts(grid.num_rows(), processes.extent(0));
   return Layout(processes, {rows, balanced_cuts(grid.num_columns(), processes.extent(1))});
 }
 
 /// What makes the same states again: everything but the length of the run and the ranks.
 std::string description(Options const& o, Schedule const& schedule) {
-  return fmt::format("graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}",
-                     o.experiment.name, o.angle, o.experiment.seed, o.num_rows, o.num_columns, o.scheme,
-                     schedule.step_seconds, o.every);
+  return fmt::format(
+      "graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}",
+      o.experiment.name, o.angle, o.experiment.seed, o.num_rows, o.num_columns, o.scheme, schedule.step_seconds,
+      o.every);
 }
 
 /// One run: its state, its files, and where it is.
@@ -155,7 +157,8 @@ class Run {
         schedule_(schedule_of(o)),
         description_(description(o, schedule_)),
         grid_(o.num_rows, o.num_columns, swe::planet_of(o.experiment)),
-        solver_(grid_, context.comm, layout_of(o, grid_, context.comm.num_ranks()), scheme_of(o), schedule_.step_seconds),
+        solver_(grid_, context.comm, layout_of(o, grid_, context.comm.num_ranks()), scheme_of(o),
+                schedule_.step_seconds),
         diagnostics_(solver_),
         store_(context.comm, fs::path(o.output) / "checkpoints") {
     context.report.set_partition(solver_.layout(), {"latitude", "longitude"});
@@ -207,8 +210,9 @@ class Run {
   void check_state() {
     auto const now = diagnostics_.invariants();
     if (!std::isfinite(now.mass + now.energy + now.enstrophy))
-      throw Error("NonFinite", fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may help",
-                                           done_, schedule_.num_steps, schedule_.step_seconds));
+      throw Error("NonFinite",
+                  fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may help", done_,
+                              schedule_.num_steps, schedule_.step_seconds));
   }
 
   void save() {
@@ -227,7 +231,8 @@ class Run {
     auto const found = checkpoint->value<std::string>("description");
     if (found != description_)
       throw Error(Fault::input, "WrongCheckpoint",
-                  checkpoint->path().string() + " is of another run (" + found + "); choose another --output, or --resume never");
+                  checkpoint->path().string() + " is of another run (" + found +
+                      "); choose another --output, or --resume never");
     constexpr std::array names{"h", "u", "v"};
     for (std::size_t f = 0; f < names.size(); ++f)
       checkpoint->read(names[f], solver_.layout(), solver_.state().fields()[f]->part(solver_.owned()));
@@ -303,8 +308,9 @@ int main(int argc, char** argv) {
   return graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-swe",
-       .description = "Simulates the shallow-water equations on the sphere: the test cases of Williamson et al. 1992 and "
-                      "Galewsky et al. 2004, or a random balanced state.",
+       .description =
+           "Simulates the shallow-water equations on the sphere: the test cases of Williamson et al. 1992 and "
+           "Galewsky et al. 2004, or a random balanced state.",
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](graticule::app::Context& context) { return run(context, options); }});
 }

@@ -45,8 +45,7 @@ std::vector<double> PolarFilter::row_weights(Grid const& grid) {
   // Operations of a filtered value, half a row's multiplications, to those of a cell's tendencies.
   double const filtered = 1 + double(grid.num_columns()) / 150;
   Index const polar = num_polar_rows(grid);
-  for (Index j = 0; j < polar; ++j)
-    weights[std::size_t(j)] = weights[std::size_t(grid.num_rows() - 1 - j)] = filtered;
+  for (Index j = 0; j < polar; ++j) weights[std::size_t(j)] = weights[std::size_t(grid.num_rows() - 1 - j)] = filtered;
   return weights;
 }
 
@@ -54,8 +53,7 @@ std::vector<double> PolarFilter::kernel(double cosine) const {
   Index const n = grid_.num_columns();
   std::vector<double> factors;
   for (Index k = 0; k <= n / 2; ++k)
-    factors.push_back(k == 0 ? 1
-                             : std::min(1.0, cosine / critical_cosine / std::sin(double(k) * grid_.dlambda() / 2)));
+    factors.push_back(k == 0 ? 1 : std::min(1.0, cosine / critical_cosine / std::sin(double(k) * grid_.dlambda() / 2)));
   if (std::all_of(factors.begin(), factors.end(), [](double factor) { return factor == 1; })) return {};
   std::vector<double> result;
   for (Index m = 0; m <= n / 2; ++m) {

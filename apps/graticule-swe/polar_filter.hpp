@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "grid.hpp"
-
 #include <graticule/partition/comm.hpp>
 #include <graticule/repartition/plan.hpp>
+
+#include "grid.hpp"
 
 #include <array>
 #include <memory>
@@ -38,9 +38,9 @@ class PolarFilter {
 
   Grid const& grid_;
   Box owned_;
-  std::vector<std::vector<double>> centres_;  ///< kernels by row
-  std::vector<std::vector<double>> faces_;    ///< by southern face
-  std::unique_ptr<RepartitionPlan> plan_;     ///< none where rows are whole
+  std::vector<std::vector<double>> centres_;   ///< kernels by row
+  std::vector<std::vector<double>> faces_;     ///< by southern face
+  std::unique_ptr<RepartitionPlan> plan_;      ///< none where rows are whole
   std::array<std::array<Cells, 3>, 2> moved_;  ///< of the southern and the northern rows
 };
 

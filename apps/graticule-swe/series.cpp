@@ -21,12 +21,11 @@ struct FieldSpec {
   char const* long_name;
   char const* units;
 };
-constexpr std::array specs{
-    FieldSpec{"h", nullptr, "Depth of the fluid", "m"},
-    FieldSpec{"u", "eastward_wind", "Eastward wind", "m s-1"},
-    FieldSpec{"v", "northward_wind", "Northward wind", "m s-1"},
-    FieldSpec{"vorticity", "atmosphere_relative_vorticity", "Relative vorticity", "s-1"},
-    FieldSpec{"divergence", "divergence_of_wind", "Divergence of the wind", "s-1"}};
+constexpr std::array specs{FieldSpec{"h", nullptr, "Depth of the fluid", "m"},
+                           FieldSpec{"u", "eastward_wind", "Eastward wind", "m s-1"},
+                           FieldSpec{"v", "northward_wind", "Northward wind", "m s-1"},
+                           FieldSpec{"vorticity", "atmosphere_relative_vorticity", "Relative vorticity", "s-1"},
+                           FieldSpec{"divergence", "divergence_of_wind", "Divergence of the wind", "s-1"}};
 
 void define(FieldWriter& writer, Grid const& grid, bool f64) {
   constexpr double degrees = 180 / std::numbers::pi;
@@ -69,7 +68,8 @@ Series::Series(Solver const& solver, std::filesystem::path path, std::string con
     FieldFile const file(comm_, path_);
     auto const& extents = file.variable("h").extents;
     if (extents.size() != 3 || extents[1] != grid.num_rows() || extents[2] != grid.num_columns())
-      throw Error(Fault::input, "LayoutMismatch", path_.string() + " has fields of another grid; remove it or choose another --output");
+      throw Error(Fault::input, "LayoutMismatch",
+                  path_.string() + " has fields of another grid; remove it or choose another --output");
     num_records_ = extents[0];
     return;
   }

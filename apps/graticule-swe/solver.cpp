@@ -56,7 +56,8 @@ Poles Solver::poles(State& state) {
     std::array<double, 2> values{0, 1};
     std::array<Index, 2> const one{sums.empty() ? 0 : sums.extent(0), sums.empty() ? 0 : 1};
     auto const of = [&](std::size_t n) { return field_view(&values[n], Indices{one[0], one[1]}, 2); };
-    std::array const fields{RingField{state.u.part(halo_.owned()), of(0)}, RingField{state.h.part(halo_.owned()), of(1)}};
+    std::array const fields{RingField{state.u.part(halo_.owned()), of(0)},
+                            RingField{state.h.part(halo_.owned()), of(1)}};
     ring.apply(fields);
     // Circulation along the row by the area of the cap; the sum is the mean times the number of cells.
     double const cosine = grid_.cosine(j);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "grid.hpp"
-#include "polar_filter.hpp"
-#include "tendencies.hpp"
-
 #include <graticule/halo/plan.hpp>
 #include <graticule/halo/ring.hpp>
 #include <graticule/partition/comm.hpp>
+
+#include "grid.hpp"
+#include "polar_filter.hpp"
+#include "tendencies.hpp"
 
 #include <vector>
 

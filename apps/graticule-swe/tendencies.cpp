@@ -209,7 +209,7 @@ class Piece {
 }  // namespace
 
 void compute_tendencies(Grid const& grid, Scheme scheme, State const& state, Cells const& surface, Poles const& poles,
-                    Box const& box, State& tendencies) {
+                        Box const& box, State& tendencies) {
   if (box.empty()) return;
   Index const num_pieces = (box.extent(0) + rows_at_once - 1) / rows_at_once;
   using Pieces = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>;

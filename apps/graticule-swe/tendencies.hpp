@@ -8,9 +8,9 @@
 namespace graticule::swe {
 
 enum class Scheme : std::uint8_t {
-  enstrophy,      ///< Sadourny 1975: conserves potential enstrophy
-  arakawa_lamb,   ///< Arakawa and Lamb 1981: conserves potential enstrophy and total energy
-  fixed_wind,     ///< h alone, carried by a wind that does not change
+  enstrophy,     ///< Sadourny 1975: conserves potential enstrophy
+  arakawa_lamb,  ///< Arakawa and Lamb 1981: conserves potential enstrophy and total energy
+  fixed_wind,    ///< h alone, carried by a wind that does not change
 };
 
 /// Cells on each side of a cell that its tendencies read.
@@ -30,7 +30,7 @@ struct Poles {
 /// Source: Sadourny 1975, J. Atmos. Sci. 32, 680; Arakawa and Lamb 1981, Mon. Wea. Rev. 109, 18. Cost: about 100
 /// operations per cell
 void compute_tendencies(Grid const& grid, Scheme scheme, State const& state, Cells const& surface, Poles const& poles,
-                    Box const& box, State& tendencies);
+                        Box const& box, State& tendencies);
 
 /// Potential vorticity of corner (j, i) of an inner face (1/(m s)); reads cells (j - 1, i - 1) to (j, i).
 [[nodiscard]] double potential_vorticity(Grid const& grid, State const& state, Index j, Index i);

@@ -5,13 +5,13 @@
 #include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "module.hpp"
+#include "reader.hpp"
+
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
-
-#include "module.hpp"
-#include "reader.hpp"
 
 namespace graticule::python {
 
@@ -20,9 +20,9 @@ namespace {
 /// Names as `to_string(Edge)` has them. @throws `BadEdge`
 Edge edge_of(std::string const& name) {
   std::string names;
-  for (auto const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric, Edge::replicate,
-                          Edge::pole_face, Edge::pole_row, Edge::antireflect, Edge::antisymmetric, Edge::tripolar_face,
-                          Edge::tripolar_row}) {
+  for (auto const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric,
+                          Edge::replicate, Edge::pole_face, Edge::pole_row, Edge::antireflect, Edge::antisymmetric,
+                          Edge::tripolar_face, Edge::tripolar_row}) {
     if (to_string(edge) == name) return edge;
     names += (names.empty() ? "'" : ", '") + to_string(edge) + "'";
   }
@@ -94,7 +94,8 @@ void define_fields(py::module_& m) {
   py::class_<nn::Domain>(m, "Domain")
       .def(py::init(&make_domain), py::arg("comm"), py::arg("rows"), py::arg("columns"), py::arg("latitude"),
            py::arg("longitude"), py::arg("constant"), py::arg("odd_longitudes"), ReleaseGil())
-      .def_static("serial", [] { return nn::Domain(); }, ReleaseGil())
+      .def_static(
+          "serial", [] { return nn::Domain(); }, ReleaseGil())
       .def_property_readonly("is_serial", &nn::Domain::is_default)
       .def_property_readonly("rank", [](nn::Domain const& self) { return self.comm().rank(); })
       .def_property_readonly("num_ranks", [](nn::Domain const& self) { return self.comm().num_ranks(); })
@@ -102,14 +103,24 @@ void define_fields(py::module_& m) {
           "grid", [](nn::Domain const& self) { return std::pair(self.grid().extent(0), self.grid().extent(1)); })
       .def_property_readonly(
           "part", [](nn::Domain const& self) { return std::pair(self.latitude_part(), self.longitude_part()); })
-      .def("set_call_checks",
-           [](nn::Domain& self, bool every_call) {
-             self.set_call_checks(every_call ? nn::CallChecks::every_call : nn::CallChecks::new_structures);
-           }, py::arg("every_call"))
+      .def(
+          "set_call_checks",
+          [](nn::Domain& self, bool every_call) {
+            self.set_call_checks(every_call ? nn::CallChecks::every_call : nn::CallChecks::new_structures);
+          },
+          py::arg("every_call"))
       .def("num_draws", [](nn::Domain const& self) { return nn::num_draws(self); })
-      .def("set_num_draws", [](nn::Domain const& self, std::int64_t n) { nn::set_num_draws(self, n); }, py::arg("number"))
-      .def("barrier", [](nn::Domain const& self) { self.comm().barrier(); }, ReleaseGil())
-      .def("renew", [](nn::Domain const& self) { for (auto const& comm : self.comms()) comm.renew(); }, ReleaseGil())
+      .def(
+          "set_num_draws", [](nn::Domain const& self, std::int64_t n) { nn::set_num_draws(self, n); },
+          py::arg("number"))
+      .def(
+          "barrier", [](nn::Domain const& self) { self.comm().barrier(); }, ReleaseGil())
+      .def(
+          "renew",
+          [](nn::Domain const& self) {
+            for (auto const& comm : self.comms()) comm.renew();
+          },
+          ReleaseGil())
       .def("require_same", &require_same_text, py::arg("rule"), py::arg("text"), ReleaseGil())
       .def("agree", &agree_on_text, py::arg("rule"), py::arg("failure"), ReleaseGil());
   m.def("shard_of", &shard_of, py::arg("whole"), py::arg("domain"), py::arg("rows"), py::arg("columns"), ReleaseGil());

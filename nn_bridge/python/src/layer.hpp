@@ -4,6 +4,9 @@
 
 #include <graticule/nn_bridge/call/field_cuts.hpp>
 
+#include "model/shard_layers.hpp"
+#include "reader.hpp"
+
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -13,9 +16,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "model/shard_layers.hpp"
-#include "reader.hpp"
 
 namespace graticule::python {
 
@@ -47,7 +47,8 @@ using Makers = std::map<std::string, Maker>;
 /// @throws `ArgumentCount` @return the only input, or the n-th
 [[nodiscard]] inline torch::Tensor const& input(Tensors const& inputs, std::size_t n, std::size_t count) {
   if (inputs.size() != count)
-    throw Error("ArgumentCount", std::to_string(inputs.size()) + " tensors where the layer takes " + std::to_string(count));
+    throw Error("ArgumentCount",
+                std::to_string(inputs.size()) + " tensors where the layer takes " + std::to_string(count));
   return inputs[n];
 }
 
@@ -76,44 +77,44 @@ Layer made(std::shared_ptr<Sharded> const& layer) {
   };
   Layer result{layer, {}, {}};
   auto& methods = result.methods;
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.forward(x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward(x); })
     methods["forward"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).forward(input(in, 0, 1))};
     };
-  else if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.forward(x, x); })
+  else if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward(x, x); })
     methods["forward"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).forward(input(in, 0, 2), in[1])};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.forward(x, x, x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward(x, x, x); })
     methods["forward_masked"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).forward(input(in, 0, 3), in[1], in[2])};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.forward_like(x, x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward_like(x, x); })
     methods["forward_like"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).forward_like(input(in, 0, 2), in[1])};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.forward_like(x, x, x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward_like(x, x, x); })
     methods["forward_like"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).forward_like(input(in, 0, 3), in[1], in[2])};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.forward_with_indices(x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.forward_with_indices(x); })
     methods["forward_with_indices"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       auto [values, indices] = prepared(state).forward_with_indices(input(in, 0, 1));
       return {values, indices};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.inverse(x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.inverse(x); })
     methods["inverse"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).inverse(input(in, 0, 1))};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.back(x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.back(x); })
     methods["back"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).back(input(in, 0, 1))};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.to_means(x, x); })
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.to_means(x, x); })
     methods["to_means"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).to_means(input(in, 0, 2), in[1])};
     };
-  if constexpr (requires(Sharded& s, torch::Tensor const& x) { s.room_for(x); }) {
+  if constexpr (requires(Sharded & s, torch::Tensor const& x) { s.room_for(x); }) {
     methods["room_for"] = [prepared](ModuleState const& state, Tensors const& in) -> Tensors {
       return {prepared(state).room_for(input(in, 0, 1))};
     };

@@ -5,13 +5,13 @@
 #include <graticule/nn_bridge/model/rollout.hpp>
 #include <graticule/nn_bridge/model/shard.hpp>
 
-#include <pybind11/functional.h>
-
-#include <utility>
-
 #include "layer.hpp"
 #include "model/trial_log.hpp"
 #include "module.hpp"
+
+#include <pybind11/functional.h>
+
+#include <utility>
 
 namespace graticule::python {
 
@@ -73,7 +73,8 @@ void move_to(Layer const& layer, nn::Domain const& domain) {
 }
 
 void reset_structure(Layer const& layer) {
-  if (auto* const communicating = dynamic_cast<nn::Communicating*>(layer.module.get())) communicating->reset_structure();
+  if (auto* const communicating = dynamic_cast<nn::Communicating*>(layer.module.get()))
+    communicating->reset_structure();
 }
 
 nn::Tensors checkpoint(nn::Domain const& domain, std::function<nn::Tensors(nn::Tensors const&)> const& segment,
@@ -104,8 +105,8 @@ void define_layers(py::module_& m) {
   py::class_<Layer>(m, "Layer")
       .def_static("of_torch", &make_layer, py::arg("type"), py::arg("options"), py::arg("domain"))
       .def_static("native", &make_native, py::arg("type"), py::arg("options"), py::arg("domain"))
-      .def("call", &logged_call, py::arg("path"), py::arg("method"), py::arg("inputs"), py::arg("state"), py::arg("training"),
-           ReleaseGil())
+      .def("call", &logged_call, py::arg("path"), py::arg("method"), py::arg("inputs"), py::arg("state"),
+           py::arg("training"), ReleaseGil())
       .def("part", &part, py::arg("name"), py::arg("axis"), ReleaseGil())
       .def("parameters", [](Layer const& self) { return tensors(self.module->named_parameters()); })
       .def("buffers", [](Layer const& self) { return tensors(self.module->named_buffers()); })
@@ -124,12 +125,13 @@ void define_layers(py::module_& m) {
     for (auto const& [name, maker] : native_makers()) names.push_back(name);
     return names;
   });
-  m.def("reduce_loss",
-        [](torch::Tensor const& partial, nn::Domain const& domain) { return nn::reduce_loss(partial, domain); },
-        py::arg("partial"), py::arg("domain"), ReleaseGil());
+  m.def(
+      "reduce_loss",
+      [](torch::Tensor const& partial, nn::Domain const& domain) { return nn::reduce_loss(partial, domain); },
+      py::arg("partial"), py::arg("domain"), ReleaseGil());
   m.def("checkpoint", &checkpoint, py::arg("domain"), py::arg("segment"), py::arg("inputs"), ReleaseGil());
-  m.def("rollout", &rollout, py::arg("domain"), py::arg("state"), py::arg("step"), py::arg("on_state"), py::arg("num_steps"),
-        py::arg("checkpoint_steps"), py::arg("gradient_steps"), ReleaseGil());
+  m.def("rollout", &rollout, py::arg("domain"), py::arg("state"), py::arg("step"), py::arg("on_state"),
+        py::arg("num_steps"), py::arg("checkpoint_steps"), py::arg("gradient_steps"), ReleaseGil());
   m.def("try_sharded", &try_sharded, py::arg("reference"), py::arg("sharded"), py::arg("x"), py::arg("domain"),
         py::arg("cuts"), py::arg("tolerance"), ReleaseGil());
 }

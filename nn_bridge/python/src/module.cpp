@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `graticule._core`: start and end, errors, communicators.
+#include "module.hpp"
+
 #include <graticule/partition/error.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include <memory>
 #include <vector>
-
-#include "module.hpp"
 
 namespace graticule::python {
 

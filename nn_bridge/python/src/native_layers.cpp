@@ -34,10 +34,11 @@ tn::MultiheadAttentionOptions heads(Reader const& r) {
 }
 
 Layer self_attention(Reader const& r) {
-  auto const kernel = r.one_of<nn::AttentionKernel>(
-      "kernel",
-      {{"fused", nn::AttentionKernel::fused}, {"plain", nn::AttentionKernel::plain}, {"ring", nn::AttentionKernel::ring}},
-      nn::AttentionKernel::fused);
+  auto const kernel = r.one_of<nn::AttentionKernel>("kernel",
+                                                    {{"fused", nn::AttentionKernel::fused},
+                                                     {"plain", nn::AttentionKernel::plain},
+                                                     {"ring", nn::AttentionKernel::ring}},
+                                                    nn::AttentionKernel::fused);
   return native<nn::SelfAttentionImpl>(nn::SelfAttentionOptions{heads(r), kernel}, r.domain());
 }
 
@@ -207,11 +208,10 @@ Layer of_axis(Reader const& r) {
 
 nn::LossOptions weights(Reader const& r) {
   nn::LossOptions options;
-  options.reduction = r.one_of<nn::LossReduction>("reduction",
-                                                  {{"mean", nn::LossReduction::mean},
-                                                   {"sum", nn::LossReduction::sum},
-                                                   {"batchmean", nn::LossReduction::batchmean}},
-                                                  nn::LossReduction::mean);
+  options.reduction = r.one_of<nn::LossReduction>(
+      "reduction",
+      {{"mean", nn::LossReduction::mean}, {"sum", nn::LossReduction::sum}, {"batchmean", nn::LossReduction::batchmean}},
+      nn::LossReduction::mean);
   options.per = r.one_of<nn::LossPer>("per",
                                       {{"domain", nn::LossPer::domain},
                                        {"sample", nn::LossPer::sample},
@@ -225,7 +225,8 @@ nn::LossOptions weights(Reader const& r) {
 }
 
 nn::ClassOptions classes(Reader const& r) {
-  return {r.list<double>("class_weights"), r.get<std::int64_t>("ignore_index", -100), r.get<double>("label_smoothing", 0)};
+  return {r.list<double>("class_weights"), r.get<std::int64_t>("ignore_index", -100),
+          r.get<double>("label_smoothing", 0)};
 }
 
 nn::MeanWeights mean_weights(Reader const& r) {

@@ -60,7 +60,8 @@ class Reader {
   template <class T>
   [[nodiscard]] std::vector<T> list(char const* name) const {
     if (!has(name)) return {};
-    if (py::isinstance<py::sequence>(values_[name]) && !py::isinstance<py::str>(values_[name])) return get<std::vector<T>>(name);
+    if (py::isinstance<py::sequence>(values_[name]) && !py::isinstance<py::str>(values_[name]))
+      return get<std::vector<T>>(name);
     return {get<T>(name)};
   }
   /// One value for all axes, or one for each.
@@ -70,8 +71,8 @@ class Reader {
     auto const values = list<std::int64_t>(name);
     if (values.size() == 1) return torch::ExpandingArray<D>(values.front());
     if (values.size() != D)
-      throw Error("BadOption", type_ + ": " + name + " has " + std::to_string(values.size()) + " numbers, not " +
-                                   std::to_string(D));
+      throw Error("BadOption",
+                  type_ + ": " + name + " has " + std::to_string(values.size()) + " numbers, not " + std::to_string(D));
     return {at::IntArrayRef(values)};
   }
   /// @throws `BadOption`, which lists the names

@@ -93,9 +93,10 @@ Layer instance_norm(Reader const& r) {
 }
 
 Layer group_norm(Reader const& r) {
-  return serial<nn::GroupNormImpl>(
-      tn::GroupNormOptions(r.integer("num_groups"), r.integer("num_channels")).eps(r.number("eps")).affine(r.truth("affine")),
-      r.domain());
+  return serial<nn::GroupNormImpl>(tn::GroupNormOptions(r.integer("num_groups"), r.integer("num_channels"))
+                                       .eps(r.number("eps"))
+                                       .affine(r.truth("affine")),
+                                   r.domain());
 }
 
 Layer layer_norm(Reader const& r) {
@@ -147,7 +148,8 @@ nn::AdaptiveSizes<D> output_size(Reader const& r) {
   } else {
     std::vector<std::optional<std::int64_t>> all(D, sizes.empty() ? std::nullopt : sizes.front());
     if (sizes.size() > 1) all = sizes;
-    if (all.size() != D) throw Error("BadOption", r.type() + ": output_size has " + std::to_string(all.size()) + " numbers");
+    if (all.size() != D)
+      throw Error("BadOption", r.type() + ": output_size has " + std::to_string(all.size()) + " numbers");
     return {c10::ArrayRef<std::optional<std::int64_t>>(all)};
   }
 }
@@ -192,8 +194,9 @@ template <std::size_t D>
 Layer pad(Reader const& r, nn::PadMode mode) {
   auto options = nn::PadOptions<D>(r.array<2 * D>("padding"), mode);
   options.value = r.get<double>("value", 0);
-  options.cuts = r.one_of<nn::PadCuts>(
-      "cuts", {{"extend_edges", nn::PadCuts::extend_edges}, {"balanced", nn::PadCuts::balanced}}, nn::PadCuts::extend_edges);
+  options.cuts =
+      r.one_of<nn::PadCuts>("cuts", {{"extend_edges", nn::PadCuts::extend_edges}, {"balanced", nn::PadCuts::balanced}},
+                            nn::PadCuts::extend_edges);
   options.odd_channels = r.list<std::int64_t>("odd_channels");
   return serial<nn::PadImpl<D>>(options, r.domain());
 }
@@ -236,9 +239,7 @@ void add_dimension(Makers& all) {
   all["AdaptiveMaxPool" + d] = adaptive_max_pool<D>;
   all["MaxUnpool" + d] = max_unpool<D>;
   all["Pad" + d] = pad_by_name<D>;
-  all["Trim" + d] = [](Reader const& r) {
-    return serial<nn::TrimImpl<D>>(r.array<2 * D>("padding"), r.domain());
-  };
+  all["Trim" + d] = [](Reader const& r) { return serial<nn::TrimImpl<D>>(r.array<2 * D>("padding"), r.domain()); };
   all["ZeroPad" + d] = all["ConstantPad" + d] = [](Reader const& r) { return pad<D>(r, nn::PadMode::constant); };
   all["ReflectionPad" + d] = [](Reader const& r) { return pad<D>(r, nn::PadMode::reflect); };
   all["ReplicationPad" + d] = [](Reader const& r) { return pad<D>(r, nn::PadMode::replicate); };

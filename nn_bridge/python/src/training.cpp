@@ -7,13 +7,13 @@
 #include <graticule/training/sharded/parameters.hpp>
 #include <graticule/training/state/model.hpp>
 
+#include "module.hpp"
+#include "reader.hpp"
+
 #include <pybind11/functional.h>
 
 #include <memory>
 #include <utility>
-
-#include "module.hpp"
-#include "reader.hpp"
 
 namespace graticule::python {
 
@@ -43,7 +43,8 @@ class Mirror : public torch::nn::Module {
     for (auto dot = name.find('.'); dot != std::string::npos; dot = name.find('.', begin)) {
       auto const part = name.substr(begin, dot - begin);
       auto const children = module->named_children();
-      module = (children.contains(part) ? children[part] : module->register_module(part, std::make_shared<Module>())).get();
+      module =
+          (children.contains(part) ? children[part] : module->register_module(part, std::make_shared<Module>())).get();
       begin = dot + 1;
     }
     return {module, name.substr(begin)};
@@ -155,8 +156,8 @@ tr::DasoOptions daso_options(Reader const& r) {
 
 using Daso = Held<tr::Daso>;
 
-Daso make_daso(MirrorPointer const& model, std::function<void()> const& step, std::int64_t world, GivenRules const& rules,
-               py::dict const& options) {
+Daso make_daso(MirrorPointer const& model, std::function<void()> const& step, std::int64_t world,
+               GivenRules const& rules, py::dict const& options) {
   auto given = daso_options(Reader("Daso", options, nn::Domain()));
   py::gil_scoped_release const released;
   given.gradient_rules = rules_of(rules);
@@ -167,7 +168,8 @@ Daso make_daso(MirrorPointer const& model, std::function<void()> const& step, st
 
 using Sharded = Held<tr::ShardedParameters>;
 
-Sharded make_sharded(MirrorPointer const& model, std::int64_t team, std::string const& reduction, GivenRules const& replicas) {
+Sharded make_sharded(MirrorPointer const& model, std::int64_t team, std::string const& reduction,
+                     GivenRules const& replicas) {
   py::gil_scoped_release const released;
   tr::ShardedParametersOptions options;
   options.replicas = rules_of(replicas);
@@ -186,13 +188,14 @@ struct Gathered {
   std::unique_ptr<tr::ShardedParameters::Gathered> scope;
 };
 
-void load_model_of_ranks(std::int64_t comm, std::string const& path, MirrorPointer const& model, std::string const& prefix) {
+void load_model_of_ranks(std::int64_t comm, std::string const& path, MirrorPointer const& model,
+                         std::string const& prefix) {
   auto const ranks = comm_of(comm);
   tr::load_model(ranks, Checkpoint(ranks, path), *model, prefix);
 }
 
-void save_model_of_ranks(std::int64_t comm, std::string const& folder, std::int64_t step, int keep, MirrorPointer const& model,
-                         std::string const& prefix) {
+void save_model_of_ranks(std::int64_t comm, std::string const& folder, std::int64_t step, int keep,
+                         MirrorPointer const& model, std::string const& prefix) {
   CheckpointStore store(comm_of(comm), folder, {.keep = keep});
   auto writer = store.begin(step);
   tr::save_model(writer, *model, prefix);
@@ -203,45 +206,66 @@ void define_data_parallel(py::module_& m) {
   py::class_<tr::DataParallel::NoSync>(m, "NoSync");
   py::class_<DataParallel>(m, "DataParallel")
       .def(py::init(&make_data_parallel), py::arg("model"), py::arg("step"), py::arg("rules"), py::arg("options"))
-      .def("step", [](DataParallel& self) { self.get().step(); }, ReleaseGil())
-      .def("synchronize", [](DataParallel& self) { self.get().synchronize(); }, ReleaseGil())
-      .def("reduce", [](DataParallel& self) { self.get().reduce(); }, ReleaseGil())
-      .def("sync_buffers", [](DataParallel& self) { self.get().sync_buffers(); }, ReleaseGil())
-      .def("run", [](DataParallel& self, std::function<void()> const& pass) { self.get().run(pass); }, py::arg("run"),
-           ReleaseGil())
+      .def(
+          "step", [](DataParallel& self) { self.get().step(); }, ReleaseGil())
+      .def(
+          "synchronize", [](DataParallel& self) { self.get().synchronize(); }, ReleaseGil())
+      .def(
+          "reduce", [](DataParallel& self) { self.get().reduce(); }, ReleaseGil())
+      .def(
+          "sync_buffers", [](DataParallel& self) { self.get().sync_buffers(); }, ReleaseGil())
+      .def(
+          "run", [](DataParallel& self, std::function<void()> const& pass) { self.get().run(pass); }, py::arg("run"),
+          ReleaseGil())
       .def("no_sync", &no_sync)
-      .def("clip_gradients",
-           [](DataParallel& self, double norm, double type) { return self.get().clip_gradients(norm, type); },
-           py::arg("max_norm"), py::arg("norm_type"), ReleaseGil())
-      .def("close", [](DataParallel& self) { self.wrapper.reset(); }, ReleaseGil());
+      .def(
+          "clip_gradients",
+          [](DataParallel& self, double norm, double type) { return self.get().clip_gradients(norm, type); },
+          py::arg("max_norm"), py::arg("norm_type"), ReleaseGil())
+      .def(
+          "close", [](DataParallel& self) { self.wrapper.reset(); }, ReleaseGil());
 }
 
 void define_daso(py::module_& m) {
   py::class_<Daso>(m, "Daso")
-      .def(py::init(&make_daso), py::arg("model"), py::arg("step"), py::arg("world"), py::arg("rules"), py::arg("options"))
-      .def("set_last_batch", [](Daso& self, Index last) { self.get().set_last_batch(last); }, py::arg("last_batch"),
-           ReleaseGil())
+      .def(py::init(&make_daso), py::arg("model"), py::arg("step"), py::arg("world"), py::arg("rules"),
+           py::arg("options"))
+      .def(
+          "set_last_batch", [](Daso& self, Index last) { self.get().set_last_batch(last); }, py::arg("last_batch"),
+          ReleaseGil())
       .def("zero_grad", [](Daso& self) { self.get().zero_grad(); })
-      .def("step", [](Daso& self) { self.get().step(); }, ReleaseGil())
-      .def("epoch_loss", [](Daso& self, double loss) { self.get().epoch_loss(loss); }, py::arg("loss"), ReleaseGil())
-      .def("drain", [](Daso& self) { self.get().drain(); }, ReleaseGil())
-      .def("synchronize", [](Daso& self) { self.get().synchronize(); }, ReleaseGil())
+      .def(
+          "step", [](Daso& self) { self.get().step(); }, ReleaseGil())
+      .def(
+          "epoch_loss", [](Daso& self, double loss) { self.get().epoch_loss(loss); }, py::arg("loss"), ReleaseGil())
+      .def(
+          "drain", [](Daso& self) { self.get().drain(); }, ReleaseGil())
+      .def(
+          "synchronize", [](Daso& self) { self.get().synchronize(); }, ReleaseGil())
       .def("num_sent", [](Daso const& self) { return self.get().stats().num_sent; })
-      .def("close", [](Daso& self) { self.wrapper.reset(); }, ReleaseGil());
+      .def(
+          "close", [](Daso& self) { self.wrapper.reset(); }, ReleaseGil());
 }
 
 void define_sharded(py::module_& m) {
-  py::class_<Gathered>(m, "Gathered").def("close", [](Gathered& self) { self.scope.reset(); }, ReleaseGil());
+  py::class_<Gathered>(m, "Gathered")
+      .def(
+          "close", [](Gathered& self) { self.scope.reset(); }, ReleaseGil());
   py::class_<Sharded>(m, "ShardedParameters")
       .def(py::init(&make_sharded), py::arg("model"), py::arg("team"), py::arg("reduction"), py::arg("replicas"))
       .def("forward", &sharded_forward, py::arg("call"), ReleaseGil())
       .def("named_parameters", [](Sharded const& self) { return self.get().named_parameters(); })
-      .def("gathered",
-           [](Sharded& self) { return Gathered{std::make_unique<tr::ShardedParameters::Gathered>(self.get().engine())}; },
-           ReleaseGil())
-      .def("clip_grad_norm", [](Sharded& self, double norm) { return self.get().clip_grad_norm(norm); }, py::arg("max_norm"),
-           ReleaseGil())
-      .def("unwrap", [](Sharded& self) { self.get().unwrap(); }, ReleaseGil())
+      .def(
+          "gathered",
+          [](Sharded& self) {
+            return Gathered{std::make_unique<tr::ShardedParameters::Gathered>(self.get().engine())};
+          },
+          ReleaseGil())
+      .def(
+          "clip_grad_norm", [](Sharded& self, double norm) { return self.get().clip_grad_norm(norm); },
+          py::arg("max_norm"), ReleaseGil())
+      .def(
+          "unwrap", [](Sharded& self) { self.get().unwrap(); }, ReleaseGil())
       .def("shard_bytes", [](Sharded const& self) { return self.get().stats().shard_bytes; });
 }
 
@@ -259,11 +283,16 @@ void define_training(py::module_& m) {
              return Sync{model, nn::GradientSync(*model, rules_of(rules))};
            }),
            py::arg("model"), py::arg("rules"), ReleaseGil())
-      .def("set_rules",
-           [](Sync& self, std::string const& name, GivenRules const& rules) { self.sync.set_rules(name, rules_of(rules)); },
-           py::arg("parameter"), py::arg("rules"), ReleaseGil())
-      .def("broadcast", [](Sync const& self) { self.sync.broadcast(); }, ReleaseGil())
-      .def("reduce", [](Sync const& self) { self.sync.reduce(); }, ReleaseGil());
+      .def(
+          "set_rules",
+          [](Sync& self, std::string const& name, GivenRules const& rules) {
+            self.sync.set_rules(name, rules_of(rules));
+          },
+          py::arg("parameter"), py::arg("rules"), ReleaseGil())
+      .def(
+          "broadcast", [](Sync const& self) { self.sync.broadcast(); }, ReleaseGil())
+      .def(
+          "reduce", [](Sync const& self) { self.sync.reduce(); }, ReleaseGil());
   define_data_parallel(m);
   define_daso(m);
   define_sharded(m);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "diagnostics.hpp"
-
 #include <graticule/partition/cuts.hpp>
+
+#include "diagnostics.hpp"
 
 #include <gtest/gtest.h>
 
@@ -67,7 +67,8 @@ double drift_of_bell(Comm const& comm, double angle) {
     for (Index i = box.lo(1); i < box.hi(1); ++i) {
       double const phi = model.grid.latitude(j);
       double const lambda = model.grid.longitude(i);
-      std::array<double, 3> const place{std::cos(phi) * std::cos(lambda), std::cos(phi) * std::sin(lambda), std::sin(phi)};
+      std::array<double, 3> const place{std::cos(phi) * std::cos(lambda), std::cos(phi) * std::sin(lambda),
+                                        std::sin(phi)};
       for (std::size_t a = 0; a < 3; ++a) {
         sums[a] += std::cos(phi) * place[a] * *model.solver.state().h.at(j, i);
         sums[3 + a] += std::cos(phi) * place[a] * *exact.at(j, i);
@@ -139,7 +140,8 @@ TEST(Swe, has_the_same_bits_on_every_layout) {
           for (Index j = box.lo(0); j < box.hi(0); ++j)
             for (Index i = box.lo(1); i < box.hi(1); ++i)
               ASSERT_EQ(*parts.solver.state().fields()[f]->at(j, i), *whole.solver.state().fields()[f]->at(j, i))
-                  << "case " << name << ", field " << f << ", cell " << j << " " << i << ", " << rows << " rows of ranks";
+                  << "case " << name << ", field " << f << ", cell " << j << " " << i << ", " << rows
+                  << " rows of ranks";
         auto const here = parts.diagnostics.invariants();
         auto const there = whole.diagnostics.invariants();
         EXPECT_EQ(here.mass, there.mass);
