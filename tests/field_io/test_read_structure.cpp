@@ -52,8 +52,16 @@ struct Process {
   pid_t parent = -1;
 };
 
+/// Text of a file of /proc; empty where the process has ended, if only between opening and reading.
+std::string text_of(std::filesystem::path const& path) {
+  std::ifstream file(path);
+  std::string text;
+  std::getline(file, text, '\0');
+  return text;
+}
+
 std::optional<Process> process(std::filesystem::path const& folder) {
-  auto const text = test::read_bytes(folder / "stat");
+  auto const text = text_of(folder / "stat");
   auto const name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
   Process found{.id = std::atoi(text.c_str())};
@@ -109,7 +117,7 @@ pid_t helper() {
   return children[0].id;
 }
 
-std::string limits_of(pid_t id) { return test::read_bytes("/proc/" + std::to_string(id) + "/limits"); }
+std::string limits_of(pid_t id) { return text_of("/proc/" + std::to_string(id) + "/limits"); }
 
 /// Calls `visit` with the process that reads a file for this one, as soon as there is one with its limits.
 std::thread with_reader(std::function<void(pid_t)> const& visit) {
@@ -117,7 +125,9 @@ std::thread with_reader(std::function<void(pid_t)> const& visit) {
     comes_true([&] {
       for (auto const& child : children_of(owner))
         for (auto const& reader : children_of(child.id))
-          if (reader.id > 1 && limits_of(reader.id) != limits_of(child.id)) return visit(reader.id), true;
+          if (auto const limits = limits_of(reader.id);
+              reader.id > 1 && !limits.empty() && limits != limits_of(child.id))
+            return visit(reader.id), true;
       return false;
     });
   });

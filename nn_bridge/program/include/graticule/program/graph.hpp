@@ -38,6 +38,7 @@ enum class Dtype : std::int8_t {
 /// Bytes of one element; 0 for `unknown`.
 [[nodiscard]] std::int64_t item_bytes(Dtype dtype);
 
+/// Order in memory that an operator is asked for.
 enum class MemoryFormat : std::int8_t {
   unknown = 0,
   contiguous = 1,
@@ -71,6 +72,7 @@ using NodeId = std::int32_t;
 
 /// A tensor or a symbolic number: an input of the graph or a result of one node, defined once.
 struct Value {
+  /// What the value holds.
   enum class Kind : std::int8_t { tensor, integer, boolean, real };
 
   std::string name;
@@ -97,6 +99,7 @@ using Tensors = std::vector<TensorRef>;
 using OptionalTensors = std::vector<std::optional<TensorRef>>;
 /// A list of integers in which some are symbolic (a shape, mostly).
 using Integers = std::vector<std::variant<std::int64_t, SymbolRef>>;
+/// Device that the file names ("cuda", 0).
 struct Device {
   std::string type;
   std::optional<std::int64_t> index;
@@ -120,6 +123,7 @@ using Argument =
                  OptionalTensors, std::vector<std::int64_t>, Integers, std::vector<double>, std::vector<bool>,
                  std::vector<std::string>, Dtype, MemoryFormat, StorageLayout, Device, SubgraphRef, Unsupported>;
 
+/// One input of a node.
 struct NamedArgument {
   std::string name;  ///< as in the operator's schema; empty for a subgraph's arguments
   Argument value;
@@ -168,6 +172,7 @@ struct Graph {
 
 /// What an input of the graph is.
 struct InputSpec {
+  /// Where its value comes from.
   enum class Kind : std::int8_t { parameter, buffer, constant, user };
 
   Kind kind = Kind::user;
@@ -178,6 +183,7 @@ struct InputSpec {
 
 /// What an output of the graph is. A mutation is the new content of what it names.
 struct OutputSpec {
+  /// Where its value goes.
   enum class Kind : std::int8_t { user, buffer_mutation, parameter_mutation, user_input_mutation };
 
   Kind kind = Kind::user;
