@@ -99,7 +99,7 @@ void run_allreduce(app::Context& context, Options const& options) {
   auto const c = case_of(options, context.comm, 1, DType::f64);
   Index const all = c.channels * c.extents[0] * c.extents[1];
   if (all > (Index(1) << 30))
-    throw Error(Fault::usage, "BadGrid", "sums have more than 2^30 elements; choose a smaller grid");
+    throw Error(Fault::usage, "BadOption", "sums have more than 2^30 elements; choose a smaller grid");
   std::vector<Index> counts;
   for (Index count = 1; count < all; count *= 32) counts.push_back(count);
   counts.push_back(all);

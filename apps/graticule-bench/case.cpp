@@ -30,7 +30,7 @@ ProcessGrid partition_of(Options const& options, Comm const& comm) {
   if (options.partition == "auto") return bands(comm);
   auto const ranks = two_numbers(options.partition);
   if (!ranks || (*ranks)[0] * (*ranks)[1] != comm.num_ranks())
-    throw Error(Fault::usage, "BadPartition",
+    throw Error(Fault::usage, "BadOption",
                 "--partition " + options.partition +
                     " is neither auto nor ROWSxCOLUMNS with as many ranks as started, " +
                     std::to_string(comm.num_ranks()));
@@ -42,7 +42,7 @@ std::vector<Width> widths_of(Options const& options) {
   auto const both = number(options.widths);
   auto const widths = both ? Indices{*both, *both} : two_numbers(options.widths).value_or(Indices{0, 0});
   if (widths[0] + widths[1] == 0)
-    throw Error(Fault::usage, "BadWidths",
+    throw Error(Fault::usage, "BadOption",
                 "--widths " + options.widths + " is neither a number of cells nor ROWSxCOLUMNS such as 1x2");
   return {{widths[0], widths[0]}, {widths[1], widths[1]}};
 }
@@ -63,7 +63,7 @@ std::string misplaced_option(Options const& options) {
 void set_grid(Options& options) {
   auto const grid = two_numbers(options.grid);
   if (!grid || (*grid)[0] < 2 || (*grid)[1] < 2)
-    throw Error(Fault::usage, "BadGrid", "--grid " + options.grid + " is not LATITUDESxLONGITUDES such as 721x1440");
+    throw Error(Fault::usage, "BadOption", "--grid " + options.grid + " is not LATITUDESxLONGITUDES such as 721x1440");
   options.num_rows = (*grid)[0];
   options.num_columns = (*grid)[1];
 }

@@ -15,7 +15,7 @@ namespace graticule::bench {
 /// The name of an option that was given but does not apply to the kind; empty: none.
 [[nodiscard]] std::string misplaced_option(Options const& options);
 
-/// Sets rows and columns from `--grid`. @throws `BadGrid` (usage)
+/// Sets rows and columns from `--grid`. @throws `BadOption` (usage)
 void set_grid(Options& options);
 
 struct Case {
@@ -30,7 +30,7 @@ struct Case {
   [[nodiscard]] std::string text() const;
 };
 
-/// @throws `BadPartition`, `BadWidths` (usage)
+/// @throws `BadOption` (usage)
 [[nodiscard]] Case case_of(Options const& options, Comm const& comm, Index usual_channels, DType usual_dtype);
 
 /// Calls `action(T())` for the type of the case's elements.

@@ -15,7 +15,7 @@ namespace graticule::bench {
 namespace {
 
 [[noreturn]] void fail(std::string const& what, std::filesystem::path const& path) {
-  throw Error("FileByHand", what + " " + path.string() + ": " + std::strerror(errno));
+  throw Error("OutputError", what + " " + path.string() + ": " + std::strerror(errno));
 }
 
 class Descriptor {
@@ -65,7 +65,7 @@ void for_each_run(FileShape const& shape, Visit&& visit) {
 }
 
 hid_t checked(hid_t id, char const* call) {
-  if (id < 0) throw Error("FileByHand", std::string(call) + " has failed");
+  if (id < 0) throw Error("OutputError", std::string(call) + " has failed");
   return id;
 }
 

@@ -18,11 +18,11 @@ struct FileShape {
 };
 
 /// A plain file: each rank at its own offsets, row by row or, where rows are whole, all of a channel at once; on the
-/// disk when it returns. Collective. @throws `FileByHand`
+/// disk when it returns. Collective. @throws `OutputError`
 void write_plain(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void const* data);
 void read_plain(std::filesystem::path const& path, FileShape const& shape, void* data);
 
-/// One contiguous dataset by one collective call of HDF5; on the disk when it returns. Collective. @throws `FileByHand`
+/// One contiguous dataset by one collective call of HDF5; on the disk when it returns. Collective. @throws `OutputError`
 void write_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void const* data);
 void read_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void* data);
 

@@ -60,9 +60,9 @@ int main(int argc, char** argv) {
   };
   auto const run = [&](app::Context& context) -> int {
     if ((options.kind == "replay") == options.plan.empty())
-      throw Error(Fault::usage, "PlanArgument", "replay requires a plan file, and no other kind accepts one");
+      throw Error(Fault::usage, "BadOption", "replay requires a plan file, and no other kind accepts one");
     if (auto const wrong = bench::misplaced_option(options); !wrong.empty())
-      throw Error(Fault::usage, "MisplacedOption", wrong + " does not apply to the kind " + options.kind);
+      throw Error(Fault::usage, "BadOption", wrong + " does not apply to the kind " + options.kind);
     bool const moves = options.kind == "repartition";
     bool const trains = options.kind == "data-parallel";
     bool const has_poles =
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
     if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
     if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
     if (has_poles && options.num_columns % 2 != 0)
-      throw Error(Fault::usage, "OddLongitudes",
+      throw Error(Fault::usage, "OddLongitudeFold",
                   "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
     // Before the first plan, all of which ask rank 0's environment.
     if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
     if (trains) bench::run_data_parallel(context, options);
 #else
     if (options.kind.ends_with("layer") || options.kind == "unet" || trains)
-      throw Error(Fault::usage, "NoTorch", "this graticule-bench was built without LibTorch; layers need it");
+      throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
 #endif
     return app::good;
   };

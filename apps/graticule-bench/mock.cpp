@@ -39,7 +39,7 @@ RawMessages::RawMessages(Comm const& comm, std::span<PeerPath const> paths, Inde
   run_agreed(comm, [&] {
     for (auto const& path : paths)
       if (std::max(path.send_cells, path.receive_cells) > std::numeric_limits<int>::max() / cell_bytes)
-        throw Error(Fault::usage, "MessageTooLong", "messages of more than 2 GiB; choose a smaller grid");
+        throw Error(Fault::usage, "BadOption", "messages of more than 2 GiB; choose a smaller grid");
   });
   for (auto const& path : paths) {
     if (path.send_cells > 0)
@@ -137,7 +137,7 @@ void report_transport(app::Context& context, std::span<PeerPath const> paths, In
 
 void require(Comm const& comm, bool holds, std::string const& what) {
   run_agreed(comm, [&] {
-    if (!holds) throw Error(Fault::check, "BenchMismatch", what);
+    if (!holds) throw Error(Fault::check, "CheckFailed", what);
   });
 }
 

@@ -17,7 +17,7 @@ namespace graticule::bench {
 /// Contiguous `MPI_Isend` and `MPI_Irecv` of the bytes that a plan moves between the same ranks.
 class RawMessages {
  public:
-  /// @throws `MessageTooLong` (usage) for what one MPI call does not take
+  /// @throws `BadOption` (usage) for what one MPI call does not take
   RawMessages(Comm const& comm, std::span<PeerPath const> paths, Index cell_bytes);
   void exchange();
 
@@ -62,7 +62,7 @@ void show_phases(app::Context& context, std::string const& title, Timing const& 
 /// `transport` of the report: path, messages and bytes of one call, minimum, mean and maximum over the ranks. Collective.
 void report_transport(app::Context& context, std::span<PeerPath const> paths, Index cell_bytes);
 
-/// Throws `BenchMismatch` on all ranks unless it holds on all. Collective.
+/// Throws `CheckFailed` on all ranks unless it holds on all. Collective.
 void require(Comm const& comm, bool holds, std::string const& what);
 
 }  // namespace graticule::bench

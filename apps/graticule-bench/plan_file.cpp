@@ -23,7 +23,7 @@ class Node {
       : value_(&value), file_(&file), place_(std::move(place)) {}
 
   [[noreturn]] void fail(std::string const& what) const {
-    throw Error(Fault::input, "PlanFile", *file_ + ": " + (place_.empty() ? "the plan" : place_) + " " + what);
+    throw Error(Fault::input, "BadInput", *file_ + ": " + (place_.empty() ? "the plan" : place_) + " " + what);
   }
   [[nodiscard]] bool has(char const* key) const { return value_->is_object() && value_->contains(key); }
   [[nodiscard]] bool is_null() const { return value_->is_null(); }
@@ -190,7 +190,7 @@ Json parse_json(std::string const& text, std::string const& name) {
     return Json::parse(text);
   } catch (Json::parse_error const& error) {
     throw Error(
-        Fault::input, "PlanFile",
+        Fault::input, "BadInput",
         name + ", " + place_of(text, error.byte) + ": not JSON from here on; the file is damaged or incomplete");
   }
 }

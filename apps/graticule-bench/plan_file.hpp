@@ -46,7 +46,7 @@ struct PlanFile {
   [[nodiscard]] int num_kinds() const noexcept { return int(ranks.front().kinds.size()); }
 };
 
-/// @throws `PlanFile`, which names the file and the place in it
+/// @throws `BadInput`, which names the file and the place in it
 [[nodiscard]] PlanFile parse_plan(std::string const& text, std::string const& name);
 
 /// What rank `rank` of the plan was made of; its maps are looked up in the file. @throws what `Layout` throws

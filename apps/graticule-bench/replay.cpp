@@ -33,7 +33,7 @@ std::string read_shared(Comm const& comm, std::string const& path) {
     std::ifstream file(path, std::ios::binary);
     std::stringstream bytes;
     bytes << file.rdbuf();
-    if (!file) throw Error(Fault::input, "PlanFile", path + " cannot be read");
+    if (!file) throw Error(Fault::input, "BadInput", path + " cannot be read");
     text = bytes.str();
   });
   return comm.broadcast(text, 0);
@@ -46,11 +46,11 @@ auto as_told(PlanFile const& file, Action const& action) {
     return action();
   } catch (Error const& error) {
     if (error.fault() != Fault::program) throw;
-    throw Error(Fault::input, "PlanFile", file.name + ": " + error.rule() + ": " + error.given());
+    throw Error(Fault::input, "BadInput", file.name + ": " + error.rule() + ": " + error.given());
   } catch (std::bad_alloc const&) {
-    throw Error(Fault::input, "PlanFile", file.name + ": there is no memory for boxes of this size");
+    throw Error(Fault::input, "BadInput", file.name + ": there is no memory for boxes of this size");
   } catch (std::length_error const&) {
-    throw Error(Fault::input, "PlanFile", file.name + ": there is no memory for boxes of this size");
+    throw Error(Fault::input, "BadInput", file.name + ": there is no memory for boxes of this size");
   }
 }
 
@@ -63,7 +63,7 @@ void compare_tables(PullPlan const& plan, PlanFile const& file) {
     for (std::size_t r = 0; r < tables.size(); ++r)
       for (auto const& [key, value] : tables[r].items())
         if (file.tables[r].value(key, nlohmann::json()) != value)
-          throw Error(Fault::input, "PlanFile",
+          throw Error(Fault::input, "BadInput",
                       file.name + ": ranks[" + std::to_string(r) + "]." + key +
                           " does not match its pieces: the file is damaged or of another version");
   });
@@ -182,7 +182,7 @@ void compare(Numbers& found, Numbers& expected, std::string const& where) {
     double const has = found.at(cell);
     double const must = expected.at(cell);
     if (has == must || (std::isnan(has) && std::isnan(must))) return;
-    throw Error(Fault::check, "ReplayMismatch",
+    throw Error(Fault::check, "CheckFailed",
                 where + ": cell " + to_string(cell) + " holds " + std::to_string(has) + ", the file says " +
                     std::to_string(must));
   });
@@ -316,7 +316,7 @@ void compare_paths(PullPlan& plan, Call const& call) {
   }
   run_agreed(plan.comm(), [&] {
     if (results[0] != results[1])
-      throw Error(Fault::check, "ReplayMismatch", "the two transports give fields that differ in some bits");
+      throw Error(Fault::check, "CheckFailed", "the two transports give fields that differ in some bits");
   });
 }
 
@@ -375,7 +375,7 @@ void run_replay(app::Context& context, Options const& options) {
   auto const& comm = context.comm;
   auto const file = parse_plan(read_shared(comm, options.plan), options.plan);
   if (int(file.ranks.size()) != comm.num_ranks())
-    throw Error(Fault::usage, "ReplayRanks",
+    throw Error(Fault::usage, "BadOption",
                 file.name + " is a plan of " + std::to_string(file.ranks.size()) + " ranks, this run has " +
                     std::to_string(comm.num_ranks()));
   auto plan = as_told(file, [&] { return PullPlan(comm, description(file, comm.rank())); });

@@ -84,7 +84,8 @@ Cuts row_cuts(FieldFile const& file, std::string const& latitude, CutChoice cons
   if (choice.given[0]) return *choice.given[0];
   if (!choice.by_area) return balanced_cuts(num_rows, num_parts);
   if (file.contents().coordinate(latitude) == nullptr)
-    throw Error(Fault::input, "NoCoordinate", "cuts by area need the values of " + latitude + ", which the file lacks");
+    throw Error(Fault::input, "MissingVariable",
+                "cuts by area need the values of " + latitude + ", which the file lacks");
   try {
     return weighted_cuts(area_weights(file.coordinate(latitude)), num_parts);
   } catch (Error const& error) {
@@ -105,7 +106,7 @@ ProcessGrid process_grid(Options const& options, CutChoice const& choice) {
           Fault::usage, "BadCuts",
           "--cuts has " + std::to_string(cuts->num_parts()) + " parts, the partition has " + std::to_string(parts));
   if (num_ranks != 0 && rows * columns != num_ranks)
-    throw Error(Fault::usage, "BadPartition",
+    throw Error(Fault::usage, "BadOption",
                 std::to_string(num_ranks) + " ranks cannot be divided into " + std::to_string(columns) + " columns");
   return ProcessGrid{rows, columns};
 }

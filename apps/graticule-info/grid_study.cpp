@@ -58,7 +58,7 @@ GridRequest make_request(Options const& options, Indices const& extents, CutChoi
   if (cuts.given[0] && cuts.given[1] == std::nullopt && options.num_ranks == 0 && request.ranks[1] == 0)
     request.ranks[1] = 1;
   int const num_ranks = total_ranks(request.ranks, options.num_ranks, options.partition);
-  if (num_ranks == 0) throw Error(Fault::usage, "CommandLine", "--grid needs --ranks, or a --partition such as 8x4");
+  if (num_ranks == 0) throw Error(Fault::usage, "BadOption", "--grid needs --ranks, or a --partition such as 8x4");
   int const per_node = options.ranks_per_node != 0 ? options.ranks_per_node : num_ranks;
   request.node_of_rank = consecutive_nodes(num_ranks, per_node);
   request.halo.widths = parse_widths(options.halo);

@@ -49,13 +49,13 @@ void declare(CLI::App& app, info::Options& options) {
 
 int run(app::Context& context, info::Options const& options) {
   if (options.file.empty() == options.grid.empty())
-    throw Error(Fault::usage, "CommandLine",
+    throw Error(Fault::usage, "BadOption",
                 options.file.empty() ? "FILE or --grid is required (--help lists the options)"
                                      : "FILE and --grid exclude each other");
-  if (!options.svg.empty() && options.grid.empty()) throw Error(Fault::usage, "CommandLine", "--svg needs --grid");
+  if (!options.svg.empty() && options.grid.empty()) throw Error(Fault::usage, "BadOption", "--svg needs --grid");
   bool const is_program = options.file.ends_with(".pt2");
   if (!options.check.empty() && !is_program)
-    throw Error(Fault::usage, "CommandLine", "--check needs an exported network, NET.pt2");
+    throw Error(Fault::usage, "BadOption", "--check needs an exported network, NET.pt2");
   if (context.comm.rank() != 0) std::cout.setstate(std::ios::failbit);
   if (is_program) return info::show_program(context, options);
   if (options.grid.empty())

@@ -78,12 +78,12 @@ Cuts parse_list(std::string const& list, Index extent, char const* cells) {
 CutChoice read_choice(Comm const& comm, std::string const& path, Indices const& extents) {
   auto const cuts = read_cuts(comm, path);
   if (cuts.size() > 2)
-    throw Error(Fault::input, "BadCutsFile",
+    throw Error(Fault::input, "BadInput",
                 path + " has cuts of " + std::to_string(cuts.size()) + " axes, the grid has 2");
   CutChoice choice;
   for (std::size_t a = 0; a < cuts.size(); ++a) {
     if (cuts[a].extent() != extents[int(a)])
-      throw Error(Fault::input, "BadCutsFile",
+      throw Error(Fault::input, "BadInput",
                   path + " cuts " + std::to_string(cuts[a].extent()) + (a == 0 ? " rows" : " columns") +
                       ", the grid has " + std::to_string(extents[int(a)]));
     choice.given[a] = cuts[a];
@@ -104,15 +104,15 @@ Indices parse_partition(std::string const& text) {
   if (text == "auto") return {0, 0};
   auto const numbers = two_numbers(text, 0);
   if (!numbers || (*numbers)[0] > (1 << 24) || (*numbers)[1] > (1 << 24))
-    throw Error(Fault::usage, "BadPartition", "--partition " + text + " is neither auto nor ROWSxCOLUMNS such as 4x1");
+    throw Error(Fault::usage, "BadOption", "--partition " + text + " is neither auto nor ROWSxCOLUMNS such as 4x1");
   return *numbers;
 }
 
 int total_ranks(Indices const& partition, int num_ranks, std::string const& text) {
   Index const product = partition[0] * partition[1];
-  if (product > (1 << 24)) throw Error(Fault::usage, "BadPartition", "--partition " + text + " has too many ranks");
+  if (product > (1 << 24)) throw Error(Fault::usage, "BadOption", "--partition " + text + " has too many ranks");
   if (num_ranks != 0 && product != 0 && product != num_ranks)
-    throw Error(Fault::usage, "BadPartition",
+    throw Error(Fault::usage, "BadOption",
                 "--partition " + text + " needs " + std::to_string(product) + " ranks, --ranks is " +
                     std::to_string(num_ranks));
   return num_ranks != 0 ? num_ranks : int(product);

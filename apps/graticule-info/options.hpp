@@ -35,10 +35,10 @@ struct Options {
 /// `721x1440`: one number for each axis. @throws `BadOption` (usage) naming `option`
 [[nodiscard]] Indices parse_extents(std::string const& option, std::string const& text, Index least);
 
-/// Ranks per axis of `--partition`; 0 is free. `auto` leaves both free. @throws `BadPartition` (usage)
+/// Ranks per axis of `--partition`; 0 is free. `auto` leaves both free. @throws `BadOption` (usage)
 [[nodiscard]] Indices parse_partition(std::string const& text);
 
-/// The product of the given ranks, or `num_ranks`. @throws `BadPartition` (usage) when they contradict each other
+/// The product of the given ranks, or `num_ranks`. @throws `BadOption` (usage) when they contradict each other
 [[nodiscard]] int total_ranks(Indices const& partition, int num_ranks, std::string const& text);
 
 /// `1x1`, or `2:1x1` with lower and upper side. @throws `BadOption` (usage)
@@ -55,7 +55,7 @@ struct CutChoice {
 };
 
 /// `balanced`, `area`, `61,60,60,60`, `121,120x240,240` or `file:PATH`. Collective.
-/// @throws `BadCuts` (usage), `BadCutsFile` (input) @param extents of latitude and longitude
+/// @throws `BadCuts` (usage), `BadInput` (input) @param extents of latitude and longitude
 [[nodiscard]] CutChoice parse_cut_choice(Comm const& comm, std::string const& text, Indices const& extents);
 
 /// `61,60,...,60`

@@ -65,7 +65,7 @@ ProcessGrid process_grid(Options const& options, int num_ranks) {
   int const rows = x == std::string::npos ? 0 : number(std::string_view(text).substr(0, x));
   int const columns = x == std::string::npos ? 0 : number(std::string_view(text).substr(x + 1));
   if (rows < 1 || columns < 1 || Index(rows) * columns != num_ranks)
-    throw Error(Fault::usage, "BadPartition",
+    throw Error(Fault::usage, "BadOption",
                 "--partition " + text + " is neither auto nor ROWSxCOLUMNS with as many ranks as started, " +
                     std::to_string(num_ranks));
   return ProcessGrid{rows, columns};

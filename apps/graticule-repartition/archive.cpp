@@ -52,7 +52,7 @@ void require_other_file(Comm const& comm, Options const& options) {
     if (comm.rank() != 0 || options.in_place || !std::filesystem::equivalent(options.input, options.output, no_output))
       return;
     throw Error(
-        Fault::usage, "SameFile",
+        Fault::usage, "BadOption",
         options.output + " is the input " + options.input + "; --in-place replaces it; choose another name to keep it");
   });
 }

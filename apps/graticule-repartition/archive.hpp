@@ -33,7 +33,7 @@ using Watch = std::function<void(Index done, Index all, std::string const& varia
 /// Rewrites `options.input` to `options.output`. Collective, with the same options on all ranks.
 ///
 /// The output gets its name once it is complete; after a failure an older file of that name remains.
-/// @throws `SameFile` (usage) when the output would replace the input and nobody has said so; as `FieldFile`,
+/// @throws `BadOption` (usage) when the output would replace the input and nobody has said so; as `FieldFile`,
 ///        `plan_rewrite`, `make_tiling`, `FieldWriter`, `find_packing`
 [[nodiscard]] Result rewrite_file(Comm const& comm, Options const& options, Watch const& watch);
 

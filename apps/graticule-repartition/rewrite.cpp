@@ -222,8 +222,8 @@ void set_chunk(Rewrite& rewrite, ChunkWish const& wish, bool needs_chunk) {
   Index bytes = value_bytes;
   for (Index const extent : rewrite.target.chunk)
     if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > most_chunk_bytes)
-      refuse("BadChunk", "--chunk: chunks of " + to_string(rewrite.target.chunk) + " cells of " + source.name +
-                             " would be larger than HDF5's 4 GiB");
+      refuse("BadOption", "--chunk: chunks of " + to_string(rewrite.target.chunk) + " cells of " + source.name +
+                              " would be larger than HDF5's 4 GiB");
 }
 
 /// Wishes that are the same for all chosen variables.
@@ -251,7 +251,7 @@ Rewrite rewrite_of(Variable const& source, Options const& options, Wishes const&
   if (wishes.deflate && !options.shuffle && !options.no_shuffle) rewrite.target.shuffle = Shuffle::with_deflate;
   bool const has_filters = rewrite.target.deflate > 0 || rewrite.target.shuffle == Shuffle::always;
   if (wishes.chunk.kind == ChunkWish::Kind::none && has_filters)
-    refuse("BadChunk",
+    refuse("BadOption",
            "--chunk none: " + source.name + " needs chunks because it is compressed (--deflate 0 --no-shuffle)");
   set_chunk(rewrite, wishes.chunk, has_filters || is_unlimited);
   return rewrite;
@@ -283,7 +283,7 @@ void fix_dimensions(Plan& plan, std::vector<Variable> const& variables, std::vec
 void require_copyable(FileContents const& contents, Variable const& variable) {
   auto const leave_out = "; --exclude " + variable.name + " leaves it out";
   if (variable.name.find('/') != std::string::npos)
-    throw Error(Fault::input, "GroupsNotSupported",
+    throw Error(Fault::input, "Unsupported",
                 contents.path.string() + " holds variable " + variable.name +
                     " in a group; extract it first, for example with `ncks -g`" + leave_out);
   if (variable.value_bytes == 0)

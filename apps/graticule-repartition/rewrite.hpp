@@ -47,7 +47,7 @@ struct Plan {
 };
 
 /// Decides what becomes of every variable. Variables that were not requested are copied unchanged.
-/// @throws `BadOption`, `UnknownName`, `BadChunk` (usage); `UnreadableVariable`, `GroupsNotSupported` (input)
+/// @throws `BadOption`, `UnknownName` (usage); `UnreadableVariable`, `Unsupported` (input)
 [[nodiscard]] Plan plan_rewrite(FileContents const& contents, Options const& options);
 
 }  // namespace graticule::archive

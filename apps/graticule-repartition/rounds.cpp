@@ -291,7 +291,7 @@ Packing find_packing(RoundBuffers& buffers, Tiling const& scan, FieldFile const&
   double const greatest = ends[1];
   if (least > greatest) return {};  // nothing but missing values
   if (!std::isfinite(least) || !std::isfinite(greatest))
-    throw Error(Fault::input, "NotPackable", "variable " + rewrite.source.name + " holds infinite values");
+    throw Error(Fault::input, "Conversion", "variable " + rewrite.source.name + " holds infinite values");
   Packing packing{.scale = 1, .offset = least / 2 + greatest / 2};
   if (greatest > least) packing.scale = greatest / 65534 - least / 65534;
   return packing;

@@ -104,7 +104,7 @@ void copy_values(RoundBuffers& buffers, Tiling const& tiling, FieldFile const& i
                  BeforeRound const& before_round);
 
 /// The packing into 16-bit integers of least error: -32767 stands for the least value, 32767 for the greatest. Reads
-/// all values once. Collective. @throws `NotPackable` (input) for infinite values
+/// all values once. Collective. @throws `Conversion` (input) for infinite values
 [[nodiscard]] Packing find_packing(RoundBuffers& buffers, Tiling const& scan, FieldFile const& input,
                                    BeforeRound const& before_round);
 

@@ -76,12 +76,11 @@ void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder))
-      throw Error(Fault::usage, "BadOutputFolder",
-                  "--output " + folder.string() + " cannot be created: " + error.message());
+      throw Error(Fault::usage, "BadOption", "--output " + folder.string() + " cannot be created: " + error.message());
     // Else found at the first checkpoint, maybe hours later.
     auto const checkpoints = folder / "checkpoints";
     if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))
-      throw Error(Fault::usage, "BadOutputFolder",
+      throw Error(Fault::usage, "BadOption",
                   checkpoints.string() + " is a file; the checkpoints need a folder of this name");
     // Of the run before.
     std::filesystem::remove(stopped_file(folder), error);
@@ -94,7 +93,7 @@ void require_other_file(Comm const& comm, Options const& options) {
     auto const output = options.output / "prediction.nc";
     std::error_code no_output;
     if (comm.rank() == 0 && std::filesystem::equivalent(options.run.input, output, no_output))
-      throw Error(Fault::usage, "SameFile",
+      throw Error(Fault::usage, "BadOption",
                   "--input " + options.run.input.string() + " is " + output.string() +
                       ", which this training would overwrite; choose another --output");
   });

@@ -25,7 +25,7 @@ struct Options {
 void declare_options(CLI::App& app, Options& options);
 
 /// Rules that one option alone cannot break, and settings that follow from several.
-/// @throws `BadOption`, `UnknownFeature`, `UnknownStatic` (usage)
+/// @throws `BadOption` (usage)
 void check_options(Options& options);
 
 }  // namespace graticule::train

@@ -40,7 +40,7 @@ std::vector<std::string> all_names(RunSettings const& settings) {
 bool uses_mirror(Mirror mirror, Grid const& grid) {
   bool const possible = is_symmetric(grid);
   if (mirror == Mirror::on && !possible)
-    throw Error(Fault::usage, "GridNotSymmetric", "--mirror on needs latitudes that are symmetric about the equator");
+    throw Error(Fault::usage, "BadCoordinates", "--mirror on needs latitudes that are symmetric about the equator");
   return mirror != Mirror::off && possible;
 }
 
@@ -74,7 +74,7 @@ class Input {
       bytes = std::max(-given[0], least[0]);
     }
     if (bytes < least[0])
-      throw Error(Fault::usage, "MemoryTooSmall",
+      throw Error(Fault::usage, "BudgetTooSmall",
                   "--memory of " + std::to_string(bytes) + " bytes per rank does not hold the batches of up to " +
                       std::to_string(most_samples_) + (most_samples_ == 1 ? " sample" : " samples") +
                       " in training and being read; at least " + std::to_string(least[0]) +
@@ -268,7 +268,7 @@ void describe(FieldTable const& table, RunSettings const& settings, RunResult& r
   for (std::string const& name : settings.targets)
     result.targets.push_back({table.info(name), kept_attributes(table.variable(name), result.companions)});
   if (settings.network.validate_every > 0 && result.num_training == result.samples.num_samples())
-    throw Error(Fault::usage, "NoValidation",
+    throw Error(Fault::usage, "BadOption",
                 "--validate-every and --early-stopping need validation samples; lower --train-fraction");
 }
 

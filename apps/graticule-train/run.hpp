@@ -112,7 +112,7 @@ struct RunObserver {
 
 /// Trains on all ranks of `comm`, predicts and evaluates, reading from the file what does not fit into memory. Collective;
 /// errors are the same on all ranks. What `memory_bytes` says does not change a bit.
-/// @throws `MemoryTooSmall` (usage) when not even two batches fit
+/// @throws `BudgetTooSmall` (usage) when not even two batches fit
 /// A training that was stopped (`network.stopped_by`) has no results yet.
 [[nodiscard]] RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer);
 

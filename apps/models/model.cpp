@@ -53,7 +53,7 @@ std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const&
     case ModelKind::sfno: return std::make_shared<SphericalNet>(options, domain);
     case ModelKind::window: return std::make_shared<WindowNet>(options, domain);
   }
-  throw Error("BadModel", "there is no model of kind " + std::to_string(int(options.kind)));
+  throw Error("BadOption", "there is no model of kind " + std::to_string(int(options.kind)));
 }
 
 namespace {

@@ -56,7 +56,7 @@ class Model : public torch::nn::Module {
   Convolution head_{nullptr};
 };
 
-/// @throws `NoQuadrature` (usage) for `sfno` on latitudes without a quadrature rule
+/// @throws `BadCoordinates` (usage) for `sfno` on latitudes without a quadrature rule
 [[nodiscard]] std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const& domain);
 
 /// A k x k convolution that keeps its grid and follows the domain's boundary.

@@ -71,8 +71,7 @@ void check_longitudes(Indices const& extents, Boundary const& boundary, int axis
                                         " longitudes: the point across the pole falls between two columns; an even "
                                         "number is needed, or OddLongitudes::shift_floor without copies on the pole");
   if (copies && extents[axis] == 1)
-    throw Error("MirrorLineTooNarrow",
-                "copies of values on a mirror along axis " + std::to_string(axis) + " of 1 cell");
+    throw Error("HaloTooWide", "copies of values on a mirror along axis " + std::to_string(axis) + " of 1 cell");
 }
 
 void check(Indices const& extents, Boundary const& boundary) {
@@ -83,16 +82,17 @@ void check(Indices const& extents, Boundary const& boundary) {
   for (int a = 0; a < extents.size(); ++a) {
     auto const& axis = boundary.axes[std::size_t(a)];
     for (Edge const edge : {axis.lower, axis.upper})
-      if (edge > Edge::tripolar_row) throw Error("BadEdge", "axis " + std::to_string(a) + " has " + to_string(edge));
+      if (edge > Edge::tripolar_row)
+        throw Error("BadBoundary", "axis " + std::to_string(a) + " has " + to_string(edge));
     if (axis.stagger < Stagger::low_face || axis.stagger > Stagger::high_face)
-      throw Error("BadStagger", "axis " + std::to_string(a) + " has values at offset " +
-                                    std::to_string(int(axis.stagger)) + ", not -1, 0 or 1");
+      throw Error("BadBoundary", "axis " + std::to_string(a) + " has values at offset " +
+                                     std::to_string(int(axis.stagger)) + ", not -1, 0 or 1");
     if ((axis.lower == Edge::periodic) != (axis.upper == Edge::periodic))
-      throw Error("PeriodicOnOneSide",
+      throw Error("BadBoundary",
                   "axis " + std::to_string(a) + " has " + to_string(axis.lower) + " and " + to_string(axis.upper));
     if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;
     if (fold_axis >= 0)
-      throw Error("TwoFoldAxes",
+      throw Error("BadBoundary",
                   "axes " + std::to_string(fold_axis) + " and " + std::to_string(a) + " both end at a pole or a seam");
     fold_axis = a;
     check_longitudes(extents, boundary, a);
@@ -203,8 +203,8 @@ class AxisCutter {
     if (run.hi <= run.lo) return;
     if (rules_.extent == 0) {
       if (rules_.lower.edge == Edge::untouched && rules_.upper.edge == Edge::untouched) return;
-      throw Error("EmptyAxis", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                   ") of an axis without cells");
+      throw Error("HaloTooWide", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
+                                     ") of an axis without cells");
     }
     add_inside(part_with_image(run, 0, rules_.extent));
     beyond(part_with_image(run, -far, 0), rules_.lower);

@@ -105,9 +105,9 @@ HaloDepth::HaloDepth(HaloPlan const& plan, std::string name, int kind, Parity pa
       beyond_(widths_.size()) {
   auto const& k = plan.kind(kind);
   if (k.corners == Corners::skip || !k.directions.empty() || k.widths_of == WidthsOf::this_rank)
-    throw Error("DepthNeedsWholeHalo", "field " + name_ +
-                                           ": valid depth is counted for halos that are filled whole, to the same "
-                                           "widths on all ranks");
+    throw Error("Unsupported", "field " + name_ +
+                                   ": valid depth is counted for halos that are filled whole, to the same "
+                                   "widths on all ranks");
   for (int a = 0; a < extents_.size(); ++a) {
     auto const& axis = boundary_.axes[std::size_t(a)];
     for (bool const upper : {false, true}) {
@@ -158,8 +158,8 @@ std::string HaloDepth::too_shallow(std::span<Width const> reach) const {
     throw Error("AxesMismatch", std::to_string(reach.size()) + " reaches for fields on " + to_string(extents_));
   for (auto const& width : reach)
     if (width.lower < 0 || width.upper < 0)
-      throw Error("BadReach", "an operator of reach " + std::to_string(width.lower) + " and " +
-                                  std::to_string(width.upper) + " cells");
+      throw Error("BadHaloWidth", "an operator of reach " + std::to_string(width.lower) + " and " +
+                                      std::to_string(width.upper) + " cells");
   for (int a = 0; a < extents_.size(); ++a)
     for (bool const upper : {false, true}) {
       auto const k = std::size_t(a);

@@ -20,20 +20,20 @@ void check(GridRequest const& request) {
   int const ndim = request.extents.size();
   auto const fits = [&](Indices const& list) { return list.size() == 0 || list.size() == ndim; };
   if (!fits(request.ranks) || !fits(request.min_extents))
-    throw Error("BadRequest", "ranks " + to_string(request.ranks) + " and least extents " +
-                                  to_string(request.min_extents) + " for a grid of " + times(request.extents));
+    throw Error("BadOption", "ranks " + to_string(request.ranks) + " and least extents " +
+                                 to_string(request.min_extents) + " for a grid of " + times(request.extents));
   for (int a = 0; a < ndim; ++a)
     if (request.extents[a] < 0 || (request.ranks.size() > 0 && request.ranks[a] < 0))
-      throw Error("BadRequest", "ranks " + to_string(request.ranks) + " on a grid of " + times(request.extents));
+      throw Error("BadOption", "ranks " + to_string(request.ranks) + " on a grid of " + times(request.extents));
   if (request.element_bytes < 1 || request.num_batch < 1)
-    throw Error("BadRequest", std::to_string(request.num_batch) + " values of " +
-                                  std::to_string(request.element_bytes) + " bytes per cell");
+    throw Error("BadOption", std::to_string(request.num_batch) + " values of " + std::to_string(request.element_bytes) +
+                                 " bytes per cell");
   auto const& cost = request.cost;
   for (double const price :
        {cost.on_node_message, cost.on_node_byte, cost.off_node_message, cost.off_node_byte, cost.run})
     if (!(price >= 0) || !std::isfinite(price))
-      throw Error("BadRequest", "a cost of " + std::to_string(price) + " seconds");
-  if (request.node_of_rank.empty()) throw Error("BadNodes", "no ranks");
+      throw Error("BadOption", "a cost of " + std::to_string(price) + " seconds");
+  if (request.node_of_rank.empty()) throw Error("BadProcessGrid", "no ranks");
 }
 
 Index least_extent(GridRequest const& request, int axis) {
@@ -43,9 +43,9 @@ Index least_extent(GridRequest const& request, int axis) {
 Cuts cuts_of(GridRequest const& request, int axis, int num_parts) {
   auto cuts = request.cuts ? request.cuts(axis, num_parts) : balanced_cuts(request.extents[axis], num_parts);
   if (cuts.num_parts() != num_parts || cuts.extent() != request.extents[axis])
-    throw Error("BadRequest", "cuts of axis " + std::to_string(axis) + " with " + std::to_string(cuts.num_parts()) +
-                                  " parts of " + std::to_string(cuts.extent()) + " cells for " +
-                                  std::to_string(num_parts) + " ranks and " + std::to_string(request.extents[axis]));
+    throw Error("BadOption", "cuts of axis " + std::to_string(axis) + " with " + std::to_string(cuts.num_parts()) +
+                                 " parts of " + std::to_string(cuts.extent()) + " cells for " +
+                                 std::to_string(num_parts) + " ranks and " + std::to_string(request.extents[axis]));
   return cuts;
 }
 

@@ -72,13 +72,13 @@ void check(HaloKind const& kind, int ndim) {
   for (std::size_t a = 0; a < kind.widths.size(); ++a) {
     auto const& width = kind.widths[a];
     auto const axis = "axis " + std::to_string(a) + " has widths " + text_of(width);
-    if (width.lower < 0 || width.upper < 0) throw Error("BadWidth", axis);
+    if (width.lower < 0 || width.upper < 0) throw Error("BadHaloWidth", axis);
     if (a < kind.memory.size() && (kind.memory[a].lower < width.lower || kind.memory[a].upper < width.upper))
-      throw Error("BadWidth", axis + " and memory for " + text_of(kind.memory[a]));
+      throw Error("BadHaloWidth", axis + " and memory for " + text_of(kind.memory[a]));
   }
   for (auto const& direction : kind.directions)
     if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))
-      throw Error("BadDirection", to_string(direction) + " on " + std::to_string(ndim) + " axes");
+      throw Error("AxesMismatch", "direction " + to_string(direction) + " on " + std::to_string(ndim) + " axes");
 }
 
 std::uint64_t fingerprint_of(HaloKind const& kind) {
@@ -118,7 +118,7 @@ PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) 
 PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vector<HaloKind> const& kinds) {
   PullDescription result{layout, {}, 0, AfterAdjoint::zero};
   run_agreed(comm, [&] {
-    if (kinds.empty()) throw Error("NoKinds", "a halo plan needs at least one kind of field");
+    if (kinds.empty()) throw Error("BadOption", "a halo plan needs at least one kind of field");
     Hash hash;
     for (auto const& kind : kinds) {
       result.kinds.push_back(describe(layout, layout.owned(comm.rank()), kind));
@@ -167,7 +167,7 @@ Box HaloPlan::interior(std::span<Width const> reach, int kind) const {
                 std::to_string(reach.size()) + " reaches on " + std::to_string(owned_.ndim()) + " axes");
   for (auto const& width : reach)
     if (width.lower < 0 || width.upper < 0)
-      throw Error("BadReach", "a stencil that reaches " + text_of(width) + " cells");
+      throw Error("BadHaloWidth", "a stencil that reaches " + text_of(width) + " cells");
   auto const& boundary = kinds_[checked(kind)].boundary;
   Box result = owned_;
   for (auto const& copies : copied_boxes(layout_.global().extents(), boundary, owned_))

@@ -94,10 +94,10 @@ struct Geometry {
 
 Geometry make_geometry(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options) {
   if (ring_axis < 0 || ring_axis >= layout.ndim())
-    throw Error("RingAxis", "axis " + std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
+    throw Error("BadAxis", "axis " + std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
   Box const region = options.region.value_or(layout.global());
   if (region.ndim() != layout.ndim() || !layout.global().contains(region))
-    throw Error("RingRegion", to_string(region) + " in the global box " + to_string(layout.global()));
+    throw Error("OutOfRange", "region " + to_string(region) + " in the global box " + to_string(layout.global()));
   Geometry result{owners_of_rings(layout, ring_axis), layout.owned(comm.rank()), {}, {}, region.extent(ring_axis)};
   result.part = intersection(result.owned, region);
   result.sums = with_axis(result.part, ring_axis, 0, result.part.empty() ? 0 : 1);
@@ -263,7 +263,7 @@ void require_apart(std::span<RingField const> fields, FieldView RingField::*writ
 }  // namespace
 
 void RingPlan::State::check(std::span<RingField const> fields, Writes writes) const {
-  if (busy) throw Error("RingBusy", "a call was made before wait() completed the previous one");
+  if (busy) throw Error("WrongState", "a call was made before wait() completed the previous one");
   for (auto const& [cells, sums] : fields) {
     with_float(cells.dtype, [](auto*) {});
     check(cells, geometry.owned, "cells");
@@ -509,15 +509,15 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_
     : rings_(comm, layout, ring_axis), row_axis_(row_axis), weights_(weights.begin(), weights.end()) {
   run_agreed(comm, [&] {
     if (row_axis < 0 || row_axis >= layout.ndim() || row_axis == ring_axis)
-      throw Error("RingAxis", "rows along axis " + std::to_string(row_axis) + ", rings along axis " +
-                                  std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
+      throw Error("BadAxis", "rows along axis " + std::to_string(row_axis) + ", rings along axis " +
+                                 std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
     if (Index(weights_.size()) != layout.extent(row_axis))
-      throw Error("WeightsMismatch", std::to_string(weights_.size()) + " weights for " +
-                                         std::to_string(layout.extent(row_axis)) + " rows");
+      throw Error("WeightLength", std::to_string(weights_.size()) + " weights for " +
+                                      std::to_string(layout.extent(row_axis)) + " rows");
   });
   Hash hash;
   hash.add(row_axis).add(int(scale)).add(weights_);
-  require_same(comm, "PlanDisagreement", hash.value(), "weights of rows along axis " + std::to_string(row_axis));
+  require_same(comm, "ArgumentDisagreement", hash.value(), "weights of rows along axis " + std::to_string(row_axis));
   if (scale == RingScale::sum) return;
   double cells = 1;
   for (int a = 0; a < layout.ndim(); ++a)

@@ -182,12 +182,12 @@ struct DivideRows {
   }
 };
 
-/// Calls `action` with a null pointer of the type. @throws `RingType`
+/// Calls `action` with a null pointer of the type. @throws `WrongType`
 template <class Action>
 void with_float(DType dtype, Action const& action) {
   if (dtype == DType::f32) return action(static_cast<float*>(nullptr));
   if (dtype == DType::f64) return action(static_cast<double*>(nullptr));
-  throw Error("RingType", "ring sums of " + to_string(dtype) + ": fields are f32 or f64");
+  throw Error("WrongType", "ring sums of " + to_string(dtype) + ": fields are f32 or f64");
 }
 
 }  // namespace graticule::detail

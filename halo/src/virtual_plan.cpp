@@ -48,20 +48,20 @@ std::vector<Width> mirrored(std::vector<Width> widths) {
 }
 
 void check(HaloKind const& kind, int ndim) {
-  if (kind.widths_of == WidthsOf::this_rank) throw Error("BadWidth", "widths of one rank for a plan of any rank");
+  if (kind.widths_of == WidthsOf::this_rank) throw Error("BadHaloWidth", "widths of one rank for a plan of any rank");
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
     throw Error("AxesMismatch", std::to_string(kind.widths.size()) + " widths for " + std::to_string(ndim) + " axes");
   for (std::size_t a = 0; a < kind.widths.size(); ++a) {
     auto const& width = kind.widths[a];
     auto const& memory = kind.memory.empty() ? width : kind.memory[a];
     if (width.lower < 0 || width.upper < 0 || memory.lower < width.lower || memory.upper < width.upper)
-      throw Error("BadWidth", "axis " + std::to_string(a) + " has widths " + std::to_string(width.lower) + " and " +
-                                  std::to_string(width.upper) + " and memory for " + std::to_string(memory.lower) +
-                                  " and " + std::to_string(memory.upper));
+      throw Error("BadHaloWidth", "axis " + std::to_string(a) + " has widths " + std::to_string(width.lower) + " and " +
+                                      std::to_string(width.upper) + " and memory for " + std::to_string(memory.lower) +
+                                      " and " + std::to_string(memory.upper));
   }
   for (auto const& direction : kind.directions)
     if (direction.size() != ndim || std::any_of(direction.begin(), direction.end(), [](Index d) { return d * d > 1; }))
-      throw Error("BadDirection", to_string(direction) + " on " + std::to_string(ndim) + " axes");
+      throw Error("AxesMismatch", "direction " + to_string(direction) + " on " + std::to_string(ndim) + " axes");
 }
 
 }  // namespace

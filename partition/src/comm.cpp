@@ -84,8 +84,8 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   int finalized = 0;
   MPI_Initialized(&started);
   MPI_Finalized(&finalized);
-  if (!started || finalized) throw Error("MpiNotStarted", "a communicator outside MPI_Init and MPI_Finalize");
-  if (parent == MPI_COMM_NULL) throw Error("NullCommunicator", "MPI_COMM_NULL: this rank is in no communicator");
+  if (!started || finalized) throw Error("WrongState", "a communicator outside MPI_Init and MPI_Finalize");
+  if (parent == MPI_COMM_NULL) throw Error("WrongState", "MPI_COMM_NULL: this rank is in no communicator");
   // Here, and not in the middle of a wait.
   static_cast<void>(stall_rule());
   auto& s = *state_;

@@ -169,8 +169,8 @@ std::vector<double> area_weights(std::span<double const> latitudes) {
   for (std::size_t row = 0; row < n; ++row)
     if (!(std::abs(latitudes[row]) <= 90 + 1e-6) ||
         (row > 0 && !(direction * (latitudes[row] - latitudes[row - 1]) > 0)))
-      throw Error("BadLatitudes", "row " + std::to_string(row) + " lies at " + std::to_string(latitudes[row]) +
-                                      " degrees" + (row > 0 ? " after " + std::to_string(latitudes[row - 1]) : ""));
+      throw Error("BadCoordinates", "row " + std::to_string(row) + " lies at " + std::to_string(latitudes[row]) +
+                                        " degrees" + (row > 0 ? " after " + std::to_string(latitudes[row - 1]) : ""));
   // Midway between two rows; half a spacing beyond the outer rows; a row alone reaches from pole to pole.
   auto const edge_below = [&](std::size_t row) {
     if (n == 1) return row == 0 ? -90.0 : 90.0;

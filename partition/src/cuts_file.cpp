@@ -26,7 +26,7 @@ std::vector<Index> sizes_in(std::string_view line, std::string const& place) {
     Index size = -1;
     auto const [end, status] = std::from_chars(word.data(), word.data() + word.size(), size);
     if (status != std::errc{} || end != word.data() + word.size() || size < 0)
-      throw Error(Fault::input, "BadCutsFile", place + ": '" + std::string(word) + "' is not a number of cells");
+      throw Error(Fault::input, "BadInput", place + ": '" + std::string(word) + "' is not a number of cells");
     sizes.push_back(size);
     line.remove_prefix(word.size());
     auto const next = line.find_first_not_of(blanks);
@@ -46,13 +46,13 @@ std::vector<Cuts> parse_cuts(std::string_view text, std::string_view name) {
     try {
       if (!sizes.empty()) cuts.emplace_back(sizes);
     } catch (Error const& error) {
-      throw Error(Fault::input, "BadCutsFile", place + ": " + error.given());
+      throw Error(Fault::input, "BadInput", place + ": " + error.given());
     }
     if (cuts.size() > std::size_t(max_ndim))
-      throw Error(Fault::input, "BadCutsFile", place + ": more than " + std::to_string(max_ndim) + " axes");
+      throw Error(Fault::input, "BadInput", place + ": more than " + std::to_string(max_ndim) + " axes");
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  if (cuts.empty()) throw Error(Fault::input, "BadCutsFile", std::string(name) + " contains no cuts");
+  if (cuts.empty()) throw Error(Fault::input, "BadInput", std::string(name) + " contains no cuts");
   return cuts;
 }
 
@@ -64,7 +64,7 @@ std::vector<Cuts> read_cuts(Comm const& comm, std::filesystem::path const& path)
     std::ostringstream bytes;
     bytes << file.rdbuf();
     if (!file || std::filesystem::is_directory(path))
-      throw Error(Fault::input, "BadCutsFile", path.string() + " cannot be read");
+      throw Error(Fault::input, "BadInput", path.string() + " cannot be read");
     text = bytes.str();
     static_cast<void>(parse_cuts(text, path.string()));
   });

@@ -33,8 +33,8 @@ void require_disjoint(std::span<Box const> boxes) {
   for (std::size_t i = 0; i < order.size(); ++i)
     for (std::size_t j = i + 1; j < order.size() && boxes[order[j]].lo(0) < boxes[order[i]].hi(0); ++j)
       if (!intersection(boxes[order[i]], boxes[order[j]]).empty())
-        throw Error("LayoutOverlap", "ranks " + std::to_string(order[i]) + " and " + std::to_string(order[j]) +
-                                         " both own " + to_string(intersection(boxes[order[i]], boxes[order[j]])));
+        throw Error("BadLayout", "ranks " + std::to_string(order[i]) + " and " + std::to_string(order[j]) +
+                                     " both own " + to_string(intersection(boxes[order[i]], boxes[order[j]])));
 }
 
 }  // namespace
@@ -65,13 +65,13 @@ Layout Layout::from_boxes(Indices const& extents, std::span<Box const> boxes) {
       throw Error("AxesMismatch", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) + " of a grid with " +
                                       std::to_string(extents.size()) + " axes");
     if (!result.global.contains(boxes[r]))
-      throw Error("LayoutGap", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) +
+      throw Error("BadLayout", "rank " + std::to_string(r) + " owns " + to_string(boxes[r]) +
                                    ", which exceeds the global box " + to_string(result.global));
     covered += boxes[r].num_cells();
   }
   require_disjoint(boxes);
   if (covered != result.global.num_cells())
-    throw Error("LayoutGap", "the boxes cover " + std::to_string(covered) + " cells, the global box " +
+    throw Error("BadLayout", "the boxes cover " + std::to_string(covered) + " cells, the global box " +
                                  to_string(result.global) + " has " + std::to_string(result.global.num_cells()));
   return Layout(std::make_shared<Description const>(std::move(result)));
 }
@@ -85,7 +85,7 @@ int Layout::num_ranks() const noexcept {
 }
 
 Box Layout::owned(int rank) const {
-  if (rank < 0) throw Error("BadRank", "rank " + std::to_string(rank));
+  if (rank < 0) throw Error("OutOfRange", "rank " + std::to_string(rank));
   auto const none = Indices::filled(ndim(), 0);
   if (rank >= num_ranks()) return {none, none};
   if (!description_->grid) return description_->boxes[std::size_t(rank)];

@@ -95,7 +95,7 @@ ProcessGrid ProcessGrid::in_blocks(Indices const& extents, Indices const& block)
   bool fits = block.size() == extents.size();
   for (int a = 0; a < extents.size() && fits; ++a) fits = block[a] >= 1 && extents[a] % block[a] == 0;
   if (!fits)
-    throw Error("BadRankOrder",
+    throw Error("BadProcessGrid",
                 "blocks of " + to_string(block) + " do not divide a process grid of " + to_string(extents));
   // Blocks of whole rows, or of a part of one row, leave the ranks where they are.
   int axis = extents.size() - 1;
@@ -109,19 +109,19 @@ ProcessGrid ProcessGrid::in_blocks(Indices const& extents, Indices const& block)
 ProcessGrid ProcessGrid::on_ranks(Indices const& extents, std::vector<int> ranks) {
   ProcessGrid grid(extents);
   if (ranks.size() != std::size_t(grid.num_ranks_))
-    throw Error("BadRankOrder", std::to_string(ranks.size()) + " ranks for the " + std::to_string(grid.num_ranks_) +
-                                    " places of a process grid of " + to_string(extents));
+    throw Error("BadProcessGrid", std::to_string(ranks.size()) + " ranks for the " + std::to_string(grid.num_ranks_) +
+                                      " places of a process grid of " + to_string(extents));
   auto order = std::make_shared<Order>();
   bool in_order = true;
   for (std::size_t place = 0; place < ranks.size(); ++place) {
     int const rank = ranks[place];
     if (rank < 0 || rank == std::numeric_limits<int>::max())
-      throw Error("BadRankOrder", "rank " + std::to_string(rank) + " at place " + std::to_string(place));
+      throw Error("BadProcessGrid", "rank " + std::to_string(rank) + " at place " + std::to_string(place));
     if (std::size_t(rank) >= order->places.size()) order->places.resize(std::size_t(rank) + 1, -1);
     int& known = order->places[std::size_t(rank)];
     if (known >= 0)
-      throw Error("BadRankOrder", "rank " + std::to_string(rank) + " appears at the places " + std::to_string(known) +
-                                      " and " + std::to_string(place));
+      throw Error("BadProcessGrid", "rank " + std::to_string(rank) + " appears at the places " + std::to_string(known) +
+                                        " and " + std::to_string(place));
     known = int(place);
     in_order = in_order && rank == known;
   }
@@ -143,14 +143,16 @@ bool ProcessGrid::has_place(int rank) const noexcept {
 }
 
 int ProcessGrid::place(int rank) const {
-  if (!has_place(rank)) throw Error("BadRank", "rank " + std::to_string(rank) + " in a grid of " + to_string(extents_));
+  if (!has_place(rank))
+    throw Error("OutOfRange", "rank " + std::to_string(rank) + " in a grid of " + to_string(extents_));
   if (order_) return order_->places[std::size_t(rank)];
   return in_blocks() ? int(number_of(coords(rank), extents_)) : rank;
 }
 
 Indices ProcessGrid::coords(int rank) const {
   if (!in_blocks()) return coords_of(place(rank), extents_);
-  if (!has_place(rank)) throw Error("BadRank", "rank " + std::to_string(rank) + " in a grid of " + to_string(extents_));
+  if (!has_place(rank))
+    throw Error("OutOfRange", "rank " + std::to_string(rank) + " in a grid of " + to_string(extents_));
   Index const size = product(block_);
   auto coords = coords_of(rank / size, divided(extents_, block_).block);
   auto const inside = coords_of(rank % size, block_);
@@ -160,10 +162,10 @@ Indices ProcessGrid::coords(int rank) const {
 
 int ProcessGrid::rank(Indices const& coords) const {
   if (coords.size() != ndim())
-    throw Error("BadRank", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
+    throw Error("OutOfRange", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
   for (int a = 0; a < ndim(); ++a)
     if (coords[a] < 0 || coords[a] >= extents_[a])
-      throw Error("BadRank", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
+      throw Error("OutOfRange", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
   if (in_blocks()) {
     auto const at = divided(coords, block_);
     return int(number_of(at.block, divided(extents_, block_).block) * product(block_) + number_of(at.inside, block_));
@@ -174,7 +176,7 @@ int ProcessGrid::rank(Indices const& coords) const {
 
 int ProcessGrid::rank_at(int place) const {
   if (place < 0 || place >= num_ranks_)
-    throw Error("BadRank", "place " + std::to_string(place) + " in a grid of " + to_string(extents_));
+    throw Error("OutOfRange", "place " + std::to_string(place) + " in a grid of " + to_string(extents_));
   if (order_) return order_->ranks[std::size_t(place)];
   return in_blocks() ? rank(coords_of(place, extents_)) : place;
 }

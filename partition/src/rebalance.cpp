@@ -8,7 +8,7 @@ namespace graticule {
 Layout rebalanced(Comm const& comm, Layout const& layout, int axis, double seconds, Index min_cells) {
   auto const* grid = layout.grid();
   if (grid == nullptr || axis < 0 || axis >= layout.ndim())
-    throw Error("NotTensorProduct", "axis " + std::to_string(axis) + " of " + to_string(layout) + " has no cuts");
+    throw Error("BadLayout", "axis " + std::to_string(axis) + " of " + to_string(layout) + " has no cuts");
   std::vector<double> times(std::size_t(grid->extent(axis)), 0);
   bool const owns = !layout.owned(comm.rank()).empty();
   run_agreed(comm, [&] {

@@ -31,7 +31,8 @@ Indices filled_permutation(Layout const& from, Layout const& to, Indices const& 
   auto sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
   for (int a = 0; a < sorted.size(); ++a)
-    if (sorted[a] != a) throw Error("BadPermutation", to_string(permutation));
+    if (sorted[a] != a)
+      throw Error("AxesMismatch", "permutation " + to_string(permutation) + " does not contain each axis once");
   for (int a = 0; a < to.ndim(); ++a)
     if (to.extent(a) != from.extent(int(permutation[a])))
       throw Error("LayoutMismatch", "axis " + std::to_string(a) + " of the target has " + std::to_string(to.extent(a)) +
@@ -48,7 +49,7 @@ Problem checked(Layout const& from, Layout const& to, RelabelOptions const& opti
   std::sort(problem.ranks.begin(), problem.ranks.end());
   for (std::size_t i = 0; i < problem.ranks.size(); ++i)
     if (problem.ranks[i] < 0 || (i > 0 && problem.ranks[i] == problem.ranks[i - 1]))
-      throw Error("BadRankOrder", "rank " + std::to_string(problem.ranks[i]) + " may own boxes, or twice");
+      throw Error("BadProcessGrid", "rank " + std::to_string(problem.ranks[i]) + " may own boxes, or twice");
   if (problem.ranks.empty()) {
     problem.ranks.resize(std::size_t(problem.num_ranks));
     std::iota(problem.ranks.begin(), problem.ranks.end(), 0);
@@ -57,10 +58,11 @@ Problem checked(Layout const& from, Layout const& to, RelabelOptions const& opti
   problem.node_of_rank = options.node_of_rank;
   if (problem.node_of_rank.empty()) problem.node_of_rank.assign(std::size_t(problem.num_ranks), 0);
   if (std::ssize(problem.node_of_rank) < problem.num_ranks)
-    throw Error("BadNodes", "nodes of " + std::to_string(problem.node_of_rank.size()) + " ranks, not of " +
-                                std::to_string(problem.num_ranks));
+    throw Error("BadProcessGrid", "nodes of " + std::to_string(problem.node_of_rank.size()) + " ranks, not of " +
+                                      std::to_string(problem.num_ranks));
   if (options.off_node_weight < 1)
-    throw Error("BadNodes", "the weight of cells that leave their node is " + std::to_string(options.off_node_weight));
+    throw Error("BadProcessGrid",
+                "the weight of cells that leave their node is " + std::to_string(options.off_node_weight));
   return problem;
 }
 

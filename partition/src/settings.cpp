@@ -26,7 +26,7 @@ std::optional<double> seconds_of(char const* variable) {
   char* end = nullptr;
   double const seconds = std::strtod(text, &end);
   if (*end != '\0' || !std::isfinite(seconds) || seconds < 0)
-    throw Error(Fault::usage, "BadStallSeconds",
+    throw Error(Fault::usage, "BadOption",
                 std::string(variable) + " is '" + std::string(text) + "', not a number of seconds");
   return seconds;
 }
@@ -38,7 +38,7 @@ Settings read_settings() {
   settings.calls = value == "comm" || value == "all";
   settings.cells = value == "cells" || value == "all";
   if (!settings.calls && !settings.cells && !value.empty() && value != "none")
-    throw Error(Fault::usage, "BadCheck", "GRATICULE_CHECK is '" + value + "'; valid are none, comm, cells and all");
+    throw Error(Fault::usage, "BadOption", "GRATICULE_CHECK is '" + value + "'; valid are none, comm, cells and all");
   auto& stall = settings.stall;
   settings.report_seconds = seconds_of("GRATICULE_STALL_SECONDS");
   stall.report_seconds = settings.report_seconds.value_or(stall.report_seconds);
@@ -68,7 +68,7 @@ StallRule stall_rule_of_environment(StallRule const& otherwise) {
 void set_stall_rule(StallRule const& rule) {
   for (double const seconds : {rule.report_seconds, rule.error_seconds})
     if (!std::isfinite(seconds) || seconds < 0)
-      throw Error(Fault::usage, "BadStallSeconds", std::to_string(seconds) + " is not a valid number of seconds");
+      throw Error(Fault::usage, "BadOption", std::to_string(seconds) + " is not a valid number of seconds");
   settings().stall = rule;
 }
 

@@ -20,12 +20,12 @@ Layout boxes_on_ranks(Layout const& layout, std::span<int const> ranks) {
   std::vector<bool> taken;
   for (int r = 0; r < layout.num_ranks(); ++r) {
     int const rank = ranks[std::size_t(r)];
-    if (rank < 0) throw Error("BadRankOrder", "rank " + std::to_string(rank));
+    if (rank < 0) throw Error("BadProcessGrid", "rank " + std::to_string(rank));
     if (std::size_t(rank) >= boxes.size()) {
       boxes.resize(std::size_t(rank) + 1, Box(none, none));
       taken.resize(boxes.size(), false);
     }
-    if (taken[std::size_t(rank)]) throw Error("BadRankOrder", "rank " + std::to_string(rank) + " twice");
+    if (taken[std::size_t(rank)]) throw Error("BadProcessGrid", "rank " + std::to_string(rank) + " twice");
     taken[std::size_t(rank)] = true;
     boxes[std::size_t(rank)] = layout.owned(r);
   }
@@ -137,8 +137,8 @@ std::vector<int> ranks_in(Comm const& parent, Comm const& part) {
   check_mpi(MPI_Group_free(&to), "MPI_Group_free");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank] == MPI_UNDEFINED)
-      throw Error("NotInParent", "rank " + std::to_string(rank) + " of the part of " +
-                                     std::to_string(part.num_ranks()) + " ranks that provides a layout");
+      throw Error("BadLayout", "rank " + std::to_string(rank) + " of the part of " + std::to_string(part.num_ranks()) +
+                                   " ranks that provides a layout");
   return ranks;
 }
 
@@ -166,7 +166,7 @@ Layout shared_layout(Comm const& parent, std::optional<PartLayout> const& mine) 
   std::array<Index, 1> speaker{mine ? Index(parent.num_ranks() - parent.rank()) : 0};
   parent.max(speaker);
   if (speaker[0] == 0)
-    throw Error("NoLayout", "none of the " + std::to_string(parent.num_ranks()) + " ranks provides a layout");
+    throw Error("BadLayout", "none of the " + std::to_string(parent.num_ranks()) + " ranks provides a layout");
   int const root = parent.num_ranks() - int(speaker[0]);
   auto shared = words;
   Index num_words = std::ssize(words);
@@ -177,7 +177,7 @@ Layout shared_layout(Comm const& parent, std::optional<PartLayout> const& mine) 
   run_agreed(parent, [&] {
     result = layout_of(shared);
     if (mine && shared != words)
-      throw Error("LayoutDisagreement",
+      throw Error("ArgumentDisagreement",
                   to_string(layout_of(words)) + ", rank " + std::to_string(root) + " gives " + to_string(*result));
   });
   return *result;

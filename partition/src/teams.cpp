@@ -45,7 +45,7 @@ std::vector<TeamAxis> sized(std::vector<TeamAxis> axes, int num_ranks) {
 std::vector<TeamAxis> sized_alike(Comm const& comm, std::vector<TeamAxis> const& axes) {
   Hash hash;
   for (auto const& axis : axes) hash.add(std::string_view(axis.name)).add(axis.size);
-  require_same(comm, "TeamDisagreement", hash.value(), "teams of " + describe(axes));
+  require_same(comm, "ArgumentDisagreement", hash.value(), "teams of " + describe(axes));
   return sized(axes, comm.num_ranks());
 }
 
@@ -78,7 +78,7 @@ Teams::Teams(Comm const& comm, std::vector<TeamAxis> axes) : axes_(sized_alike(c
 Comm const& Teams::team(std::string_view name) const {
   for (std::size_t a = 0; a < axes_.size(); ++a)
     if (axes_[a].name == name) return teams_[a];
-  throw Error("UnknownTeam", "'" + std::string(name) + "' among teams of " + describe(axes_));
+  throw Error("UnknownName", "no team '" + std::string(name) + "' among teams of " + describe(axes_));
 }
 
 }  // namespace graticule

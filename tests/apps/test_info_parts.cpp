@@ -48,9 +48,9 @@ TEST(InfoOptions, read_partitions_and_their_ranks) {
   EXPECT_EQ(info::parse_partition("8x0"), Indices({8, 0}));
   EXPECT_EQ(info::total_ranks({8, 4}, 0, "8x4"), 32);
   EXPECT_EQ(info::total_ranks({8, 0}, 64, "8x0"), 64);
-  EXPECT_EQ(rule_of([] { (void)info::total_ranks({8, 4}, 31, "8x4"); }), "BadPartition");
+  EXPECT_EQ(rule_of([] { (void)info::total_ranks({8, 4}, 31, "8x4"); }), "BadOption");
   for (auto const* text : {"", "8", "8x", "8x4x2", "-8x4", "99999999x1", "eight"})
-    EXPECT_EQ(rule_of([&] { (void)info::parse_partition(text); }), "BadPartition") << text;
+    EXPECT_EQ(rule_of([&] { (void)info::parse_partition(text); }), "BadOption") << text;
 }
 
 TEST(InfoOptions, read_cuts_of_one_and_two_axes) {

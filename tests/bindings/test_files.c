@@ -75,10 +75,10 @@ static void writes_and_appends(char const* path) {
   OK(gr_writer_add_variable(writer, "time", "time", GR_F64, NULL, NULL));
   OK(gr_writer_add_variable(writer, "u", "time latitude longitude", GR_F64, &options, NULL));
   REFUSES(gr_writer_add_variable(writer, "v", "time latitude longitude", GR_C128, NULL, NULL), "type is 10");
-  FAILS(gr_writer_add_variable(writer, "v", "height", GR_F64, NULL, NULL), GR_ERROR_PROGRAM, "MissingDimension");
+  FAILS(gr_writer_add_variable(writer, "v", "height", GR_F64, NULL, NULL), GR_ERROR_PROGRAM, "MissingVariable");
   REFUSES(gr_writer_add_dimension(writer, NULL, 1, 0), "name is NULL");
   REFUSES(gr_writer_add_coordinate(writer, "x", 2, NULL, GR_F64, NULL), "values is NULL");
-  FAILS(gr_writer_commit(writer), GR_ERROR_PROGRAM, "UnwrittenCells");
+  FAILS(gr_writer_commit(writer), GR_ERROR_PROGRAM, "WrongState");
   write_time(writer, 0);
   OK(gr_writer_commit(writer));
   OK(gr_writer_destroy(&writer));
@@ -127,7 +127,7 @@ static void reads(char const* path) {
   OK(gr_file_coordinate(file, "latitude", ROWS, values));
   CHECK(values[0] == 90 && values[ROWS - 1] == -90);
   REFUSES(gr_file_coordinate(file, "latitude", 2, values), "num_values is 2, the dimension has 7 cells");
-  FAILS(gr_file_coordinate(file, "longitude", COLUMNS, values), GR_ERROR_INPUT, "NoCoordinate");
+  FAILS(gr_file_coordinate(file, "longitude", COLUMNS, values), GR_ERROR_INPUT, "MissingVariable");
   OK(gr_file_attribute_text(file, "latitude", "units", &text));
   CHECK(strcmp(text, "degrees_north") == 0);
   OK(gr_file_attribute_text(file, NULL, "title", &text));
@@ -166,7 +166,7 @@ static void reads(char const* path) {
   REFUSES(gr_file_read(file, "u", 3, lower, upper, steps, 3, axes, &field), "num_axes is 3 for a field of 2 axes");
   REFUSES(gr_file_read(file, "u", 3, NULL, upper, steps, 2, axes, &field), "lower is NULL");
   int64_t const beyond[3] = {3, hi[0], hi[1]};
-  FAILS(gr_file_read(file, "u", 3, lower, beyond, steps, 2, axes, &field), GR_ERROR_PROGRAM, "BoxOutsideVariable");
+  FAILS(gr_file_read(file, "u", 3, lower, beyond, steps, 2, axes, &field), GR_ERROR_PROGRAM, "OutOfRange");
   FAILS(gr_file_read(file, "w", 3, lower, upper, steps, 2, axes, &field), GR_ERROR_INPUT, "MissingVariable");
   OK(gr_file_close(&file));
   REFUSES(gr_file_close(NULL), "file is NULL");
@@ -199,7 +199,7 @@ static void saves_and_continues(char const* folder) {
     OK(gr_checkpoint_add_integers(writer, "epoch", 1, &epoch));
     OK(gr_checkpoint_add_reals(writer, "rate", 1, &rate));
     OK(gr_checkpoint_add_text(writer, "name", "run 7"));
-    FAILS(gr_checkpoint_add_text(writer, "name", "again"), GR_ERROR_PROGRAM, "NameTaken");
+    FAILS(gr_checkpoint_add_text(writer, "name", "again"), GR_ERROR_PROGRAM, "BadName");
     REFUSES(gr_checkpoint_add(writer, "v", NULL, &field), "layout is NULL");
     REFUSES(gr_checkpoint_add_replicated(writer, "w", NULL), "field is NULL");
     REFUSES(gr_checkpoint_add_integers(writer, "n", 0, seed), "num_values is 0");
@@ -207,7 +207,7 @@ static void saves_and_continues(char const* folder) {
     gr_status const status = gr_checkpoint_commit(writer);
     // A refused `add` of the engine makes the checkpoint incomplete.
     if (status != GR_SUCCESS) {
-      RULE("CheckpointIncomplete");
+      RULE("WrongState");
       OK(gr_checkpoint_writer_destroy(&writer));
       OK(gr_checkpoint_begin(checkpoints, step, &writer));
       OK(gr_checkpoint_add(writer, "u", layout, &field));
@@ -266,8 +266,8 @@ static void saves_and_continues(char const* folder) {
   CHECK(strcmp(text, "run 7") == 0);
   REFUSES(gr_checkpoint_integers(checkpoint, "seed", 1, integers), "num_values is 1, 'seed' has 2 values");
   FAILS(gr_checkpoint_reals(checkpoint, "seed", 2, &real), GR_ERROR_INPUT, "WrongType");
-  FAILS(gr_checkpoint_text(checkpoint, "nobody", &text), GR_ERROR_INPUT, "MissingValue");
-  FAILS(gr_checkpoint_read(checkpoint, "v", layout, &field), GR_ERROR_INPUT, "MissingField");
+  FAILS(gr_checkpoint_text(checkpoint, "nobody", &text), GR_ERROR_INPUT, "MissingVariable");
+  FAILS(gr_checkpoint_read(checkpoint, "v", layout, &field), GR_ERROR_INPUT, "MissingVariable");
   REFUSES(gr_checkpoint_read_replicated(checkpoint, NULL, &replica), "name is NULL");
   REFUSES(gr_checkpoint_has(checkpoint, NULL, &has), "name is NULL");
   REFUSES(gr_checkpoint_step(NULL, &step), "checkpoint is NULL");

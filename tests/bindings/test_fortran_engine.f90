@@ -343,7 +343,7 @@ contains
     call gr_halo_destroy(halo)
     kinds(2)%lower(2) = -1
     call gr_halo_create(comm, layout, kinds, halo, stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'BadWidth')
+    call fails(stat, GR_ERROR_PROGRAM, 'BadHaloWidth')
     kinds(2)%lower(2) = 1
     kinds(2)%upper_edge(2) = 40
     call gr_halo_create(comm, layout, kinds, halo, stat)
@@ -501,7 +501,7 @@ contains
     call gr_layout_destroy(swapped)
     options%permutation(2) = 2
     call gr_repartition_create(comm, by_lon, by_lon, options, plan, stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'BadPermutation')
+    call fails(stat, GR_ERROR_PROGRAM, 'AxesMismatch')
     call gr_layout_destroy(by_lon)
 
     ! The first and the last row on rank 0.

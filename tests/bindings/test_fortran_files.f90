@@ -82,7 +82,7 @@ contains
     options%deflate = 1
     call gr_writer_add_variable(writer, 'u', '  longitude latitude   time', GR_F64, options)
     call gr_writer_add_variable(writer, 'v', 'height', GR_F64, stat=stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'MissingDimension')
+    call fails(stat, GR_ERROR_PROGRAM, 'MissingVariable')
     call write_time(writer, 1)
     call gr_writer_commit(writer)
     call gr_writer_destroy(writer)
@@ -137,7 +137,7 @@ contains
     end do
     call that(all(turned(0, :) == -5), 'cells beside the selection')
     call gr_file_read(file, 'u', [lo, 3], [hi, 3], field=gr_field(turned), stat=stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'BoxOutsideVariable')
+    call fails(stat, GR_ERROR_PROGRAM, 'OutOfRange')
     call gr_file_close(file)
   end subroutine
 
@@ -196,7 +196,7 @@ contains
     call gr_checkpoint_text(checkpoint, 'name', text)
     call that(all(table == [1, 2, 4]) .and. all(seeds == [12, -5]) .and. values(1) == 0.125d0 .and. text == 'run 7', 'values')
     call gr_checkpoint_text(checkpoint, 'nobody', text, stat)
-    call fails(stat, GR_ERROR_INPUT, 'MissingValue')
+    call fails(stat, GR_ERROR_INPUT, 'MissingVariable')
     call gr_checkpoint_close(checkpoint)
     call gr_checkpoints_destroy(checkpoints)
   end subroutine

@@ -364,7 +364,7 @@ static void refuses_bad_arguments(void) {
   REFUSES(gr_halo_create(comm, layout, 1, &kind, &halo), "kinds[0].ndim is 3, the layout has 2 axes");
   kind.ndim = 2;
   kind.lower[0] = -1;
-  FAILS(gr_halo_create(comm, layout, 1, &kind, &halo), GR_ERROR_PROGRAM, "BadWidth");
+  FAILS(gr_halo_create(comm, layout, 1, &kind, &halo), GR_ERROR_PROGRAM, "BadHaloWidth");
   kind.lower[0] = 1;
   kind.num_directions = 33;
   REFUSES(gr_halo_create(comm, layout, 1, &kind, &halo), "kinds[0].num_directions is 33, at most 32 are possible");

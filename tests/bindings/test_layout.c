@@ -106,7 +106,7 @@ static void places_cuts_on_ranks(void) {
   CHECK(lower[0] == 0 && upper[0] == 3);
   OK(gr_layout_destroy(&layout));
   int const twice[2] = {1, 1};
-  FAILS(gr_layout_create_cuts(2, (gr_cuts const* const*)cuts, 2, twice, &layout), GR_ERROR_PROGRAM, "BadRankOrder");
+  FAILS(gr_layout_create_cuts(2, (gr_cuts const* const*)cuts, 2, twice, &layout), GR_ERROR_PROGRAM, "BadProcessGrid");
   gr_cuts const* const missing[2] = {cuts[0], NULL};
   REFUSES(gr_layout_create_cuts(2, missing, 0, NULL, &layout), "cuts[1] is NULL");
   OK(gr_cuts_destroy(&cuts[0]));
@@ -157,19 +157,19 @@ static void takes_the_callers_boxes(gr_comm* comm) {
   // Errors are the same on all ranks.
   if (world_size > 1) {
     int64_t const same[2] = {0, 0};
-    FAILS(gr_layout_create_boxes(comm, 2, extents, 1, same, all, &layout), GR_ERROR_PROGRAM, "LayoutOverlap");
+    FAILS(gr_layout_create_boxes(comm, 2, extents, 1, same, all, &layout), GR_ERROR_PROGRAM, "BadLayout");
   }
-  FAILS(gr_layout_create_boxes(comm, 2, extents, 0, NULL, NULL, &layout), GR_ERROR_PROGRAM, "LayoutGap");
+  FAILS(gr_layout_create_boxes(comm, 2, extents, 0, NULL, NULL, &layout), GR_ERROR_PROGRAM, "BadLayout");
   FAILS(gr_layout_create_boxes(comm, 2, extents, world_rank == 0 ? 2 : 1, lower, upper, &layout), GR_ERROR_PROGRAM,
         "num_boxes is 2");
-  RULE("SeveralBoxes");
+  RULE("Unsupported");
   REFUSES(gr_layout_create_boxes(comm, 2, world_rank == 0 ? NULL : extents, 1, lower, upper, &layout),
           "extents is NULL");
   if (world_size > 1) {
     int64_t const other[2] = {2 * world_size + world_rank, 6};
-    FAILS(gr_layout_create_boxes(comm, 2, other, 1, lower, upper, &layout), GR_ERROR_PROGRAM, "LayoutDisagreement");
+    FAILS(gr_layout_create_boxes(comm, 2, other, 1, lower, upper, &layout), GR_ERROR_PROGRAM, "ArgumentDisagreement");
     FAILS(gr_layout_create_boxes(comm, world_rank == 0 ? 1 : 2, extents, 1, lower, upper, &layout), GR_ERROR_PROGRAM,
-          "LayoutDisagreement");
+          "ArgumentDisagreement");
   }
   REFUSES(gr_layout_create_boxes(NULL, 2, extents, 1, lower, upper, &layout), "comm is NULL");
   CHECK(layout == NULL);
@@ -214,7 +214,7 @@ static void shares_layouts(gr_comm* comm) {
   CHECK(lo[0] == 0 && hi[0] == 5);
   OK(gr_layout_destroy(&shared));
   REFUSES(gr_layout_create_shared(comm, mine, NULL, &shared), "part_comm is NULL, part is not");
-  FAILS(gr_layout_create_shared(comm, NULL, NULL, &shared), GR_ERROR_PROGRAM, "NoLayout");
+  FAILS(gr_layout_create_shared(comm, NULL, NULL, &shared), GR_ERROR_PROGRAM, "BadLayout");
   OK(gr_layout_destroy(&mine));
   OK(gr_comm_destroy(&self));
 }

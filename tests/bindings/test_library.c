@@ -18,7 +18,7 @@ static void works_before_the_start(void) {
   REFUSES(gr_is_initialized(NULL), "initialized is NULL");
   gr_comm* comm = NULL;
   FAILS(gr_comm_create(MPI_COMM_WORLD, &comm), GR_ERROR_PROGRAM, "gr_init was not called");
-  RULE("NotStarted");
+  RULE("WrongState");
   CHECK(comm == NULL);
   FAILS(gr_finalize(), GR_ERROR_PROGRAM, "gr_init was not called");
 }
@@ -53,14 +53,14 @@ static void knows_ranks(void) {
   REFUSES(gr_comm_size(comm, NULL), "num_ranks is NULL");
   REFUSES(gr_comm_node(comm, &node_size, NULL), "node_rank is NULL");
   REFUSES(gr_comm_create(MPI_COMM_WORLD, NULL), "comm is NULL");
-  FAILS(gr_comm_create(MPI_COMM_NULL, &comm), GR_ERROR_PROGRAM, "NullCommunicator");
+  FAILS(gr_comm_create(MPI_COMM_NULL, &comm), GR_ERROR_PROGRAM, "WrongState");
 
   gr_comm* of_fortran = NULL;
   OK(gr_comm_create_f(MPI_Comm_c2f(MPI_COMM_SELF), &of_fortran));
   OK(gr_comm_size(of_fortran, &size));
   CHECK(size == 1);
   FAILS(gr_finalize(), GR_ERROR_PROGRAM, "2 gr_comm were not freed");
-  RULE("HandlesExist");
+  RULE("WrongState");
   OK(gr_comm_destroy(&of_fortran));
   CHECK(of_fortran == NULL);
   OK(gr_comm_destroy(&of_fortran));

@@ -150,7 +150,7 @@ static void permutes_selects_and_packs(void) {
   CHECK(wrong == 0);
   OK(gr_repartition_destroy(&plan));
   options.permutation[1] = 1;
-  FAILS(gr_repartition_create(comm, by_rows, swapped, &options, &plan), GR_ERROR_PROGRAM, "BadPermutation");
+  FAILS(gr_repartition_create(comm, by_rows, swapped, &options, &plan), GR_ERROR_PROGRAM, "AxesMismatch");
   options.ndim = 0;
   REFUSES(gr_repartition_create(comm, by_rows, swapped, &options, &plan), "options.ndim is 0");
   options.ndim = 2;

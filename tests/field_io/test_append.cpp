@@ -349,14 +349,14 @@ TEST(FieldWriter, leaves_old_records_alone_when_an_append_is_not_committed) {
       auto writer = FieldWriter::append(comm, path, to);
       std::vector<double> const values(20, 1);
       std::span<double const> const all(values);
-      EXPECT_EQ(rule_of([&] { writer.extend("row", 1); }), "BadExtent");
-      EXPECT_EQ(rule_of([&] { writer.extend("time", 0); }), "BadExtent");
-      EXPECT_EQ(rule_of([&] { writer.extend("month", 1); }), "MissingDimension");
+      EXPECT_EQ(rule_of([&] { writer.extend("row", 1); }), "BadOption");
+      EXPECT_EQ(rule_of([&] { writer.extend("time", 0); }), "BadOption");
+      EXPECT_EQ(rule_of([&] { writer.extend("month", 1); }), "MissingVariable");
       writer.extend("time", 1);
-      EXPECT_EQ(rule_of([&] { writer.write("plain", Box({1, 0, 0}, {2, 5, 4}), all); }), "OldRecords");
-      EXPECT_EQ(rule_of([&] { writer.write("area", Box({0}, {5}), all.first(5)); }), "OldRecords");
-      EXPECT_EQ(rule_of([&] { writer.write("time", Box({3}, {4}), all.first(1)); }), "BoxOutsideVariable");
-      EXPECT_EQ(rule_of([&] { writer.commit(); }), "UnwrittenCells");
+      EXPECT_EQ(rule_of([&] { writer.write("plain", Box({1, 0, 0}, {2, 5, 4}), all); }), "OutOfRange");
+      EXPECT_EQ(rule_of([&] { writer.write("area", Box({0}, {5}), all.first(5)); }), "OutOfRange");
+      EXPECT_EQ(rule_of([&] { writer.write("time", Box({3}, {4}), all.first(1)); }), "OutOfRange");
+      EXPECT_EQ(rule_of([&] { writer.commit(); }), "WrongState");
       auto const box = own_rows(comm, 2, 3);
       writer.write("plain", box, all.first(std::size_t(box.num_cells())));
     }

@@ -152,7 +152,7 @@ TEST(CheckpointFailures, a_folder_that_goes_away_is_an_error) {
 
   EXPECT_EQ(thrown.rule, "OutputError");
   EXPECT_NE(thrown.given.find("No such file"), std::string::npos) << thrown.given;
-  EXPECT_EQ(test::rule_of([&] { writer.commit(); }), "CheckpointIncomplete");
+  EXPECT_EQ(test::rule_of([&] { writer.commit(); }), "WrongState");
   EXPECT_FALSE(store.newest());
   write_checkpoint(store, comm, 2);
   expect_newest(store, comm, 2);

@@ -218,12 +218,11 @@ TEST(FileSelection, converts_once_and_refuses_integers_that_do_not_fit) {
   file.read("packed", {.box = Box({0}, {1})}, integers(1));
   EXPECT_EQ(whole[0], 1);
   // On one rank it has a fraction or is missing: an error on all.
-  EXPECT_EQ(rule_of([&] { file.read("packed", {.box = Box({0}, {last ? 2 : 1})}, integers(3)); }), "NotRepresentable");
+  EXPECT_EQ(rule_of([&] { file.read("packed", {.box = Box({0}, {last ? 2 : 1})}, integers(3)); }), "Conversion");
   EXPECT_EQ(rule_of([&] { file.read("packed", {.box = Box({last ? 2 : 0}, {last ? 3 : 1})}, integers(3)); }),
-            "NotRepresentable");
+            "Conversion");
   std::int32_t narrow = 0;
-  EXPECT_EQ(rule_of([&] { file.read("large", {.box = Box({0}, {1})}, field_view(&narrow, {1}, 1)); }),
-            "NotRepresentable");
+  EXPECT_EQ(rule_of([&] { file.read("large", {.box = Box({0}, {1})}, field_view(&narrow, {1}, 1)); }), "Conversion");
 }
 
 TEST(FileSelection, is_refused_by_name_on_all_ranks) {
@@ -244,23 +243,23 @@ TEST(FileSelection, is_refused_by_name_on_all_ranks) {
     return rule_of([&] { file.read("v", last ? selection : FileSelection{.box = Box({0, 0}, {0, 0})}, view); });
   };
 
-  EXPECT_EQ(rule({.box = Box({0, 0}, {5, 5})}, field), "BoxOutsideVariable");
+  EXPECT_EQ(rule({.box = Box({0, 0}, {5, 5})}, field), "OutOfRange");
   EXPECT_EQ(rule({.box = all, .steps = {0, 1}}, field), "BadSelection");
   EXPECT_EQ(rule({.box = all, .steps = {1}}, field), "BadSelection");
   EXPECT_EQ(rule({.box = all, .axes = {0, 2}}, field), "BadSelection");
   EXPECT_EQ(rule({.box = all, .axes = {0, 0}}, field), "BadSelection");
   EXPECT_EQ(rule({.box = all, .axes = {0, -1}}, field), "BadSelection");
   EXPECT_EQ(rule({.box = all, .offset = {0}}, field), "BadSelection");
-  EXPECT_EQ(rule({.box = all, .axes = {1, 0}}, field), "WrongSize");
-  EXPECT_EQ(rule({.box = all, .offset = {1, 0}}, field), "WrongSize");
-  EXPECT_EQ(rule({.box = all, .offset = {-1, 0}}, field), "WrongSize");
-  EXPECT_EQ(rule({.box = all}, field_view<double>(nullptr, {4, 5}, 2)), "WrongSize");
+  EXPECT_EQ(rule({.box = all, .axes = {1, 0}}, field), "ShapeMismatch");
+  EXPECT_EQ(rule({.box = all, .offset = {1, 0}}, field), "ShapeMismatch");
+  EXPECT_EQ(rule({.box = all, .offset = {-1, 0}}, field), "ShapeMismatch");
+  EXPECT_EQ(rule({.box = all}, field_view<double>(nullptr, {4, 5}, 2)), "ShapeMismatch");
   auto other = field;
   other.dtype = DType::c128;
-  EXPECT_EQ(rule({.box = all}, other), "BadType");
+  EXPECT_EQ(rule({.box = all}, other), "WrongType");
   other = field;
   other.space = MemorySpace::device;
-  EXPECT_EQ(rule({.box = all}, other), "DeviceMemory");
+  EXPECT_EQ(rule({.box = all}, other), "Unsupported");
   EXPECT_EQ(rule({.box = all}, field), "nothing was thrown");
 }
 
@@ -349,9 +348,9 @@ TEST(FileSelection, writes_64_bit_integers_exactly_or_refuses_them) {
     writer.add_variable({.name = "v", .dimensions = {"x"}, .type = ValueType::i64, .fill = -8});
     writer.add_variable({.name = "n", .dimensions = {"x"}, .type = ValueType::i32});
     auto const field = field_view(values.data(), {2}, 1);
-    EXPECT_EQ(rule_of([&] { writer.write("n", {.box = Box({0}, {n})}, field); }), "PackedRange");
+    EXPECT_EQ(rule_of([&] { writer.write("n", {.box = Box({0}, {n})}, field); }), "Conversion");
     values[1] = -8;
-    EXPECT_EQ(rule_of([&] { writer.write("v", {.box = Box({0}, {n})}, field); }), "PackedRange");
+    EXPECT_EQ(rule_of([&] { writer.write("v", {.box = Box({0}, {n})}, field); }), "Conversion");
     values[1] = -9;
     writer.write("v", {.box = Box({0}, {n})}, field);
     writer.write("n", {.box = Box({0}, {n}), .offset = {0}},

@@ -128,7 +128,7 @@ TEST(FieldSeries, fills_up_short_variables_file_by_file) {
     FieldSeries const broken(comm, {second, torn});
     ADD_FAILURE();
   } catch (Error const& error) {
-    EXPECT_EQ(error.rule(), "UnsortedSeries");
+    EXPECT_EQ(error.rule(), "SeriesMismatch");
     EXPECT_NE(error.given().find("c.nc lacks a value at record 1 of 2"), std::string::npos) << error.given();
   }
 }
@@ -143,9 +143,9 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
   };
   for (auto const& one :
        std::vector<Case>{{{.times = {3}}, "", ""},
-                         {{.times = {2, 3}}, "UnsortedSeries", "part_9.nc follows"},
-                         {{.times = {-1}}, "UnsortedSeries", "from 2.0"},
-                         {{.times = {4, 3}}, "UnsortedSeries", "within"},
+                         {{.times = {2, 3}}, "SeriesMismatch", "part_9.nc follows"},
+                         {{.times = {-1}}, "SeriesMismatch", "from 2.0"},
+                         {{.times = {4, 3}}, "SeriesMismatch", "within"},
                          {{.times = {3}, .units = "degC"}, "SeriesMismatch", "'degC' instead of 'K'"},
                          {{.times = {3}, .time_units = "days since 2000-01-01"}, "SeriesMismatch", "units of time"},
                          {{.times = {3}, .latitudes = "10, 0, -20"}, "SeriesMismatch", "values of lat"},
@@ -176,8 +176,8 @@ TEST(FieldSeries, throws_on_all_ranks_for_a_wrong_box_on_one) {
   EXPECT_EQ(rule_of([&] {
               series.read("t", last ? Box({10, 0, 0}, {11, 3, 4}) : right, std::span(values));
             }),
-            "BoxOutsideVariable");
-  EXPECT_EQ(rule_of([&] { series.read("t", right, std::span(values).first(last ? 11 : 12)); }), "WrongSize");
+            "OutOfRange");
+  EXPECT_EQ(rule_of([&] { series.read("t", right, std::span(values).first(last ? 11 : 12)); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] {
               series.read("t", {.box = right, .axes = last ? Indices{0, 1} : Indices{}},
                           field_view(values.data(), {1, 3, 4}, 2));

@@ -152,7 +152,7 @@ TEST(SeriesReader, names_file_and_variable_of_what_it_cannot_read) {
   FieldSeries const series(comm, files);
   SeriesReader reader(series);
   Box const third({4, 0, 0}, {5, 3, 4});
-  EXPECT_EQ(rule_of([&] { (void)reader.read("t", Box({10, 0, 0}, {11, 3, 4})); }), "BoxOutsideVariable");
+  EXPECT_EQ(rule_of([&] { (void)reader.read("t", Box({10, 0, 0}, {11, 3, 4})); }), "OutOfRange");
   EXPECT_EQ(rule_of([&] { (void)reader.read("q", third); }), "MissingVariable");
   folder.make("part_9.nc", [](auto const& p) { write_part(p, {.times = {3, 3.5}}); });
   folder.make("part_10.nc", [](auto const& p) { std::filesystem::remove(p); });

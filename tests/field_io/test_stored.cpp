@@ -166,21 +166,22 @@ TEST(StoredValues, are_refused_by_name_where_they_do_not_fit) {
 
   EXPECT_EQ(rule_of([&] { file.read_stored("words", Box({0}, {2}), bytes); }), "UnreadableVariable");
   EXPECT_EQ(rule_of([&] { (void)spec_of(file.variable("words")); }), "UnreadableVariable");
-  EXPECT_EQ(rule_of([&] { file.read_stored("x", Box({0}, {1}), std::span(bytes).first(last ? 7 : 8)); }), "WrongSize");
+  EXPECT_EQ(rule_of([&] { file.read_stored("x", Box({0}, {1}), std::span(bytes).first(last ? 7 : 8)); }),
+            "ShapeMismatch");
   FieldWriter out(comm, folder / "out.nc");
   out.add_dimension("x", 1);
   Attribute const scale = Attribute::of_number("scale_factor", 2);
   EXPECT_EQ(rule_of([&] {
               out.add_variable({.name = "y", .dimensions = {"x"}, .packing = Packing{}, .attributes = {scale}});
             }),
-            "BadPacking");
+            "BadOption");
   EXPECT_EQ(rule_of([&] { out.add_variable({.name = "y", .dimensions = {"x"}, .shuffle = Shuffle::always}); }),
-            "BadChunk");
+            "BadOption");
   out.add_variable({.name = "letters", .dimensions = {"x"}, .type = ValueType::text});
   std::vector<double> const number(1);
-  EXPECT_EQ(rule_of([&] { out.write("letters", Box({0}, {1}), std::span(number)); }), "BadType");
+  EXPECT_EQ(rule_of([&] { out.write("letters", Box({0}, {1}), std::span(number)); }), "WrongType");
   EXPECT_EQ(rule_of([&] { out.write_stored("letters", Box({0}, {1}), std::span(bytes).first(last ? 2 : 1)); }),
-            "WrongSize");
+            "ShapeMismatch");
 }
 
 /// Numbers go through a packing that came as attributes as through one that was asked for.

@@ -95,13 +95,13 @@ TEST(VirtualDataset, is_refused_by_name_rather_than_filled_up) {
     return [name](hsize_t year) { return year == 2 ? name : year_file(year); };
   };
   for (auto const& one :
-       std::vector<RefusedCase>{{"VirtualSourceMissing", "gone.h5", num_years, num_times, with_last("gone.h5")},
-                                {"VirtualSourceMissing", "damaged.h5", num_years, num_times, with_last("damaged.h5")},
-                                {"VirtualSourceMissing", "48 of its 72 cells", 2},
-                                {"VirtualSourceMissing", "too small", 2, 6},
-                                {"VirtualSourceElsewhere", "../", num_years, num_times, with_last("../years/2.h5")},
-                                {"VirtualSourceElsewhere", "/tmp", num_years, num_times, with_last("/tmp/2.h5")},
-                                {"VirtualSourceMissing", "virtual itself", num_years, num_times, with_last(".")}}) {
+       std::vector<RefusedCase>{{"UnreadableVariable", "gone.h5", num_years, num_times, with_last("gone.h5")},
+                                {"UnreadableVariable", "damaged.h5", num_years, num_times, with_last("damaged.h5")},
+                                {"UnreadableVariable", "48 of its 72 cells", 2},
+                                {"UnreadableVariable", "too small", 2, 6},
+                                {"UnreadableVariable", "../", num_years, num_times, with_last("../years/2.h5")},
+                                {"UnreadableVariable", "/tmp", num_years, num_times, with_last("/tmp/2.h5")},
+                                {"UnreadableVariable", "virtual itself", num_years, num_times, with_last(".")}}) {
     auto const path =
         folder.make("joined.h5", [&](auto const& p) { write_joined(p, one.years, one.length, one.source); });
     FieldFile const file(comm, path);

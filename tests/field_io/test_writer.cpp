@@ -249,28 +249,28 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
     std::vector<double> const values(5, 300.0);
     std::span<double const> const all(values);
 
-    EXPECT_EQ(rule_of([&] { writer.add_dimension("x", 4); }), "NameTaken");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "v", .dimensions = {"x"}}); }), "NameTaken");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"y"}}); }), "MissingDimension");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .deflate = 1}); }), "BadChunk");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .chunk = {0}}); }), "BadChunk");
+    EXPECT_EQ(rule_of([&] { writer.add_dimension("x", 4); }), "BadName");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "v", .dimensions = {"x"}}); }), "BadName");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"y"}}); }), "MissingVariable");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .deflate = 1}); }), "BadOption");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .chunk = {0}}); }), "BadOption");
     EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .type = ValueType::other}); }),
-              "BadType");
+              "WrongType");
     EXPECT_EQ(rule_of([&] { writer.write("w", Box({0}, {0}), all.first(0)); }), "MissingVariable");
     EXPECT_EQ(rule_of([&] { writer.write("v", last ? Box({0}, {5}) : Box({0}, {0}), all.first(last ? 5 : 0)); }),
-              "BoxOutsideVariable");
-    EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 2 : 0)); }), "WrongSize");
-    EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 1 : 0)); }), "PackedRange");
-    EXPECT_EQ(rule_of([&] { writer.commit(); }), "UnwrittenCells");
+              "OutOfRange");
+    EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 2 : 0)); }), "ShapeMismatch");
+    EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 1 : 0)); }), "Conversion");
+    EXPECT_EQ(rule_of([&] { writer.commit(); }), "WrongState");
     if (comm.num_ranks() > 1) {
-      EXPECT_EQ(rule_of([&] { writer.add_dimension("y", last ? 2 : 3); }), "WriterDiffers");
+      EXPECT_EQ(rule_of([&] { writer.add_dimension("y", last ? 2 : 3); }), "ArgumentDisagreement");
     }
   }
   comm.barrier();
   EXPECT_TRUE(names_in(folder / ".").empty());
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "no" / "such.nc"); }), "OutputError");
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "x.nc", {}, {.writers_per_node = -1}); }),
-            "BadWriters");
+            "BadOption");
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "."); }), "OutputError");
 }
 

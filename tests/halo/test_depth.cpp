@@ -276,7 +276,7 @@ TEST(HaloDepth, names_field_side_have_and_need) {
   EXPECT_EQ(apply_to({{1, 1}, {3, 0}}).given,
             "field humidity has 2 valid ghost layers on the lower side of axis 1; the operator needs 3");
   EXPECT_EQ(apply_to({{1, 1}}).rule, "AxesMismatch");
-  EXPECT_EQ(apply_to({{1, 1}, {0, -1}}).rule, "BadReach");
+  EXPECT_EQ(apply_to({{1, 1}, {0, -1}}).rule, "BadHaloWidth");
   EXPECT_EQ(thrown_by([&] { (void)depth.suffices(std::vector<Width>{{1, 1}}); }).rule, "AxesMismatch");
   HaloPlan const other(comm, Layout(ProcessGrid{n, 1}, Indices{10, 8}), {{2, 3}, {2, 2}},
                        Boundary::sphere(Edge::pole_face));
@@ -323,7 +323,7 @@ TEST(HaloDepth, counts_whole_halos_only) {
   auto const rule = [&](int kind) { return rule_of([&] { HaloDepth(plan, "tracer", kind); }); };
 
   EXPECT_EQ(rule(0), "nothing was thrown");
-  for (int const kind : {1, 2, 3}) EXPECT_EQ(rule(kind), "DepthNeedsWholeHalo");
+  for (int const kind : {1, 2, 3}) EXPECT_EQ(rule(kind), "Unsupported");
   HaloDepth depth(plan, "tracer");
   std::vector<double> cells(11, 0.0);
   EXPECT_EQ(rule_of([&] { depth.refill(field_view(cells.data(), {1, 1}, 2)); }), "FieldMismatch");

@@ -233,16 +233,15 @@ TEST(GridCandidates, refuse_the_impossible_by_name) {
   EXPECT_EQ(thrown([](auto& r) { r.ranks = {3, 0}; }).rule, "NoProcessGrid");
   EXPECT_EQ(thrown([](auto& r) { r.ranks = {8, 4}; }).rule, "NoProcessGrid");
   EXPECT_EQ(thrown([](auto& r) { r.min_extents = {200, 200}; }).rule, "NoProcessGrid");
-  EXPECT_EQ(thrown([](auto& r) { r.ranks = {8}; }).rule, "BadRequest");
-  EXPECT_EQ(thrown([](auto& r) { r.ranks = {-8, 8}; }).rule, "BadRequest");
-  EXPECT_EQ(thrown([](auto& r) { r.min_extents = {8}; }).rule, "BadRequest");
-  EXPECT_EQ(thrown([](auto& r) { r.num_batch = 0; }).rule, "BadRequest");
-  EXPECT_EQ(thrown([](auto& r) { r.cost.run = std::nan(""); }).rule, "BadRequest");
-  EXPECT_EQ(thrown([](auto& r) { r.cost.on_node_byte = -1; }).rule, "BadRequest");
-  EXPECT_EQ(thrown([](auto& r) { r.node_of_rank.clear(); }).rule, "BadNodes");
+  EXPECT_EQ(thrown([](auto& r) { r.ranks = {8}; }).rule, "BadOption");
+  EXPECT_EQ(thrown([](auto& r) { r.ranks = {-8, 8}; }).rule, "BadOption");
+  EXPECT_EQ(thrown([](auto& r) { r.min_extents = {8}; }).rule, "BadOption");
+  EXPECT_EQ(thrown([](auto& r) { r.num_batch = 0; }).rule, "BadOption");
+  EXPECT_EQ(thrown([](auto& r) { r.cost.run = std::nan(""); }).rule, "BadOption");
+  EXPECT_EQ(thrown([](auto& r) { r.cost.on_node_byte = -1; }).rule, "BadOption");
+  EXPECT_EQ(thrown([](auto& r) { r.node_of_rank.clear(); }).rule, "BadProcessGrid");
   EXPECT_EQ(thrown([](auto& r) { r.halo.widths = {{1, 1}}; }).rule, "AxesMismatch");
-  EXPECT_EQ(thrown([](auto& r) { r.cuts = [](int, int parts) { return balanced_cuts(7, parts); }; }).rule,
-            "BadRequest");
+  EXPECT_EQ(thrown([](auto& r) { r.cuts = [](int, int parts) { return balanced_cuts(7, parts); }; }).rule, "BadOption");
 }
 
 TEST(GridCandidates, warn_of_parts_thinner_than_the_halo) {

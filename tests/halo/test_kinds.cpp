@@ -235,18 +235,19 @@ TEST(HaloKinds, are_refused_on_all_ranks) {
     return rule(kind);
   };
 
-  EXPECT_EQ(rule_of([&] { HaloPlan(comm, layout, {}); }), "NoKinds");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}, {1, 0}}; }), "BadWidth");
+  EXPECT_EQ(rule_of([&] { HaloPlan(comm, layout, {}); }), "BadOption");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}, {1, 0}}; }), "BadHaloWidth");
   EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}}; }), "AxesMismatch");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.widths = {{1, 1}, {1, -1}}; }), "BadWidth");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1}}; }), "BadDirection");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1, 2}}; }), "BadDirection");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.widths = {{1, 1}, {1, -1}}; }), "BadHaloWidth");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1}}; }), "AxesMismatch");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1, 2}}; }), "AxesMismatch");
   EXPECT_EQ(rule(good), "nothing was thrown");
   if (n == 1) return;
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1, 1}}; }), "PlanDisagreement");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}, {1, 2}}; }), "PlanDisagreement");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.axes[0].stagger = Stagger::high_face; }), "PlanDisagreement");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.widths_of = WidthsOf::this_rank; }), "PlanDisagreement");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1, 1}}; }), "ArgumentDisagreement");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}, {1, 2}}; }), "ArgumentDisagreement");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.axes[0].stagger = Stagger::high_face; }),
+            "ArgumentDisagreement");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.widths_of = WidthsOf::this_rank; }), "ArgumentDisagreement");
 }
 
 TEST(HaloKinds, of_a_field_must_be_one_of_the_plan) {
@@ -258,8 +259,8 @@ TEST(HaloKinds, of_a_field_must_be_one_of_the_plan) {
   for (int const kind : {-1, 1}) {
     std::vector<HaloField> const fields{{view, Parity::even, kind}};
 
-    EXPECT_EQ(rule_of([&] { plan.exchange(fields); }), "BadKind");
-    EXPECT_EQ(rule_of([&] { (void)plan.local(kind); }), "BadKind");
+    EXPECT_EQ(rule_of([&] { plan.exchange(fields); }), "OutOfRange");
+    EXPECT_EQ(rule_of([&] { (void)plan.local(kind); }), "OutOfRange");
   }
 }
 
@@ -311,8 +312,8 @@ TEST(HaloPlanInterior, of_a_given_reach) {
   constexpr Index huge = std::numeric_limits<Index>::max();
   EXPECT_TRUE(plan.interior(std::vector<Width>{{huge, huge}, {0, 0}}).empty());
   EXPECT_EQ(rule_of([&] { (void)plan.interior(std::vector<Width>{{1, 1}}); }), "AxesMismatch");
-  EXPECT_EQ(rule_of([&] { (void)plan.interior(std::vector<Width>{{1, 1}, {-1, 0}}); }), "BadReach");
-  EXPECT_EQ(rule_of([&] { (void)plan.interior(reach, 1); }), "BadKind");
+  EXPECT_EQ(rule_of([&] { (void)plan.interior(std::vector<Width>{{1, 1}, {-1, 0}}); }), "BadHaloWidth");
+  EXPECT_EQ(rule_of([&] { (void)plan.interior(reach, 1); }), "OutOfRange");
 }
 
 }  // namespace

@@ -362,10 +362,10 @@ TEST(HaloPlan, refuses_bad_arguments_on_all_ranks) {
 
   EXPECT_EQ(rule(layout, {{1, 1}}, zero), "AxesMismatch");
   EXPECT_EQ(rule(layout, {{1, 1}, {1, 1}, {0, 0}}, zero), "AxesMismatch");
-  EXPECT_EQ(rule(layout, {{1, -1}, {1, 1}}, zero), "BadWidth");
+  EXPECT_EQ(rule(layout, {{1, -1}, {1, 1}}, zero), "BadHaloWidth");
   EXPECT_EQ(rule(layout, one, Boundary::uniform(1, Edge::constant)), "AxesMismatch");
   EXPECT_EQ(rule(layout, one, Boundary::sphere(Edge::pole_face)), "OddLongitudeFold");
-  EXPECT_EQ(rule(layout, one, {{{Edge::periodic, Edge::constant, 0}, {}}, -1}), "PeriodicOnOneSide");
+  EXPECT_EQ(rule(layout, one, {{{Edge::periodic, Edge::constant, 0}, {}}, -1}), "BadBoundary");
   EXPECT_EQ(rule(layout, one, {{{Edge::pole_row, Edge::constant, 0}, {}}, 1}), "PoleNeedsPeriodicLongitude");
   EXPECT_EQ(rule(Layout(ProcessGrid{n + 1, 1}, Indices{6, 7}), one, zero), "TooFewRanks");
   // One rank owns the only row and has ghosts to mirror; all ranks refuse.
@@ -386,11 +386,12 @@ TEST(HaloPlan, refuses_on_all_ranks_what_differs_between_ranks) {
   std::vector<Width> const two{{1, 1}, {1, 2}};
   auto const rule = [&](auto&& make) { return rule_of([&] { make(); }); };
 
-  EXPECT_EQ(rule([&] { HaloPlan(comm, odd ? rows : columns, one, zero); }), "PlanDisagreement");
-  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, odd ? two : one, zero); }), "PlanDisagreement");
-  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, odd ? periodic : zero); }), "PlanDisagreement");
-  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, zero, odd ? Corners::skip : Corners::fill); }), "PlanDisagreement");
-  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, odd ? std::vector<Width>{{-1, 0}, {0, 0}} : one, zero); }), "BadWidth");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, odd ? rows : columns, one, zero); }), "ArgumentDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, odd ? two : one, zero); }), "ArgumentDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, odd ? periodic : zero); }), "ArgumentDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, zero, odd ? Corners::skip : Corners::fill); }),
+            "ArgumentDisagreement");
+  EXPECT_EQ(rule([&] { HaloPlan(comm, rows, odd ? std::vector<Width>{{-1, 0}, {0, 0}} : one, zero); }), "BadHaloWidth");
   EXPECT_EQ(rule([&] { HaloPlan(comm, rows, one, zero); }), "nothing was thrown");
 }
 

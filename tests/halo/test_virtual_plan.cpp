@@ -224,7 +224,7 @@ TEST(VirtualHalo, refuses_what_the_real_plan_refuses) {
     return rule_of([&] { (void)VirtualHalo(layout, {widths, boundary}); });
   };
 
-  EXPECT_EQ(rule({{1, -1}, {0, 0}}, Boundary::uniform(2, Edge::constant)), "BadWidth");
+  EXPECT_EQ(rule({{1, -1}, {0, 0}}, Boundary::uniform(2, Edge::constant)), "BadHaloWidth");
   EXPECT_EQ(rule({{1, 1}}, Boundary::uniform(2, Edge::constant)), "AxesMismatch");
   EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::sphere(Edge::pole_face)), "OddLongitudeFold");
   EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::uniform(2, Edge::reflect)), "ReflectTooWide");
@@ -235,10 +235,10 @@ TEST(VirtualHalo, refuses_what_the_real_plan_refuses) {
     change(changed);
     return rule_of([&] { (void)VirtualHalo(layout, changed); });
   };
-  EXPECT_EQ(rule_after([](auto& k) { k.memory = {{1, 1}, {1, 0}}; }), "BadWidth");
+  EXPECT_EQ(rule_after([](auto& k) { k.memory = {{1, 1}, {1, 0}}; }), "BadHaloWidth");
   EXPECT_EQ(rule_after([](auto& k) { k.memory = {{1, 1}}; }), "AxesMismatch");
-  EXPECT_EQ(rule_after([](auto& k) { k.directions = {{0, 2}}; }), "BadDirection");
-  EXPECT_EQ(rule_after([](auto& k) { k.widths_of = WidthsOf::this_rank; }), "BadWidth");
+  EXPECT_EQ(rule_after([](auto& k) { k.directions = {{0, 2}}; }), "AxesMismatch");
+  EXPECT_EQ(rule_after([](auto& k) { k.widths_of = WidthsOf::this_rank; }), "BadHaloWidth");
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(Comm, returns_errors_and_leaves_its_parent_alone) {
 }
 
 TEST(Comm, refuses_the_null_communicator) {
-  EXPECT_EQ(rule_of([] { Comm{MPI_COMM_NULL}; }), "NullCommunicator");
+  EXPECT_EQ(rule_of([] { Comm{MPI_COMM_NULL}; }), "WrongState");
 }
 
 TEST(Comm, counts_the_ranks_of_its_node) {
@@ -164,7 +164,7 @@ TEST(Comm, a_rank_of_no_color_gets_an_error_and_the_others_their_part) {
     EXPECT_EQ(part.num_ranks(), comm.num_ranks() - 1);
   });
 
-  EXPECT_EQ(rule, out ? "NullCommunicator" : "nothing was thrown");
+  EXPECT_EQ(rule, out ? "WrongState" : "nothing was thrown");
 }
 
 TEST(Comm, frees_what_it_duplicates) {

@@ -307,7 +307,7 @@ TEST(AreaWeights, of_global_rows_sum_to_one) {
 TEST(AreaWeights, refuse_latitudes_that_turn_back_or_leave_the_sphere) {
   for (std::vector<double> const& latitudes :
        std::vector<std::vector<double>>{{0, 10, 10}, {0, 10, 5}, {-91, 0}, {0, 100}, {0, std::nan("")}})
-    EXPECT_EQ(rule_of([&] { (void)area_weights(latitudes); }), "BadLatitudes");
+    EXPECT_EQ(rule_of([&] { (void)area_weights(latitudes); }), "BadCoordinates");
 }
 
 TEST(WeightedCuts, balances_weights_whose_sum_overflows) {

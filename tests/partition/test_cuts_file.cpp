@@ -49,7 +49,7 @@ TEST(ParseCuts, names_the_line_of_what_it_cannot_read) {
   for (auto const& row : rows) {
     auto const thrown = thrown_by([&] { (void)parse_cuts(row.text, "rows.txt"); });
 
-    EXPECT_EQ(thrown.rule, "BadCutsFile") << row.text;
+    EXPECT_EQ(thrown.rule, "BadInput") << row.text;
     EXPECT_EQ(thrown.fault, Fault::input) << row.text;
     EXPECT_NE(thrown.given.find(row.found), std::string::npos) << thrown.given;
   }
@@ -73,7 +73,7 @@ TEST(ReadCuts, fails_on_all_ranks_alike) {
 
   auto const thrown = thrown_by([&] { (void)read_cuts(comm, "no/such/file"); });
 
-  EXPECT_EQ(thrown.rule, "BadCutsFile");
+  EXPECT_EQ(thrown.rule, "BadInput");
   EXPECT_EQ(thrown.fault, Fault::input);
   EXPECT_NE(thrown.given.find("no/such/file"), std::string::npos);
 }

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   auto const after = rule_of([] { (void)Comm::world(); });
   late.reset();
 
-  bool const right = before == "MpiNotStarted" && after == "MpiNotStarted" && knows_rank;
+  bool const right = before == "WrongState" && after == "WrongState" && knows_rank;
   if (!right)
     std::fprintf(stderr, "before MPI_Init: %s; after MPI_Finalize: %s; rank known: %d\n", before.c_str(), after.c_str(),
                  int(knows_rank));

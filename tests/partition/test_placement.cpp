@@ -45,7 +45,7 @@ double counted(ProcessGrid const& grid, std::vector<int> const& nodes, Traffic c
 
 TEST(ConsecutiveNodes, fill_one_after_the_other) {
   EXPECT_EQ(consecutive_nodes(10, 4), (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2}));
-  EXPECT_EQ(rule_of([] { (void)consecutive_nodes(4, 0); }), "BadNodes");
+  EXPECT_EQ(rule_of([] { (void)consecutive_nodes(4, 0); }), "BadProcessGrid");
 }
 
 TEST(NodesOfRanks, are_the_nodes_of_the_communicator) {
@@ -160,7 +160,7 @@ TEST(PlaceOnNodes, needs_no_list_for_65536_ranks_and_counts_close) {
 TEST(PlaceOnNodes, refuses_nodes_that_do_not_fit) {
   Ring const traffic{{2, 2}, {1, 1}, {0, 0}};
   for (std::vector<int> const& nodes : std::vector<std::vector<int>>{{0, 0, 0}, {0, 0, 0, -1}, {0, 0, 0, 9}})
-    EXPECT_EQ(rule_of([&] { (void)place_on_nodes({2, 2}, nodes, traffic); }), "BadNodes");
+    EXPECT_EQ(rule_of([&] { (void)place_on_nodes({2, 2}, nodes, traffic); }), "BadProcessGrid");
 }
 
 TEST(StandIns, are_all_places_of_a_small_grid) {

@@ -46,9 +46,9 @@ TEST(ProcessGrid, refuses_bad_extents) {
 TEST(ProcessGrid, refuses_ranks_and_coordinates_outside) {
   ProcessGrid const grid{2, 3};
 
-  for (int rank : {-1, 6, 7}) EXPECT_EQ(rule_of([&] { (void)grid.coords(rank); }), "BadRank") << rank;
+  for (int rank : {-1, 6, 7}) EXPECT_EQ(rule_of([&] { (void)grid.coords(rank); }), "OutOfRange") << rank;
   for (Indices const& coords : std::vector<Indices>{{-1, 0}, {2, 0}, {0, 3}, {0}, {0, 0, 0}})
-    EXPECT_EQ(rule_of([&] { (void)grid.rank(coords); }), "BadRank") << to_string(coords);
+    EXPECT_EQ(rule_of([&] { (void)grid.rank(coords); }), "OutOfRange") << to_string(coords);
 }
 
 TEST(ProcessGrid, fills_blocks_with_consecutive_ranks) {
@@ -80,7 +80,7 @@ void expect_one_to_one(ProcessGrid const& grid) {
   }
   for (std::size_t rank = 0; rank < seen.size(); ++rank)
     ASSERT_EQ(seen[rank], grid.has_place(int(rank)) ? 1 : 0) << rank << " in " << to_string(grid);
-  ASSERT_EQ(rule_of([&] { (void)grid.coords(grid.last_rank() + 1); }), "BadRank");
+  ASSERT_EQ(rule_of([&] { (void)grid.coords(grid.last_rank() + 1); }), "OutOfRange");
 }
 
 TEST(ProcessGrid, numbers_ranks_one_to_one_in_every_order) {
@@ -99,8 +99,8 @@ TEST(ProcessGrid, leaves_ranks_idle_that_the_list_leaves_out) {
   EXPECT_EQ(grid.coords(1), Indices({1, 0}));
   for (int idle : {-1, 0, 2, 4}) {
     EXPECT_FALSE(grid.has_place(idle));
-    EXPECT_EQ(rule_of([&] { (void)grid.coords(idle); }), "BadRank") << idle;
-    EXPECT_EQ(rule_of([&] { (void)grid.place(idle); }), "BadRank") << idle;
+    EXPECT_EQ(rule_of([&] { (void)grid.coords(idle); }), "OutOfRange") << idle;
+    EXPECT_EQ(rule_of([&] { (void)grid.place(idle); }), "OutOfRange") << idle;
   }
 }
 
@@ -134,9 +134,9 @@ TEST(ProcessGrid, tells_orders_apart) {
 
 TEST(ProcessGrid, refuses_orders_that_do_not_fit) {
   for (Indices const& block : std::vector<Indices>{{3, 1}, {2}, {2, 0}, {-2, 2}, {8, 4}})
-    EXPECT_EQ(rule_of([&] { (void)ProcessGrid::in_blocks({4, 4}, block); }), "BadRankOrder") << to_string(block);
+    EXPECT_EQ(rule_of([&] { (void)ProcessGrid::in_blocks({4, 4}, block); }), "BadProcessGrid") << to_string(block);
   for (std::vector<int> const& ranks : std::vector<std::vector<int>>{{}, {0, 1, 2}, {0, 1, 2, 2}, {0, 1, 2, -1}})
-    EXPECT_EQ(rule_of([&] { (void)ProcessGrid::on_ranks({2, 2}, ranks); }), "BadRankOrder");
+    EXPECT_EQ(rule_of([&] { (void)ProcessGrid::on_ranks({2, 2}, ranks); }), "BadProcessGrid");
 }
 
 }  // namespace

@@ -92,8 +92,8 @@ TEST(Rebalanced, refuses_bad_times_of_one_rank_on_all) {
     EXPECT_EQ(rule_of([&] { (void)rebalanced(comm, layout, 0, seconds); }), "BadCuts") << bad;
   }
   auto const boxes = Layout::from_boxes({4}, std::vector<Box>{Box({0}, {4})});
-  EXPECT_EQ(rule_of([&] { (void)rebalanced(comm, boxes, 0, 1); }), "NotTensorProduct");
-  EXPECT_EQ(rule_of([&] { (void)rebalanced(comm, layout, 2, 1); }), "NotTensorProduct");
+  EXPECT_EQ(rule_of([&] { (void)rebalanced(comm, boxes, 0, 1); }), "BadLayout");
+  EXPECT_EQ(rule_of([&] { (void)rebalanced(comm, layout, 2, 1); }), "BadLayout");
   EXPECT_EQ(rule_of([&] { (void)rebalanced(comm, layout, 0, 1, 1000); }), "BadCuts");
 }
 

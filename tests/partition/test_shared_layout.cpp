@@ -106,16 +106,16 @@ TEST(SharedLayout, is_refused_on_all_ranks_where_it_is_missing_or_differs) {
     return thrown_by([&] { (void)shared_layout(parent, mine); });
   };
 
-  EXPECT_EQ(share(comm, std::nullopt).rule, "NoLayout");
+  EXPECT_EQ(share(comm, std::nullopt).rule, "BadLayout");
   EXPECT_EQ(share(comm, is_last ? std::optional(PartLayout{many, comm}) : std::nullopt).rule, "TooFewRanks");
   EXPECT_EQ(share(comm, PartLayout{rows, comm}).rule, "nothing was thrown");
   if (n == 1) return;
   auto const differs = share(comm, PartLayout{is_last ? columns : rows, comm});
-  EXPECT_EQ(differs.rule, "LayoutDisagreement");
+  EXPECT_EQ(differs.rule, "ArgumentDisagreement");
   EXPECT_NE(differs.given.find("rank 0 gives " + to_string(rows)), std::string::npos) << differs.given;
   EXPECT_NE(differs.given.find(to_string(columns)), std::string::npos) << differs.given;
   // One rank is a parent of its own: all others are outside.
-  EXPECT_EQ(share(alone, PartLayout{rows, comm}).rule, "NotInParent");
+  EXPECT_EQ(share(alone, PartLayout{rows, comm}).rule, "BadLayout");
 }
 
 TEST(OnRanks, gives_each_box_to_its_new_rank) {
@@ -148,8 +148,8 @@ TEST(OnRanks, refuses_ranks_that_repeat_or_are_too_few) {
     auto const rule = [&](std::vector<int> const& ranks) { return rule_of([&] { (void)on_ranks(layout, ranks); }); };
 
     EXPECT_EQ(rule({0, 1}), "TooFewRanks");
-    EXPECT_EQ(rule({0, 2, 2}), "BadRankOrder");
-    EXPECT_EQ(rule({0, -1, 2}), "BadRankOrder");
+    EXPECT_EQ(rule({0, 2, 2}), "BadProcessGrid");
+    EXPECT_EQ(rule({0, -1, 2}), "BadProcessGrid");
     EXPECT_EQ(rule({7, 1, 2}), "nothing was thrown");
   }
 }

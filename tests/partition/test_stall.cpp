@@ -72,8 +72,8 @@ TEST(Stall, a_rank_that_never_comes_is_an_error_when_the_rule_says_so) {
 
 TEST(Stall, the_rule_is_checked) {
   auto const before = stall_rule();
-  EXPECT_EQ(rule_of([] { set_stall_rule({.report_seconds = -1}); }), "BadStallSeconds");
-  EXPECT_EQ(rule_of([] { set_stall_rule({.error_seconds = 0.0 / 0.0}); }), "BadStallSeconds");
+  EXPECT_EQ(rule_of([] { set_stall_rule({.report_seconds = -1}); }), "BadOption");
+  EXPECT_EQ(rule_of([] { set_stall_rule({.error_seconds = 0.0 / 0.0}); }), "BadOption");
   set_stall_rule({7, 8});
   EXPECT_EQ(stall_rule().report_seconds, 7);
   EXPECT_EQ(stall_rule().error_seconds, 8);

@@ -102,9 +102,9 @@ TEST(Teams, refuse_shapes_that_do_not_fit) {
   }
   if (n > 1) {
     EXPECT_EQ(rule({{"domain", 1}}), "TeamShape");
-    EXPECT_EQ(rule({{"domain", comm.rank() == 0 ? n : 0}}), "TeamDisagreement");
+    EXPECT_EQ(rule({{"domain", comm.rank() == 0 ? n : 0}}), "ArgumentDisagreement");
   }
-  EXPECT_EQ(rule_of([&] { (void)Teams(comm, {{"domain", n}}).team("data"); }), "UnknownTeam");
+  EXPECT_EQ(rule_of([&] { (void)Teams(comm, {{"domain", n}}).team("data"); }), "UnknownName");
 }
 
 double number(Indices const& /*batch*/, Indices const& cell) { return double(1 + cell[1] + 100 * cell[0]); }

@@ -96,7 +96,7 @@ TEST(CheckMode, verifies_every_cell_of_a_plan) {
     PullPlan(comm, {layout, {{owned, {{owned, {owned}}}, changing}}, 1, AfterAdjoint::keep});
   });
 
-  EXPECT_EQ(thrown.rule, "CellCheck") << thrown.given;
+  EXPECT_EQ(thrown.rule, "CheckFailed") << thrown.given;
   EXPECT_NE(thrown.given.find("expected"), std::string::npos) << thrown.given;
 }
 

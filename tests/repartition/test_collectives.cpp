@@ -378,9 +378,9 @@ TEST(Collectives, refuse_what_does_not_exist_on_all_ranks) {
   Layout const rows(ProcessGrid{n, 1}, Indices{6, 4});
   bool const is_last = comm.rank() == n - 1;
 
-  EXPECT_EQ(rule_of([&] { ShardsPlan(comm, rows, n); }), "BadRank");
-  EXPECT_EQ(rule_of([&] { ShardsPlan(comm, rows, is_last ? -1 : 0); }), "BadRank");
-  EXPECT_EQ(rule_of([&] { CopiesPlan(comm, {3}, is_last ? n : 0); }), "BadRank");
+  EXPECT_EQ(rule_of([&] { ShardsPlan(comm, rows, n); }), "OutOfRange");
+  EXPECT_EQ(rule_of([&] { ShardsPlan(comm, rows, is_last ? -1 : 0); }), "OutOfRange");
+  EXPECT_EQ(rule_of([&] { CopiesPlan(comm, {3}, is_last ? n : 0); }), "OutOfRange");
   EXPECT_EQ(rule_of([&] { (void)all_to_all(comm, {4, 4}, 0, is_last ? 2 : 1); }), "BadAxis");
   EXPECT_EQ(rule_of([&] { (void)all_to_all(comm, {4, 4}, -1, 1); }), "BadAxis");
 }

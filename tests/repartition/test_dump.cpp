@@ -205,8 +205,8 @@ TEST(DumpPlan, writes_the_whole_text_or_nothing) {
     std::filesystem::create_directories(folder.path() + "/b.json/c");
   }
   comm.barrier();
-  EXPECT_EQ(rule_of([&] { dump_plan(plan, "no_such_folder/a.json"); }), "PlanDump");
-  EXPECT_EQ(rule_of([&] { dump_plan(plan, folder.path() + "/b.json"); }), "PlanDump");
+  EXPECT_EQ(rule_of([&] { dump_plan(plan, "no_such_folder/a.json"); }), "OutputError");
+  EXPECT_EQ(rule_of([&] { dump_plan(plan, folder.path() + "/b.json"); }), "OutputError");
   EXPECT_TRUE(comm.rank() != 0 || folder.files().size() == 2) << "a temporary file is left";
 }
 
@@ -264,7 +264,7 @@ TEST(GraticuleDump, that_cannot_be_written_is_an_error_on_all_ranks) {
     std::ofstream(folder.path()) << "a file, no folder";
   }
   comm.barrier();
-  EXPECT_EQ(rule_of([&] { PullPlan const plan(comm, ring(comm, 1)); }), "PlanDump");
+  EXPECT_EQ(rule_of([&] { PullPlan const plan(comm, ring(comm, 1)); }), "OutputError");
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ using test::rule_of;
 namespace {
 
 TEST(PermutationMap, refuses_what_is_no_permutation) {
-  EXPECT_EQ(rule_of([] { (void)permutation_map({0, 0}); }), "BadPermutation");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({1, 2}); }), "BadPermutation");
-  EXPECT_EQ(rule_of([] { (void)permutation_map({-1}); }), "BadPermutation");
+  EXPECT_EQ(rule_of([] { (void)permutation_map({0, 0}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([] { (void)permutation_map({1, 2}); }), "AxesMismatch");
+  EXPECT_EQ(rule_of([] { (void)permutation_map({-1}); }), "AxesMismatch");
   EXPECT_EQ(rule_of([] { (void)permutation_map({2, 0, 1}); }), "nothing was thrown");
 }
 

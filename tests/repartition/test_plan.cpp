@@ -291,9 +291,9 @@ TEST(RepartitionPlan, refuses_layouts_that_do_not_match_on_all_ranks) {
   EXPECT_EQ(rule(Layout(ProcessGrid{n, 1}, Indices{6, 4}), {1, 0}), "LayoutMismatch");
   EXPECT_EQ(rule(Layout(ProcessGrid{n}, Indices{24}), {}), "LayoutMismatch");
   EXPECT_EQ(rule(layout, {0}), "LayoutMismatch");
-  EXPECT_EQ(rule(layout, {0, 0}), "BadPermutation");
-  EXPECT_EQ(rule(layout, {0, 2}), "BadPermutation");
-  EXPECT_EQ(rule(layout, {-1, 0}), "BadPermutation");
+  EXPECT_EQ(rule(layout, {0, 0}), "AxesMismatch");
+  EXPECT_EQ(rule(layout, {0, 2}), "AxesMismatch");
+  EXPECT_EQ(rule(layout, {-1, 0}), "AxesMismatch");
   EXPECT_EQ(rule(Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), {}), "TooFewRanks");
   EXPECT_EQ(rule_of([&] {
               RepartitionPlan(comm, Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), layout);
@@ -461,18 +461,18 @@ TEST(RepartitionPlan, refuses_on_all_ranks_what_differs_between_ranks) {
   Layout const other(ProcessGrid{comm.num_ranks(), 1}, Indices{6, 7});
   bool const odd = comm.rank() == comm.num_ranks() - 1;
 
-  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, odd ? columns : rows, rows); }), "PlanDisagreement");
-  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, odd ? columns : rows); }), "PlanDisagreement");
+  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, odd ? columns : rows, rows); }), "ArgumentDisagreement");
+  EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, odd ? columns : rows); }), "ArgumentDisagreement");
   EXPECT_EQ(rule_of([&] {
               RepartitionPlan(comm, rows, rows, {.permutation = odd ? Indices{1, 0} : Indices{0, 1}});
             }),
-            "PlanDisagreement");
+            "ArgumentDisagreement");
   // A rule broken on one rank only is named on all.
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, odd ? other : rows); }), "LayoutMismatch");
   EXPECT_EQ(rule_of([&] {
               RepartitionPlan(comm, rows, rows, {.permutation = odd ? Indices{1, 1} : Indices{0, 1}});
             }),
-            "BadPermutation");
+            "AxesMismatch");
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, columns); }), "nothing was thrown");
 }
 

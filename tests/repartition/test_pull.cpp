@@ -318,20 +318,20 @@ TEST(PullPlan, refuses_on_all_ranks_what_is_wrong_on_one) {
       auto description = good;
       if (here) change(description);
       auto const thrown = thrown_by([&] { PullPlan(comm, description); });
-      if (!here && thrown.rule != "PlanDisagreement" && thrown.rule != "nothing was thrown") {
+      if (!here && thrown.rule != "ArgumentDisagreement" && thrown.rule != "nothing was thrown") {
         EXPECT_NE(thrown.given.find("rank " + std::to_string(wrong)), std::string::npos) << thrown.given;
       }
       return thrown.rule;
     };
 
-    EXPECT_EQ(rule([&](auto& d) { d.kinds[0].source_box.set(0, owned.lo(0) + 1, owned.hi(0)); }), "SourceTooSmall");
+    EXPECT_EQ(rule([&](auto& d) { d.kinds[0].source_box.set(0, owned.lo(0) + 1, owned.hi(0)); }), "FieldMismatch");
     EXPECT_EQ(rule([&](auto& d) { d.kinds[0].targets[0].needed[0].set(0, owned.lo(0), owned.hi(0) + 1); }),
-              "TargetTooSmall");
+              "FieldMismatch");
     EXPECT_EQ(rule([&](auto& d) {
                 Box const outside({-1}, {1});
                 d.kinds[0].targets[0] = {outside, {outside}};
               }),
-              "MapOutside");
+              "OutOfRange");
     EXPECT_EQ(rule([&](auto& d) {
                 d.kinds[0].map = [](Box const&) -> std::vector<Piece> {
                   throw Error("OwnRule", "of the caller's map");
@@ -339,9 +339,9 @@ TEST(PullPlan, refuses_on_all_ranks_what_is_wrong_on_one) {
               }),
               "OwnRule");
     if (n > 1) {
-      EXPECT_EQ(rule([&](auto& d) { d.fingerprint = 2; }), "PlanDisagreement");
-      EXPECT_EQ(rule([&](auto& d) { d.after_adjoint = AfterAdjoint::zero; }), "PlanDisagreement");
-      EXPECT_EQ(rule([&](auto& d) { d.kinds[0].targets.push_back(d.kinds[0].targets[0]); }), "PlanDisagreement");
+      EXPECT_EQ(rule([&](auto& d) { d.fingerprint = 2; }), "ArgumentDisagreement");
+      EXPECT_EQ(rule([&](auto& d) { d.after_adjoint = AfterAdjoint::zero; }), "ArgumentDisagreement");
+      EXPECT_EQ(rule([&](auto& d) { d.kinds[0].targets.push_back(d.kinds[0].targets[0]); }), "ArgumentDisagreement");
     }
     EXPECT_EQ(rule([](auto&) {}), "nothing was thrown");
   }

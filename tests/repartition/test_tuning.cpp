@@ -33,13 +33,13 @@ TEST(TuningTable, names_the_line_that_is_wrong) {
   EXPECT_EQ(TuningTable::parse(good, "good").find(0xff)->node_shared_seconds, 2);
   for (auto const* line : {"ff p2p 1", "ff p2p 1 2 3", "xyz p2p 1 2", "ff p2p -1 2", "ff"}) {
     auto const thrown = test::thrown_by([&] { (void)TuningTable::parse(good + line + "\n", "a.txt"); });
-    EXPECT_EQ(thrown.rule, "TuningFile") << line;
+    EXPECT_EQ(thrown.rule, "BadInput") << line;
     EXPECT_NE(thrown.given.find("a.txt, line 5"), std::string::npos) << thrown.given;
   }
-  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse(good + "ff tcp 1 2\n", "a.txt"); }), "BadTransport");
-  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse("something else\n", "a.txt"); }), "TuningFile");
-  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::load("no_such_folder/file"); }), "TuningFile");
-  EXPECT_EQ(test::rule_of([&] { TuningTable().save("no_such_folder/file"); }), "TuningFile");
+  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse(good + "ff tcp 1 2\n", "a.txt"); }), "BadOption");
+  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse("something else\n", "a.txt"); }), "BadInput");
+  EXPECT_EQ(test::rule_of([&] { (void)TuningTable::load("no_such_folder/file"); }), "BadInput");
+  EXPECT_EQ(test::rule_of([&] { TuningTable().save("no_such_folder/file"); }), "BadInput");
 }
 
 PullPlan transposition(Comm const& comm) {
@@ -70,7 +70,7 @@ TEST(Tune, measures_both_paths_and_takes_the_same_on_all_ranks) {
   EXPECT_EQ(plan.stats().num_calls, 2 * (2 + 5));
   EXPECT_EQ(to.front(), 0);
   int const odd = comm.num_ranks() - 1;
-  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), comm.rank() == odd ? 0 : 5); }), "BadCount");
+  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), comm.rank() == odd ? 0 : 5); }), "BadOption");
   auto wrong = field;
   if (comm.rank() == odd) wrong.source.dtype = DType::i64;
   EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&wrong, 1), 5); }), "FieldMismatch");
@@ -81,7 +81,7 @@ TEST(Tune, measures_both_paths_and_takes_the_same_on_all_ranks) {
   for (auto const& path : plan.paths()) EXPECT_NE(path.reason, "the faster one as measured by tune");
   plan.set_transport(record.chosen);
   if (comm.num_ranks() == 1) return;
-  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), 3 + comm.rank()); }), "PlanDisagreement");
+  EXPECT_EQ(test::rule_of([&] { (void)tune(plan, std::span(&field, 1), 3 + comm.rank()); }), "ArgumentDisagreement");
 }
 
 TEST(Tune, measures_repartitions) {
@@ -121,13 +121,13 @@ TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
   setenv("GRATICULE_TRANSPORT", "node", 1);
   EXPECT_EQ(transposition(comm).paths().front().path, Transport::node_shared) << "what is asked for by name wins";
   if (comm.rank() == 0) setenv("GRATICULE_TRANSPORT", "pigeon", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadTransport") << "on all ranks";
+  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadOption") << "on all ranks";
   unsetenv("GRATICULE_TRANSPORT");
   setenv("GRATICULE_TUNING", "no_such_file", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "TuningFile");
+  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadInput");
   unsetenv("GRATICULE_TUNING");
   setenv("GRATICULE_GPU_MPI", "7", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadGpuMpi");
+  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadOption");
   unsetenv("GRATICULE_GPU_MPI");
   comm.barrier();
   if (comm.rank() == 0) std::filesystem::remove(path);

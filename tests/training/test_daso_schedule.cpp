@@ -288,20 +288,20 @@ TEST(DasoSchedule, refuses_bad_options) {
 
 TEST(DasoSchedule, refuses_calls_out_of_order_and_broken_states) {
   auto schedule = with_skips({4, 1, 1}, 2);
-  EXPECT_EQ(rule_of([&] { (void)schedule.step(); }), "LastBatchUnset");
+  EXPECT_EQ(rule_of([&] { (void)schedule.step(); }), "WrongState");
   EXPECT_EQ(rule_of([&] { schedule.set_last_batch(-1); }), "BadOption");
   schedule.set_last_batch(9);
   (void)schedule.step();
-  EXPECT_EQ(rule_of([&] { schedule.set_last_batch(3); }), "EpochUnfinished");
-  EXPECT_EQ(rule_of([&] { schedule.epoch_loss(1.0); }), "EpochUnfinished");
-  EXPECT_EQ(rule_of([&] { (void)schedule.state(); }), "NotDrained");
+  EXPECT_EQ(rule_of([&] { schedule.set_last_batch(3); }), "WrongState");
+  EXPECT_EQ(rule_of([&] { schedule.epoch_loss(1.0); }), "WrongState");
+  EXPECT_EQ(rule_of([&] { (void)schedule.state(); }), "WrongState");
   (void)schedule.drain();
   for (auto const* name : {"epoch", "batch", "last_batch", "global_skip", "group"}) {
     auto state = schedule.state();
     state[name] = Index(-7);
-    EXPECT_EQ(rule_of([&] { schedule.load_state(state); }), "BadState") << name;
+    EXPECT_EQ(rule_of([&] { schedule.load_state(state); }), "BadInput") << name;
     state.erase(name);
-    EXPECT_EQ(rule_of([&] { schedule.load_state(state); }), "MissingValue") << name;
+    EXPECT_EQ(rule_of([&] { schedule.load_state(state); }), "MissingVariable") << name;
   }
   EXPECT_EQ(schedule.batch(), 1);
 }

@@ -212,14 +212,14 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
   std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
 
   EXPECT_EQ(rule({}, mean), "nothing was thrown");
-  EXPECT_EQ(rule({.own_rules = {{odd_one ? "weihgt" : "weight", {}}}}, mean), "UnknownParameter");
-  EXPECT_EQ(rule({.own_buffers = {{"x", training::BufferPolicy::mean}}}, mean), "UnknownBuffer");
-  EXPECT_EQ(rule({.buckets = {odd_one ? 0 : 1, 1}}, mean), "BucketSizes");
-  EXPECT_EQ(rule({}, {mean[0], {comm, Reduction::sum}}), "TeamTwice");
+  EXPECT_EQ(rule({.own_rules = {{odd_one ? "weihgt" : "weight", {}}}}, mean), "UnknownName");
+  EXPECT_EQ(rule({.own_buffers = {{"x", training::BufferPolicy::mean}}}, mean), "UnknownName");
+  EXPECT_EQ(rule({.buckets = {odd_one ? 0 : 1, 1}}, mean), "BadOption");
+  EXPECT_EQ(rule({}, {mean[0], {comm, Reduction::sum}}), "BadOption");
   if (comm.num_ranks() > 1) {
     EXPECT_EQ(rule({.unused = odd_one ? training::Unused::allowed : training::Unused::refused}, mean),
-              "OptionsDisagreement");
-    EXPECT_EQ(rule({}, {{comm, odd_one ? Reduction::sum : Reduction::mean}}), "OptionsDisagreement");
+              "ArgumentDisagreement");
+    EXPECT_EQ(rule({}, {{comm, odd_one ? Reduction::sum : Reduction::mean}}), "ArgumentDisagreement");
     torch::nn::Linear other(3, odd_one ? 3 : 2);
     auto const thrown = thrown_by([&] { training::DataParallel const parallel(*other, {}, mean); });
     EXPECT_EQ(thrown.rule, "ReplicaMismatch");
@@ -228,7 +228,7 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
   }
   auto frozen = small_layer(1);
   for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);
-  EXPECT_EQ(rule_of([&] { training::DataParallel const parallel(*frozen, {}, mean); }), "NothingToReduce");
+  EXPECT_EQ(rule_of([&] { training::DataParallel const parallel(*frozen, {}, mean); }), "NoParameters");
   auto twice = small_layer(1);
   training::DataParallel const parallel(*twice, {}, mean);
   EXPECT_EQ(rule_of([&] { training::DataParallel const again(*twice, {}, mean); }), "WrappedTwice");
@@ -406,10 +406,10 @@ TEST(DataParallel, names_parameters_that_it_has_lost) {
 
   layer->to(torch::kFloat);
 
-  EXPECT_EQ(rule_of([&] { parallel.step(); }), "LostParameter");
+  EXPECT_EQ(rule_of([&] { parallel.step(); }), "ParametersChanged");
   auto other = small_layer(1);
   training::DataParallel without(*other, {}, {{comm, Reduction::mean}});
-  EXPECT_EQ(rule_of([&] { without.step(); }), "NoOptimizer");
+  EXPECT_EQ(rule_of([&] { without.step(); }), "WrongState");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(DataParallel, refuses_parameters_that_it_cannot_reduce) {
   };
 
   EXPECT_EQ(rule(torch::zeros({2})), "nothing was thrown");
-  EXPECT_EQ(rule(torch::empty({2}, torch::kMeta)), "UninitialisedParameter");
+  EXPECT_EQ(rule(torch::empty({2}, torch::kMeta)), "UnsupportedTensor");
   EXPECT_EQ(rule(torch::zeros({2}, torch::kComplexHalf)), "UnsupportedTensor");
 }
 
@@ -112,7 +112,7 @@ TEST(DataParallel, tells_the_others_when_it_has_lost_a_parameter) {
     parallel.step();
   });
 
-  EXPECT_EQ(thrown.rule, odd_one ? "LostParameter" : "PeerFailed");
+  EXPECT_EQ(thrown.rule, odd_one ? "ParametersChanged" : "PeerFailed");
 }
 
 TEST(DataParallel, refuses_to_step_with_gradients_of_this_rank_alone) {
@@ -126,7 +126,7 @@ TEST(DataParallel, refuses_to_step_with_gradients_of_this_rank_alone) {
       layer(torch::ones({1, 3})).sum().backward();
     }
 
-    EXPECT_EQ(rule_of([&] { parallel.step(); }), "UnreducedGradients");
+    EXPECT_EQ(rule_of([&] { parallel.step(); }), "WrongState");
 
     parallel.reduce();
     EXPECT_EQ(rule_of([&] { parallel.step(); }), "nothing was thrown");
@@ -153,7 +153,7 @@ TEST(DataParallel, refuses_to_step_when_some_sums_were_made_before_a_failure) {
 
   EXPECT_NE(rule_of([&] { pass(odd_one); }), "nothing was thrown");
 
-  EXPECT_EQ(rule_of([&] { parallel.step(); }), "UnreducedGradients");
+  EXPECT_EQ(rule_of([&] { parallel.step(); }), "WrongState");
   EXPECT_TRUE((b == 1).all().item<bool>());
   holder.zero_grad();
   pass(false);

@@ -290,7 +290,7 @@ TEST(DataParallel, refuses_steps_that_lbfgs_cannot_make) {
   auto const nothing = [] { return torch::zeros({}); };
   {
     training::DataParallel parallel(*net, lbfgs, mean);
-    EXPECT_EQ(rule_of([&] { parallel.step(); }), "ClosureNeeded");
+    EXPECT_EQ(rule_of([&] { parallel.step(); }), "WrongState");
     EXPECT_EQ(rule_of([&] { parallel.step([] { return torch::Tensor(); }); }), "BadOption");
   }
   {

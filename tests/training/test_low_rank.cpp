@@ -186,7 +186,7 @@ TEST(LowRankGradients, are_refused_with_options_that_mean_nothing_or_differ) {
   EXPECT_EQ(rule({.rank = odd_one ? 0 : 1}), "BadOption");
   EXPECT_EQ(rule({.least_saving = odd_one ? 0.0 : 1.0}), "BadOption");
   EXPECT_EQ(rule({.first_iterations = -1}), "BadOption");
-  EXPECT_EQ(rule({.seed = odd_one ? 1U : 0U}), comm.num_ranks() > 1 ? "OptionsDisagreement" : "nothing was thrown");
+  EXPECT_EQ(rule({.seed = odd_one ? 1U : 0U}), comm.num_ranks() > 1 ? "ArgumentDisagreement" : "nothing was thrown");
 }
 
 }  // namespace

@@ -107,14 +107,14 @@ TEST(Plateau, refuses_bad_options_modes_and_states) {
   EXPECT_EQ(rule_of([] { PlateauDetector({.cooldown = -1}); }), "BadOption");
   EXPECT_EQ(training::plateau_goal("max"), PlateauGoal::highest);
   EXPECT_EQ(training::plateau_threshold("abs"), PlateauThreshold::absolute);
-  EXPECT_EQ(rule_of([] { (void)training::plateau_goal("lowest"); }), "UnknownMode");
-  EXPECT_EQ(rule_of([] { (void)training::plateau_threshold("relative"); }), "UnknownMode");
+  EXPECT_EQ(rule_of([] { (void)training::plateau_goal("lowest"); }), "BadOption");
+  EXPECT_EQ(rule_of([] { (void)training::plateau_threshold("relative"); }), "BadOption");
   PlateauDetector detector({});
   auto state = detector.state();
   state["best"] = Index(3);
   EXPECT_EQ(rule_of([&] { detector.load_state(state); }), "WrongType");
   state.erase("best");
-  EXPECT_EQ(rule_of([&] { detector.load_state(state); }), "MissingValue");
+  EXPECT_EQ(rule_of([&] { detector.load_state(state); }), "MissingVariable");
 }
 
 }  // namespace

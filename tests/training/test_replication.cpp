@@ -74,9 +74,9 @@ TEST(Replicate, calls_the_master_at_every_module_before_the_other_copies_in_orde
   }
   for (int i = 0; i < 5; ++i) EXPECT_EQ(contexts[std::size_t(i)]->ordinal(), i);
   EXPECT_FALSE(contexts[0]->team());
-  EXPECT_EQ(rule_of([&] { contexts[1]->put("late", Index(1)); }), "NotTheMaster");
+  EXPECT_EQ(rule_of([&] { contexts[1]->put("late", Index(1)); }), "WrongState");
   EXPECT_EQ(rule_of([&] { (void)contexts[1]->take<double>("seed"); }), "WrongType");
-  EXPECT_EQ(rule_of([&] { (void)contexts[1]->take<Index>("late"); }), "MissingValue");
+  EXPECT_EQ(rule_of([&] { (void)contexts[1]->take<Index>("late"); }), "MissingVariable");
 }
 
 TEST(Replicate, tells_each_rank_of_a_team_its_number_and_the_masters_values) {
@@ -151,7 +151,7 @@ TEST(Replicate, refuses_copies_that_are_not_alike) {
     EXPECT_EQ(found.rule, "NotIsomorphic");
     EXPECT_NE(found.given.find("copy 2 has module"), std::string::npos) << found.given;
   }
-  EXPECT_EQ(rule_of([] { (void)training::replicate(std::vector<std::shared_ptr<torch::nn::Module>>{}); }), "NoCopies");
+  EXPECT_EQ(rule_of([] { (void)training::replicate(std::vector<std::shared_ptr<torch::nn::Module>>{}); }), "BadOption");
 }
 
 TEST(Replicate, ends_on_all_ranks_when_a_hook_throws_on_one) {
@@ -262,15 +262,15 @@ TEST(GatherNested, names_the_place_that_differs) {
     return thrown.rule + ": " + thrown.given;
   };
   EXPECT_EQ(given({map({"a", "b"}), map({"a"})}),
-            "NestedMismatch: output[b] of copy 1: a key is missing that is in the first copy");
+            "NotIsomorphic: output[b] of copy 1: a key is missing that is in the first copy");
   EXPECT_EQ(given({map({"a"}), map({"a", "b"})}),
-            "NestedMismatch: output of copy 1: a key that is not in the first copy");
-  EXPECT_EQ(given({list(2), list(3)}), "NestedMismatch: output of copy 1: 3 elements, 2 in the first copy");
-  EXPECT_EQ(given({list(2), IValue()}), "NestedMismatch: output of copy 1: a none, a list in the first copy");
-  EXPECT_EQ(rule_of([] { (void)training::gather_nested(std::vector<IValue>{}); }), "NoCopies");
+            "NotIsomorphic: output of copy 1: a key that is not in the first copy");
+  EXPECT_EQ(given({list(2), list(3)}), "NotIsomorphic: output of copy 1: 3 elements, 2 in the first copy");
+  EXPECT_EQ(given({list(2), IValue()}), "NotIsomorphic: output of copy 1: a none, a list in the first copy");
+  EXPECT_EQ(rule_of([] { (void)training::gather_nested(std::vector<IValue>{}); }), "BadOption");
   auto const world = Comm::world();
   auto const over_ranks = rule_of([&] { (void)training::gather_nested(world, world.rank() == 0 ? list(2) : list(3)); });
-  EXPECT_EQ(over_ranks, world.num_ranks() > 1 ? "NestedMismatch" : "nothing was thrown");
+  EXPECT_EQ(over_ranks, world.num_ranks() > 1 ? "NotIsomorphic" : "nothing was thrown");
 }
 
 // The code of docs/replication.md.
@@ -304,7 +304,7 @@ TEST(ScatterNested, wants_one_input_for_each_copy) {
     return [count](IValue const& input, int /*num_copies*/) { return std::vector<IValue>(count, input); };
   };
   EXPECT_EQ(training::scatter_nested(fixed(3), IValue(1.0), 3).size(), 3U);
-  EXPECT_EQ(rule_of([&] { (void)training::scatter_nested(fixed(2), IValue(1.0), 3); }), "ScatterLength");
+  EXPECT_EQ(rule_of([&] { (void)training::scatter_nested(fixed(2), IValue(1.0), 3); }), "NotIsomorphic");
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ TEST(Schedule, follows_its_formula) {
 TEST(Schedule, refuses_what_has_no_meaning) {
   for (auto const& schedule : {Schedule{.num_steps = 0}, Schedule{.warmup_steps = -1}, Schedule{.final_factor = -0.1},
                                Schedule{.period = 0}, Schedule{.gamma = std::numeric_limits<double>::quiet_NaN()}})
-    EXPECT_EQ(test::rule_of([&] { (void)schedule.factor(0); }), "BadSchedule");
-  EXPECT_EQ(test::rule_of([&] { (void)Schedule{}.factor(-1); }), "BadSchedule");
+    EXPECT_EQ(test::rule_of([&] { (void)schedule.factor(0); }), "BadOption");
+  EXPECT_EQ(test::rule_of([&] { (void)Schedule{}.factor(-1); }), "BadOption");
 }
 
 TEST(Schedule, sets_the_rate_of_all_groups) {

@@ -195,7 +195,7 @@ TEST(ShardedParameters, refuse_parameters_that_some_ranks_do_not_use_when_asked)
   EXPECT_EQ(error.rule, "UnusedParameter");
   EXPECT_EQ(error.given, "rank " + std::to_string(comm.num_ranks() - 1) + " has no gradient of gain, rank 0 has");
 
-  EXPECT_EQ(test::rule_of([&] { run(true); }), "ResetNeeded");
+  EXPECT_EQ(test::rule_of([&] { run(true); }), "WrongState");
   sharded.reset();
   for (auto& parameter : sharded.parameters()) parameter.mutable_grad() = torch::Tensor();
   run(true);
@@ -253,7 +253,7 @@ TEST(ShardedParameters, refuse_norms_that_are_not_finite_when_asked) {
                 (void)sharded.clip_grad_norm(
                     1, {.norm_type = type, .non_finite = training::ClipOptions::NonFinite::is_refused});
               }),
-              "NonFiniteNorm");
+              "NotFinite");
     EXPECT_TRUE(std::isnan(sharded.clip_grad_norm(1, {.norm_type = type})));
   }
   EXPECT_EQ(test::rule_of([&] { (void)sharded.clip_grad_norm(1, {.norm_type = 0}); }), "BadOption");

@@ -131,12 +131,12 @@ TEST(ShardedSchedule, refuses_lists_of_what_is_no_unit_and_groups_that_do_not_fi
     return test::rule_of([&] { training::ShardedParameters(layers.ptr(), {comm, nn::Reduction::mean}, options); });
   };
 
-  EXPECT_EQ(rule({.ahead_in_forward = {{"0", {odd_one ? "4" : "3"}}}}), "UnknownUnit");
-  EXPECT_EQ(rule({.ahead_in_backward = {{odd_one ? "4" : "3", {}}}}), "UnknownUnit");
+  EXPECT_EQ(rule({.ahead_in_forward = {{"0", {odd_one ? "4" : "3"}}}}), "UnknownName");
+  EXPECT_EQ(rule({.ahead_in_backward = {{odd_one ? "4" : "3", {}}}}), "UnknownName");
   EXPECT_EQ(rule({.ranks_per_group = 0}), "BadOption");
   EXPECT_EQ(rule({.ranks_per_group = comm.num_ranks() + 1}), "BadOption");
   EXPECT_EQ(rule({.between_passes = odd_one ? training::BetweenPasses::in_groups : training::BetweenPasses::kept}),
-            comm.num_ranks() > 1 ? "OptionsDisagreement" : "nothing was thrown");
+            comm.num_ranks() > 1 ? "ArgumentDisagreement" : "nothing was thrown");
 }
 
 /// Messages of a backward, after a forward, of all ranks.

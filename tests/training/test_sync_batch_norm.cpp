@@ -184,7 +184,7 @@ TEST(ConvertBatchNorms, refuses_members_by_name_and_changes_nothing) {
 
   auto const thrown = thrown_by([&] { (void)training::convert_batch_norms(*model); });
 
-  EXPECT_EQ(thrown.rule, "NotConverted");
+  EXPECT_EQ(thrown.rule, "Unsupported");
   EXPECT_EQ(thrown.given.substr(0, 6), "1.norm");
   EXPECT_EQ(std::dynamic_pointer_cast<training::ReplicaHook>(model->ptr(0)), nullptr);
 }
@@ -246,7 +246,7 @@ TEST(SyncBatchNorm, refuses_bad_and_unequal_inputs_on_all_ranks) {
             }),
             several ? "GradModeDisagreement" : "nothing was thrown");
   EXPECT_EQ(rule(good), "nothing was thrown");
-  EXPECT_EQ(rule_of([&] { (void)training::replicate({layer.ptr()}); }), "NeedsTeam");
+  EXPECT_EQ(rule_of([&] { (void)training::replicate({layer.ptr()}); }), "Unsupported");
 }
 
 TEST(SyncBatchNorm, waits_for_a_rank_without_calls_no_longer_than_told) {

@@ -202,7 +202,7 @@ TEST(TeamSum, names_a_rank_that_adds_another_number_of_values) {
   auto const flat = torch::zeros({comm.rank() == 0 ? 99 : 100});
   sum.start(flat, flat.numel(), 1);
 
-  EXPECT_EQ(rule_of([&] { finish(sum); }), "SumMismatch");
+  EXPECT_EQ(rule_of([&] { finish(sum); }), "StructureDisagreement");
   comm.barrier();
 }
 
@@ -235,7 +235,7 @@ TEST(TeamSum, refuses_a_transport_that_one_rank_does_not_know_on_all_ranks) {
   std::string const kept = told_to_send_messages() ? "p2p" : "";
   if (comm.rank() == 0) setenv("GRATICULE_TRANSPORT", "pigeon", 1);
 
-  EXPECT_EQ(rule_of([&] { TeamSum::share_on_node(comm, {{&sum, 10}}); }), "BadTransport");
+  EXPECT_EQ(rule_of([&] { TeamSum::share_on_node(comm, {{&sum, 10}}); }), "BadOption");
 
   setenv("GRATICULE_TRANSPORT", kept.c_str(), 1);
 }

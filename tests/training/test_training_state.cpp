@@ -216,7 +216,7 @@ TEST(TrainingState, refuses_what_does_not_fit_on_all_ranks_and_leaves_it_alone) 
   Net wide(6);
   auto const before = values_of(wide);
   auto const shapes = thrown_by([&] { training::load_model(comm, found, *wide); });
-  EXPECT_EQ(shapes.rule, "ModelMismatch");
+  EXPECT_EQ(shapes.rule, "StateMismatch");
   EXPECT_EQ(shapes.fault, Fault::input);
   EXPECT_NE(shapes.given.find("encoder.0.weight is f32 (5, 3) in the checkpoint and f32 (6, 3) here"),
             std::string::npos)
@@ -225,29 +225,29 @@ TEST(TrainingState, refuses_what_does_not_fit_on_all_ranks_and_leaves_it_alone) 
 
   torch::nn::Linear linear(3, 5);
   auto const names = thrown_by([&] { training::load_model(comm, found, *linear); });
-  EXPECT_EQ(names.rule, "ModelMismatch");
+  EXPECT_EQ(names.rule, "StateMismatch");
   EXPECT_NE(names.given.find("the checkpoint lacks weight"), std::string::npos) << names.given;
   EXPECT_NE(names.given.find("the model lacks encoder.0.bias"), std::string::npos) << names.given;
 
   Net doubles;
   doubles->to(torch::kDouble);
-  EXPECT_EQ(rule_of([&] { training::load_model(comm, found, *doubles); }), "ModelMismatch");
+  EXPECT_EQ(rule_of([&] { training::load_model(comm, found, *doubles); }), "StateMismatch");
 
   torch::optim::AdamW other_kind(net->parameters());
   auto const kinds = thrown_by([&] { training::load_optimizer(comm, found, other_kind, *net); });
-  EXPECT_EQ(kinds.rule, "OptimizerMismatch");
+  EXPECT_EQ(kinds.rule, "StateMismatch");
   EXPECT_NE(kinds.given.find("the state of Adam, the optimizer is AdamW"), std::string::npos) << kinds.given;
 
   torch::optim::Adam fewer(net->encoder->parameters());
   auto const groups = thrown_by([&] { training::load_optimizer(comm, found, fewer, *net); });
-  EXPECT_EQ(groups.rule, "OptimizerMismatch");
+  EXPECT_EQ(groups.rule, "StateMismatch");
   EXPECT_NE(groups.given.find("the optimizer lacks head.weight in group 0"), std::string::npos) << groups.given;
 
-  EXPECT_EQ(rule_of([&] { training::load_optimizer(comm, found, optimizer, *wide); }), "UnknownParameter");
+  EXPECT_EQ(rule_of([&] { training::load_optimizer(comm, found, optimizer, *wide); }), "UnknownName");
   torch::optim::LBFGS unsupported(net->parameters());
-  EXPECT_EQ(rule_of([&] { training::load_optimizer(comm, found, unsupported, *net); }), "UnsupportedOptimizer");
-  EXPECT_EQ(rule_of([&] { state.add("optimizer", optimizer); }), "NameTaken");
-  EXPECT_EQ(rule_of([&] { state.add("model", optimizer); }), "NameTaken");
+  EXPECT_EQ(rule_of([&] { training::load_optimizer(comm, found, unsupported, *net); }), "Unsupported");
+  EXPECT_EQ(rule_of([&] { state.add("optimizer", optimizer); }), "BadName");
+  EXPECT_EQ(rule_of([&] { state.add("model", optimizer); }), "BadName");
 }
 
 TEST(TrainingState, names_a_model_that_differs_on_one_rank) {
@@ -264,7 +264,7 @@ TEST(TrainingState, names_a_model_that_differs_on_one_rank) {
     net->head->weight[0][0].add_(1);
   }
   auto const saved = thrown_by([&] { (void)save(store, training::TrainingState(comm, *net)); });
-  EXPECT_EQ(saved.rule, "ReplicaDiffers");
+  EXPECT_EQ(saved.rule, "ReplicaMismatch");
   EXPECT_NE(saved.given.find("head.weight"), std::string::npos) << saved.given;
 
   Net other(comm.rank() == 0 ? 5 : 6);

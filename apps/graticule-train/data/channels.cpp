@@ -65,7 +65,7 @@ void finish_statistics(Comm const& comm, std::span<LevelStatistics> fields) {
     field.means.clear();
     for (std::size_t level = 0; level < field.levels.size(); ++level, at += 2) {
       if (!(sums[at] > 0))
-        throw Error(Fault::input, "EmptyField",
+        throw Error(Fault::input, "BadInput",
                     field.channel.name + " has no value in the training samples" +
                         (field.levels.size() > 1 ? " of level number " + std::to_string(level) : std::string()));
       field.means.push_back(sums[at + 1] / sums[at]);
@@ -111,7 +111,7 @@ std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInf
     else if (name == "north")
       features.push_back(Feature::north);
     else if (name != "auto" || names.size() > 1)
-      throw Error(Fault::usage, "UnknownFeature",
+      throw Error(Fault::usage, "BadOption",
                   "--features takes auto, or a list of value, east and north, not '" + name + "'");
   }
   if (!features.empty()) return features;
@@ -190,7 +190,7 @@ std::vector<double> static_rows(std::string const& name, Grid const& grid) {
   if (name == "sin_latitude") function = [](double latitude) { return std::sin(latitude * radians); };
   if (name == "cos_latitude") function = [](double latitude) { return std::cos(latitude * radians); };
   if (function == nullptr)
-    throw Error(Fault::usage, "UnknownStatic",
+    throw Error(Fault::usage, "BadOption",
                 "--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
   std::vector<double> rows(grid.latitudes.size());
   std::transform(grid.latitudes.begin(), grid.latitudes.end(), rows.begin(), function);

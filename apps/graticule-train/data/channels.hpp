@@ -61,7 +61,7 @@ struct Moments {
 [[nodiscard]] Moments moments_of(Cells const& cells, std::span<double const> values);
 
 /// Means and scalings over all ranks of `comm` from each rank's moments of each level. Collective, one call for all
-/// fields: two all-reduces. @throws `EmptyField` (input) when a level of a field has no value at all
+/// fields: two all-reduces. @throws `BadInput` (input) when a level of a field has no value at all
 struct LevelStatistics {
   ChannelInfo channel;
   std::vector<Moments> levels;     ///< of this rank
@@ -80,7 +80,7 @@ void normalise(std::span<double const> values, Scaling const& scaling, std::size
 /// A feature of an input field: its value, or its derivative along the parallel or the meridian.
 enum class Feature : std::uint8_t { value, east, north };
 /// From `auto` or a list of `value`, `east` and `north`; `auto` takes the derivatives alone for a potential, whose
-/// value means nothing, and all three for any other field. @throws `UnknownFeature` (usage)
+/// value means nothing, and all three for any other field. @throws `BadOption` (usage)
 [[nodiscard]] std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInfo const& info);
 
 /// The channel that a feature of a field is: a derivative's parity is opposite to the field's.
@@ -120,7 +120,7 @@ class Derivatives {
 };
 
 /// Functions of latitude that can be input channels: `coriolis` (2 Omega sin(latitude), 1/s), `sin_latitude`,
-/// `cos_latitude`. One value per row of the grid. @throws `UnknownStatic` (usage)
+/// `cos_latitude`. One value per row of the grid. @throws `BadOption` (usage)
 [[nodiscard]] std::vector<double> static_rows(std::string const& name, Grid const& grid);
 
 /// The rows as an input channel of one sample, normalised over the globe. Needs no message.

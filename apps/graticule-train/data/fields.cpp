@@ -53,13 +53,13 @@ FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<s
                         horizontal_coordinate(file_, variable, axes.longitude));
     } else if (latitude != latitude_name_ || longitude != longitude_name_ ||
                samples.dimensions != samples_.dimensions || samples.extents != samples_.extents) {
-      throw Error(Fault::input, "SampleMismatch",
+      throw Error(Fault::input, "BadInput",
                   to_string(variable) + " and " + to_string(file_.variable(names.front())) +
                       " have different dimensions; inputs and targets must have the same");
     }
   }
   if (samples_.num_samples() == 0 || grid_.num_rows() == 0 || grid_.num_columns() == 0)
-    throw Error(Fault::input, "EmptyVariable", to_string(file_.variable(names.front())) + " holds no values");
+    throw Error(Fault::input, "BadInput", to_string(file_.variable(names.front())) + " holds no values");
   read_sample_coordinates(file_, samples_);
 }
 

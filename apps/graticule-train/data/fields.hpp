@@ -68,8 +68,8 @@ class SampleReader {
 /// The fields of a file, or of a series of files, that a training needs: checked for one grid and one set of samples.
 class FieldTable {
  public:
-  /// Collective. @throws what `FieldSeries` and `make_grid` throw; `SampleMismatch` (input) when two variables differ
-  ///         in grid or sample axes, `EmptyVariable` when there are no samples
+  /// Collective. @throws what `FieldSeries` and `make_grid` throw; `BadInput` (input) when two variables differ
+  ///         in grid or sample axes, `BadInput` when there are no samples
   /// @param files a name, or a shell pattern of files that are consecutive in time
   FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names);
 

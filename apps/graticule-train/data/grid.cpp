@@ -41,7 +41,7 @@ Longitude longitude_kind(std::vector<double> const& longitudes) {
   double const span = std::abs(longitudes.back() - longitudes.front());
   double const spacing = span / (n - 1);
   if (std::abs(span - 360) < spacing_tolerance * spacing)
-    throw Error(Fault::input, "RepeatedMeridian",
+    throw Error(Fault::input, "BadCoordinates",
                 "longitudes run from " + degrees(longitudes.front()) + " to " + degrees(longitudes.back()) +
                     ": the last column repeats the first; remove it (ncks -d longitude,0," +
                     std::to_string(longitudes.size() - 2) + ")");
@@ -67,11 +67,11 @@ double spacing_at(std::vector<double> const& values, std::size_t index, std::siz
 }  // namespace
 
 Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes) {
-  require_monotonic(latitudes, "BadLatitudes", "latitudes");
-  require_monotonic(longitudes, "BadLongitudes", "longitudes");
+  require_monotonic(latitudes, "BadCoordinates", "latitudes");
+  require_monotonic(longitudes, "BadCoordinates", "longitudes");
   for (double latitude : latitudes)
     if (std::abs(latitude) > 90 + on_pole_degrees)
-      throw Error(Fault::input, "BadLatitudes", "latitude " + degrees(latitude) + " lies beyond the pole");
+      throw Error(Fault::input, "BadCoordinates", "latitude " + degrees(latitude) + " lies beyond the pole");
 
   Grid grid{std::move(latitudes), std::move(longitudes), {}};
   grid.boundary.axes.assign(2, AxisBoundary{Edge::replicate, Edge::replicate});

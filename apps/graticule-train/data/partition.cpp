@@ -27,10 +27,10 @@ ProcessGrid choose_grid(std::string const& partition, int num_ranks, Index num_r
   Index const rows = x == std::string::npos ? -1 : whole_number(std::string_view(partition).substr(0, x));
   Index const columns = x == std::string::npos ? -1 : whole_number(std::string_view(partition).substr(x + 1));
   if (rows < 1 || columns < 1)
-    throw Error(Fault::usage, "BadPartition",
+    throw Error(Fault::usage, "BadOption",
                 "--partition " + partition + " is neither 'auto' nor a process grid LATITUDExLONGITUDE such as 4x1");
   if (rows > num_ranks || columns > num_ranks || rows * columns != num_ranks)
-    throw Error(Fault::usage, "BadPartition",
+    throw Error(Fault::usage, "BadOption",
                 "--partition " + partition + " does not match the " + std::to_string(num_ranks) +
                     (num_ranks == 1 ? " rank" : " ranks") + " that the program runs on");
   return ProcessGrid{rows, columns};

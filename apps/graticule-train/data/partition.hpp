@@ -21,7 +21,7 @@ struct PartitionChoice {
 /// bands of equal area, `balanced` bands of equal numbers of rows; longitude is always cut evenly. A list names the
 /// rows of each band, and after an `x` the columns of each part: `121,120x240,240`.
 /// @param row_weights area of each row
-/// @throws `BadPartition`, `BadCuts` (usage)
+/// @throws `BadOption`, `BadCuts` (usage)
 [[nodiscard]] Layout choose_layout(PartitionChoice const& choice, int num_ranks, std::span<double const> row_weights,
                                    Index num_columns);
 

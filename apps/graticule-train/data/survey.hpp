@@ -20,7 +20,7 @@ struct Survey {
 /// the next ones while the current ones are processed. Collective; equal on all ranks. The store's budget does not
 /// change a bit.
 /// @param at_once samples that are in memory together
-/// @throws `EmptyField` (input), what reading throws
+/// @throws `BadInput` (input), what reading throws
 [[nodiscard]] Survey survey_samples(TeamWork const& teams, Cells const& cells, Derivatives const& derivatives,
                                     SampleStore& store, ChannelPlan const& plan, Index num_training, Index at_once);
 

@@ -6,7 +6,7 @@ namespace {
 
 std::vector<TeamAxis> axes(Comm const& comm, int num_teams) {
   if (num_teams < 1 || comm.num_ranks() % num_teams != 0)
-    throw Error(Fault::usage, "BadDataTeams",
+    throw Error(Fault::usage, "BadOption",
                 "--data-teams " + std::to_string(num_teams) + " does not divide the " +
                     std::to_string(comm.num_ranks()) + (comm.num_ranks() == 1 ? " rank" : " ranks") +
                     " that the program runs on");

@@ -11,7 +11,7 @@ namespace graticule::train {
 /// communicators. Example: 6 ranks, 2 data teams: ranks 0, 1, 2 share one globe and ranks 3, 4, 5 another.
 class TeamWork {
  public:
-  /// Collective. @throws `BadDataTeams` (usage) when they do not divide the ranks
+  /// Collective. @throws `BadOption` (usage) when they do not divide the ranks
   TeamWork(Comm const& comm, int num_teams);
 
   [[nodiscard]] Comm const& world() const noexcept { return teams_.world(); }

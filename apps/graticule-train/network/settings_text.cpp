@@ -74,7 +74,7 @@ void require_same_training(std::string const& file, std::string const& saved, st
     difference = "with '" + before[line] + "', this training is without";
   else
     difference = "with '" + before.at(line) + "', this training has '" + now.at(line) + "'";
-  throw Error(Fault::usage, "OtherTraining",
+  throw Error(Fault::usage, "StateMismatch",
               file + " was made " + difference + "; resume with the same options, or restart with --resume never");
 }
 

@@ -13,7 +13,7 @@ namespace graticule::train {
 [[nodiscard]] std::string settings_text(NetworkSettings const& settings, TrainingData const& data);
 
 /// @param file is named in the error
-/// @throws `OtherTraining` (usage), with the first line that differs
+/// @throws `StateMismatch` (usage), with the first line that differs
 void require_same_training(std::string const& file, std::string const& saved, std::string const& current);
 
 }  // namespace graticule::train

@@ -172,8 +172,7 @@ class Trainer {
     updater_->step();
     teams_.data().sum(std::span<double>(loss));
     if (!std::isfinite(loss[0]))
-      throw Error("TrainingDiverged",
-                  "the loss of step " + std::to_string(num_done() + 1) + " is not finite; lower --lr");
+      throw Error("NotFinite", "the loss of step " + std::to_string(num_done() + 1) + " is not finite; lower --lr");
     trained_.losses.push_back(loss[0]);
     control_.on_step(num_done() - 1, loss[0]);
   }

@@ -145,7 +145,7 @@ struct TrainingControl {
 /// the same ranks and cuts they have the same bits as those of a training that was not interrupted; with
 /// `Parallel::daso` so if that was between epochs.
 /// @param grid of the domain's ranks
-/// @throws `OtherTraining` (usage) when the checkpoint that is to be resumed comes from other settings or data
+/// @throws `StateMismatch` (usage) when the checkpoint that is to be resumed comes from other settings or data
 [[nodiscard]] TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
                                            TrainingData const& data, BatchSource& source,
                                            NetworkSettings const& settings, TrainingControl const& control);

@@ -211,7 +211,7 @@ class Painter {
     cairo_surface_flush(surface_.get());
     cairo_status_t const status = cairo_surface_write_to_png(surface_.get(), path.string().c_str());
     if (status != CAIRO_STATUS_SUCCESS)
-      throw Error("PictureNotWritten", path.string() + ": " + cairo_status_to_string(status));
+      throw Error("OutputError", path.string() + ": " + cairo_status_to_string(status));
   }
 
  private:

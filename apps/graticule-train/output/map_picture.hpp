@@ -36,7 +36,7 @@ struct PictureSize {
 [[nodiscard]] PictureSize picture_size(MapPicture const& picture);
 
 /// Writes the maps as a PNG file: north up, one colour bar for truth and prediction and one for the difference.
-/// Serial. @throws `PictureNotWritten`
+/// Serial. @throws `OutputError`
 void draw_map(MapPicture const& picture, std::filesystem::path const& path);
 
 }  // namespace graticule::train

@@ -67,7 +67,7 @@ double loss_tolerance(NetworkSettings const& settings) noexcept {
 void require_agreement(Comparison const& comparison, NetworkSettings const& settings) {
   double const tolerance = loss_tolerance(settings);
   if (comparison.max_relative_loss_difference <= tolerance) return;
-  throw Error(Fault::check, "VerifyFailed",
+  throw Error(Fault::check, "CheckFailed",
               "the loss of step " + std::to_string(comparison.worst_step) + " differs from the run on one rank by " +
                   scientific(comparison.max_relative_loss_difference) + " (relative); " + scientific(tolerance) +
                   " is allowed");

@@ -20,7 +20,7 @@ struct Comparison {
 /// Largest relative loss difference that rounding explains: 1e-9 for f64, 1e-3 for f32, 5e-2 where bf16 is computed with.
 [[nodiscard]] double loss_tolerance(NetworkSettings const& settings) noexcept;
 
-/// @throws `VerifyFailed` (check) when a loss differs by more than the tolerance, or by a value that is no number
+/// @throws `CheckFailed` (check) when a loss differs by more than the tolerance, or by a value that is no number
 void require_agreement(Comparison const& comparison, NetworkSettings const& settings);
 
 /// Repeats the training of `run` on rank 0 alone, with a communicator and a domain of its own, while the other ranks

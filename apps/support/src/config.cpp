@@ -58,7 +58,7 @@ bool is_on_command_line(CLI::Option const& option, std::vector<std::string> cons
 }
 
 [[noreturn]] void refuse(std::string const& path, std::string const& what) {
-  throw Error(Fault::usage, "ConfigError", path + ": " + what);
+  throw Error(Fault::usage, "BadOption", path + ": " + what);
 }
 
 std::string value_text(std::string const& path, std::string const& name, YAML::Node const& node) {

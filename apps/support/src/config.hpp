@@ -14,7 +14,7 @@ namespace graticule::app {
 
 /// `arguments` and behind them, as `--name=value`, the entries of the configuration `text` that the command line does
 /// not set itself. Lists are joined by commas. `path` is for messages.
-/// @throws `ConfigError` (usage) for what is not YAML, for a value that is no scalar or list of scalars, and for an
+/// @throws `BadOption` (usage) for what is not YAML, for a value that is no scalar or list of scalars, and for an
 /// unknown name, with the nearest known one
 [[nodiscard]] std::vector<std::string> with_config(CLI::App const& app, std::vector<std::string> arguments,
                                                    std::string const& path, std::string const& text);

@@ -154,7 +154,7 @@ std::string read_shared(Comm const& comm, std::string const& path) {
     std::stringstream bytes;
     bytes << file.rdbuf();
     if (!file || path.empty())
-      failure = std::make_exception_ptr(Error(Fault::usage, "ConfigError", path + " cannot be read"));
+      failure = std::make_exception_ptr(Error(Fault::usage, "BadOption", path + " cannot be read"));
     text = bytes.str();
   }
   agree(comm, failure);
@@ -182,7 +182,7 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
     hash.add(std::string_view(argument));
     shown += " " + argument;
   }
-  require_same(comm, "CommandLine", hash.value(), "the command line" + shown);
+  require_same(comm, "BadOption", hash.value(), "the command line" + shown);
   if (auto const path = config_path(arguments); !path.empty())
     arguments = with_config(line.app, std::move(arguments), path, read_shared(comm, path));
   auto const& app = line.app;
@@ -200,7 +200,7 @@ void parse(Comm const& comm, CommandLine& line, std::vector<std::string> argumen
     } else if (!extras.empty()) {
       text = stray_argument(app, extras.front(), given);
     }
-    throw Error(Fault::usage, "CommandLine", text + " (--help lists the options)");
+    throw Error(Fault::usage, "BadOption", text + " (--help lists the options)");
   }
 }
 

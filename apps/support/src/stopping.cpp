@@ -82,7 +82,7 @@ TimeLimit::TimeLimit(std::string const& text) {
   }
   auto const seconds = seconds_of(text);
   if (!seconds)
-    throw Error(Fault::usage, "BadTimeLimit",
+    throw Error(Fault::usage, "BadOption",
                 "--time-limit '" + text + "' is neither auto nor none, a number of seconds, MM:SS or HH:MM:SS");
   end_ = now() + *seconds;
 }

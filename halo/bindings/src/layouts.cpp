@@ -203,7 +203,7 @@ std::optional<Layout> tensor_product(Indices const& extents, std::vector<Box> co
 /// The box that this rank passes; an empty one for none.
 Box only_box(int ndim, int num_boxes, int64_t const* lower, int64_t const* upper) {
   if (num_boxes > 1)
-    throw Error("SeveralBoxes", "num_boxes is " + std::to_string(num_boxes) + "; a rank owns one box or none");
+    throw Error("Unsupported", "num_boxes is " + std::to_string(num_boxes) + "; a rank owns one box or none");
   auto const boxes = boxes_of(ndim, num_boxes, lower, upper);
   auto const none = Indices::filled(ndim, 0);
   return boxes.empty() || boxes.front().empty() ? Box(none, none) : boxes.front();
@@ -223,7 +223,7 @@ gr_status gr_layout_create_boxes(gr_comm const* comm, int ndim, int64_t const* e
       required(layout, "layout");
       return Given{indices(extents, ndim, "extents"), only_box(ndim, num_boxes, lower, upper)};
     });
-    require_same(of, "LayoutDisagreement", std::uint64_t(ndim), std::to_string(ndim) + " axes");
+    require_same(of, "ArgumentDisagreement", std::uint64_t(ndim), std::to_string(ndim) + " axes");
     std::vector<Index> own(given.extents.begin(), given.extents.end());
     own.insert(own.end(), given.box.lo().begin(), given.box.lo().end());
     own.insert(own.end(), given.box.hi().begin(), given.box.hi().end());
@@ -236,9 +236,9 @@ gr_status gr_layout_create_boxes(gr_comm const* comm, int ndim, int64_t const* e
         return Indices(std::span<Index const>(at + which * ndim, std::size_t(ndim)));
       };
       if (list(0) != given.extents)
-        throw Error("LayoutDisagreement", "extents are " + to_string(given.extents) + " on rank " +
-                                              std::to_string(of.rank()) + " and " + to_string(list(0)) + " on rank " +
-                                              std::to_string(r));
+        throw Error("ArgumentDisagreement", "extents are " + to_string(given.extents) + " on rank " +
+                                                std::to_string(of.rank()) + " and " + to_string(list(0)) + " on rank " +
+                                                std::to_string(r));
       boxes.emplace_back(list(1), list(2));
     }
     auto const checked = Layout::from_boxes(given.extents, boxes);

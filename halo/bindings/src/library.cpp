@@ -45,7 +45,7 @@ void count(std::string& text, char const* name) {
 }  // namespace
 
 void require_started() {
-  if (started().num_inits == 0) throw Error("NotStarted", "gr_init was not called");
+  if (started().num_inits == 0) throw Error("WrongState", "gr_init was not called");
 }
 
 std::string live_handles() {
@@ -120,7 +120,7 @@ gr_status gr_finalize(void) {
     require_started();
     if (library.num_inits == 1) {
       if (auto const live = live_handles(); !live.empty())
-        throw Error("HandlesExist", live + " were not freed; free them and call it again");
+        throw Error("WrongState", live + " were not freed; free them and call it again");
       library.runtime.reset();
     }
     --library.num_inits;

@@ -18,7 +18,7 @@ namespace detail {
 template <class Derived>
 AttentionModule<Derived>::AttentionModule(char const* layer, torch::nn::MultiheadAttentionOptions const& options)
     : attention(options), layer_(layer) {
-  auto const refuse = [&](std::string const& what) { throw Error("BadAttention", std::string(layer) + " " + what); };
+  auto const refuse = [&](std::string const& what) { throw Error("BadOption", std::string(layer) + " " + what); };
   auto const embed = attention.embed_dim();
   if (attention.num_heads() < 1 || embed < 1 || embed % attention.num_heads() != 0)
     refuse("of " + std::to_string(embed) + " channels in " + std::to_string(attention.num_heads()) + " heads");
@@ -198,8 +198,8 @@ WindowAttentionImpl::WindowAttentionImpl(WindowAttentionOptions const& given, Do
     auto const size = options.window[a];
     auto const shift = options.shift[a];
     if (size < 1 || shift < 0 || shift >= size || (shift > 0 && options.kind == WindowKind::dilated))
-      throw Error("BadAttention", "WindowAttention with windows of " + std::to_string(size) + " shifted by " +
-                                      std::to_string(shift) + " along axis " + std::to_string(int(a) - 2));
+      throw Error("BadOption", "WindowAttention with windows of " + std::to_string(size) + " shifted by " +
+                                   std::to_string(shift) + " along axis " + std::to_string(int(a) - 2));
   }
   reset();
 }

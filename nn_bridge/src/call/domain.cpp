@@ -58,12 +58,12 @@ Domain::Domain() {
 Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary) {
   Hash hash;
   hash.add(grid.fingerprint()).add(fingerprint(boundary));
-  require_same(comm, "DomainShape", hash.value(), "a process grid of " + to_string(grid.extents()));
+  require_same(comm, "BadProcessGrid", hash.value(), "a process grid of " + to_string(grid.extents()));
   if (grid.ndim() != 2 || grid.num_ranks() != comm.num_ranks())
-    throw Error("DomainShape", "a process grid of " + to_string(grid.extents()) + " for " +
-                                   std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
+    throw Error("BadProcessGrid", "a process grid of " + to_string(grid.extents()) + " for " +
+                                      std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
   if (boundary.axes.size() != 2)
-    throw Error("DomainShape", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
+    throw Error("BadProcessGrid", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
   state_.reset(new State{comm, grid, boundary, grid.coords(comm.rank())});
   state_->generation = comm.generation();
   detail::LiveDomains::states().push_back(state_);

@@ -36,7 +36,7 @@ void check_convolution(std::string const& layer, std::size_t num_axes, torch::Te
 void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int64_t num_channels) {
   for (auto const channel : odd_channels)
     if (channel < 0 || channel >= num_channels)
-      throw Error("OddChannels", "channel " + std::to_string(channel) + " of " + std::to_string(num_channels));
+      throw Error("BadBoundary", "channel " + std::to_string(channel) + " of " + std::to_string(num_channels));
 }
 
 std::string axis_names(std::size_t num_axes) {
@@ -50,8 +50,8 @@ std::string axis_names(std::size_t num_axes) {
 void check_width(Edge edge, Width const& padding, Index extent) {
   Index const widest = std::max(padding.lower, padding.upper);
   if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
-    throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
-                                      std::to_string(extent));
+    throw Error("HaloTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
+                                   std::to_string(extent));
 }
 
 torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {

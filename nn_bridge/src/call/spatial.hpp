@@ -13,7 +13,7 @@
 namespace graticule::nn::detail {
 
 /// Throws unless a layer of `num_axes` spatial axes takes `x`, with or without batch: `UnsupportedTensor`,
-/// `ShapeMismatch`, `LongitudeIsCut` for a length, `OddChannels`.
+/// `ShapeMismatch`, `LongitudeIsCut` for a length, `BadBoundary`.
 void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, Domain const& domain,
                    std::vector<std::int64_t> const& odd_channels);
 
@@ -21,13 +21,13 @@ void check_spatial(std::string const& layer, std::size_t num_axes, torch::Tensor
 void check_convolution(std::string const& layer, std::size_t num_axes, torch::Tensor const& x, std::int64_t in_channels,
                        torch::Tensor const& weight, Domain const& domain);
 
-/// @throws `OddChannels` for channels that a tensor of `num_channels` does not have
+/// @throws `BadBoundary` for channels that a tensor of `num_channels` does not have
 void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int64_t num_channels);
 
 /// `[batch, channels, rows, columns]` for two axes, for messages.
 [[nodiscard]] std::string axis_names(std::size_t num_axes);
 
-/// @throws `PaddingTooWide` where an axis of `extent` cells has no image for so much padding
+/// @throws `HaloTooWide` where an axis of `extent` cells has no image for so much padding
 void check_width(Edge edge, Width const& padding, Index extent);
 
 /// A length as a column of one cell; other tensors unchanged. `x` may be undefined.

@@ -40,7 +40,7 @@ void require_cuts(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, C
 
 void require_root(int root, Comm const& comm) {
   if (root < 0 || root >= comm.num_ranks())
-    throw Error("BadRank", "root " + std::to_string(root) + " of " + std::to_string(comm.num_ranks()) + " ranks");
+    throw Error("OutOfRange", "root " + std::to_string(root) + " of " + std::to_string(comm.num_ranks()) + " ranks");
 }
 
 /// What one rank brings to a call: a description that must be the same on all ranks, and numbers for all of them.
@@ -133,7 +133,7 @@ std::pair<torch::Tensor, RootSide> enter_rooted(std::string const& name, torch::
     std::vector<Index> own;
     if (is_root) {
       require_dense(x);
-      if (x.dim() > std::int64_t(most_axes)) throw Error("TooManyAxes", std::to_string(x.dim()) + " axes");
+      if (x.dim() > std::int64_t(most_axes)) throw Error("AxesMismatch", std::to_string(x.dim()) + " axes");
       own = {x.dim(), Index(x.scalar_type())};
       own.insert(own.end(), x.sizes().begin(), x.sizes().end());
     }

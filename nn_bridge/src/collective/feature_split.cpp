@@ -26,14 +26,14 @@ struct SplitSetUp {
 
 namespace {
 
-/// Place of `axis` among the sharding's axes. @throws `BadSharding`
+/// Place of `axis` among the sharding's axes. @throws `BadOption`
 int checked_place(std::string const& name, Sharding const& sharding, std::int64_t axis, Comm const& comm) {
   auto const found = std::find(sharding.axes.begin(), sharding.axes.end(), axis);
   if (axis >= 0 || found == sharding.axes.end() || sharding.grid.ndim() != int(sharding.axes.size()) ||
       sharding.grid.num_ranks() != comm.num_ranks())
-    throw Error("BadSharding", name + ": features along axis " + std::to_string(axis) + ", sharding " +
-                                   to_string(sharding) + " in a domain of " + std::to_string(comm.num_ranks()) +
-                                   " ranks");
+    throw Error("BadOption", name + ": features along axis " + std::to_string(axis) + ", sharding " +
+                                 to_string(sharding) + " in a domain of " + std::to_string(comm.num_ranks()) +
+                                 " ranks");
   return int(found - sharding.axes.begin());
 }
 

@@ -19,11 +19,10 @@ void check_sharding(Sharding const& sharding, Comm const& comm) {
   std::sort(axes.begin(), axes.end());
   bool const distinct = std::adjacent_find(axes.begin(), axes.end()) == axes.end();
   if (axes.empty() || axes.back() >= 0 || !distinct || sharding.grid.ndim() != int(axes.size()))
-    throw Error("BadSharding", "a grid of " + to_string(sharding.grid) + " ranks for " + std::to_string(axes.size()) +
-                                   " axes (" + to_string(sharding) +
-                                   "); axes count from the last, -1, and appear once");
+    throw Error("BadOption", "a grid of " + to_string(sharding.grid) + " ranks for " + std::to_string(axes.size()) +
+                                 " axes (" + to_string(sharding) + "); axes count from the last, -1, and appear once");
   if (sharding.grid.num_ranks() != comm.num_ranks() || sharding.grid.last_rank() != comm.num_ranks() - 1)
-    throw Error("BadSharding",
+    throw Error("BadOption",
                 "a grid of " + to_string(sharding.grid) + " ranks in a domain of " + std::to_string(comm.num_ranks()));
 }
 
@@ -102,7 +101,7 @@ std::shared_ptr<detail::TensorMove const> make_move(RepartitionOptions const& op
 }
 
 void check_back(detail::TensorMove const* move, torch::Tensor const& y) {
-  if (!move) throw Error("NoForward", "Repartition back before any forward");
+  if (!move) throw Error("WrongState", "Repartition back before any forward");
   (void)tensor_view(y, move->axes());
   for (std::size_t a = 0; a < move->axes().size(); ++a)
     if (y.size(move->axes()[a]) != move->to_box().extent(int(a)))
@@ -120,7 +119,7 @@ class detail::RepartitionState : public LayerState<TensorMove> {
 
   [[nodiscard]] AxisPart part(std::int64_t axis, Layout const* layout) const {
     int const a = layout ? place_of(axis, move->axes()) : -1;
-    if (a < 0) throw Error("BadSharding", "axis " + std::to_string(axis) + " is not cut, or not yet known");
+    if (a < 0) throw Error("BadOption", "axis " + std::to_string(axis) + " is not cut, or not yet known");
     return {*layout->cuts(a), int(layout->grid()->coords(domain().comm().rank())[a])};
   }
 
@@ -135,8 +134,8 @@ RepartitionImpl::RepartitionImpl(RepartitionOptions options, Domain domain)
   check_sharding(options_.from, this->domain().comm());
   check_sharding(options_.to, this->domain().comm());
   if (!options_.cuts.empty() && options_.cuts.size() != options_.to.axes.size())
-    throw Error("BadSharding", std::to_string(options_.cuts.size()) + " cuts for " +
-                                   std::to_string(options_.to.axes.size()) + " axes");
+    throw Error("BadOption", std::to_string(options_.cuts.size()) + " cuts for " +
+                                 std::to_string(options_.to.axes.size()) + " axes");
 }
 
 torch::Tensor RepartitionImpl::forward(torch::Tensor const& given) {

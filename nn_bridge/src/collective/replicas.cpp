@@ -100,7 +100,7 @@ void broadcast_replicas(Comm const& team, NamedTensors const& tensors) {
 }
 
 void require_same_bits(Comm const& team, NamedTensors const& tensors) {
-  require_alike(team, "ReplicaDiffers", tensors, [](std::string const& name, torch::Tensor const& tensor) {
+  require_alike(team, "ReplicaMismatch", tensors, [](std::string const& name, torch::Tensor const& tensor) {
     auto const hash = hash_of_bits(tensor);
     return Description{hash, name + " with checksum " + in_hexadecimal(hash)};
   });

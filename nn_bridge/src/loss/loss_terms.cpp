@@ -68,9 +68,9 @@ void check_weights(LossOptions const& options) {
        {&options.row_weights, &options.global_row_weights, &options.channel_weights, &options.level_weights})
     for (double const weight : *weights)
       if (!(weight >= 0 && weight < std::numeric_limits<double>::infinity()))
-        throw Error("BadWeights", "weight " + std::to_string(weight) + " is negative or not finite");
+        throw Error("BadOption", "weight " + std::to_string(weight) + " is negative or not finite");
   if (!options.row_weights.empty() && !options.global_row_weights.empty())
-    throw Error("BadWeights", "row weights are given both for this rank and for the globe");
+    throw Error("BadOption", "row weights are given both for this rank and for the globe");
 }
 
 void check_axes(std::string const& loss, LossOptions const& options, at::IntArrayRef sizes, bool channels) {

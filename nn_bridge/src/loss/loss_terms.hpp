@@ -47,7 +47,7 @@ struct LossFunction {
   std::optional<DifferenceLoss> difference = {};
 };
 
-/// Weights of whole axes. @throws `BadWeights`
+/// Weights of whole axes. @throws `BadOption`
 void check_weights(LossOptions const& options);
 
 /// Sizes of terms against the options that name their axes, and those against each other.

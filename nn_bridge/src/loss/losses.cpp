@@ -89,7 +89,7 @@ LossLayer::LossLayer(std::shared_ptr<LossFunction const> function, LossOptions o
   run_agreed(domain.comm(), [&] {
     check_weights(options_);
     if (!function_->has_channels && (options_.per == LossPer::channel || !options_.channel_weights.empty()))
-      throw Error("BadLoss", function_->name + " has classes, not channels");
+      throw Error("BadOption", function_->name + " has classes, not channels");
   });
 }
 
@@ -158,7 +158,7 @@ Tensor weights_like(std::vector<double> const& values, Tensor const& x) {
 }
 
 void require_number(std::string const& loss, bool good, double value) {
-  if (!good) throw Error("BadLoss", loss + " with " + std::to_string(value));
+  if (!good) throw Error("BadOption", loss + " with " + std::to_string(value));
 }
 
 double checked_delta(double delta) {
@@ -249,8 +249,8 @@ void check_classes(std::string const& name, ClassOptions const& o, bool probabil
   if (!are_classes(t)) return;
   auto const wrong = ((t < 0) | (t >= p.size(1))) & (t != o.ignore_index);
   if (wrong.any().item<bool>())
-    throw Error("ClassOutOfRange", name + ": class " + std::to_string(t.masked_select(wrong)[0].item<std::int64_t>()) +
-                                       " of " + std::to_string(p.size(1)));
+    throw Error("OutOfRange", name + ": class " + std::to_string(t.masked_select(wrong)[0].item<std::int64_t>()) +
+                                  " of " + std::to_string(p.size(1)));
 }
 
 /// @param logs logarithms of probabilities, 0 where the cell is not valid
@@ -332,7 +332,7 @@ FunctionPointer crps_function(CRPSOptions const& o) {
     text << "CRPSLoss: prediction " << p.sizes() << " with members along axis " << o.ensemble_axis << ", target "
          << t.sizes();
     if (t.sizes() != at::IntArrayRef(sizes)) throw Error("ShapeMismatch", text.str());
-    if (p.size(o.ensemble_axis) < (o.fairness > 0 ? 2 : 1)) throw Error("TooFewMembers", text.str());
+    if (p.size(o.ensemble_axis) < (o.fairness > 0 ? 2 : 1)) throw Error("ShapeMismatch", text.str());
   };
   function.terms = [=](Tensor const& p, Tensor const& t, Tensor const& valid) {
     auto const m = double(p.size(o.ensemble_axis));

@@ -117,10 +117,10 @@ CoordinateFeaturesImpl::CoordinateFeaturesImpl(CoordinateFeaturesOptions options
 torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     if (layout.extent(0) != Index(options_.latitudes.size()) || layout.extent(1) != Index(options_.longitudes.size()))
-      throw Error("CoordinateLength", std::to_string(options_.latitudes.size()) + " latitudes and " +
-                                          std::to_string(options_.longitudes.size()) + " longitudes for " +
-                                          std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
-                                          " cells");
+      throw Error("ShapeMismatch", std::to_string(options_.latitudes.size()) + " latitudes and " +
+                                       std::to_string(options_.longitudes.size()) + " longitudes for " +
+                                       std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
+                                       " cells");
     auto features = features_of(options_, layout.owned(domain().comm().rank())).to(x.scalar_type());
     return std::make_shared<detail::FeatureSetUp const>(detail::FeatureSetUp{features});
   };
@@ -153,7 +153,7 @@ TimeEmbeddingImpl::TimeEmbeddingImpl(TimeEmbeddingOptions given) : options(std::
   bool good = !options.periods.empty();
   for (double const period : options.periods) good = good && period > 0 && std::isfinite(period);
   if (!good)
-    throw Error("BadPeriods",
+    throw Error("BadOption",
                 "TimeEmbedding of " + std::to_string(options.periods.size()) + " periods, which must be positive");
   reset();
 }

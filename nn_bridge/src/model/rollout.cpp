@@ -54,7 +54,7 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
     ctx->save_for_backward(tensors.vec());
     Tensors const inputs(tensors.begin(), tensors.end() - 1);
     auto outputs = call->segment(inputs);
-    if (outputs.empty()) throw Error("EmptySegment", "the segment of a checkpoint returned no output");
+    if (outputs.empty()) throw Error("Unsupported", "the segment of a checkpoint returned no output");
     variable_list result;
     for (auto& output : outputs) result.push_back(output.detach());
     // The token comes second, where `RecordedCalls` looks for it.
@@ -113,9 +113,9 @@ torch::Tensor rollout(Domain const& domain, torch::Tensor const& state, RolloutO
                       std::function<torch::Tensor(torch::Tensor const&, std::int64_t)> const& step,
                       std::function<torch::Tensor(torch::Tensor const&, std::int64_t)> const& on_state) {
   if (options.num_steps < 1 || options.checkpoint_steps < 0 || options.gradient_steps < 0)
-    throw Error("BadRollout", std::to_string(options.num_steps) + " steps, checkpoints of " +
-                                  std::to_string(options.checkpoint_steps) + ", gradients over " +
-                                  std::to_string(options.gradient_steps));
+    throw Error("BadOption", "rollout of " + std::to_string(options.num_steps) + " steps, checkpoints of " +
+                                 std::to_string(options.checkpoint_steps) + ", gradients over " +
+                                 std::to_string(options.gradient_steps));
   auto current = state;
   torch::Tensor total;
   auto const take = [&](torch::Tensor const& part) { total = total.defined() ? total + part : part; };

@@ -323,7 +323,7 @@ ShardReport shard(torch::nn::Module& model, Domain const& domain, ShardOptions c
     for (char const c : parameter.key()) hash.add(int(c));
     for (auto const size : parameter.value().sizes()) hash.add(Index(size));
   }
-  require_same(domain.comm(), "ModelDisagreement", hash.value(), text);
+  require_same(domain.comm(), "ArgumentDisagreement", hash.value(), text);
   if (report.num(Verdict::refused) > 0 && options.on_refusal == OnRefusal::fail) {
     std::string refusals;
     for (auto const& module : report.modules)

@@ -54,7 +54,7 @@ class detail::MeanState : public LayerState<MeanSetUp> {
         cells = cells * torch::tensor(at::ArrayRef<double>(weights.levels), torch::kDouble).view({-1, 1, 1});
       std::array<double, 1> sum{cells.sum().item<double>() * double(owned.extent(1))};
       domain().comm().sum(sum);
-      if (!(sum[0] > 0)) throw Error("EmptyMean", layer() + ": the weights of all ranks sum to 0");
+      if (!(sum[0] > 0)) throw Error("TooFewValues", layer() + ": the weights of all ranks sum to 0");
       return std::make_shared<MeanSetUp const>(MeanSetUp{cells / sum[0]});
     };
     return enter(x, checked, make);
@@ -97,7 +97,7 @@ ConservationFixerImpl::ConservationFixerImpl(Domain const& domain, ConservationO
   auto sorted = options_.channels;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-    throw Error("RepeatedChannel", "ConservationFixer corrects each channel once");
+    throw Error("BadOption", "ConservationFixer corrects each channel once");
 }
 
 namespace {
@@ -133,8 +133,7 @@ void ConservationFixerImpl::check(torch::Tensor const& prediction) const {
                                      std::to_string(prediction.dim()) + " axes");
   for (auto const channel : options_.channels)
     if (channel < 0 || channel >= prediction.size(1))
-      throw Error("ChannelOutOfRange",
-                  "channel " + std::to_string(channel) + " of " + std::to_string(prediction.size(1)));
+      throw Error("OutOfRange", "channel " + std::to_string(channel) + " of " + std::to_string(prediction.size(1)));
 }
 
 torch::Tensor ConservationFixerImpl::chosen(torch::Tensor const& x) const {
@@ -151,7 +150,7 @@ torch::Tensor ConservationFixerImpl::corrected(torch::Tensor const& prediction, 
   if (options_.correction == Correction::additive) {
     fixed = part + with_axes_behind(wanted - mean, part).to(working);
   } else {
-    if (mean.eq(0).any().item<bool>()) throw Error("ZeroMean", "ConservationFixer: no factor can change a mean of 0");
+    if (mean.eq(0).any().item<bool>()) throw Error("NotFinite", "ConservationFixer: no factor can change a mean of 0");
     fixed = part * with_axes_behind(wanted / mean, part).to(working);
   }
   if (options_.channels.empty()) return fixed.to(type);

@@ -59,7 +59,7 @@ torch::Tensor flat_indices(std::vector<MaxWindows> const& axes, torch::Tensor co
 AdaptiveMax::AdaptiveMax(Domain const& domain, std::string const& layer, std::vector<std::optional<std::int64_t>> sizes)
     : NeedState(domain, layer), sizes_(std::move(sizes)) {
   for (auto const& size : sizes_)
-    if (size && *size < 1) throw Error("BadWindow", layer + " to " + std::to_string(*size) + " cells");
+    if (size && *size < 1) throw Error("BadOption", layer + " to " + std::to_string(*size) + " cells");
 }
 
 std::shared_ptr<AdaptiveMaxSetUp const> AdaptiveMax::make(torch::Tensor const& x, Layout const& layout) const {

@@ -34,7 +34,7 @@ struct AdaptiveMaxSetUp {
 /// Adaptive maxima of shards.
 class AdaptiveMax : public NeedState<AdaptiveMaxSetUp> {
  public:
-  /// @param sizes of the whole output along the spatial axes; none: that of the input. @throws `BadWindow`
+  /// @param sizes of the whole output along the spatial axes; none: that of the input. @throws `BadOption`
   AdaptiveMax(Domain const& domain, std::string const& layer, std::vector<std::optional<std::int64_t>> sizes);
 
   /// Collective. @returns maxima, and their flat indices in the whole field

@@ -53,7 +53,7 @@ std::shared_ptr<WindowPool> make_core(AvgPoolOptions<D> const& options, Domain c
   auto d = described(name_of<D>("AvgPool"), options);
   d.windows.padding = values(options.pool.padding());
   d.needs_whole_kernel = D == 3;
-  if (options.pool.divisor_override() == 0) throw Error("BadWindow", d.layer + " with a divisor of 0");
+  if (options.pool.divisor_override() == 0) throw Error("BadOption", d.layer + " with a divisor of 0");
   d.rule = {PoolKind::means, options.pool.count_include_pad(), {}};
   // LibTorch's avg_pool1d has no divisor option.
   if (D > 1) d.rule.divisor = options.pool.divisor_override();
@@ -112,7 +112,7 @@ torch::Tensor MaxPoolImpl<D>::forward(torch::Tensor const& x) {
 template <std::size_t D>
 std::tuple<torch::Tensor, torch::Tensor> MaxPoolImpl<D>::forward_with_indices(torch::Tensor const& x) {
   auto const& d = this->state().description();
-  if (d.by_domain) throw Error("IndicesByDomain", d.layer + ": maxima beyond an edge have no index in the field");
+  if (d.by_domain) throw Error("BadBoundary", d.layer + ": maxima beyond an edge have no index in the field");
   return this->state().forward_with_indices(x);
 }
 

@@ -44,8 +44,8 @@ struct UnpoolDescription {
 Index num_outputs_of(UnpoolDescription const& d, TransposedAxis const& axis, std::optional<Index> wanted) {
   Index const usual = axis.least_outputs();
   if (wanted && std::abs(*wanted - usual) > axis.stride)
-    throw Error("BadOutputSize", d.layer + " of " + std::to_string(axis.extent) + " cells to " +
-                                     std::to_string(*wanted) + ", more than a stride from " + std::to_string(usual));
+    throw Error("BadOption", d.layer + " of " + std::to_string(axis.extent) + " cells to " + std::to_string(*wanted) +
+                                 ", more than a stride from " + std::to_string(usual));
   Index const total = wanted.value_or(usual);
   if (total < 1 || axis.extent < 1)
     throw Error("KernelTooLarge", d.layer + ": padding " + std::to_string(axis.padding) + " leaves no output of " +
@@ -150,7 +150,7 @@ UnpoolDescription described(torch::nn::MaxUnpoolOptions<D> const& o) {
                       values(o.padding(), 0)};
   for (std::size_t i = 0; i < d.kernel.size(); ++i)
     if (d.kernel[i] < 1 || d.stride[i] < 1 || d.padding[i] < 0)
-      throw Error("BadWindow", d.layer + " of kernel " + std::to_string(d.kernel[i]) + ", stride " +
+      throw Error("BadOption", d.layer + " of kernel " + std::to_string(d.kernel[i]) + ", stride " +
                                    std::to_string(d.stride[i]) + ", padding " + std::to_string(d.padding[i]));
   return d;
 }

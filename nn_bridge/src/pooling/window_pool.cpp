@@ -16,16 +16,16 @@ void check_description(WindowPoolDescription const& d) {
   auto const& w = d.windows;
   for (std::size_t a = 0; a < w.kernel.size(); ++a) {
     if (w.kernel[a] < 1 || w.stride[a] < 1 || w.dilation[a] < 1 || w.padding[a] < 0)
-      throw Error("BadWindow", d.layer + " of kernel " + std::to_string(w.kernel[a]) + ", stride " +
+      throw Error("BadOption", d.layer + " of kernel " + std::to_string(w.kernel[a]) + ", stride " +
                                    std::to_string(w.stride[a]) + ", dilation " + std::to_string(w.dilation[a]) +
                                    ", padding " + std::to_string(w.padding[a]));
     Index const reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
     if (2 * w.padding[a] > reach)
-      throw Error("PaddingTooWide", d.layer + " with padding " + std::to_string(w.padding[a]) +
-                                        ", more than half a window of " + std::to_string(reach));
+      throw Error("HaloTooWide", d.layer + " with padding " + std::to_string(w.padding[a]) +
+                                     ", more than half a window of " + std::to_string(reach));
   }
   if (!d.odd_channels.empty() && !d.by_domain)
-    throw Error("OddChannels", d.layer + " crosses a pole with Padding::by_domain only");
+    throw Error("BadBoundary", d.layer + " crosses a pole with Padding::by_domain only");
 }
 
 std::uint64_t fingerprint(WindowPoolDescription const& d) {

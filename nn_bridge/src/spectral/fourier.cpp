@@ -76,8 +76,8 @@ FourierConvolutionImpl::FourierConvolutionImpl(FourierConvolutionOptions given, 
     throw Error("ShapeMismatch", "FourierConvolution of " + std::to_string(options.in_channels) + " to " +
                                      std::to_string(options.out_channels) + " channels");
   if (options.row_modes < 1 || options.column_modes < 1)
-    throw Error("BadTruncation", "FourierConvolution of " + std::to_string(options.row_modes) + " x " +
-                                     std::to_string(options.column_modes) + " modes");
+    throw Error("BadOption", "truncation: FourierConvolution of " + std::to_string(options.row_modes) + " x " +
+                                 std::to_string(options.column_modes) + " modes");
   reset();
 }
 
@@ -101,8 +101,8 @@ void FourierConvolutionImpl::check(torch::Tensor const& x) const {
 torch::Tensor FourierConvolutionImpl::forward(torch::Tensor const& x) {
   auto const make = [&](Layout const& layout) {
     if (2 * options.row_modes > layout.extent(0))
-      throw Error("BadTruncation", std::to_string(options.row_modes) + " modes of either sign along " +
-                                       std::to_string(layout.extent(0)) + " rows");
+      throw Error("BadOption", "truncation: " + std::to_string(options.row_modes) + " modes of either sign along " +
+                                   std::to_string(layout.extent(0)) + " rows");
     return std::make_shared<FourierMap const>(
         domain().comm(), layout,
         detail::FourierModes{FourierAxes::rows_and_columns, options.norm, options.column_modes});

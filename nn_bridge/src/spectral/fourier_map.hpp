@@ -19,7 +19,7 @@ struct FourierModes {
   Index num_waves = 0;  ///< 0: all
 };
 
-/// Waves kept of those that `num_columns` have. @throws `BadTruncation`
+/// Waves kept of those that `num_columns` have. @throws `BadOption`
 [[nodiscard]] Index num_waves_of(Index wanted, Index num_columns);
 
 /// Cuts of the spectra's rows, or of their waves, and this rank's part.
@@ -28,7 +28,7 @@ struct FourierModes {
 /// Fourier transforms of fields of one layout, and back. Immutable, so that a graph may outlive its layer.
 class FourierMap {
  public:
-  /// Collective. @param fields rows and columns over a grid of all ranks @throws `BadTruncation` on all ranks alike
+  /// Collective. @param fields rows and columns over a grid of all ranks @throws `BadOption` on all ranks alike
   FourierMap(Comm const& comm, Layout fields, FourierModes const& modes);
 
   [[nodiscard]] Layout const& fields() const noexcept { return fields_; }

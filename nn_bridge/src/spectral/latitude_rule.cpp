@@ -147,7 +147,7 @@ std::uint64_t LatitudeRule::fingerprint() const { return Hash().add(int(grid)).a
 
 LatitudeRule latitude_rule(LatitudeGrid grid, Index num_rows) {
   if (num_rows < (has_poles(grid) ? 2 : 1))
-    throw Error("NoQuadrature", std::to_string(num_rows) + " rows, " + name_of(grid));
+    throw Error("BadCoordinates", "no quadrature: " + std::to_string(num_rows) + " rows, " + name_of(grid));
   LatitudeRule rule{.grid = grid, .latitudes = {}, .sines = {}, .cosines = {}, .weights = {}};
   if (grid == LatitudeGrid::gaussian)
     fill_gaussian(rule, num_rows);
@@ -161,7 +161,7 @@ LatitudeRule latitude_rule(LatitudeGrid grid, Index num_rows) {
 
 LatitudeRule latitude_rule(std::span<double const> latitudes) {
   auto const n = Index(latitudes.size());
-  if (n == 0) throw Error("NoQuadrature", "no latitudes");
+  if (n == 0) throw Error("BadCoordinates", "no quadrature: no latitudes");
   auto const tolerance = std::min(0.005, 1.8 / double(n));
   bool const southward = latitudes.front() >= latitudes.back();
   std::optional<LatitudeRule> nearest;
@@ -179,11 +179,11 @@ LatitudeRule latitude_rule(std::span<double const> latitudes) {
     if (grid == LatitudeGrid::one_pole) consider(reversed(mirrored(latitude_rule(grid, n))));
   }
   if (least.degrees <= tolerance) return *nearest;
-  throw Error("NoQuadrature", std::to_string(n) + " latitudes from " + std::to_string(latitudes.front()) + " to " +
-                                  std::to_string(latitudes.back()) + " degrees; nearest are " + to_string(*nearest) +
-                                  ", but row " + std::to_string(least.row) + " at " +
-                                  std::to_string(latitudes[least.row]) + " would be at " +
-                                  std::to_string(nearest->latitudes[least.row]));
+  throw Error("BadCoordinates", "no quadrature: " + std::to_string(n) + " latitudes from " +
+                                    std::to_string(latitudes.front()) + " to " + std::to_string(latitudes.back()) +
+                                    " degrees; nearest are " + to_string(*nearest) + ", but row " +
+                                    std::to_string(least.row) + " at " + std::to_string(latitudes[least.row]) +
+                                    " would be at " + std::to_string(nearest->latitudes[least.row]));
 }
 
 std::string to_string(LatitudeRule const& rule) {

@@ -11,7 +11,7 @@ namespace graticule::nn::detail {
 
 Index num_degrees_of(Index wanted, LatitudeRule const& rule) {
   if (wanted < 0 || wanted > rule.num_rows())
-    throw Error("BadTruncation", std::to_string(wanted) + " degrees of " + to_string(rule));
+    throw Error("BadOption", "truncation: " + std::to_string(wanted) + " degrees of " + to_string(rule));
   return wanted > 0 ? wanted : rule.num_degrees;
 }
 
@@ -19,8 +19,8 @@ Truncation truncation_of(Truncation const& wanted, LatitudeRule const& rule, Ind
   auto const degrees = num_degrees_of(wanted.num_degrees, rule);
   auto const orders = wanted.num_orders > 0 ? wanted.num_orders : std::min(degrees, (num_columns + 1) / 2);
   if (wanted.num_orders < 0 || orders > degrees || orders > num_columns / 2 + 1 || degrees < 1 || num_columns < 1)
-    throw Error("BadTruncation", std::to_string(orders) + " orders of " + std::to_string(degrees) + " degrees on " +
-                                     std::to_string(num_columns) + " columns and " + to_string(rule));
+    throw Error("BadOption", "truncation: " + std::to_string(orders) + " orders of " + std::to_string(degrees) +
+                                 " degrees on " + std::to_string(num_columns) + " columns and " + to_string(rule));
   return {degrees, orders};
 }
 

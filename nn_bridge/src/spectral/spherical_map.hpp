@@ -20,7 +20,7 @@ struct Truncation {
 };
 
 /// Zeros in `wanted` select all that the transform and its inverse recover exactly.
-/// @throws `BadTruncation` for more degrees than rows, more orders than degrees or more than num_columns / 2 + 1
+/// @throws `BadOption` for more degrees than rows, more orders than degrees or more than num_columns / 2 + 1
 [[nodiscard]] Truncation truncation_of(Truncation const& wanted, LatitudeRule const& rule, Index num_columns);
 /// The same before the columns are known.
 [[nodiscard]] Index num_degrees_of(Index wanted, LatitudeRule const& rule);
@@ -32,7 +32,7 @@ struct Truncation {
 class SphericalMap {
  public:
   /// Collective. @param fields rows and columns over a grid of all ranks @param options a real dtype and the device
-  /// @throws `ShapeMismatch` when the layout has other rows than the rule, `BadTruncation`, on all ranks alike
+  /// @throws `ShapeMismatch` when the layout has other rows than the rule, `BadOption`, on all ranks alike
   SphericalMap(Comm const& comm, Layout fields, LatitudeRule const& rule, Truncation const& wanted,
                torch::TensorOptions const& options);
 

@@ -61,7 +61,7 @@ class TransformState : public LayerState<Map> {
         c, {detail::anchor(agreed.requires_grad, c.options()), [&](torch::Tensor const& y) { inverse_.record(y); }});
   }
 
-  /// Of the latest forward, or as given. @throws `NoForward`
+  /// Of the latest forward, or as given. @throws `WrongState`
   [[nodiscard]] Layout fields() const {
     require_fields();
     if (latest_) return latest_->fields();
@@ -71,7 +71,7 @@ class TransformState : public LayerState<Map> {
  private:
   void require_fields() const {
     if (!latest_ && !description_.fields)
-      throw Error("NoForward", description_.layer + " before any forward needs the cuts of the field");
+      throw Error("WrongState", description_.layer + " before any forward needs the cuts of the field");
   }
   void check_cuts(Layout const& layout) const {
     auto const& given = description_.fields;

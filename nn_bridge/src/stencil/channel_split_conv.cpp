@@ -62,8 +62,8 @@ ChannelSplitConvImpl<D>::ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& g
           detail::nd_options(given)),
       pads_(pads_of(this->options)) {
   if (given.groups() != 1)
-    throw Error("GroupsAreSplit", "a convolution of " + std::to_string(given.groups()) +
-                                      " groups cannot be cut along channels; use one convolution per group");
+    throw Error("Unsupported", "a convolution of " + std::to_string(given.groups()) +
+                                   " groups cannot be cut along channels; use one convolution per group");
 }
 
 template <std::size_t D>

@@ -17,7 +17,7 @@ namespace graticule::nn::detail {
 template <std::size_t D>
 using ConvNdOptions = torch::nn::detail::ConvNdOptions<D>;
 
-/// @throws `BadWindow`
+/// @throws `BadOption`
 template <std::size_t D>
 ConvNdOptions<D> checked(ConvNdOptions<D> const& o) {
   auto const* padding = std::get_if<torch::ExpandingArray<D>>(&o.padding());
@@ -27,14 +27,14 @@ ConvNdOptions<D> checked(ConvNdOptions<D> const& o) {
     Index const dilation = (*o.dilation())[a];
     Index const cells = padding ? (**padding)[a] : 0;
     if (kernel < 1 || stride < 1 || dilation < 1 || cells < 0)
-      throw Error("BadWindow", "a convolution of kernel " + std::to_string(kernel) + ", stride " +
+      throw Error("BadOption", "a convolution of kernel " + std::to_string(kernel) + ", stride " +
                                    std::to_string(stride) + ", dilation " + std::to_string(dilation) + ", padding " +
                                    std::to_string(cells));
   }
   return o;
 }
 
-/// @throws `BadWindow` for kernels, strides or dilations below 1, or padding below 0
+/// @throws `BadOption` for kernels, strides or dilations below 1, or padding below 0
 template <std::size_t D>
 ConvNdOptions<D> nd_options(torch::nn::ConvOptions<D> const& o) {
   return checked(ConvNdOptions<D>(o.in_channels(), o.out_channels(), o.kernel_size())

@@ -68,7 +68,7 @@ void check_output_padding(TransposedDescription const& d, std::size_t i, Index o
 std::pair<Index, Index> sizes_of(TransposedDescription const& d, std::size_t i, TransposedAxis const& axis,
                                  std::optional<Index> wanted) {
   Index const output_padding = wanted ? *wanted - axis.least_outputs() : d.output_padding[i];
-  if (wanted) check_output_padding(d, i, output_padding, "BadOutputSize");
+  if (wanted) check_output_padding(d, i, output_padding, "BadOption");
   Index const total = axis.least_outputs() + output_padding;
   if (total < 1 || axis.extent < 1)
     throw Error("KernelTooLarge", d.layer + ": padding " + std::to_string(axis.padding) + " leaves no output of " +
@@ -204,12 +204,12 @@ ConvTransposeImpl<D>::ConvTransposeImpl(ConvTransposeOptions<D> const& given, Do
       padding_by_(given.padding),
       odd_channels_(given.odd_channels) {
   if (!std::holds_alternative<torch::enumtype::kZeros>(given.conv.padding_mode()))
-    throw Error("PaddingModeUnsupported", "ConvTranspose pads by zeros; Padding::by_domain reads the domain's cells");
+    throw Error("Unsupported", "ConvTranspose pads by zeros; Padding::by_domain reads the domain's cells");
   auto const d = described<D>(this->options, padding_by_, odd_channels_);
-  for (std::size_t i = 0; i < d.kernel.size(); ++i) check_output_padding(d, i, d.output_padding[i], "BadWindow");
+  for (std::size_t i = 0; i < d.kernel.size(); ++i) check_output_padding(d, i, d.output_padding[i], "BadOption");
   detail::check_odd_channels(odd_channels_, given.conv.in_channels());
   if (!odd_channels_.empty() && padding_by_ != Padding::by_domain)
-    throw Error("OddChannels", "ConvTranspose reads across no pole unless by Padding::by_domain");
+    throw Error("BadBoundary", "ConvTranspose reads across no pole unless by Padding::by_domain");
 }
 
 template <std::size_t D>

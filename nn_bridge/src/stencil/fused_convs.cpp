@@ -23,18 +23,20 @@ using torch::nn::Conv2dImpl;
 /// The windows of one layer along rows and columns.
 using Reach = std::array<Width, 2>;
 
-/// @throws `CannotFuse` unless the layer keeps its grid
+/// @throws `Unsupported` unless the layer keeps its grid
 Reach reach_of(Conv2dImpl const& conv, std::string const& name) {
   auto const& o = conv.options;
   Reach reach;
   for (std::size_t a = 0; a < 2; ++a) {
     if ((*o.stride())[a] != 1)
-      throw Error("CannotFuse", "layer " + name + " has stride " + std::to_string((*o.stride())[a]));
+      throw Error("Unsupported",
+                  "fused convolutions: layer " + name + " has stride " + std::to_string((*o.stride())[a]));
     Index const total = (*o.dilation())[a] * ((*o.kernel_size())[a] - 1);
     reach[a] = detail::padding_of(o, a);
     if (reach[a].lower + reach[a].upper != total)
-      throw Error("CannotFuse", "layer " + name + " changes the grid: a window of " + std::to_string(total + 1) +
-                                    " cells with padding " + std::to_string(reach[a].lower));
+      throw Error("Unsupported", "fused convolutions: layer " + name + " changes the grid: a window of " +
+                                     std::to_string(total + 1) + " cells with padding " +
+                                     std::to_string(reach[a].lower));
   }
   return reach;
 }
@@ -48,7 +50,8 @@ Boundary boundary_of(torch::nn::SequentialImpl const& layers, Padding padding, D
     if (!conv) continue;
     auto const own = detail::edge_of(conv->options.padding_mode());
     if (edge && *edge != own)
-      throw Error("CannotFuse", "layers of " + to_string(*edge) + " and of " + to_string(own) + " padding");
+      throw Error("Unsupported",
+                  "fused convolutions: layers of " + to_string(*edge) + " and of " + to_string(own) + " padding");
     edge = own;
   }
   return Boundary::uniform(2, edge.value_or(Edge::constant));
@@ -111,7 +114,8 @@ void check_rules(std::array<AxisRule, 2> const& axes, Domain const& domain) {
                          edge == Edge::symmetric || edge == Edge::periodic || edge == Edge::pole_face ||
                          edge == Edge::pole_row;
       if (!known || axis.edges.stagger != Stagger::centre)
-        throw Error("CannotFuse", "no convolution is continued by " + to_string(edge) + " beyond an edge here");
+        throw Error("Unsupported",
+                    "fused convolutions: no convolution is continued by " + to_string(edge) + " beyond an edge here");
       if (is_fold(edge) && domain.grid().extent(1) > 1)
         throw Error("LongitudeIsCut",
                     "fused convolutions across a pole in a domain of " + to_string(domain.grid().extents()) + " parts");
@@ -125,8 +129,8 @@ void check_width(AxisRule const& axis, Width const& reach) {
     bool const on_row = edge == Edge::reflect || edge == Edge::pole_row;
     bool const between = edge == Edge::symmetric || edge == Edge::pole_face;
     if ((on_row && width >= axis.extent) || (between && width > axis.extent))
-      throw Error("PaddingTooWide", to_string(edge) + " padding of " + std::to_string(width) + " cells on an axis of " +
-                                        std::to_string(axis.extent));
+      throw Error("HaloTooWide", to_string(edge) + " padding of " + std::to_string(width) + " cells on an axis of " +
+                                     std::to_string(axis.extent));
   }
 }
 
@@ -238,8 +242,8 @@ FusedConvsImpl::FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOp
       if (in_channels == 0) in_channels = conv->options.in_channels();
     } else if (!detail::is_any(*module, detail::ElementwiseTypes{}) &&
                !detail::is_any(*module, detail::ChannelTypes{})) {
-      throw Error("CannotFuse",
-                  "layer " + name + " is neither a Conv2d nor a function of single cells: " + module->name());
+      throw Error("Unsupported", "fused convolutions: layer " + name +
+                                     " is neither a Conv2d nor a function of single cells: " + module->name());
     }
   }
   detail::check_odd_channels(options_.odd_channels, in_channels);

@@ -70,12 +70,12 @@ Boundary boundary_of(PadDescription const& d, Domain const& domain) {
   return boundary;
 }
 
-/// Cells of the padded axis. @throws `CropTooWide`
+/// Cells of the padded axis. @throws `HaloTooWide`
 Index padded_extent(Index extent, Width const& width) {
   Index const total = extent + width.lower + width.upper;
   if (total < 1 || extent + std::min(width.lower, width.upper) < 1)
-    throw Error("CropTooWide", "widths " + std::to_string(width.lower) + " and " + std::to_string(width.upper) +
-                                   " on an axis of " + std::to_string(extent));
+    throw Error("HaloTooWide", "cropped: widths " + std::to_string(width.lower) + " and " +
+                                   std::to_string(width.upper) + " on an axis of " + std::to_string(extent));
   return total;
 }
 
@@ -171,16 +171,16 @@ std::shared_ptr<detail::Padder> make_padder(PadOptions<D> const& o, Domain const
     d.widths.push_back({(*o.padding)[2 * (D - 1 - a)], (*o.padding)[2 * (D - 1 - a) + 1]});
   if (D == 1) d.widths.push_back({0, 0});
   if (D == 3 && o.mode == PadMode::domain && d.widths[0] != Width{0, 0})
-    throw Error("LevelsByDomain", "the domain's boundary has no rule for levels; choose another mode for them");
+    throw Error("BadBoundary", "the domain's boundary has no rule for levels; choose another mode for them");
   if (!o.odd_channels.empty() && o.mode != PadMode::domain)
-    throw Error("OddChannels", d.layer + " crosses a pole with PadMode::domain only");
+    throw Error("BadBoundary", d.layer + " crosses a pole with PadMode::domain only");
   return std::make_shared<detail::Padder>(domain, D, d);
 }
 
 template <std::size_t D>
 PadOptions<D> trimming(torch::ExpandingArray<2 * D> widths) {
   for (auto& width : *widths) {
-    if (width < 0) throw Error("CropTooWide", "Trim of " + std::to_string(width) + " cells");
+    if (width < 0) throw Error("HaloTooWide", "cropped: Trim of " + std::to_string(width) + " cells");
     width = -width;
   }
   return widths;

@@ -17,7 +17,7 @@ struct UnshuffleSetUp {
 };
 
 void check_factor(std::string const& layer, std::int64_t factor) {
-  if (factor < 1) throw Error("BadWindow", layer + " by " + std::to_string(factor));
+  if (factor < 1) throw Error("BadOption", layer + " by " + std::to_string(factor));
 }
 
 void check_axes(std::string const& layer, torch::Tensor const& x) {

@@ -42,12 +42,12 @@ std::int64_t num_axes_of(F::InterpolateFuncOptions::mode_t const& mode) {
 }
 
 void check_options(F::InterpolateFuncOptions const& o) {
-  if (o.antialias()) throw Error("AntialiasUnsupported", "Resize with antialias");
-  if (o.size() && o.scale_factor()) throw Error("BadResize", "both a size and a scale factor");
+  if (o.antialias()) throw Error("Unsupported", "Resize with antialias");
+  if (o.size() && o.scale_factor()) throw Error("BadOption", "Resize: both a size and a scale factor");
   auto const kind = kind_of(o.mode());
   // In nearest-exact mode LibTorch warns unless a corner convention is given, although the mode has none.
   bool const has_none = kind == detail::ResizeKind::nearest || kind == detail::ResizeKind::area;
-  if (o.align_corners() && has_none) throw Error("BadResize", "align_corners in nearest or area mode");
+  if (o.align_corners() && has_none) throw Error("BadOption", "Resize: align_corners in nearest or area mode");
 }
 
 /// A length as a column: [batch, channels, length, 1].
@@ -63,10 +63,11 @@ std::vector<Index> spatial_sizes(torch::Tensor const& x, Layout const& layout) {
 
 std::vector<Index> output_sizes(F::InterpolateFuncOptions const& o, std::vector<Index> const& inputs) {
   auto const given = o.size() ? o.size()->size() : o.scale_factor() ? o.scale_factor()->size() : 0;
-  if (given == 0) throw Error("BadResize", "neither a size nor a scale factor: only forward_like knows the sizes");
+  if (given == 0)
+    throw Error("BadOption", "Resize: neither a size nor a scale factor: only forward_like knows the sizes");
   if (given != inputs.size())
-    throw Error("BadResize",
-                std::to_string(given) + " sizes or factors for " + std::to_string(inputs.size()) + " spatial axes");
+    throw Error("BadOption", "Resize: " + std::to_string(given) + " sizes or factors for " +
+                                 std::to_string(inputs.size()) + " spatial axes");
   std::vector<Index> sizes;
   if (o.size()) {
     sizes = *o.size();
@@ -122,7 +123,8 @@ std::vector<ResizeAxis> axes_of(Wanted const& wanted, torch::Tensor const& x, La
   std::vector<ResizeAxis> axes;
   for (std::size_t a = 0; a < inputs.size(); ++a) {
     if (inputs[a] < 1 || outputs[a] < 1)
-      throw Error("BadResize", "from " + std::to_string(inputs[a]) + " to " + std::to_string(outputs[a]) + " cells");
+      throw Error("BadOption",
+                  "Resize: from " + std::to_string(inputs[a]) + " to " + std::to_string(outputs[a]) + " cells");
     bool const is_level = x.dim() == 5 && a == 0;
     axes.push_back({.kind = kind_of(o.mode()),
                     .align_corners = o.align_corners().value_or(false),
@@ -198,8 +200,8 @@ void check_input(ResizeOptions const& options, Domain const& domain, torch::Tens
                     std::to_string(x.dim()) + " axes");
   auto const mode_axes = num_axes_of(options.interpolate.mode());
   if (mode_axes > 0 && mode_axes != x.dim() - 2)
-    throw Error("BadResize",
-                "a mode for " + std::to_string(mode_axes) + " spatial axes given " + std::to_string(x.dim() - 2));
+    throw Error("BadOption", "Resize: a mode for " + std::to_string(mode_axes) + " spatial axes given " +
+                                 std::to_string(x.dim() - 2));
   if (!torch::isFloatingType(x.scalar_type()))
     throw Error("UnsupportedTensor", std::string("Resize of ") + c10::toString(x.scalar_type()));
   if (x.dim() == 3 && domain.grid().extent(1) > 1)

@@ -67,9 +67,9 @@ bool NodePlace::all_given() {
     auto const& other = head(int(num_given_));
     if (other.given.load(std::memory_order_acquire) != number_) return false;
     if (other.num_values != num_values_)
-      throw Error("SumMismatch", "rank " + std::to_string(num_given_) + " of the team adds " +
-                                     std::to_string(other.num_values) + " numbers, this one " +
-                                     std::to_string(num_values_));
+      throw Error("StructureDisagreement", "rank " + std::to_string(num_given_) + " of the team adds " +
+                                               std::to_string(other.num_values) + " numbers, this one " +
+                                               std::to_string(num_values_));
   }
   return true;
 }

@@ -31,7 +31,7 @@ class NodePlace {
 
   /// @param num_values the same on all ranks
   void give(Index num_values);
-  /// True when all ranks have given theirs. @throws `SumMismatch` where a rank has given another number of values
+  /// True when all ranks have given theirs. @throws `StructureDisagreement` where a rank has given another number of values
   [[nodiscard]] bool all_given();
   /// Ranks that have not given theirs yet.
   [[nodiscard]] std::vector<int> missing() const;
@@ -41,7 +41,7 @@ class NodePlace {
   [[nodiscard]] bool all_added() const noexcept;
 
   /// A place for each size, on each rank; none where the ranks of `team` cannot all share memory, or were told not to
-  /// (`GRATICULE_TRANSPORT=p2p`). Collective. @param bytes the same on all ranks @throws `BadTransport` on all ranks
+  /// (`GRATICULE_TRANSPORT=p2p`). Collective. @param bytes the same on all ranks @throws `BadOption` on all ranks
   /// Cost: a gather of 56 bytes a place and two all-reduces of one integer, where all ranks are on one node.
   [[nodiscard]] static std::vector<std::unique_ptr<NodePlace>> make(Comm const& team,
                                                                     std::vector<std::size_t> const& bytes);

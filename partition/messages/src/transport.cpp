@@ -18,7 +18,7 @@ std::string to_string(Transport transport) {
 Transport transport_from(std::string_view name) {
   for (auto const transport : {Transport::automatic, Transport::point_to_point, Transport::node_shared})
     if (name == to_string(transport)) return transport;
-  throw Error(Fault::usage, "BadTransport", "'" + std::string(name) + "'; valid are auto, p2p and node");
+  throw Error(Fault::usage, "BadOption", "transport '" + std::string(name) + "'; valid are auto, p2p and node");
 }
 
 Transport transport_from_environment() {

@@ -65,9 +65,8 @@ void answer(Request const& request, int pipe) {
   } catch (Error const& error) {
     sender.send(Frame::error, error.rule() + "\n" + error.given());
   } catch (std::exception const& error) {
-    bool const is_checkpoint = request.kind == Structure::checkpoint;
-    sender.send(Frame::error, std::string(is_checkpoint ? "BrokenCheckpoint" : "BrokenFile") + "\n" +
-                                  request.path.string() + " is damaged (" + error.what() + "); copy or make it again");
+    sender.send(Frame::error, std::string("BrokenFile") + "\n" + request.path.string() + " is damaged (" +
+                                  error.what() + "); copy or make it again");
   }
 }
 

@@ -81,7 +81,7 @@ void check_chunks(hid_t dataset, Variable const& variable, std::uintmax_t file_b
 
 ChunkCheck::ChunkCheck(std::uintmax_t file_bytes) : file_bytes_(file_bytes) {
   int const memory = ::memfd_create("chunks", MFD_CLOEXEC);
-  if (memory < 0 || ::dup2(memory, STDOUT_FILENO) < 0) throw Error("OutOfDescriptors", "no memory file");
+  if (memory < 0 || ::dup2(memory, STDOUT_FILENO) < 0) throw Error("NoProcess", "no memory file");
   ::close(memory);
 }
 

@@ -36,7 +36,7 @@ Layout on_root(Indices const& extents, int root) {
 int checked_root(Comm const& comm, int root) {
   run_agreed(comm, [&] {
     if (root < 0 || root >= comm.num_ranks())
-      throw Error("BadRank", "root " + std::to_string(root) + " of " + std::to_string(comm.num_ranks()) + " ranks");
+      throw Error("OutOfRange", "root " + std::to_string(root) + " of " + std::to_string(comm.num_ranks()) + " ranks");
   });
   return root;
 }

@@ -62,7 +62,7 @@ GpuMpi gpu_mpi_choice() {
   if (choice == "0") return GpuMpi::never;
   if (choice == "1") return GpuMpi::tried;
   if (!choice.empty() && choice != "auto")
-    throw Error(Fault::usage, "BadGpuMpi", "GRATICULE_GPU_MPI is '" + choice + "'; valid are auto, 0 and 1");
+    throw Error(Fault::usage, "BadOption", "GRATICULE_GPU_MPI is '" + choice + "'; valid are auto, 0 and 1");
   return GpuMpi::automatic;
 }
 

@@ -10,7 +10,7 @@ namespace graticule::detail {
 /// What `GRATICULE_GPU_MPI` says: `auto` or nothing, `0`, `1`.
 enum class GpuMpi : std::uint8_t { automatic, never, tried };
 
-/// Also where there is no device, so that a wrong value is told everywhere. @throws `BadGpuMpi`
+/// Also where there is no device, so that a wrong value is told everywhere. @throws `BadOption`
 [[nodiscard]] GpuMpi gpu_mpi_choice();
 
 /// True when MPI was seen to move memory of the default execution space on all ranks; collective.

@@ -159,7 +159,7 @@ std::string read_file(std::string const& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
-  if (!file) throw Error("PlanDump", "cannot read " + path);
+  if (!file) throw Error("OutputError", "cannot read " + path);
   return text.str();
 }
 
@@ -173,12 +173,12 @@ void write_file(std::string const& path, std::string const& text) {
     file << text;
     if (!file.flush()) {
       (void)std::remove(temporary.c_str());
-      throw Error("PlanDump", "cannot write " + temporary);
+      throw Error("OutputError", "cannot write " + temporary);
     }
   }
   if (std::rename(temporary.c_str(), path.c_str()) == 0) return;
   (void)std::remove(temporary.c_str());
-  throw Error("PlanDump", "cannot rename " + temporary + " to " + path);
+  throw Error("OutputError", "cannot rename " + temporary + " to " + path);
 }
 
 /// Path of the file of this plan, written if it is not there.

@@ -29,12 +29,12 @@ void check_description(Comm const& comm, PullDescription const& d) {
   Box const owned = d.source.owned(comm.rank());
   for (auto const& kind : d.kinds) {
     if (!kind.source_box.contains(owned))
-      throw Error("SourceTooSmall",
+      throw Error("FieldMismatch",
                   "the source covers " + to_string(kind.source_box) + ", this rank owns " + to_string(owned));
     for (auto const& target : kind.targets)
       for (auto const& needed : target.needed)
         if (!target.box.contains(needed))
-          throw Error("TargetTooSmall",
+          throw Error("FieldMismatch",
                       "the target covers " + to_string(target.box) + ", needed are " + to_string(needed));
   }
 }
@@ -66,7 +66,7 @@ PullState::Asked agreed_environment(Comm const& comm, std::uint64_t plan) {
   return asked;
 }
 
-/// Hash of what must be the same on all ranks. Collective. @throws `PlanDisagreement`
+/// Hash of what must be the same on all ranks. Collective. @throws `ArgumentDisagreement`
 std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
   Hash hash;
   std::string targets;
@@ -75,7 +75,7 @@ std::uint64_t agreed_fingerprint(Comm const& comm, PullDescription const& d) {
     hash.add(kind.targets.size());
     targets += (targets.empty() ? "" : ", ") + std::to_string(kind.targets.size());
   }
-  require_same(comm, "PlanDisagreement", hash.value(),
+  require_same(comm, "ArgumentDisagreement", hash.value(),
                to_string(d.source) + " with " + targets + " targets, arguments " + std::to_string(d.fingerprint));
   return hash.add(comm.num_ranks()).value();
 }
@@ -360,8 +360,8 @@ void PullState::check_field(PullField const& field, Direction direction) const {
   auto const source_access =
       forward ? Access::read : (field.source.data || stream_plan_ ? Access::write : Access::none);
   if (field.kind < 0 || field.kind >= int(kinds_.size()))
-    throw Error("BadKind", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
-                               std::to_string(kinds_.size()) + " kinds");
+    throw Error("OutOfRange", "a field of kind " + std::to_string(field.kind) + ", the plan has " +
+                                  std::to_string(kinds_.size()) + " kinds");
   auto const& targets = kinds_[std::size_t(field.kind)].targets;
   std::complex<double> before;
   if (stream_plan_)

@@ -55,7 +55,7 @@ void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Me
   if (for_node) {
     shared = messages::allocate_node_block(count * bytes);
     if (!shared)
-      throw Error("NodeMemory", std::to_string(count * bytes) + " bytes of node-shared memory could not be allocated");
+      throw Error("OutOfMemory", std::to_string(count * bytes) + " bytes of node-shared memory could not be allocated");
     memory = shared->data;
   } else {
     wire = Buffer(count * bytes, space == MemorySpace::device ? Buffer::Kind::pinned : Buffer::Kind::host);
@@ -530,7 +530,7 @@ void Stream::open_post(Incoming& in) {
   for (std::size_t i = 0; mapped && i < in.images.size(); ++i)
     mapped = read_view(reinterpret_cast<PostedView const*>(in.content)[i], in.images[i]);
   if (!mapped)
-    throw Error("NodeMemory", "memory of rank " + std::to_string(in.peer->peer) + " can no longer be mapped");
+    throw Error("OutOfMemory", "memory of rank " + std::to_string(in.peer->peer) + " can no longer be mapped");
 }
 
 bool Stream::pull_from_node(Incoming& in) {

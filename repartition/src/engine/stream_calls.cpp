@@ -23,7 +23,7 @@ constexpr Index slot_extra = 128;
 
 StreamPlan PullState::make_stream_plan(PullDescription const& d) const {
   if (after_adjoint_ != AfterAdjoint::keep)
-    throw Error("AfterAdjoint", "adjoints of plans with messages in segments do not clear their input");
+    throw Error("Unsupported", "adjoints of plans with messages in segments do not clear their input");
   Index const slots = window * Index(table_.sends.size() + table_.receives.size());
   Index segment = segment_bytes_per_thread * std::max(1, Kokkos::is_initialized() ? host_concurrency() : 1);
   run_agreed(comm_, [&] {

@@ -25,7 +25,7 @@ TuningRecord parse_line(std::string const& line, std::string const& where) {
   std::string rest;
   words >> std::hex >> record.plan >> std::dec >> chosen >> record.point_to_point_seconds >> record.node_shared_seconds;
   if (!words || words >> rest || !(record.point_to_point_seconds >= 0) || !(record.node_shared_seconds >= 0))
-    throw Error(Fault::input, "TuningFile",
+    throw Error(Fault::input, "BadInput",
                 where + ": '" + line + "' is not a plan, a transport and the seconds of p2p and node");
   record.chosen = transport_from(chosen);
   return record;
@@ -49,7 +49,7 @@ TuningTable TuningTable::parse(std::string const& text, std::string const& name)
   std::istringstream lines(text);
   std::string line;
   if (!std::getline(lines, line) || line != heading)
-    throw Error(Fault::input, "TuningFile", name + ": the first line is not '" + heading + "'");
+    throw Error(Fault::input, "BadInput", name + ": the first line is not '" + heading + "'");
   for (int number = 2; std::getline(lines, line); ++number)
     if (!line.empty() && line.front() != '#') table.add(parse_line(line, name + ", line " + std::to_string(number)));
   return table;
@@ -58,7 +58,7 @@ TuningTable TuningTable::parse(std::string const& text, std::string const& name)
 TuningTable TuningTable::load(std::string const& path) {
   std::ifstream file(path);
   std::stringstream text;
-  if (!file || !(text << file.rdbuf())) throw Error(Fault::input, "TuningFile", "cannot read " + path);
+  if (!file || !(text << file.rdbuf())) throw Error(Fault::input, "BadInput", "cannot read " + path);
   return parse(text.str(), path);
 }
 
@@ -77,9 +77,9 @@ void TuningTable::save(std::string const& path) const {
   {
     std::ofstream file(temporary);
     file << text();
-    if (!file.flush()) throw Error("TuningFile", "cannot write " + temporary);
+    if (!file.flush()) throw Error("BadInput", "cannot write " + temporary);
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw Error("TuningFile", "cannot rename to " + path);
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) throw Error("BadInput", "cannot rename to " + path);
 }
 
 namespace {
@@ -113,9 +113,9 @@ double median(std::vector<double> samples) {
 
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls) {
   run_agreed(plan.comm(), [&] {
-    if (num_calls < 1) throw Error("BadCount", std::to_string(num_calls) + " calls to measure");
+    if (num_calls < 1) throw Error("BadOption", std::to_string(num_calls) + " calls to measure");
   });
-  require_same(plan.comm(), "PlanDisagreement", std::uint64_t(num_calls),
+  require_same(plan.comm(), "ArgumentDisagreement", std::uint64_t(num_calls),
                std::to_string(num_calls) + " calls to measure");
   constexpr int num_warm_ups = 2;
   constexpr std::array candidates{Transport::point_to_point, Transport::node_shared};

@@ -58,9 +58,9 @@ void compare(Numbers& found, Numbers& expected, int kind) {
     double const has = found.at(cell);
     double const must = expected.at(cell);
     if (has == must || (std::isnan(has) && std::isnan(must))) return;
-    throw Error("CellCheck", "cell " + to_string(cell) + " of kind " + std::to_string(kind) + " holds " +
-                                 std::to_string(has) + ", expected " + std::to_string(must) +
-                                 " (number of its source cell, counted from 1)");
+    throw Error("CheckFailed", "cell " + to_string(cell) + " of kind " + std::to_string(kind) + " holds " +
+                                   std::to_string(has) + ", expected " + std::to_string(must) +
+                                   " (number of its source cell, counted from 1)");
   });
 }
 

@@ -122,7 +122,7 @@ void place_for_node(MessageSet& set, int num_views) {
     if (message.link) total += 2 * bytes_of(message);
   if (total == 0) return;
   auto const block = messages::allocate_node_block(total);
-  if (!block) throw Error("NodeMemory", std::to_string(total) + " bytes of node-shared memory could not be allocated");
+  if (!block) throw Error("OutOfMemory", std::to_string(total) + " bytes of node-shared memory could not be allocated");
   set.shared = *block;
   std::size_t at = 0;
   for (auto& message : set.messages) {
@@ -426,7 +426,7 @@ void Workspace::note_post(Message& message) {
     additions.valid = false;
   }
   if (!mapped)
-    throw Error("NodeMemory", "memory of rank " + std::to_string(message.peer->peer) + " can no longer be mapped");
+    throw Error("OutOfMemory", "memory of rank " + std::to_string(message.peer->peer) + " can no longer be mapped");
   if (shape.space == MemorySpace::host)
     message.packed = message.wire;
   else

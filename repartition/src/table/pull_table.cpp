@@ -57,7 +57,7 @@ IndexMap permutation_map(Indices const& permutation) {
   AxisMaps maps{};
   for (int a = 0; a < permutation.size(); ++a) {
     if (permutation[a] < 0 || permutation[a] >= permutation.size() || seen[int(permutation[a])]++)
-      throw Error("BadPermutation", to_string(permutation) + " does not contain each axis once");
+      throw Error("AxesMismatch", "permutation " + to_string(permutation) + " does not contain each axis once");
     maps[std::size_t(a)] = {int(permutation[a]), 1, 0};
   }
   return [maps](Box const& needed) { return std::vector<Piece>{{needed, maps}}; };
@@ -97,7 +97,7 @@ void find_owners(Layout const& source, Piece const& piece, int kind, int target,
   }
   Box const read = source_box(piece);
   if (!source.global().contains(read))
-    throw Error("MapOutside", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
+    throw Error("OutOfRange", "the needed cells " + to_string(piece.box) + " read " + to_string(read) +
                                   " outside the global box " + to_string(source.global()));
   source.for_each_owner(read, [&](int owner, Box const& part) {
     auto const owned = restricted(piece, part);

@@ -166,7 +166,7 @@ TEST(Statistics, of_a_level_without_values_are_an_error_on_all_ranks) {
     (void)f.statistics({field}, Parity::even, 1);
     FAIL() << "no error";
   } catch (Error const& error) {
-    EXPECT_EQ(error.rule(), "EmptyField");
+    EXPECT_EQ(error.rule(), "BadInput");
     EXPECT_EQ(error.fault(), Fault::input);
   }
 }

@@ -462,7 +462,7 @@ TEST_F(Run, teams_that_do_not_divide_the_ranks_are_a_usage_error) {
     (void)run_training(comm_, settings, silent);
     FAIL() << "nothing was thrown";
   } catch (Error const& error) {
-    EXPECT_EQ(error.rule(), "BadDataTeams");
+    EXPECT_EQ(error.rule(), "BadOption");
     EXPECT_EQ(error.fault(), Fault::usage);
   }
 }
@@ -494,7 +494,7 @@ TEST_F(Run, resumed_training_has_the_bits_of_an_uninterrupted_one) {
       (void)run_training(comm_, settings, silent);
       ADD_FAILURE() << "nothing was thrown";
     } catch (Error const& error) {
-      EXPECT_EQ(error.rule(), "OtherTraining");
+      EXPECT_EQ(error.rule(), "StateMismatch");
     }
     comm_.barrier();
     if (comm_.rank() == 0) std::filesystem::remove_all(folder);
@@ -528,7 +528,7 @@ TEST_F(Run, checkpoint_of_one_team_shape_goes_on_in_another) {
 Index least_memory(Comm const& comm, RunSettings settings) {
   settings.memory_bytes = 1;
   auto const thrown = test::thrown_by([&] { (void)run_training(comm, settings, silent); });
-  EXPECT_EQ(thrown.rule, "MemoryTooSmall") << thrown.given;
+  EXPECT_EQ(thrown.rule, "BudgetTooSmall") << thrown.given;
   EXPECT_EQ(thrown.fault, Fault::usage);
   auto const at = thrown.given.find("at least ");
   return at == std::string::npos ? 0 : std::stoll(thrown.given.substr(at + 9));
@@ -571,7 +571,7 @@ TEST_F(Run, losses_and_predictions_have_the_same_bits_within_any_memory) {
       }
     }
     settings.memory_bytes = least - 1;
-    EXPECT_EQ(test::rule_of([&] { (void)run_training(comm_, settings, silent); }), "MemoryTooSmall");
+    EXPECT_EQ(test::rule_of([&] { (void)run_training(comm_, settings, silent); }), "BudgetTooSmall");
   }
 }
 

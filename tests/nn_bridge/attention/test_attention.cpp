@@ -366,17 +366,17 @@ TEST(Attention, options_that_are_not_offered_are_refused_by_name) {
   auto const global = [&](Options const& options) {
     return nn::SelfAttention(nn::SelfAttentionOptions{options}, domain);
   };
-  EXPECT_EQ(rule_of([&] { global(Options(5, 2)); }), "BadAttention");
-  EXPECT_EQ(rule_of([&] { global(Options(4, 2).dropout(0.1)); }), "BadAttention");
-  EXPECT_EQ(rule_of([&] { global(Options(4, 2).add_bias_kv(true)); }), "BadAttention");
-  EXPECT_EQ(rule_of([&] { global(Options(4, 2).add_zero_attn(true)); }), "BadAttention");
-  EXPECT_EQ(rule_of([&] { global(Options(4, 2).kdim(3)); }), "BadAttention");
-  EXPECT_EQ(rule_of([&] { make_layer(Options(4, 2), {0, 0, {0, 1}}, domain); }), "BadAttention");
-  EXPECT_EQ(rule_of([&] { make_layer(Options(4, 2), {0, 0, {2, 2}, {0, 2}}, domain); }), "BadAttention");
+  EXPECT_EQ(rule_of([&] { global(Options(5, 2)); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { global(Options(4, 2).dropout(0.1)); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { global(Options(4, 2).add_bias_kv(true)); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { global(Options(4, 2).add_zero_attn(true)); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { global(Options(4, 2).kdim(3)); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { make_layer(Options(4, 2), {0, 0, {0, 1}}, domain); }), "BadOption");
+  EXPECT_EQ(rule_of([&] { make_layer(Options(4, 2), {0, 0, {2, 2}, {0, 2}}, domain); }), "BadOption");
   EXPECT_EQ(rule_of([&] {
               make_layer(Options(4, 2), {0, 0, {2, 2}, {0, 1}, WindowKind::dilated}, domain);
             }),
-            "BadAttention");
+            "BadOption");
   auto const x = torch::ones({4, balanced_cuts(4, domain.comm().num_ranks()).size(rank), 4});
   EXPECT_EQ(rule_of([&] { global(Options(4, 2))(rank == 0 ? x.to(torch::kLong) : x); }), "UnsupportedTensor");
   EXPECT_EQ(rule_of([&] { global(Options(6, 2))(x); }), "ShapeMismatch");

@@ -64,15 +64,15 @@ TEST(Domain, refuses_grids_and_boundaries_that_are_not_of_latitude_and_longitude
     return rule_of([&] { nn::Domain const domain(comm, grid, boundary); });
   };
 
-  EXPECT_EQ(make(ProcessGrid{n}), "DomainShape");
-  EXPECT_EQ(make(ProcessGrid{1, n, 1}), "DomainShape");
-  EXPECT_EQ(make(ProcessGrid{n + 1, 1}), "DomainShape");
-  EXPECT_EQ(make(ProcessGrid{n, 1}, Boundary::uniform(1, Edge::replicate)), "DomainShape");
+  EXPECT_EQ(make(ProcessGrid{n}), "BadProcessGrid");
+  EXPECT_EQ(make(ProcessGrid{1, n, 1}), "BadProcessGrid");
+  EXPECT_EQ(make(ProcessGrid{n + 1, 1}), "BadProcessGrid");
+  EXPECT_EQ(make(ProcessGrid{n, 1}, Boundary::uniform(1, Edge::replicate)), "BadProcessGrid");
   EXPECT_EQ(make(ProcessGrid{n, 1}), "nothing was thrown");
   if (n > 1) {
-    EXPECT_EQ(make(comm.rank() == 0 ? ProcessGrid{n, 1} : ProcessGrid{1, n}), "DomainShape");
+    EXPECT_EQ(make(comm.rank() == 0 ? ProcessGrid{n, 1} : ProcessGrid{1, n}), "BadProcessGrid");
     EXPECT_EQ(make(ProcessGrid{n, 1}, Boundary::sphere(comm.rank() == 0 ? Edge::pole_face : Edge::pole_row)),
-              "DomainShape");
+              "BadProcessGrid");
   }
 }
 

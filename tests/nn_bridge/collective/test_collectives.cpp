@@ -239,7 +239,7 @@ TEST(Collectives, refuse_what_differs_among_the_ranks_on_all_of_them) {
   EXPECT_EQ(rule_of([&] { (void)nn::reduce_scatter(good, 1, odd_one ? other : cuts, comm); }), "StructureDisagreement");
   EXPECT_EQ(rule_of([&] { (void)nn::all_to_all(good, 1, -1, cuts, comm); }), "BadAxis");
   EXPECT_EQ(rule_of([&] { (void)nn::broadcast(good, odd_one ? 1 : 0, comm); }), "StructureDisagreement");
-  EXPECT_EQ(rule_of([&] { (void)nn::broadcast(good, odd_one ? 9 : 0, comm); }), "BadRank");
+  EXPECT_EQ(rule_of([&] { (void)nn::broadcast(good, odd_one ? 9 : 0, comm); }), "OutOfRange");
   EXPECT_EQ(rule_of([&] { (void)(odd_one ? nn::copy_in(good, comm) : nn::all_sum(good, comm)); }),
             "StructureDisagreement");
   EXPECT_EQ(rule_of([&] { (void)nn::broadcast(comm.rank() == 0 ? torch::Tensor() : good, 0, comm); }),
@@ -316,7 +316,7 @@ TEST(CollectiveModules, refuse_disagreement_by_name_on_all_ranks) {
   nn::Gather gather(-1, Consumer::distinct, domain);
 
   EXPECT_EQ(rule_of([&] { nn::Gather const bad(1, Consumer::distinct, domain); }), "BadAxis");
-  EXPECT_EQ(rule_of([&] { nn::Broadcast const bad(comm.num_ranks(), domain); }), "BadRank");
+  EXPECT_EQ(rule_of([&] { nn::Broadcast const bad(comm.num_ranks(), domain); }), "OutOfRange");
   EXPECT_EQ(rule_of([&] { (void)gather(torch::ones({})); }), "BadAxis");
   if (comm.num_ranks() == 1) return;
   bool const odd_one = comm.rank() == 1;

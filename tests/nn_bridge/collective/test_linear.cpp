@@ -217,7 +217,7 @@ TEST(Linear, refuses_bad_arguments_on_all_ranks) {
   auto const size = balanced_cuts(6, comm.num_ranks()).size(comm.rank());
   auto const x = torch::ones({2, size});
 
-  EXPECT_EQ(rule_of([&] { make({}, -2); }), "BadSharding");
+  EXPECT_EQ(rule_of([&] { make({}, -2); }), "BadOption");
   EXPECT_EQ(rule_of([&] { make({.output_cuts = Cuts{5}}); }), "CutsMismatch");
   EXPECT_EQ(rule_of([&] { make({})(torch::ones({2, size + odd_one})); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] {

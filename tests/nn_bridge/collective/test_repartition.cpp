@@ -300,30 +300,30 @@ TEST(Repartition, refuses_by_name_on_all_ranks) {
   };
   nn::Sharding const good = options.to;
 
-  EXPECT_EQ(make({{-2}, ProcessGrid{ranks + 1}}, good), "BadSharding");
-  EXPECT_EQ(make({{-2, -1}, ProcessGrid{ranks}}, good), "BadSharding");
-  EXPECT_EQ(make({{-2, -2}, ProcessGrid{ranks, 1}}, good), "BadSharding");
-  EXPECT_EQ(make(good, {{1}, ProcessGrid{ranks}}), "BadSharding");
-  EXPECT_EQ(make(good, {{}, ProcessGrid{ranks}}), "BadSharding");
-  EXPECT_EQ(make(good, good, {balanced_cuts(3, ranks), balanced_cuts(3, ranks)}), "BadSharding");
+  EXPECT_EQ(make({{-2}, ProcessGrid{ranks + 1}}, good), "BadOption");
+  EXPECT_EQ(make({{-2, -1}, ProcessGrid{ranks}}, good), "BadOption");
+  EXPECT_EQ(make({{-2, -2}, ProcessGrid{ranks, 1}}, good), "BadOption");
+  EXPECT_EQ(make(good, {{1}, ProcessGrid{ranks}}), "BadOption");
+  EXPECT_EQ(make(good, {{}, ProcessGrid{ranks}}), "BadOption");
+  EXPECT_EQ(make(good, good, {balanced_cuts(3, ranks), balanced_cuts(3, ranks)}), "BadOption");
   EXPECT_EQ(make(good, good, {balanced_cuts(3, ranks)}), "nothing was thrown");
 
   nn::Repartition wrong_cuts(nn::RepartitionOptions{options.from, options.to, {balanced_cuts(4, ranks)}}, domain);
   nn::Repartition layer(options, domain);
   EXPECT_EQ(rule_of([&] { wrong_cuts(torch::ones({3, rows, 4})); }), "CutsMismatch");
-  EXPECT_EQ(rule_of([&] { layer->back(torch::ones({3, rows, 4})); }), "NoForward");
-  EXPECT_EQ(rule_of([&] { (void)layer->after(-3); }), "BadSharding");
+  EXPECT_EQ(rule_of([&] { layer->back(torch::ones({3, rows, 4})); }), "WrongState");
+  EXPECT_EQ(rule_of([&] { (void)layer->after(-3); }), "BadOption");
   EXPECT_EQ(rule_of([&] {
               layer(rank == 0 ? torch::ones({rows, 4}) : torch::ones({3, rows, 4}));
             }),
             "UnsupportedTensor");
   auto const y = layer(torch::ones({3, rows, 4}));
   EXPECT_EQ(rule_of([&] { layer->back(rank == 0 ? torch::ones({3, 5, 4}) : y); }), "ShapeMismatch");
-  EXPECT_EQ(rule_of([&] { (void)layer->after(-4); }), "BadSharding");
+  EXPECT_EQ(rule_of([&] { (void)layer->after(-4); }), "BadOption");
   if (ranks == 1) return;
   EXPECT_EQ(rule_of([&] { layer(torch::ones({3, rank == 0 ? rows + 1 : rows, 4})); }), "StructureDisagreement");
   layer->reset_structure();
-  EXPECT_EQ(rule_of([&] { layer(torch::ones({3, rows, rank == 0 ? 5 : 4})); }), "NotTensorProduct");
+  EXPECT_EQ(rule_of([&] { layer(torch::ones({3, rows, rank == 0 ? 5 : 4})); }), "BadLayout");
 }
 
 }  // namespace

@@ -448,8 +448,8 @@ TEST(Losses, refuse_bad_arguments_on_all_ranks) {
        [&] {
          nn::BCEWithLogitsLoss(domain, LossOptions(), std::vector<double>{1, 2})(x, x);
        }},
-      {"BadWeights", "negative", [&] { nn::MSELoss(domain, LossOptions{.row_weights = {odd_one ? -1.0 : 1.0}}); }},
-      {"BadWeights", "both", [&] { nn::MSELoss(domain, LossOptions{.row_weights = {1}, .global_row_weights = {1}}); }},
+      {"BadOption", "negative", [&] { nn::MSELoss(domain, LossOptions{.row_weights = {odd_one ? -1.0 : 1.0}}); }},
+      {"BadOption", "both", [&] { nn::MSELoss(domain, LossOptions{.row_weights = {1}, .global_row_weights = {1}}); }},
       {"EmptyLoss", "all missing", [&] { nn::MSELoss{domain}(x, x * nan); }},
       {"EmptyLoss", "one channel missing",
        [&] {
@@ -457,14 +457,14 @@ TEST(Losses, refuse_bad_arguments_on_all_ranks) {
          t.select(1, 1).fill_(nan);
          nn::MSELoss(domain, LossOptions{.per = LossPer::channel})(x, t);
        }},
-      {"ClassOutOfRange", "class 3 of 3", [&] { nn::CrossEntropyLoss{domain}(x, of_classes(3)); }},
+      {"OutOfRange", "class 3 of 3", [&] { nn::CrossEntropyLoss{domain}(x, of_classes(3)); }},
       {"EmptyLoss", "all ignored",
        [&] { nn::NLLLoss(domain, LossOptions(), nn::ClassOptions{.ignore_index = 1})(x, of_classes(1)); }},
       {"ShapeMismatch", "NLL of probabilities", [&] { nn::NLLLoss{domain}(x, x); }},
-      {"BadLoss", "channels of classes", [&] { nn::NLLLoss(domain, LossOptions{.per = LossPer::channel}); }},
-      {"BadLoss", "delta", [&] { nn::HuberLoss(0, domain); }},
-      {"BadLoss", "fairness", [&] { nn::CRPSLoss(domain, LossOptions(), nn::CRPSOptions{.fairness = 2}); }},
-      {"TooFewMembers", "one", [&] { nn::CRPSLoss{domain}(x.unsqueeze(1), x); }},
+      {"BadOption", "channels of classes", [&] { nn::NLLLoss(domain, LossOptions{.per = LossPer::channel}); }},
+      {"BadOption", "delta", [&] { nn::HuberLoss(0, domain); }},
+      {"BadOption", "fairness", [&] { nn::CRPSLoss(domain, LossOptions(), nn::CRPSOptions{.fairness = 2}); }},
+      {"ShapeMismatch", "one", [&] { nn::CRPSLoss{domain}(x.unsqueeze(1), x); }},
       {"ShapeMismatch", "members over columns",
        [&] { nn::CRPSLoss(domain, LossOptions(), nn::CRPSOptions{.ensemble_axis = 3})(x.unsqueeze(1), x); }},
       {"UnsupportedTensor", "integers", [&] { nn::MSELoss{domain}(x.to(torch::kLong), x); }},

@@ -153,7 +153,7 @@ TEST(SpectralLoss, refuses_bad_arguments_on_all_ranks) {
   nn::SpectralOptions const short_weights{.wavenumber_weights = {1, 2}};
   EXPECT_EQ(rule_of([&] { nn::SpectralLoss(domain, LossOptions(), short_weights)(x, x); }), "WeightLength");
   nn::SpectralOptions const negative{.wavenumber_weights = {-1, 2, 3}};
-  EXPECT_EQ(rule_of([&] { nn::SpectralLoss(domain, LossOptions(), negative); }), "BadWeights");
+  EXPECT_EQ(rule_of([&] { nn::SpectralLoss(domain, LossOptions(), negative); }), "BadOption");
   EXPECT_EQ(rule_of([&] { nn::SpectralLoss{domain}(x, x * std::numeric_limits<float>::quiet_NaN()); }), "EmptyLoss");
   EXPECT_EQ(nn::SpectralLoss{domain}(x, x).item<double>(), 0);
 }

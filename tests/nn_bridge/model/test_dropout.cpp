@@ -257,7 +257,7 @@ TEST(Dropout, refuses_bad_arguments_on_all_ranks) {
   };
   auto const x = torch::ones({2, 3, 2, 2});
 
-  EXPECT_EQ(rule_of([&] { make(1.5, {}); }), "BadProbability");
+  EXPECT_EQ(rule_of([&] { make(1.5, {}); }), "BadOption");
   EXPECT_EQ(rule_of([&] { make(0.5, {})(odd_one ? x.to(torch::kLong) : x); }), "UnsupportedTensor");
   EXPECT_EQ(
       rule_of([&] { nn::Dropout2d(torch::nn::Dropout2dOptions(0.5), RandomOptions(), domain)(odd_one ? x[0] : x); }),

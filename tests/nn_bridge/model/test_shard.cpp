@@ -339,7 +339,7 @@ TEST(Shard, refuses_models_that_differ_between_ranks) {
   if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
   tn::Sequential model(tn::Conv2d(2, domain.comm().rank() == 0 ? 2 : 3, 1));
 
-  EXPECT_EQ(test::rule_of([&] { nn::shard(*model, domain); }), "ModelDisagreement");
+  EXPECT_EQ(test::rule_of([&] { nn::shard(*model, domain); }), "ArgumentDisagreement");
 }
 
 /// Pads rows by hand between its layers, which no walk can see.

@@ -89,7 +89,7 @@ TEST(LatitudeRule, finds_the_grid_of_rounded_latitudes_from_either_side) {
 
 TEST(LatitudeRule, refuses_latitudes_of_no_grid) {
   auto const refused = [](std::vector<double> const& latitudes) {
-    return rule_of([&] { (void)latitude_rule(latitudes); }) == "NoQuadrature";
+    return rule_of([&] { (void)latitude_rule(latitudes); }) == "BadCoordinates";
   };
   EXPECT_TRUE(refused({}));
   EXPECT_TRUE(refused({60, 30, 0}));
@@ -97,8 +97,8 @@ TEST(LatitudeRule, refuses_latitudes_of_no_grid) {
   EXPECT_TRUE(refused({90, 0.02, -90}));
   EXPECT_TRUE(refused({90, std::nan(""), -90}));
   EXPECT_TRUE(refused({-67.5, 22.5, -22.5, 67.5}));
-  EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::both_poles, 1); }), "NoQuadrature");
-  EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::gaussian, 0); }), "NoQuadrature");
+  EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::both_poles, 1); }), "BadCoordinates");
+  EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::gaussian, 0); }), "BadCoordinates");
   auto const thrown = test::thrown_by([] { (void)latitude_rule(std::vector<double>{90, 0.02, -90}); });
   EXPECT_NE(thrown.given.find("both poles"), std::string::npos) << thrown.given;
   EXPECT_NE(thrown.given.find("row 1"), std::string::npos) << thrown.given;

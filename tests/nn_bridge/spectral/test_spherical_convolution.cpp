@@ -214,7 +214,7 @@ TEST(SphericalConvolution, refuses_on_all_ranks_by_name) {
   };
   auto const x = torch::ones({1, 2, rows.size(rank), 16});
   EXPECT_EQ(rule_of([&] { make(0, 0); }), "ShapeMismatch");
-  EXPECT_EQ(rule_of([&] { make(2, 9); }), "BadTruncation");
+  EXPECT_EQ(rule_of([&] { make(2, 9); }), "BadOption");
   EXPECT_EQ(rule_of([&] { make(3, 0)(x); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { make(2, 0)(rank == 0 ? x.to(torch::kDouble) : x); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { make(2, 0)(x.to(torch::kBFloat16)); }), "UnsupportedTensor");
@@ -223,7 +223,7 @@ TEST(SphericalConvolution, refuses_on_all_ranks_by_name) {
       nn::SphericalConvolutionOptions{
           .in_channels = 2, .out_channels = 2, .rows = rule, .out = nn::LatitudeLongitudeGrid{rule, 0}},
       domain);
-  EXPECT_EQ(rule_of([&] { wide(x); }), "BadTruncation");
+  EXPECT_EQ(rule_of([&] { wide(x); }), "BadOption");
   EXPECT_EQ(make(2, 0)(x).sizes(), x.sizes());
 }
 

@@ -173,7 +173,7 @@ TEST(Conv2d, refuses_what_no_serial_layer_could_do) {
   nn::Conv2d odd(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
 
   EXPECT_EQ(rule_of([&] { large(shard_of(domain, 4)); }), "KernelTooLarge");
-  EXPECT_EQ(rule_of([&] { wide(shard_of(domain, 12)); }), "PaddingTooWide");
+  EXPECT_EQ(rule_of([&] { wide(shard_of(domain, 12)); }), "HaloTooWide");
   EXPECT_EQ(rule_of([&] { odd(shard_of(domain, 12).narrow(3, 0, 3).contiguous()); }), "OddLongitudeFold");
 }
 
@@ -182,7 +182,7 @@ TEST(Conv2d, refuses_windows_that_are_none_when_it_is_made) {
   using Options = torch::nn::Conv2dOptions;
   for (auto const& options : {Options(2, 2, 0), Options(2, 2, 3).stride({1, 0}), Options(2, 2, 3).dilation({0, 1}),
                               Options(2, 2, 3).padding({-1, 0})})
-    EXPECT_EQ(rule_of([&] { nn::Conv2d layer(options, domain); }), "BadWindow");
+    EXPECT_EQ(rule_of([&] { nn::Conv2d layer(options, domain); }), "BadOption");
 }
 
 TEST(Conv2d, has_the_names_and_shapes_of_the_serial_layer) {

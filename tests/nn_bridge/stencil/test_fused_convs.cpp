@@ -192,13 +192,13 @@ TEST(FusedConvs, refuse_by_name) {
     return test::rule_of([&] { nn::FusedConvs(model, options, domain); });
   };
 
-  EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(tn::Conv2dOptions(1, 1, 3).padding(1).stride(2)))), "CannotFuse");
-  EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(tn::Conv2dOptions(1, 1, 3)))), "CannotFuse");
-  EXPECT_EQ(rule_of(tn::Sequential(tn::BatchNorm2d(2))), "CannotFuse");
+  EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(tn::Conv2dOptions(1, 1, 3).padding(1).stride(2)))), "Unsupported");
+  EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(tn::Conv2dOptions(1, 1, 3)))), "Unsupported");
+  EXPECT_EQ(rule_of(tn::Sequential(tn::BatchNorm2d(2))), "Unsupported");
   EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(tn::Conv2dOptions(1, 1, 3).padding(1)),
                                    tn::Conv2d(tn::Conv2dOptions(1, 1, 3).padding(1).padding_mode(torch::kReflect)))),
-            "CannotFuse");
-  EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(1, 1, 1)), {nn::Padding::by_mode, {1}}), "OddChannels");
+            "Unsupported");
+  EXPECT_EQ(rule_of(tn::Sequential(tn::Conv2d(1, 1, 1)), {nn::Padding::by_mode, {1}}), "BadBoundary");
   Part const part(domain, balanced_cuts(3, comm.num_ranks()), Cuts{4});
   auto const rule_of_wide = [&](tn::detail::conv_padding_mode_t const& mode, std::int64_t padding) {
     tn::Sequential model(
@@ -206,8 +206,8 @@ TEST(FusedConvs, refuse_by_name) {
     auto fused = nn::FusedConvs(model, nn::FusedConvsOptions{}, domain);
     return test::rule_of([&] { fused(part.of(torch::ones({1, 1, 3, 4}))); });
   };
-  EXPECT_EQ(rule_of_wide(torch::kReflect, 3), "PaddingTooWide");
-  EXPECT_EQ(rule_of_wide(torch::kCircular, 4), "PaddingTooWide");
+  EXPECT_EQ(rule_of_wide(torch::kReflect, 3), "HaloTooWide");
+  EXPECT_EQ(rule_of_wide(torch::kCircular, 4), "HaloTooWide");
   EXPECT_EQ(rule_of_wide(torch::kCircular, 3), "nothing was thrown");
 }
 

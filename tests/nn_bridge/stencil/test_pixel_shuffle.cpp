@@ -61,7 +61,7 @@ TEST(PixelShuffle, and_unshuffle_refuse_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { shuffle(torch::ones({6, 2, 2})); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { shuffle(torch::ones({2, 2})); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { unshuffle(torch::ones({4, 3, 2})); }), "ShapeMismatch");
-  EXPECT_EQ(rule_of([&] { nn::PixelShuffle(torch::nn::PixelShuffleOptions(0), domain); }), "BadWindow");
+  EXPECT_EQ(rule_of([&] { nn::PixelShuffle(torch::nn::PixelShuffleOptions(0), domain); }), "BadOption");
   EXPECT_EQ(rule_of([&] { shuffle(torch::ones({4, 2, 2})); }), "nothing was thrown");
 }
 

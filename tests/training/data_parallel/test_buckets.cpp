@@ -22,7 +22,7 @@ TEST(AssignBuckets, fills_in_order_up_to_the_sizes) {
   EXPECT_EQ(assigned({2, 1, 0}), (Buckets{{2}, {1, 0}}));
   EXPECT_EQ(assigned({0, 4, 1, 3, 5, 2}), (Buckets{{0}, {1}, {3}, {4, 5}, {2}}));
   EXPECT_EQ(assigned({}), Buckets{});
-  EXPECT_EQ(rule_of([&] { (void)training::assign_buckets(items, {}, {0, 1}); }), "BucketSizes");
+  EXPECT_EQ(rule_of([&] { (void)training::assign_buckets(items, {}, {0, 1}); }), "BadOption");
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(Join, refuses_uneven_ends_on_all_ranks_when_asked_to) {
   };
 
   EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::refused), "UnevenInputs");
-  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, training::EarlyEnd::replayed), "JoinDisagreement");
+  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, training::EarlyEnd::replayed), "UnevenInputs");
   EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::replayed), "nothing was thrown");
 }
 
@@ -91,7 +91,7 @@ TEST(Join, refuses_buffers_that_are_kept_equal_at_each_step) {
   torch::nn::BatchNorm1d norm(2);
   training::DataParallel parallel(*norm, {}, {{comm, Reduction::mean}}, {.buffers = training::BufferPolicy::mean});
 
-  EXPECT_EQ(rule_of([&] { training::Join const join(parallel); }), "JoinUnsupported");
+  EXPECT_EQ(rule_of([&] { training::Join const join(parallel); }), "Unsupported");
 }
 
 }  // namespace

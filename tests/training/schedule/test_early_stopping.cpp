@@ -33,8 +33,8 @@ TEST(EarlyStopping, stops_after_its_patience_and_goes_on_counting) {
   EXPECT_FALSE(other.observe(std::nan("")));
   EXPECT_TRUE(other.observe(4.0));
   EXPECT_FALSE(other.observe(3.9));
-  EXPECT_EQ(rule_of([] { training::EarlyStopping const none(0); }), "BadEarlyStopping");
-  EXPECT_EQ(rule_of([] { training::EarlyStopping const all(1, 1); }), "BadEarlyStopping");
+  EXPECT_EQ(rule_of([] { training::EarlyStopping const none(0); }), "BadOption");
+  EXPECT_EQ(rule_of([] { training::EarlyStopping const all(1, 1); }), "BadOption");
 }
 
 TEST(EarlyStopping, counts_observations_without_improvement) {
@@ -49,7 +49,7 @@ TEST(EarlyStopping, counts_observations_without_improvement) {
   EXPECT_TRUE(stopping.stopped());
   EXPECT_FALSE(stopping.observe(3));
   EXPECT_EQ(stopping.num_without_improvement(), 0);
-  EXPECT_EQ(rule_of([] { training::EarlyStopping const worse(1, -0.1); }), "BadEarlyStopping");
+  EXPECT_EQ(rule_of([] { training::EarlyStopping const worse(1, -0.1); }), "BadOption");
 }
 
 }  // namespace

@@ -55,9 +55,9 @@ TEST(ClipGradients, counts_parts_of_a_parameter_over_their_team) {
 
   part.mutable_grad() = torch::full({comm.rank()}, comm.rank() == comm.num_ranks() - 1 ? std::nan("") : 1.0);
   if (comm.num_ranks() > 1) {
-    EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NonFiniteNorm");
+    EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NotFinite");
   }
-  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, -1); }), "BadNorm");
+  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, -1); }), "BadOption");
 }
 
 TEST(ClipGradients, leaves_gradients_that_are_short_enough_or_refused) {
@@ -70,7 +70,7 @@ TEST(ClipGradients, leaves_gradients_that_are_short_enough_or_refused) {
   EXPECT_TRUE(torch::equal(whole.grad(), torch::tensor({3.0, 4.0}, torch::kDouble)));
 
   whole.mutable_grad() = torch::tensor({std::nan(""), 4.0}, torch::kDouble);
-  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NonFiniteNorm");
+  EXPECT_EQ(rule_of([&] { training::clip_gradients(parts, 1, 2, training::NonFinite::refused); }), "NotFinite");
   EXPECT_EQ(whole.grad()[1].item<double>(), 4);
   EXPECT_TRUE(std::isnan(training::clip_gradients(parts, 1)));
 }

@@ -63,7 +63,7 @@ TEST(LoadModel, names_all_that_does_not_fit_and_leaves_the_model_alone) {
 
   auto const thrown = thrown_by([&] { training::load_model(comm, checkpoint, *other, "net"); });
 
-  EXPECT_EQ(thrown.rule, "ModelMismatch");
+  EXPECT_EQ(thrown.rule, "StateMismatch");
   EXPECT_EQ(thrown.fault, Fault::input);
   for (auto const* name : {"0.weight", "0.bias", "1.weight", "1.running_mean"})
     EXPECT_NE(thrown.given.find(name), std::string::npos) << thrown.given;
@@ -87,7 +87,7 @@ TEST(LoadModel, fills_parameters_and_buffers_in_place_under_its_prefix) {
 
   EXPECT_TRUE(other->running_mean.is_same(held));
   EXPECT_TRUE(torch::equal(held, saved->running_mean));
-  EXPECT_EQ(rule_of([&] { training::load_model(comm, checkpoint, *other); }), "ModelMismatch");
+  EXPECT_EQ(rule_of([&] { training::load_model(comm, checkpoint, *other); }), "StateMismatch");
 }
 
 }  // namespace

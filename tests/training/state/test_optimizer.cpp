@@ -69,10 +69,10 @@ TEST(LoadOptimizer, refuses_another_kind_and_other_parameters_and_leaves_it_alon
   auto const kind = thrown_by([&] { training::load_optimizer(comm, checkpoint, sgd, *layer); });
   auto const shape = thrown_by([&] { training::load_optimizer(comm, checkpoint, of_wide, *wide); });
 
-  EXPECT_EQ(kind.rule, "OptimizerMismatch");
+  EXPECT_EQ(kind.rule, "StateMismatch");
   EXPECT_EQ(kind.fault, Fault::input);
   for (auto const* text : {"Adam", "SGD"}) EXPECT_NE(kind.given.find(text), std::string::npos) << kind.given;
-  EXPECT_EQ(shape.rule, "OptimizerMismatch");
+  EXPECT_EQ(shape.rule, "StateMismatch");
   EXPECT_NE(shape.given.find("weight"), std::string::npos) << shape.given;
   EXPECT_TRUE(sgd.state().empty());
   EXPECT_EQ(static_cast<optim::SGDOptions&>(sgd.param_groups()[0].options()).lr(), 0.25);
@@ -91,8 +91,8 @@ TEST(SaveOptimizer, refuses_kinds_and_parameters_that_it_does_not_know) {
     return rule_of([&] { training::save_optimizer(writer, optimizer, *layer); });
   };
 
-  EXPECT_EQ(refused(lbfgs), "UnsupportedOptimizer");
-  EXPECT_EQ(refused(of_other), "UnknownParameter");
+  EXPECT_EQ(refused(lbfgs), "Unsupported");
+  EXPECT_EQ(refused(of_other), "UnknownName");
 }
 
 }  // namespace

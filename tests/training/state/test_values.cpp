@@ -21,7 +21,7 @@ TEST(Values, are_found_by_name_and_type) {
   EXPECT_EQ(value_of<double>(values, "best"), 0.5);
   EXPECT_EQ(value_of<std::string>(values, "kind"), "Adam");
   auto const missing = thrown_by([&] { (void)value_of<Index>(values, "step"); });
-  EXPECT_EQ(missing.rule, "MissingValue");
+  EXPECT_EQ(missing.rule, "MissingVariable");
   EXPECT_EQ(missing.fault, Fault::input);
   EXPECT_NE(missing.given.find("step"), std::string::npos);
   auto const other = thrown_by([&] { (void)value_of<double>(values, "epoch"); });

@@ -97,10 +97,10 @@ struct Boundary {
 
 /// The index map of `boundary` on the global box `[0, extents)`. Owned cells that are copies by `MirrorLine::copy` map
 /// to their originals, all others to themselves.
-/// @throws `AxesMismatch`, `BadEdge`, `BadStagger`, `PeriodicOnOneSide`, `PoleNeedsPeriodicLongitude`, `TwoFoldAxes`,
+/// @throws `AxesMismatch`, `BadBoundary`, `PoleNeedsPeriodicLongitude`,
 ///         `OddLongitudeFold` (poles, odd number of longitudes; with `MirrorLine::copy` also for `shift_floor`),
-///         `MirrorLineTooNarrow` (copies on an axis of 1 cell); when called, `HaloTooWide` beyond 1000 folds or wraps,
-///         `ReflectTooWide` for ghosts that a mirror at the only cell never reaches, `EmptyAxis` for ghosts of a grid
+///         `HaloTooWide` (copies on an axis of 1 cell); when called, `HaloTooWide` beyond 1000 folds or wraps,
+///         `ReflectTooWide` for ghosts that a mirror at the only cell never reaches, `HaloTooWide` for ghosts of a grid
 ///         without cells
 [[nodiscard]] IndexMap boundary_map(Indices const& extents, Boundary const& boundary);
 

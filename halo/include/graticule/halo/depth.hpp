@@ -26,7 +26,7 @@ enum class AtMirrors : std::uint8_t { differs, commutes };
 class HaloDepth {
  public:
   /// Starts without valid layers. `name` identifies the field in messages.
-  /// @throws `DepthNeedsWholeHalo` for kinds that skip corners or parts, or whose widths differ between ranks
+  /// @throws `Unsupported` for kinds that skip corners or parts, or whose widths differ between ranks
   HaloDepth(HaloPlan const& plan, std::string name, int kind = 0, Parity parity = Parity::even);
 
   /// Valid layers on the two sides of `axis`, inside the globe and beyond its edges.
@@ -45,7 +45,7 @@ class HaloDepth {
   void written();
 
   /// True if an operator of this reach may be applied; the same on all ranks.
-  /// @throws `AxesMismatch` unless there is one reach per axis, `BadReach` for a negative one
+  /// @throws `AxesMismatch` unless there is one reach per axis, `BadHaloWidth` for a negative one
   [[nodiscard]] bool suffices(std::span<Width const> reach) const { return too_shallow(reach).empty(); }
   /// The field becomes the result of an operator on `input`, which may be this field: returns the cells to compute.
   /// @pre a field on the layout of this one, whose halo has the valid layers that `input` counts: each exchange, write

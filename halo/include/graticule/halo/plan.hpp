@@ -52,13 +52,13 @@ class HaloPlan {
   /// One kind of field. Collective.
   /// `widths` are halo cells per axis and side, none negative: a field holds all its owned cells. For a box smaller
   /// than the owned box (a crop) use the target of a `PullPlan`.
-  /// @throws `BadWidth`, `AxesMismatch`, what `boundary_map` throws, `PlanDisagreement` when ranks differ
+  /// @throws `BadHaloWidth`, `AxesMismatch`, what `boundary_map` throws, `ArgumentDisagreement` when ranks differ
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<Width> const& widths, Boundary const& boundary,
            Corners corners = Corners::fill);
-  /// Several kinds. Collective. @throws as above, `BadDirection`, `NoKinds`
+  /// Several kinds. Collective. @throws as above, `AxesMismatch`, `BadOption`
   HaloPlan(Comm const& comm, Layout const& layout, std::vector<HaloKind> kinds);
 
-  /// Kinds are numbered from 0; functions that take a kind throw `BadKind` for any other number.
+  /// Kinds are numbered from 0; functions that take a kind throw `OutOfRange` for any other number.
   [[nodiscard]] int num_kinds() const noexcept { return int(kinds_.size()); }
   [[nodiscard]] HaloKind const& kind(int kind) const { return kinds_[checked(kind)]; }
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }
@@ -68,7 +68,7 @@ class HaloPlan {
 
   /// Owned cells whose stencil of the given reach reads no cell that an exchange of `kind` fills: compute them between
   /// `start()` and `wait()`. By default the reach is the kind's widths. Possibly empty. @throws `AxesMismatch`,
-  /// `BadReach`
+  /// `BadHaloWidth`
   ///         for negative ones
   [[nodiscard]] Box interior(int kind = 0) const { return interior(kinds_[checked(kind)].widths, kind); }
   [[nodiscard]] Box interior(std::span<Width const> reach, int kind = 0) const;
@@ -79,7 +79,7 @@ class HaloPlan {
   /// Reads owned cells, writes ghost cells, and owned cells that are copies (`MirrorLine::copy`). Owned cells may be
   /// read, not written, until `wait()`; cells to be filled not at all.
   /// Device fields are read and written in order of `queue`.
-  /// @throws `FieldMismatch` when a view does not fit the local box of its kind, `BadKind`, `AliasedFields` when the
+  /// @throws `FieldMismatch` when a view does not fit the local box of its kind, `OutOfRange`, `AliasedFields` when the
   ///         same cells are filled, or filled and read, through two fields of the call; fields may interleave in memory
   Pending start(std::span<HaloField const> fields, DeviceQueue const& queue = {}) const;
   void exchange(std::span<HaloField const> fields) const { start(fields).wait(); }
@@ -129,7 +129,8 @@ class HaloPlan {
 
   [[nodiscard]] std::size_t checked(int kind) const {
     if (kind < 0 || kind >= num_kinds())
-      throw Error("BadKind", std::to_string(kind) + " of a plan with " + std::to_string(num_kinds()) + " kinds");
+      throw Error("OutOfRange",
+                  "kind " + std::to_string(kind) + " of a plan with " + std::to_string(num_kinds()) + " kinds");
     return std::size_t(kind);
   }
 

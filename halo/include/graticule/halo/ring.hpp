@@ -56,7 +56,7 @@ class RingPending;
 /// for f32.
 class RingPlan {
  public:
-  /// Collective. @throws `RingAxis`, `RingRegion` (not in the global box), `PlanDisagreement`
+  /// Collective. @throws `BadAxis`, `OutOfRange` (not in the global box), `ArgumentDisagreement`
   RingPlan(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options = {});
 
   /// Box that fields of cells cover: this rank's owned box.
@@ -65,7 +65,7 @@ class RingPlan {
   [[nodiscard]] Box const& sums() const noexcept;
 
   /// Writes `sums`; collective. @throws `FieldMismatch`, `AliasedFields` when sums have elements in common with other
-  ///         sums or cells of the call, `RingType` for other types, `RingBusy` between `start()` and its `wait()`,
+  ///         sums or cells of the call, `WrongType` for other types, `WrongState` between `start()` and its `wait()`,
   ///         `PeerRefused` where a rank of a ring has thrown one of these
   void apply(std::span<RingField const> fields) const;
   void apply(FieldView const& cells, FieldView const& sums) const;
@@ -111,16 +111,16 @@ class RingPending {
 /// Errors are agreed on: all ranks throw. Cost: the first round of a `RingPlan`, and two integer all-reduces.
 class AreaSum {
  public:
-  /// Collective. `weights` holds one weight per index of `row_axis`. @throws as `RingPlan`, `WeightsMismatch` if their
+  /// Collective. `weights` holds one weight per index of `row_axis`. @throws as `RingPlan`, `WeightLength` if their
   /// number differs from the extent of the axis
   AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_axis, std::span<double const> weights,
           RingScale scale = RingScale::sum);
 
   /// One value per batch element (in row-major order), the same on all ranks. Collective. For means, divided by the sum
-  /// of the weights of all cells. @throws `FieldMismatch`, `RingType`
+  /// of the weights of all cells. @throws `FieldMismatch`, `WrongType`
   [[nodiscard]] std::vector<double> apply(FieldView const& cells) const;
   /// Adds weight times cotangent to each cell; `cotangents` are the same on all ranks. No messages.
-  /// @throws `FieldMismatch`, also unless there is one cotangent per batch element, `RingType`
+  /// @throws `FieldMismatch`, also unless there is one cotangent per batch element, `WrongType`
   void apply_adjoint(FieldView const& cells, std::span<double const> cotangents) const;
 
  private:

@@ -40,8 +40,8 @@ struct VirtualHaloPlan {
 /// direction.
 class VirtualHalo {
  public:
-  /// One kind of fields. @throws `BadWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not known),
-  ///         `AxesMismatch`, `BadDirection`, what `boundary_map` throws
+  /// One kind of fields. @throws `BadHaloWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not known),
+  ///         `AxesMismatch`, what `boundary_map` throws
   VirtualHalo(Layout layout, HaloKind kind);
 
   [[nodiscard]] Layout const& layout() const noexcept { return layout_; }

@@ -50,7 +50,7 @@ DasoOptions agreed(Comm const& world, DasoOptions options) {
     hash.add(value);
     text.append(" ").append(std::to_string(value));
   }
-  require_same(world, "DasoDisagreement", hash.value(), text);
+  require_same(world, "ArgumentDisagreement", hash.value(), text);
   return options;
 }
 
@@ -66,7 +66,7 @@ DasoWire daso_wire(std::string_view name) {
                                                    {"f16", DasoWire::f16}};
   auto const found = known.find(name);
   if (found == known.end())
-    throw Error(Fault::usage, "UnknownMode", std::string(name) + ": a message of DASO is auto, own, f32, bf16 or f16");
+    throw Error(Fault::usage, "BadOption", std::string(name) + ": a message of DASO is auto, own, f32, bf16 or f16");
   return found->second;
 }
 
@@ -133,10 +133,9 @@ void Daso::State::choose() {
   trained = flags();
   run_agreed(world, [&] {
     if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
-      throw Error("UnsupportedOptimizer",
-                  "LBFGS runs forwards and backwards within a step, which DASO does not support");
+      throw Error("Unsupported", "LBFGS runs forwards and backwards within a step, which DASO does not support");
     if (std::find(trained.begin(), trained.end(), true) == trained.end())
-      throw Error("NothingToTrain", "no parameter of the module needs a gradient");
+      throw Error("NoParameters", "no parameter of the module needs a gradient");
     if (!reducer)
       for (auto const& [name, tensor] : parameters)
         if (detail::GradientHooks::are_on(tensor))
@@ -267,7 +266,7 @@ void Daso::State::share(int root) {
 
 void Daso::State::perform(std::vector<DasoAction> const& actions) {
   torch::NoGradGuard const no_grad;
-  if (failed) throw Error("DasoFailed", "an earlier message of DASO failed; load a state to continue");
+  if (failed) throw Error("WrongState", "an earlier message of DASO failed; load a state to continue");
   std::exception_ptr received;
   bool replaced = false;
   for (auto const& action : actions) {
@@ -307,7 +306,7 @@ Daso::Daso(Daso&&) noexcept = default;
 Daso::~Daso() = default;
 
 void Daso::set_last_batch(Index last_batch) {
-  require_same(state_->world, "LastBatchDiffers", std::uint64_t(last_batch),
+  require_same(state_->world, "ArgumentDisagreement", std::uint64_t(last_batch),
                "last batch " + std::to_string(last_batch));
   state_->schedule.set_last_batch(last_batch);
   state_->follow_schedule();
@@ -327,7 +326,7 @@ void Daso::step() {
     auto const now = s.flags();
     auto const at = std::size_t(std::mismatch(now.begin(), now.end(), s.trained.begin()).first - now.begin());
     s.failure = std::make_exception_ptr(
-        Error("FrozenChanged",
+        Error("ParametersChanged",
               s.parameters[at].first + ": requires_grad may change before an epoch's first step, not within"));
   }
   s.perform(actions);
@@ -342,7 +341,7 @@ void Daso::epoch_loss(double loss, LossIs whose) {
     hash.add(int(now[i]));
     if (now[i]) text.append(" ").append(s.parameters[i].first);
   }
-  require_same(s.world, "FrozenDiffers", hash.value(), text);
+  require_same(s.world, "ArgumentDisagreement", hash.value(), text);
   if (whose == LossIs::of_this_rank) {
     std::array<double, 1> sum{loss};
     s.world.sum(sum);

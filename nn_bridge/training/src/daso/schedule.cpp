@@ -46,14 +46,13 @@ DasoSchedule::DasoSchedule(DasoScheduleOptions const& options, int num_groups)
 void DasoSchedule::set_last_batch(Index last_batch) {
   require_at_least(0, last_batch, "last_batch");
   if (batch_ != 0 && last_batch != last_batch_)
-    throw Error("EpochUnfinished", "DASO's last batch set from " + std::to_string(last_batch_) + " to " +
-                                       std::to_string(last_batch) + " before batch " + std::to_string(batch_));
+    throw Error("WrongState", "DASO's last batch set from " + std::to_string(last_batch_) + " to " +
+                                  std::to_string(last_batch) + " before batch " + std::to_string(batch_));
   last_batch_ = last_batch;
 }
 
 std::vector<DasoAction> DasoSchedule::step() {
-  if (last_batch_ < 0)
-    throw Error("LastBatchUnset", "DASO needs the index of an epoch's last batch before its first step");
+  if (last_batch_ < 0) throw Error("WrongState", "DASO needs the index of an epoch's last batch before its first step");
   std::vector<DasoAction> actions;
   Index const weight = std::min(batches_to_wait_, last_batch_ - batch_);
   if (batch_ == last_batch_ || global_skip_ == 0 || batch_ % global_skip_ == 0) {
@@ -149,8 +148,8 @@ void DasoSchedule::restart_skips() {
 
 void DasoSchedule::epoch_loss(double loss) {
   if (batch_ != 0)
-    throw Error("EpochUnfinished", "DASO's epoch " + std::to_string(epoch_) + " ended before batch " +
-                                       std::to_string(batch_) + "; its last batch is " + std::to_string(last_batch_));
+    throw Error("WrongState", "DASO's epoch " + std::to_string(epoch_) + " ended before batch " +
+                                  std::to_string(batch_) + "; its last batch is " + std::to_string(last_batch_));
   if (epoch_ < options_.warmup_epochs) return set_skips(0, 0, 0);
   if (epoch_ == options_.warmup_epochs) begin_cycling();
   if (epoch_ >= options_.total_epochs - options_.cooldown_epochs) return set_skips(0, 0, 0);
@@ -168,7 +167,7 @@ std::vector<DasoAction> DasoSchedule::drain() {
 }
 
 Values DasoSchedule::state() const {
-  if (pending_) throw Error("NotDrained", "a message of DASO is in flight; call drain() before saving the state");
+  if (pending_) throw Error("WrongState", "a message of DASO is in flight; call drain() before saving the state");
   auto values = with_prefix("plateau/", plateau_.state());
   values.merge(Values{{"epoch", epoch_},
                       {"batch", batch_},
@@ -195,10 +194,10 @@ void DasoSchedule::load_state(Values const& values) {
   auto const previous = index("previous_group");
   if (found.epoch_ < 0 || found.batch_ < 0 || found.last_batch_ < -1 ||
       found.batch_ > std::max<Index>(found.last_batch_, 0) || found.global_skip_ < 0 || group < 0 || previous < -1)
-    throw Error(Fault::input, "BadState",
-                "DASO in epoch " + std::to_string(found.epoch_) + " before batch " + std::to_string(found.batch_) +
-                    " of last batch " + std::to_string(found.last_batch_) + ", global skip " +
-                    std::to_string(found.global_skip_) + ", group " + std::to_string(group));
+    throw Error(Fault::input, "BadInput",
+                "saved state of DASO in epoch " + std::to_string(found.epoch_) + " before batch " +
+                    std::to_string(found.batch_) + " of last batch " + std::to_string(found.last_batch_) +
+                    ", global skip " + std::to_string(found.global_skip_) + ", group " + std::to_string(group));
   // Saved on nodes of more ranks, groups of this world take their turns.
   found.group_ = int(group % num_groups_);
   if (previous >= 0) found.previous_ = int(previous % num_groups_);

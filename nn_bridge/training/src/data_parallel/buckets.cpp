@@ -20,7 +20,7 @@ struct Filling {
 std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const> items,
                                                      std::span<std::size_t const> order, BucketSizes sizes) {
   if (sizes.first_bytes < 1 || sizes.bytes < 1)
-    throw Error("BucketSizes",
+    throw Error("BadOption",
                 "buckets of " + std::to_string(sizes.first_bytes) + " and " + std::to_string(sizes.bytes) + " bytes");
   std::vector<std::vector<std::size_t>> full;
   std::map<std::uint64_t, Filling> filling;

@@ -26,7 +26,7 @@ void take_from_last(Comm const& team, Index number, nn::NamedTensors const& tens
 
 Join::Join(DataParallel& parallel, JoinOptions options) : parallel_(parallel) {
   if (parallel.impl().syncs_buffers())
-    throw Error("JoinUnsupported", "ranks without batches make no steps, so their buffers cannot be kept equal");
+    throw Error("Unsupported", "ranks without batches make no steps, so their buffers cannot be kept equal");
   parallel.impl().apply_all();
   parallel.impl().reducer().begin_join(parallel.impl().default_rules(), options);
 }

@@ -133,9 +133,9 @@ class Reducer {
   bool shadow();
   /// In checked mode: compares a call among the ranks of each team.
   void compare(std::string const& described);
-  /// @throws `UnreducedGradients` where a gradient is neither reduced nor on its way
+  /// @throws `WrongState` where a gradient is neither reduced nor on its way
   void require_reduced() const;
-  /// @throws `LostParameter` unless all parameters are still watched
+  /// @throws `ParametersChanged` unless all parameters are still watched
   void require_watched() const;
   void note(ReductionEvent::Kind kind, std::size_t index);
   [[nodiscard]] nn::NamedTensors low_rank_state() const;

@@ -80,7 +80,7 @@ void Reducer::renew() {
 void Reducer::require_watched() const {
   auto const lost = hooks_->first_lost();
   if (lost < parameters_.size())
-    throw Error("LostParameter",
+    throw Error("ParametersChanged",
                 "'" + parameters_[lost].name + "' has changed its device or type: construct the DataParallel again");
 }
 
@@ -88,12 +88,12 @@ void Reducer::require_reduced() const {
   if (phase_ != Phase::idle) return;
   // What was summed before the failure is applied by none.
   if (failed_ || peer_failed_)
-    throw Error("UnreducedGradients", std::string("the last forward or backward of ") + (failed_ ? "this" : "another") +
-                                          " rank ended with an exception");
+    throw Error("WrongState", std::string("the last forward or backward of ") + (failed_ ? "this" : "another") +
+                                  " rank ended with an exception");
   for (auto const& parameter : parameters_)
     if (parameter.tensor.grad().defined() && !parameter.reduced)
-      throw Error("UnreducedGradients", "the gradient of '" + parameter.name +
-                                            "' is this rank's own: reduce() it, or end with a backward that does");
+      throw Error("WrongState", "the gradient of '" + parameter.name +
+                                    "' is this rank's own: reduce() it, or end with a backward that does");
 }
 
 std::string Reducer::described(Bucket const& bucket) const {
@@ -286,7 +286,7 @@ void Reducer::count_present() {
   for (auto const& rule : join_rules_) teams_[rule.team].sum(counts);
   num_present_ = counts[0];
   if (counts[2] > 0)
-    throw Error("JoinDisagreement", "some ranks of a team whose gradients are summed have no more batches, others do");
+    throw Error("UnevenInputs", "some ranks of a team whose gradients are summed have no more batches, others do");
   if (join_.early_end == EarlyEnd::refused && num_present_ > 0 && num_present_ < counts[1])
     throw Error("UnevenInputs", std::to_string(counts[1] - num_present_) + " of " + std::to_string(counts[1]) +
                                     " ranks have no more batches");

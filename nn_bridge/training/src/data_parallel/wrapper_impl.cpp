@@ -97,9 +97,9 @@ void DataParallel::Impl::guarded(Action const& action) {
 }
 
 void DataParallel::Impl::step() {
-  if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
+  if (optimizers_.empty()) throw Error("WrongState", "step() needs the optimizers that the object was made with");
   if (std::any_of(optimizers_.begin(), optimizers_.end(), is_lbfgs))
-    throw Error("ClosureNeeded", "LBFGS runs forwards and backwards itself: call step(closure)");
+    throw Error("WrongState", "LBFGS runs forwards and backwards itself: call step(closure)");
   reducer_->end_failed_backward();
   require_watched();
   num_begun_ = reducer_->num_begun();
@@ -136,7 +136,7 @@ double DataParallel::Impl::step(std::function<torch::Tensor()> const& closure) {
 }
 
 void DataParallel::Impl::require_one_vector() const {
-  if (optimizers_.empty()) throw Error("NoOptimizer", "step() needs the optimizers that the object was made with");
+  if (optimizers_.empty()) throw Error("WrongState", "step() needs the optimizers that the object was made with");
   if (optimizers_.size() != 1)
     throw Error("BadOption", "step(closure) is for one optimizer, not " + std::to_string(optimizers_.size()));
   if (!is_lbfgs(optimizers_.front())) return;
@@ -291,7 +291,7 @@ void DataParallel::Impl::require_watched() {
     reducer_->require_watched();
     for (auto const& [name, tensor] : frozen_)
       if (tensor.requires_grad())
-        throw Error("LostParameter", "'" + name + "' required no gradient when it was wrapped, and does so now");
+        throw Error("ParametersChanged", "'" + name + "' required no gradient when it was wrapped, and does so now");
   } catch (...) {
     auto const own = std::current_exception();
     // The others may wait for gradients that nothing has announced here.

@@ -74,8 +74,8 @@ std::vector<torch::Tensor> moments_of(torch::optim::Optimizer& optimizer, torch:
   if (dynamic_cast<t::SGD*>(&optimizer) != nullptr) return of_sgd(optimizer, parameter);
   if (dynamic_cast<t::RMSprop*>(&optimizer) != nullptr) return of_rmsprop(optimizer, parameter);
   if (dynamic_cast<t::Adagrad*>(&optimizer) != nullptr) return of_adagrad(optimizer, parameter);
-  throw Error("UnsupportedOptimizer", std::string("the moments of ") + typeid(optimizer).name() +
-                                          " are unknown: keep them, or use SGD, Adam, AdamW, RMSprop or Adagrad");
+  throw Error("Unsupported", std::string("the moments of ") + typeid(optimizer).name() +
+                                 " are unknown: keep them, or use SGD, Adam, AdamW, RMSprop or Adagrad");
 }
 
 int num_moments(torch::optim::Optimizer& optimizer, torch::Tensor const& parameter) {

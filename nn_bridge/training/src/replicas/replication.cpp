@@ -130,7 +130,7 @@ void broadcast_values(Comm const& team, ReplicaContexts const& contexts) {
 }  // namespace
 
 void ReplicaContext::put(std::string const& key, CheckpointValue value) {
-  if (sealed_) throw Error("NotTheMaster", key + ": only the master copy puts values into a context");
+  if (sealed_) throw Error("WrongState", key + ": only the master copy puts values into a context");
   values_.insert_or_assign(key, std::move(value));
 }
 
@@ -154,7 +154,7 @@ ReplicaContexts replicate(torch::nn::Module& module, Comm const& team) {
 }
 
 ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies) {
-  if (copies.empty()) throw Error("NoCopies", "replicate needs at least one copy of a module");
+  if (copies.empty()) throw Error("BadOption", "replicate needs at least one copy of a module");
   std::vector<Modules> walks;
   for (auto const& copy : copies) walks.push_back(walk(*copy));
   auto const& master = walks.front();

@@ -105,8 +105,8 @@ torch::Tensor SyncedCalls::forward(torch::Tensor const& x, BatchNormParts const&
 
 Comm team_of(ReplicaContext const& context, int num_copies) {
   if (!context.team())
-    throw Error("NeedsTeam", "SyncBatchNorm is given " + std::to_string(num_copies) +
-                                 " copies in one process; it synchronises the ranks of a team");
+    throw Error("Unsupported", "SyncBatchNorm is given " + std::to_string(num_copies) +
+                                   " copies in one process; it synchronises the ranks of a team");
   return *context.team();
 }
 
@@ -135,7 +135,7 @@ class Converter {
 
   int commit() {
     if (!refused_.empty())
-      throw Error("NotConverted", refused_ + ": called by their own type; make them SyncBatchNorm members");
+      throw Error("Unsupported", refused_ + ": called by their own type; make them SyncBatchNorm members");
     for (auto const& change : changes_) change();
     return int(changes_.size());
   }

@@ -7,10 +7,9 @@ namespace graticule::training {
 
 EarlyStopping::EarlyStopping(Index patience, double min_improvement)
     : patience_(patience), min_improvement_(min_improvement) {
-  if (patience < 1)
-    throw Error("BadEarlyStopping", "patience " + std::to_string(patience) + "; at least 1 is required");
+  if (patience < 1) throw Error("BadOption", "patience " + std::to_string(patience) + "; at least 1 is required");
   if (!(min_improvement >= 0 && min_improvement < 1))
-    throw Error("BadEarlyStopping",
+    throw Error("BadOption",
                 "an improvement of " + std::to_string(min_improvement) + "; a value in [0, 1) is required");
 }
 

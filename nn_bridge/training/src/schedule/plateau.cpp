@@ -10,13 +10,13 @@ namespace graticule::training {
 PlateauGoal plateau_goal(std::string_view name) {
   if (name == "min") return PlateauGoal::lowest;
   if (name == "max") return PlateauGoal::highest;
-  throw Error(Fault::usage, "UnknownMode", std::string(name) + ": a plateau's mode is min or max");
+  throw Error(Fault::usage, "BadOption", std::string(name) + ": a plateau's mode is min or max");
 }
 
 PlateauThreshold plateau_threshold(std::string_view name) {
   if (name == "rel") return PlateauThreshold::relative;
   if (name == "abs") return PlateauThreshold::absolute;
-  throw Error(Fault::usage, "UnknownMode", std::string(name) + ": a plateau's threshold is rel or abs");
+  throw Error(Fault::usage, "BadOption", std::string(name) + ": a plateau's threshold is rel or abs");
 }
 
 PlateauDetector::PlateauDetector(PlateauOptions const& options)

@@ -182,7 +182,7 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameter
     for (auto const& field : checkpoint.fields())
       if (field.name.starts_with(prefix + "/") && !known.contains(field.name))
         differences.push_back("the model lacks " + field.name);
-    detail::refuse_differences(Fault::input, "ModelMismatch", differences);
+    detail::refuse_differences(Fault::input, "StateMismatch", differences);
   });
   CutFields const fields(engine, comm);
   for (auto const& item : items) {

@@ -26,8 +26,8 @@ double combine(double total, double more, double type) {
 
 double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, double norm_type, NonFinite non_finite) {
   if (!(max_norm > 0) || !(norm_type > 0))
-    throw Error("BadNorm", "clipping to " + std::to_string(max_norm) + " by the norm of type " +
-                               std::to_string(norm_type) + "; both must be positive");
+    throw Error("BadOption", "clipping to " + std::to_string(max_norm) + " by the norm of type " +
+                                 std::to_string(norm_type) + "; both must be positive");
   torch::NoGradGuard const no_grad;
   bool const largest = std::isinf(norm_type);
   double total = 0;
@@ -50,8 +50,8 @@ double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, do
   }
   auto const norm = largest ? total : std::pow(total, 1 / norm_type);
   if (!std::isfinite(norm) && non_finite == NonFinite::refused)
-    throw Error("NonFiniteNorm", "the norm of the gradients is " + std::to_string(norm) +
-                                     (first.empty() ? ", by another rank's part" : ", that of '" + first + "' first"));
+    throw Error("NotFinite", "the norm of the gradients is " + std::to_string(norm) +
+                                 (first.empty() ? ", by another rank's part" : ", that of '" + first + "' first"));
   auto const factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
   for (auto const& part : parts)

@@ -58,8 +58,8 @@ void ShardEngine::begin_forward(std::size_t u, std::vector<torch::Tensor>& input
   calls.forwards.push_back(torch::GradMode::is_enabled() ? ++last_call_ : 0);
   auto const call = calls.forwards.back();
   if (!tasks_.empty() && !in_backward())
-    throw Error("ResetNeeded", "a backward has ended with an exception: call reset() on all ranks before " +
-                                   units_[u]->name() + " is used");
+    throw Error("WrongState", "a backward has ended with an exception: call reset() on all ranks before " +
+                                  units_[u]->name() + " is used");
   progress();
   compare("the forward", u);
   // What has been kept since another forward may have changed: by an optimizer, or a file.
@@ -87,9 +87,9 @@ void ShardEngine::end_forward(std::size_t u, std::vector<torch::Tensor> const& o
   bool has_backward = false;
   if (call != 0) {
     if (outputs.empty() && units_[u]->is_trainable())
-      throw Error("NoOutputTensors", "the forward of " + units_[u]->name() +
-                                         " returns no tensors, so its backward cannot be observed: "
-                                         "return tensors, vectors or tuples of them");
+      throw Error("Unsupported", "the forward of " + units_[u]->name() +
+                                     " returns no tensors, so its backward cannot be observed: "
+                                     "return tensors, vectors or tuples of them");
     auto const version = units_[u]->version();
     auto const call_end = ++last_call_;
     for (auto const& output : outputs) {

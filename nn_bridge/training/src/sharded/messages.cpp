@@ -92,7 +92,7 @@ void GradientScatter::add_part(Comm const& team, std::size_t index, ShardedParam
   auto const gradient = parameter.full.grad();
   Part part{index, false, gradient.defined(), {}, {}};
   if (part.present && gradient.layout() != torch::kStrided)
-    throw Error("SparseGradient",
+    throw Error("UnsupportedTensor",
                 "the gradient of " + parameter.name + " is sparse; sharded parameters take dense ones");
   part.wire = part.present ? gradient.detach().to(options).contiguous().view({-1})
                            : torch::zeros({parameter.num_rows * parameter.row_numel}, options);

@@ -96,7 +96,7 @@ struct ReductionRule {
 /// These sum them in order of ranks: in the dtype of the wire, 16-bit ones in f32.
 class GradientScatter {
  public:
-  /// Takes the gradients from the parameters and posts the messages. @throws `SparseGradient`
+  /// Takes the gradients from the parameters and posts the messages. @throws `UnsupportedTensor`
   GradientScatter(ShardTeam& team, int tag, std::vector<ShardedParameter>& parameters, ReductionRule const& rule);
   [[nodiscard]] bool test() { return lanes_.test(); }
   /// Waits and adds the sums, times the factor, to `reduced`. A gradient that no rank has stays undefined.

@@ -69,10 +69,9 @@ void adopt_state(torch::optim::Optimizer& optimizer, torch::Tensor const& whole,
 
 void ShardedParameters::adopt(torch::optim::Optimizer& optimizer) const {
   if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) != nullptr)
-    throw Error("UnsupportedOptimizer",
-                "LBFGS treats all parameters as one vector, of which this rank has some rows only");
+    throw Error("Unsupported", "LBFGS treats all parameters as one vector, of which this rank has some rows only");
   if (has_stepped(optimizer))
-    throw Error("OptimizerHasState", "adopt an optimizer before its first step: its state is that of whole parameters");
+    throw Error("WrongState", "adopt an optimizer before its first step: its state is that of whole parameters");
   std::map<c10::TensorImpl const*, torch::Tensor> shards;
   for (auto const* parameter : engine_->parameters())
     shards.emplace(parameter->full.unsafeGetTensorImpl(), parameter->shard);
@@ -150,7 +149,7 @@ double ShardedParameters::clip_grad_norm(double max_norm, ClipOptions const& opt
     total = std::pow(cut[0] + whole, 1 / type);
   }
   if (!std::isfinite(total) && options.non_finite == ClipOptions::NonFinite::is_refused)
-    throw Error("NonFiniteNorm", "the norm of the gradients is " + std::to_string(total));
+    throw Error("NotFinite", "the norm of the gradients is " + std::to_string(total));
   auto const scale = max_norm / (total + 1e-6);
   if (scale >= 1) return total;
   for (auto const& list : {shards, replicated})

@@ -55,7 +55,7 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
   });
   auto const groups = [](BetweenPasses between) { return int(between == BetweenPasses::in_groups); };
   bool const has_groups = groups(options_.between_passes) + groups(options_.root_between_passes) > 0;
-  require_same(shards_.team, "OptionsDisagreement",
+  require_same(shards_.team, "ArgumentDisagreement",
                Hash()
                    .add(groups(options_.between_passes))
                    .add(groups(options_.root_between_passes))
@@ -93,7 +93,7 @@ void ShardEngine::read_ahead_lists() {
     auto const is_it = [&](auto const& unit) { return unit.name == name; };
     auto const found = std::find_if(found_.units.begin(), found_.units.end(), is_it);
     if (found == found_.units.end())
-      throw Error("UnknownUnit", "'" + name + "' is to be gathered ahead, or to gather others, and is no unit");
+      throw Error("UnknownName", "'" + name + "' is to be gathered ahead, or to gather others, and is no unit");
     return std::size_t(found - found_.units.begin());
   };
   auto const read = [&](auto const& lists, auto member) {

@@ -66,7 +66,7 @@ ShardUnit::~ShardUnit() {
 }
 
 std::string ShardUnit::released_text(ShardedParameter const& parameter) const {
-  return "ReleasedParameter: the values of " + parameter.name + " are there in forward and backward of " + name_ +
+  return "ParametersChanged: the values of " + parameter.name + " are there in forward and backward of " + name_ +
          " only, and while ShardedParameters::gathered() lasts";
 }
 
@@ -88,7 +88,7 @@ void ShardUnit::start_gather(Source source) {
   torch::NoGradGuard const no_grad;
   for (auto const& parameter : parameters_)
     if (parameter.full.storage().unsafeGetStorageImpl() != parameter.values.storage().unsafeGetStorageImpl())
-      throw Error("ParameterReplaced", parameter.name + " of " + name_ +
+      throw Error("ParametersChanged", parameter.name + " of " + name_ +
                                            " has been given other memory: move or convert a model before its "
                                            "parameters are sharded, and load values by load_full_state");
   std::vector<torch::Tensor> flat;

@@ -44,7 +44,7 @@ class ShardUnit {
 
   /// Where whole parameters come from.
   enum class Source { team, group };
-  /// Takes memory and posts the messages. Same order of calls on all ranks. @throws `ParameterReplaced`
+  /// Takes memory and posts the messages. Same order of calls on all ranks. @throws `ParametersChanged`
   void start_gather(Source source);
   void finish_gather();
   /// Gives the memory back; waits where it is still being filled.

@@ -23,7 +23,7 @@ class Search {
   /// Ignored modules, and what is below them, by identity.
   void ignore(std::shared_ptr<torch::nn::Module> const& module, std::set<torch::nn::Module const*> const& all) {
     if (!module || !all.contains(module.get()))
-      throw Error("NotInModel", "an ignored module is not part of the model: " + (module ? module->name() : "none"));
+      throw Error("UnknownName", "an ignored module is not part of the model: " + (module ? module->name() : "none"));
     for (auto const& below : module->modules()) ignored_.insert(below.get());
     for (auto const& [name, tensor] : nn::parameters_of(*module)) whole_.insert(tensor.unsafeGetTensorImpl());
   }
@@ -69,8 +69,9 @@ class Search {
     if (GradientHooks::are_on(tensor))
       throw Error("WrappedTwice", "gradients of " + name + " are reduced by another object: destroy that one first");
     if (is_released(tensor))
-      throw Error("ReleasedParameter", name + " has no values: its ShardedParameters was destroyed without unwrap()");
-    if (!tensor.is_contiguous()) throw Error("NotContiguous", name + " is not contiguous and cannot be cut into rows");
+      throw Error("ParametersChanged", name + " has no values: its ShardedParameters was destroyed without unwrap()");
+    if (!tensor.is_contiguous())
+      throw Error("UnsupportedTensor", name + " is not contiguous and cannot be cut into rows");
     auto const known = [&](auto const& held) { return held.second.is_same(tensor); };
     if (std::none_of(list.begin(), list.end(), known)) list.emplace_back(name, tensor);
   }
@@ -87,8 +88,8 @@ class Search {
     for (auto const& [name, tensor] : unit.parameters) {
       auto const [owner, is_new] = owners_.emplace(tensor.unsafeGetTensorImpl(), unit.name);
       if (!is_new)
-        throw Error("SharedAcrossUnits", name + " belongs to the units " + owner->second + " and " + unit.name +
-                                             ", which are gathered separately; exclude one of them from the units");
+        throw Error("WrappedTwice", name + " belongs to the units " + owner->second + " and " + unit.name +
+                                        ", which are gathered separately; exclude one of them from the units");
     }
   }
 
@@ -110,9 +111,9 @@ UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardedPa
   for (auto const& module : model->modules()) {
     all.insert(module.get());
     if (is_managed(*module))
-      throw Error("AlreadyManaged", module->name() +
-                                        " is managed already: parameters are cut once, and a model is "
-                                        "wrapped once");
+      throw Error("WrappedTwice", module->name() +
+                                      " is managed already: parameters are cut once, and a model is "
+                                      "wrapped once");
   }
   Search search(*model, options);
   for (auto const& module : options.ignored) search.ignore(module, all);

@@ -26,8 +26,7 @@ struct UnitSearch {
 };
 
 /// Divides the parameters of a model into units. Asks no other rank.
-/// @throws `NoParameters`, `AlreadyManaged`, `NotInModel`, `WrappedTwice`, `ReleasedParameter`, `NotContiguous`,
-///         `SharedAcrossUnits`
+/// @throws `NoParameters`, `WrappedTwice`, `UnknownName`, `ParametersChanged`, `UnsupportedTensor`
 [[nodiscard]] UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model,
                                     ShardedParametersOptions const& options);
 

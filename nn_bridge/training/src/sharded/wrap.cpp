@@ -32,7 +32,7 @@ std::vector<TeamPlace> places_of(std::vector<Comm>& teams, std::vector<nn::TeamR
 void require_no_team_twice(std::vector<TeamPlace> const& rules, std::string const& of) {
   for (std::size_t a = 0; a < rules.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
-      if (rules[a].team == rules[b].team) throw Error("TeamTwice", "the rules of " + of + " contain a team twice");
+      if (rules[a].team == rules[b].team) throw Error("BadOption", "the rules of " + of + " contain a team twice");
 }
 
 bool can_sum(torch::ScalarType type) {
@@ -49,9 +49,9 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
                        nn::NamedTensors const& buffers, DataParallelOptions const& options) {
   refuse_cut(module);
   for (auto const& [name, rules] : options.own_rules)
-    if (!holds(parameters, name)) throw Error("UnknownParameter", "there are rules for '" + name + "'");
+    if (!holds(parameters, name)) throw Error("UnknownName", "there are rules for '" + name + "'");
   for (auto const& [name, policy] : options.own_buffers)
-    if (!holds(buffers, name)) throw Error("UnknownBuffer", "there is a policy for '" + name + "'");
+    if (!holds(buffers, name)) throw Error("UnknownName", "there is a policy for '" + name + "'");
   (void)assign_buckets({}, {}, options.buckets);
   if (auto const& low = options.low_rank;
       low && (low->rank < 1 || !(low->least_saving > 0) || low->first_iterations < 0))
@@ -64,7 +64,7 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
   bool any = false;
   for (auto const& [name, tensor] : parameters) {
     if (tensor.is_meta())
-      throw Error("UninitialisedParameter", "'" + name + "' has no storage: load or initialise it first");
+      throw Error("UnsupportedTensor", "'" + name + "' has no storage: load or initialise it first");
     if (!tensor.requires_grad()) continue;
     any = true;
     if (!can_sum(tensor.scalar_type()))
@@ -72,7 +72,7 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
     if (GradientHooks::are_on(tensor))
       throw Error("WrappedTwice", "'" + name + "' is in another DataParallel: destroy that one first");
   }
-  if (!any) throw Error("NothingToReduce", "no parameter of the module requires a gradient");
+  if (!any) throw Error("NoParameters", "no parameter of the module requires a gradient");
 }
 
 /// Of all that must be the same on all ranks, beside the module.
@@ -138,7 +138,7 @@ void refuse_cut(torch::nn::Module const& module) {
     throw Error("WrappedTwice", "parameters of the model are sharded: ShardedParameters reduces their gradients");
   for (auto const& [name, tensor] : nn::parameters_of(module))
     if (is_released(tensor))
-      throw Error("ReleasedParameter",
+      throw Error("ParametersChanged",
                   "'" + name + "' has no values: its ShardedParameters was destroyed without unwrap()");
 }
 
@@ -175,7 +175,7 @@ Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& r
   throw_agreed(default_teams, failure);
   auto const hash = hash_of(default_rules, own_rules, options);
   for (auto const& team : default_teams)
-    attempt(failure, [&] { require_same(team, "OptionsDisagreement", hash, "other rules or options"); });
+    attempt(failure, [&] { require_same(team, "ArgumentDisagreement", hash, "other rules or options"); });
   throw_agreed(default_teams, failure);
 
   for (auto const& team : given) wrapped.teams.emplace_back(team.handle());

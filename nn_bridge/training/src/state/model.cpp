@@ -26,7 +26,7 @@ void require_fitting(Checkpoint const& checkpoint, nn::NamedTensors const& tenso
   for (auto const& name : detail::names_below(checkpoint, prefix))
     if (std::none_of(tensors.begin(), tensors.end(), [&](auto const& held) { return held.first == name; }))
       differences.add("the model lacks " + name);
-  differences.throw_if_any("ModelMismatch", checkpoint);
+  differences.throw_if_any("StateMismatch", checkpoint);
 }
 
 }  // namespace

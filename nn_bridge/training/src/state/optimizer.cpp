@@ -52,8 +52,8 @@ Groups named_groups(torch::optim::Optimizer const& optimizer, OptimizerTensors c
     for (auto const& parameter : group.params()) {
       auto const found = names.find(parameter.unsafeGetTensorImpl());
       if (found == names.end())
-        throw Error("UnknownParameter", "the optimizer holds a tensor of " + std::to_string(parameter.numel()) +
-                                            " elements that is not a parameter of the model");
+        throw Error("UnknownName", "the optimizer holds a tensor of " + std::to_string(parameter.numel()) +
+                                       " elements that is not a parameter of the model");
       if (std::none_of(named.begin(), named.end(), [&](auto const& held) { return held.second.is_same(parameter); }))
         named.emplace_back(found->second, parameter);
     }
@@ -133,7 +133,7 @@ class Saved {
   Saved(Checkpoint const& checkpoint, OptimizerTensors const& tensors, std::string prefix)
       : checkpoint_(checkpoint), tensors_(tensors), prefix_(std::move(prefix)) {}
 
-  /// @throws `OptimizerMismatch` (input)
+  /// @throws `StateMismatch` (input)
   void compare(Groups const& groups) {
     detail::Differences differences;
     auto const& kind = checkpoint_.value<std::string>(prefix_ + "/kind");
@@ -141,7 +141,7 @@ class Saved {
       differences.add("the checkpoint holds the state of " + kind + ", the optimizer is " + Kind::name);
     else
       compare_groups(groups, differences);
-    differences.throw_if_any("OptimizerMismatch", checkpoint_);
+    differences.throw_if_any("StateMismatch", checkpoint_);
   }
 
   /// Collective. @return the names of parameters that have no state

@@ -103,7 +103,7 @@ struct RmspropKind {
   }
 };
 
-/// Calls `action` with the kind of an optimizer. @throws `UnsupportedOptimizer`
+/// Calls `action` with the kind of an optimizer. @throws `Unsupported`
 template <class Action>
 void with_kind(torch::optim::Optimizer const& optimizer, Action&& action) {
   auto const try_kind = [&](auto kind) {
@@ -114,7 +114,7 @@ void with_kind(torch::optim::Optimizer const& optimizer, Action&& action) {
   if (try_kind(SgdKind()) || try_kind(AdamKind()) || try_kind(AdamWKind()) || try_kind(AdagradKind()) ||
       try_kind(RmspropKind()))
     return;
-  throw Error("UnsupportedOptimizer",
+  throw Error("Unsupported",
               std::string(typeid(optimizer).name()) + " cannot be saved; SGD, Adam, AdamW, Adagrad and RMSprop can");
 }
 

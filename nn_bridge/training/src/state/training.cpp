@@ -47,7 +47,7 @@ void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::stri
   run_agreed(comm, [&] {
     if (field.dtype == DType::u8 && field.extents.size() == 2 && field.extents[0] > 0 && field.extents[1] == num_bytes)
       return;
-    throw Error(Fault::input, "RandomStateMismatch",
+    throw Error(Fault::input, "StateMismatch",
                 name + " holds " + to_string(field.extents) + " " + to_string(field.dtype) +
                     ", the state of this LibTorch's generator has " + std::to_string(num_bytes) + " bytes");
   });
@@ -93,7 +93,7 @@ void TrainingState::add_part(std::string name, Calls calls) {
   static constexpr std::array<std::string_view, 3> own{"model", "data", "random"};
   bool const taken = std::find(own.begin(), own.end(), name) != own.end() ||
                      std::any_of(parts_.begin(), parts_.end(), [&](auto const& part) { return part.first == name; });
-  if (taken) throw Error("NameTaken", "'" + name + "' is reserved in the training state");
+  if (taken) throw Error("BadName", "'" + name + "' is reserved in the training state");
   parts_.emplace_back(std::move(name), std::move(calls));
 }
 

@@ -37,7 +37,7 @@ struct PeerFailure {
 /// has given up (`announce_failure`) or ended. After such an error the ranks are in different calls: call `renew`.
 class Comm {
  public:
-  /// Duplicates `parent`. Collective. @throws `MpiNotStarted`, `NullCommunicator`, `MpiError`, and a usage error where
+  /// Duplicates `parent`. Collective. @throws `WrongState`, `MpiError`, and a usage error where
   ///         `GRATICULE_CHECK`, `GRATICULE_STALL_SECONDS` or `GRATICULE_STALL_LIMIT` has an invalid value
   explicit Comm(MPI_Comm parent);
   /// Duplicate of `MPI_COMM_WORLD`.
@@ -54,7 +54,7 @@ class Comm {
   [[nodiscard]] MPI_Comm handle() const noexcept;
 
   /// Ranks with equal `color` form a new communicator, ordered by `key`. Collective.
-  /// @throws `NullCommunicator` on a rank whose color is `MPI_UNDEFINED`, and on that rank only
+  /// @throws `WrongState` on a rank whose color is `MPI_UNDEFINED`, and on that rank only
   [[nodiscard]] Comm split(int color, int key) const;
 
   /// A message tag that no other plan on this communicator uses at the same time. All ranks call it in the same order.

@@ -68,7 +68,7 @@ enum class PoleRows : std::uint8_t { half_way, on_pole };
 /// Example: 3 rows at latitudes -90, 0, 90 represent 0.146, 0.707, 0.146 of the sphere.
 [[nodiscard]] std::vector<double> area_weights(Index num_rows, PoleRows poles);
 /// The same for any latitudes in degrees, in either order; a single row is the whole sphere.
-/// @throws `BadLatitudes` unless they are monotonic within 90
+/// @throws `BadCoordinates` unless they are monotonic within 90
 [[nodiscard]] std::vector<double> area_weights(std::span<double const> latitudes);
 
 }  // namespace graticule

@@ -20,10 +20,10 @@ namespace graticule {
 /// 55,65,65,56
 /// 240 240
 /// ```
-/// `name` identifies the text in messages. @throws `BadCutsFile` (input) with the name and the line
+/// `name` identifies the text in messages. @throws `BadInput` (input) with the name and the line
 [[nodiscard]] std::vector<Cuts> parse_cuts(std::string_view text, std::string_view name);
 
-/// The same from a file that rank 0 reads. Collective. @throws `BadCutsFile` (input) on all ranks
+/// The same from a file that rank 0 reads. Collective. @throws `BadInput` (input) on all ranks
 [[nodiscard]] std::vector<Cuts> read_cuts(Comm const& comm, std::filesystem::path const& path);
 
 /// The text that `parse_cuts` reads.

@@ -18,21 +18,21 @@ using Index = std::int64_t;
 /// Maximum number of axes of a box or a field.
 inline constexpr int max_ndim = 8;
 
-/// A list of up to `max_ndim` integers held in place: one value per axis. @throws `TooManyAxes` for more
+/// A list of up to `max_ndim` integers held in place: one value per axis. @throws `AxesMismatch` for more
 class Indices {
  public:
   Indices() = default;
   Indices(std::initializer_list<Index> values) : Indices(std::span(values.begin(), values.size())) {}
   explicit Indices(std::span<Index const> values) {
     if (values.size() > std::size_t(max_ndim))
-      throw Error("TooManyAxes", std::to_string(values.size()) + " axes, at most " + std::to_string(max_ndim));
+      throw Error("AxesMismatch", std::to_string(values.size()) + " axes, at most " + std::to_string(max_ndim));
     size_ = int(values.size());
     std::copy(values.begin(), values.end(), values_.begin());
   }
   /// `size` copies of `value`.
   [[nodiscard]] static Indices filled(int size, Index value) {
     if (size < 0 || size > max_ndim)
-      throw Error("TooManyAxes", std::to_string(size) + " axes, at most " + std::to_string(max_ndim));
+      throw Error("AxesMismatch", std::to_string(size) + " axes, at most " + std::to_string(max_ndim));
     Indices result;
     result.size_ = size;
     std::fill_n(result.values_.begin(), size, value);
@@ -48,7 +48,7 @@ class Indices {
   [[nodiscard]] Index* end() noexcept { return values_.data() + size_; }
 
   void push_back(Index value) {
-    if (size_ == max_ndim) throw Error("TooManyAxes", "more than " + std::to_string(max_ndim) + " axes");
+    if (size_ == max_ndim) throw Error("AxesMismatch", "more than " + std::to_string(max_ndim) + " axes");
     values_[std::size_t(size_++)] = value;
   }
 

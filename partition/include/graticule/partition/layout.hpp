@@ -26,7 +26,7 @@ class Layout {
   Layout(ProcessGrid grid, std::vector<Cuts> cuts);
   /// Balanced cuts of `extents` over `grid`.
   Layout(ProcessGrid const& grid, Indices const& extents);
-  /// One box per rank, in any arrangement. @throws `LayoutOverlap`, `LayoutGap`, `AxesMismatch`
+  /// One box per rank, in any arrangement. @throws `BadLayout`, `AxesMismatch`
   [[nodiscard]] static Layout from_boxes(Indices const& extents, std::span<Box const> boxes);
 
   [[nodiscard]] int ndim() const noexcept;
@@ -34,7 +34,7 @@ class Layout {
   [[nodiscard]] Index extent(int axis) const noexcept { return global().hi(axis); }
   /// Number of ranks in the description; higher ranks own nothing.
   [[nodiscard]] int num_ranks() const noexcept;
-  /// Box of `rank`; empty for a rank that owns nothing. @throws `BadRank` for a negative one
+  /// Box of `rank`; empty for a rank that owns nothing. @throws `OutOfRange` for a negative one
   [[nodiscard]] Box owned(int rank) const;
   /// Calls `visit(rank, part)` for each rank whose owned box intersects `box`, in increasing order of ranks; `part` is
   /// the intersection, never empty. Cost: O(axes log P + hits) for cuts, O(P) for box lists.

@@ -14,7 +14,7 @@ namespace graticule {
 [[nodiscard]] std::vector<int> nodes_of_ranks(Comm const& comm);
 
 /// The same without MPI: consecutive ranks share a node; the last node may have fewer ranks.
-/// Example: 10 ranks, 4 per node: 0 0 0 0 1 1 1 1 2 2. @throws `BadNodes` for a number below 1
+/// Example: 10 ranks, 4 per node: 0 0 0 0 1 1 1 1 2 2. @throws `BadProcessGrid` for a number below 1
 [[nodiscard]] std::vector<int> consecutive_nodes(int num_ranks, int ranks_per_node);
 
 /// Calls `visit(peer, bytes)` for every other place that the rank at `place` sends to. Places number the positions of
@@ -35,7 +35,7 @@ struct Placement {
 /// Example: 8 x 8 ranks, 4 per node, equal traffic to the four neighbors: blocks of 2 x 2 send 8 messages off each
 /// node, rows of 4 ranks send 10.
 /// @param extents of the process grid @param traffic between grid positions
-/// @param node_of_rank node number of each rank, one per place (`BadNodes`)
+/// @param node_of_rank node number of each rank, one per place (`BadProcessGrid`)
 /// Cost: exact up to 4096 ranks; beyond that, nodes at the edges, in the corners and in the centre represent the
 /// others.
 [[nodiscard]] Placement place_on_nodes(Indices const& extents, std::span<int const> node_of_rank,

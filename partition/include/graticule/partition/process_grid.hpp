@@ -21,11 +21,11 @@ class ProcessGrid {
   ProcessGrid(std::initializer_list<Index> extents) : ProcessGrid(Indices(extents)) {}
   /// Consecutive ranks fill blocks of the grid, so that a block's ranks may share a node.
   /// Example: 4 x 4 in blocks of 2 x 2: ranks 0 to 3 are at (0, 0), (0, 1), (1, 0), (1, 1), rank 4 at (0, 2).
-  /// @param extents ranks per axis @param block ranks per axis of one block; divides `extents` (`BadRankOrder`)
+  /// @param extents ranks per axis @param block ranks per axis of one block; divides `extents` (`BadProcessGrid`)
   [[nodiscard]] static ProcessGrid in_blocks(Indices const& extents, Indices const& block);
   /// Place `i` has rank `ranks[i]`; ranks that are not in the list are idle.
   /// Example: a 2 x 1 grid on ranks 1 and 3 of 4 leaves ranks 0 and 2 without a place.
-  /// @throws `BadRankOrder` unless there is one rank per place, all different and none negative
+  /// @throws `BadProcessGrid` unless there is one rank per place, all different and none negative
   [[nodiscard]] static ProcessGrid on_ranks(Indices const& extents, std::vector<int> ranks);
 
   [[nodiscard]] int ndim() const noexcept { return extents_.size(); }
@@ -41,10 +41,10 @@ class ProcessGrid {
   [[nodiscard]] bool in_order() const noexcept;
 
   [[nodiscard]] bool has_place(int rank) const noexcept;
-  /// @pre `has_place(rank)` (`BadRank`)
+  /// @pre `has_place(rank)` (`OutOfRange`)
   [[nodiscard]] Indices coords(int rank) const;
   [[nodiscard]] int place(int rank) const;
-  /// @pre every coordinate lies in the grid (`BadRank`)
+  /// @pre every coordinate lies in the grid (`OutOfRange`)
   [[nodiscard]] int rank(Indices const& coords) const;
   [[nodiscard]] int rank_at(int place) const;
 

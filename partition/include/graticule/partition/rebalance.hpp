@@ -19,7 +19,7 @@ namespace graticule {
 ///        this rank; not read on a rank that owns nothing
 /// @param min_cells minimum number of cells of a part; with the widths, for example, halos never reach a second
 ///         neighbor
-/// @throws `NotTensorProduct` for a layout of boxes, `BadCuts` on all ranks for a time that is negative, zero or not
+/// @throws `BadLayout` for a layout of boxes, `BadCuts` on all ranks for a time that is negative, zero or not
 ///         finite, and for too many `min_cells`. Cost: one all-reduce of one number per part
 [[nodiscard]] Layout rebalanced(Comm const& comm, Layout const& layout, int axis, double seconds, Index min_cells = 1);
 

@@ -14,10 +14,10 @@ struct StallRule {
 /// `GRATICULE_CHECK=comm`, when it would be reported).
 [[nodiscard]] StallRule stall_rule();
 /// The rule of the environment, or `otherwise` where it sets none: for programs with their own default.
-/// @throws `BadCheck`, `BadStallSeconds` (usage) for an invalid value
+/// @throws `BadOption` (usage) for an invalid value
 [[nodiscard]] StallRule stall_rule_of_environment(StallRule const& otherwise = {});
 /// Sets the rule for all waits of this process. Use the same rule on all ranks.
-/// @throws `BadStallSeconds` (usage) for a negative number of seconds, or one that is not finite
+/// @throws `BadOption` (usage) for a negative number of seconds, or one that is not finite
 void set_stall_rule(StallRule const& rule);
 
 }  // namespace graticule

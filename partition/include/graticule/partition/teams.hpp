@@ -28,12 +28,12 @@ struct TeamAxis {
 class Teams {
  public:
   /// Collective. @throws `TeamShape` when the product of the sizes is not the number of ranks, names repeat, sizes are
-  ///         negative or more than one is 0; `TeamDisagreement` when ranks differ in their arguments
+  ///         negative or more than one is 0; `ArgumentDisagreement` when ranks differ in their arguments
   Teams(Comm const& comm, std::vector<TeamAxis> axes);
 
   /// All ranks, in the order that the teams need; its rank 0 is rank 0 of its team along every axis.
   [[nodiscard]] Comm const& world() const noexcept { return world_; }
-  /// This rank's team along an axis; `team(name).rank()` is its rank there. @throws `UnknownTeam`
+  /// This rank's team along an axis; `team(name).rank()` is its rank there. @throws `UnknownName`
   [[nodiscard]] Comm const& team(std::string_view name) const;
   /// With sizes filled in, slowest first.
   [[nodiscard]] std::span<TeamAxis const> axes() const noexcept { return axes_; }

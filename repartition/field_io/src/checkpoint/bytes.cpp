@@ -83,11 +83,11 @@ class In {
   std::size_t count() {
     std::size_t result = 0;
     number(result);
-    if (result > rest_.size()) throw Error("BadCatalogue", "the bytes end early");
+    if (result > rest_.size()) throw Error("BrokenFile", "the bytes end early");
     return result;
   }
   void take(void* to, std::size_t count) {
-    if (count > rest_.size()) throw Error("BadCatalogue", "the bytes end early");
+    if (count > rest_.size()) throw Error("BrokenFile", "the bytes end early");
     if (count > 0) std::memcpy(to, rest_.data(), count);
     rest_.remove_prefix(count);
   }

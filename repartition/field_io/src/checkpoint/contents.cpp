@@ -21,7 +21,7 @@ namespace {
 constexpr std::array all_dtypes{DType::u8,   DType::i8,  DType::i16, DType::i32, DType::i64, DType::f16,
                                 DType::bf16, DType::f32, DType::f64, DType::c64, DType::c128};
 
-[[noreturn]] void broken(std::string const& what) { throw Error(Fault::input, "BrokenCheckpoint", what); }
+[[noreturn]] void broken(std::string const& what) { throw Error(Fault::input, "BrokenFile", what); }
 
 /// A dataset as it describes itself.
 struct Described {
@@ -205,7 +205,7 @@ CheckpointContents read_contents_of(hid_t file, std::uintmax_t file_bytes,
   auto const version = own_integer(file, "graticule_checkpoint");
   if (!version) broken("it is an HDF5 file, but not a checkpoint");
   if (*version > checkpoint_version)
-    throw Error(Fault::input, "NewerCheckpoint",
+    throw Error(Fault::input, "UnsupportedFile",
                 "it is a checkpoint of format " + std::to_string(*version) + ", and this program reads up to format " +
                     std::to_string(checkpoint_version));
   DescribedFile const described(file, reads);
@@ -252,9 +252,9 @@ CheckpointContents list_checkpoint(std::filesystem::path const& path,
     return read_contents_of(file.get(), std::filesystem::file_size(path), reads);
   } catch (Error const& error) {
     if (error.fault() == Fault::input) throw refuse(error.rule(), error.given());
-    throw refuse("BrokenCheckpoint", "it is damaged or incomplete (" + error.given() + ")");
+    throw refuse("BrokenFile", "it is damaged or incomplete (" + error.given() + ")");
   } catch (std::exception const& error) {
-    throw refuse("BrokenCheckpoint", error.what());
+    throw refuse("BrokenFile", error.what());
   }
 }
 

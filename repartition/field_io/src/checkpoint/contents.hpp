@@ -53,7 +53,7 @@ enum class Place : std::uint8_t { file, memory };
 [[nodiscard]] h5::Type text_type(std::size_t size);
 
 /// Hash of what the file says of itself. Cells are not read.
-/// @throws `BrokenCheckpoint` for what this format does not have
+/// @throws `BrokenFile` for what this format does not have
 [[nodiscard]] std::uint64_t contents_hash(hid_t file);
 
 /// Reads and checks the metadata and the values in this process, which a damaged file may crash. Calls `reads` with the
@@ -62,8 +62,7 @@ enum class Place : std::uint8_t { file, memory };
                                                  std::function<void(std::string const&)> const& reads);
 
 /// The same by a process that may crash. Serial.
-/// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `ForeignFile`, `BrokenCheckpoint`,
-///         `NewerCheckpoint` (input)
+/// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input)
 [[nodiscard]] CheckpointContents read_checkpoint_contents(std::filesystem::path const& path);
 
 [[nodiscard]] std::string to_bytes(CheckpointContents const& contents);

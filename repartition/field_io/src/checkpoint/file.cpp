@@ -55,7 +55,7 @@ struct Checkpoint::State {
   Index piece_bytes;
 
   [[nodiscard]] Error broken(std::string const& what) const {
-    return {Fault::input, "BrokenCheckpoint", path.string() + " cannot be used: " + what};
+    return {Fault::input, "BrokenFile", path.string() + " cannot be used: " + what};
   }
 
   [[nodiscard]] std::size_t index(std::string_view name) const {
@@ -66,7 +66,7 @@ struct Checkpoint::State {
     std::string names;
     for (auto const& field : fields) names += (names.empty() ? "" : ", ") + field.name;
     throw Error(
-        Fault::input, "MissingField",
+        Fault::input, "MissingVariable",
         path.string() + " has no field '" + std::string(name) + "'; it has " + (names.empty() ? "none" : names));
   }
 
@@ -123,8 +123,8 @@ struct Checkpoint::State {
                                          " cells for field " + field.name + " of " + to_string(field.extents));
     }
     if (!result.box.empty() && !Box::from_extents(field.extents).contains(result.box))
-      throw Error("BoxOutsideField",
-                  to_string(result.box) + " of field " + field.name + " of " + to_string(field.extents));
+      throw Error("OutOfRange", "cells outside of the field: " + to_string(result.box) + " of field " + field.name +
+                                    " of " + to_string(field.extents));
     return result;
   }
 
@@ -179,7 +179,7 @@ struct Checkpoint::State {
 
   /// The field's index, on all ranks the same.
   [[nodiscard]] std::size_t same_index(std::string_view name) const {
-    require_same(comm, "CheckpointDiffers", Hash().add(name).value(), "field " + std::string(name));
+    require_same(comm, "ArgumentDisagreement", Hash().add(name).value(), "field " + std::string(name));
     return index(name);
   }
 
@@ -249,7 +249,7 @@ CheckpointValue const& Checkpoint::value(std::string_view name) const {
   std::string names;
   for (auto const& known : value_names()) names += (names.empty() ? "" : ", ") + known;
   throw Error(
-      Fault::input, "MissingValue",
+      Fault::input, "MissingVariable",
       path().string() + " has no value '" + std::string(name) + "'; it has " + (names.empty() ? "none" : names));
 }
 
@@ -274,7 +274,7 @@ void Checkpoint::verify() const { state_->verify(); }
 CheckpointStore::CheckpointStore(Comm const& comm, std::filesystem::path const& folder,
                                  CheckpointOptions const& options)
     : comm_(comm), folder_(folder.empty() ? "." : folder), options_(options) {
-  require_same(comm, "CheckpointDiffers",
+  require_same(comm, "ArgumentDisagreement",
                Hash().add(folder.string()).add(options.keep).add(options.name).add(options.piece_bytes).value(),
                "a store in " + folder.string());
   if (options.keep < 1) throw Error("BadOption", "keep " + std::to_string(options.keep) + " checkpoints");
@@ -302,7 +302,7 @@ std::optional<Checkpoint> CheckpointStore::newest() {
       Checkpoint found(comm_, path, options_.piece_bytes);
       auto const named = detail::parse_checkpoint_name(path.filename().string(), options_.name);
       if (!named || named->number != found.number() || named->step != found.step())
-        throw Error(Fault::input, "BrokenCheckpoint",
+        throw Error(Fault::input, "BrokenFile",
                     path.string() + " cannot be used: it was renamed, it is checkpoint " +
                         std::to_string(found.number()) + " of step " + std::to_string(found.step()));
       found.verify();

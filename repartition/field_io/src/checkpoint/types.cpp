@@ -82,7 +82,7 @@ h5::Type element_type(DType dtype, Place place) {
     case DType::c64: return complex_type(in_file ? H5T_IEEE_F32LE : H5T_NATIVE_FLOAT);
     case DType::c128: return complex_type(in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE);
   }
-  throw Error("BadType", "a field of an unknown type");
+  throw Error("WrongType", "a field of an unknown type");
 }
 
 }  // namespace graticule::detail

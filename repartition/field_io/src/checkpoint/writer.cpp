@@ -65,8 +65,8 @@ void require_good_attributes(std::vector<Attribute> const& attributes) {
   for (auto const& attribute : attributes)
     if (attribute.name.empty() || attribute.name.starts_with(detail::own_prefix) ||
         !names.insert(attribute.name).second)
-      throw Error("BadAttribute",
-                  "'" + attribute.name + "' is empty, given twice, or begins with " + std::string(detail::own_prefix));
+      throw Error("BadName", "attribute '" + attribute.name + "' is empty, given twice, or begins with " +
+                                 std::string(detail::own_prefix));
 }
 
 void require_good_name(std::string_view name) {
@@ -104,7 +104,7 @@ struct CheckpointWriter::State {
   }
 
   void require_open() const {
-    if (committed) throw Error("CheckpointCommitted", final_path.string() + " is complete");
+    if (committed) throw Error("WrongState", final_path.string() + " is complete");
   }
 
   /// Runs what changes the file; when it fails, there is nothing left to commit.
@@ -125,7 +125,7 @@ struct CheckpointWriter::State {
     for (auto at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1))
       parents.push_back(path.substr(0, at));
     for (auto const& parent : parents) taken = taken || paths.contains(parent);
-    if (taken) throw Error("NameTaken", "there is already a field, value or group '" + std::string(name) + "'");
+    if (taken) throw Error("BadName", "there is already a field, value or group '" + std::string(name) + "'");
     paths.insert(path);
     groups.insert(parents.begin(), parents.end());
   }
@@ -135,7 +135,7 @@ struct CheckpointWriter::State {
     Description description;
     run_agreed(comm, [&] { description = describe(comm, name, layout, view, chosen); });
     auto const& [field, cells] = description;
-    require_same(comm, "CheckpointDiffers", fingerprint(field, layout),
+    require_same(comm, "ArgumentDisagreement", fingerprint(field, layout),
                  "field " + field.name + ", " + to_string(field.dtype) + " " + to_string(field.extents));
     require_good_attributes(field.attributes);
     Index const bytes = num_bytes(field);
@@ -170,7 +170,7 @@ struct CheckpointWriter::State {
     for_each_piece(cells, [&](Box const& piece, std::byte const* dense) {
       checksum += detail::cell_checksum(field.dtype, field.extents, piece, dense);
     });
-    require_same(comm, "ReplicaDiffers", checksum, "other cells of " + field.name);
+    require_same(comm, "ReplicaMismatch", checksum, "other cells of " + field.name);
   }
 
   /// @return the checksum of the cells
@@ -191,7 +191,7 @@ struct CheckpointWriter::State {
   void add_value(std::string_view name, CheckpointValue const& value) {
     require_open();
     auto const raw = detail::raw_value(value);
-    require_same(comm, "CheckpointDiffers",
+    require_same(comm, "ArgumentDisagreement",
                  Hash().add(name).add(value.index()).add(raw.bytes.size()).add(raw.checksum()).value(),
                  "another value of " + std::string(name));
     take_name(name, "values");
@@ -206,7 +206,7 @@ struct CheckpointWriter::State {
 
   std::filesystem::path commit() {
     require_open();
-    if (failed) throw Error("CheckpointIncomplete", final_path.string() + ": a call before had failed");
+    if (failed) throw Error("WrongState", final_path.string() + ": a call before had failed");
     guarded([&] {
       std::vector<std::uint64_t> sums;
       for (auto const& [name, checksum] : checksums) sums.push_back(checksum);
@@ -246,8 +246,8 @@ void CheckpointWriter::add_value(std::string_view name, CheckpointValue const& v
 std::filesystem::path CheckpointWriter::commit() { return state_->commit(); }
 
 CheckpointWriter CheckpointStore::begin(Index step) {
-  require_same(comm_, "CheckpointDiffers", Hash().add(step).value(), "step " + std::to_string(step));
-  if (step < 0) throw Error("BadStep", std::to_string(step));
+  require_same(comm_, "ArgumentDisagreement", Hash().add(step).value(), "step " + std::to_string(step));
+  if (step < 0) throw Error("BadOption", "step " + std::to_string(step));
   std::unique_ptr<CheckpointWriter::State> state(new CheckpointWriter::State{.comm = comm_,
                                                                              .folder = folder_,
                                                                              .options = options_,

@@ -52,9 +52,9 @@ template <class Integer>
 void unpack_integers(Unpacking const& unpacking, void const* stored, std::size_t count, void* elements) {
   auto const part = all_of<Integer>(elements, count);
   if (auto const wrong = unpack_exactly(unpacking, stored, part); wrong < count)
-    throw Error("NotRepresentable", "stored value number " + std::to_string(wrong) +
-                                        " of a piece is missing, has a fraction, or is too large for an integer of " +
-                                        std::to_string(sizeof(Integer)) + " bytes");
+    throw Error("Conversion", "stored value number " + std::to_string(wrong) +
+                                  " of a piece is missing, has a fraction, or is too large for an integer of " +
+                                  std::to_string(sizeof(Integer)) + " bytes");
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void unpack_elements(Unpacking const& unpacking, void const* stored, std::size_t
     case DType::f16:
     case DType::bf16: break;
     case DType::c64:
-    case DType::c128: throw Error("BadType", "elements of type " + to_string(dtype));
+    case DType::c128: throw Error("WrongType", "elements of type " + to_string(dtype));
   }
   std::array<double, block> numbers{};
   auto const size = std::size_t(size_in_bytes(unpacking.type));
@@ -117,7 +117,7 @@ void pack_elements(PackingPlan const& plan, DType dtype, void const* elements, s
     case DType::f16:
     case DType::bf16: break;
     case DType::c64:
-    case DType::c128: throw Error("BadType", "elements of type " + to_string(dtype));
+    case DType::c128: throw Error("WrongType", "elements of type " + to_string(dtype));
   }
   std::array<double, block> numbers{};
   auto const size = std::size_t(size_in_bytes(plan.type));

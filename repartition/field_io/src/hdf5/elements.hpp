@@ -13,10 +13,10 @@ namespace graticule::detail {
 [[nodiscard]] bool is_same(PackingPlan const& plan, DType dtype);
 
 /// Turns `count` stored values into elements: as `unpack` for floating-point numbers, rounded once to the nearest, to
-/// even on ties. @throws `NotRepresentable` for a number that an integer type does not hold, and for a missing one
+/// even on ties. @throws `Conversion` for a number that an integer type does not hold, and for a missing one
 void unpack_elements(Unpacking const& unpacking, void const* stored, std::size_t count, DType dtype, void* elements);
 
-/// Turns `count` elements into stored values, as `pack`. @throws `PackedRange`
+/// Turns `count` elements into stored values, as `pack`. @throws `Conversion`
 void pack_elements(PackingPlan const& plan, DType dtype, void const* elements, std::size_t count, void* stored);
 
 }  // namespace graticule::detail

@@ -71,7 +71,7 @@ hid_t native_type(ValueType type) {
     case ValueType::text:
     case ValueType::other: break;
   }
-  throw Error("BadType", "HDF5 has no native type for " + std::string(to_string(type)));
+  throw Error("WrongType", "HDF5 has no native type for " + std::string(to_string(type)));
 }
 
 }  // namespace graticule::detail::h5

@@ -83,7 +83,7 @@ void with_type(ValueType type, Visit const& visit) {
     case ValueType::text:
     case ValueType::other: break;
   }
-  throw Error("BadType", "values of type " + std::string(to_string(type)));
+  throw Error("WrongType", "values of type " + std::string(to_string(type)));
 }
 
 /// `number` as bits of an integer type, if that type holds it exactly.
@@ -176,7 +176,7 @@ double single_number(FileContents const& contents, Variable const& variable, Att
   auto const numbers = attribute.numbers();
   if (numbers.size() == 1 && std::isfinite(numbers.front())) return numbers.front();
   throw Error(
-      Fault::input, "BadPacking",
+      Fault::input, "UnreadableVariable",
       attribute.name + " of variable " + variable.name + " of " + contents.path.string() + " is not one finite number");
 }
 
@@ -305,7 +305,7 @@ Unpacking unpacking_of(FileContents const& contents, Variable const& variable) {
   for (auto const* name : {"_FillValue", "missing_value"})
     if (auto const* attribute = variable.attribute(name)) {
       if (attribute->type == ValueType::text && !attribute->text().empty())
-        throw Error(Fault::input, "BadPacking",
+        throw Error(Fault::input, "UnreadableVariable",
                     std::string(name) + " of variable " + variable.name + " of " + contents.path.string() +
                         " is text, not a number");
       add_missing(*attribute, unpacking.type, unpacking.missing);
@@ -415,7 +415,7 @@ void swap_bytes(void* values, Index value_bytes, std::size_t count) {
 namespace {
 
 [[noreturn]] void refuse_value(double value, ValueType type) {
-  throw Error("PackedRange",
+  throw Error("Conversion",
               "a cell of " + std::to_string(value) + " cannot be stored as " + std::string(to_string(type)));
 }
 

@@ -32,7 +32,7 @@ struct Unpacking {
   std::vector<std::uint64_t> missing;
 };
 
-/// @throws `BadPacking` (input) for a scale, an offset or a missing value that is not a number
+/// @throws `UnreadableVariable` (input) for a scale, an offset or a missing value that is not a number
 [[nodiscard]] Unpacking unpacking_of(FileContents const& contents, Variable const& variable);
 
 /// True when stored values are the memory's type bit by bit, so that they can be read in place.
@@ -61,7 +61,7 @@ struct PackingPlan {
 };
 
 /// Turns numbers into stored values, in this machine's byte order: the nearest one for integers. NaN becomes the fill
-/// value, if there is one. 64-bit integers do not go through double unless they are scaled. @throws `PackedRange` for a number that the type does not hold
+/// value, if there is one. 64-bit integers do not go through double unless they are scaled. @throws `Conversion` for a number that the type does not hold
 template <class Value>
 void pack(PackingPlan const& plan, std::span<Value const> values, void* stored);
 

@@ -482,7 +482,7 @@ Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugin
     return list_file(path, plugins, watch);
   } catch (Error const& error) {
     if (is_newer(error.given()))
-      throw Error(Fault::input, "NewerHdf5", path.string() + " is " + newer_text(error.given(), false));
+      throw Error(Fault::input, "UnsupportedFile", path.string() + " is " + newer_text(error.given(), false));
     throw Error(Fault::input, "BrokenFile",
                 path.string() + " is damaged or incomplete (" + error.given() + "); copy or make it again");
   }

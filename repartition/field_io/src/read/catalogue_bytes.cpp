@@ -52,7 +52,7 @@ class Reader {
   template <class T>
   void list(std::vector<T>& values, auto const& visit_one) {
     auto const count = std::size_t(number());
-    if (count > rest_.size()) throw Error("BadCatalogue", "the bytes end early");
+    if (count > rest_.size()) throw Error("BrokenFile", "the bytes end early");
     values.resize(count);
     for (auto& value : values) visit_one(value);
   }
@@ -76,7 +76,7 @@ class Reader {
     return value;
   }
   std::string_view take(std::size_t count) {
-    if (count > rest_.size()) throw Error("BadCatalogue", "the bytes end early");
+    if (count > rest_.size()) throw Error("BrokenFile", "the bytes end early");
     auto const taken = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return taken;

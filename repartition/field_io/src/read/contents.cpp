@@ -38,7 +38,7 @@ Attribute Attribute::of_number(std::string name, double number, ValueType type) 
     case ValueType::text:
     case ValueType::other: break;
   }
-  throw Error("BadType", "attribute " + name + " as " + std::string(to_string(type)));
+  throw Error("WrongType", "attribute " + name + " as " + std::string(to_string(type)));
 }
 
 std::string Attribute::text() const {
@@ -100,19 +100,16 @@ Variable const* FileContents::coordinate(std::string_view dimension) const noexc
 namespace {
 
 struct Direction {
-  std::string_view rule;
   std::string_view standard_name;
   std::array<std::string_view, 8> units;
   std::array<std::string_view, 10> names;
 };
 
 constexpr Direction latitude_direction{
-    "NoLatitude",
     "latitude",
     {"degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN", "degrees north", "degree north"},
     {"latitude", "lat", "lats", "xlat", "grid_yt", "nav_lat", "nlat", "latitudes", "lat_0", "g0_lat"}};
 constexpr Direction longitude_direction{
-    "NoLongitude",
     "longitude",
     {"degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE", "degrees east", "degree east"},
     {"longitude", "lon", "lons", "xlong", "grid_xt", "nav_lon", "nlon", "longitudes", "lon_0", "g0_lon"}};
@@ -150,13 +147,13 @@ int find_axis(FileContents const& contents, Variable const& variable, Direction 
 
   auto const start = "variable " + to_string(variable) + " of " + contents.path.string() + " has ";
   auto const word = std::string(direction.standard_name);
-  if (found.size() > 1) throw Error(Fault::input, direction.rule, start + "more than one " + word + " axis");
+  if (found.size() > 1) throw Error(Fault::input, "MissingVariable", start + "more than one " + word + " axis");
   for (auto const& other : contents.variables)
     if (other.ndim() > 1 && points(direction, other))
-      throw Error(Fault::input, direction.rule,
+      throw Error(Fault::input, "MissingVariable",
                   start + "no " + word + " axis: its grid is curvilinear, as " + to_string(other) +
                       " shows; remap it to a regular grid of latitudes and longitudes");
-  throw Error(Fault::input, direction.rule,
+  throw Error(Fault::input, "MissingVariable",
               start + "no " + word + " axis; give its coordinate standard_name = \"" + word + "\" or units = \"" +
                   std::string(direction.units.front()) + "\"");
 }

@@ -94,11 +94,11 @@ struct FieldFile::State {
     if (!box.empty() || box.ndim() != variable.ndim()) {
       auto const global = Box::from_extents(variable.extents);
       if (box.ndim() != variable.ndim() || !global.contains(box))
-        throw Error("BoxOutsideVariable", to_string(box) + " of " + to_string(variable));
+        throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + to_string(variable));
     }
     if (Index(given) != box.num_cells() * per_cell)
-      throw Error("WrongSize", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
-                                   std::to_string(box.num_cells()) + " cells of " + to_string(box));
+      throw Error("ShapeMismatch", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
+                                       std::to_string(box.num_cells()) + " cells of " + to_string(box));
   }
 
   [[nodiscard]] detail::Portion portion(Variable const& variable, Box const& box) const {
@@ -237,7 +237,7 @@ HorizontalAxes FieldFile::horizontal_axes(std::string_view name) const {
 std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
   auto const* found = contents().coordinate(dimension);
   if (found == nullptr)
-    throw Error(Fault::input, "NoCoordinate",
+    throw Error(Fault::input, "MissingVariable",
                 "dimension '" + std::string(dimension) + "' of " + contents().path.string() +
                     " has no coordinate: there is no variable " + std::string(dimension) + "(" +
                     std::string(dimension) + ")");

@@ -128,7 +128,7 @@ struct FieldSeries::State {
       : comm(on), paths(std::move(files)), options(chosen) {
     Hash hash;
     for (auto const& path : paths) hash.add(path.string());
-    require_same(comm, "SeriesDiffers", hash.add(options.dimension).add(options.most_open).value(),
+    require_same(comm, "ArgumentDisagreement", hash.add(options.dimension).add(options.most_open).value(),
                  std::to_string(paths.size()) + " files");
     if (paths.empty()) throw Error(Fault::input, "NoSuchFile", "a series needs at least one file");
     contents = file(0).contents();
@@ -198,7 +198,7 @@ struct FieldSeries::State {
   void require_sorted(std::size_t place, std::vector<double> const& values, std::size_t first) const {
     for (std::size_t i = first; i < values.size(); ++i)
       if (std::isnan(values[i]))
-        throw Error(Fault::input, "UnsortedSeries",
+        throw Error(Fault::input, "SeriesMismatch",
                     dimension + " of " + paths[place].string() + " lacks a value at record " +
                         std::to_string(i - first) + " of " + std::to_string(values.size() - first));
     if (values.size() < 2) return;
@@ -207,7 +207,7 @@ struct FieldSeries::State {
       if (values[i] != values[i - 1] && (values[i] > values[i - 1]) == rises) continue;
       auto const where = i == first ? "where " + paths[place].string() + " follows " + paths[place - 1].string()
                                     : "within " + paths[place].string();
-      throw Error(Fault::input, "UnsortedSeries",
+      throw Error(Fault::input, "SeriesMismatch",
                   dimension + " goes from " + std::to_string(values[i - 1]) + " to " + std::to_string(values[i]) + " " +
                       where + "; give the files in order and without duplicate records");
     }
@@ -241,7 +241,7 @@ struct FieldSeries::State {
   void check(Variable const& variable, FileSelection const& selection, FieldView const& field) const {
     auto const& box = selection.box;
     if (box.ndim() != variable.ndim() || !Box::from_extents(variable.extents).contains(box))
-      throw Error("BoxOutsideVariable", to_string(box) + " of " + to_string(variable));
+      throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + to_string(variable));
     (void)selection.counts();
     auto const ndim = field.ndim();
     bool const fits = (selection.axes.size() == 0 && ndim == box.ndim()) || selection.axes.size() == ndim;
@@ -270,8 +270,8 @@ struct FieldSeries::State {
     auto const& variable = contents.variable(name);
     run_agreed(comm, [&] {
       if (Index(values.size()) != box.num_cells())
-        throw Error("WrongSize", std::to_string(values.size()) + " values for the " + std::to_string(box.num_cells()) +
-                                     " cells of " + to_string(box));
+        throw Error("ShapeMismatch", std::to_string(values.size()) + " values for the " +
+                                         std::to_string(box.num_cells()) + " cells of " + to_string(box));
     });
     read(variable.name, FileSelection{.box = box}, field_view(values.data(), box.extents(), 0));
   }

@@ -23,7 +23,8 @@ Index StoredCells::num_bytes() const noexcept {
 
 void StoredCells::unpack(std::span<double> values) const {
   if (Index(values.size()) != num_cells())
-    throw Error("WrongSize", std::to_string(values.size()) + " values for " + std::to_string(num_cells()) + " cells");
+    throw Error("ShapeMismatch",
+                std::to_string(values.size()) + " values for " + std::to_string(num_cells()) + " cells");
   std::vector<double> staging;
   for (auto const& part : parts_) {
     if (part.box == box_) return detail::unpack(*part.unpacking, part.bytes.data(), values);
@@ -102,7 +103,7 @@ struct SeriesReader::State {
     if (known.empty()) list(place);
     auto const found = known.find(expected.name);
     if (found == known.end() || found->second.variable.extents != extents_in(place, expected))
-      throw Error("FileChanged", "the file has changed since it was opened");
+      throw Error("BrokenFile", "the file has changed since it was opened");
     auto& [variable, address, unpacking] = found->second;
     if (!unpacking) {
       FileContents named;
@@ -162,7 +163,7 @@ StoredCells SeriesReader::read(std::string_view name, Box const& box) {
         Fault::input, variable.refusal_rule,
         "variable " + variable.name + " of " + state_->contents.path.string() + " cannot be read: " + variable.refusal);
   if (box.ndim() != variable.ndim() || !Box::from_extents(variable.extents).contains(box))
-    throw Error("BoxOutsideVariable", to_string(box) + " of " + to_string(variable));
+    throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + to_string(variable));
   StoredCells cells;
   cells.box_ = box;
   if (box.empty()) return cells;

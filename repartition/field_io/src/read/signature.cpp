@@ -99,14 +99,15 @@ void require_hdf5_signature(std::filesystem::path const& path) {
   }
   if (S_ISDIR(status.st_mode)) {
     bool const zarr = std::filesystem::exists(path / ".zgroup") || std::filesystem::exists(path / "zarr.json");
-    refuse("NotAFile", name + (zarr ? " is a Zarr store; convert it to netCDF-4, for example with xarray's to_netcdf"
-                                    : " is a directory, not a file"));
+    refuse("UnreadableFile",
+           name + (zarr ? " is a Zarr store; convert it to netCDF-4, for example with xarray's to_netcdf"
+                        : " is a directory, not a file"));
   }
-  if (!S_ISREG(status.st_mode)) refuse("NotAFile", name + " is not a regular file");
+  if (!S_ISREG(status.st_mode)) refuse("UnreadableFile", name + " is not a regular file");
   Descriptor const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0)
     refuse("UnreadableFile", name + " cannot be opened for reading: " + std::generic_category().message(errno));
-  if (status.st_size == 0) refuse("EmptyFile", name + " is empty: 0 bytes");
+  if (status.st_size == 0) refuse("BrokenFile", name + " is empty: 0 bytes");
 
   constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
   auto const head = read_bytes(file.get(), 0, 16);
@@ -115,12 +116,12 @@ void require_hdf5_signature(std::filesystem::path const& path) {
     if (read_bytes(file.get(), offset, signature.size()) == signature) return;
 
   if (head.size() > 3 && head.starts_with("CDF") && (head[3] == '\x01' || head[3] == '\x02' || head[3] == '\x05'))
-    refuse("Netcdf3File", name + " is a netCDF-3 file (" + netcdf3_kind(head[3]) +
-                              "), and netCDF-4 is needed; convert it with `nccopy -k nc4 " + name + " OUT.nc`" +
-                              netcdf3_obstacle(path));
+    refuse("UnsupportedFile", name + " is a netCDF-3 file (" + netcdf3_kind(head[3]) +
+                                  "), and netCDF-4 is needed; convert it with `nccopy -k nc4 " + name + " OUT.nc`" +
+                                  netcdf3_obstacle(path));
   for (auto const& format : known_formats)
-    if (head.starts_with(format.bytes)) refuse("ForeignFile", name + " " + std::string(format.what));
-  refuse("ForeignFile", name + " is not a netCDF-4 or HDF5 file: it lacks the signature of HDF5");
+    if (head.starts_with(format.bytes)) refuse("UnsupportedFile", name + " " + std::string(format.what));
+  refuse("UnsupportedFile", name + " is not a netCDF-4 or HDF5 file: it lacks the signature of HDF5");
 }
 
 }  // namespace graticule::detail

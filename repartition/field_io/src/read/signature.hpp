@@ -7,7 +7,7 @@
 namespace graticule::detail {
 
 /// Returns when the file is there, readable, regular and carries HDF5's signature. Serial.
-/// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `Netcdf3File`, `ForeignFile` (input)
+/// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input)
 void require_hdf5_signature(std::filesystem::path const& path);
 
 }  // namespace graticule::detail

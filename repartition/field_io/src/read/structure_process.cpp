@@ -124,9 +124,8 @@ std::string request_for(Structure kind, std::filesystem::path const& path, Filte
   return request;
 }
 
-[[noreturn]] void refuse(Structure kind, std::filesystem::path const& path, std::string const& what) {
-  throw Error(Fault::input, kind == Structure::contents ? "BrokenFile" : "BrokenCheckpoint",
-              path.string() + " is damaged (" + what + "); copy or make it again");
+[[noreturn]] void refuse(std::filesystem::path const& path, std::string const& what) {
+  throw Error(Fault::input, "BrokenFile", path.string() + " is damaged (" + what + "); copy or make it again");
 }
 
 }  // namespace
@@ -158,10 +157,9 @@ std::optional<std::string> read_by_process(Structure kind, std::filesystem::path
       throw Error(Fault::input, answer.bytes.substr(0, end), answer.bytes.substr(end + 1));
     }
     if (answer.came_in_time) {
-      if (auto const end = end_of(*reader))
-        refuse(kind, path, what_happened(*end, answer.reading.value_or(""), limits));
+      if (auto const end = end_of(*reader)) refuse(path, what_happened(*end, answer.reading.value_or(""), limits));
     } else if (answer.reading) {
-      refuse(kind, path, what_happened({.status = SIGALRM}, *answer.reading, limits));
+      refuse(path, what_happened({.status = SIGALRM}, *answer.reading, limits));
     }
     helper.end(*reader);
   }

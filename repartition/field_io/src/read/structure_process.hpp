@@ -31,7 +31,7 @@ struct StructureLimits {
 /// nowhere or none starts, after one line on stderr, and when the environment says `GRATICULE_READ_STRUCTURE=none`:
 /// then the caller reads the file itself, unprotected.
 /// @return the bytes of the `Catalogue` or the `CheckpointContents`
-/// @throws as `read_catalogue` and `read_checkpoint_contents`; `BrokenFile`, `BrokenCheckpoint` (input) when the
+/// @throws as `read_catalogue` and `read_checkpoint_contents`; `BrokenFile` (input) when the
 ///         process crashed or met a limit; `NoProcess` when it was killed, or could not be started for want of
 ///         processes or memory
 [[nodiscard]] std::optional<std::string> read_by_process(Structure kind, std::filesystem::path const& path,

@@ -54,9 +54,9 @@ void set_memory(std::string const& described, FileSelection const& selection, Fi
     auto const offset = selection.offset.size() != 0 ? selection.offset[m] : 0;
     auto const count = axis >= 0 ? part.slab.counts[int(axis)] : 1;
     if (offset < 0 || offset > field.extents[m] - count)
-      throw Error("WrongSize", std::to_string(count) + " cells from element " + std::to_string(offset) +
-                                   " on do not fit axis " + std::to_string(m) + " of a field of " +
-                                   to_string(field.extents) + ", for " + described);
+      throw Error("ShapeMismatch", std::to_string(count) + " cells from element " + std::to_string(offset) +
+                                       " on do not fit axis " + std::to_string(m) + " of a field of " +
+                                       to_string(field.extents) + ", for " + described);
     bool const reversed = axis >= 0 && selection.steps.size() != 0 && selection.steps[int(axis)] < 0;
     origin += field.strides[m] * (reversed ? offset + count - 1 : offset);
     if (axis < 0) continue;
@@ -67,7 +67,7 @@ void set_memory(std::string const& described, FileSelection const& selection, Fi
     if (left[axis] != 1)
       throw Error("BadSelection", std::to_string(left[axis]) + " cells along axis " + std::to_string(axis) +
                                       ", which the field does not have, for " + described);
-  if (field.data == nullptr) throw Error("WrongSize", "a field without memory, for " + described);
+  if (field.data == nullptr) throw Error("ShapeMismatch", "a field without memory, for " + described);
   part.first = static_cast<std::byte*>(field.data) + origin * size_of(field.dtype);
 }
 
@@ -77,9 +77,9 @@ ViewPart view_part(std::string const& described, Indices const& extents, FileSel
                    FieldView const& field) {
   auto const& box = selection.box;
   if (box.ndim() != extents.size() || !Box::from_extents(extents).contains(box))
-    throw Error("BoxOutsideVariable", to_string(box) + " of " + described);
+    throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + described);
   if (field.dtype == DType::c64 || field.dtype == DType::c128)
-    throw Error("BadType", "a field of complex numbers, for " + described);
+    throw Error("WrongType", "a field of complex numbers, for " + described);
   ViewPart part;
   part.dtype = field.dtype;
   part.slab.counts = selection.counts();
@@ -88,7 +88,7 @@ ViewPart view_part(std::string const& described, Indices const& extents, FileSel
   part.cells = box;
   if (box.empty()) return part;
   if (field.space != MemorySpace::host)
-    throw Error("DeviceMemory", "a field in device memory, for " + described + "; copy it to the host first");
+    throw Error("Unsupported", "a field in device memory, for " + described + "; copy it to the host first");
   for (int axis = 0; axis < selection.steps.size(); ++axis) {
     auto const step = selection.steps[axis];
     auto const count = part.slab.counts[axis];

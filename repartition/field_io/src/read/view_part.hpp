@@ -29,7 +29,7 @@ struct ViewPart {
 };
 
 /// @param described for messages: the variable with its extents
-/// @throws `BoxOutsideVariable`, `BadSelection`, `WrongSize`, `BadType`, `DeviceMemory`
+/// @throws `OutOfRange`, `BadSelection`, `ShapeMismatch`, `WrongType`, `Unsupported`
 [[nodiscard]] ViewPart view_part(std::string const& described, Indices const& extents, FileSelection const& selection,
                                  FieldView const& field);
 

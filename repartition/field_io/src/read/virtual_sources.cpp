@@ -81,19 +81,18 @@ Refusal check_virtual_sources(hid_t creation, hsize_t num_cells, std::filesystem
     auto const start = "it is a virtual dataset, and its source " + source;
     auto const points = H5Sget_select_npoints(target.get());
     if (points < 0 || hsize_t(points) == H5S_UNLIMITED || source.find('%') != std::string::npos)
-      return {"VirtualSourceGrows", start + " may grow; copy it into one file, or give its extents when it is made"};
+      return {"UnreadableVariable", start + " may grow; copy it into one file, or give its extents when it is made"};
     if (source != "." && leads_elsewhere(source))
-      return {"VirtualSourceElsewhere", start +
-                                            " lies in another folder, where files are not followed to; put it beside " +
-                                            file.filename().string()};
+      return {"UnreadableVariable", start + " lies in another folder, where files are not followed to; put it beside " +
+                                        file.filename().string()};
     auto const path = source == "." ? file : file.parent_path() / source;
     if (auto const what = obstacle(path, dataset, selection.get(), points); !what.empty())
-      return {"VirtualSourceMissing", start + " " + what};
+      return {"UnreadableVariable", start + " " + what};
     num_mapped += hsize_t(points);
   }
   if (num_mapped != num_cells)
-    return {"VirtualSourceMissing", "it is a virtual dataset, and its sources give " + std::to_string(num_mapped) +
-                                        " of its " + std::to_string(num_cells) + " cells"};
+    return {"UnreadableVariable", "it is a virtual dataset, and its sources give " + std::to_string(num_mapped) +
+                                      " of its " + std::to_string(num_cells) + " cells"};
   return {};
 }
 

@@ -63,7 +63,7 @@ void FieldWriter::State::take_over(Variable const& variable, std::uint64_t addre
 void FieldWriter::State::require_growing(std::string_view name, Index count) const {
   auto const& grown = dimension(name);
   if (!grown.is_unlimited || count < 1)
-    throw Error("BadExtent", std::to_string(count) + " additional cells of the " +
+    throw Error("BadOption", std::to_string(count) + " additional cells of the " +
                                  (grown.is_unlimited ? "unlimited" : "fixed") + " dimension " + grown.name);
   for (auto const& variable : unwritable)
     if (variable.axis(name) >= 0)

@@ -14,16 +14,17 @@ namespace graticule {
 void FieldWriter::State::check_box(std::string_view name, Target const& target, Box const& box, std::size_t given,
                                    Index per_cell) const {
   if (box.ndim() != target.extents.size() || !Box::from_extents(target.extents).contains(box))
-    throw Error("BoxOutsideVariable", to_string(box) + " of " + std::string(name) + to_string(target.extents));
+    throw Error("OutOfRange", "cells outside of the variable: " + to_string(box) + " of " + std::string(name) +
+                                  to_string(target.extents));
   if (Index(given) != box.num_cells() * per_cell)
-    throw Error("WrongSize", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
-                                 std::to_string(box.num_cells()) + " cells of " + to_string(box));
+    throw Error("ShapeMismatch", std::to_string(given) + (per_cell == 1 ? " values" : " bytes") + " for the " +
+                                     std::to_string(box.num_cells()) + " cells of " + to_string(box));
 }
 
 void FieldWriter::State::require_new(std::string_view name, Target const& target, Box const& box) {
   if (box.empty() || target.old_extents.size() == 0) return;
   if (!intersection(box, Box::from_extents(target.old_extents)).empty())
-    throw Error("OldRecords", to_string(box) + " of " + std::string(name) + to_string(target.extents) +
+    throw Error("OutOfRange", to_string(box) + " of " + std::string(name) + to_string(target.extents) +
                                   " contains cells of earlier records: " + to_string(target.old_extents));
 }
 
@@ -97,7 +98,7 @@ void const* FieldWriter::State::dense(Box const& box, Box const& cells, Index va
 
 void FieldWriter::State::require_numbers(std::string_view name, Target const& target) {
   if (target.plan.type == ValueType::text)
-    throw Error("BadType", "variable " + std::string(name) + " holds text; numbers cannot be written to it");
+    throw Error("WrongType", "variable " + std::string(name) + " holds text; numbers cannot be written to it");
 }
 
 template <class Value>
@@ -182,8 +183,8 @@ void FieldWriter::State::require_all_written() const {
   for (auto const& [name, target] : targets) {
     Index const expected = num_new_cells(target);
     if (counts[i] < expected)
-      throw Error("UnwrittenCells", std::to_string(counts[i]) + " of the " + std::to_string(expected) +
-                                        " cells of variable " + name + " were written");
+      throw Error("WrongState", std::to_string(counts[i]) + " of the " + std::to_string(expected) +
+                                    " cells of variable " + name + " were written");
     ++i;
   }
 }

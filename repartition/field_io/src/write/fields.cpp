@@ -34,7 +34,7 @@ std::uint64_t fingerprint(VariableSpec const& spec) {
 
 void require_extent(std::string_view name, Index extent) {
   if (extent < 0)
-    throw Error("BadExtent", "dimension " + std::string(name) + " of " + std::to_string(extent) + " cells");
+    throw Error("BadOption", "dimension " + std::string(name) + " of " + std::to_string(extent) + " cells");
 }
 
 /// Bytes of a file's own structures.
@@ -85,7 +85,7 @@ FieldWriter::State::~State() {
 }
 
 void FieldWriter::State::commit() {
-  if (committed) throw Error("CommittedTwice", path.string());
+  if (committed) throw Error("WrongState", "committed already: " + path.string());
   require_all_written();
   h5::Quiet const quiet;
   // Every dimension has a scale, which lists those that refer to it.
@@ -113,11 +113,11 @@ void FieldWriter::State::commit() {
 
 FieldWriter::FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes,
                          FieldWriterOptions const& options) {
-  require_same(comm, "WriterDiffers",
+  require_same(comm, "ArgumentDisagreement",
                Hash().add(path.string()).add(fingerprint(attributes)).add(options.writers_per_node).value(),
                path.string());
   if (options.writers_per_node < 0)
-    throw Error("BadWriters", std::to_string(options.writers_per_node) + " writers per node");
+    throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
   detail::OutputFile output(comm, path);
   h5::Quiet const quiet;
   state_ = std::make_unique<State>(comm, path, std::move(output), options);
@@ -128,10 +128,10 @@ FieldWriter::FieldWriter(std::unique_ptr<State> state) noexcept : state_(std::mo
 
 FieldWriter FieldWriter::append(Comm const& comm, std::filesystem::path const& path, AppendTo to,
                                 FieldWriterOptions const& options) {
-  require_same(comm, "WriterDiffers", Hash().add(path.string()).add(int(to)).add(options.writers_per_node).value(),
-               path.string());
+  require_same(comm, "ArgumentDisagreement",
+               Hash().add(path.string()).add(int(to)).add(options.writers_per_node).value(), path.string());
   if (options.writers_per_node < 0)
-    throw Error("BadWriters", std::to_string(options.writers_per_node) + " writers per node");
+    throw Error("BadOption", std::to_string(options.writers_per_node) + " writers per node");
   auto const catalogue = detail::shared_catalogue(comm, path, FilterPlugins::refused);
   std::optional<detail::OutputFile> copy;
   if (to == AppendTo::copy) {
@@ -146,7 +146,7 @@ FieldWriter::FieldWriter(FieldWriter&&) noexcept = default;
 FieldWriter::~FieldWriter() = default;
 
 void FieldWriter::add_dimension(std::string_view name, Index extent, DimensionKind kind) {
-  require_same(state_->comm, "WriterDiffers", Hash().add(name).add(extent).add(int(kind)).value(),
+  require_same(state_->comm, "ArgumentDisagreement", Hash().add(name).add(extent).add(int(kind)).value(),
                "dimension " + std::string(name));
   state_->require_free(name);
   require_extent(name, extent);
@@ -156,7 +156,7 @@ void FieldWriter::add_dimension(std::string_view name, Index extent, DimensionKi
 void FieldWriter::add_coordinate(std::string_view name, std::span<double const> values, ValueType type,
                                  std::vector<Attribute> const& attributes) {
   auto const extent = Index(values.size());
-  require_same(state_->comm, "WriterDiffers", Hash().add(values).value(), "coordinate " + std::string(name));
+  require_same(state_->comm, "ArgumentDisagreement", Hash().add(values).value(), "coordinate " + std::string(name));
   add_dimension(name, extent);
   try {
     add_variable(
@@ -170,15 +170,15 @@ void FieldWriter::add_coordinate(std::string_view name, std::span<double const> 
 }
 
 void FieldWriter::add_variable(VariableSpec const& spec) {
-  require_same(state_->comm, "WriterDiffers", fingerprint(spec), "variable " + spec.name);
+  require_same(state_->comm, "ArgumentDisagreement", fingerprint(spec), "variable " + spec.name);
   State::require_name(spec.name);
-  if (state_->targets.contains(spec.name)) throw Error("NameTaken", "there is already a variable '" + spec.name + "'");
+  if (state_->targets.contains(spec.name)) throw Error("BadName", "there is already a variable '" + spec.name + "'");
   h5::Quiet const quiet;
   state_->add_variable(spec);
 }
 
 void FieldWriter::extend(std::string_view dimension, Index count) {
-  require_same(state_->comm, "WriterDiffers", Hash().add(dimension).add(count).value(), std::string(dimension));
+  require_same(state_->comm, "ArgumentDisagreement", Hash().add(dimension).add(count).value(), std::string(dimension));
   h5::Quiet const quiet;
   state_->extend(dimension, count);
 }

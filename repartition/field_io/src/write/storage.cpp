@@ -34,11 +34,11 @@ hid_t little_endian(ValueType type) {
     case ValueType::text:
     case ValueType::other: break;
   }
-  throw Error("BadType", "a variable of type " + std::string(to_string(type)));
+  throw Error("WrongType", "a variable of type " + std::string(to_string(type)));
 }
 
 h5::Type text_type(Index bytes) {
-  if (bytes < 1) throw Error("BadType", "text of " + std::to_string(bytes) + " bytes");
+  if (bytes < 1) throw Error("WrongType", "text of " + std::to_string(bytes) + " bytes");
   h5::Type type(h5::check(H5Tcopy(H5T_C_S1), "H5Tcopy"));
   h5::check(H5Tset_size(type.get(), std::size_t(bytes)), "H5Tset_size");
   return type;
@@ -55,7 +55,7 @@ std::optional<double> number_of(VariableSpec const& spec, std::string_view name,
   if (attribute == nullptr) return {};
   auto const numbers = attribute->numbers();
   if (given || numbers.size() != 1)
-    throw Error("BadPacking",
+    throw Error("BadOption",
                 std::string(name) + " of variable " + spec.name + (given ? " is given twice" : " is not one number"));
   return numbers.front();
 }
@@ -108,7 +108,7 @@ PackingPlan packing_plan_of(VariableSpec const& spec) {
   plan.scale = spec.packing ? spec.packing->scale : scale.value_or(1.0);
   plan.offset = spec.packing ? spec.packing->offset : offset.value_or(0.0);
   if (plan.scales && !(std::isfinite(plan.scale) && plan.scale != 0 && std::isfinite(plan.offset)))
-    throw Error("BadPacking", "variable " + spec.name + ": the scale must be finite and not 0, the offset finite");
+    throw Error("BadOption", "variable " + spec.name + ": the scale must be finite and not 0, the offset finite");
   if (spec.type == ValueType::text) return plan;
   auto const fill = number_of(spec, "_FillValue", spec.fill.has_value());
   plan.fill = spec.fill ? spec.fill : fill;
@@ -119,11 +119,11 @@ Indices chunk_of(VariableSpec const& spec, Shape const& shape) {
   auto const ndim = shape.extents.size();
   if (spec.chunk.size() == 0) return shape.grows() ? default_chunk(spec, shape) : Indices();
   if (spec.chunk.size() != ndim)
-    throw Error("BadChunk", "variable " + spec.name + " has " + std::to_string(ndim) + " axes, its chunks have " +
-                                std::to_string(spec.chunk.size()));
+    throw Error("BadOption", "variable " + spec.name + " has " + std::to_string(ndim) + " axes, its chunks have " +
+                                 std::to_string(spec.chunk.size()));
   Indices chunk = spec.chunk;
   for (int axis = 0; axis < ndim; ++axis) {
-    if (chunk[axis] < 1) throw Error("BadChunk", "variable " + spec.name + " has a chunk extent below 1");
+    if (chunk[axis] < 1) throw Error("BadOption", "variable " + spec.name + " has a chunk extent below 1");
     if (shape.unlimited[std::size_t(axis)]) continue;
     // HDF5 has no chunks without cells.
     if (shape.extents[axis] == 0) return {};
@@ -134,11 +134,11 @@ Indices chunk_of(VariableSpec const& spec, Shape const& shape) {
 
 void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indices const& chunk) {
   if (spec.deflate < 0 || spec.deflate > 9)
-    throw Error("BadChunk", "variable " + spec.name + ": deflate " + std::to_string(spec.deflate) + " is not 0 to 9");
+    throw Error("BadOption", "variable " + spec.name + ": deflate " + std::to_string(spec.deflate) + " is not 0 to 9");
   bool const shuffles = spec.shuffle == Shuffle::always || (spec.shuffle == Shuffle::with_deflate && spec.deflate > 0);
   bool const has_filters = shuffles || spec.deflate > 0;
   if (has_filters && spec.chunk.size() == 0 && chunk.size() == 0)
-    throw Error("BadChunk", "variable " + spec.name + " is deflated or shuffled but has no chunks");
+    throw Error("BadOption", "variable " + spec.name + " is deflated or shuffled but has no chunks");
   if (chunk.size() > 0) {
     std::array<hsize_t, max_ndim> sizes{};
     std::copy(chunk.begin(), chunk.end(), sizes.begin());

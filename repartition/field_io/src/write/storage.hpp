@@ -20,7 +20,7 @@ struct Shape {
 };
 
 /// The type in the file: little-endian everywhere, so that the bytes do not depend on the machine.
-/// @throws `BadType`
+/// @throws `WrongType`
 [[nodiscard]] h5::Type file_type(ValueType type, Index text_bytes);
 /// The same type in this machine's byte order.
 [[nodiscard]] h5::Type memory_type(ValueType type, Index text_bytes);
@@ -28,13 +28,13 @@ struct Shape {
 /// Ready for netCDF-4, and for files whose bytes do not depend on the time of day.
 [[nodiscard]] h5::Properties creation_list();
 
-/// How values become stored ones. @throws `BadPacking` when it is given twice or is not a number
+/// How values become stored ones. @throws `BadOption` when it is given twice or is not a number
 [[nodiscard]] PackingPlan packing_plan_of(VariableSpec const& spec);
 
-/// Chunks as they will be; none for a variable in one piece. @throws `BadChunk`
+/// Chunks as they will be; none for a variable in one piece. @throws `BadOption`
 [[nodiscard]] Indices chunk_of(VariableSpec const& spec, Shape const& shape);
 
-/// @throws `BadChunk` for filters without chunks
+/// @throws `BadOption` for filters without chunks
 void set_storage(h5::Properties const& creation, VariableSpec const& spec, Indices const& chunk);
 /// HDF5's own fill value, equal to `_FillValue` as netCDF needs it.
 void set_fill(h5::Properties const& creation, VariableSpec const& spec);

@@ -19,7 +19,7 @@ std::array<hsize_t, max_ndim> FieldWriter::State::sizes(Indices const& extents) 
 
 std::size_t FieldWriter::State::place_of(std::string_view name) const {
   auto const found = std::find_if(dimensions.begin(), dimensions.end(), [&](auto const& d) { return d.name == name; });
-  if (found == dimensions.end()) throw Error("MissingDimension", "there is no dimension '" + std::string(name) + "'");
+  if (found == dimensions.end()) throw Error("MissingVariable", "there is no dimension '" + std::string(name) + "'");
   return std::size_t(found - dimensions.begin());
 }
 
@@ -31,12 +31,12 @@ void FieldWriter::State::require_name(std::string_view name) {
 void FieldWriter::State::require_free(std::string_view name) const {
   require_name(name);
   if (has_dimension(name) || targets.contains(name))
-    throw Error("NameTaken", "there is already a dimension or variable '" + std::string(name) + "'");
+    throw Error("BadName", "there is already a dimension or variable '" + std::string(name) + "'");
 }
 
 detail::Shape FieldWriter::State::shape_of(std::vector<std::string> const& names) const {
   if (names.size() > std::size_t(max_ndim))
-    throw Error("TooManyAxes", std::to_string(names.size()) + " axes, at most " + std::to_string(max_ndim));
+    throw Error("AxesMismatch", std::to_string(names.size()) + " axes, at most " + std::to_string(max_ndim));
   detail::Shape shape;
   for (auto const& name : names) {
     shape.extents.push_back(dimension(name).extent);

@@ -20,7 +20,7 @@ namespace graticule {
 /// n: bytes of the whole, p: of this rank's part, P ranks.
 class ShardsPlan {
  public:
-  /// Collective. @throws `BadRank` for a root outside `comm`, and what `RepartitionPlan` throws
+  /// Collective. @throws `OutOfRange` for a root outside `comm`, and what `RepartitionPlan` throws
   ShardsPlan(Comm const& comm, Layout const& layout, int root = 0);
 
   [[nodiscard]] Box const& part_box() const noexcept { return all_gather_.source_box(); }
@@ -58,7 +58,7 @@ class ShardsPlan {
 /// n: bytes of the field, P ranks. Fields of few cells are one shard, on the root.
 class CopiesPlan {
  public:
-  /// Copies of a grid of `extents`. Collective. @throws `BadRank` for a root outside `comm`
+  /// Copies of a grid of `extents`. Collective. @throws `OutOfRange` for a root outside `comm`
   CopiesPlan(Comm const& comm, Indices const& extents, int root = 0);
 
   /// Every rank's field becomes that of the root. Adjoint: `sum_reduce`.

@@ -23,7 +23,7 @@ namespace graticule {
 /// `plan-FINGERPRINT.json`, to which its first call is added. An existing file of the same plan is not changed; a
 /// different plan with the same fingerprint (halos whose widths differ by rank) is written to
 /// `plan-FINGERPRINT-2.json`, and so on.
-/// @throws `PlanDump` on all ranks when the file cannot be written
+/// @throws `OutputError` on all ranks when the file cannot be written
 void dump_plan(PullPlan const& plan, std::string const& path);
 
 }  // namespace graticule

@@ -42,7 +42,7 @@ using IndexMap = std::function<std::vector<Piece>(Box const& needed)>;
 [[nodiscard]] Piece restricted(Piece const& piece, Box const& source);
 
 /// Axis permutation without boundary: needed axis `a` reads source axis `permutation[a]` at the same coordinate.
-/// @throws `BadPermutation`
+/// @throws `AxesMismatch`
 [[nodiscard]] IndexMap permutation_map(Indices const& permutation);
 
 }  // namespace graticule

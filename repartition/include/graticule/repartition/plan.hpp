@@ -50,7 +50,7 @@ class RepartitionPlan {
  public:
   /// Collective; all options except `workspace_bytes` are the same on all ranks.
   /// @throws `LayoutMismatch` when the permuted extents or the numbers of selected cells differ, or a target box leaves
-  ///         the new grid, `BadPermutation`, `BadSelection`, and what `PullPlan` throws, on all ranks alike.
+  ///         the new grid, `AxesMismatch`, `BadSelection`, and what `PullPlan` throws, on all ranks alike.
   ///         Cost: messages to peers, a few small reductions
   RepartitionPlan(Comm const& comm, Layout const& from, Layout const& to, RepartitionOptions const& options = {});
   /// The same for any box of the new grid on each rank: boxes may overlap (replicas, halos) and need not cover the

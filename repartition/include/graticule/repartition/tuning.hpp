@@ -28,11 +28,11 @@ class TuningTable {
   /// Replaces the record of the same plan.
   void add(TuningRecord const& record);
 
-  /// @throws `TuningFile` when it cannot be read or a line is not a record; the text states file and line
+  /// @throws `BadInput` when it cannot be read or a line is not a record; the text states file and line
   [[nodiscard]] static TuningTable load(std::string const& path);
   [[nodiscard]] static TuningTable parse(std::string const& text, std::string const& name);
   [[nodiscard]] std::string text() const;
-  /// Writes a temporary file next to `path`, then renames it. @throws `TuningFile`
+  /// Writes a temporary file next to `path`, then renames it. @throws `BadInput`
   void save(std::string const& path) const;
 
  private:
@@ -44,7 +44,7 @@ class TuningTable {
 /// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank
 /// counts.
 /// @pre no call of the plan is in flight on any rank
-/// @throws on all ranks `BadCount` for `num_calls < 1`, `PlanDisagreement` when the numbers differ between ranks, and
+/// @throws on all ranks `BadOption` for `num_calls < 1`, `ArgumentDisagreement` when the numbers differ between ranks, and
 ///         what a call throws on any rank; the path is then unchanged
 /// Cost: `2 * (num_calls + 2)` calls, as many barriers and three all-reduces each.
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);

@@ -39,7 +39,7 @@ class TimeLimit {
  public:
   /// @param text `none`, a number of seconds from now, `MM:SS`, `HH:MM:SS`, or `auto`: a minute before the end of the
   ///             job, where SLURM sets it (`SLURM_JOB_END_TIME`)
-  /// @throws `BadTimeLimit` (usage)
+  /// @throws `BadOption` (usage)
   explicit TimeLimit(std::string const& text);
 
   /// Of this process; infinite without a limit.

@@ -68,7 +68,7 @@ class SelfAttentionImpl
     : public CommunicatingModule<SelfAttentionImpl, detail::HeadsSetUp, detail::AttentionModule<SelfAttentionImpl>> {
  public:
   /// The same options on all ranks; without a domain the layer is serial until `shard` moves it to the model's.
-  /// @throws `BadAttention` for options that are not offered
+  /// @throws `BadOption` for options that are not offered
   explicit SelfAttentionImpl(SelfAttentionOptions const& options, Domain const& domain = {});
 
   /// Collective. @param x [..., embed_dim, rows, columns] of the parameters' dtype, this rank's shard
@@ -117,7 +117,7 @@ class WindowAttentionImpl : public CommunicatingModule<WindowAttentionImpl, deta
                                                        detail::AttentionModule<WindowAttentionImpl>> {
  public:
   /// The same options on all ranks; without a domain the layer is serial until `shard` moves it to the model's.
-  /// @throws `BadAttention` for options that are not offered
+  /// @throws `BadOption` for options that are not offered
   explicit WindowAttentionImpl(WindowAttentionOptions const& options, Domain const& domain = {});
 
   /// Collective. @param x [..., embed_dim, rows, columns] of the parameters' dtype, this rank's shard

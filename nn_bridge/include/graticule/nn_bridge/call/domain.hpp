@@ -32,7 +32,7 @@ class Domain {
   /// This process alone, for layers that are made before the ranks are known: `shard` moves them to the model's domain.
   /// All such domains share one state. @pre MPI is initialised
   Domain();
-  /// Collective. @throws `DomainShape` unless the grid has two axes and as many ranks as `comm`,
+  /// Collective. @throws `BadProcessGrid` unless the grid has two axes and as many ranks as `comm`,
   /// `PoleNeedsPeriodicLongitude`
   Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary = Boundary::sphere(Edge::pole_face));
 

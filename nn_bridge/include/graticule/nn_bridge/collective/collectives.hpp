@@ -41,11 +41,11 @@ enum class Consumer : std::uint8_t {
 [[nodiscard]] torch::Tensor copy_in(torch::Tensor const& x, Comm const& comm);
 
 /// Rank `root`'s `x` on all ranks. Adjoint: `sum_to_root`, zero on the others. Except on the root, `x` may be undefined
-/// or of any sizes and dtype. Cost: one broadcast. @throws `BadRank`
+/// or of any sizes and dtype. Cost: one broadcast. @throws `OutOfRange`
 [[nodiscard]] torch::Tensor broadcast(torch::Tensor const& x, int root, Comm const& comm);
 
 /// Sum over all ranks on rank `root`; an empty tensor of sizes {0} on the others. Adjoint: `broadcast`.
-/// Cost: one all-reduce; one broadcast in the backward. @throws `BadRank`
+/// Cost: one all-reduce; one broadcast in the backward. @throws `OutOfRange`
 [[nodiscard]] torch::Tensor sum_to_root(torch::Tensor const& x, int root, Comm const& comm);
 
 /// All ranks' parts, concatenated along `axis` in order of ranks, on all ranks.
@@ -71,11 +71,11 @@ enum class Consumer : std::uint8_t {
                                        Cuts const& split_cuts, Comm const& comm);
 
 /// All ranks' parts, concatenated along `axis`, on rank `root`; an empty tensor of sizes {0} on the others.
-/// Adjoint: `scatter_from_root`. Cost: one message from each rank except the root. @throws `BadRank`
+/// Adjoint: `scatter_from_root`. Cost: one message from each rank except the root. @throws `OutOfRange`
 [[nodiscard]] torch::Tensor gather_to_root(torch::Tensor const& x, std::int64_t axis, int root, Comm const& comm);
 
 /// This rank's part of rank `root`'s `x`. Adjoint: `gather_to_root`, zero on the others. Except on the root, `x` may be
-/// undefined or of any sizes and dtype. Cost: one message to each rank except the root. @throws `BadRank`,
+/// undefined or of any sizes and dtype. Cost: one message to each rank except the root. @throws `OutOfRange`,
 /// `CutsMismatch`
 [[nodiscard]] torch::Tensor scatter_from_root(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, int root,
                                               Comm const& comm);

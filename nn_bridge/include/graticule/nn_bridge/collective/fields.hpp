@@ -22,14 +22,14 @@ namespace graticule::nn {
 ///
 /// Example: on a rank of the second part with `x` [8, 30, 144] after 31 rows of the first, `part_of(x, domain).rows.lo()` is 31; the
 /// row weights of a loss are `weights.narrow(0, part.rows.lo(), part.rows.size())`.
-/// Collective. @throws `UnsupportedTensor` for fewer than two axes, `NotTensorProduct` where shards do not fit together, on all
+/// Collective. @throws `UnsupportedTensor` for fewer than two axes, `BadLayout` where shards do not fit together, on all
 ///             ranks alike. Cost: one small all-reduce and one gather of extents
 [[nodiscard]] FieldPart part_of(torch::Tensor const& shard, Domain const& domain);
 
 /// The whole field on every rank, from any cuts. Differentiable to any order: the backward adds what the ranks' results contribute.
 ///
 /// For output and diagnosis: it makes a plan in each call, and every rank holds the whole field.
-/// Collective. @throws `UnsupportedTensor`, `NotTensorProduct`, and what all layers throw, on all ranks alike
+/// Collective. @throws `UnsupportedTensor`, `BadLayout`, and what all layers throw, on all ranks alike
 [[nodiscard]] torch::Tensor whole_field(torch::Tensor const& shard, Domain const& domain);
 
 }  // namespace graticule::nn

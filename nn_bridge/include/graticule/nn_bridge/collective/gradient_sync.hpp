@@ -34,7 +34,7 @@ class GradientSync {
   GradientSync(torch::nn::Module const& module, std::vector<TeamRule> rules);
 
   /// Sets rules for one parameter that replace the default ones. Requires the same call on all ranks.
-  /// @throws `UnknownParameter`
+  /// @throws `UnknownName`
   void set_rules(std::string const& parameter, std::vector<TeamRule> rules);
 
   /// Copies parameters and buffers of the first rank of each team to the others. Collective.

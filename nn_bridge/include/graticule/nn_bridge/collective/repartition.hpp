@@ -38,7 +38,7 @@ struct RepartitionOptions {
 /// made once per structure.
 class RepartitionImpl : public detail::StatefulModule<RepartitionImpl, detail::RepartitionState> {
  public:
-  /// Requires the same options on all ranks. @throws `BadSharding` unless both grids have one axis per cut axis,
+  /// Requires the same options on all ranks. @throws `BadOption` unless both grids have one axis per cut axis,
   /// counted from the last as -1, and as many ranks as the domain, and cuts are given for all axes of `to` or for none
   RepartitionImpl(RepartitionOptions options, Domain domain);
 
@@ -50,10 +50,10 @@ class RepartitionImpl : public detail::StatefulModule<RepartitionImpl, detail::R
   /// Moves a tensor to the source cuts of the latest forward. Collective.
   /// @param y this rank's shard by `to`, with the extents of the forward's result along all axes cut on either side;
   ///        other axes and the type may differ
-  /// @throws `NoForward` before any forward, `ShapeMismatch`, and what forward throws, on all ranks alike
+  /// @throws `WrongState` before any forward, `ShapeMismatch`, and what forward throws, on all ranks alike
   torch::Tensor back(torch::Tensor const& y);
 
-  /// An axis of the latest forward's input, and of its result. @pre `axis` is cut on either side (`BadSharding`)
+  /// An axis of the latest forward's input, and of its result. @pre `axis` is cut on either side (`BadOption`)
   [[nodiscard]] AxisPart before(std::int64_t axis) const;
   [[nodiscard]] AxisPart after(std::int64_t axis) const;
 

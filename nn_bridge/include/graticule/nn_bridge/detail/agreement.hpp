@@ -69,7 +69,7 @@ class Agreement : public LifeCycle {
   /// @param structure a change of these numbers is a change of the structure; called when `check` has not thrown
   [[nodiscard]] Agreed agree(torch::Tensor const& x, std::function<void()> const& check,
                              StructureOf const& structure = &structure_of);
-  /// The layout of the shards over the sharding's axes: gathers their extents. Collective. @throws `NotTensorProduct`
+  /// The layout of the shards over the sharding's axes: gathers their extents. Collective. @throws `BadLayout`
   /// on all ranks alike
   [[nodiscard]] Layout gather_layout(torch::Tensor const& x) const;
   /// The numbers of the latest agreed call.

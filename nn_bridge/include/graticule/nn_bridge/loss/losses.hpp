@@ -74,7 +74,7 @@ class LossModule : public detail::StatefulModule<Derived, detail::LossLayer> {
   }
 
  protected:
-  /// Collective. @throws `BadWeights` for negative or non-finite weights, or if row weights are given in both forms
+  /// Collective. @throws `BadOption` for negative or non-finite weights, or if row weights are given in both forms
   LossModule(std::shared_ptr<detail::LossFunction const> function, LossOptions options, Domain const& domain)
       : detail::StatefulModule<Derived, detail::LossLayer>(
             domain, [function = std::move(function), options = std::move(options)](Domain const& of) {
@@ -94,13 +94,13 @@ struct MSELossImpl : LossModule<MSELossImpl> {
 };
 TORCH_MODULE(MSELoss);
 
-/// Quadratic up to `delta`, then linear with slope `delta`: `torch::huber_loss`. @throws `BadLoss` for `delta <= 0`
+/// Quadratic up to `delta`, then linear with slope `delta`: `torch::huber_loss`. @throws `BadOption` for `delta <= 0`
 struct HuberLossImpl : LossModule<HuberLossImpl> {
   HuberLossImpl(double delta, Domain const& domain, LossOptions options = {});
 };
 TORCH_MODULE(HuberLoss);
 
-/// Huber loss divided by `beta`; |p - t| for `beta` 0. @throws `BadLoss` for `beta < 0`
+/// Huber loss divided by `beta`; |p - t| for `beta` 0. @throws `BadOption` for `beta < 0`
 struct SmoothL1LossImpl : LossModule<SmoothL1LossImpl> {
   SmoothL1LossImpl(double beta, Domain const& domain, LossOptions options = {});
 };
@@ -143,7 +143,7 @@ struct ClassOptions {
   double label_smoothing = 0;        ///< of `CrossEntropyLoss`
 };
 
-/// Negative log-likelihood of classes. @throws `ClassOutOfRange`, `BadLoss` for `channel_weights` and
+/// Negative log-likelihood of classes. @throws `OutOfRange`, `BadOption` for `channel_weights` and
 /// `LossPer::channel`
 ///
 /// Predicted log-probabilities are [batch, classes, ..., rows, columns], with whole classes; targets are int64 without
@@ -171,7 +171,7 @@ struct CRPSOptions {
 /// mean_i |x_i - t| - (1 - (1 - fairness) / m) / (2 m (m - 1)) sum_ij |x_i - x_j| (Ferro 2014, doi:10.1002/qj.2270).
 ///
 /// Each rank holds all members. The second sum is computed by sorting; the gradient between equal members is 0. Cost:
-/// O(m log m) per cell. @throws `TooFewMembers` for fewer than 1 member, or 2 if `fairness > 0`
+/// O(m log m) per cell. @throws `ShapeMismatch` for fewer than 1 member, or 2 if `fairness > 0`
 struct CRPSLossImpl : LossModule<CRPSLossImpl> {
   explicit CRPSLossImpl(Domain const& domain, LossOptions options = {}, CRPSOptions crps = {});
 };

@@ -36,7 +36,7 @@ struct SpectralOptions {
 /// Cost: two transforms per row, and two repartitions (one in the backward) if longitude is cut
 class SpectralLossImpl : public detail::StatefulModule<SpectralLossImpl, detail::SpectralLossState> {
  public:
-  /// Collective. @throws `BadWeights`
+  /// Collective. @throws `BadOption`
   explicit SpectralLossImpl(Domain const& domain, LossOptions options = {}, SpectralOptions spectral = {});
 
   /// Collective. @param prediction [batch, channels, ..., rows, columns] @param target the same sizes

@@ -53,7 +53,7 @@ class RandomMask : public LayerState<MaskSetUp> {
     RandomOptions random;
     std::optional<Sharding> sharding = {};
   };
-  /// @throws `BadProbability`
+  /// @throws `BadOption`
   RandomMask(Options const& options, Domain const& domain);
 
   /// Collective. Returns 1 where a value is kept, otherwise 0, in the type of `x`, with extent 1 along axes of constant

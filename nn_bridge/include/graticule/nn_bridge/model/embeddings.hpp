@@ -61,7 +61,7 @@ class CoordinateFeaturesImpl : public CommunicatingModule<CoordinateFeaturesImpl
   /// Collective. @throws `BadCoordinates` for non-finite numbers, latitudes beyond 90 degrees, or no wave
   CoordinateFeaturesImpl(CoordinateFeaturesOptions options, Domain const& domain);
 
-  /// Collective. @param x [batch, channels, ..., rows, columns] @throws `CoordinateLength` unless there is one latitude
+  /// Collective. @param x [batch, channels, ..., rows, columns] @throws `ShapeMismatch` unless there is one latitude
   /// per row of the globe and one longitude per column; otherwise as `PositionEmbedding`
   torch::Tensor forward(torch::Tensor const& x);
 
@@ -101,7 +101,7 @@ struct TimeEmbeddingOptions {
 /// sums.
 class TimeEmbeddingImpl : public torch::nn::Cloneable<TimeEmbeddingImpl> {
  public:
-  /// @throws `BadPeriods` for no period, or one that is not positive
+  /// @throws `BadOption` for no period, or one that is not positive
   explicit TimeEmbeddingImpl(TimeEmbeddingOptions options);
   /// @param x [batch, channels, ..., rows, columns] @param times [batch] in f64, the same on all ranks of a domain
   /// @throws `ShapeMismatch`

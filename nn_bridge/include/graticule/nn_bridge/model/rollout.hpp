@@ -23,7 +23,7 @@ using Tensors = std::vector<torch::Tensor>;
 /// the same call on all ranks of the domain.
 /// @param domain the ranks that share a sample @param segment the function to run @param inputs tensors of any shapes
 ///        @return the result of `segment`
-/// @throws `EmptySegment` if the segment returns no tensor; `DoubleBackwardUnsupported` in a backward that builds a
+/// @throws `Unsupported` if the segment returns no tensor; `DoubleBackwardUnsupported` in a backward that builds a
 ///        graph, on all ranks alike
 [[nodiscard]] Tensors checkpoint(Domain const& domain, std::function<Tensors(Tensors const&)> const& segment,
                                  Tensors const& inputs);
@@ -43,7 +43,7 @@ struct RolloutOptions {
 ///        `RolloutOptions` @param step takes the state and the number of the step, from 0
 /// @param on_state takes the state after each step and returns its loss; the losses are summed
 /// @return the sum of the losses, whose `backward` runs through all steps
-/// @throws `BadRollout` for invalid options
+/// @throws `BadOption` for invalid options
 /// Example: 4 steps, `checkpoint_steps` 2: the backward stores activations of two steps at a time.
 [[nodiscard]] torch::Tensor rollout(Domain const& domain, torch::Tensor const& state, RolloutOptions const& options,
                                     std::function<torch::Tensor(torch::Tensor const&, std::int64_t)> const& step,

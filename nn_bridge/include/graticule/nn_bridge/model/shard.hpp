@@ -77,7 +77,7 @@ struct ShardOptions {
 /// Example: `auto const report = shard(*model, domain); spdlog::info(report.text());`
 ///
 /// Collective. @throws `NotSharded` on all ranks, with path, type and reason of every refused module; the model is then
-/// unchanged. `ModelDisagreement` if ranks hold different models
+/// unchanged. `ArgumentDisagreement` if ranks hold different models
 ShardReport shard(torch::nn::Module& model, Domain const& domain, ShardOptions const& options = {});
 
 /// One call of a sharded layer in a trial.

@@ -35,10 +35,10 @@ class GlobalMeanImpl : public detail::StatefulModule<GlobalMeanImpl, detail::Mea
  public:
   /// Collective. @param consumer how the means are used: `distinct` if each rank applies them to its own cells,
   /// `replicated` if they enter a loss in the same way on all ranks @param domain the ranks that share a sample
-  /// @param weights default: 1 @throws `BadWeights`
+  /// @param weights default: 1 @throws `BadOption`
   GlobalMeanImpl(Consumer consumer, Domain const& domain, MeanWeights weights = {});
 
-  /// Collective. @param x [..., rows, columns] @throws `WeightLength`, `ShapeMismatch`, `EmptyMean` where the weights
+  /// Collective. @param x [..., rows, columns] @throws `WeightLength`, `ShapeMismatch`, `TooFewValues` where the weights
   /// of all ranks sum to 0, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks
   /// alike
   /// Cost: the agreement, and one all-reduce of one number per mean; for `distinct` another one in the backward
@@ -71,12 +71,12 @@ struct ConservationOptions {
 /// Example: air mass, `{.correction = Correction::multiplicative, .channels = {5}, .weights = {.global_rows = areas}}`.
 class ConservationFixerImpl : public detail::StatefulModule<ConservationFixerImpl, detail::FixerState> {
  public:
-  /// Collective. @throws `BadWeights`, `RepeatedChannel`
+  /// Collective. @throws `BadOption`
   explicit ConservationFixerImpl(Domain const& domain, ConservationOptions options = {});
 
   /// Collective. @param prediction [batch, channels, ..., rows, columns]
   /// @param reference a field of the same sizes, this rank's shard; supplies the means of the chosen channels
-  /// @throws what `GlobalMean` throws, `ChannelOutOfRange`, `ZeroMean` if a divisor mean is 0, on all ranks alike
+  /// @throws what `GlobalMean` throws, `OutOfRange`, `NotFinite` if a divisor mean is 0, on all ranks alike
   /// Cost: as `GlobalMean`, with both fields in one message
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& reference);
 

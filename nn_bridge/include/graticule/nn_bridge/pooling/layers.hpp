@@ -54,8 +54,8 @@ class AreaResize;
 template <class Derived, class Options, class Core>
 class PoolModule : public StatefulModule<Derived, Core> {
  public:
-  /// @throws `PaddingTooWide` for padding of more than half a window, `BadWindow` for kernels, strides, dilations or
-  ///         sizes below 1, `OddChannels` without `Padding::by_domain`
+  /// @throws `HaloTooWide` for padding of more than half a window, `BadOption` for kernels, strides, dilations or
+  ///         sizes below 1, `BadBoundary` without `Padding::by_domain`
   PoolModule(Options options, Domain domain);
 
  protected:
@@ -80,7 +80,7 @@ class MaxPoolImpl : public detail::PoolModule<MaxPoolImpl<D>, MaxPoolOptions<D>,
   using Base::Base;
   torch::Tensor forward(torch::Tensor const& x);
   /// @returns also the flat index of each maximum in the whole field: row * columns + column, in 3d preceded by the
-  /// level. Among equal values it is the same as LibTorch's. @throws `IndicesByDomain` with `Padding::by_domain`
+  /// level. Among equal values it is the same as LibTorch's. @throws `BadBoundary` with `Padding::by_domain`
   std::tuple<torch::Tensor, torch::Tensor> forward_with_indices(torch::Tensor const& x);
 };
 

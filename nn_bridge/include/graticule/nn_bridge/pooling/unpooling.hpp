@@ -26,7 +26,7 @@ class UnpoolState;
 template <std::size_t D>
 class MaxUnpoolImpl : public detail::StatefulModule<MaxUnpoolImpl<D>, detail::UnpoolState> {
  public:
-  /// @throws `BadWindow` for kernels or strides below 1
+  /// @throws `BadOption` for kernels or strides below 1
   MaxUnpoolImpl(torch::nn::MaxUnpoolOptions<D> const& options, Domain domain);
 
   /// The output extent per axis is (N - 1) stride - 2 padding + kernel. Collective. @param x this rank's maxima
@@ -37,7 +37,7 @@ class MaxUnpoolImpl : public detail::StatefulModule<MaxUnpoolImpl<D>, detail::Un
   torch::Tensor forward(torch::Tensor const& x, torch::Tensor const& indices);
 
   /// The same with the global sizes and cuts of `like`; see `Resize::forward_like`.
-  /// @throws `BadOutputSize` for sizes that differ by more than a stride from those of `forward`
+  /// @throws `BadOption` for sizes that differ by more than a stride from those of `forward`
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& indices, torch::Tensor const& like);
 
  private:

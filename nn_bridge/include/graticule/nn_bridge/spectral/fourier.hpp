@@ -57,15 +57,15 @@ class FourierTransformImpl : public detail::StatefulModule<FourierTransformImpl,
   FourierTransformImpl(FourierTransformOptions options, Domain domain);
 
   /// Collective. @param x [..., rows, columns] of f32 or f64, this rank's shard
-  /// @throws `UnsupportedTensor`, `BadTruncation` for more waves than columns / 2 + 1, `CutsMismatch`, and what all
+  /// @throws `UnsupportedTensor`, `BadOption` for more waves than columns / 2 + 1, `CutsMismatch`, and what all
   ///         layers throw (docs/layers.md), on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   /// Collective. @param spectrum this rank's part, as returned by `forward`
-  /// @throws `NoForward` before any forward without `field`, `UnsupportedTensor`, `ShapeMismatch`, on all ranks alike
+  /// @throws `WrongState` before any forward without `field`, `UnsupportedTensor`, `ShapeMismatch`, on all ranks alike
   torch::Tensor inverse(torch::Tensor const& spectrum);
 
-  /// The cuts of spectra: of rows for `columns`, of waves for `rows_and_columns`. @throws `NoForward`
+  /// The cuts of spectra: of rows for `columns`, of waves for `rows_and_columns`. @throws `WrongState`
   [[nodiscard]] AxisPart part() const;
 
  private:
@@ -93,12 +93,12 @@ struct FourierConvolutionOptions {
 /// Cost: a transform and its inverse for the modes kept; products are distributed over the ranks by column modes.
 class FourierConvolutionImpl : public CommunicatingModule<FourierConvolutionImpl, detail::FourierMap> {
  public:
-  /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadTruncation` without modes
+  /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadOption` without modes
   FourierConvolutionImpl(FourierConvolutionOptions options, Domain const& domain);
 
   /// Collective. @param x [..., in_channels, rows, columns] of the weights' dtype, f32 or f64, this rank's shard
   /// @return [..., out_channels, rows, columns], cut as `x`
-  /// @throws `BadTruncation` for more modes than rows / 2 or columns / 2 + 1, `UnsupportedTensor`, `ShapeMismatch`, and
+  /// @throws `BadOption` for more modes than rows / 2 or columns / 2 + 1, `UnsupportedTensor`, `ShapeMismatch`, and
   ///         what all layers throw, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 

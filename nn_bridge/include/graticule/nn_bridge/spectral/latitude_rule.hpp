@@ -39,7 +39,7 @@ struct LatitudeRule {
 };
 
 /// The rule of `num_rows` rows from north to south (`one_pole`: from the north pole).
-/// @throws `NoQuadrature` for fewer rows than the grid has: 2 with poles, else 1
+/// @throws `BadCoordinates` for fewer rows than the grid has: 2 with poles, else 1
 [[nodiscard]] LatitudeRule latitude_rule(LatitudeGrid grid, Index num_rows);
 
 /// The rule of a file's latitudes, from north to south or from south to north. The latitudes of the result are exact.
@@ -47,7 +47,7 @@ struct LatitudeRule {
 /// A row may deviate by 0.005 degrees and by a hundredth of the row spacing, so that single-precision values and values
 /// with two decimals are recognised.
 /// @param latitudes degrees north of all rows
-/// @throws `NoQuadrature` for latitudes of no such grid; the message gives the nearest grid and the deviating row
+/// @throws `BadCoordinates` for latitudes of no such grid; the message gives the nearest grid and the deviating row
 /// Cost: O(N^2) for the Gaussian latitudes of N rows
 [[nodiscard]] LatitudeRule latitude_rule(std::span<double const> latitudes);
 

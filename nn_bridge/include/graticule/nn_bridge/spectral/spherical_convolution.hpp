@@ -49,7 +49,7 @@ struct SphericalConvolutionOptions {
 class SphericalConvolutionImpl
     : public CommunicatingModule<SphericalConvolutionImpl, detail::SphericalConvolutionSetUp> {
  public:
-  /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadTruncation`
+  /// The same options on all ranks. @throws `ShapeMismatch` without channels, `BadOption`
   SphericalConvolutionImpl(SphericalConvolutionOptions options, Domain const& domain);
 
   /// Collective. @param x [..., in_channels, rows, columns] of the weights' dtype, f32 or f64, this rank's shard

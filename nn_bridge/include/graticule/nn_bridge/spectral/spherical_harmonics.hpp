@@ -49,21 +49,21 @@ struct SphericalTransformOptions {
 /// shared by all layers with the same grid.
 class SphericalTransformImpl : public detail::StatefulModule<SphericalTransformImpl, detail::SphericalTransformState> {
  public:
-  /// The same options on all ranks. @throws `BadTruncation` for more degrees than rows
+  /// The same options on all ranks. @throws `BadOption` for more degrees than rows
   SphericalTransformImpl(SphericalTransformOptions options, Domain domain);
 
   /// Collective. @param x [..., rows, columns] of f32 or f64, this rank's shard
-  /// @throws `UnsupportedTensor`, `ShapeMismatch` for other rows than the options', `BadTruncation` for more orders
+  /// @throws `UnsupportedTensor`, `ShapeMismatch` for other rows than the options', `BadOption` for more orders
   ///         than degrees or than columns / 2 + 1, `CutsMismatch` for other cuts than the options', and what all layers
   ///         throw (docs/layers.md), on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   /// Collective. @param c [..., degrees, this rank's orders], complex; values where l < m and imaginary parts of m = 0
   /// and m = columns / 2 are ignored
-  /// @throws `NoForward` before any forward without `field`, `UnsupportedTensor`, `ShapeMismatch`, on all ranks alike
+  /// @throws `WrongState` before any forward without `field`, `UnsupportedTensor`, `ShapeMismatch`, on all ranks alike
   torch::Tensor inverse(torch::Tensor const& c);
 
-  /// The orders that this rank holds. @throws `NoForward` before any forward without `field`
+  /// The orders that this rank holds. @throws `WrongState` before any forward without `field`
   [[nodiscard]] AxisPart orders() const;
 
  private:

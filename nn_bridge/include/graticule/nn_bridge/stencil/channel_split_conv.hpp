@@ -20,12 +20,12 @@ template <std::size_t D>
 class ChannelSplitConvImpl : public detail::StatefulModule<ChannelSplitConvImpl<D>, detail::SplitLayer,
                                                            torch::nn::ConvNdImpl<D, ChannelSplitConvImpl<D>>> {
  public:
-  /// Collective. @throws `GroupsAreSplit` for several groups; otherwise as `Linear`
+  /// Collective. @throws `Unsupported` for several groups; otherwise as `Linear`
   ChannelSplitConvImpl(torch::nn::ConvOptions<D> const& options, SplitOptions const& split, Domain const& domain);
 
   /// Collective. @param x [batch, channels, (levels,) rows, columns] with this rank's channels; all channels for
   /// `output`
-  /// @throws `ShapeMismatch`, `KernelTooLarge`, `PaddingTooWide`, and as `Linear`, on all ranks alike
+  /// @throws `ShapeMismatch`, `KernelTooLarge`, `HaloTooWide`, and as `Linear`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

@@ -46,13 +46,13 @@ struct ConvOptions {
 template <std::size_t D>
 class ConvImpl : public CommunicatingModule<ConvImpl<D>, detail::ConvSetUp, torch::nn::ConvNdImpl<D, ConvImpl<D>>> {
  public:
-  /// @throws `OddChannels` for channels that the layer lacks, `LongitudeIsCut` for `Conv1d` in a domain whose longitude
+  /// @throws `BadBoundary` for channels that the layer lacks, `LongitudeIsCut` for `Conv1d` in a domain whose longitude
   ///        has several parts
   ConvImpl(ConvOptions<D> const& options, Domain const& domain);
 
   /// Collective. @param x this rank's shard
   /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, `ShapeMismatch`,
-  ///         `KernelTooLarge`, `PaddingTooWide`, on all ranks alike
+  ///         `KernelTooLarge`, `HaloTooWide`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

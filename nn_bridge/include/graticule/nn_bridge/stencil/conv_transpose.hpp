@@ -45,8 +45,8 @@ template <std::size_t D>
 class ConvTransposeImpl : public detail::StatefulModule<ConvTransposeImpl<D>, detail::TransposedState,
                                                         torch::nn::ConvTransposeNdImpl<D, ConvTransposeImpl<D>>> {
  public:
-  /// @throws `OddChannels`, `PaddingModeUnsupported` for modes other than zeros, which LibTorch lacks as well,
-  ///         `BadWindow` for strides or dilations below 1 and output padding beyond both
+  /// @throws `BadBoundary`, `Unsupported` for modes other than zeros, which LibTorch lacks as well,
+  ///         `BadOption` for strides or dilations below 1 and output padding beyond both
   ConvTransposeImpl(ConvTransposeOptions<D> const& options, Domain domain);
 
   /// Collective. @param x this rank's shard
@@ -56,7 +56,7 @@ class ConvTransposeImpl : public detail::StatefulModule<ConvTransposeImpl<D>, de
 
   /// The same with the global sizes and cuts of `like` (see `Resize::forward_like`), which determine the output
   /// padding.
-  /// @throws `BadOutputSize` for sizes that no output padding less than stride or dilation yields
+  /// @throws `BadOption` for sizes that no output padding less than stride or dilation yields
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like);
 
  private:

@@ -37,13 +37,13 @@ class FusedConvsImpl : public CommunicatingModule<FusedConvsImpl, detail::FusedS
  public:
   /// @param layers shared, not copied @param options see `FusedConvsOptions` @param domain the ranks that share a
   ///        sample
-  /// @throws `CannotFuse` for any other layer, a stride, or padding that changes the grid; the message identifies the
+  /// @throws `Unsupported` for any other layer, a stride, or padding that changes the grid; the message identifies the
   ///        layer
   FusedConvsImpl(torch::nn::Sequential const& layers, FusedConvsOptions options, Domain const& domain);
 
   /// Collective. @param x [batch, channels, rows, columns], this rank's shard
-  /// @throws `CannotFuse` for rules other than constant, replicate, reflect, symmetric, periodic and poles;
-  ///         `LongitudeIsCut` for poles in a domain whose longitude has several parts; `PaddingTooWide`, and what all
+  /// @throws `Unsupported` for rules other than constant, replicate, reflect, symmetric, periodic and poles;
+  ///         `LongitudeIsCut` for poles in a domain whose longitude has several parts; `HaloTooWide`, and what all
   ///         layers throw, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 

@@ -56,12 +56,12 @@ class Padder;
 template <std::size_t D, class Derived>
 class PadBase : public detail::StatefulModule<Derived, detail::Padder> {
  public:
-  /// @throws `LevelsByDomain` for widths of levels in `PadMode::domain`
+  /// @throws `BadBoundary` for widths of levels in `PadMode::domain`
   PadBase(PadOptions<D> options, Domain domain);
 
   /// Collective. @param x [batch, channels, rows, columns], with levels before the rows in 3d, [batch, channels,
   ///        length] in 1d, all also without batch; this rank's shard
-  /// @throws `PaddingTooWide` for widths that LibTorch rejects, `CropTooWide` if nothing remains, `LongitudeIsCut`,
+  /// @throws `HaloTooWide` for widths that LibTorch rejects, `HaloTooWide` if nothing remains, `LongitudeIsCut`,
   /// `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 };
@@ -82,7 +82,7 @@ class PadImpl : public PadBase<D, PadImpl<D>> {
 template <std::size_t D>
 class TrimImpl : public PadBase<D, TrimImpl<D>> {
  public:
-  /// @param domain the ranks that share a sample @param widths in the order of `PadOptions` @throws `CropTooWide` for
+  /// @param domain the ranks that share a sample @param widths in the order of `PadOptions` @throws `HaloTooWide` for
   ///        negative ones
   TrimImpl(torch::ExpandingArray<2 * D> const& widths, Domain domain);
 };

@@ -20,7 +20,7 @@ class UnshuffleState;
 /// Each input cell becomes r x r output cells of the same rank. Cost: one small all-reduce, no messages.
 class PixelShuffleImpl : public CommunicatingModule<PixelShuffleImpl, detail::NoSetUp> {
  public:
-  /// @throws `BadWindow` for a factor below 1
+  /// @throws `BadOption` for a factor below 1
   PixelShuffleImpl(torch::nn::PixelShuffleOptions const& options, Domain const& domain);
 
   /// Collective. @throws `ShapeMismatch` for channels that r^2 does not divide, `StructureDisagreement`,
@@ -39,7 +39,7 @@ TORCH_MODULE(PixelShuffle);
 /// all-reduce; messages only where a cut divides r x r cells.
 class PixelUnshuffleImpl : public detail::StatefulModule<PixelUnshuffleImpl, detail::UnshuffleState> {
  public:
-  /// @throws `BadWindow` for a factor below 1
+  /// @throws `BadOption` for a factor below 1
   PixelUnshuffleImpl(torch::nn::PixelUnshuffleOptions const& options, Domain domain);
 
   /// Collective. @throws `ShapeMismatch` unless r divides all rows and all columns, `StructureDisagreement`,

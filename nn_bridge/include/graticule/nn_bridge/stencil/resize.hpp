@@ -48,12 +48,12 @@ struct ResizeOptions {
 class ResizeImpl : public detail::StatefulModule<ResizeImpl, detail::ResizeState> {
  public:
   /// Without a domain the layer is serial until `shard` moves it to the model's.
-  /// @throws `AntialiasUnsupported`; `BadResize` for both size and scale factor, or aligned corners in nearest or area
+  /// @throws `Unsupported`; `BadOption` for both size and scale factor, or aligned corners in nearest or area
   ///        mode
   explicit ResizeImpl(ResizeOptions options, Domain domain = {});
 
   /// Collective. @param x this rank's shard, f64, f32, bf16 or f16
-  /// @throws `BadResize` if the options do not fit the axes of `x` or leave no cells, `LongitudeIsCut` for a length,
+  /// @throws `BadOption` if the options do not fit the axes of `x` or leave no cells, `LongitudeIsCut` for a length,
   /// `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 

@@ -15,7 +15,7 @@
 namespace graticule::detail {
 
 /// `GRATICULE_CHECK=comm` (or `all`): every call is compared between ranks, and a stalled call ends with an error.
-/// @throws `BadCheck`, `BadStallSeconds` (usage), as for all of these, for an invalid value of the environment variable
+/// @throws `BadOption` (usage), as for all of these, for an invalid value of the environment variable
 [[nodiscard]] bool checks_calls();
 /// `GRATICULE_CHECK=cells` (or `all`): cells are poisoned before a call, and each cell of a plan is verified.
 [[nodiscard]] bool checks_cells();

@@ -17,10 +17,10 @@ enum class Transport : std::uint8_t {
 /// Text of a transport, for messages and logs.
 [[nodiscard]] std::string to_string(Transport transport);
 
-/// `auto`, `p2p` or `node`. @throws `BadTransport`
+/// `auto`, `p2p` or `node`. @throws `BadOption`
 [[nodiscard]] Transport transport_from(std::string_view name);
 
-/// The value of the environment variable `GRATICULE_TRANSPORT`; `automatic` where it is not set. @throws `BadTransport`
+/// The value of the environment variable `GRATICULE_TRANSPORT`; `automatic` where it is not set. @throws `BadOption`
 [[nodiscard]] Transport transport_from_environment();
 
 }  // namespace graticule::messages

@@ -56,21 +56,21 @@ class CheckpointWriter {
   /// `fields/z` of 3 x 241 x 480 for any layout.
   /// @pre `view` covers the owned box of this rank, or `options.local`; batch axes are the same on all ranks, also on
   ///      those that own nothing (`FieldMismatch`)
-  /// @throws `NameTaken`, `BadName`, `BadAttribute`, `TooFewRanks`, `CheckpointDiffers`; `OutputError` when
+  /// @throws `BadName`, `TooFewRanks`, `ArgumentDisagreement`; `OutputError` when
   ///         the disk is full
   /// Cost: 4 small all-reduces, 1 small broadcast; each rank writes its contiguous runs of the file: one for rows of a
   /// field without batch axes, many short ones where the last axis is cut. A staging buffer of up to `piece_bytes` when
   /// the cells are not dense in host memory.
   void add(std::string_view name, Layout const& layout, FieldView const& view,
            CheckpointFieldOptions const& options = {});
-  /// Writes a field that every rank holds whole. @throws `ReplicaDiffers` unless it has the same bits on all ranks
+  /// Writes a field that every rank holds whole. @throws `ReplicaMismatch` unless it has the same bits on all ranks
   void add(std::string_view name, FieldView const& view, CheckpointFieldOptions const& options = {});
-  /// @throws `NameTaken`, `BadName`, `CheckpointDiffers`
+  /// @throws `BadName`, `ArgumentDisagreement`
   void add_value(std::string_view name, CheckpointValue const& value);
 
   /// Closes the file, synchronises it to the disk, gives it its name, and then removes checkpoints older than the last
   /// `keep` (one that cannot be removed stays). @return the file
-  /// @throws `OutputError`, and `CheckpointIncomplete` when an `add` had failed; the older checkpoints then stay
+  /// @throws `OutputError`, and `WrongState` when an `add` had failed; the older checkpoints then stay
   std::filesystem::path commit();
 
  private:
@@ -87,8 +87,7 @@ class CheckpointWriter {
 class Checkpoint {
  public:
   /// Opens a file with any name. Its description of the contents is checked; the cells are not: see `verify`.
-  /// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `ForeignFile`, `BrokenCheckpoint`,
-  ///         `NewerCheckpoint` (input), on all ranks alike
+  /// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input), on all ranks alike
   Checkpoint(Comm const& comm, std::filesystem::path const& path, Index piece_bytes = Index(64) << 20);
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
@@ -105,11 +104,11 @@ class Checkpoint {
   [[nodiscard]] std::vector<std::string> value_names() const;
   [[nodiscard]] bool has_field(std::string_view name) const noexcept;
   [[nodiscard]] bool has_value(std::string_view name) const noexcept;
-  /// @throws `MissingField` (input), which lists the existing fields
+  /// @throws `MissingVariable` (input), which lists the existing fields
   [[nodiscard]] CheckpointField const& field(std::string_view name) const;
-  /// @throws `MissingValue` (input)
+  /// @throws `MissingVariable` (input)
   [[nodiscard]] CheckpointValue const& value(std::string_view name) const;
-  /// Example: `auto const epoch = checkpoint.value<Index>("epoch");` @throws `MissingValue`, `WrongType` (input)
+  /// Example: `auto const epoch = checkpoint.value<Index>("epoch");` @throws `MissingVariable`, `WrongType` (input)
   template <class T>
   [[nodiscard]] T value(std::string_view name) const {
     auto const* found = std::get_if<T>(&value(name));
@@ -123,17 +122,17 @@ class Checkpoint {
   /// differ from that of the saved field. A field saved with another number of grid axes (whole, and now cut) is
   /// matched by memory axes.
   /// `local` is the box that `view` covers, if larger than the owned box.
-  /// @throws `MissingField`, `WrongType`, `FieldMismatch`, `TooFewRanks`; `BrokenCheckpoint` (input) for damaged cells
+  /// @throws `MissingVariable`, `WrongType`, `FieldMismatch`, `TooFewRanks`; `BrokenFile` (input) for damaged cells
   void read(std::string_view name, Layout const& layout, FieldView const& view,
             std::optional<Box> const& local = {}) const;
   /// Fills `view` with the cells of `box`, whose axes are the view's grid axes. Each rank passes its own box, which may
-  /// be empty; boxes of different ranks may overlap. @throws `BoxOutsideField`
+  /// be empty; boxes of different ranks may overlap. @throws `OutOfRange`
   void read(std::string_view name, Box const& box, FieldView const& view) const;
   /// Reads the whole field on every rank: one rank reads it and sends it to the others.
   void read(std::string_view name, FieldView const& view) const;
 
   /// Reads all cells once, each on one rank, and compares the checksums.
-  /// @throws `BrokenCheckpoint` (input), with the name of the field
+  /// @throws `BrokenFile` (input), with the name of the field
   void verify() const;
 
  private:
@@ -168,11 +167,11 @@ struct SkippedCheckpoint {
 ///     if (auto const found = store.newest()) found->read("z", layout_of_6, field_view(z.data(), {3, rows, 480}, 2));
 class CheckpointStore {
  public:
-  /// Does not access the disk. Collective. @throws `BadOption`, `CheckpointDiffers`
+  /// Does not access the disk. Collective. @throws `BadOption`, `ArgumentDisagreement`
   CheckpointStore(Comm const& comm, std::filesystem::path const& folder, CheckpointOptions const& options = {});
 
   /// Begins a checkpoint under a temporary name. Creates the folder if necessary and removes files of killed writers.
-  /// Collective. @throws `OutputError`, `BadStep` for a negative step
+  /// Collective. @throws `OutputError`, `BadOption` for a negative step
   [[nodiscard]] CheckpointWriter begin(Index step);
 
   /// The newest checkpoint whose contents and cells are valid, if any. Collective.

@@ -114,7 +114,7 @@ struct HorizontalAxes {
 
 /// Finds the latitude and longitude axes by the coordinate's `standard_name`, then by its `units` (`degrees_north`,
 /// `degrees_east` and their CF spellings), then by the dimension's name (`lat`, `latitude`, `grid_yt`, ...).
-/// @throws `NoLatitude`, `NoLongitude` (input) when there is none or more than one, and for curvilinear grids
+/// @throws `MissingVariable` (input) when there is none or more than one, and for curvilinear grids
 [[nodiscard]] HorizontalAxes horizontal_axes(FileContents const& contents, Variable const& variable);
 
 /// Whether filters that HDF5 would load from shared objects may run. Anyone who can write to the plugin folder can
@@ -125,8 +125,7 @@ enum class FilterPlugins { refused, allowed };
 
 /// Lists a netCDF-4 or HDF5 file. Serial; needs no MPI.
 /// Variables written by a newer HDF5 in a form that this one cannot read are listed with a `refusal`.
-/// @throws `NoSuchFile`, `NotAFile`, `UnreadableFile`, `EmptyFile`, `Netcdf3File`, `ForeignFile`, `BrokenFile`,
-/// `NewerHdf5` (input) when not even the list can be read
+/// @throws `NoSuchFile`, `UnreadableFile`, `BrokenFile`, `UnsupportedFile` (input) when not even the list can be read
 [[nodiscard]] FileContents read_contents(std::filesystem::path const& path,
                                          FilterPlugins plugins = FilterPlugins::refused);
 

@@ -60,15 +60,15 @@ class FieldFile {
   /// Latitude and longitude axes of a variable. @throws as the free function, `MissingVariable`
   [[nodiscard]] HorizontalAxes horizontal_axes(std::string_view name) const;
   /// All values of the coordinate variable of a dimension, on every rank, NaN where missing. Collective.
-  /// @throws `NoCoordinate` (input) when the dimension has none
+  /// @throws `MissingVariable` (input) when the dimension has none
   [[nodiscard]] std::vector<double> coordinate(std::string_view dimension) const;
 
   /// Reads the cells of `box` of a variable into `values`, in row-major order. Collective; each rank passes its own
   /// box, which may be empty. Blocks until this rank's values are read.
   /// @pre `name` is the same on all ranks
-  /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
+  /// @pre `box` lies in the variable, `values` holds one element per cell (`OutOfRange`, `ShapeMismatch`)
   /// @throws `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), on all ranks when it happens on one;
-  /// `VirtualSourceMissing`, `VirtualSourceElsewhere`, `VirtualSourceGrows` (input) for a virtual dataset unless all
+  /// `UnreadableVariable` (input) for a virtual dataset unless all
   /// its sources existed when the file was opened, in its folder or below, and provide all its cells
   /// Cost: two small all-reduces, one collective read per `piece_bytes`; a staging buffer of up to `piece_bytes` when
   /// the stored type differs from the type in memory.
@@ -78,8 +78,8 @@ class FieldFile {
   /// Reads selected cells of a variable directly into a field of any strides and any real type: sub-sampled, reversed,
   /// with permuted axes, inside a halo. Collective and blocking as above; each rank has its own selection and its own
   /// field, of its own type. Elements outside the selection are not written. Integer elements need values that they can
-  /// represent exactly (`NotRepresentable`, on all ranks).
-  /// @throws `BadSelection`, `BoxOutsideVariable`, `WrongSize`, `BadType` (complex), `DeviceMemory`
+  /// represent exactly (`Conversion`, on all ranks).
+  /// @throws `BadSelection`, `OutOfRange`, `ShapeMismatch`, `WrongType` (complex), `Unsupported`
   /// Cost: as above; stored values and elements of one piece together take at most `piece_bytes`; no staging where the
   /// field is dense, in the order of the file and of the stored type
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) const;

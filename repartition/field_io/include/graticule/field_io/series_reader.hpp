@@ -24,7 +24,7 @@ class StoredCells {
   [[nodiscard]] Index num_bytes() const noexcept;
   /// The same bits as from `FieldSeries::read`, in row-major order of the box; NaN where missing. May be called from
   /// any thread.
-  /// @pre one value per cell (`WrongSize`)
+  /// @pre one value per cell (`ShapeMismatch`)
   void unpack(std::span<double> values) const;
 
  private:
@@ -55,7 +55,7 @@ class SeriesReader {
   /// Bytes of one cell of a variable in its file. @throws `MissingVariable` (input)
   [[nodiscard]] Index value_bytes(std::string_view name) const;
 
-  /// Blocks until the cells are read. @pre `box` lies in the variable (`BoxOutsideVariable`)
+  /// Blocks until the cells are read. @pre `box` lies in the variable (`OutOfRange`)
   /// @throws on this rank alone: `MissingVariable`, `UnreadableVariable`, `BrokenFile` (input), with file and variable;
   /// also when a file was removed or has changed since the series was opened
   [[nodiscard]] StoredCells read(std::string_view name, Box const& box);

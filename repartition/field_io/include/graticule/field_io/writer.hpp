@@ -98,7 +98,7 @@ enum class AppendTo : std::uint8_t { copy, in_place };
 class FieldWriter {
  public:
   /// `attributes` are those of the file; `Conventions` is added if absent.
-  /// @throws `OutputError` when the folder is missing or not writable, `BadWriters`
+  /// @throws `OutputError` when the folder is missing or not writable, `BadOption`
   FieldWriter(Comm const& comm, std::filesystem::path const& path, std::vector<Attribute> const& attributes = {},
               FieldWriterOptions const& options = {});
   /// Opens a netCDF-4 file to append records: `extend` its unlimited dimension, write every variable along it, the
@@ -118,37 +118,37 @@ class FieldWriter {
   ~FieldWriter();
 
   /// A dimension; its coordinate values, if any, are a variable of the same name, added later. The extent of an
-  /// unlimited dimension is its current length. @throws `NameTaken`, `BadExtent`
+  /// unlimited dimension is its current length. @throws `BadName`, `BadOption`
   void add_dimension(std::string_view name, Index extent, DimensionKind kind = DimensionKind::fixed);
-  /// A dimension and the variable of its coordinate values, written at once. @throws `NameTaken`
+  /// A dimension and the variable of its coordinate values, written at once. @throws `BadName`
   void add_coordinate(std::string_view name, std::span<double const> values, ValueType type = ValueType::f64,
                       std::vector<Attribute> const& attributes = {});
   /// A variable is the coordinate of a dimension when it has its name and starts with it, as `time(time)` or netCDF's
   /// `char station(station, length)`. Variables keep the order in which they are added.
-  /// @throws `NameTaken`, `MissingDimension`, `BadChunk`, `BadType`, `BadPacking`, `OutputError` when the disk is full
+  /// @throws `BadName`, `MissingVariable`, `BadOption`, `WrongType`, `OutputError` when the disk is full
   void add_variable(VariableSpec const& spec);
 
   /// Makes an unlimited dimension, and all variables along it, longer by `count` cells, which must then be written.
-  /// @throws `MissingDimension`, `BadExtent` for a count below 1 or a dimension that is not unlimited,
+  /// @throws `MissingVariable`, `BadOption` for a count below 1 or a dimension that is not unlimited,
   /// `UnreadableVariable` (input) when a variable along it cannot be written, `OutputError` when the disk is full
   void extend(std::string_view dimension, Index count);
 
   /// Writes the cells of `box`, the last axis fastest. Each rank passes its own box, which may be empty; every cell is
   /// written once, by one rank. Blocks until the values are passed to HDF5.
-  /// @pre `box` lies in the variable, `values` holds one element per cell (`BoxOutsideVariable`, `WrongSize`)
-  /// @throws `PackedRange` for a value that the stored type cannot represent, on all ranks; `MissingVariable`;
-  /// `OldRecords` for cells that existed before `append`
+  /// @pre `box` lies in the variable, `values` holds one element per cell (`OutOfRange`, `ShapeMismatch`)
+  /// @throws `Conversion` for a value that the stored type cannot represent, on all ranks; `MissingVariable`;
+  /// `OutOfRange` for cells that existed before `append`
   void write(std::string_view name, Box const& box, std::span<float const> values);
   void write(std::string_view name, Box const& box, std::span<double const> values);
   /// Writes from a field of any strides and any real type, as `FieldFile::read` reads into one.
-  /// @throws as there, and `PackedRange`
+  /// @throws as there, and `Conversion`
   void write(std::string_view name, FileSelection const& selection, FieldView const& field);
   /// The same for values in their stored type, in this machine's byte order, without packing.
   /// @pre `bytes` holds one value of the variable's type for each cell of `box`
   void write_stored(std::string_view name, Box const& box, std::span<std::byte const> bytes);
 
   /// Closes the file, synchronises it to the disk, and gives it its name.
-  /// @throws `UnwrittenCells` when fewer cells than a variable has were written; `OutputError`
+  /// @throws `WrongState` when fewer cells than a variable has were written; `OutputError`
   void commit();
 
  private:

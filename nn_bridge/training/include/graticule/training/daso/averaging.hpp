@@ -25,7 +25,7 @@ enum class DasoWire : std::uint8_t {
   f16,  ///< scaled by a power of two to the largest difference; one additional blocking all-reduce
 };
 
-/// `auto`, `own`, `f32`, `bf16` or `f16`. @throws `UnknownMode` (usage)
+/// `auto`, `own`, `f32`, `bf16` or `f16`. @throws `BadOption` (usage)
 [[nodiscard]] DasoWire daso_wire(std::string_view name);
 
 /// Treatment of a module's buffers and an optimizer's moments.
@@ -92,24 +92,24 @@ struct DasoStats {
 class Daso {
  public:
   /// Copies parameters and buffers of rank 0 to the others.
-  /// @throws `ReplicaMismatch`, `DasoDisagreement` for options that differ, `NothingToTrain`, `BadOption`,
-  ///         `UnequalNodes`, `UnsupportedOptimizer` for unknown moments and for LBFGS, `WrappedTwice`; on all ranks
+  /// @throws `ReplicaMismatch`, `ArgumentDisagreement` for options that differ, `NoParameters`, `BadOption`,
+  ///         `TeamShape`, `Unsupported` for unknown moments and for LBFGS, `WrappedTwice`; on all ranks
   Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world, DasoOptions options);
   Daso(Daso&&) noexcept;
   Daso& operator=(Daso&&) = delete;
   ~Daso();
 
-  /// Before the first step. @throws `LastBatchDiffers` on all ranks; see `DasoSchedule::set_last_batch`
+  /// Before the first step. @throws `ArgumentDisagreement` on all ranks; see `DasoSchedule::set_last_batch`
   void set_last_batch(Index last_batch);
   void zero_grad();
   /// Reduces gradients that were set without a backward, steps the optimizer, then communicates. After an error in a
-  /// message, only `load_state` makes this object usable again (`DasoFailed`).
+  /// message, only `load_state` makes this object usable again (`WrongState`).
   /// @throws `PeerFailed` where another rank's backward has thrown, as the backward does; `NotFinite`, with a parameter
-  ///         and a rank; `FrozenChanged` where a parameter's `requires_grad` changed
-  ///         within an epoch; `LastBatchUnset`
+  ///         and a rank; `ParametersChanged` where a parameter's `requires_grad` changed
+  ///         within an epoch; `WrongState`
   void step();
   /// To be called after the last step of an epoch; changes of `requires_grad` take effect here.
-  /// @throws `EpochUnfinished`, `FrozenDiffers` where they differ between ranks
+  /// @throws `WrongState`, `ArgumentDisagreement` where they differ between ranks
   void epoch_loss(double loss, LossIs whose = LossIs::of_this_rank);
   /// Lets messages in flight progress, without blocking; so does `step`.
   void progress();
@@ -119,7 +119,7 @@ class Daso {
   /// Drains, and sets the parameters of all ranks to the mean of all nodes: before a checkpoint within an epoch, where
   /// the ranks otherwise differ.
   void synchronize();
-  /// The schedule's state. @throws `NotDrained`
+  /// The schedule's state. @throws `WrongState`
   [[nodiscard]] Values state() const;
   /// To be called after parameters, and moments unless they are `leave`, have been loaded; those of rank 0 count.
   void load_state(Values const& values);

@@ -70,14 +70,14 @@ class DasoSchedule {
   DasoSchedule(DasoScheduleOptions const& options, int num_groups);
 
   /// Index of an epoch's last batch, one less than the number of batches. May change between epochs.
-  /// @throws `BadOption` when it is negative, `EpochUnfinished` within an epoch
+  /// @throws `BadOption` when it is negative, `WrongState` within an epoch
   void set_last_batch(Index last_batch);
 
-  /// Communications after the optimizer's step of one batch, in order. @throws `LastBatchUnset`
+  /// Communications after the optimizer's step of one batch, in order. @throws `WrongState`
   [[nodiscard]] std::vector<DasoAction> step();
   /// Once after each epoch; after the last one all skips are 0. @param loss mean over all ranks; NaN counts as no
   /// better
-  /// @throws `EpochUnfinished` when batches of the epoch are missing
+  /// @throws `WrongState` when batches of the epoch are missing
   void epoch_loss(double loss);
   /// The communications that leave no message in flight: before a checkpoint within an epoch. The schedule continues
   /// unchanged, except for that merge.
@@ -95,9 +95,9 @@ class DasoSchedule {
   [[nodiscard]] bool local_sync() const noexcept { return local_sync_; }
   [[nodiscard]] bool drained() const noexcept { return !pending_; }
 
-  /// The state that the calls above change. @throws `NotDrained` while a message is in flight
+  /// The state that the calls above change. @throws `WrongState` while a message is in flight
   [[nodiscard]] Values state() const;
-  /// @throws `MissingValue`, `WrongType`, `BadState` (input); the schedule is then unchanged
+  /// @throws `MissingVariable`, `WrongType`, `BadInput` (input); the schedule is then unchanged
   void load_state(Values const& values);
 
  private:

@@ -26,7 +26,7 @@ struct BucketItem {
 ///
 /// Items of one kind are added in `order` as long as they fit; the very first bucket is the small one.
 /// Example: items of 3, 3 and 3 bytes of one kind, order {2, 1, 0}, sizes {3, 6}: buckets {2}, {1, 0}.
-/// @param items all gradients @param sizes in bytes @param order positions in `items`, each once @throws `BucketSizes`
+/// @param items all gradients @param sizes in bytes @param order positions in `items`, each once @throws `BadOption`
 ///        unless both sizes are positive
 [[nodiscard]] std::vector<std::vector<std::size_t>> assign_buckets(std::span<BucketItem const> items,
                                                                    std::span<std::size_t const> order,

@@ -33,7 +33,7 @@ struct JoinOptions {
 /// Cost: two or three small blocking all-reduces per team and iteration.
 class Join {
  public:
-  /// Collective, for whole epochs. @throws `JoinUnsupported` where buffers are kept equal at each step: ranks that have
+  /// Collective, for whole epochs. @throws `Unsupported` where buffers are kept equal at each step: ranks that have
   ///         finished make no steps
   explicit Join(DataParallel& parallel, JoinOptions options = {});
   Join(Join const&) = delete;
@@ -44,7 +44,7 @@ class Join {
   /// To be called when this rank has no more batches. Returns on all ranks when all have finished. Parameters and
   /// buffers are then those of the rank that finished last (of several, the highest) on all ranks. The optimizer's
   /// state is not: each rank keeps its own.
-  /// @throws `UnevenInputs`, also in the backwards of the others; `JoinDisagreement` where ranks of a domain do not
+  /// @throws `UnevenInputs`, also in the backwards of the others; `UnevenInputs` where ranks of a domain do not
   ///         finish together
   void finish();
 

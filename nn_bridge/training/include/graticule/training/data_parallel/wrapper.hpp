@@ -116,9 +116,8 @@ class DataParallel {
   /// @param module must outlive this object @param rules applied in order to each gradient @param options see
   ///        `DataParallelOptions` @param optimizers of the module's parameters, for `step()`; must outlive this object
   ///        as well
-  /// @throws `ReplicaMismatch`, `UnknownParameter`, `UnknownBuffer`, `NothingToReduce`, `TeamTwice`, `WrappedTwice`
-  ///         (by any object that reduces or shards), `ReleasedParameter`, `UninitialisedParameter`,
-  ///         `UnsupportedTensor`, `BucketSizes`, `BadOption`, `BadTransport` on all ranks of a team
+  /// @throws `ReplicaMismatch`, `UnknownName`, `NoParameters`, `BadOption`, `WrappedTwice`
+  ///         (by any object that reduces or shards), `ParametersChanged`, `UnsupportedTensor`, `BadOption` on all ranks of a team
   DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
                std::vector<nn::TeamRule> rules, DataParallelOptions const& options = {});
   DataParallel(torch::nn::Module& module, torch::optim::Optimizer& optimizer, std::vector<nn::TeamRule> rules,
@@ -133,8 +132,8 @@ class DataParallel {
   /// Steps the optimizers with reduced gradients. With `GradientWait::late`, gradients of units are moved out of
   /// `.grad` and applied later, with the options (learning rate) at the time of this call. Then applies the policies
   /// for buffers.
-  /// @throws `NoOptimizer`, `LostParameter`, `UnreducedGradients` (after `no_sync`, or after a failed pass),
-  ///         `PeerFailed`; `ClosureNeeded` for LBFGS
+  /// @throws `WrongState`, `ParametersChanged` (after `no_sync`, or after a failed pass),
+  ///         `PeerFailed`; `WrongState` for LBFGS
   void step();
   /// A step of a single optimizer that calls `closure` as often as it needs (LBFGS). `closure` zeroes the gradients,
   /// runs a forward and backward and returns this rank's loss. The optimizer gets gradients and loss reduced by the

@@ -28,9 +28,9 @@ class ReplicaContext {
   /// The ranks that hold the copies, one duplicate for all modules of a model; none for copies of one process.
   [[nodiscard]] std::optional<Comm> const& team() const noexcept { return team_; }
 
-  /// The master copy writes a value that its peers read, also on other ranks. @throws `NotTheMaster` once it is sealed
+  /// The master copy writes a value that its peers read, also on other ranks. @throws `WrongState` once it is sealed
   void put(std::string const& key, CheckpointValue value);
-  /// @throws `MissingValue`, `WrongType`
+  /// @throws `MissingVariable`, `WrongType`
   template <class T>
   [[nodiscard]] T take(std::string const& key) const {
     return value_of<T>(values_, key);
@@ -73,7 +73,7 @@ using ReplicaContexts = std::vector<std::shared_ptr<ReplicaContext>>;
 /// Cost: one all-reduce of 4 integers, one broadcast of all values.
 ReplicaContexts replicate(torch::nn::Module& module, Comm const& team);
 
-/// The same for copies in one process, the first of which is the master. @throws `NotIsomorphic`, `NoCopies`
+/// The same for copies in one process, the first of which is the master. @throws `NotIsomorphic`, `BadOption`
 ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies);
 
 /// Result of `patch_replication`.
@@ -110,12 +110,12 @@ Patched patch_replication(Wrapper& wrapper) {
 /// Joins the outputs of all copies, following the structure of the first: tensors are concatenated along `dim` (scalars
 /// stacked), none stays none, maps are joined by key, lists and tuples by element; strings and all other types become a
 /// list.
-/// @throws `NestedMismatch`, with the position, for a different kind or length, a missing or extra key; `NoCopies`
+/// @throws `NotIsomorphic`, with the position, for a different kind or length, a missing or extra key; `BadOption`
 [[nodiscard]] torch::IValue gather_nested(std::vector<torch::IValue> const& outputs, std::int64_t dim = 0);
 /// Joins the outputs of all ranks, on every rank. Collective. @throws the same on all ranks
 [[nodiscard]] torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::int64_t dim = 0);
 
-/// Inputs of each copy, from a function of the user. @throws `ScatterLength` unless it returns one per copy
+/// Inputs of each copy, from a function of the user. @throws `NotIsomorphic` unless it returns one per copy
 using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
 /// Calls `scatter` and checks the number of results.
 [[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,

@@ -31,7 +31,7 @@ class SyncedCalls {
   std::shared_ptr<State> state_;
 };
 
-/// @throws `NeedsTeam` for copies within one process
+/// @throws `Unsupported` for copies within one process
 [[nodiscard]] Comm team_of(ReplicaContext const& context, int num_copies);
 
 }  // namespace detail
@@ -92,7 +92,7 @@ class SyncBatchNorm3d : public torch::nn::ModuleHolder<SyncBatchNormImpl<torch::
 /// Replaces each batch normalisation in the model's `Sequential`, `ModuleList` and `ModuleDict` by a `SyncBatchNorm`
 /// with the same names and tensors, so optimizers and files remain valid. Call `replicate` next. @return the number of
 /// replaced layers
-/// @throws `NotConverted`, with the names of those that are members of other classes, which would still call their own
+/// @throws `Unsupported`, with the names of those that are members of other classes, which would still call their own
 ///         type: declare them as `SyncBatchNorm`. The model is then unchanged
 int convert_batch_norms(torch::nn::Module& model);
 

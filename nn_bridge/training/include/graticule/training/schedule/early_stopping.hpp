@@ -16,7 +16,7 @@ class EarlyStopping {
  public:
   /// @param patience number of observations without improvement that ends the training
   /// @param min_improvement fraction of the best loss by which a loss must be lower to count as an improvement
-  /// @throws `BadEarlyStopping` for a patience below 1 or an improvement outside [0, 1)
+  /// @throws `BadOption` for a patience below 1 or an improvement outside [0, 1)
   explicit EarlyStopping(Index patience, double min_improvement = 0);
 
   /// @return whether to stop. NaN is no improvement.
@@ -28,7 +28,7 @@ class EarlyStopping {
 
   /// Saves the observations, not the patience. Collective.
   void save(CheckpointWriter& writer, std::string const& prefix) const;
-  /// @throws `MissingValue`, `WrongType` (input)
+  /// @throws `MissingVariable`, `WrongType` (input)
   void load(Checkpoint const& checkpoint, std::string const& prefix);
 
  private:

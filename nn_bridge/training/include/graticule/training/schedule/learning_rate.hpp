@@ -35,7 +35,7 @@ struct Schedule {
   /// Factor of the highest rate at `step`: min(1, (step + 1) / (warmup_steps + 1)) times
   /// constant: 1; linear: 1 - (1 - final) s/n; cosine: final + (1 - final) (1 + cos(pi s/n)) / 2 (Loshchilov and Hutter
   /// 2017); steps: gamma^floor(s / period); exponential: gamma^(s / period), with s = min(step, n).
-  /// @throws `BadSchedule` for a negative step, numbers of steps and periods below 1, and factors that are NaN or below
+  /// @throws `BadOption` for a negative step, numbers of steps and periods below 1, and factors that are NaN or below
   ///         0
   [[nodiscard]] double factor(Index step) const;
 };

@@ -14,7 +14,7 @@ enum class PlateauGoal : std::uint8_t { lowest, highest };
 /// Whether a threshold is relative to the best value or absolute.
 enum class PlateauThreshold : std::uint8_t { relative, absolute };
 
-/// `min` or `max`, `rel` or `abs`. @throws `UnknownMode` (usage)
+/// `min` or `max`, `rel` or `abs`. @throws `BadOption` (usage)
 [[nodiscard]] PlateauGoal plateau_goal(std::string_view name);
 /// The threshold, likewise.
 [[nodiscard]] PlateauThreshold plateau_threshold(std::string_view name);
@@ -49,7 +49,7 @@ class PlateauDetector {
 
   /// The state that `add` changes; options are not part of it.
   [[nodiscard]] Values state() const;
-  /// @throws `MissingValue`, `WrongType` (input)
+  /// @throws `MissingVariable`, `WrongType` (input)
   void load_state(Values const& values);
 
  private:

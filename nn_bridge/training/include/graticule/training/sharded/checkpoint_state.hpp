@@ -62,7 +62,7 @@ void save_model(CheckpointWriter& writer, ShardedParameters const& sharded, Comm
 
 /// Fills the rows of this rank from a checkpoint of any number of ranks. Collective over the
 /// checkpoint's ranks, `comm`.
-/// @throws `ModelMismatch` (input) on all ranks, with all names, shapes and dtypes that do not match; the model is then
+/// @throws `StateMismatch` (input) on all ranks, with all names, shapes and dtypes that do not match; the model is then
 ///         unchanged. What `Checkpoint::read` throws
 void load_model(Comm const& comm, Checkpoint const& checkpoint, ShardedParameters& sharded,
                 std::string const& prefix = "model");

@@ -20,14 +20,14 @@ struct ClippedPart {
 /// Treatment of a norm that is not finite.
 enum class NonFinite : std::uint8_t {
   kept,     ///< the norm is returned, and the gradients are scaled by it nevertheless
-  refused,  ///< `NonFiniteNorm` on all ranks, with the first such parameter of this rank; gradients are unchanged
+  refused,  ///< `NotFinite` on all ranks, with the first such parameter of this rank; gradients are unchanged
 };
 
 /// Scales gradients by `min(1, max_norm / (norm + 1e-6))`, as LibTorch does, where `norm` is the norm of all of them as
 /// one vector, in f64. Collective over all `parts_over`; empty parts count as zero.
 /// @param parts all gradients, each once @param max_norm positive @param norm_type positive, or infinity for the
 ///        largest absolute value @param non_finite treatment of a norm that is not finite
-/// @returns the norm before scaling, the same on all ranks @throws `BadNorm` unless `max_norm` and `norm_type` are
+/// @returns the norm before scaling, the same on all ranks @throws `BadOption` unless `max_norm` and `norm_type` are
 ///         positive
 /// Cost: one all-reduce of one number per team of each part.
 double clip_gradients(std::vector<ClippedPart> const& parts, double max_norm, double norm_type = 2,

@@ -18,14 +18,14 @@ namespace graticule::training {
 /// Collective. @param writer an open checkpoint @param sharded the model @param prefix of the names @param optimizer
 /// over `sharded.parameters()`, or some of them: SGD, Adam, AdamW, Adagrad, RMSprop
 /// @param comm the checkpoint's ranks: shard team and replicas
-/// @throws `UnsupportedOptimizer`; `UnknownParameter` for a tensor that is not a sharded parameter; `CheckpointDiffers`
+/// @throws `Unsupported`; `UnknownName` for a tensor that is not a sharded parameter; `ArgumentDisagreement`
 void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer,
                     ShardedParameters const& sharded, Comm const& comm, std::string const& prefix = "optimizer");
 
 /// Loads the options, step counts and rows of moments of a checkpoint from any number of ranks. A parameter that was
 /// never stepped has no state afterwards. Collective over the checkpoint's ranks, `comm`.
 /// @return the names of those parameters, in the optimizer's order, the same on all ranks
-/// @throws `OptimizerMismatch` (input) on all ranks, with all mismatches; `UnsupportedOptimizer`, `UnknownParameter`
+/// @throws `StateMismatch` (input) on all ranks, with all mismatches; `Unsupported`, `UnknownName`
 std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
                                         torch::optim::Optimizer& optimizer, ShardedParameters const& sharded,
                                         std::string const& prefix = "optimizer");

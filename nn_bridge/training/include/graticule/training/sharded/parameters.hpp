@@ -133,7 +133,7 @@ struct ShardUnitInfo {
 ///     loss.backward();
 ///     sharded.clip_grad_norm(1.0);
 ///     optimizer.step();
-/// At any other time parameters are read under `gathered()`; otherwise LibTorch throws `ReleasedParameter`.
+/// At any other time parameters are read under `gathered()`; otherwise LibTorch throws `ParametersChanged`.
 /// Forwards, backwards and all calls marked so are collective over the shard team, `replicas` included.
 /// Cost: a forward and a backward gather each unit once, (W - 1) messages of its shard, and send each whole gradient
 /// once; memory 1/W of parameters, gradients and optimizer, plus the units that are whole at a time: the running ones
@@ -144,11 +144,11 @@ class ShardedParameters {
   /// @param model its parameters are managed until `unwrap` or destruction @param options see
   ///        `ShardedParametersOptions` @param shards rule `mean` if its ranks have their own samples, `sum` if their
   ///        losses are parts of one loss
-  /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ; `AlreadyManaged` for a model with a
-  ///         managed part; `WrappedTwice` for a model under `DataParallel` or `Daso`; `ReleasedParameter` for a model
-  ///         whose `ShardedParameters` was destroyed without `unwrap`; `NotInModel` for an ignored module outside the
-  ///         model; `NotContiguous`; `SharedAcrossUnits` for a parameter of two units; `BadOption`; `UnknownUnit` for
-  ///         an unknown name of a unit to gather ahead; `OptionsDisagreement`
+  /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ; `WrappedTwice` for a model with a
+  ///         managed part; `WrappedTwice` for a model under `DataParallel` or `Daso`; `ParametersChanged` for a model
+  ///         whose `ShardedParameters` was destroyed without `unwrap`; `UnknownName` for an ignored module outside the
+  ///         model; `UnsupportedTensor`; `WrappedTwice` for a parameter of two units; `BadOption`; `UnknownName` for
+  ///         an unknown name of a unit to gather ahead; `ArgumentDisagreement`
   ShardedParameters(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
                     ShardedParametersOptions options = {});
   ShardedParameters(ShardedParameters&&) noexcept;
@@ -168,7 +168,7 @@ class ShardedParameters {
   [[nodiscard]] std::vector<torch::Tensor> parameters() const;
   [[nodiscard]] nn::NamedTensors named_parameters() const;
   /// Replaces the whole parameters by the rows in an optimizer made for the model; groups and options are kept.
-  /// @throws `OptimizerHasState` when it has made a step; `UnsupportedOptimizer` for LBFGS, which would search in the
+  /// @throws `WrongState` when it has made a step; `Unsupported` for LBFGS, which would search in the
   ///         rows only
   void adopt(torch::optim::Optimizer& optimizer) const;
 
@@ -177,7 +177,7 @@ class ShardedParameters {
   NoSync no_sync(Unsynchronised how = Unsynchronised::whole);
 
   /// Scales all gradients so that their norm is at most `max_norm`. Collective. @return the norm before, the same on
-  /// all ranks @throws `NonFiniteNorm`
+  /// all ranks @throws `NotFinite`
   double clip_grad_norm(double max_norm, ClipOptions const& options = {});
 
   /// During its lifetime all whole parameters can be read; values written to them are lost. Construction is collective.

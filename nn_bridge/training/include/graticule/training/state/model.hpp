@@ -15,7 +15,7 @@ namespace graticule::training {
 /// `model/encoder.0.weight`; a tensor shared by several modules is saved once, under its first name.
 ///
 /// Collective over the checkpoint's ranks, on each of which every tensor is whole, with equal values.
-/// @throws `ReplicaDiffers` when the bits of a tensor differ between ranks; what `CheckpointWriter::add` throws
+/// @throws `ReplicaMismatch` when the bits of a tensor differ between ranks; what `CheckpointWriter::add` throws
 /// Cost: one `CheckpointWriter::add` per tensor
 void save_model(CheckpointWriter& writer, torch::nn::Module const& model, std::string const& prefix = "model");
 
@@ -23,8 +23,8 @@ void save_model(CheckpointWriter& writer, torch::nn::Module const& model, std::s
 ///
 /// Collective over `comm`: that of the checkpoint or one with the same number of ranks. The checkpoint may come from
 /// any number of ranks.
-/// @throws `ModelMismatch` (input) on all ranks, with all missing and superfluous names, and all tensors of different
-///         shape or dtype; `ReplicaMismatch` when the ranks' models differ; `BrokenCheckpoint` (input)
+/// @throws `StateMismatch` (input) on all ranks, with all missing and superfluous names, and all tensors of different
+///         shape or dtype; `ReplicaMismatch` when the ranks' models differ; `BrokenFile` (input)
 /// Cost: one broadcast per tensor
 void load_model(Comm const& comm, Checkpoint const& checkpoint, torch::nn::Module& model,
                 std::string const& prefix = "model");
@@ -33,7 +33,7 @@ void load_model(Comm const& comm, Checkpoint const& checkpoint, torch::nn::Modul
 ///
 /// MPI must have been started, on any number of ranks.
 /// Example: `torch::nn::Linear layer(3, 2); training::load_model("run/checkpoint-000004-step-000001000.h5", *layer);`
-/// @throws `NoSuchFile`, `NotAFile`, `ForeignFile`, `BrokenCheckpoint`, `ModelMismatch` (input)
+/// @throws `NoSuchFile`, `UnreadableFile`, `UnsupportedFile`, `BrokenFile`, `StateMismatch` (input)
 void load_model(std::filesystem::path const& file, torch::nn::Module& model, std::string const& prefix = "model");
 
 }  // namespace graticule::training

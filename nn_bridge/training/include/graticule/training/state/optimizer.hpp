@@ -17,8 +17,8 @@ namespace graticule::training {
 /// Collective over the checkpoint's ranks, on which the optimizer must be equal.
 /// @param writer an open checkpoint @param optimizer the state to add @param prefix of the names @param model provides
 ///        the names of the parameters
-/// @throws `UnsupportedOptimizer` for other kinds, `UnknownParameter` for a parameter that is not the model's,
-///         `ReplicaDiffers` or `CheckpointDiffers` when some rank's state is different
+/// @throws `Unsupported` for other kinds, `UnknownName` for a parameter that is not the model's,
+///         `ReplicaMismatch` or `ArgumentDisagreement` when some rank's state is different
 void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& optimizer, torch::nn::Module const& model,
                     std::string const& prefix = "optimizer");
 
@@ -29,8 +29,8 @@ void save_optimizer(CheckpointWriter& writer, torch::optim::Optimizer const& opt
 ///
 /// Collective over `comm`: that of the checkpoint or one with the same number of ranks. The optimizer must be of the
 /// saved kind and hold the same parameters in the same groups; their order may differ.
-/// @throws `OptimizerMismatch` (input) on all ranks, with both kinds, or all names, shapes and dtypes that differ;
-///         `UnsupportedOptimizer`, `UnknownParameter` as above
+/// @throws `StateMismatch` (input) on all ranks, with both kinds, or all names, shapes and dtypes that differ;
+///         `Unsupported`, `UnknownName` as above
 std::vector<std::string> load_optimizer(Comm const& comm, Checkpoint const& checkpoint,
                                         torch::optim::Optimizer& optimizer, torch::nn::Module const& model,
                                         std::string const& prefix = "optimizer");

@@ -29,7 +29,7 @@ void save_random_state(Comm const& comm, CheckpointWriter& writer, std::string c
 
 /// Continues every rank's random numbers from the saved state. On another number of ranks: if all ranks had the same
 /// state, all get it; otherwise ranks with a row get their row, and further ranks a state derived from their number and
-/// row 0. Collective. @throws `RandomStateMismatch` (input) when it was saved by another version of LibTorch
+/// row 0. Collective. @throws `StateMismatch` (input) when it was saved by another version of LibTorch
 void load_random_state(Comm const& comm, Checkpoint const& checkpoint, std::string const& name = "random/cpu");
 
 /// Everything that a training needs to continue as if it had not stopped: model, optimizers, data position, random
@@ -55,10 +55,10 @@ class TrainingState {
   TrainingState(Comm comm, ShardedParameters& sharded) : comm_(std::move(comm)), model_(&sharded) {}
 
   /// Adds an optimizer of the model's parameters, or of their rows where they are sharded, under `name` in the file.
-  /// @throws `NameTaken`
+  /// @throws `BadName`
   void add(std::string name, torch::optim::Optimizer& optimizer);
   /// Adds any object with `save(CheckpointWriter&, std::string const& prefix) const` and `load(Checkpoint const&,
-  /// std::string const& prefix)`, such as `EarlyStopping`. @throws `NameTaken`
+  /// std::string const& prefix)`, such as `EarlyStopping`. @throws `BadName`
   template <class Part>
   requires requires(Part& part, Part const& held, CheckpointWriter& writer, Checkpoint const& checkpoint) {
     held.save(writer, std::string());
@@ -74,7 +74,7 @@ class TrainingState {
 
   /// Collective. @throws what `save_model` and `save_optimizer` throw
   void save(CheckpointWriter& writer) const;
-  /// Collective. @throws what `load_model`, `load_optimizer` and `load_random_state` throw; `MissingValue` (input)
+  /// Collective. @throws what `load_model`, `load_optimizer` and `load_random_state` throw; `MissingVariable` (input)
   void load(Checkpoint const& checkpoint);
 
  private:

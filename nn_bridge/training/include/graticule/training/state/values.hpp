@@ -14,11 +14,11 @@ namespace graticule::training {
 /// Example: `for (auto const& [name, value] : daso.state()) writer.add_value("daso/" + name, value);`
 using Values = std::map<std::string, CheckpointValue>;
 
-/// The value of that name and type. @throws `MissingValue`, `WrongType` (input)
+/// The value of that name and type. @throws `MissingVariable`, `WrongType` (input)
 template <class T>
 [[nodiscard]] T value_of(Values const& values, std::string const& name) {
   auto const found = values.find(name);
-  if (found == values.end()) throw Error(Fault::input, "MissingValue", "no value " + name);
+  if (found == values.end()) throw Error(Fault::input, "MissingVariable", "no value " + name);
   auto const* value = std::get_if<T>(&found->second);
   if (value == nullptr) throw Error(Fault::input, "WrongType", "value " + name + " is of another type");
   return *value;

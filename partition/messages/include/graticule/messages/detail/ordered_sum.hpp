@@ -48,7 +48,7 @@ class OrderedSum {
   ~OrderedSum();
 
   /// Sums over `comm` of up to as many values as given use memory of the node from now on, where all ranks share it.
-  /// Collective, the same sums on all ranks. @throws `BadTransport` on all ranks @pre none is under way
+  /// Collective, the same sums on all ranks. @throws `BadOption` on all ranks @pre none is under way
   /// Cost: that of `NodePlace::make`; memory for the values, as long as the sums live
   static void share_on_node(Comm const& comm, std::vector<std::pair<OrderedSum*, Index>> const& sums);
 
@@ -56,7 +56,7 @@ class OrderedSum {
   /// @param values contiguous; not to be touched before the end
   void start(std::byte* values, Index count, AddPart add);
   /// Proceeds with what has arrived. True at the end, when `values` hold the sum.
-  /// @throws `SumMismatch` where a rank of the node has given another number of values
+  /// @throws `StructureDisagreement` where a rank of the node has given another number of values
   bool advance();
 
   /// Memory of the node for this rank's values, which are not copied when they lie there, and how many have room. Null
