@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/halo/ring.hpp>
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/repartition/collectives.hpp>
 
 #include "case.hpp"
@@ -49,8 +49,8 @@ class Sums {
         {"memcpy of the same bytes", [this] { std::copy(terms_.begin(), terms_.end(), copied_.begin()); }},
         // In place, and so of zeros, which stay what they are.
         {"Comm::reduce: the same bits on all ranks", [this] { comm_.reduce(zeros_.data(), size(), type(), MPI_SUM); }},
-        {"CopiesPlan: in order of ranks", [this] { copies_.all_sum_reduce(view(zeros_)); }}};
-    if (exact_) result.push_back({"RingPlan: exact", [this] { exact(); }});
+        {"ReplicatedFieldPlan: in order of ranks", [this] { copies_.all_sum_reduce(view(zeros_)); }}};
+    if (exact_) result.push_back({"AxisSumPlan: exact", [this] { exact(); }});
     copied_.resize(terms_.size());
     return result;
   }
@@ -66,11 +66,11 @@ class Sums {
     holds(in_place, "Comm::reduce");
     in_place = terms_;
     copies_.all_sum_reduce(view(in_place));
-    holds(in_place, "CopiesPlan");
+    holds(in_place, "ReplicatedFieldPlan");
     if (!exact_) return;
     std::fill(sums_.begin(), sums_.end(), T(-1));
     exact();
-    holds(sums_, "RingPlan");
+    holds(sums_, "AxisSumPlan");
   }
 
  private:
@@ -89,8 +89,8 @@ class Sums {
   std::vector<T> zeros_;
   std::vector<T> copied_;
   std::vector<T> expected_;
-  CopiesPlan copies_;
-  std::optional<RingPlan> exact_;
+  ReplicatedFieldPlan copies_;
+  std::optional<AxisSumPlan> exact_;
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ auto as_told(PlanFile const& file, Action const& action) {
     return action();
   } catch (Error const& error) {
     if (error.fault() != Fault::program) throw;
-    throw Error(Fault::input, "BadInput", file.name + ": " + error.rule() + ": " + error.given());
+    throw Error(Fault::input, "BadInput", file.name + ": " + error.rule() + ": " + error.text());
   } catch (std::bad_alloc const&) {
     throw Error(Fault::input, "BadInput", file.name + ": there is no memory for boxes of this size");
   } catch (std::length_error const&) {

@@ -89,7 +89,7 @@ Cuts row_cuts(FieldFile const& file, std::string const& latitude, CutChoice cons
   try {
     return weighted_cuts(area_weights(file.coordinate(latitude)), num_parts);
   } catch (Error const& error) {
-    throw Error(Fault::input, error.rule(), latitude + ": " + error.given());
+    throw Error(Fault::input, error.rule(), latitude + ": " + error.text());
   }
 }
 

@@ -87,7 +87,7 @@ auto as_usage(Action&& action) {
   try {
     return action();
   } catch (Error const& error) {
-    throw Error(error.fault() == Fault::program ? Fault::usage : error.fault(), error.rule(), error.given());
+    throw Error(error.fault() == Fault::program ? Fault::usage : error.fault(), error.rule(), error.text());
   }
 }
 

@@ -47,7 +47,7 @@ bool uses_mirror(Mirror mirror, Grid const& grid) {
 /// This rank's input: what is known of it, and what brings it.
 class Input {
  public:
-  Input(TeamWork const& teams, FieldTable const& table, RunResult const& result, RunSettings const& settings,
+  Input(DataTeams const& teams, FieldTable const& table, RunResult const& result, RunSettings const& settings,
         std::function<void(Index, std::size_t)> const& on_read)
       : teams_(teams),
         grid_(result.grid),
@@ -141,7 +141,7 @@ class Input {
     return data;
   }
 
-  TeamWork const& teams_;
+  DataTeams const& teams_;
   Grid grid_;
   Layout layout_;
   std::vector<double> row_weights_;
@@ -287,7 +287,7 @@ std::unique_ptr<Input> open_input(RunSettings const& settings, RunResult& result
 
 RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer) {
   Stopwatch watch;
-  RunResult result{.teams = TeamWork(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
+  RunResult result{.teams = DataTeams(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
   auto const input = open_input(settings, result, observer);
   for (std::string const& name : result.companions.left_out)
     observer.on_note(name + ", which describes coordinates, cannot be copied; attributes that refer to it are omitted");

@@ -78,7 +78,7 @@ struct InputCounts {
 
 /// What a training leaves.
 struct RunResult {
-  TeamWork teams;
+  DataTeams teams;
   Grid grid = {};
   Layout layout;  ///< of the ranks of one domain
   SampleAxes samples = {};

@@ -88,8 +88,8 @@ void check(Indices const& extents, Boundary const& boundary) {
       throw Error("BadBoundary", "axis " + std::to_string(a) + " has values at offset " +
                                      std::to_string(int(axis.stagger)) + ", not -1, 0 or 1");
     if ((axis.lower == Edge::periodic) != (axis.upper == Edge::periodic))
-      throw Error("BadBoundary",
-                  "axis " + std::to_string(a) + " has " + to_string(axis.lower) + " and " + to_string(axis.upper));
+      throw Error("BadBoundary", "axis " + std::to_string(a) + " is periodic on one side: " + to_string(axis.lower) +
+                                     " and " + to_string(axis.upper));
     if (!is_fold(axis.lower) && !is_fold(axis.upper)) continue;
     if (fold_axis >= 0)
       throw Error("BadBoundary",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/grid_choice.hpp>
+#include <graticule/partition/detail/grid_sample.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -236,9 +237,9 @@ class Study {
   /// Ranks on the nodes of all sampled places, and of the largest.
   [[nodiscard]] std::vector<int> places_to_evaluate(ProcessGrid const& grid) const {
     std::vector<char> chosen(request_->node_of_rank.size(), 0);  // by node
-    auto stands_for_others = stand_ins(grid.extents()).places;
-    stands_for_others.push_back(largest_inner_place());
-    for (int const place : stands_for_others) chosen[std::size_t(node_at(grid, place))] = 1;
+    auto sampled = detail::sample_of(grid.extents()).places;
+    sampled.push_back(largest_inner_place());
+    for (int const place : sampled) chosen[std::size_t(node_at(grid, place))] = 1;
     std::vector<int> places;
     for (int rank = 0; rank < grid.num_ranks(); ++rank)
       if (chosen[std::size_t(request_->node_of_rank[std::size_t(rank)])] != 0) places.push_back(grid.place(rank));

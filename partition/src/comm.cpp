@@ -201,7 +201,7 @@ Described describe(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (Error const& error) {
-    return {error.fault(), error.rule(), error.given()};
+    return {error.fault(), error.rule(), error.text()};
   } catch (std::exception const& error) {
     return {Fault::program, "Error", error.what()};
   } catch (...) {

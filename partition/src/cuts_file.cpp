@@ -46,7 +46,7 @@ std::vector<Cuts> parse_cuts(std::string_view text, std::string_view name) {
     try {
       if (!sizes.empty()) cuts.emplace_back(sizes);
     } catch (Error const& error) {
-      throw Error(Fault::input, "BadInput", place + ": " + error.given());
+      throw Error(Fault::input, "BadInput", place + ": " + error.text());
     }
     if (cuts.size() > std::size_t(max_ndim))
       throw Error(Fault::input, "BadInput", place + ": more than " + std::to_string(max_ndim) + " axes");

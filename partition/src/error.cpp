@@ -30,13 +30,13 @@ thread_local std::string last_text;
 
 std::string const& detail::last_error_text() noexcept { return last_text; }
 
-Error::Error(std::string_view rule, std::string_view given, std::source_location where)
-    : std::runtime_error(std::string(rule) + ": " + std::string(given)), rule_(rule), given_(given), where_(where) {
+Error::Error(std::string_view rule, std::string_view text, std::source_location where)
+    : std::runtime_error(std::string(rule) + ": " + std::string(text)), rule_(rule), text_(text), where_(where) {
   last_text = what();
 }
 
-Error::Error(Fault fault, std::string_view rule, std::string_view given, std::source_location where)
-    : Error(rule, given, where) {
+Error::Error(Fault fault, std::string_view rule, std::string_view text, std::source_location where)
+    : Error(rule, text, where) {
   fault_ = fault;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/grid_sample.hpp>
 #include <graticule/partition/placement.hpp>
 
 #include <map>
@@ -34,7 +35,7 @@ std::vector<int> consecutive_nodes(int num_ranks, int ranks_per_node) {
   return nodes;
 }
 
-StandIns stand_ins(Indices const& extents, int most) {
+detail::GridSample detail::sample_of(Indices const& extents, int most) {
   auto const num_places = ProcessGrid(extents).num_ranks();
   std::vector<std::vector<std::pair<Index, double>>> axes;
   for (Index const extent : extents) {
@@ -45,9 +46,9 @@ StandIns stand_ins(Indices const& extents, int most) {
       axis.emplace_back(i, in_the_middle ? double(extent - 4) : 1);
     }
   }
-  StandIns result{{0}, {1}};
+  GridSample result{{0}, {1}};
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    StandIns longer;
+    GridSample longer;
     for (std::size_t i = 0; i < result.places.size(); ++i)
       for (auto const& [coordinate, weight] : axes[a]) {
         longer.places.push_back(int(result.places[i] * extents[int(a)] + coordinate));
@@ -64,7 +65,7 @@ namespace {
 class TrafficStudy {
  public:
   TrafficStudy(Indices const& extents, std::span<int const> node_of_rank, Traffic const& traffic)
-      : node_of_rank_(node_of_rank), traffic_(traffic), stand_ins_(stand_ins(extents)) {
+      : node_of_rank_(node_of_rank), traffic_(traffic), sample_(detail::sample_of(extents)) {
     int const num_nodes = 1 + *std::max_element(node_of_rank.begin(), node_of_rank.end());
     members_.resize(std::size_t(num_nodes));
     for (std::size_t rank = 0; rank < node_of_rank.size(); ++rank)
@@ -75,8 +76,8 @@ class TrafficStudy {
 
   [[nodiscard]] double off_node_bytes(ProcessGrid const& grid) {
     std::vector<double> weights(members_.size(), 0);
-    for (std::size_t i = 0; i < stand_ins_.places.size(); ++i)
-      weights[std::size_t(node_of_rank_[std::size_t(grid.rank_at(stand_ins_.places[i]))])] += stand_ins_.weights[i];
+    for (std::size_t i = 0; i < sample_.places.size(); ++i)
+      weights[std::size_t(node_of_rank_[std::size_t(grid.rank_at(sample_.places[i]))])] += sample_.weights[i];
     double total = 0;
     for (std::size_t node = 0; node < members_.size(); ++node)
       if (weights[node] > 0)
@@ -103,7 +104,7 @@ class TrafficStudy {
 
   std::span<int const> node_of_rank_;
   Traffic const& traffic_;
-  StandIns stand_ins_;
+  detail::GridSample sample_;
   std::vector<std::vector<int>> members_;
   std::unordered_map<int, Messages> messages_;
 };

@@ -138,7 +138,7 @@ std::vector<int> ranks_in(Comm const& parent, Comm const& part) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank] == MPI_UNDEFINED)
       throw Error("BadLayout", "rank " + std::to_string(rank) + " of the part of " + std::to_string(part.num_ranks()) +
-                                   " ranks that provides a layout");
+                                   " ranks that provides a layout is not in the parent");
   return ranks;
 }
 

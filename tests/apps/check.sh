@@ -576,7 +576,7 @@ case_bench() {
         bench $ranks allreduce --grid 10x20
         succeeds
         shows "sums of 1 f64, $ranks ranks, transport auto" "sums of 32 f64" "sums of 200 f64" MPI_Allreduce \
-            "Comm::reduce: the same bits on all ranks" "CopiesPlan: in order of ranks" "RingPlan: exact"
+            "Comm::reduce: the same bits on all ranks" "ReplicatedFieldPlan: in order of ranks" "AxisSumPlan: exact"
         bench $ranks io --grid 7x10 --channels 3
         succeeds
         shows "writing to the disk, 3 x 7 x 10 f32" "reading what lies in memory" "plain file, pwrite and fsync" \

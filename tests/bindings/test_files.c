@@ -78,7 +78,8 @@ static void writes_and_appends(char const* path) {
   FAILS(gr_writer_add_variable(writer, "v", "height", GR_F64, NULL, NULL), GR_ERROR_PROGRAM, "MissingVariable");
   REFUSES(gr_writer_add_dimension(writer, NULL, 1, 0), "name is NULL");
   REFUSES(gr_writer_add_coordinate(writer, "x", 2, NULL, GR_F64, NULL), "values is NULL");
-  FAILS(gr_writer_commit(writer), GR_ERROR_PROGRAM, "WrongState");
+  FAILS(gr_writer_commit(writer), GR_ERROR_PROGRAM, "were written");
+  RULE("WrongState");
   write_time(writer, 0);
   OK(gr_writer_commit(writer));
   OK(gr_writer_destroy(&writer));
@@ -127,7 +128,8 @@ static void reads(char const* path) {
   OK(gr_file_coordinate(file, "latitude", ROWS, values));
   CHECK(values[0] == 90 && values[ROWS - 1] == -90);
   REFUSES(gr_file_coordinate(file, "latitude", 2, values), "num_values is 2, the dimension has 7 cells");
-  FAILS(gr_file_coordinate(file, "longitude", COLUMNS, values), GR_ERROR_INPUT, "MissingVariable");
+  FAILS(gr_file_coordinate(file, "longitude", COLUMNS, values), GR_ERROR_INPUT, "has no coordinate");
+  RULE("MissingVariable");
   OK(gr_file_attribute_text(file, "latitude", "units", &text));
   CHECK(strcmp(text, "degrees_north") == 0);
   OK(gr_file_attribute_text(file, NULL, "title", &text));
@@ -266,8 +268,10 @@ static void saves_and_continues(char const* folder) {
   CHECK(strcmp(text, "run 7") == 0);
   REFUSES(gr_checkpoint_integers(checkpoint, "seed", 1, integers), "num_values is 1, 'seed' has 2 values");
   FAILS(gr_checkpoint_reals(checkpoint, "seed", 2, &real), GR_ERROR_INPUT, "WrongType");
-  FAILS(gr_checkpoint_text(checkpoint, "nobody", &text), GR_ERROR_INPUT, "MissingVariable");
-  FAILS(gr_checkpoint_read(checkpoint, "v", layout, &field), GR_ERROR_INPUT, "MissingVariable");
+  FAILS(gr_checkpoint_text(checkpoint, "nobody", &text), GR_ERROR_INPUT, "has no value 'nobody'");
+  RULE("MissingVariable");
+  FAILS(gr_checkpoint_read(checkpoint, "v", layout, &field), GR_ERROR_INPUT, "has no field 'v'");
+  RULE("MissingVariable");
   REFUSES(gr_checkpoint_read_replicated(checkpoint, NULL, &replica), "name is NULL");
   REFUSES(gr_checkpoint_has(checkpoint, NULL, &has), "name is NULL");
   REFUSES(gr_checkpoint_step(NULL, &step), "checkpoint is NULL");

@@ -157,9 +157,11 @@ static void takes_the_callers_boxes(gr_comm* comm) {
   // Errors are the same on all ranks.
   if (world_size > 1) {
     int64_t const same[2] = {0, 0};
-    FAILS(gr_layout_create_boxes(comm, 2, extents, 1, same, all, &layout), GR_ERROR_PROGRAM, "BadLayout");
+    FAILS(gr_layout_create_boxes(comm, 2, extents, 1, same, all, &layout), GR_ERROR_PROGRAM, "both own");
+    RULE("BadLayout");
   }
-  FAILS(gr_layout_create_boxes(comm, 2, extents, 0, NULL, NULL, &layout), GR_ERROR_PROGRAM, "BadLayout");
+  FAILS(gr_layout_create_boxes(comm, 2, extents, 0, NULL, NULL, &layout), GR_ERROR_PROGRAM,
+        "BadLayout: the boxes cover");
   FAILS(gr_layout_create_boxes(comm, 2, extents, world_rank == 0 ? 2 : 1, lower, upper, &layout), GR_ERROR_PROGRAM,
         "num_boxes is 2");
   RULE("Unsupported");
@@ -214,7 +216,8 @@ static void shares_layouts(gr_comm* comm) {
   CHECK(lo[0] == 0 && hi[0] == 5);
   OK(gr_layout_destroy(&shared));
   REFUSES(gr_layout_create_shared(comm, mine, NULL, &shared), "part_comm is NULL, part is not");
-  FAILS(gr_layout_create_shared(comm, NULL, NULL, &shared), GR_ERROR_PROGRAM, "BadLayout");
+  FAILS(gr_layout_create_shared(comm, NULL, NULL, &shared), GR_ERROR_PROGRAM, "provides a layout");
+  RULE("BadLayout");
   OK(gr_layout_destroy(&mine));
   OK(gr_comm_destroy(&self));
 }

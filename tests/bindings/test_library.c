@@ -53,7 +53,7 @@ static void knows_ranks(void) {
   REFUSES(gr_comm_size(comm, NULL), "num_ranks is NULL");
   REFUSES(gr_comm_node(comm, &node_size, NULL), "node_rank is NULL");
   REFUSES(gr_comm_create(MPI_COMM_WORLD, NULL), "comm is NULL");
-  FAILS(gr_comm_create(MPI_COMM_NULL, &comm), GR_ERROR_PROGRAM, "WrongState");
+  FAILS(gr_comm_create(MPI_COMM_NULL, &comm), GR_ERROR_PROGRAM, "WrongState: MPI_COMM_NULL");
 
   gr_comm* of_fortran = NULL;
   OK(gr_comm_create_f(MPI_Comm_c2f(MPI_COMM_SELF), &of_fortran));

@@ -171,7 +171,7 @@ std::string look_at(Comm const& comm, std::filesystem::path const& path, bool is
           read_some(file, variable);
         } catch (Error const& error) {
           if (error.fault() != Fault::input) throw;
-          if (error.given().find(variable.name) == std::string::npos) return "no variable in: " + error.given();
+          if (error.text().find(variable.name) == std::string::npos) return "no variable in: " + error.text();
           refused = std::current_exception();
         }
       if (refused) std::rethrow_exception(refused);
@@ -180,8 +180,8 @@ std::string look_at(Comm const& comm, std::filesystem::path const& path, bool is
   } catch (Error const& error) {
     ++status.refused;
     if (error.fault() != Fault::input) return error.what();
-    if (error.given().find(path.string()) == std::string::npos) return "no path in: " + error.given();
-    if (error.given().find("bad_alloc") != std::string::npos) return error.given();
+    if (error.text().find(path.string()) == std::string::npos) return "no path in: " + error.text();
+    if (error.text().find("bad_alloc") != std::string::npos) return error.text();
   } catch (std::exception const& error) {
     return error.what();
   }

@@ -44,8 +44,8 @@ void expect_clean(std::filesystem::path const& path, std::function<void()> const
   try {
     action();
   } catch (Error const& error) {
-    if (error.fault() != Fault::input || error.given().find(path.string()) == std::string::npos) fail(error.what());
-    mark(error.given());
+    if (error.fault() != Fault::input || error.text().find(path.string()) == std::string::npos) fail(error.what());
+    mark(error.text());
   } catch (std::exception const& error) {
     fail(error.what());
   }

@@ -71,7 +71,7 @@ inline std::string rule_of_naming(std::function<void()> const& action, std::stri
   try {
     action();
   } catch (Error const& error) {
-    EXPECT_NE(error.given().find(word), std::string::npos) << error.given();
+    EXPECT_NE(error.text().find(word), std::string::npos) << error.text();
     return error.rule();
   }
   return {};

@@ -353,10 +353,15 @@ TEST(FieldWriter, leaves_old_records_alone_when_an_append_is_not_committed) {
       EXPECT_EQ(rule_of([&] { writer.extend("time", 0); }), "BadOption");
       EXPECT_EQ(rule_of([&] { writer.extend("month", 1); }), "MissingVariable");
       writer.extend("time", 1);
-      EXPECT_EQ(rule_of([&] { writer.write("plain", Box({1, 0, 0}, {2, 5, 4}), all); }), "OutOfRange");
-      EXPECT_EQ(rule_of([&] { writer.write("area", Box({0}, {5}), all.first(5)); }), "OutOfRange");
-      EXPECT_EQ(rule_of([&] { writer.write("time", Box({3}, {4}), all.first(1)); }), "OutOfRange");
-      EXPECT_EQ(rule_of([&] { writer.commit(); }), "WrongState");
+      EXPECT_EQ(rule_of([&] {
+                  writer.write("plain", Box({1, 0, 0}, {2, 5, 4}), all);
+                }),
+                (test::ErrorWith{"OutOfRange", "earlier records"}));
+      EXPECT_EQ(rule_of([&] { writer.write("area", Box({0}, {5}), all.first(5)); }),
+                (test::ErrorWith{"OutOfRange", "earlier records"}));
+      EXPECT_EQ(rule_of([&] { writer.write("time", Box({3}, {4}), all.first(1)); }),
+                (test::ErrorWith{"OutOfRange", "cells outside of the variable"}));
+      EXPECT_EQ(rule_of([&] { writer.commit(); }), (test::ErrorWith{"WrongState", "were written"}));
       auto const box = own_rows(comm, 2, 3);
       writer.write("plain", box, all.first(std::size_t(box.num_cells())));
     }

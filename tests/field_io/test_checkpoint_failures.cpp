@@ -70,7 +70,7 @@ TEST(CheckpointFailures, a_limit_met_anywhere_is_one_error_on_all_ranks) {
       }();
       comm.barrier();
 
-      EXPECT_EQ(thrown.rule, "OutputError") << thrown.given;
+      EXPECT_EQ(thrown.rule, "OutputError") << thrown.text;
       EXPECT_EQ(num_files(folder / "run"), 1U);
       expect_newest(store, comm, 1);
       if (testing::Test::HasFailure()) return;
@@ -109,8 +109,8 @@ TEST(CheckpointFailures, a_full_disk_is_told_before_anything_is_written) {
   auto const thrown = test::thrown_by([&] { write_checkpoint(store, comm, 2); });
   comm.barrier();
 
-  EXPECT_EQ(thrown.rule, "OutputError") << thrown.given;
-  EXPECT_NE(thrown.given.find("No space left"), std::string::npos) << thrown.given;
+  EXPECT_EQ(thrown.rule, "OutputError") << thrown.text;
+  EXPECT_NE(thrown.text.find("No space left"), std::string::npos) << thrown.text;
   EXPECT_EQ(num_files(disk), 1U);
   expect_newest(store, comm, 1);
 }
@@ -132,8 +132,8 @@ TEST(CheckpointFailures, a_folder_that_cannot_be_written_is_named) {
 
   ASSERT_TRUE(user != 0 || ::seteuid(user) == 0);
   EXPECT_EQ(thrown.rule, "OutputError");
-  EXPECT_NE(thrown.given.find(path.string()), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("Permission denied"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find(path.string()), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("Permission denied"), std::string::npos) << thrown.text;
   auto const file = folder.make("file", [](auto const& p) { test::write_bytes(p, "x"); });
   CheckpointStore below(comm, file / "run");
   EXPECT_EQ(test::rule_of([&] { write_checkpoint(below, comm, 1); }), "OutputError");
@@ -151,7 +151,7 @@ TEST(CheckpointFailures, a_folder_that_goes_away_is_an_error) {
   auto const thrown = test::thrown_by([&] { writer.commit(); });
 
   EXPECT_EQ(thrown.rule, "OutputError");
-  EXPECT_NE(thrown.given.find("No such file"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("No such file"), std::string::npos) << thrown.text;
   EXPECT_EQ(test::rule_of([&] { writer.commit(); }), "WrongState");
   EXPECT_FALSE(store.newest());
   write_checkpoint(store, comm, 2);

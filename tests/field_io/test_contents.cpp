@@ -22,7 +22,7 @@ std::string rule_of(std::function<void()> const& action, std::string const& expe
     action();
   } catch (Error const& error) {
     EXPECT_EQ(error.fault(), Fault::input) << error.what();
-    EXPECT_NE(error.given().find(expected_word), std::string::npos) << error.given();
+    EXPECT_NE(error.text().find(expected_word), std::string::npos) << error.text();
     return error.rule();
   }
   return "no error";

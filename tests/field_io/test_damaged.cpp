@@ -28,10 +28,10 @@ TEST(DamagedFile, that_keeps_HDF5_busy_for_ever_is_an_error_that_names_the_varia
 
   auto const thrown = thrown_by([&] { (void)read_contents(path); });
 
-  EXPECT_EQ(thrown.rule, "BrokenFile") << thrown.given;
+  EXPECT_EQ(thrown.rule, "BrokenFile") << thrown.text;
   EXPECT_EQ(thrown.fault, Fault::input);
-  EXPECT_NE(thrown.given.find(path.string()), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("variable "), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find(path.string()), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("variable "), std::string::npos) << thrown.text;
 }
 
 TEST(DamagedFile, with_an_attribute_larger_than_itself_is_refused) {
@@ -67,8 +67,8 @@ TEST(DamagedFile, with_an_attribute_larger_than_itself_is_refused) {
   auto const thrown = thrown_by([&] { (void)read_contents(path); });
 
   EXPECT_EQ(thrown.rule, "BrokenFile");
-  EXPECT_NE(thrown.given.find("attribute texts of "), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("is larger than the file"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("attribute texts of "), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("is larger than the file"), std::string::npos) << thrown.text;
 }
 
 TEST(DamagedFile, with_a_chunk_outside_of_it_is_read_but_for_that_variable) {
@@ -91,8 +91,8 @@ TEST(DamagedFile, with_a_chunk_outside_of_it_is_read_but_for_that_variable) {
   auto const all = std::span(values);
   auto const thrown = thrown_by([&] { file.read("z", Box({0, 0}, {4, 6}), all); });
   EXPECT_EQ(thrown.rule, "BrokenFile");
-  EXPECT_NE(thrown.given.find("variable z of " + path.string()), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("lies outside the file"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("variable z of " + path.string()), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("lies outside the file"), std::string::npos) << thrown.text;
   file.read("other", Box({0, 0}, {4, 6}), all);
   EXPECT_EQ(values, std::vector<double>(24, 1.0));
 }
@@ -155,8 +155,8 @@ TEST(DamagedFile, with_a_chunk_of_other_length_gives_an_error_and_no_other_memor
     auto const thrown = thrown_by([&] { file.read("z", Box({0}, {4096}), std::span(values)); });
 
     EXPECT_EQ(thrown.rule, "BrokenFile") << one.name;
-    EXPECT_NE(thrown.given.find(one.expected), std::string::npos) << thrown.given;
-    EXPECT_NE(thrown.given.find("variable z"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find(one.expected), std::string::npos) << thrown.text;
+    EXPECT_NE(thrown.text.find("variable z"), std::string::npos) << thrown.text;
     file.read("z", Box({4096}, {8192}), std::span(values));
     EXPECT_EQ(values, std::vector<double>(4096, 3.0)) << one.name;
   }
@@ -282,9 +282,9 @@ TEST_P(OtherFilters, are_refused_by_name_and_read_when_the_file_is_trusted_or_re
   auto const all = std::span(values);
   auto const thrown = thrown_by([&] { file.read("z", Box({0, 0}, {8, 8}), all); });
   EXPECT_EQ(thrown.fault, Fault::input);
-  EXPECT_NE(thrown.given.find("variable z of " + path.string()), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find(std::string("(") + GetParam().name + ")"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("h5repack -f NONE"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("variable z of " + path.string()), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find(std::string("(") + GetParam().name + ")"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("h5repack -f NONE"), std::string::npos) << thrown.text;
   file.read("other", Box({0, 0}, {8, 8}), all);
   EXPECT_EQ(values, expected);
   values.assign(64, -1.0);
@@ -324,8 +324,8 @@ TEST_P(OtherFilters, of_damaged_files_neither_crash_nor_hang) {
     // One that loses its filter is a plain file; all others are refused.
     if (thrown.rule == "nothing was thrown") continue;
     ++num_refused;
-    EXPECT_EQ(thrown.fault, Fault::input) << number << ": " << thrown.given;
-    EXPECT_NE(thrown.given.find(mutant.string()), std::string::npos) << number << ": " << thrown.given;
+    EXPECT_EQ(thrown.fault, Fault::input) << number << ": " << thrown.text;
+    EXPECT_NE(thrown.text.find(mutant.string()), std::string::npos) << number << ": " << thrown.text;
   }
   EXPECT_GE(num_refused, 30);
 }

@@ -432,8 +432,8 @@ TEST(FieldFile, a_damaged_chunk_is_one_error_on_all_ranks) {
   } catch (Error const& error) {
     EXPECT_EQ(error.fault(), Fault::input);
     EXPECT_EQ(error.rule(), "BrokenFile");
-    EXPECT_NE(error.given().find("damaged.h5"), std::string::npos) << error.given();
-    EXPECT_NE(error.given().find("f64_deflated"), std::string::npos) << error.given();
+    EXPECT_NE(error.text().find("damaged.h5"), std::string::npos) << error.text();
+    EXPECT_NE(error.text().find("f64_deflated"), std::string::npos) << error.text();
   }
   expect_formula<double>(file, "f64", {5, 7, 6}, Box({0, 0, 0}, {5, 7, 6}));
 }
@@ -494,8 +494,8 @@ TEST(FieldFile, refuses_by_name_what_it_cannot_read) {
     } catch (Error const& error) {
       EXPECT_EQ(error.rule(), "UnreadableVariable");
       EXPECT_EQ(error.fault(), Fault::input);
-      EXPECT_NE(error.given().find(word), std::string::npos) << error.given();
-      EXPECT_NE(error.given().find(name), std::string::npos) << error.given();
+      EXPECT_NE(error.text().find(word), std::string::npos) << error.text();
+      EXPECT_NE(error.text().find(name), std::string::npos) << error.text();
     }
   }
 }

@@ -165,7 +165,7 @@ TEST(ReadStructure, goes_on_after_a_file_that_keeps_HDF5_busy) {
   watch.join();
 
   EXPECT_EQ(thrown.rule, "BrokenFile");
-  EXPECT_NE(thrown.given.find("came to no end in 2 s at variable"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("came to no end in 2 s at variable"), std::string::npos) << thrown.text;
   EXPECT_TRUE(has_shadow_memory || limits.find(" 1073741824 ") != std::string::npos) << limits;
   EXPECT_EQ(read_contents(whole).variables, expected.variables);
   EXPECT_EQ(helper(), first);
@@ -183,8 +183,8 @@ TEST(ReadStructure, refuses_a_file_that_crashes_HDF5_and_no_other) {
   crash.join();
 
   EXPECT_EQ(thrown.rule, "BrokenFile");
-  EXPECT_NE(thrown.given.find("HDF5 crashed"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("by signal 11"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("HDF5 crashed"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("by signal 11"), std::string::npos) << thrown.text;
   EXPECT_EQ(read_contents(whole).variables, expected.variables);
   EXPECT_EQ(helper(), first);
 }
@@ -205,7 +205,7 @@ TEST(ReadStructure, that_is_killed_is_started_again) {
   auto kill = with_reader([second](pid_t) { send_signal(second, SIGKILL); });
   auto const thrown = thrown_by([&] { (void)read_contents(endless); });
   kill.join();
-  EXPECT_NE(thrown.given.find("came to no end in 2 s"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("came to no end in 2 s"), std::string::npos) << thrown.text;
   EXPECT_NE(helper(), second);
 
   // What the out-of-memory killer does to the process that reads is no fault of the file.

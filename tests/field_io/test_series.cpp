@@ -129,7 +129,7 @@ TEST(FieldSeries, fills_up_short_variables_file_by_file) {
     ADD_FAILURE();
   } catch (Error const& error) {
     EXPECT_EQ(error.rule(), "SeriesMismatch");
-    EXPECT_NE(error.given().find("c.nc lacks a value at record 1 of 2"), std::string::npos) << error.given();
+    EXPECT_NE(error.text().find("c.nc lacks a value at record 1 of 2"), std::string::npos) << error.text();
   }
 }
 

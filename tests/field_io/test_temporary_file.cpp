@@ -183,8 +183,8 @@ TEST(TemporaryFile, refuses_what_no_file_can_replace) {
                                                      {"", "it is a folder"}}) {
     auto const thrown = test::thrown_by([&] { TemporaryFile const file(path); });
     EXPECT_EQ(thrown.rule, "OutputError") << path;
-    EXPECT_NE(thrown.given.find(word), std::string::npos) << thrown.given;
-    EXPECT_TRUE(thrown.given.starts_with(path.string() + " cannot be written")) << thrown.given;
+    EXPECT_NE(thrown.text.find(word), std::string::npos) << thrown.text;
+    EXPECT_TRUE(thrown.text.starts_with(path.string() + " cannot be written")) << thrown.text;
   }
   EXPECT_EQ(names_in(folder / ".").size(), 5U);
 }

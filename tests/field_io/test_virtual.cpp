@@ -110,9 +110,9 @@ TEST(VirtualDataset, is_refused_by_name_rather_than_filled_up) {
       file.read("fields", Box({0, 0}, {12, 6}), std::span(values));
       ADD_FAILURE() << "read " << one.word;
     } catch (Error const& error) {
-      EXPECT_EQ(error.rule(), one.rule) << error.given();
+      EXPECT_EQ(error.rule(), one.rule) << error.text();
       EXPECT_EQ(error.fault(), Fault::input);
-      EXPECT_NE(error.given().find(one.word), std::string::npos) << error.given();
+      EXPECT_NE(error.text().find(one.word), std::string::npos) << error.text();
     }
   }
 }

@@ -251,17 +251,25 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
 
     EXPECT_EQ(rule_of([&] { writer.add_dimension("x", 4); }), "BadName");
     EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "v", .dimensions = {"x"}}); }), "BadName");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"y"}}); }), "MissingVariable");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .deflate = 1}); }), "BadOption");
-    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .chunk = {0}}); }), "BadOption");
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"y"}}); }),
+              (test::ErrorWith{"MissingVariable", "there is no dimension"}));
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .deflate = 1}); }),
+              (test::ErrorWith{"BadOption", "has no chunks"}));
+    EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .chunk = {0}}); }),
+              (test::ErrorWith{"BadOption", "chunk extent below 1"}));
+    EXPECT_EQ(rule_of([&] {
+                writer.add_variable({.name = "w", .dimensions = {"x"}, .packing = Packing{1, 0, -1}});
+              }),
+              (test::ErrorWith{"BadOption", "is its `fill`"}));
     EXPECT_EQ(rule_of([&] { writer.add_variable({.name = "w", .dimensions = {"x"}, .type = ValueType::other}); }),
               "WrongType");
-    EXPECT_EQ(rule_of([&] { writer.write("w", Box({0}, {0}), all.first(0)); }), "MissingVariable");
+    EXPECT_EQ(rule_of([&] { writer.write("w", Box({0}, {0}), all.first(0)); }),
+              (test::ErrorWith{"MissingVariable", "no variable 'w'"}));
     EXPECT_EQ(rule_of([&] { writer.write("v", last ? Box({0}, {5}) : Box({0}, {0}), all.first(last ? 5 : 0)); }),
               "OutOfRange");
     EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 2 : 0)); }), "ShapeMismatch");
     EXPECT_EQ(rule_of([&] { writer.write("v", Box({0}, {last ? 1 : 0}), all.first(last ? 1 : 0)); }), "Conversion");
-    EXPECT_EQ(rule_of([&] { writer.commit(); }), "WrongState");
+    EXPECT_EQ(rule_of([&] { writer.commit(); }), (test::ErrorWith{"WrongState", "were written"}));
     if (comm.num_ranks() > 1) {
       EXPECT_EQ(rule_of([&] { writer.add_dimension("y", last ? 2 : 3); }), "ArgumentDisagreement");
     }
@@ -270,7 +278,7 @@ TEST(FieldWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   EXPECT_TRUE(names_in(folder / ".").empty());
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "no" / "such.nc"); }), "OutputError");
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "x.nc", {}, {.writers_per_node = -1}); }),
-            "BadOption");
+            (test::ErrorWith{"BadOption", "writers per node"}));
   EXPECT_EQ(rule_of([&] { FieldWriter const writer(comm, folder / "."); }), "OutputError");
 }
 

@@ -70,8 +70,8 @@ std::vector<std::string> names_in(std::filesystem::path const& folder) {
 }
 
 void expect_full(test::Thrown const& thrown, std::filesystem::path const& path, std::string const& why) {
-  EXPECT_EQ(thrown.rule, "OutputError") << thrown.given;
-  EXPECT_NE(thrown.given.find(path.string() + " cannot be written: " + why), std::string::npos) << thrown.given;
+  EXPECT_EQ(thrown.rule, "OutputError") << thrown.text;
+  EXPECT_NE(thrown.text.find(path.string() + " cannot be written: " + why), std::string::npos) << thrown.text;
 }
 
 TEST(WriterFailures, a_full_disk_is_told_before_cells_are_written) {

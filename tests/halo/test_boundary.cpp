@@ -292,10 +292,13 @@ TEST(BoundaryMap, refuses_rules_that_make_no_sense) {
 
   EXPECT_EQ(rule({4, 6}, {{zero}, -1}), "AxesMismatch");
   EXPECT_EQ(rule({4}, {{zero, zero}, -1}), "AxesMismatch");
-  EXPECT_EQ(rule({4}, {{{Edge::constant, Edge(77), 0}}, -1}), "BadBoundary");
-  EXPECT_EQ(rule({4}, {{{Edge::constant, Edge::reflect, 0, Stagger(2)}}, -1}), "BadBoundary");
-  EXPECT_EQ(rule({4}, {{{Edge::periodic, Edge::constant, 0}}, -1}), "BadBoundary");
-  EXPECT_EQ(rule({4}, {{{Edge::reflect, Edge::periodic, 0}}, -1}), "BadBoundary");
+  EXPECT_EQ(rule({4}, {{{Edge::constant, Edge(77), 0}}, -1}), (test::ErrorWith{"BadBoundary", "axis 0 has "}));
+  EXPECT_EQ(rule({4}, {{{Edge::constant, Edge::reflect, 0, Stagger(2)}}, -1}),
+            (test::ErrorWith{"BadBoundary", "at offset 2"}));
+  EXPECT_EQ(rule({4}, {{{Edge::periodic, Edge::constant, 0}}, -1}),
+            (test::ErrorWith{"BadBoundary", "is periodic on one side"}));
+  EXPECT_EQ(rule({4}, {{{Edge::reflect, Edge::periodic, 0}}, -1}),
+            (test::ErrorWith{"BadBoundary", "is periodic on one side"}));
   EXPECT_EQ(rule({4, 6}, {{pole, periodic}, -1}), "PoleNeedsPeriodicLongitude");
   EXPECT_EQ(rule({4, 6}, {{pole, periodic}, 0}), "PoleNeedsPeriodicLongitude");
   EXPECT_EQ(rule({4, 6}, {{pole, periodic}, 2}), "PoleNeedsPeriodicLongitude");
@@ -315,7 +318,7 @@ TEST(BoundaryMap, refuses_rules_that_make_no_sense) {
   EXPECT_EQ(rule({4, 7}, Boundary::tripolar(Edge::constant, Edge::tripolar_row)), "nothing was thrown");
   EXPECT_EQ(rule({4, 7}, Boundary::tripolar(Edge::pole_face, Edge::tripolar_row)), "OddLongitudeFold");
   EXPECT_EQ(rule({4, 6}, {{{Edge::constant, Edge::tripolar_row, 0}, zero}, 1}), "PoleNeedsPeriodicLongitude");
-  EXPECT_EQ(rule({4, 4, 6}, poles.behind(pole)), "BadBoundary");
+  EXPECT_EQ(rule({4, 4, 6}, poles.behind(pole)), (test::ErrorWith{"BadBoundary", "both end at a pole"}));
   EXPECT_EQ(rule({4, 4, 6}, poles.behind({Edge::antireflect, Edge::constant})), "nothing was thrown");
   EXPECT_EQ(rule_of([&] { (void)poles.staggered({Stagger::centre}); }), "AxesMismatch");
   EXPECT_EQ(rule({7, 4}, Boundary::sphere(Edge::pole_face)), "nothing was thrown");

@@ -270,10 +270,10 @@ TEST(HaloDepth, names_field_side_have_and_need) {
   depth.exchanged();
   auto const shallow = apply_to({{2, 4}, {1, 1}});
   EXPECT_EQ(shallow.rule, "HaloTooShallow");
-  EXPECT_EQ(shallow.given,
+  EXPECT_EQ(shallow.text,
             "field humidity has 3 valid ghost layers on the upper side of axis 0, beyond the edge of the "
             "grid (pole_face); the operator needs 4");
-  EXPECT_EQ(apply_to({{1, 1}, {3, 0}}).given,
+  EXPECT_EQ(apply_to({{1, 1}, {3, 0}}).text,
             "field humidity has 2 valid ghost layers on the lower side of axis 1; the operator needs 3");
   EXPECT_EQ(apply_to({{1, 1}}).rule, "AxesMismatch");
   EXPECT_EQ(apply_to({{1, 1}, {0, -1}}).rule, "BadHaloWidth");

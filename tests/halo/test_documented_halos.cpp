@@ -2,9 +2,9 @@
 // The code of docs/halo.md.
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
-#include <graticule/halo/ring.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include "shared_folder.hpp"
@@ -65,7 +65,7 @@ TEST(DocumentedHalos, read_exchange_and_sum_the_inside_of_a_field) {
   test::Folder const folder(comm);
   auto const path = (folder / "fields.nc").string();
   HaloPlan const plan(comm, layout, {{1, 1}, {1, 1}}, Boundary::sphere(Edge::pole_row));
-  RingPlan const zonal(comm, layout, 1);
+  AxisSumPlan const zonal(comm, layout, 1);
   RepartitionPlan const to_columns(comm, layout, Layout(ProcessGrid{1, comm.num_ranks()}, {24, 16}));
   {
     Memory written(plan.owned(), 3);
@@ -152,7 +152,7 @@ TEST(DocumentedHalos, give_zonal_means) {
   auto const field = field_view(memory.data(), layout.owned(comm.rank()).extents(), 2);
 
   // clang-format off
-RingPlan const zonal(comm, layout, 1, {.scale = RingScale::mean});
+AxisSumPlan const zonal(comm, layout, 1, {.scale = AxisSumScale::mean});
 std::vector<float> means(std::size_t(zonal.sums().num_cells()));
 zonal.apply(field, field_view(means.data(), zonal.sums().extents(), 2));
   // clang-format on

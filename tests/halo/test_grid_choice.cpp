@@ -229,7 +229,7 @@ TEST(GridCandidates, refuse_the_impossible_by_name) {
     r.node_of_rank = consecutive_nodes(97, 4);
   });
   EXPECT_EQ(prime.rule, "NoProcessGrid");
-  EXPECT_NE(prime.given.find("97 ranks cannot be arranged over 10 x 20 cells"), std::string::npos) << prime.given;
+  EXPECT_NE(prime.text.find("97 ranks cannot be arranged over 10 x 20 cells"), std::string::npos) << prime.text;
   EXPECT_EQ(thrown([](auto& r) { r.ranks = {3, 0}; }).rule, "NoProcessGrid");
   EXPECT_EQ(thrown([](auto& r) { r.ranks = {8, 4}; }).rule, "NoProcessGrid");
   EXPECT_EQ(thrown([](auto& r) { r.min_extents = {200, 200}; }).rule, "NoProcessGrid");

@@ -239,8 +239,11 @@ TEST(HaloKinds, are_refused_on_all_ranks) {
   EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}, {1, 0}}; }), "BadHaloWidth");
   EXPECT_EQ(changed([](HaloKind& kind) { kind.memory = {{1, 1}}; }), "AxesMismatch");
   EXPECT_EQ(changed([](HaloKind& kind) { kind.widths = {{1, 1}, {1, -1}}; }), "BadHaloWidth");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1}}; }), "AxesMismatch");
-  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1, 2}}; }), "AxesMismatch");
+  EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1}}; }), (test::ErrorWith{"AxesMismatch", "direction"}));
+  EXPECT_EQ(changed([](HaloKind& kind) {
+              kind.directions = {{1, 2}};
+            }),
+            (test::ErrorWith{"AxesMismatch", "direction"}));
   EXPECT_EQ(rule(good), "nothing was thrown");
   if (n == 1) return;
   EXPECT_EQ(changed([](HaloKind& kind) { kind.directions = {{1, 1}}; }), "ArgumentDisagreement");

@@ -2,8 +2,8 @@
 // One array with a halo, handed to every class that takes fields.
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/plan.hpp>
-#include <graticule/halo/ring.hpp>
 #include <graticule/partition/cells.hpp>
 #include <graticule/repartition/plan.hpp>
 
@@ -25,7 +25,7 @@ TEST(Parts, of_one_array_serve_files_halos_sums_and_repartitions) {
   int const n = comm.num_ranks();
   Layout const layout(ProcessGrid{n, 1}, Indices{2 * n + 1, 6});
   HaloPlan const plan(comm, layout, {{1, 1}, {2, 2}}, Boundary::uniform(2, Edge::periodic));
-  RingPlan const zonal(comm, layout, 1);
+  AxisSumPlan const zonal(comm, layout, 1);
   RepartitionPlan const to_columns(comm, layout, Layout(ProcessGrid{1, n}, Indices{2 * n + 1, 6}));
   std::vector<double> cells(std::size_t(plan.local().num_cells()), -1.0);
   std::vector<double> sum_values(std::size_t(zonal.sums().num_cells()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fields of one exchange, or of one call of ring sums, that have memory in common.
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/plan.hpp>
-#include <graticule/halo/ring.hpp>
 
 #include "expect_error.hpp"
 
@@ -116,14 +116,14 @@ TEST(HaloSharing, on_one_rank_ends_the_exchange_on_its_peers) {
 TEST(HaloSharing, of_ring_sums_is_refused_where_one_is_written) {
   auto const comm = Comm::world();
   Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{3 * comm.num_ranks(), 4});
-  RingPlan const zonal(comm, layout, 1);
+  AxisSumPlan const zonal(comm, layout, 1);
   std::vector<double> memory(60, 1.0);
   auto const cells = [&](Index offset) { return field_view(memory.data() + offset, zonal.cells().extents(), 2); };
   auto const sums = [&](Index offset) { return field_view(memory.data() + offset, zonal.sums().extents(), 2); };
-  auto const apply = [&](RingField const& a, RingField const& b) {
+  auto const apply = [&](AxisSumField const& a, AxisSumField const& b) {
     return rule_of([&] { zonal.apply(std::vector{a, b}); });
   };
-  auto const adjoint = [&](RingField const& a, RingField const& b) {
+  auto const adjoint = [&](AxisSumField const& a, AxisSumField const& b) {
     return rule_of([&] { zonal.apply_adjoint(std::vector{a, b}, Cotangents::of_each_rank); });
   };
 

@@ -237,7 +237,7 @@ TEST(VirtualHalo, refuses_what_the_real_plan_refuses) {
   };
   EXPECT_EQ(rule_after([](auto& k) { k.memory = {{1, 1}, {1, 0}}; }), "BadHaloWidth");
   EXPECT_EQ(rule_after([](auto& k) { k.memory = {{1, 1}}; }), "AxesMismatch");
-  EXPECT_EQ(rule_after([](auto& k) { k.directions = {{0, 2}}; }), "AxesMismatch");
+  EXPECT_EQ(rule_after([](auto& k) { k.directions = {{0, 2}}; }), (test::ErrorWith{"AxesMismatch", "direction"}));
   EXPECT_EQ(rule_after([](auto& k) { k.widths_of = WidthsOf::this_rank; }), "BadHaloWidth");
 }
 

@@ -44,7 +44,7 @@ TEST(CallComparison, names_two_ranks_that_differ_on_all_ranks_and_goes_on) {
     auto const thrown = test::thrown_by([&] { comparison.compare(comm.rank() == last ? "a backward" : "a forward"); });
 
     EXPECT_EQ(thrown.rule, "CallDisagreement");
-    EXPECT_EQ(thrown.given, "rank 0 has a forward, rank " + std::to_string(last) + " has a backward");
+    EXPECT_EQ(thrown.text, "rank 0 has a forward, rank " + std::to_string(last) + " has a backward");
     EXPECT_NO_THROW(comparison.compare("the next call"));
   }
 }
@@ -92,9 +92,9 @@ TEST(CallComparison, names_the_rank_that_does_not_come_on_all_ranks) {
   auto const thrown = test::thrown_by([&] { comparison.compare("a call"); });
 
   EXPECT_EQ(thrown.rule, "StalledExchange");
-  EXPECT_NE(thrown.given.find("rank 0 waits before a call for the same call of rank " + std::to_string(late)),
+  EXPECT_NE(thrown.text.find("rank 0 waits before a call for the same call of rank " + std::to_string(late)),
             std::string::npos)
-      << thrown.given;
+      << thrown.text;
   test::forgive_left_objects();
 }
 
@@ -118,7 +118,7 @@ TEST(CallComparison, gives_up_with_the_words_of_the_caller) {
 
   EXPECT_EQ(thrown.rule, "StalledExchange");
   if (comm.rank() == 0 || comm.rank() == late) {
-    EXPECT_EQ(thrown.given,
+    EXPECT_EQ(thrown.text,
               "rank 0 waits before bucket 3 for the same call of rank " + std::to_string(late) + " for 0 s");
   }
   test::forgive_left_objects();

@@ -67,7 +67,7 @@ TEST(CallHead, throws_the_failure_of_one_rank_on_all) {
 
   auto const thrown = test::thrown_by([&] { head.rethrow(); });
   EXPECT_EQ(thrown.rule, "BadAxis");
-  EXPECT_EQ(thrown.given, comm.rank() == last ? "axis 7" : "rank " + std::to_string(last) + ": axis 7");
+  EXPECT_EQ(thrown.text, comm.rank() == last ? "axis 7" : "rank " + std::to_string(last) + ": axis 7");
   messages::CallHead next(comm);
   next.fails(nullptr);
   next.meet();

@@ -108,7 +108,7 @@ TEST(Lanes, name_what_they_wait_for_and_keep_their_memory) {
     auto const thrown = test::thrown_by([&] { lanes.wait("for a word of the last rank", messages::Stall::fail); });
     set_stall_rule(kept);
     EXPECT_EQ(thrown.rule, "StalledExchange");
-    EXPECT_NE(thrown.given.find("rank 0 waits for a word of the last rank"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("rank 0 waits for a word of the last rank"), std::string::npos) << thrown.text;
     EXPECT_TRUE(lanes.abandoned());
     EXPECT_EQ(lanes.missing(), std::vector<int>{late});
   }

@@ -57,7 +57,7 @@ TEST(Comm, returns_errors_and_leaves_its_parent_alone) {
 
   EXPECT_EQ(before, after);
   EXPECT_EQ(thrown.rule, "MpiError");
-  EXPECT_NE(thrown.given.find("MPI_Send"), std::string::npos);
+  EXPECT_NE(thrown.text.find("MPI_Send"), std::string::npos);
 }
 
 TEST(Comm, refuses_the_null_communicator) {
@@ -276,7 +276,7 @@ TEST(RunAgreed, throws_on_all_ranks_what_the_lowest_failing_rank_says) {
     EXPECT_EQ(thrown.rule, "Rule" + std::to_string(lowest));
     EXPECT_EQ(thrown.fault, Fault::input);
     auto const text = "text of " + std::to_string(lowest);
-    EXPECT_EQ(thrown.given, comm.rank() == lowest ? text : "rank " + std::to_string(lowest) + ": " + text);
+    EXPECT_EQ(thrown.text, comm.rank() == lowest ? text : "rank " + std::to_string(lowest) + ": " + text);
     EXPECT_EQ(comm.gather_to_all(1).size(), std::size_t(comm.num_ranks()));
   }
 }
@@ -292,7 +292,7 @@ TEST(RunAgreed, keeps_the_type_of_an_exception_on_its_rank) {
   } catch (std::out_of_range const& error) {
     caught = std::string("out_of_range ") + error.what();
   } catch (Error const& error) {
-    caught = error.rule() + " " + error.given();
+    caught = error.rule() + " " + error.text();
   }
 
   EXPECT_EQ(caught,
@@ -333,8 +333,8 @@ TEST(RequireSame, names_the_ranks_and_values_that_differ) {
 
       ASSERT_EQ(thrown.rule, "LayoutMismatch") << "bit " << bit << " of rank " << odd;
       int const other = odd == 0 ? 1 : odd;
-      ASSERT_EQ(thrown.given, odd == 0 ? "rank 0 has 3x1, rank 1 has 1x3"
-                                       : "rank 0 has 1x3, rank " + std::to_string(other) + " has 3x1");
+      ASSERT_EQ(thrown.text, odd == 0 ? "rank 0 has 3x1, rank 1 has 1x3"
+                                      : "rank 0 has 1x3, rank " + std::to_string(other) + " has 3x1");
     }
 }
 

@@ -51,7 +51,7 @@ TEST(ParseCuts, names_the_line_of_what_it_cannot_read) {
 
     EXPECT_EQ(thrown.rule, "BadInput") << row.text;
     EXPECT_EQ(thrown.fault, Fault::input) << row.text;
-    EXPECT_NE(thrown.given.find(row.found), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find(row.found), std::string::npos) << thrown.text;
   }
 }
 
@@ -75,7 +75,7 @@ TEST(ReadCuts, fails_on_all_ranks_alike) {
 
   EXPECT_EQ(thrown.rule, "BadInput");
   EXPECT_EQ(thrown.fault, Fault::input);
-  EXPECT_NE(thrown.given.find("no/such/file"), std::string::npos);
+  EXPECT_NE(thrown.text.find("no/such/file"), std::string::npos);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ TEST(Error, carries_rule_text_place_and_fault) {
   Error const input(Fault::input, "NotHdf5", "a text file");
 
   EXPECT_EQ(error.rule(), "CutsMismatch");
-  EXPECT_EQ(error.given(), "240 rows for 241");
+  EXPECT_EQ(error.text(), "240 rows for 241");
   EXPECT_STREQ(error.what(), "CutsMismatch: 240 rows for 241");
   EXPECT_EQ(error.where().line(), line);
   EXPECT_NE(std::string_view(error.where().file_name()).find("test_error.cpp"), std::string_view::npos);
@@ -34,8 +34,8 @@ TEST(MpiError, names_call_code_and_class) {
     EXPECT_EQ(error.rule(), "MpiError");
     EXPECT_EQ(error.code(), MPI_ERR_RANK);
     EXPECT_EQ(error.error_class(), MPI_ERR_RANK);
-    EXPECT_NE(error.given().find("MPI_Send"), std::string::npos);
-    EXPECT_GT(error.given().size(), std::string_view("MPI_Send returned 6: ").size());
+    EXPECT_NE(error.text().find("MPI_Send"), std::string::npos);
+    EXPECT_GT(error.text().size(), std::string_view("MPI_Send returned 6: ").size());
     EXPECT_NE(std::string_view(error.where().file_name()).find("test_error.cpp"), std::string_view::npos);
   }
   EXPECT_NO_THROW(check_mpi(MPI_SUCCESS, "MPI_Send"));

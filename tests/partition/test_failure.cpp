@@ -46,7 +46,7 @@ TEST(Failure, ends_the_waits_of_the_other_ranks_with_its_rank_and_text) {
       auto const thrown = thrown_by([&] { comm.barrier(); });
 
       EXPECT_EQ(thrown.rule, "PeerFailed");
-      EXPECT_EQ(thrown.given, "rank " + std::to_string(last(comm)) + ": cell 7 is bad");
+      EXPECT_EQ(thrown.text, "rank " + std::to_string(last(comm)) + ": cell 7 is bad");
     }
   }
   comm.renew();
@@ -63,7 +63,7 @@ TEST(Failure, carries_the_fault_and_rule_of_an_exception) {
 
     EXPECT_EQ(thrown.rule, "PeerFailed");
     EXPECT_EQ(thrown.fault, Fault::input);
-    EXPECT_NE(thrown.given.find("BadFile: u.nc is bad"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("BadFile: u.nc is bad"), std::string::npos) << thrown.text;
   }
   comm.renew();
   test::forgive_left_objects();
@@ -136,8 +136,8 @@ TEST(CommCalls, that_differ_are_an_error_on_all_ranks_and_the_next_ones_go_on) {
     });
 
     EXPECT_EQ(thrown.rule, "CallDisagreement");
-    EXPECT_NE(thrown.given.find("(barrier)"), std::string::npos) << thrown.given;
-    EXPECT_NE(thrown.given.find("(maximum of 3 numbers)"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("(barrier)"), std::string::npos) << thrown.text;
+    EXPECT_NE(thrown.text.find("(maximum of 3 numbers)"), std::string::npos) << thrown.text;
     std::array<Index, 1> ones{1};
     comm.sum(ones);
     EXPECT_EQ(ones[0], comm.num_ranks());

@@ -166,32 +166,32 @@ TEST(Layout, refuses_boxes_that_overlap_and_names_the_ranks) {
   auto const thrown = thrown_by([&] { (void)Layout::from_boxes({4, 4}, boxes); });
 
   EXPECT_EQ(thrown.rule, "BadLayout");
-  EXPECT_NE(thrown.given.find("0"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("2"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("[1, 2) x [1, 2)"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("0"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("2"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("[1, 2) x [1, 2)"), std::string::npos) << thrown.text;
 }
 
 TEST(Layout, refuses_every_gap_overlap_and_stray_box) {
   struct Row {
-    char const* rule;
+    test::ErrorWith error;
     std::vector<Box> boxes;
   };
   std::vector<Row> const rows{
-      {"BadLayout", {}},
-      {"BadLayout", {Box({0, 0}, {4, 3})}},
-      {"BadLayout", {Box({0, 0}, {2, 4}), Box({3, 0}, {4, 4})}},
-      {"BadLayout", {Box({0, 0}, {5, 4})}},
-      {"BadLayout", {Box({-1, 0}, {4, 4})}},
-      {"BadLayout", {Box({0, 0}, {4, 4}), Box({0, 0}, {4, 4})}},
+      {{"BadLayout", "the boxes cover 0 cells"}, {}},
+      {{"BadLayout", "the boxes cover"}, {Box({0, 0}, {4, 3})}},
+      {{"BadLayout", "the boxes cover"}, {Box({0, 0}, {2, 4}), Box({3, 0}, {4, 4})}},
+      {{"BadLayout", "exceeds the global box"}, {Box({0, 0}, {5, 4})}},
+      {{"BadLayout", "exceeds the global box"}, {Box({-1, 0}, {4, 4})}},
+      {{"BadLayout", "both own"}, {Box({0, 0}, {4, 4}), Box({0, 0}, {4, 4})}},
       // As many cells as the global box, so counting alone sees nothing.
-      {"BadLayout", {Box({0, 0}, {2, 4}), Box({1, 0}, {3, 4})}},
-      {"BadLayout", {Box({0, 0}, {4, 2}), Box({3, 1}, {4, 4}), Box({0, 2}, {4, 3}), Box({0, 3}, {1, 4})}},
-      {"AxesMismatch", {Box({0}, {4})}},
-      {"AxesMismatch", {Box({0, 0}, {4, 4}), Box({0}, {0})}},
-      {"nothing was thrown", {Box({0, 0}, {2, 4}), Box({9, 9}, {9, 9}), Box({2, 0}, {4, 4})}},
+      {{"BadLayout", "both own"}, {Box({0, 0}, {2, 4}), Box({1, 0}, {3, 4})}},
+      {{"BadLayout", "both own"}, {Box({0, 0}, {4, 2}), Box({3, 1}, {4, 4}), Box({0, 2}, {4, 3}), Box({0, 3}, {1, 4})}},
+      {{"AxesMismatch", ""}, {Box({0}, {4})}},
+      {{"AxesMismatch", ""}, {Box({0, 0}, {4, 4}), Box({0}, {0})}},
+      {{"nothing was thrown", ""}, {Box({0, 0}, {2, 4}), Box({9, 9}, {9, 9}), Box({2, 0}, {4, 4})}},
   };
   for (std::size_t i = 0; i < rows.size(); ++i)
-    EXPECT_EQ(rule_of([&] { (void)Layout::from_boxes({4, 4}, rows[i].boxes); }), rows[i].rule) << "row " << i;
+    EXPECT_EQ(rule_of([&] { (void)Layout::from_boxes({4, 4}, rows[i].boxes); }), rows[i].error) << "row " << i;
 }
 
 // One cell moved from its owner to another one must never pass.
@@ -212,6 +212,8 @@ TEST(Layout, refuses_a_random_tiling_with_one_box_moved) {
     auto const rule = rule_of([&] { (void)Layout::from_boxes(extents, boxes); });
 
     ASSERT_EQ(rule, "BadLayout");
+    auto const says = [&](char const* words) { return rule.text.find(words) != std::string::npos; };
+    ASSERT_TRUE(says("both own") || says("exceeds the global box") || says("the boxes cover")) << rule.text;
   }
   EXPECT_GT(num_tried, 50);
 }

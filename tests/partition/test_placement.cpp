@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/grid_sample.hpp>
 #include <graticule/partition/placement.hpp>
 
 #include "expect_error.hpp"
@@ -163,8 +164,8 @@ TEST(PlaceOnNodes, refuses_nodes_that_do_not_fit) {
     EXPECT_EQ(rule_of([&] { (void)place_on_nodes({2, 2}, nodes, traffic); }), "BadProcessGrid");
 }
 
-TEST(StandIns, are_all_places_of_a_small_grid) {
-  auto const all = stand_ins({3, 4});
+TEST(GridSample, has_all_places_of_a_small_grid) {
+  auto const all = graticule::detail::sample_of({3, 4});
 
   ASSERT_EQ(all.places.size(), 12U);
   for (std::size_t i = 0; i < 12; ++i) {
@@ -173,8 +174,8 @@ TEST(StandIns, are_all_places_of_a_small_grid) {
   }
 }
 
-TEST(StandIns, stand_for_all_places_of_a_large_grid) {
-  auto const few = stand_ins({300, 400, 3});
+TEST(GridSample, stands_for_all_places_of_a_large_grid) {
+  auto const few = graticule::detail::sample_of({300, 400, 3});
 
   EXPECT_EQ(few.places.size(), 5U * 5U * 3U);
   double total = 0;

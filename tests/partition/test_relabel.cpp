@@ -334,12 +334,25 @@ TEST(Relabel, refuses_what_does_not_fit) {
   EXPECT_EQ(rule_of([&] { (void)relabel(layout, Layout(ProcessGrid{4, 1}, Indices{8, 7})); }), "LayoutMismatch");
   EXPECT_EQ(rule_of([&] { (void)relabel(layout, Layout(ProcessGrid{4}, Indices{48})); }), "LayoutMismatch");
   EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.permutation = {1, 0}}); }), "LayoutMismatch");
-  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.permutation = {0, 0}}); }), "AxesMismatch");
-  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.node_of_rank = {0, 0, 1}}); }), "BadProcessGrid");
-  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.off_node_weight = 0}); }), "BadProcessGrid");
+  EXPECT_EQ(rule_of([&] {
+              (void)relabel(layout, layout, {.permutation = {0, 0}});
+            }),
+            (test::ErrorWith{"AxesMismatch", "permutation"}));
+  EXPECT_EQ(rule_of([&] {
+              (void)relabel(layout, layout, {.node_of_rank = {0, 0, 1}});
+            }),
+            (test::ErrorWith{"BadProcessGrid", "nodes of 3 ranks"}));
+  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.off_node_weight = 0}); }),
+            (test::ErrorWith{"BadProcessGrid", "the weight of cells"}));
   EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.ranks = {0, 1, 2}}); }), "TooFewRanks");
-  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.ranks = {0, 1, 1, 2}}); }), "BadProcessGrid");
-  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.ranks = {0, -1, 1, 2}}); }), "BadProcessGrid");
+  EXPECT_EQ(rule_of([&] {
+              (void)relabel(layout, layout, {.ranks = {0, 1, 1, 2}});
+            }),
+            (test::ErrorWith{"BadProcessGrid", "rank 1 may own"}));
+  EXPECT_EQ(rule_of([&] {
+              (void)relabel(layout, layout, {.ranks = {0, -1, 1, 2}});
+            }),
+            (test::ErrorWith{"BadProcessGrid", "rank -1 may own"}));
   Index const huge = Index(1) << 59;
   EXPECT_EQ(
       rule_of([&] { (void)relabel(Layout(ProcessGrid{4}, Indices{huge}), Layout(ProcessGrid{4}, Indices{huge})); }),

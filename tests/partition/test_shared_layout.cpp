@@ -106,16 +106,20 @@ TEST(SharedLayout, is_refused_on_all_ranks_where_it_is_missing_or_differs) {
     return thrown_by([&] { (void)shared_layout(parent, mine); });
   };
 
-  EXPECT_EQ(share(comm, std::nullopt).rule, "BadLayout");
+  auto const missing = share(comm, std::nullopt);
+  EXPECT_EQ(missing.rule, "BadLayout");
+  EXPECT_NE(missing.text.find("provides a layout"), std::string::npos) << missing.text;
   EXPECT_EQ(share(comm, is_last ? std::optional(PartLayout{many, comm}) : std::nullopt).rule, "TooFewRanks");
   EXPECT_EQ(share(comm, PartLayout{rows, comm}).rule, "nothing was thrown");
   if (n == 1) return;
   auto const differs = share(comm, PartLayout{is_last ? columns : rows, comm});
   EXPECT_EQ(differs.rule, "ArgumentDisagreement");
-  EXPECT_NE(differs.given.find("rank 0 gives " + to_string(rows)), std::string::npos) << differs.given;
-  EXPECT_NE(differs.given.find(to_string(columns)), std::string::npos) << differs.given;
+  EXPECT_NE(differs.text.find("rank 0 gives " + to_string(rows)), std::string::npos) << differs.text;
+  EXPECT_NE(differs.text.find(to_string(columns)), std::string::npos) << differs.text;
   // One rank is a parent of its own: all others are outside.
-  EXPECT_EQ(share(alone, PartLayout{rows, comm}).rule, "BadLayout");
+  auto const outside = share(alone, PartLayout{rows, comm});
+  EXPECT_EQ(outside.rule, "BadLayout");
+  EXPECT_NE(outside.text.find("is not in the parent"), std::string::npos) << outside.text;
 }
 
 TEST(OnRanks, gives_each_box_to_its_new_rank) {

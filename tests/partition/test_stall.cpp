@@ -63,7 +63,7 @@ TEST(Stall, a_rank_that_never_comes_is_an_error_when_the_rule_says_so) {
       detail::StallScope const impatient({.report_seconds = 0, .error_seconds = 0.2});
       auto const thrown = thrown_by(calls[c]);
       EXPECT_EQ(thrown.rule, "StalledExchange") << "call " << c;
-      EXPECT_EQ(thrown.given.rfind("rank " + std::to_string(comm.rank()) + " waits ", 0), 0U) << thrown.given;
+      EXPECT_EQ(thrown.text.rfind("rank " + std::to_string(comm.rank()) + " waits ", 0), 0U) << thrown.text;
     }
     comm.renew();
   }

@@ -97,8 +97,8 @@ TEST(Teams, refuse_shapes_that_do_not_fit) {
   if (n > 2) {
     auto const thrown = thrown_by([&] { (void)Teams(comm, {{"data", 0}, {"domain", n - 1}}); });
     EXPECT_EQ(thrown.rule, "TeamShape");
-    EXPECT_EQ(thrown.given, "teams of data 0 x domain " + std::to_string(n - 1) + " on " + std::to_string(n) +
-                                " ranks: 1 are left over");
+    EXPECT_EQ(thrown.text, "teams of data 0 x domain " + std::to_string(n - 1) + " on " + std::to_string(n) +
+                               " ranks: 1 are left over");
   }
   if (n > 1) {
     EXPECT_EQ(rule({{"domain", 1}}), "TeamShape");

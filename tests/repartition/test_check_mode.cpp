@@ -48,9 +48,9 @@ TEST(CheckMode, compares_the_calls_of_all_ranks) {
   });
 
   EXPECT_EQ(thrown.rule, "CallDisagreement");
-  EXPECT_NE(thrown.given.find("call"), std::string::npos);
-  EXPECT_NE(thrown.given.find("adjoint"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("rank 1"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("call"), std::string::npos);
+  EXPECT_NE(thrown.text.find("adjoint"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("rank 1"), std::string::npos) << thrown.text;
 }
 
 TEST(CheckMode, tells_all_ranks_of_a_refused_call) {
@@ -63,7 +63,7 @@ TEST(CheckMode, tells_all_ranks_of_a_refused_call) {
   auto const thrown = test::thrown_by([&] { t.plan.apply(source, t.target()); });
 
   EXPECT_EQ(thrown.rule, comm.rank() == 1 ? "FieldMismatch" : "CallDisagreement");
-  EXPECT_NE(thrown.given.find("the plan's box"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("the plan's box"), std::string::npos) << thrown.text;
   t.plan.apply(t.source(), t.target());
   for (double const value : t.to) EXPECT_EQ(value, 3.0);
 }
@@ -96,8 +96,8 @@ TEST(CheckMode, verifies_every_cell_of_a_plan) {
     PullPlan(comm, {layout, {{owned, {{owned, {owned}}}, changing}}, 1, AfterAdjoint::keep});
   });
 
-  EXPECT_EQ(thrown.rule, "CheckFailed") << thrown.given;
-  EXPECT_NE(thrown.given.find("expected"), std::string::npos) << thrown.given;
+  EXPECT_EQ(thrown.rule, "CheckFailed") << thrown.text;
+  EXPECT_NE(thrown.text.find("expected"), std::string::npos) << thrown.text;
 }
 
 TEST(CheckMode, names_the_ranks_that_a_stalled_call_waits_for) {
@@ -113,7 +113,7 @@ TEST(CheckMode, names_the_ranks_that_a_stalled_call_waits_for) {
   EXPECT_EQ(thrown.rule, "StalledExchange");
   EXPECT_LT(MPI_Wtime() - begin, 60) << "the limit is 1 s";
   auto const missing = comm.rank() == 0 ? "for the same call of rank " + std::to_string(late) : std::string("rank 0");
-  EXPECT_NE(thrown.given.find(missing), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find(missing), std::string::npos) << thrown.text;
   test::forgive_left_objects();
 }
 

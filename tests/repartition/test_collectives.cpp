@@ -186,7 +186,7 @@ class CopiesPlanTest : public testing::Test {
   struct Made {
     Indices extents;
     int root;
-    CopiesPlan plan;
+    ReplicatedFieldPlan plan;
   };
 
   static void SetUpTestSuite() {
@@ -196,7 +196,7 @@ class CopiesPlanTest : public testing::Test {
     for (auto const& [extents, root] :
          {std::pair(Indices{1}, last), std::pair(Indices{5, 3}, 0), std::pair(Indices{2048, 2}, last),
           std::pair(Indices{3, 2900}, 0), std::pair(Indices{2, 4, 1200}, last / 2), std::pair(Indices{0, 4}, last)})
-      plans_.push_back({extents, root, CopiesPlan(*comm_, extents, root)});
+      plans_.push_back({extents, root, ReplicatedFieldPlan(*comm_, extents, root)});
   }
   static void TearDownTestSuite() {
     plans_.clear();
@@ -223,7 +223,7 @@ TestField<T> copy_of(Random& random, Indices const& extents, Indices const& batc
 }
 
 template <class T>
-void expect_broadcast(Random& random, CopiesPlan const& plan, Indices const& extents, bool is_root) {
+void expect_broadcast(Random& random, ReplicatedFieldPlan const& plan, Indices const& extents, bool is_root) {
   auto field = copy_of<T>(random, extents, random_batch(random));
   auto expected = field;
   expected.set(field.cover(), [](auto const& b, auto const& cell) { return bits_of<T>(b, cell); });
@@ -236,7 +236,7 @@ void expect_broadcast(Random& random, CopiesPlan const& plan, Indices const& ext
 
 TEST_F(CopiesPlanTest, broadcast_gives_every_rank_the_field_of_the_root) {
   Random random(13);
-  for_each_plan([&](CopiesPlan const& plan, Indices const& extents, int root) {
+  for_each_plan([&](ReplicatedFieldPlan const& plan, Indices const& extents, int root) {
     bool const is_root = comm_->rank() == root;
     expect_broadcast<double>(random, plan, extents, is_root);
     expect_broadcast<std::uint8_t>(random, plan, extents, is_root);
@@ -246,7 +246,7 @@ TEST_F(CopiesPlanTest, broadcast_gives_every_rank_the_field_of_the_root) {
 }
 
 template <class T>
-void expect_sums(Random& random, Comm const& comm, CopiesPlan const& plan, Indices const& extents, int root) {
+void expect_sums(Random& random, Comm const& comm, ReplicatedFieldPlan const& plan, Indices const& extents, int root) {
   auto field = copy_of<T>(random, extents, random_batch(random));
   field.set(field.cover(), [&](auto const& b, auto const& cell) { return number<T>(comm.rank(), b, cell); });
   auto const before = field;
@@ -265,7 +265,7 @@ void expect_sums(Random& random, Comm const& comm, CopiesPlan const& plan, Indic
 TEST_F(CopiesPlanTest, sums_of_every_type_are_those_of_all_ranks) {
   Random random(17);
   int turn = 0;
-  for_each_plan([&](CopiesPlan const& plan, Indices const& extents, int root) {
+  for_each_plan([&](ReplicatedFieldPlan const& plan, Indices const& extents, int root) {
     int number_of_type = 0;
     // A few types for each plan, all types over all plans.
     for_each_type([&](auto zero) {
@@ -277,7 +277,7 @@ TEST_F(CopiesPlanTest, sums_of_every_type_are_those_of_all_ranks) {
 
 TEST_F(CopiesPlanTest, sums_are_added_in_order_of_ranks_on_all_ranks) {
   Random random(19);
-  for_each_plan([&](CopiesPlan const& plan, Indices const& extents, int root) {
+  for_each_plan([&](ReplicatedFieldPlan const& plan, Indices const& extents, int root) {
     auto field = copy_of<double>(random, extents, {2});
     field.set(field.cover(), [&](auto const& b, auto const& cell) { return rough<double>(comm_->rank(), b, cell); });
     auto const before = field;
@@ -332,7 +332,7 @@ TEST(Collectives, pairs_are_adjoint) {
     c.plan.scatter(is_root ? y_in.view() : FieldView{}, back.view());
     EXPECT_EQ(dot(comm, moved, y, at_root), dot(comm, x, back, part)) << "gather";
 
-    CopiesPlan const copies(comm, global.extents(), c.plan.root());
+    ReplicatedFieldPlan const copies(comm, global.extents(), c.plan.root());
     auto const z = numbered(comm, c.field<double>(random, global), 3);
     auto spread = z;
     auto reduced = y;
@@ -380,29 +380,30 @@ TEST(Collectives, refuse_what_does_not_exist_on_all_ranks) {
 
   EXPECT_EQ(rule_of([&] { ShardsPlan(comm, rows, n); }), "OutOfRange");
   EXPECT_EQ(rule_of([&] { ShardsPlan(comm, rows, is_last ? -1 : 0); }), "OutOfRange");
-  EXPECT_EQ(rule_of([&] { CopiesPlan(comm, {3}, is_last ? n : 0); }), "OutOfRange");
+  EXPECT_EQ(rule_of([&] { ReplicatedFieldPlan(comm, {3}, is_last ? n : 0); }), "OutOfRange");
   EXPECT_EQ(rule_of([&] { (void)all_to_all(comm, {4, 4}, 0, is_last ? 2 : 1); }), "BadAxis");
   EXPECT_EQ(rule_of([&] { (void)all_to_all(comm, {4, 4}, -1, 1); }), "BadAxis");
 }
 
-TEST(CopiesPlan, a_field_that_does_not_fit_on_one_rank_is_an_error_and_the_plan_stays_usable) {
+TEST(ReplicatedFieldPlan, a_field_that_does_not_fit_on_one_rank_is_an_error_and_the_plan_stays_usable) {
   Random random(29);
   auto const comm = Comm::world();
   bool const is_last = comm.rank() == comm.num_ranks() - 1;
   for (auto const& extents : {Indices{4, 3}, Indices{64, 64}}) {
-    CopiesPlan const plan(comm, extents);
-    auto const wrong = [&](void (CopiesPlan::*call)(FieldView const&) const) {
+    ReplicatedFieldPlan const plan(comm, extents);
+    auto const wrong = [&](void (ReplicatedFieldPlan::*call)(FieldView const&) const) {
       TestField<double> field(Box::from_extents(extents), {}, MemoryShape::dense(2, 0), 1);
       auto view = field.view();
       if (is_last) view.extents[1] -= 1;
       return rule_of([&] { (plan.*call)(view); });
     };
-    for (auto call : {&CopiesPlan::broadcast, &CopiesPlan::sum_reduce, &CopiesPlan::all_sum_reduce}) {
+    for (auto call :
+         {&ReplicatedFieldPlan::broadcast, &ReplicatedFieldPlan::sum_reduce, &ReplicatedFieldPlan::all_sum_reduce}) {
       auto const rule = wrong(call);
       // Ranks that need nothing of the last one rightly go on.
       if (is_last) {
         EXPECT_EQ(rule, "FieldMismatch");
-      } else if (call == &CopiesPlan::all_sum_reduce) {
+      } else if (call == &ReplicatedFieldPlan::all_sum_reduce) {
         EXPECT_EQ(rule, "PeerRefused");
       }
     }

@@ -28,7 +28,7 @@ constexpr Index num_values = 96;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
-using Packing = std::optional<IntegerPacking>;
+using MaybePacking = std::optional<Packing>;
 
 bool is_integer(DType dtype) { return dtype <= DType::i64; }
 bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == DType::c128; }
@@ -122,7 +122,7 @@ void set_element(DType dtype, Index i, std::byte* to) {
 }
 
 /// What a cell holds after `x` was moved into it.
-double moved(double x, DType to, Packing const& from_packing, Packing const& to_packing) {
+double moved(double x, DType to, MaybePacking const& from_packing, MaybePacking const& to_packing) {
   double value = x;
   if (from_packing)
     value = from_packing->missing && x == double(*from_packing->missing)
@@ -135,7 +135,7 @@ double moved(double x, DType to, Packing const& from_packing, Packing const& to_
 }
 
 /// Types that become others without a packing: all of whose values the other type has, and floating-point types.
-bool is_allowed(DType from, DType to, Packing const& from_packing, Packing const& to_packing) {
+bool is_allowed(DType from, DType to, MaybePacking const& from_packing, MaybePacking const& to_packing) {
   if ((from_packing && !is_integer(from)) || (to_packing && !is_integer(to))) return false;
   if (from_packing || to_packing) return !is_complex(from) && !is_complex(to);
   constexpr std::string_view becomes[] = {
@@ -165,8 +165,8 @@ TEST(Conversion, of_every_type_to_every_other_is_as_the_reference_says_or_refuse
   auto const all = Box::from_extents({num_values});
   Layout const parts(ProcessGrid{comm.num_ranks()}, Indices{num_values});
   RepartitionPlan const plan(comm, parts, all);
-  std::vector<Packing> const from_packings{{}, IntegerPacking{0.5, 3, 7}};
-  std::vector<Packing> const to_packings{{}, IntegerPacking{0.25, -1, 100}, IntegerPacking{2, 0.5, {}}};
+  std::vector<MaybePacking> const from_packings{{}, Packing{0.5, 3, 7}};
+  std::vector<MaybePacking> const to_packings{{}, Packing{0.25, -1, 100}, Packing{2, 0.5, {}}};
   int num_moved = 0;
   for (int pair = 0; pair < test::num_dtypes * test::num_dtypes; ++pair) {
     auto const from = DType(pair / test::num_dtypes);
@@ -218,7 +218,7 @@ TEST(Conversion, of_packed_integers_adds_numbers_not_what_is_stored) {
   RepartitionField const field{.from = field_view(from.data(), {Index(from.size())}, 1),
                                .to = field_view(to.data(), {num_values}, 1),
                                .update = {.alpha = 2, .beta = 3.0},
-                               .to_packing = IntegerPacking{0.5, 10, -1}};
+                               .to_packing = Packing{0.5, 10, -1}};
 
   plan.apply(std::span(&field, 1));
 
@@ -243,7 +243,7 @@ TEST(Conversion, back_from_packed_integers_returns_what_was_stored) {
   RepartitionField const field{.from = field_view(from.data(), {count}, 1),
                                .to = field_view(to.data(), {num_values}, 1),
                                .update = {},
-                               .from_packing = IntegerPacking{0.01, 273.15, -1}};
+                               .from_packing = Packing{0.01, 273.15, -1}};
   plan.apply(std::span(&field, 1));
   for (auto& value : from) value = 0;
 
@@ -258,8 +258,7 @@ TEST(Conversion, refuses_packings_without_numbers) {
   RepartitionPlan const plan(comm, parts, parts);
   Elements from(DType::f64, plan.source_box());
   Elements to(DType::i16, plan.target_box());
-  for (auto const& packing :
-       {IntegerPacking{0, 1, {}}, IntegerPacking{nan_value, 1, {}}, IntegerPacking{1, infinity, {}}}) {
+  for (auto const& packing : {Packing{0, 1, {}}, Packing{nan_value, 1, {}}, Packing{1, infinity, {}}}) {
     RepartitionField const field{.from = from.view, .to = to.view, .to_packing = packing};
     EXPECT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), "Conversion");
   }

@@ -77,7 +77,7 @@ TEST(RepartitionPage, reads_every_second_row_from_the_far_end_with_axes_exchange
   Layout const turned(ProcessGrid{n, 1}, Indices{144, 37});
 
   RepartitionOptions options;
-  options.from = every(rows.global(), {-2, 1});
+  options.from = Selection::every_nth(rows.global(), {-2, 1});
   options.permutation = {1, 0};
   RepartitionPlan const plan(comm, rows, turned, options);
 
@@ -179,7 +179,7 @@ TEST(RepartitionPage, converts_packs_and_updates) {
 
   plan.apply(field, floats, {.alpha = 0.5, .beta = 2});
   RepartitionField const packed{
-      .from = field, .to = shorts, .to_packing = IntegerPacking{.scale = 0.5, .offset = 100, .missing = -32768}};
+      .from = field, .to = shorts, .to_packing = Packing{.scale = 0.5, .offset = 100, .missing = -32768}};
   plan.apply(std::span(&packed, 1));
 
   std::size_t at = 0;
@@ -241,7 +241,7 @@ TEST(RepartitionPage, has_names_for_what_collectives_do) {
   FieldView const whole = field_view(whole_cells.data(), shards.whole_box().extents(), 2);
   shards.all_gather(part, whole);
   EXPECT_EQ(whole_cells, numbered(rows.global(), rows.global()));
-  CopiesPlan const copies(comm, {500});
+  ReplicatedFieldPlan const copies(comm, {500});
   copies.all_sum_reduce(gradients);
   EXPECT_EQ(weights_cells, std::vector<double>(500, comm.num_ranks() * (comm.num_ranks() + 1) / 2.0));
 

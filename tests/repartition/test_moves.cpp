@@ -276,7 +276,8 @@ TEST(Moves, refuse_a_view_of_the_selected_cells_where_one_of_the_box_belongs) {
   Layout const rows(ProcessGrid{n, 1}, Indices{4 * n, 5});
   auto const all = Box::from_extents({4 * n, 5});
   // Every other row: 2 of the 4 rows of each rank.
-  RepartitionPlan const plan(comm, rows, rows, {.from = every(all, {2, 1}), .to = every(all, {2, 1})});
+  RepartitionPlan const plan(comm, rows, rows,
+                             {.from = Selection::every_nth(all, {2, 1}), .to = Selection::every_nth(all, {2, 1})});
   auto from = numbered<double>(plan.source_box(), {}, MemoryShape::dense(2, 0));
   TestField<double> whole(plan.target_box(), {}, MemoryShape::dense(2, 0), 0);
   TestField<double> small(Box::from_extents({2, 5}), {}, MemoryShape::dense(2, 0), 0);
@@ -285,7 +286,7 @@ TEST(Moves, refuse_a_view_of_the_selected_cells_where_one_of_the_box_belongs) {
   auto const thrown = test::thrown_by([&] { plan.apply(from.view(), small.view()); });
 
   EXPECT_EQ(thrown.rule, "FieldMismatch");
-  EXPECT_NE(thrown.given.find(to_string(plan.target_box())), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find(to_string(plan.target_box())), std::string::npos) << thrown.text;
   EXPECT_TRUE(small.holds(untouched));
   EXPECT_EQ(rule_of([&] { plan.apply(from.view(), whole.view()); }), "nothing was thrown");
 }

@@ -199,9 +199,9 @@ Index allowed(Index workspace_bytes) {
 Index least_workspace(Comm const& comm, Layout const& from, Layout const& to) {
   auto const thrown = test::thrown_by([&] { RepartitionPlan(comm, from, to, {.workspace_bytes = 1}); });
   EXPECT_EQ(thrown.rule, "BudgetTooSmall");
-  auto const at = thrown.given.find("the least is ");
-  EXPECT_NE(at, std::string::npos) << thrown.given;
-  return std::atoll(thrown.given.c_str() + at + 13);
+  auto const at = thrown.text.find("the least is ");
+  EXPECT_NE(at, std::string::npos) << thrown.text;
+  return std::atoll(thrown.text.c_str() + at + 13);
 }
 
 TEST(MovesCalls, keep_to_the_limit_of_their_buffers_and_give_the_same_bits) {

@@ -306,11 +306,11 @@ TEST(RepartitionPlan, names_the_selection_that_is_missing) {
   auto const comm = Comm::world();
   Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{6, 4});
   Layout const half(ProcessGrid{comm.num_ranks(), 1}, Indices{3, 4});
-  auto const some = every(Box({0, 0}, {6, 4}), {2, 1});
+  auto const some = Selection::every_nth(Box({0, 0}, {6, 4}), {2, 1});
   auto const text = [&](auto const& to, RepartitionOptions const& options) {
     auto const thrown = test::thrown_by([&] { RepartitionPlan(comm, layout, to, options); });
     EXPECT_EQ(thrown.rule, "LayoutMismatch");
-    return thrown.given.substr(thrown.given.find("axis"));  // other ranks name the one that refused
+    return thrown.text.substr(thrown.text.find("axis"));  // other ranks name the one that refused
   };
 
   EXPECT_EQ(text(Box({0, 0}, {3, 4}), {.to = some}),
@@ -337,7 +337,7 @@ TEST(RepartitionPlan, names_the_selection_that_is_missing) {
 TEST(RepartitionPlan, numbers_the_selected_cells_for_target_boxes_from_0) {
   auto const comm = Comm::world();
   Layout const rows(ProcessGrid{comm.num_ranks(), 1}, Indices{8, 5});
-  RepartitionOptions const options{.permutation = {1, 0}, .from = every(rows.global(), {-2, 1})};
+  RepartitionOptions const options{.permutation = {1, 0}, .from = Selection::every_nth(rows.global(), {-2, 1})};
   // Another box of the new grid of 5 x 4 cells on each rank.
   Index const first = comm.rank() % 3;
   Box const target({first, 1}, {first + 2, 4});
@@ -442,7 +442,7 @@ TEST(RepartitionPlan, refuses_another_number_of_views_than_of_target_boxes) {
 
   auto const thrown = test::thrown_by([&] { plan.apply(from.view(), std::span(both).first(1)); });
   EXPECT_EQ(thrown.rule, "FieldMismatch");
-  EXPECT_EQ(thrown.given, "1 target views, this rank has 2 target boxes");
+  EXPECT_EQ(thrown.text, "1 target views, this rank has 2 target boxes");
   EXPECT_EQ(rule_of([&] { plan.apply(from.view(), first.view()); }), "FieldMismatch");
   EXPECT_EQ(rule_of([&] { RepartitionPlan(comm, rows, std::vector{Box({0, 0}, {9, 6})}); }), "LayoutMismatch");
 
@@ -557,9 +557,9 @@ TEST(RepartitionPlan, a_wrong_view_on_one_rank_ends_the_call_on_its_peers) {
     if (refuses) ++given.extents[0];
     for (int repeat = 0; repeat < 3; ++repeat) {
       auto const thrown = test::thrown_by([&] { plan.apply(given, to.view()); });
-      EXPECT_EQ(thrown.rule, told) << thrown.given;
+      EXPECT_EQ(thrown.rule, told) << thrown.text;
       if (!refuses) {
-        EXPECT_NE(thrown.given.find("rank 0"), std::string::npos) << thrown.given;
+        EXPECT_NE(thrown.text.find("rank 0"), std::string::npos) << thrown.text;
       }
       auto sums = from;
       auto view = sums.view();

@@ -319,14 +319,15 @@ TEST(PullPlan, refuses_on_all_ranks_what_is_wrong_on_one) {
       if (here) change(description);
       auto const thrown = thrown_by([&] { PullPlan(comm, description); });
       if (!here && thrown.rule != "ArgumentDisagreement" && thrown.rule != "nothing was thrown") {
-        EXPECT_NE(thrown.given.find("rank " + std::to_string(wrong)), std::string::npos) << thrown.given;
+        EXPECT_NE(thrown.text.find("rank " + std::to_string(wrong)), std::string::npos) << thrown.text;
       }
-      return thrown.rule;
+      return test::Rule{thrown.rule, thrown.text};
     };
 
-    EXPECT_EQ(rule([&](auto& d) { d.kinds[0].source_box.set(0, owned.lo(0) + 1, owned.hi(0)); }), "FieldMismatch");
+    EXPECT_EQ(rule([&](auto& d) { d.kinds[0].source_box.set(0, owned.lo(0) + 1, owned.hi(0)); }),
+              (test::ErrorWith{"FieldMismatch", "the source covers"}));
     EXPECT_EQ(rule([&](auto& d) { d.kinds[0].targets[0].needed[0].set(0, owned.lo(0), owned.hi(0) + 1); }),
-              "FieldMismatch");
+              (test::ErrorWith{"FieldMismatch", "the target covers"}));
     EXPECT_EQ(rule([&](auto& d) {
                 Box const outside({-1}, {1});
                 d.kinds[0].targets[0] = {outside, {outside}};

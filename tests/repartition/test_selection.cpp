@@ -29,15 +29,15 @@ TEST(Selection, every_takes_each_step_from_the_end_where_it_begins) {
                                                                      {-4, 4, -7, 3, 2},
                                                                      {3, 4, 100, 3, 1},
                                                                      {3, 3, 2, 3, 0}})
-    EXPECT_EQ(every(Box({lo}, {hi}), {step}), (Selection{{first}, {step}, {extent}}))
+    EXPECT_EQ(Selection::every_nth(Box({lo}, {hi}), {step}), (Selection{{first}, {step}, {extent}}))
         << "[" << lo << ", " << hi << ") by " << step;
-  EXPECT_EQ(all_of(Box({2, 3}, {5, 9})), (Selection{{2, 3}, {1, 1}, {3, 6}}));
+  EXPECT_EQ(Selection::all(Box({2, 3}, {5, 9})), (Selection{{2, 3}, {1, 1}, {3, 6}}));
 }
 
 TEST(Selection, every_refuses_steps_of_no_length_and_of_other_axes) {
-  EXPECT_EQ(rule_of([] { (void)every(Box({0}, {4}), {0}); }), "BadSelection");
-  EXPECT_EQ(rule_of([] { (void)every(Box({0, 0}, {4, 4}), {1, 0}); }), "BadSelection");
-  EXPECT_EQ(rule_of([] { (void)every(Box({0, 0}, {4, 4}), {1}); }), "BadSelection");
+  EXPECT_EQ(rule_of([] { (void)Selection::every_nth(Box({0}, {4}), {0}); }), "BadSelection");
+  EXPECT_EQ(rule_of([] { (void)Selection::every_nth(Box({0, 0}, {4, 4}), {1, 0}); }), "BadSelection");
+  EXPECT_EQ(rule_of([] { (void)Selection::every_nth(Box({0, 0}, {4, 4}), {1}); }), "BadSelection");
 }
 
 TEST(Selection, numbers_in_a_box_are_those_of_the_cells_that_lie_in_it) {

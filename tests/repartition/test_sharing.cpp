@@ -82,7 +82,7 @@ TEST(Sharing, of_one_element_is_found) {
                                             return ranks;
                                           }()),
                     Indices{3 * comm.num_ranks(), 5});
-  RepartitionPlan const plan(comm, rows, back, {.from = every(rows.global(), {-1, 1})});
+  RepartitionPlan const plan(comm, rows, back, {.from = Selection::every_nth(rows.global(), {-1, 1})});
   auto memory = numbers(60);
 
   EXPECT_EQ(rule_of([&] { plan.apply(dense(memory, {3, 5}), dense(memory, {3, 5}, 14)); }), "AliasedFields");

@@ -47,7 +47,7 @@ TEST(StalePlan, is_refused_after_its_communicator_was_renewed_and_a_new_one_is_r
 
   auto const thrown = test::thrown_by([&] { old.plan.apply(old.source(), old.target()); });
   EXPECT_EQ(thrown.rule, "StalePlan");
-  EXPECT_NE(thrown.given.find("construct it again"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("construct it again"), std::string::npos) << thrown.text;
   Transposition renewed(comm);
   renewed.expect_right();
   test::forgive_left_objects();

@@ -197,7 +197,7 @@ TEST(Transport, reports_fields_of_another_type_in_messages_too) {
   auto const thrown = test::thrown_by([&] { ring.plan->apply(std::span(&field, 1)); });
 
   bool const differs = comm.rank() == 0 || (comm.rank() + 1) % comm.num_ranks() == 0;
-  EXPECT_EQ(thrown.rule, differs ? "FieldMismatch" : "nothing was thrown") << thrown.given;
+  EXPECT_EQ(thrown.rule, differs ? "FieldMismatch" : "nothing was thrown") << thrown.text;
 }
 
 /// A field that no plan takes.
@@ -234,7 +234,7 @@ TEST(Transport, refused_calls_end_on_the_peers_and_the_calls_around_them_go_on) 
         auto const thrown = test::thrown_by([&] { second.wait(); });
         first.wait();
 
-        ASSERT_EQ(thrown.rule, needs ? "PeerRefused" : "nothing was thrown") << thrown.given;
+        ASSERT_EQ(thrown.rule, needs ? "PeerRefused" : "nothing was thrown") << thrown.text;
         for (int i = 0; i < 4; ++i) {
           ASSERT_EQ(cells[0].target[i], ring.expected(0));
           ASSERT_EQ(cells[2].target[i], ring.expected(200));

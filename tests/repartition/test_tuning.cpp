@@ -34,7 +34,7 @@ TEST(TuningTable, names_the_line_that_is_wrong) {
   for (auto const* line : {"ff p2p 1", "ff p2p 1 2 3", "xyz p2p 1 2", "ff p2p -1 2", "ff"}) {
     auto const thrown = test::thrown_by([&] { (void)TuningTable::parse(good + line + "\n", "a.txt"); });
     EXPECT_EQ(thrown.rule, "BadInput") << line;
-    EXPECT_NE(thrown.given.find("a.txt, line 5"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("a.txt, line 5"), std::string::npos) << thrown.text;
   }
   EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse(good + "ff tcp 1 2\n", "a.txt"); }), "BadOption");
   EXPECT_EQ(test::rule_of([&] { (void)TuningTable::parse("something else\n", "a.txt"); }), "BadInput");
@@ -121,13 +121,14 @@ TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
   setenv("GRATICULE_TRANSPORT", "node", 1);
   EXPECT_EQ(transposition(comm).paths().front().path, Transport::node_shared) << "what is asked for by name wins";
   if (comm.rank() == 0) setenv("GRATICULE_TRANSPORT", "pigeon", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadOption") << "on all ranks";
+  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "pigeon"}))
+      << "on all ranks";
   unsetenv("GRATICULE_TRANSPORT");
   setenv("GRATICULE_TUNING", "no_such_file", 1);
   EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadInput");
   unsetenv("GRATICULE_TUNING");
   setenv("GRATICULE_GPU_MPI", "7", 1);
-  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), "BadOption");
+  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "GRATICULE_GPU_MPI"}));
   unsetenv("GRATICULE_GPU_MPI");
   comm.barrier();
   if (comm.rank() == 0) std::filesystem::remove(path);

@@ -228,7 +228,7 @@ struct AnyField {
 
 template <class From, class To>
 AnyField any_field(Random& random, RepartitionPlan const& plan, Update const& update,
-                   std::optional<IntegerPacking> const& to_packing = {}) {
+                   std::optional<Packing> const& to_packing = {}) {
   auto const batch = test::random_batch(random);
   auto from = std::make_shared<TestField<From>>(field_of<From>(random, plan.source_box(), batch, 21));
   auto to = std::make_shared<TestField<To>>(
@@ -274,7 +274,7 @@ TEST(MovesUpdate, of_many_fields_in_one_call_equal_calls_of_each) {
     fields.push_back(any_field<std::int8_t, std::int8_t>(random, plan, {}));
     // Packed integers have no transpose.
     std::size_t const num_with_adjoint = fields.size();
-    fields.push_back(any_field<double, std::int16_t>(random, plan, {}, IntegerPacking{0.25, 1, -5}));
+    fields.push_back(any_field<double, std::int16_t>(random, plan, {}, Packing{0.25, 1, -5}));
     enum class Call { forward, adjoint, inverse };
     for (auto const call : {Call::forward, Call::adjoint, Call::inverse}) {
       SCOPED_TRACE(trial.name + ", call " + std::to_string(int(call)));
@@ -322,7 +322,7 @@ TEST(MovesUpdate, refuse_factors_and_packings_that_mean_nothing) {
     EXPECT_EQ(rule_of([&] { plan.apply_adjoint(from.view(), to.view(), update); }), "Conversion");
     EXPECT_EQ(rule_of([&] { plan.apply_inverse(from.view(), to.view(), update); }), "Conversion");
   }
-  RepartitionField const field{.from = from.view(), .to = packed.view(), .to_packing = IntegerPacking{}};
+  RepartitionField const field{.from = from.view(), .to = packed.view(), .to_packing = Packing{}};
   EXPECT_EQ(rule_of([&] { plan.apply_adjoint(std::span(&field, 1)); }), "Conversion");
   EXPECT_EQ(rule_of([&] { plan.apply(std::span(&field, 1)); }), "nothing was thrown");
   EXPECT_TRUE(to.holds(before));

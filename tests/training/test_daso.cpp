@@ -29,7 +29,7 @@ using training::Daso;
 using training::DasoAction;
 using training::DasoOptions;
 using training::DasoPolicy;
-using training::DasoWire;
+using training::Wire;
 using Kind = DasoAction::Kind;
 
 /// How the ranks of a test lie on nodes: a node's number by rank.
@@ -331,7 +331,7 @@ TEST(Daso, is_alone_in_reducing_a_modules_gradients) {
 
 TEST(Daso, keeps_equal_parameters_bit_for_bit_whatever_the_wire) {
   auto const world = Comm::world();
-  for (auto const wire : {DasoWire::automatic, DasoWire::own, DasoWire::f16}) {
+  for (auto const wire : {Wire::automatic, Wire::own, Wire::f16}) {
     auto const values = numbers(3, {17}) / 3;
     std::vector<torch::Tensor> const all{values.to(torch::kFloat), values, values.to(torch::kBFloat16),
                                          values.to(torch::kHalf),
@@ -355,7 +355,7 @@ TEST(Daso, keeps_equal_parameters_bit_for_bit_whatever_the_wire) {
 
 TEST(Daso, loses_no_small_update_to_a_narrow_wire) {
   auto const world = Comm::world();
-  for (auto const wire : {DasoWire::automatic, DasoWire::bf16, DasoWire::f16}) {
+  for (auto const wire : {Wire::automatic, Wire::bf16, Wire::f16}) {
     Parameters model(std::vector<torch::Tensor>{torch::ones({4})});
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(1));
     Daso daso(*model, optimizer, world, {.schedule = {.total_epochs = 9}, .node = world.rank(), .wire = wire});
@@ -373,7 +373,7 @@ TEST(Daso, loses_no_small_update_to_a_narrow_wire) {
 
 TEST(Daso, sends_narrow_differences_with_their_relative_precision) {
   auto const world = Comm::world();
-  for (auto const wire : {DasoWire::f32, DasoWire::bf16, DasoWire::f16}) {
+  for (auto const wire : {Wire::f32, Wire::bf16, Wire::f16}) {
     Parameters model(std::vector<torch::Tensor>{torch::full({1000}, 1e5, torch::kDouble)});
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(1));
     Daso daso(*model, optimizer, world, {.schedule = {.total_epochs = 9}, .node = world.rank(), .wire = wire});
@@ -385,8 +385,8 @@ TEST(Daso, sends_narrow_differences_with_their_relative_precision) {
     daso.step();
 
     auto const error = (model->parameters()[0].detach() - (1e5 - mean)).abs().max().item<double>();
-    EXPECT_LE(error, wire == DasoWire::bf16 ? 0.02 : wire == DasoWire::f16 ? 0.003 : 1e-6);
-    if (world.num_ranks() > 1 && wire == DasoWire::bf16) {
+    EXPECT_LE(error, wire == Wire::bf16 ? 0.02 : wire == Wire::f16 ? 0.003 : 1e-6);
+    if (world.num_ranks() > 1 && wire == Wire::bf16) {
       EXPECT_GT(error, 1e-6);
       auto const parts = 2 * 1000 / world.num_ranks() * (world.num_ranks() - 1);
       EXPECT_NEAR(double(daso.stats().bytes_sent), 2.0 * parts, 8.0 * world.num_ranks());
@@ -463,7 +463,7 @@ TEST(Daso, leaves_averages_or_takes_buffers_and_moments_as_told) {
   auto const world = Comm::world();
   auto const rank = double(world.rank());
   auto const num = double(world.num_ranks());
-  for (auto const policy : {DasoPolicy::leave, DasoPolicy::average, DasoPolicy::take_sender})
+  for (auto const policy : {DasoPolicy::leave, DasoPolicy::average, DasoPolicy::copy_sender})
     for (bool const one_node : {false, true}) {
       WithBuffers model(0.0);
       torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.1));
@@ -480,8 +480,8 @@ TEST(Daso, leaves_averages_or_takes_buffers_and_moments_as_told) {
       auto const& moments = static_cast<torch::optim::AdamParamState const&>(*optimizer.state().begin()->second);
       // Within a node gradients are averaged before; every rank of it keeps the same moments.
       auto const averaged = 0.1 * (num - 1) / 2;
-      bool const from_sender = policy == DasoPolicy::take_sender && one_node;
-      bool const own = policy == DasoPolicy::leave || (policy == DasoPolicy::take_sender && !one_node);
+      bool const from_sender = policy == DasoPolicy::copy_sender && one_node;
+      bool const own = policy == DasoPolicy::leave || (policy == DasoPolicy::copy_sender && !one_node);
       EXPECT_NEAR(moments.exp_avg()[0].item<double>(), own && !one_node ? 0.1 * rank : averaged, 1e-12);
       // A message over one node is that of its first rank.
       double const expected = own ? rank : from_sender || one_node ? 0 : (num - 1) / 2;
@@ -617,8 +617,8 @@ TEST(Daso, tells_all_ranks_what_one_rank_must_not_send) {
         }
       });
       EXPECT_EQ(thrown.rule, "NotFinite");
-      EXPECT_NE(thrown.given.find("2.weight holds NaN"), std::string::npos) << thrown.given;
-      EXPECT_EQ(rule_of([&] { daso.step(); }), "WrongState");
+      EXPECT_NE(thrown.text.find("2.weight holds NaN"), std::string::npos) << thrown.text;
+      EXPECT_EQ(rule_of([&] { daso.step(); }), (test::ErrorWith{"WrongState", "before its first step"}));
 
       {
         torch::NoGradGuard const no_grad;
@@ -678,15 +678,16 @@ TEST(Daso, refuses_what_differs_among_ranks_and_bad_options_on_all_of_them) {
   bad.schedule.warmup_epochs = odd_one ? 3 : 2;
   EXPECT_EQ(rule(bad), several ? "ArgumentDisagreement" : "nothing was thrown");
   EXPECT_EQ(rule(good, odd_one ? 4 : 5), several ? "ReplicaMismatch" : "nothing was thrown");
-  EXPECT_EQ(rule_of([] { (void)training::daso_wire("bf8"); }), "BadOption");
-  EXPECT_EQ(training::daso_wire("f16"), DasoWire::f16);
+  EXPECT_EQ(rule_of([] { (void)training::daso_wire("bf8"); }), (test::ErrorWith{"BadOption", "a message of DASO is"}));
+  EXPECT_EQ(training::daso_wire("f16"), Wire::f16);
 
   auto model = perceptron();
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
   Daso daso(*model, optimizer, world, good);
   EXPECT_EQ(rule_of([&] { daso.step(); }), "WrongState");
   EXPECT_EQ(rule_of([&] { daso.set_last_batch(odd_one ? 3 : 4); }),
-            several ? "ArgumentDisagreement" : "nothing was thrown");
+            several ? (test::ErrorWith{"ArgumentDisagreement", "last batch 4"})
+                    : (test::ErrorWith{"nothing was thrown", ""}));
   daso.set_last_batch(0);
   daso.step();
   if (odd_one) model->parameters()[0].set_requires_grad(false);

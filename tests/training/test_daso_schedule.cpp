@@ -288,13 +288,13 @@ TEST(DasoSchedule, refuses_bad_options) {
 
 TEST(DasoSchedule, refuses_calls_out_of_order_and_broken_states) {
   auto schedule = with_skips({4, 1, 1}, 2);
-  EXPECT_EQ(rule_of([&] { (void)schedule.step(); }), "WrongState");
+  EXPECT_EQ(rule_of([&] { (void)schedule.step(); }), (test::ErrorWith{"WrongState", "before its first step"}));
   EXPECT_EQ(rule_of([&] { schedule.set_last_batch(-1); }), "BadOption");
   schedule.set_last_batch(9);
   (void)schedule.step();
-  EXPECT_EQ(rule_of([&] { schedule.set_last_batch(3); }), "WrongState");
-  EXPECT_EQ(rule_of([&] { schedule.epoch_loss(1.0); }), "WrongState");
-  EXPECT_EQ(rule_of([&] { (void)schedule.state(); }), "WrongState");
+  EXPECT_EQ(rule_of([&] { schedule.set_last_batch(3); }), (test::ErrorWith{"WrongState", "last batch set from"}));
+  EXPECT_EQ(rule_of([&] { schedule.epoch_loss(1.0); }), (test::ErrorWith{"WrongState", "ended before batch"}));
+  EXPECT_EQ(rule_of([&] { (void)schedule.state(); }), (test::ErrorWith{"WrongState", "in flight"}));
   (void)schedule.drain();
   for (auto const* name : {"epoch", "batch", "last_batch", "global_skip", "group"}) {
     auto state = schedule.state();

@@ -212,10 +212,14 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
   std::vector<nn::TeamRule> const mean{{comm, Reduction::mean}};
 
   EXPECT_EQ(rule({}, mean), "nothing was thrown");
-  EXPECT_EQ(rule({.own_rules = {{odd_one ? "weihgt" : "weight", {}}}}, mean), "UnknownName");
-  EXPECT_EQ(rule({.own_buffers = {{"x", training::BufferPolicy::mean}}}, mean), "UnknownName");
-  EXPECT_EQ(rule({.buckets = {odd_one ? 0 : 1, 1}}, mean), "BadOption");
-  EXPECT_EQ(rule({}, {mean[0], {comm, Reduction::sum}}), "BadOption");
+  for (auto const wire : {training::Wire::f32, training::Wire::automatic})
+    EXPECT_EQ(rule({.wire = wire}, mean), (test::ErrorWith{"BadOption", "in their own type, bf16 or f16"}));
+  EXPECT_EQ(rule({.own_rules = {{odd_one ? "weihgt" : "weight", {}}}}, mean),
+            (test::ErrorWith{"UnknownName", "there are rules for"}));
+  EXPECT_EQ(rule({.own_buffers = {{"x", training::BufferPolicy::mean}}}, mean),
+            (test::ErrorWith{"UnknownName", "there is a policy for"}));
+  EXPECT_EQ(rule({.buckets = {odd_one ? 0 : 1, 1}}, mean), (test::ErrorWith{"BadOption", "buckets of"}));
+  EXPECT_EQ(rule({}, {mean[0], {comm, Reduction::sum}}), (test::ErrorWith{"BadOption", "a team twice"}));
   if (comm.num_ranks() > 1) {
     EXPECT_EQ(rule({.unused = odd_one ? training::Unused::allowed : training::Unused::refused}, mean),
               "ArgumentDisagreement");
@@ -223,8 +227,8 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
     torch::nn::Linear other(3, odd_one ? 3 : 2);
     auto const thrown = thrown_by([&] { training::DataParallel const parallel(*other, {}, mean); });
     EXPECT_EQ(thrown.rule, "ReplicaMismatch");
-    EXPECT_NE(thrown.given.find("weight Float [ 2 3 ]"), std::string::npos) << thrown.given;
-    EXPECT_NE(thrown.given.find("weight Float [ 3 3 ]"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("weight Float [ 2 3 ]"), std::string::npos) << thrown.text;
+    EXPECT_NE(thrown.text.find("weight Float [ 3 3 ]"), std::string::npos) << thrown.text;
   }
   auto frozen = small_layer(1);
   for (auto& parameter : frozen->parameters()) parameter.set_requires_grad(false);
@@ -298,9 +302,9 @@ TEST(DataParallel, names_unused_parameters_or_counts_them_as_zero) {
 
       if (unused == training::Unused::refused) {
         EXPECT_EQ(thrown.rule, "UnusedParameter");
-        EXPECT_NE(thrown.given.find("'none' on any rank"), std::string::npos) << thrown.given;
-        EXPECT_EQ(thrown.given.find("'some' on some ranks") != std::string::npos, comm.num_ranks() > 1) << thrown.given;
-        EXPECT_EQ(thrown.given.find("'a'"), std::string::npos) << thrown.given;
+        EXPECT_NE(thrown.text.find("'none' on any rank"), std::string::npos) << thrown.text;
+        EXPECT_EQ(thrown.text.find("'some' on some ranks") != std::string::npos, comm.num_ranks() > 1) << thrown.text;
+        EXPECT_EQ(thrown.text.find("'a'"), std::string::npos) << thrown.text;
       } else {
         EXPECT_EQ(thrown.rule, "nothing was thrown");
         EXPECT_TRUE((a.grad() == 1).all().item<bool>());
@@ -347,7 +351,7 @@ TEST(DataParallel, tells_the_others_when_a_pass_throws_and_goes_on) {
           EXPECT_EQ(thrown.rule, "nothing was thrown");
           EXPECT_LE(gradient_difference(*net, *serial), 1e-12);
         } else if (odd_one) {
-          EXPECT_EQ(thrown.given, "broken");
+          EXPECT_EQ(thrown.text, "broken");
         } else {
           EXPECT_EQ(thrown.rule, "PeerFailed");
         }

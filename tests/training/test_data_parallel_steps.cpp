@@ -297,7 +297,7 @@ TEST(DataParallel, refuses_steps_that_lbfgs_cannot_make) {
     training::DataParallel parallel(*net, lbfgs, mean, {.own_rules = {{"scale", {}}}});
     auto const error = thrown_by([&] { parallel.step(nothing); });
     EXPECT_EQ(error.rule, "BadOption");
-    EXPECT_NE(error.given.find("'scale'"), std::string::npos) << error.given;
+    EXPECT_NE(error.text.find("'scale'"), std::string::npos) << error.text;
   }
   training::DataParallel parallel(*net, {&lbfgs, &sgd}, mean);
   EXPECT_EQ(rule_of([&] { parallel.step(nothing); }), "BadOption");
@@ -415,9 +415,9 @@ TEST(CheckedCalls, make_a_call_that_one_rank_does_not_make_one_error_on_all) {
     parallel.finalize();
   });
 
-  EXPECT_EQ(thrown.rule, "CallDisagreement") << thrown.given;
-  EXPECT_NE(thrown.given.find("iteration 4, bucket 0"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("finalize() after iteration 3"), std::string::npos) << thrown.given;
+  EXPECT_EQ(thrown.rule, "CallDisagreement") << thrown.text;
+  EXPECT_NE(thrown.text.find("iteration 4, bucket 0"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("finalize() after iteration 3"), std::string::npos) << thrown.text;
   EXPECT_EQ(rule_of([&] { parallel.finalize(); }), "CallDisagreement");
 }
 
@@ -458,9 +458,8 @@ TEST(CheckedCalls, name_the_rank_that_does_not_come) {
   if (comm.rank() != missing) comm.barrier();
 
   EXPECT_EQ(thrown.rule, "StalledExchange");
-  EXPECT_NE(thrown.given.find("waits before iteration 1"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("for the same call of rank " + std::to_string(missing)), std::string::npos)
-      << thrown.given;
+  EXPECT_NE(thrown.text.find("waits before iteration 1"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("for the same call of rank " + std::to_string(missing)), std::string::npos) << thrown.text;
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   // What the missing rank may send later is received into memory of its own.
   test::forgive_left_objects();
@@ -491,14 +490,14 @@ void expect_watched(int late, int missing) {
 
   // Rank 0 compares the calls: when it is late itself, nobody is there to tell it so.
   if (comm.rank() != missing || missing != 0) {
-    EXPECT_EQ(thrown.rule, "StalledExchange") << thrown.given;
+    EXPECT_EQ(thrown.rule, "StalledExchange") << thrown.text;
     auto const who = missing == 0 ? std::string("for rank 0") : "for the same call of rank " + std::to_string(missing);
-    EXPECT_NE(thrown.given.find(who), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find(who), std::string::npos) << thrown.text;
   }
-  EXPECT_EQ(thrown.given.find("checksum"), std::string::npos) << thrown.given;
+  EXPECT_EQ(thrown.text.find("checksum"), std::string::npos) << thrown.text;
   EXPECT_GE(seconds, 0.9);
   if (comm.rank() != missing && missing == 0) {
-    EXPECT_NE(thrown.given.find(" for 1 s"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find(" for 1 s"), std::string::npos) << thrown.text;
   }
   test::forgive_left_objects();
 }

@@ -113,8 +113,8 @@ TEST(GradientHook, that_throws_on_one_rank_ends_the_pass_on_all_and_the_next_one
   if (!odd_one) {
     EXPECT_EQ(thrown.rule, "PeerFailed");
   }
-  EXPECT_NE(thrown.given.find("the hook is broken"), std::string::npos) << thrown.given;
-  EXPECT_EQ(after.rule, "nothing was thrown") << after.given;
+  EXPECT_NE(thrown.text.find("the hook is broken"), std::string::npos) << thrown.text;
+  EXPECT_EQ(after.rule, "nothing was thrown") << after.text;
   EXPECT_LE((net->first->weight.grad() - expected).abs().max().item<double>(), 1e-14);
   // What was under way was given up with its communicator.
   test::forgive_left_objects();

@@ -107,8 +107,10 @@ TEST(Plateau, refuses_bad_options_modes_and_states) {
   EXPECT_EQ(rule_of([] { PlateauDetector({.cooldown = -1}); }), "BadOption");
   EXPECT_EQ(training::plateau_goal("max"), PlateauGoal::highest);
   EXPECT_EQ(training::plateau_threshold("abs"), PlateauThreshold::absolute);
-  EXPECT_EQ(rule_of([] { (void)training::plateau_goal("lowest"); }), "BadOption");
-  EXPECT_EQ(rule_of([] { (void)training::plateau_threshold("relative"); }), "BadOption");
+  EXPECT_EQ(rule_of([] { (void)training::plateau_goal("lowest"); }),
+            (test::ErrorWith{"BadOption", "a plateau's mode"}));
+  EXPECT_EQ(rule_of([] { (void)training::plateau_threshold("relative"); }),
+            (test::ErrorWith{"BadOption", "a plateau's threshold is rel"}));
   PlateauDetector detector({});
   auto state = detector.state();
   state["best"] = Index(3);

@@ -182,8 +182,8 @@ TEST(Recovery, of_a_domain_that_is_a_part_of_a_team) {
   if (comm.rank() != 3) {
     EXPECT_EQ(thrown.rule, "PeerFailed");
   }
-  EXPECT_NE(thrown.given.find("the disk is full"), std::string::npos) << thrown.given;
-  EXPECT_EQ(after.rule, "nothing was thrown") << after.given;
+  EXPECT_NE(thrown.text.find("the disk is full"), std::string::npos) << thrown.text;
+  EXPECT_EQ(after.rule, "nothing was thrown") << after.text;
   test::forgive_left_objects();
 }
 

@@ -149,7 +149,7 @@ TEST(Replicate, refuses_copies_that_are_not_alike) {
     EXPECT_EQ(thrown.rule, world.num_ranks() > 1 ? "NotIsomorphic" : "nothing was thrown");
     auto const found = thrown_by([&] { (void)training::replicate({plain.ptr(), plain.ptr(), odd.ptr()}); });
     EXPECT_EQ(found.rule, "NotIsomorphic");
-    EXPECT_NE(found.given.find("copy 2 has module"), std::string::npos) << found.given;
+    EXPECT_NE(found.text.find("copy 2 has module"), std::string::npos) << found.text;
   }
   EXPECT_EQ(rule_of([] { (void)training::replicate(std::vector<std::shared_ptr<torch::nn::Module>>{}); }), "BadOption");
 }
@@ -259,7 +259,7 @@ TEST(GatherNested, names_the_place_that_differs) {
   };
   auto const given = [](std::vector<IValue> const& outputs) {
     auto const thrown = thrown_by([&] { (void)training::gather_nested(outputs); });
-    return thrown.rule + ": " + thrown.given;
+    return thrown.rule + ": " + thrown.text;
   };
   EXPECT_EQ(given({map({"a", "b"}), map({"a"})}),
             "NotIsomorphic: output[b] of copy 1: a key is missing that is in the first copy");

@@ -173,8 +173,7 @@ TEST(ShardedParameters, refuse_parameters_that_some_ranks_do_not_use_when_asked)
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank uses the same parameters as all ranks";
   auto net = test::make_net();
-  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum},
-                                      {.unused = training::UnusedParameters::are_refused});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, {.unused = training::Unused::refused});
   auto const x = torch::arange(3);
   auto const run = [&](bool uses) {
     auto const y = sharded.forward([&] {
@@ -193,7 +192,7 @@ TEST(ShardedParameters, refuse_parameters_that_some_ranks_do_not_use_when_asked)
         .backward();
   });
   EXPECT_EQ(error.rule, "UnusedParameter");
-  EXPECT_EQ(error.given, "rank " + std::to_string(comm.num_ranks() - 1) + " has no gradient of gain, rank 0 has");
+  EXPECT_EQ(error.text, "rank " + std::to_string(comm.num_ranks() - 1) + " has no gradient of gain, rank 0 has");
 
   EXPECT_EQ(test::rule_of([&] { run(true); }), "WrongState");
   sharded.reset();
@@ -250,8 +249,7 @@ TEST(ShardedParameters, refuse_norms_that_are_not_finite_when_asked) {
     auto first = sharded.parameters()[1];
     if (comm.rank() == 0) first.mutable_grad().fill_(std::nan(""));
     EXPECT_EQ(test::rule_of([&] {
-                (void)sharded.clip_grad_norm(
-                    1, {.norm_type = type, .non_finite = training::ClipOptions::NonFinite::is_refused});
+                (void)sharded.clip_grad_norm(1, {.norm_type = type, .non_finite = training::NonFinite::refused});
               }),
               "NotFinite");
     EXPECT_TRUE(std::isnan(sharded.clip_grad_norm(1, {.norm_type = type})));

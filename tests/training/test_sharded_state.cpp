@@ -91,7 +91,7 @@ TEST(ShardedState, refuses_what_does_not_fit_and_stays) {
   EXPECT_EQ(error.rule, "StateMismatch");
   for (auto const* part :
        {"gain is [2] in the state and [] here", "the state lacks words.weight", "the model lacks other"})
-    EXPECT_NE(error.given.find(part), std::string::npos) << error.given;
+    EXPECT_NE(error.text.find(part), std::string::npos) << error.text;
   EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
 }
 
@@ -127,9 +127,9 @@ TEST(ShardedState, refuses_that_of_another_layout_rank_or_model_on_all_ranks) {
   auto const number = error_with([](training::LocalState& state) { state.tensors.pop_back(); });
 
   for (auto const& error : {layout, rank, type, name, number}) EXPECT_EQ(error.rule, "StateMismatch");
-  EXPECT_NE(layout.given.find("of " + std::to_string(comm.num_ranks() + 1) + " is given to rank"), std::string::npos);
-  EXPECT_NE(type.given.find("words.weight is Float"), std::string::npos) << type.given;
-  EXPECT_NE(name.given.find("other stands in the place of words.weight"), std::string::npos) << name.given;
+  EXPECT_NE(layout.text.find("of " + std::to_string(comm.num_ranks() + 1) + " is given to rank"), std::string::npos);
+  EXPECT_NE(type.text.find("words.weight is Float"), std::string::npos) << type.text;
+  EXPECT_NE(name.text.find("other stands in the place of words.weight"), std::string::npos) << name.text;
   EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
 }
 
@@ -182,7 +182,7 @@ TEST(ShardedState, is_saved_once_where_replicas_hold_it_too) {
   EXPECT_EQ(test::difference(training::full_state(sharded), Model(4).state()), 0);
   auto const error = test::thrown_by([&] { training::load_model(comm, checkpoint, sharded, "model"); });
   EXPECT_EQ(error.rule, "StateMismatch");
-  EXPECT_NE(error.given.find("lacks model/gain"), std::string::npos) << error.given;
+  EXPECT_NE(error.text.find("lacks model/gain"), std::string::npos) << error.text;
 }
 
 TEST(ShardedState, keeps_the_models_dtype_of_buffers_held_in_another) {

@@ -250,7 +250,7 @@ void expect_no_message_after_a_reset(training::ShardedParametersOptions const& o
     });
     // What the others gather ahead is sent to a rank that has given up.
     if (world.rank() > 0) world.barrier();
-    EXPECT_EQ(test::thrown_by([&] { y.sum().backward(); }).given.substr(0, 15), "in the backward");
+    EXPECT_EQ(test::thrown_by([&] { y.sum().backward(); }).text.substr(0, 15), "in the backward");
     sharded.reset();
     if (world.rank() == 0) world.barrier();
     sharded.forward([&] { return net->forward(x); }).sum().backward();
@@ -296,7 +296,8 @@ TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
 
   auto const first = loss();
   change();
-  EXPECT_EQ(test::rule_of([&] { first.backward(); }), "ParametersChanged");
+  EXPECT_EQ(test::rule_of([&] { first.backward(); }),
+            (test::ErrorWith{"ParametersChanged", "between its forward and its backward"}));
   sharded.reset();
   EXPECT_EQ(test::rule_of([&] { loss().backward({}, true, /*create_graph=*/true); }), "DoubleBackwardUnsupported");
   sharded.reset();
@@ -304,7 +305,7 @@ TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
     auto const whole = sharded.gathered();
     (void)loss();
     change();
-    EXPECT_EQ(test::rule_of([&] { (void)loss(); }), "ParametersChanged");
+    EXPECT_EQ(test::rule_of([&] { (void)loss(); }), (test::ErrorWith{"ParametersChanged", "within gathered()"}));
   }
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   {
@@ -316,7 +317,8 @@ TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
   EXPECT_EQ(test::rule_of([&] { sharded.adopt(optimizer); }), "WrongState");
   loss().backward();
   net->gain.set_data(torch::zeros({}, torch::kDouble));
-  EXPECT_EQ(test::rule_of([&] { (void)loss(); }), "ParametersChanged");
+  EXPECT_EQ(test::rule_of([&] { (void)loss(); }),
+            (test::ErrorWith{"ParametersChanged", "has been given other memory"}));
 }
 
 TEST(ShardedParameters, are_adopted_by_an_optimizer_that_begins_with_state) {
@@ -373,7 +375,7 @@ TEST(ShardedParameters, name_ranks_that_use_other_units_when_they_compare) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
   auto net = test::make_net();
-  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = training::PeerChecks::on});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = training::CheckedCalls::on});
   auto const x = torch::arange(3);
   bool const last = comm.rank() + 1 == comm.num_ranks();
 
@@ -385,8 +387,8 @@ TEST(ShardedParameters, name_ranks_that_use_other_units_when_they_compare) {
   });
 
   EXPECT_EQ(error.rule, "CallDisagreement");
-  EXPECT_NE(error.given.find("the forward of first"), std::string::npos) << error.given;
-  EXPECT_NE(error.given.find("the forward of layers.0"), std::string::npos) << error.given;
+  EXPECT_NE(error.text.find("the forward of first"), std::string::npos) << error.text;
+  EXPECT_NE(error.text.find("the forward of layers.0"), std::string::npos) << error.text;
   sharded.forward([&] { return net->forward(x); }).sum().backward();
   EXPECT_TRUE(sharded.parameters().front().grad().defined());
 }
@@ -395,7 +397,7 @@ TEST(ShardedParameters, tell_all_ranks_of_an_exception_on_one_when_they_compare)
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "there is no other rank to tell";
   auto net = test::make_net();
-  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = training::PeerChecks::on});
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean}, {.checks = training::CheckedCalls::on});
   auto const x = torch::arange(3);
   for (int i = 0; i < 2; ++i) {
     auto const run = [&] {
@@ -410,7 +412,7 @@ TEST(ShardedParameters, tell_all_ranks_of_an_exception_on_one_when_they_compare)
     } else {
       auto const error = test::thrown_by(run);
       EXPECT_EQ(error.rule, "CallDisagreement");
-      EXPECT_NE(error.given.find("an exception in a forward"), std::string::npos) << error.given;
+      EXPECT_NE(error.text.find("an exception in a forward"), std::string::npos) << error.text;
     }
     EXPECT_EQ(sharded.stats().gathered_bytes, 0);
     sharded.forward([&] { return net->forward(x); }).sum().backward();

@@ -185,7 +185,7 @@ TEST(ConvertBatchNorms, refuses_members_by_name_and_changes_nothing) {
   auto const thrown = thrown_by([&] { (void)training::convert_batch_norms(*model); });
 
   EXPECT_EQ(thrown.rule, "Unsupported");
-  EXPECT_EQ(thrown.given.substr(0, 6), "1.norm");
+  EXPECT_EQ(thrown.text.substr(0, 6), "1.norm");
   EXPECT_EQ(std::dynamic_pointer_cast<training::ReplicaHook>(model->ptr(0)), nullptr);
 }
 
@@ -206,10 +206,10 @@ TEST(SyncBatchNorm, ends_unequal_calls_by_an_error_on_all_ranks) {
     (void)call(odd_one ? first : second);
   });
   EXPECT_EQ(forward.rule, "CallDisagreement");
-  EXPECT_NE(forward.given.find("rank 0 has forward 1 of module 2, rank " + std::to_string(world.num_ranks() - 1) +
-                               " has forward 2 of module 1"),
+  EXPECT_NE(forward.text.find("rank 0 has forward 1 of module 2, rank " + std::to_string(world.num_ranks() - 1) +
+                              " has forward 2 of module 1"),
             std::string::npos)
-      << forward.given;
+      << forward.text;
   // One rank calls a layer once more, where the others begin their backward.
   (void)training::replicate(*model, world);
   auto const backward = thrown_by([&] {
@@ -218,7 +218,7 @@ TEST(SyncBatchNorm, ends_unequal_calls_by_an_error_on_all_ranks) {
     y.sum().backward();
   });
   EXPECT_EQ(backward.rule, "CallDisagreement");
-  EXPECT_NE(backward.given.find("backward 1 of module 1"), std::string::npos) << backward.given;
+  EXPECT_NE(backward.text.find("backward 1 of module 1"), std::string::npos) << backward.text;
   // All is well again after the next replication.
   (void)training::replicate(*model, world);
   call(second).sum().backward();
@@ -260,8 +260,8 @@ TEST(SyncBatchNorm, waits_for_a_rank_without_calls_no_longer_than_told) {
     set_stall_rule({.report_seconds = 0, .error_seconds = 0.5});
     auto const thrown = thrown_by([&] { (void)layer->forward(torch::ones({4, 3})); });
     EXPECT_EQ(thrown.rule, "StalledExchange");
-    EXPECT_NE(thrown.given.find("SyncBatchNorm in forward 1 of module 0: rank 0 waits"), std::string::npos)
-        << thrown.given;
+    EXPECT_NE(thrown.text.find("SyncBatchNorm in forward 1 of module 0: rank 0 waits"), std::string::npos)
+        << thrown.text;
     set_stall_rule(kept);
   }
   world.barrier();

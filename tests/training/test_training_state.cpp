@@ -218,16 +218,15 @@ TEST(TrainingState, refuses_what_does_not_fit_on_all_ranks_and_leaves_it_alone) 
   auto const shapes = thrown_by([&] { training::load_model(comm, found, *wide); });
   EXPECT_EQ(shapes.rule, "StateMismatch");
   EXPECT_EQ(shapes.fault, Fault::input);
-  EXPECT_NE(shapes.given.find("encoder.0.weight is f32 (5, 3) in the checkpoint and f32 (6, 3) here"),
-            std::string::npos)
-      << shapes.given;
+  EXPECT_NE(shapes.text.find("encoder.0.weight is f32 (5, 3) in the checkpoint and f32 (6, 3) here"), std::string::npos)
+      << shapes.text;
   EXPECT_TRUE(same(before, values_of(wide)));
 
   torch::nn::Linear linear(3, 5);
   auto const names = thrown_by([&] { training::load_model(comm, found, *linear); });
   EXPECT_EQ(names.rule, "StateMismatch");
-  EXPECT_NE(names.given.find("the checkpoint lacks weight"), std::string::npos) << names.given;
-  EXPECT_NE(names.given.find("the model lacks encoder.0.bias"), std::string::npos) << names.given;
+  EXPECT_NE(names.text.find("the checkpoint lacks weight"), std::string::npos) << names.text;
+  EXPECT_NE(names.text.find("the model lacks encoder.0.bias"), std::string::npos) << names.text;
 
   Net doubles;
   doubles->to(torch::kDouble);
@@ -236,12 +235,12 @@ TEST(TrainingState, refuses_what_does_not_fit_on_all_ranks_and_leaves_it_alone) 
   torch::optim::AdamW other_kind(net->parameters());
   auto const kinds = thrown_by([&] { training::load_optimizer(comm, found, other_kind, *net); });
   EXPECT_EQ(kinds.rule, "StateMismatch");
-  EXPECT_NE(kinds.given.find("the state of Adam, the optimizer is AdamW"), std::string::npos) << kinds.given;
+  EXPECT_NE(kinds.text.find("the state of Adam, the optimizer is AdamW"), std::string::npos) << kinds.text;
 
   torch::optim::Adam fewer(net->encoder->parameters());
   auto const groups = thrown_by([&] { training::load_optimizer(comm, found, fewer, *net); });
   EXPECT_EQ(groups.rule, "StateMismatch");
-  EXPECT_NE(groups.given.find("the optimizer lacks head.weight in group 0"), std::string::npos) << groups.given;
+  EXPECT_NE(groups.text.find("the optimizer lacks head.weight in group 0"), std::string::npos) << groups.text;
 
   EXPECT_EQ(rule_of([&] { training::load_optimizer(comm, found, optimizer, *wide); }), "UnknownName");
   torch::optim::LBFGS unsupported(net->parameters());
@@ -265,7 +264,7 @@ TEST(TrainingState, names_a_model_that_differs_on_one_rank) {
   }
   auto const saved = thrown_by([&] { (void)save(store, training::TrainingState(comm, *net)); });
   EXPECT_EQ(saved.rule, "ReplicaMismatch");
-  EXPECT_NE(saved.given.find("head.weight"), std::string::npos) << saved.given;
+  EXPECT_NE(saved.text.find("head.weight"), std::string::npos) << saved.text;
 
   Net other(comm.rank() == 0 ? 5 : 6);
   EXPECT_EQ(rule_of([&] { training::load_model(comm, Checkpoint(comm, path), *other); }), "ReplicaMismatch");

@@ -7,8 +7,8 @@
 // bytes for any number of ranks, with and without a restart.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/writer.hpp>
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/plan.hpp>
-#include <graticule/halo/ring.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/repartition/runtime.hpp>
 
@@ -127,7 +127,7 @@ class Model {
   double mean() {
     std::vector<double> latitudes;
     for (Index j = 0; j < num_rows; ++j) latitudes.push_back(180 / pi * latitude(j));
-    AreaSum const sum(comm_, layout_, 1, 0, area_weights(latitudes), RingScale::mean);
+    AreaSum const sum(comm_, layout_, 1, 0, area_weights(latitudes), AxisSumScale::mean);
     return sum.apply(now_[0].part(halo_.owned()))[0];
   }
 

@@ -17,7 +17,7 @@ struct Piece {
 
 class Surveyor {
  public:
-  Surveyor(TeamWork const& teams, Cells const& cells, Derivatives const& derivatives, SampleStore& store,
+  Surveyor(DataTeams const& teams, Cells const& cells, Derivatives const& derivatives, SampleStore& store,
            ChannelPlan const& plan, Index num_training, Index at_once)
       : teams_(teams),
         cells_(cells),
@@ -112,7 +112,7 @@ class Surveyor {
     }
   }
 
-  TeamWork const& teams_;
+  DataTeams const& teams_;
   Cells const& cells_;
   Derivatives const& derivatives_;
   SampleStore& store_;
@@ -129,7 +129,7 @@ class Surveyor {
 
 }  // namespace
 
-Survey survey_samples(TeamWork const& teams, Cells const& cells, Derivatives const& derivatives, SampleStore& store,
+Survey survey_samples(DataTeams const& teams, Cells const& cells, Derivatives const& derivatives, SampleStore& store,
                       ChannelPlan const& plan, Index num_training, Index at_once) {
   return Surveyor(teams, cells, derivatives, store, plan, num_training, at_once)();
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "batches.hpp"
-#include "team_work.hpp"
+#include "data_teams.hpp"
 
 #include <vector>
 
@@ -21,7 +21,7 @@ struct Survey {
 /// change a bit.
 /// @param at_once samples that are in memory together
 /// @throws `BadInput` (input), what reading throws
-[[nodiscard]] Survey survey_samples(TeamWork const& teams, Cells const& cells, Derivatives const& derivatives,
+[[nodiscard]] Survey survey_samples(DataTeams const& teams, Cells const& cells, Derivatives const& derivatives,
                                     SampleStore& store, ChannelPlan const& plan, Index num_training, Index at_once);
 
 }  // namespace graticule::train

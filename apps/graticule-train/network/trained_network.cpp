@@ -61,7 +61,7 @@ class Longest {
 
 class Trainer {
  public:
-  Trainer(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary, TrainingData const& data,
+  Trainer(DataTeams const& teams, ProcessGrid const& grid, Boundary const& boundary, TrainingData const& data,
           BatchSource& source, NetworkSettings const& settings, TrainingControl const& control)
       : teams_(teams),
         data_(data),
@@ -328,7 +328,7 @@ class Trainer {
     }
   }
 
-  TeamWork const& teams_;
+  DataTeams const& teams_;
   TrainingData const& data_;
   BatchSource& source_;
   NetworkSettings const& settings_;
@@ -361,7 +361,7 @@ Index num_steps(NetworkSettings const& settings, Index num_training) {
   return settings.epochs * ((num_training + settings.batch - 1) / settings.batch);
 }
 
-Index most_samples_at_once(NetworkSettings const& settings, TeamWork const& teams) {
+Index most_samples_at_once(NetworkSettings const& settings, DataTeams const& teams) {
   return (settings.batch + teams.num_teams() - 1) / teams.num_teams();
 }
 
@@ -369,7 +369,7 @@ double learning_rate(NetworkSettings const& settings, Index step, Index num_step
   return settings.learning_rate * schedule_of(settings, num_steps).factor(step);
 }
 
-TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
+TrainedNetwork train_network(DataTeams const& teams, ProcessGrid const& grid, Boundary const& boundary,
                              TrainingData const& data, BatchSource& source, NetworkSettings const& settings,
                              TrainingControl const& control) {
   return Trainer(teams, grid, boundary, data, source, settings, control)();

@@ -5,7 +5,7 @@
 
 #include "data/batches.hpp"
 #include "data/channels.hpp"
-#include "data/team_work.hpp"
+#include "data/data_teams.hpp"
 #include "model_kind.hpp"
 
 #include <cstdint>
@@ -136,7 +136,7 @@ struct TrainingControl {
 };
 
 /// Samples of a batch that fall to one team at most.
-[[nodiscard]] Index most_samples_at_once(NetworkSettings const& settings, TeamWork const& teams);
+[[nodiscard]] Index most_samples_at_once(NetworkSettings const& settings, DataTeams const& teams);
 
 /// Trains the network on the samples, each data team on its part of every batch, and predicts. Collective.
 ///
@@ -146,7 +146,7 @@ struct TrainingControl {
 /// `Parallel::daso` so if that was between epochs.
 /// @param grid of the domain's ranks
 /// @throws `StateMismatch` (usage) when the checkpoint that is to be resumed comes from other settings or data
-[[nodiscard]] TrainedNetwork train_network(TeamWork const& teams, ProcessGrid const& grid, Boundary const& boundary,
+[[nodiscard]] TrainedNetwork train_network(DataTeams const& teams, ProcessGrid const& grid, Boundary const& boundary,
                                            TrainingData const& data, BatchSource& source,
                                            NetworkSettings const& settings, TrainingControl const& control);
 

@@ -23,7 +23,7 @@ torch::optim::AdamOptions adam(NetworkSettings const& settings) {
 /// Every rank has all parameters, and gradients are reduced at every step.
 class Replicated : public Updater {
  public:
-  Replicated(TeamWork const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings)
+  Replicated(DataTeams const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings)
       : model_(std::move(model)),
         optimizer_(model_->parameters(), adam(settings)),
         parallel_(*model_, optimizer_,
@@ -88,7 +88,7 @@ struct DasoPart {
 /// Every rank has all parameters; teams on one node share gradients, and nodes average parameters now and then.
 class Averaged : public Updater {
  public:
-  Averaged(TeamWork const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings, Index steps_per_epoch)
+  Averaged(DataTeams const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings, Index steps_per_epoch)
       : teams_(teams),
         model_(std::move(model)),
         optimizer_(model_->parameters(), adam(settings)),
@@ -129,7 +129,7 @@ class Averaged : public Updater {
 
  private:
   /// The same on all ranks of a domain, whose parameters must not come from different teams: where their first rank is.
-  static int node_of(TeamWork const& teams, Index teams_per_node) {
+  static int node_of(DataTeams const& teams, Index teams_per_node) {
     int node = 0;
     if (teams_per_node > 0)
       node = int(teams.team() / teams_per_node);
@@ -139,7 +139,7 @@ class Averaged : public Updater {
     return node;
   }
 
-  static training::DasoOptions options(TeamWork const& teams, NetworkSettings const& settings) {
+  static training::DasoOptions options(DataTeams const& teams, NetworkSettings const& settings) {
     auto const& daso = settings.daso;
     training::DasoOptions options;
     options.schedule.total_epochs = settings.epochs;
@@ -147,15 +147,15 @@ class Averaged : public Updater {
     options.schedule.cooldown_epochs = daso.cooldown_epochs;
     options.schedule.max_global_skips = daso.max_skip;
     options.node = node_of(teams, daso.teams_per_node);
-    options.wire = settings.wire == Wire::own    ? training::DasoWire::own
-                   : settings.wire == Wire::bf16 ? training::DasoWire::bf16
-                                                 : training::DasoWire::f16;
+    options.wire = settings.wire == Wire::own    ? training::Wire::own
+                   : settings.wire == Wire::bf16 ? training::Wire::bf16
+                                                 : training::Wire::f16;
     options.moments = training::DasoPolicy::average;  // one state for all teams, as a checkpoint holds it
     options.gradient_rules = {{teams.domain(), nn::Reduction::sum}};
     return options;
   }
 
-  TeamWork const& teams_;
+  DataTeams const& teams_;
   std::shared_ptr<Model> model_;
   torch::optim::Adam optimizer_;
   training::Daso daso_;
@@ -166,7 +166,7 @@ class Averaged : public Updater {
 /// Each rank has some rows of every parameter, or computes in another type than it keeps them in, or both.
 class Cut : public Updater {
  public:
-  Cut(TeamWork const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings)
+  Cut(DataTeams const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings)
       : model_(std::move(model)),
         dtype_(settings.compute == Compute::bf16 ? torch::kBFloat16 : dtype_of(settings.precision)),
         sharded_(model_, shards(teams, settings), options(teams, settings)),
@@ -202,7 +202,7 @@ class Cut : public Updater {
   }
 
  private:
-  static nn::TeamRule shards(TeamWork const& teams, NetworkSettings const& settings) {
+  static nn::TeamRule shards(DataTeams const& teams, NetworkSettings const& settings) {
     switch (settings.shards) {
       case Shards::none: return {teams.world().split(teams.world().rank(), 0), nn::Reduction::sum};
       case Shards::domain: return {teams.domain(), nn::Reduction::sum};
@@ -212,7 +212,7 @@ class Cut : public Updater {
     return {teams.world(), nn::Reduction::sum};
   }
 
-  static training::ShardedParametersOptions options(TeamWork const& teams, NetworkSettings const& settings) {
+  static training::ShardedParametersOptions options(DataTeams const& teams, NetworkSettings const& settings) {
     training::ShardedParametersOptions options;
     auto const replicate = [&](Comm const& team) { options.replicas.push_back({team, nn::Reduction::sum}); };
     if (settings.shards == Shards::none || settings.shards == Shards::data) replicate(teams.domain());
@@ -233,7 +233,7 @@ class Cut : public Updater {
 
 }  // namespace
 
-std::unique_ptr<Updater> make_updater(TeamWork const& teams, std::shared_ptr<Model> model,
+std::unique_ptr<Updater> make_updater(DataTeams const& teams, std::shared_ptr<Model> model,
                                       NetworkSettings const& settings, Index steps_per_epoch) {
   if (settings.shards != Shards::none || settings.compute != Compute::own)
     return std::make_unique<Cut>(teams, std::move(model), settings);

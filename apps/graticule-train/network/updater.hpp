@@ -46,7 +46,7 @@ class Updater {
 };
 
 /// @param model has its first values; those of the first rank count
-[[nodiscard]] std::unique_ptr<Updater> make_updater(TeamWork const& teams, std::shared_ptr<Model> model,
+[[nodiscard]] std::unique_ptr<Updater> make_updater(DataTeams const& teams, std::shared_ptr<Model> model,
                                                     NetworkSettings const& settings, Index steps_per_epoch);
 
 }  // namespace graticule::train

@@ -76,10 +76,10 @@ Verdict verdict_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (Error const& error) {
-    if (error.fault() != Fault::program) return {code_of(error.fault()), error.given()};
+    if (error.fault() != Fault::program) return {code_of(error.fault()), error.text()};
     auto const file = std::filesystem::path(error.where().file_name()).filename().string();
     return {run_time_failure,
-            error.rule() + ": " + error.given() + " (" + file + ":" + std::to_string(error.where().line()) + ")"};
+            error.rule() + ": " + error.text() + " (" + file + ":" + std::to_string(error.where().line()) + ")"};
   } catch (std::bad_alloc const&) {
     return {run_time_failure, "out of memory"};
   } catch (std::exception const& error) {

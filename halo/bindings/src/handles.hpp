@@ -6,8 +6,8 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/graticule.h>
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/plan.hpp>
-#include <graticule/halo/ring.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/layout.hpp>
@@ -77,8 +77,8 @@ struct gr_repartition : graticule::c::Counted<gr_repartition> {
 };
 
 struct gr_zonal : graticule::c::Counted<gr_zonal> {
-  explicit gr_zonal(graticule::RingPlan of) : plan(std::move(of)) {}
-  graticule::RingPlan plan;
+  explicit gr_zonal(graticule::AxisSumPlan of) : plan(std::move(of)) {}
+  graticule::AxisSumPlan plan;
 };
 
 struct gr_area_sum : graticule::c::Counted<gr_area_sum> {
@@ -90,8 +90,8 @@ struct gr_area_sum : graticule::c::Counted<gr_area_sum> {
 };
 
 struct gr_pending : graticule::c::Counted<gr_pending> {
-  explicit gr_pending(std::variant<graticule::Pending, graticule::RingPending> of) : call(std::move(of)) {}
-  std::variant<graticule::Pending, graticule::RingPending> call;
+  explicit gr_pending(std::variant<graticule::Pending, graticule::AxisSumPending> of) : call(std::move(of)) {}
+  std::variant<graticule::Pending, graticule::AxisSumPending> call;
 };
 
 struct gr_attributes : graticule::c::Counted<gr_attributes> {

@@ -62,9 +62,9 @@ gr_status gr_repartition_target(gr_repartition const* plan, int target, int ndim
 
 namespace {
 
-std::optional<IntegerPacking> packing(bool packed, double scale, double offset, int has_missing, int64_t missing) {
+std::optional<Packing> packing(bool packed, double scale, double offset, int has_missing, int64_t missing) {
   if (!packed) return std::nullopt;
-  return IntegerPacking{scale, offset, has_missing != 0 ? std::optional<Index>(missing) : std::nullopt};
+  return Packing{scale, offset, has_missing != 0 ? std::optional<Index>(missing) : std::nullopt};
 }
 
 /// The fields of a call, with memory for the views of targets.

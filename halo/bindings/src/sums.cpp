@@ -12,15 +12,16 @@ using namespace graticule::c;
 
 namespace {
 
-RingScale scale_of(gr_scale scale) { return enumerator<RingScale>(scale, GR_SCALE_MEAN, {"scale"}); }
-static_assert(int(RingScale::sum) == GR_SCALE_SUM && int(RingScale::mean) == GR_SCALE_MEAN);
-static_assert(int(RingSum::exact) == GR_SUM_EXACT && int(RingSum::fast) == GR_SUM_FAST);
+AxisSumScale scale_of(gr_scale scale) { return enumerator<AxisSumScale>(scale, GR_SCALE_MEAN, {"scale"}); }
+static_assert(int(AxisSumScale::sum) == GR_SCALE_SUM && int(AxisSumScale::mean) == GR_SCALE_MEAN);
+static_assert(int(AxisSumMethod::exact) == GR_SUM_EXACT && int(AxisSumMethod::fast) == GR_SUM_FAST);
 static_assert(int(Cotangents::of_each_rank) == GR_COTANGENTS_OF_EACH_RANK &&
               int(Cotangents::replicated) == GR_COTANGENTS_REPLICATED);
 
-std::vector<RingField> fields_of(RingPlan const& plan, int num_fields, gr_field const* cells, gr_field const* sums) {
+std::vector<AxisSumField> fields_of(AxisSumPlan const& plan, int num_fields, gr_field const* cells,
+                                    gr_field const* sums) {
   require_count(num_fields, 1, "num_fields");
-  std::vector<RingField> fields;
+  std::vector<AxisSumField> fields;
   for (int f = 0; f < num_fields; ++f)
     fields.push_back({view_of(read_element(cells, f, "cells"), plan.cells(), plan.cells(), {"cells", f}),
                       view_of(read_element(sums, f, "sums"), plan.sums(), plan.sums(), {"sums", f})});
@@ -35,14 +36,14 @@ auto with_fields(gr_zonal const* zonal, int num_fields, gr_field const* cells, g
   std::exception_ptr failure;
   try {
     auto const fields = fields_of(plan, num_fields, cells, sums);
-    return run(plan, std::span<RingField const>(fields));
+    return run(plan, std::span<AxisSumField const>(fields));
   } catch (Error const& error) {
     if (error.rule() != bad_argument("").rule()) throw;
     failure = std::current_exception();
   }
   try {
-    std::vector<RingField> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
-    (void)run(plan, std::span<RingField const>(none));
+    std::vector<AxisSumField> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
+    (void)run(plan, std::span<AxisSumField const>(none));
   } catch (Error const&) {
     // The argument is the error to report.
   }
@@ -58,8 +59,8 @@ gr_status gr_zonal_create(gr_comm const* comm, gr_layout const* layout, int axis
     auto const options = agreed(of, [&] {
       required(zonal, "zonal");
       auto const& on = required(layout, "layout").layout;
-      RingOptions result;
-      result.how = enumerator<RingSum>(summation, GR_SUM_FAST, {"summation"});
+      AxisSumOptions result;
+      result.how = enumerator<AxisSumMethod>(summation, GR_SUM_FAST, {"summation"});
       result.scale = scale_of(scale);
       if ((lower == nullptr) != (upper == nullptr))
         throw bad_argument(lower == nullptr ? "lower is NULL, upper is not" : "upper is NULL, lower is not");
@@ -69,7 +70,7 @@ gr_status gr_zonal_create(gr_comm const* comm, gr_layout const* layout, int axis
       }
       return result;
     });
-    give(zonal, RingPlan(of, layout->layout, axis, options));
+    give(zonal, AxisSumPlan(of, layout->layout, axis, options));
   });
 }
 

@@ -123,10 +123,10 @@ MapPointer all_sum_map(Comm const& comm) {
 }
 
 MapPointer loss_sum_map(Comm const& comm) {
-  return make_map([comm](auto const& x) { return summed(x, comm); }, [comm] { return copy_in_map(comm); });
+  return make_map([comm](auto const& x) { return summed(x, comm); }, [comm] { return copy_to_region_map(comm); });
 }
 
-MapPointer copy_in_map(Comm const& comm) {
+MapPointer copy_to_region_map(Comm const& comm) {
   return make_map(fresh, [comm] { return loss_sum_map(comm); });
 }
 

@@ -51,7 +51,7 @@ struct RootSide {
 [[nodiscard]] MapPointer all_sum_map(Comm const& comm);
 /// Sum in the forward, identity in the backward, and the reverse of it.
 [[nodiscard]] MapPointer loss_sum_map(Comm const& comm);
-[[nodiscard]] MapPointer copy_in_map(Comm const& comm);
+[[nodiscard]] MapPointer copy_to_region_map(Comm const& comm);
 [[nodiscard]] MapPointer broadcast_map(Comm const& comm, RootSide side);
 [[nodiscard]] MapPointer sum_to_root_map(Comm const& comm, RootSide side);
 [[nodiscard]] MapPointer gather_map(Comm const& comm, CutAxis cut);

@@ -158,9 +158,9 @@ torch::Tensor all_sum(torch::Tensor const& x, Comm const& comm) {
   return apply_map(detail::all_sum_map(comm), x);
 }
 
-torch::Tensor copy_in(torch::Tensor const& x, Comm const& comm) {
-  enter_alike("copy_in", x, comm);
-  return apply_map(detail::copy_in_map(comm), x);
+torch::Tensor copy_to_region(torch::Tensor const& x, Comm const& comm) {
+  enter_alike("copy_to_region", x, comm);
+  return apply_map(detail::copy_to_region_map(comm), x);
 }
 
 torch::Tensor broadcast(torch::Tensor const& x, int root, Comm const& comm) {
@@ -279,8 +279,9 @@ detail::CollectiveOptions alike(std::string name, std::function<MapPointer(Sizes
 AllSumImpl::AllSumImpl(Domain const& domain)
     : CollectiveModule(alike("AllSum", [c = domain.comm()](Sizes const&) { return detail::all_sum_map(c); }), domain) {}
 
-CopyInImpl::CopyInImpl(Domain const& domain)
-    : CollectiveModule(alike("CopyIn", [c = domain.comm()](Sizes const&) { return detail::copy_in_map(c); }), domain) {}
+CopyToRegionImpl::CopyToRegionImpl(Domain const& domain)
+    : CollectiveModule(
+          alike("CopyToRegion", [c = domain.comm()](Sizes const&) { return detail::copy_to_region_map(c); }), domain) {}
 
 BroadcastImpl::BroadcastImpl(int root, Domain const& domain)
     : CollectiveModule(alike("Broadcast",

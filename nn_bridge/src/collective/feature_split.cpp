@@ -98,7 +98,7 @@ torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> 
     return behind(replicated ? loss_sum_map(s.team) : all_sum_map(s.team), part);
   }
   if (options_.split == FeatureSplit::output) {
-    auto const given = replicated && call.input_grad ? in_front(copy_in_map(s.team)) : x;
+    auto const given = replicated && call.input_grad ? in_front(copy_to_region_map(s.team)) : x;
     return local(given, s.output_slice(weight), s.output_slice(bias));
   }
   if (features_.inputs <= features_.outputs)

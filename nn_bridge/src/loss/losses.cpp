@@ -332,7 +332,9 @@ FunctionPointer crps_function(CRPSOptions const& o) {
     text << "CRPSLoss: prediction " << p.sizes() << " with members along axis " << o.ensemble_axis << ", target "
          << t.sizes();
     if (t.sizes() != at::IntArrayRef(sizes)) throw Error("ShapeMismatch", text.str());
-    if (p.size(o.ensemble_axis) < (o.fairness > 0 ? 2 : 1)) throw Error("ShapeMismatch", text.str());
+    int const least = o.fairness > 0 ? 2 : 1;
+    if (p.size(o.ensemble_axis) < least)
+      throw Error("ShapeMismatch", text.str() + ": at least " + std::to_string(least) + " members are needed");
   };
   function.terms = [=](Tensor const& p, Tensor const& t, Tensor const& valid) {
     auto const m = double(p.size(o.ensemble_axis));

@@ -124,7 +124,7 @@ class Sharder {
 
   void visit_children(Module& parent, std::string const& path, bool is_root = false) {
     std::size_t const line = report_.modules.size();
-    if (is_root) add("", type_name(typeid(parent)), Verdict::walked, is_container(parent) ? "" : own_code);
+    if (is_root) add("", type_name(typeid(parent)), Verdict::children_only, is_container(parent) ? "" : own_code);
     std::size_t index = 0;
     auto const children = parent.named_children();
     for (auto const& child : children)
@@ -139,7 +139,7 @@ class Sharder {
     auto const type = serial_type(*module);
     if (is_local(path, type)) return add(path, type, Verdict::local, "named in ShardOptions::local");
     if (is_container(*module)) {
-      add(path, type, Verdict::walked, "");
+      add(path, type, Verdict::children_only, "");
       return visit_children(*module, path);
     }
     if (visit_known(module, path, place, ShardedTypes{})) return;
@@ -157,7 +157,7 @@ class Sharder {
                  own_state ? "not known, and has parameters or buffers of its own: what does a shard do with them? "
                              "Name it in ShardOptions::local where it is right"
                            : "not known; name it in ShardOptions::local where it is right");
-    add(path, type, Verdict::walked, own_code);
+    add(path, type, Verdict::children_only, own_code);
     visit_children(*module, path);
   }
 
@@ -281,7 +281,7 @@ char const* to_string(Verdict verdict) noexcept {
   switch (verdict) {
     case Verdict::sharded: return "sharded";
     case Verdict::local: return "local";
-    case Verdict::walked: return "walked";
+    case Verdict::children_only: return "children only";
     case Verdict::refused: return "refused";
   }
   return "?";

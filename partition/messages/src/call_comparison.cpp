@@ -150,7 +150,7 @@ void CallComparison::end_stalled(Error const& own, double waited_seconds) {
   // What arrives later is received, and MPI writes it then.
   detail::keep_for_good(messages_);
   if (comm_.rank() == 0) {
-    answer(own.rule() + ":" + own.given());
+    answer(own.rule() + ":" + own.text());
   } else if (has_ended(messages_->arrival)) {
     // Rank 0 has arrived after this one or with it, and will say who is missing.
     auto const end = Clock::now() + std::chrono::duration<double>(waited_seconds + 1);

@@ -32,7 +32,7 @@ std::string CallHead::difference(Entry entry, std::string const& described) cons
     require_same(comm_, rule, std::uint64_t(own_[entry]), described);
   } catch (Error const& error) {
     if (error.rule() != rule) throw;
-    return error.given();
+    return error.text();
   }
   return described + " on all ranks";
 }

@@ -63,7 +63,7 @@ void answer(Request const& request, int pipe) {
   try {
     sender.send(Frame::answer, read(request, sender));
   } catch (Error const& error) {
-    sender.send(Frame::error, error.rule() + "\n" + error.given());
+    sender.send(Frame::error, error.rule() + "\n" + error.text());
   } catch (std::exception const& error) {
     sender.send(Frame::error, std::string("BrokenFile") + "\n" + request.path.string() + " is damaged (" +
                                   error.what() + "); copy or make it again");

@@ -83,7 +83,7 @@ Layout shards_of(Indices const& extents, int num_ranks, int root) {
 
 }  // namespace
 
-struct CopiesPlan::State {
+struct ReplicatedFieldPlan::State {
   State(Comm const& comm, Indices const& extents, int root, Layout const& layout)
       : whole(Box::from_extents(extents)),
         is_root(comm.rank() == root),
@@ -174,12 +174,12 @@ void run_in_order(Fields& fields, std::initializer_list<std::function<void()>> s
 
 }  // namespace
 
-CopiesPlan::CopiesPlan(Comm const& comm, Indices const& extents, int root) {
+ReplicatedFieldPlan::ReplicatedFieldPlan(Comm const& comm, Indices const& extents, int root) {
   (void)checked_root(comm, root);
   state_ = std::make_shared<State>(comm, extents, root, shards_of(extents, comm.num_ranks(), root));
 }
 
-void CopiesPlan::broadcast(FieldView const& field) const {
+void ReplicatedFieldPlan::broadcast(FieldView const& field) const {
   auto& s = *state_;
   if (s.at_once) return s.spread_from(field, field);
   Fields f{field, {}};
@@ -187,14 +187,14 @@ void CopiesPlan::broadcast(FieldView const& field) const {
                    [&] { s.shards.scatter(f.whole, f.part); }, [&] { s.spread_from(f.part, f.whole); }});
 }
 
-void CopiesPlan::sum_reduce(FieldView const& field) const {
+void ReplicatedFieldPlan::sum_reduce(FieldView const& field) const {
   auto& s = *state_;
   Fields f{field, {}};
   run_in_order(f, {[&] { f.part = s.part_of(f.whole); },  //
                    [&] { s.shards.reduce_scatter(f.whole, f.part); }, [&] { s.shards.gather(f.part, f.whole); }});
 }
 
-void CopiesPlan::all_sum_reduce(FieldView const& field) const {
+void ReplicatedFieldPlan::all_sum_reduce(FieldView const& field) const {
   auto& s = *state_;
   Fields f{field, {}};
   run_in_order(f, {[&] { f.part = s.part_of(f.whole); },  //

@@ -112,10 +112,10 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
       throw Error("LayoutMismatch", "from " + to_string(from) + " to " + std::to_string(target.ndim()) +
                                         " axes with axes " + to_string(permutation));
   (void)permutation_map(permutation);
-  auto const read = options.from.value_or(all_of(from.global()));
+  auto const read = options.from.value_or(Selection::all(from.global()));
   check_selection(read, from.global(), "old");
   Box const grid = sides.to ? sides.to->global() : grid_of_targets(from, options, permutation);
-  auto const to = options.to.value_or(all_of(grid));
+  auto const to = options.to.value_or(Selection::all(grid));
   if (sides.to || options.to) check_selection(to, grid, "new");
   for (int a = 0; a < from.ndim(); ++a)
     if (Index const num_read = read.extents[int(permutation[a])]; to.extents[a] != num_read)

@@ -402,7 +402,7 @@ void add(Hash& hash, Update const& update) {
   hash.add(int(update.operation));
 }
 
-void add(Hash& hash, std::optional<IntegerPacking> const& packing) {
+void add(Hash& hash, std::optional<Packing> const& packing) {
   hash.add(packing.has_value());
   if (packing)
     hash.add(std::bit_cast<std::uint64_t>(packing->scale))

@@ -43,8 +43,8 @@ void check(StoredAs const& from, StoredAs const& to, std::complex<double> alpha,
   for (auto const factor : {alpha, beta})
     if (!std::isfinite(factor.real()) || !std::isfinite(factor.imag())) fail("a factor that is not finite");
   if (from.packing || to.packing || from.dtype == to.dtype) return;
-  if (is_integer(from.dtype) != is_integer(to.dtype)) fail("say how integers stand for numbers (IntegerPacking)");
-  if (is_integer(from.dtype) && !widens(from.dtype, to.dtype)) fail("say what large integers become (IntegerPacking)");
+  if (is_integer(from.dtype) != is_integer(to.dtype)) fail("say how integers stand for numbers (Packing)");
+  if (is_integer(from.dtype) && !widens(from.dtype, to.dtype)) fail("say what large integers become (Packing)");
 }
 
 }  // namespace

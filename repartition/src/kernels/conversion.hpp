@@ -12,7 +12,7 @@ namespace graticule::detail {
 /// One side of a field.
 struct StoredAs {
   DType dtype = DType::f64;
-  std::optional<IntegerPacking> packing;
+  std::optional<Packing> packing;
 };
 
 /// A field's way from one memory to another. Messages carry the narrower type where values only change their type, and

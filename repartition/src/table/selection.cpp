@@ -6,9 +6,9 @@
 
 namespace graticule {
 
-Selection all_of(Box const& box) { return every(box, Indices::filled(box.ndim(), 1)); }
+Selection Selection::all(Box const& box) { return Selection::every_nth(box, Indices::filled(box.ndim(), 1)); }
 
-Selection every(Box const& box, Indices const& step) {
+Selection Selection::every_nth(Box const& box, Indices const& step) {
   if (step.size() != box.ndim())
     throw Error("BadSelection", std::to_string(step.size()) + " steps for " + to_string(box));
   Selection result{box.lo(), step, box.extents()};

@@ -212,7 +212,7 @@ TEST(Rewrite, every_kind_of_variable_comes_along_in_any_storage_and_budget) {
     auto const refusal = test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); });
     ASSERT_EQ(refusal.rule, "BudgetTooSmall");
     EXPECT_FALSE(std::filesystem::exists(there));
-    Index const least = std::stoll(refusal.given.substr(refusal.given.find("at least ") + 9));
+    Index const least = std::stoll(refusal.text.substr(refusal.text.find("at least ") + 9));
     ASSERT_GT(least, 1);
 
     // HDF5's collective calls are slow where ranks share cores.
@@ -295,7 +295,7 @@ TEST(Rewrite, the_input_is_not_replaced_by_any_name_unless_told) {
     auto const thrown = test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); });
     EXPECT_EQ(thrown.rule, "BadOption") << name;
     EXPECT_EQ(thrown.fault, Fault::usage);
-    EXPECT_NE(thrown.given.find("--in-place"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("--in-place"), std::string::npos) << thrown.text;
   }
   EXPECT_TRUE(test::read_bytes(folder / "in.nc") == older);
   comm.barrier();
@@ -499,9 +499,9 @@ TEST(Rewrite, wrong_wishes_are_named) {
     auto options = good;
     change(options);
     auto const thrown = test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); });
-    EXPECT_EQ(thrown.fault, Fault::usage) << thrown.given;
+    EXPECT_EQ(thrown.fault, Fault::usage) << thrown.text;
     EXPECT_FALSE(std::filesystem::exists(folder / "out.nc"));
-    return thrown.rule;
+    return test::Rule{thrown.rule, thrown.text};
   };
   EXPECT_EQ(rule([](Options& o) { o.variables = {"w"}; }), "UnknownName");
   EXPECT_EQ(rule([](Options& o) { o.variables = {"latitude"}; }), "BadOption");
@@ -511,7 +511,7 @@ TEST(Rewrite, wrong_wishes_are_named) {
   EXPECT_EQ(rule([](Options& o) { o.order = {"latitude", "longitude"}; }), "BadOption");
   EXPECT_EQ(rule([](Options& o) { o.order = {"time", "level", "lat", "longitude"}; }), "UnknownName");
   EXPECT_EQ(rule([](Options& o) { o.chunk = {"lat=3"}; }), "UnknownName");
-  EXPECT_EQ(rule([](Options& o) { o.chunk = {"none"}; }), "BadOption");
+  EXPECT_EQ(rule([](Options& o) { o.chunk = {"none"}; }), (test::ErrorWith{"BadOption", "needs chunks"}));
   EXPECT_EQ(rule([](Options& o) { o.dtype = "f16"; }), "BadOption");
   EXPECT_EQ(rule([](Options& o) { o.deflate = "11"; }), "BadOption");
   EXPECT_EQ(rule([](Options& o) { o.memory = "much"; }), "BadOption");
@@ -584,7 +584,7 @@ TEST(Rewrite, axes_of_one_dimension_stay_in_their_order) {
   EXPECT_EQ(after.variable("mixed").dimensions, (std::vector<std::string>{"x", "t", "x"}));
   EXPECT_EQ(numbers(after, "mixed"), (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
   EXPECT_EQ(numbers(after, "pair"), numbers(after, "mixed"));
-  auto const refused = [&] { return test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); }).given; };
+  auto const refused = [&] { return test::thrown_by([&] { static_cast<void>(rewrite(comm, options)); }).text; };
   options.output = folder / "none.nc";
   options.variables = {"mixed"};
   EXPECT_NE(refused().find("cannot tell the axes of mixed(x=2, t=3, x=2) apart"), std::string::npos) << refused();

@@ -101,7 +101,7 @@ TEST(Tiling, rounds_are_sound_for_any_storage_ranks_and_budget) {
     auto const thrown = test::thrown_by([&] { static_cast<void>(make_tiling(task)); });
     EXPECT_EQ(thrown.rule, "BudgetTooSmall");
     EXPECT_EQ(thrown.fault, Fault::usage);
-    EXPECT_NE(thrown.given.find("at least " + std::to_string(least) + " "), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("at least " + std::to_string(least) + " "), std::string::npos) << thrown.text;
     for (Index const budget : {least, 2 * least, 20 * least}) {
       task.budget = budget;
       expect_sound(make_tiling(task));

@@ -78,7 +78,7 @@ class Batches : public testing::Test {
   /// What a training has: z as itself and its derivatives, and u; targets u and v.
   struct Fixture {
     FieldTable table;
-    TeamWork teams;
+    DataTeams teams;
     std::vector<double> weights;
     Layout layout;
     Cells cells;
@@ -261,7 +261,7 @@ TEST_F(Batches, that_cannot_be_read_on_one_rank_are_one_error_on_all) {
 
   EXPECT_EQ(thrown.rule, "BrokenFile");
   EXPECT_EQ(thrown.fault, Fault::input);
-  EXPECT_NE(thrown.given.find("u of sample 2"), std::string::npos);
+  EXPECT_NE(thrown.text.find("u of sample 2"), std::string::npos);
   // A failure of what nobody asked for is nobody's.
   (void)source.take(std::vector<Index>{0, 1}, std::vector<Index>{2, 3});
   EXPECT_EQ(source.take(std::vector<Index>{4}).num_samples, 1);

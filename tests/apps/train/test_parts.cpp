@@ -2,6 +2,7 @@
 #include "data/grid.hpp"
 #include "data/partition.hpp"
 #include "data/samples.hpp"
+#include "expect_error.hpp"
 #include "network/settings_text.hpp"
 #include "output/colours.hpp"
 #include "output/map_picture.hpp"
@@ -25,15 +26,7 @@ std::vector<double> evenly(double first, double step, int count) {
   return values;
 }
 
-template <class Action>
-std::string rule_of(Action const& action) {
-  try {
-    action();
-  } catch (Error const& error) {
-    return error.rule();
-  }
-  return "none";
-}
+using test::rule_of;
 
 TEST(Grid, rows_on_the_poles_are_crossed_as_pole_rows) {
   Grid const grid = make_grid(evenly(90, -10, 19), evenly(-180, 10, 36));
@@ -80,11 +73,21 @@ TEST(Grid, longitudes_of_single_precision_are_still_periodic) {
 
 TEST(Grid, coordinates_that_are_no_grid_are_input_errors) {
   EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45)); }), "OddLongitudeFold");
-  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 10, 37)); }), "BadCoordinates");
-  EXPECT_EQ(rule_of([] { (void)make_grid({0, 10, 5}, evenly(0, 10, 36)); }), "BadCoordinates");
-  EXPECT_EQ(rule_of([] { (void)make_grid({0, 95}, evenly(0, 10, 36)); }), "BadCoordinates");
-  EXPECT_EQ(rule_of([] { (void)make_grid({0, std::nan("")}, evenly(0, 10, 36)); }), "BadCoordinates");
-  EXPECT_EQ(rule_of([] { (void)make_grid({0, 10}, {0, 0}); }), "BadCoordinates");
+  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 10, 37)); }),
+            (test::ErrorWith{"BadCoordinates", "the last column repeats the first"}));
+  EXPECT_EQ(rule_of([] {
+              (void)make_grid({0, 10, 5}, evenly(0, 10, 36));
+            }),
+            (test::ErrorWith{"BadCoordinates", "latitude"}));
+  EXPECT_EQ(rule_of([] {
+              (void)make_grid({0, 95}, evenly(0, 10, 36));
+            }),
+            (test::ErrorWith{"BadCoordinates", "beyond the pole"}));
+  EXPECT_EQ(rule_of([] {
+              (void)make_grid({0, std::nan("")}, evenly(0, 10, 36));
+            }),
+            (test::ErrorWith{"BadCoordinates", "latitude"}));
+  EXPECT_EQ(rule_of([] { (void)make_grid({0, 10}, {0, 0}); }), (test::ErrorWith{"BadCoordinates", "longitude"}));
   try {
     (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45));
   } catch (Error const& error) {
@@ -312,7 +315,7 @@ TEST(SettingsText, names_the_first_option_that_differs) {
   } catch (Error const& error) {
     EXPECT_EQ(error.rule(), "StateMismatch");
     EXPECT_EQ(error.fault(), Fault::usage);
-    EXPECT_NE(error.given().find("c.h5 was made with '--lr 0.002"), std::string::npos) << error.given();
+    EXPECT_NE(error.text().find("c.h5 was made with '--lr 0.002"), std::string::npos) << error.text();
   }
 }
 
@@ -326,7 +329,7 @@ TEST(SettingsText, names_an_option_that_only_one_training_has) {
     try {
       require_same_training("c.h5", saved, current);
     } catch (Error const& error) {
-      return error.given().substr(0, error.given().find(';'));
+      return error.text().substr(0, error.text().find(';'));
     }
     return std::string("nothing was thrown");
   };

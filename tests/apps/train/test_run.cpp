@@ -528,10 +528,10 @@ TEST_F(Run, checkpoint_of_one_team_shape_goes_on_in_another) {
 Index least_memory(Comm const& comm, RunSettings settings) {
   settings.memory_bytes = 1;
   auto const thrown = test::thrown_by([&] { (void)run_training(comm, settings, silent); });
-  EXPECT_EQ(thrown.rule, "BudgetTooSmall") << thrown.given;
+  EXPECT_EQ(thrown.rule, "BudgetTooSmall") << thrown.text;
   EXPECT_EQ(thrown.fault, Fault::usage);
-  auto const at = thrown.given.find("at least ");
-  return at == std::string::npos ? 0 : std::stoll(thrown.given.substr(at + 9));
+  auto const at = thrown.text.find("at least ");
+  return at == std::string::npos ? 0 : std::stoll(thrown.text.substr(at + 9));
 }
 
 TEST_F(Run, losses_and_predictions_have_the_same_bits_within_any_memory) {
@@ -662,7 +662,7 @@ TEST_F(Run, a_sample_that_cannot_be_read_under_way_is_one_error_on_all_ranks) {
 
       EXPECT_EQ(thrown.rule, "BrokenFile") << fails_from;
       EXPECT_EQ(thrown.fault, Fault::input);
-      EXPECT_NE(thrown.given.find("gone.nc cannot be read (variable z"), std::string::npos) << thrown.given;
+      EXPECT_NE(thrown.text.find("gone.nc cannot be read (variable z"), std::string::npos) << thrown.text;
     }
   }
 }

@@ -249,9 +249,9 @@ TEST(DocumentedLayers, a_layer_of_your_own_has_the_life_cycle_of_all) {
   EXPECT_EQ(test::rule_of([&] { (void)smooth(torch::ones({is_last ? 2 : 1, 2, 4})); }), "StructureDisagreement");
   auto const thrown = test::thrown_by([&] { (void)smooth(torch::ones({1, is_last ? 3 : 2, 4})); });
   EXPECT_EQ(thrown.rule, "StructureDisagreement");
-  EXPECT_NE(thrown.given.find("Smoothing"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("[1, 3, 4]"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("[1, 2, 4]"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("Smoothing"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("[1, 3, 4]"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("[1, 2, 4]"), std::string::npos) << thrown.text;
 }
 
 TEST(DocumentedLayers, roll_out) {

@@ -64,7 +64,7 @@ TEST(Dtypes, of_serial_layers_give_what_they_give_or_are_refused_by_name) {
                           [&](Tensor const& y) { return part_of(domain, y).of(cotangent(serial->y)); });
       });
 
-      EXPECT_EQ(thrown.rule, "nothing was thrown") << thrown.given.substr(0, 200);
+      EXPECT_EQ(thrown.rule, "nothing was thrown") << thrown.text.substr(0, 200);
       if (thrown.rule != "nothing was thrown") continue;
       expect_as_exact(domain, found, part, *serial, exact);
     }

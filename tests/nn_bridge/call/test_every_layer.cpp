@@ -157,7 +157,7 @@ TEST(EveryLayer, gives_an_output_that_may_be_changed_in_place) {
                           [&](Tensor const& y) { return part_of(domain, y).of(cotangent(serial.y)); });
       });
 
-      EXPECT_EQ(thrown.rule, "nothing was thrown") << thrown.given.substr(0, 200);
+      EXPECT_EQ(thrown.rule, "nothing was thrown") << thrown.text.substr(0, 200);
       if (thrown.rule != "nothing was thrown") continue;
       expect_as_exact(domain, found, part, serial, serial);
       EXPECT_TRUE(torch::equal(shard, part.of(whole)));

@@ -53,8 +53,8 @@ std::vector<Primitive> primitives(std::mt19937& random, Comm const& comm) {
   auto const nothing = torch::empty({0}, torch::kDouble);
   return {
       {"all_sum", Spread::sharded, Spread::partial, [=](auto const& x) { return nn::all_sum(x, comm); }, sum_of, equal},
-      {"copy_in", Spread::replicated, Spread::sharded, [=](auto const& x) { return nn::copy_in(x, comm); },
-       [](Tensors const& all) { return all[0]; }, equal},
+      {"copy_to_region", Spread::replicated, Spread::sharded,
+       [=](auto const& x) { return nn::copy_to_region(x, comm); }, [](Tensors const& all) { return all[0]; }, equal},
       {"reduce_loss", Spread::sharded, Spread::replicated, [=](auto const& x) { return nn::reduce_loss(x, comm); },
        sum_of, equal},
       {"broadcast", Spread::sharded, Spread::partial, [=](auto const& x) { return nn::broadcast(x, root, comm); },
@@ -240,13 +240,13 @@ TEST(Collectives, refuse_what_differs_among_the_ranks_on_all_of_them) {
   EXPECT_EQ(rule_of([&] { (void)nn::all_to_all(good, 1, -1, cuts, comm); }), "BadAxis");
   EXPECT_EQ(rule_of([&] { (void)nn::broadcast(good, odd_one ? 1 : 0, comm); }), "StructureDisagreement");
   EXPECT_EQ(rule_of([&] { (void)nn::broadcast(good, odd_one ? 9 : 0, comm); }), "OutOfRange");
-  EXPECT_EQ(rule_of([&] { (void)(odd_one ? nn::copy_in(good, comm) : nn::all_sum(good, comm)); }),
+  EXPECT_EQ(rule_of([&] { (void)(odd_one ? nn::copy_to_region(good, comm) : nn::all_sum(good, comm)); }),
             "StructureDisagreement");
   EXPECT_EQ(rule_of([&] { (void)nn::broadcast(comm.rank() == 0 ? torch::Tensor() : good, 0, comm); }),
             "UnsupportedTensor");
   EXPECT_EQ(rule_of([&] {
               torch::AutoGradMode const mode(odd_one);
-              (void)nn::copy_in(good, comm);
+              (void)nn::copy_to_region(good, comm);
             }),
             "StructureDisagreement");
   EXPECT_NO_THROW((void)nn::all_sum(good, comm));
@@ -299,7 +299,7 @@ TEST(CollectiveModules, equal_the_functions_with_one_set_up_and_reach_the_loss) 
   };
   double const n = comm.num_ranks();
   expect(nn::AllSum(domain), whole, whole * n);
-  expect(nn::CopyIn(domain), whole, whole);
+  expect(nn::CopyToRegion(domain), whole, whole);
   expect(nn::Broadcast(0, domain), whole, whole);
   expect(nn::SumToRoot(0, domain), whole, comm.rank() == 0 ? whole * n : torch::empty({0}, torch::kDouble));
   expect(nn::Gather(-2, Consumer::distinct, domain), shard, whole);

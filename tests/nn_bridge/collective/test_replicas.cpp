@@ -78,8 +78,8 @@ TEST(Replicas, that_differ_in_one_bit_are_named_on_all_ranks) {
   auto const thrown = thrown_by([&] { nn::require_same_bits(comm, {{"same", zero}, {"other", other}}); });
 
   EXPECT_EQ(thrown.rule, "ReplicaMismatch");
-  EXPECT_NE(thrown.given.find("other"), std::string::npos) << thrown.given;
-  EXPECT_EQ(thrown.given.find("same "), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("other"), std::string::npos) << thrown.text;
+  EXPECT_EQ(thrown.text.find("same "), std::string::npos) << thrown.text;
 }
 
 }  // namespace

@@ -470,6 +470,13 @@ TEST(Losses, refuse_bad_arguments_on_all_ranks) {
       {"UnsupportedTensor", "integers", [&] { nn::MSELoss{domain}(x.to(torch::kLong), x); }},
   };
   for (auto const& [rule, what, action] : cases) EXPECT_EQ(rule_of(action), rule) << what;
+  EXPECT_EQ(rule_of([&] { nn::MSELoss(domain, LossOptions{.row_weights = {-1.0}}); }),
+            (test::ErrorWith{"BadOption", "is negative or not finite"}));
+  EXPECT_EQ(rule_of([&] { nn::NLLLoss(domain, LossOptions{.per = LossPer::channel}); }),
+            (test::ErrorWith{"BadOption", "has classes, not channels"}));
+  EXPECT_EQ(rule_of([&] { nn::CRPSLoss{domain}(x.unsqueeze(1), x); }),
+            (test::ErrorWith{"ShapeMismatch", "at least 2 members"}));
+  EXPECT_EQ(rule_of([&] { nn::HuberLoss(0, domain); }), (test::ErrorWith{"BadOption", "HuberLoss with 0"}));
   if (comm.num_ranks() > 1) {
     auto const differ = [&] {
       nn::MSELoss(domain, LossOptions{.reduction = odd_one ? LossReduction::sum : LossReduction::mean})(x, x);

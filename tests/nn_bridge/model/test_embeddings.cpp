@@ -140,7 +140,7 @@ TEST(Embeddings, refuse_bad_arguments_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { position({2, rows + 1, 4})(x); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { position({2, rows, 4})(odd_one ? x[0] : x); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { position({0, 1, 1}); }), "ShapeMismatch");
-  EXPECT_EQ(rule_of([&] { features({1, 2}, {})(x); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { features({1, 2}, {})(x); }), (test::ErrorWith{"ShapeMismatch", "2 latitudes"}));
   EXPECT_EQ(rule_of([&] { features({100}, {0}); }), "BadCoordinates");
   EXPECT_EQ(rule_of([&] { features({nan}, {0}); }), "BadCoordinates");
   EXPECT_EQ(rule_of([&] { nn::LevelEmbedding(2, 3)(torch::ones({1, 2, 4, 1, 1})); }), "ShapeMismatch");

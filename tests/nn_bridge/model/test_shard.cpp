@@ -306,7 +306,7 @@ TEST(Shard, refuses_by_name_and_leaves_the_model_as_it_was) {
 
   EXPECT_EQ(thrown.rule, "NotSharded");
   for (auto const* text : {"1.conv (Conv2d)", "Layer<torch::nn::Conv2d>", "2 (MultiheadAttention)", "3 (Flatten)"})
-    EXPECT_NE(thrown.given.find(text), std::string::npos) << text << " in " << thrown.given;
+    EXPECT_NE(thrown.text.find(text), std::string::npos) << text << " in " << thrown.text;
   EXPECT_EQ(model[0]->as<nn::LayerImpl<tn::Conv2dImpl>>(), nullptr);
 }
 

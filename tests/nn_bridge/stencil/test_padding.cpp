@@ -220,21 +220,24 @@ TEST(Pad2d, refuses_by_name_on_all_ranks) {
     return rule_of([&] { nn::Pad2d(nn::Pad2dOptions(widths, mode), domain)(x); });
   };
 
-  EXPECT_EQ(run({4, 0, 0, 0}, PadMode::reflect), "HaloTooWide");
-  EXPECT_EQ(run({0, 0, 0, rows}, PadMode::reflect), "HaloTooWide");
-  EXPECT_EQ(run({0, 0, 0, rows + 1}, PadMode::circular), "HaloTooWide");
+  EXPECT_EQ(run({4, 0, 0, 0}, PadMode::reflect), (test::ErrorWith{"HaloTooWide", "padding of"}));
+  EXPECT_EQ(run({0, 0, 0, rows}, PadMode::reflect), (test::ErrorWith{"HaloTooWide", "padding of"}));
+  EXPECT_EQ(run({0, 0, 0, rows + 1}, PadMode::circular), (test::ErrorWith{"HaloTooWide", "padding of"}));
   EXPECT_EQ(run({0, 0, 0, rows}, PadMode::circular), "nothing was thrown");
-  EXPECT_EQ(run({-2, -2, 0, 0}, PadMode::constant), "HaloTooWide");
-  EXPECT_EQ(run({-4, 2, 0, 0}, PadMode::constant), "HaloTooWide");
-  EXPECT_EQ(rule_of([&] { nn::Trim2d(Widths({0, 0, 0, -1}), domain); }), "HaloTooWide");
+  EXPECT_EQ(run({-2, -2, 0, 0}, PadMode::constant), (test::ErrorWith{"HaloTooWide", "cropped"}));
+  EXPECT_EQ(run({-4, 2, 0, 0}, PadMode::constant), (test::ErrorWith{"HaloTooWide", "cropped"}));
+  EXPECT_EQ(rule_of([&] { nn::Trim2d(Widths({0, 0, 0, -1}), domain); }), (test::ErrorWith{"HaloTooWide", "Trim"}));
   EXPECT_EQ(rule_of([&] { nn::Pad2d(nn::Pad2dOptions(Widths(1)), domain)(x[0][0]); }), "ShapeMismatch");
-  EXPECT_EQ(rule_of([&] { nn::Pad3d(nn::Pad3dOptions({0, 0, 0, 0, 1, 0}, PadMode::domain), domain); }), "BadBoundary");
+  EXPECT_EQ(rule_of([&] {
+              nn::Pad3d(nn::Pad3dOptions({0, 0, 0, 0, 1, 0}, PadMode::domain), domain);
+            }),
+            (test::ErrorWith{"BadBoundary", "no rule for levels"}));
   EXPECT_EQ(rule_of([&] {
               nn::Pad2dOptions options(Widths(1), PadMode::domain);
               options.odd_channels = {2};
               nn::Pad2d(options, domain)(x);
             }),
-            "BadBoundary");
+            (test::ErrorWith{"BadBoundary", "channel 2 of 2"}));
 }
 
 }  // namespace

@@ -58,12 +58,9 @@ torch::ScalarType real_type(torch::Tensor const& tensor) { return c10::toRealVal
 
 }  // namespace
 
-DasoWire daso_wire(std::string_view name) {
-  std::map<std::string_view, DasoWire> const known{{"auto", DasoWire::automatic},
-                                                   {"own", DasoWire::own},
-                                                   {"f32", DasoWire::f32},
-                                                   {"bf16", DasoWire::bf16},
-                                                   {"f16", DasoWire::f16}};
+Wire daso_wire(std::string_view name) {
+  std::map<std::string_view, Wire> const known{
+      {"auto", Wire::automatic}, {"own", Wire::own}, {"f32", Wire::f32}, {"bf16", Wire::bf16}, {"f16", Wire::f16}};
   auto const found = known.find(name);
   if (found == known.end())
     throw Error(Fault::usage, "BadOption", std::string(name) + ": a message of DASO is auto, own, f32, bf16 or f16");
@@ -156,7 +153,7 @@ void Daso::State::choose() {
   for (auto const& [name, tensor] : buffers) {
     bool const counts = !torch::isFloatingType(tensor.scalar_type()) && !tensor.is_complex();
     bool const taken = counts && options.buffers == DasoPolicy::average;
-    add({name, tensor}, taken ? DasoPolicy::take_sender : options.buffers);
+    add({name, tensor}, taken ? DasoPolicy::copy_sender : options.buffers);
   }
   keep_reference();
   watch();

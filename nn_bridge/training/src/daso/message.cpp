@@ -56,12 +56,12 @@ void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::
   }
 }
 
-torch::ScalarType wire_type(DasoWire wire, torch::ScalarType lane) {
+torch::ScalarType wire_type(Wire wire, torch::ScalarType lane) {
   auto wanted = lane;
-  if (wire == DasoWire::automatic && lane == torch::kFloat) wanted = torch::kBFloat16;
-  if (wire == DasoWire::bf16) wanted = torch::kBFloat16;
-  if (wire == DasoWire::f16) wanted = torch::kHalf;
-  if (wire == DasoWire::f32) wanted = torch::kFloat;
+  if (wire == Wire::automatic && lane == torch::kFloat) wanted = torch::kBFloat16;
+  if (wire == Wire::bf16) wanted = torch::kBFloat16;
+  if (wire == Wire::f16) wanted = torch::kHalf;
+  if (wire == Wire::f32) wanted = torch::kFloat;
   return c10::elementSize(wanted) < c10::elementSize(lane) ? wanted : lane;
 }
 

@@ -40,10 +40,10 @@ struct SentLane {
 void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat);
 
 /// The type in which `lane` is sent.
-[[nodiscard]] torch::ScalarType wire_type(DasoWire wire, torch::ScalarType lane);
+[[nodiscard]] torch::ScalarType wire_type(Wire wire, torch::ScalarType lane);
 
 struct DasoMessageOptions {
-  DasoWire wire = DasoWire::own;
+  Wire wire = Wire::own;
   Index chunk = 0;
   DasoCheck check = DasoCheck::nan;
 };

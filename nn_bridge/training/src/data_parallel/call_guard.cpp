@@ -21,7 +21,7 @@ bool guard_call(Comm const& team, GuardedCall const& call) {
     head.meet();
   } catch (Error const& error) {
     if (error.rule() != "StalledExchange") throw;
-    throw Error("StalledExchange", call.layer + " in " + text() + ": " + error.given());
+    throw Error("StalledExchange", call.layer + " in " + text() + ": " + error.text());
   }
   if (!head.agrees(order)) throw Error("CallDisagreement", call.layer + ": " + head.difference(order, text()));
   head.rethrow();

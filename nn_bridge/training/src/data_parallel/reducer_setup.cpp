@@ -15,6 +15,10 @@
 
 namespace graticule::training::detail {
 
+bool compares_calls(CheckedCalls checks) {
+  return checks == CheckedCalls::on || (checks == CheckedCalls::by_environment && graticule::detail::checks_calls());
+}
+
 namespace {
 
 /// The largest over all ranks that teams join, when each rank has given its own.
@@ -41,7 +45,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
     parameter.sizes = parameter.tensor.sizes().vec();
     if (parameter.tensor.is_complex()) parameter.sizes.push_back(2);
   }
-  compares_ = options.checks == CheckedCalls::on || graticule::detail::checks_calls();
+  compares_ = compares_calls(options.checks);
   watch_calls();
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t(0));

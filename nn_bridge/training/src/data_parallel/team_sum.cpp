@@ -14,8 +14,8 @@ constexpr Index max_count = Index(1) << 30;
 constexpr Index block_numel = Index(1) << 15;
 
 torch::ScalarType wire_type(torch::ScalarType type, Wire wire) {
-  if (wire == Wire::own) return type;
-  return wire == Wire::bf16 ? torch::kBFloat16 : torch::kHalf;
+  if (wire == Wire::bf16) return torch::kBFloat16;
+  return wire == Wire::f16 ? torch::kHalf : type;
 }
 
 /// A power of two near the square root of the team, as in LibTorch's reducer: neither the values before the sum nor the

@@ -171,7 +171,7 @@ void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& par
     int without = -1;
     for (int r = 0; r < comm.num_ranks(); ++r) (present_on(i, r) ? with : without) = r;
     if (with < 0) continue;
-    if (without >= 0 && rule_.missing == MissingGradients::are_refused)
+    if (without >= 0 && rule_.unused == Unused::refused)
       throw Error("UnusedParameter", "rank " + std::to_string(without) + " has no gradient of " + parameter.name +
                                          ", rank " + std::to_string(with) + " has");
     auto total = nn::detail::sum_in_order(part.by_rank);

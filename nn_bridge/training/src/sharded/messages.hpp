@@ -3,6 +3,7 @@
 
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/partition/comm.hpp>
+#include <graticule/training/data_parallel/checks.hpp>
 #include <graticule/training/sharded/rule.hpp>
 
 #include <torch/torch.h>
@@ -83,12 +84,10 @@ class Gather {
 };
 
 /// What to do where some ranks have a gradient and others have none.
-enum class MissingGradients { are_zero, are_refused };
-
 struct ReductionRule {
   double factor = 1;
   std::optional<torch::ScalarType> dtype = {};  ///< on the wire, for real floating-point gradients
-  MissingGradients missing = MissingGradients::are_zero;
+  Unused unused = Unused::allowed;
 };
 
 /// Gradients of whole parameters on their way to the ranks that keep the rows.

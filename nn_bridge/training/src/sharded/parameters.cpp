@@ -148,7 +148,7 @@ double ShardedParameters::clip_grad_norm(double max_norm, ClipOptions const& opt
     comm.sum(cut);
     total = std::pow(cut[0] + whole, 1 / type);
   }
-  if (!std::isfinite(total) && options.non_finite == ClipOptions::NonFinite::is_refused)
+  if (!std::isfinite(total) && options.non_finite == NonFinite::refused)
     throw Error("NotFinite", "the norm of the gradients is " + std::to_string(total));
   auto const scale = max_norm / (total + 1e-6);
   if (scale >= 1) return total;

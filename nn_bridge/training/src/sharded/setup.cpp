@@ -65,16 +65,14 @@ ShardEngine::ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule 
   if (has_groups)
     group_.emplace(ShardTeam{shards_.team.split(shards_.team.rank() / options_.ranks_per_group, shards_.team.rank())});
   agree_on_values(*model_, shards_, options_);
-  bool const compares = options_.checks == PeerChecks::on ||
-                        (options_.checks == PeerChecks::by_environment && graticule::detail::checks_calls());
+  bool const compares = compares_calls(options_.checks);
   if (compares) comparison_.emplace(shards_.team);
   if (compares) team_.stall = messages::Stall::fail;
   if (group_) group_->stall = team_.stall;
   reduction_.factor = options_.gradient_factor;
   if (shards_.reduction == nn::Reduction::mean) reduction_.factor /= shards_.team.num_ranks();
   reduction_.dtype = options_.precision.gradients;
-  reduction_.missing =
-      options_.unused == UnusedParameters::are_refused ? MissingGradients::are_refused : MissingGradients::are_zero;
+  reduction_.unused = options_.unused;
   for (auto const& unit : found_.units)
     units_.push_back(std::make_unique<ShardUnit>(team_, group_ ? &*group_ : nullptr, unit.name, unit.parameters,
                                                  options_.precision.parameters));

@@ -49,15 +49,18 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
                        nn::NamedTensors const& buffers, DataParallelOptions const& options) {
   refuse_cut(module);
   for (auto const& [name, rules] : options.own_rules)
-    if (!holds(parameters, name)) throw Error("UnknownName", "there are rules for '" + name + "'");
+    if (!holds(parameters, name))
+      throw Error("UnknownName", "there are rules for '" + name + "', which is no parameter");
   for (auto const& [name, policy] : options.own_buffers)
-    if (!holds(buffers, name)) throw Error("UnknownName", "there is a policy for '" + name + "'");
+    if (!holds(buffers, name)) throw Error("UnknownName", "there is a policy for '" + name + "', which is no buffer");
   (void)assign_buckets({}, {}, options.buckets);
   if (auto const& low = options.low_rank;
       low && (low->rank < 1 || !(low->least_saving > 0) || low->first_iterations < 0))
     throw Error("BadOption", "gradients of rank " + std::to_string(low->rank) + " that save " +
                                  std::to_string(low->least_saving) + " times the bytes after " +
                                  std::to_string(low->first_iterations) + " iterations");
+  if (options.wire == Wire::f32 || options.wire == Wire::automatic)
+    throw Error("BadOption", "gradients are sent in their own type, bf16 or f16");
   if (options.hook && (options.wire != Wire::own || options.low_rank))
     throw Error("BadOption",
                 std::string("a gradient hook and ") + (options.low_rank ? "low_rank" : "wire") + " exclude each other");
@@ -93,7 +96,7 @@ std::uint64_t hash_of(std::vector<TeamPlace> const& rules,
   hash.add(options.buckets.first_bytes).add(options.buckets.bytes);
   hash.add(int(options.buffers));
   for (auto const& [name, policy] : options.own_buffers) hash.add(std::string_view(name)).add(int(policy));
-  hash.add(int(options.checks == CheckedCalls::on || graticule::detail::checks_calls()));
+  hash.add(int(compares_calls(options.checks)));
   auto const low = options.low_rank.value_or(LowRankGradients{.rank = 0});
   hash.add(int(options.hook != nullptr));
   hash.add(low.rank).add(low.least_saving).add(low.first_iterations).add(low.seed);

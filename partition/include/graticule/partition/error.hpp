@@ -16,26 +16,26 @@ enum class Fault {
   check,    ///< a requested check failed
 };
 
-/// A violated rule: its name, the offending value, and the source location of the check.
+/// A kind of failure, what was found, and the source location of the check. docs/errors.md lists the kinds.
 ///
 /// Example: `Error("CutsMismatch", "cuts of axis 0 sum to 240, the global box has 241 rows")`.
 class Error : public std::runtime_error {
  public:
-  Error(std::string_view rule, std::string_view given, std::source_location where = std::source_location::current());
-  Error(Fault fault, std::string_view rule, std::string_view given,
+  Error(std::string_view rule, std::string_view text, std::source_location where = std::source_location::current());
+  Error(Fault fault, std::string_view rule, std::string_view text,
         std::source_location where = std::source_location::current());
 
-  /// Name of the rule in CamelCase; stable, so that programs can react to one kind of failure.
+  /// The kind in CamelCase; stable, so that programs can react to one kind of failure.
   [[nodiscard]] std::string const& rule() const noexcept { return rule_; }
   /// One sentence that states what was found and, where helpful, what to do.
-  [[nodiscard]] std::string const& given() const noexcept { return given_; }
+  [[nodiscard]] std::string const& text() const noexcept { return text_; }
   [[nodiscard]] std::source_location const& where() const noexcept { return where_; }
   [[nodiscard]] Fault fault() const noexcept { return fault_; }
 
  private:
   Fault fault_ = Fault::program;
   std::string rule_;
-  std::string given_;
+  std::string text_;
   std::source_location where_;
 };
 

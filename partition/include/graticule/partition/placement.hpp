@@ -41,13 +41,4 @@ struct Placement {
 [[nodiscard]] Placement place_on_nodes(Indices const& extents, std::span<int const> node_of_rank,
                                        Traffic const& traffic);
 
-/// A weighted sample of grid positions: every position up to `most`; beyond that, those at the ends of each axis, next
-/// to the ends, and in the centre.
-struct StandIns {
-  std::vector<int> places;
-  std::vector<double> weights;
-};
-/// The sample of a grid of `extents`.
-[[nodiscard]] StandIns stand_ins(Indices const& extents, int most = 4096);
-
 }  // namespace graticule

@@ -251,8 +251,8 @@ CheckpointContents list_checkpoint(std::filesystem::path const& path,
     auto const file = open_alone(path);
     return read_contents_of(file.get(), std::filesystem::file_size(path), reads);
   } catch (Error const& error) {
-    if (error.fault() == Fault::input) throw refuse(error.rule(), error.given());
-    throw refuse("BrokenFile", "it is damaged or incomplete (" + error.given() + ")");
+    if (error.fault() == Fault::input) throw refuse(error.rule(), error.text());
+    throw refuse("BrokenFile", "it is damaged or incomplete (" + error.text() + ")");
   } catch (std::exception const& error) {
     throw refuse("BrokenFile", error.what());
   }

@@ -309,7 +309,7 @@ std::optional<Checkpoint> CheckpointStore::newest() {
       return found;
     } catch (Error const& error) {
       if (error.fault() != Fault::input) throw;
-      skipped_.push_back({path, error.given()});
+      skipped_.push_back({path, error.text()});
     }
   }
   return {};

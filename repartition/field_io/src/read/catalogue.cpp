@@ -89,7 +89,7 @@ class Listing {
     try {
       result.attributes = h5::read_attributes(root.get());
     } catch (Error const& error) {
-      if (!is_newer(error.given())) throw;
+      if (!is_newer(error.text())) throw;
     }
     for (auto const& met : met_) named(met, [&] { find_dimension(met); });
     order_dimensions(result);
@@ -120,7 +120,7 @@ class Listing {
     try {
       return action();
     } catch (Error const& error) {
-      throw Error(error.fault(), error.rule(), name + ": " + error.given());
+      throw Error(error.fault(), error.rule(), name + ": " + error.text());
     }
   }
 
@@ -297,8 +297,8 @@ class Listing {
       variable.attributes = h5::read_attributes(dataset);
       return true;
     } catch (Error const& error) {
-      if (!is_newer(error.given())) throw;
-      variable.refusal = "its attributes are " + newer_text(error.given(), has_checksums_);
+      if (!is_newer(error.text())) throw;
+      variable.refusal = "its attributes are " + newer_text(error.text(), has_checksums_);
       variable.value_bytes = 0;
       return false;
     }
@@ -310,7 +310,7 @@ class Listing {
     try {
       watch_.opened(dataset, variable);
     } catch (Error const& error) {
-      variable.refusal = "it is damaged (" + error.given() + ")";
+      variable.refusal = "it is damaged (" + error.text() + ")";
       variable.refusal_rule = "BrokenFile";
       variable.value_bytes = 0;
     }
@@ -481,10 +481,10 @@ Catalogue list_catalogue(std::filesystem::path const& path, FilterPlugins plugin
   try {
     return list_file(path, plugins, watch);
   } catch (Error const& error) {
-    if (is_newer(error.given()))
-      throw Error(Fault::input, "UnsupportedFile", path.string() + " is " + newer_text(error.given(), false));
+    if (is_newer(error.text()))
+      throw Error(Fault::input, "UnsupportedFile", path.string() + " is " + newer_text(error.text(), false));
     throw Error(Fault::input, "BrokenFile",
-                path.string() + " is damaged or incomplete (" + error.given() + "); copy or make it again");
+                path.string() + " is damaged or incomplete (" + error.text() + "); copy or make it again");
   }
 }
 

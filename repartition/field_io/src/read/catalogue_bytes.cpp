@@ -156,7 +156,7 @@ Catalogue shared_catalogue(Comm const& comm, std::filesystem::path const& path, 
       message = "L" + to_bytes(read_catalogue(path, plugins));
     } catch (Error const& error) {
       rule = error.rule();
-      message = "E" + error.given();
+      message = "E" + error.text();
     } catch (std::exception const& error) {
       rule = "BrokenFile";
       message = "E" + path.string() + " cannot be listed: " + error.what();

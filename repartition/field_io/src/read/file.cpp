@@ -133,7 +133,7 @@ struct FieldFile::State {
       } catch (Error const& error) {
         bool const of_library = error.rule() == "Hdf5Error";
         if (!failure)
-          failure = of_library ? std::make_exception_ptr(broken("variable " + variable.name + ": " + error.given()))
+          failure = of_library ? std::make_exception_ptr(broken("variable " + variable.name + ": " + error.text()))
                                : std::current_exception();
       } catch (...) {
         if (!failure) failure = std::current_exception();
@@ -219,7 +219,7 @@ FieldFile::FieldFile(Comm const& comm, std::filesystem::path const& path, FieldF
     } catch (MpiError const&) {
       throw;
     } catch (Error const& error) {
-      throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened in parallel: " + error.given());
+      throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened in parallel: " + error.text());
     }
   });
 }

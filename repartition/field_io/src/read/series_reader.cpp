@@ -134,7 +134,7 @@ struct SeriesReader::State {
                        part.bytes.data());
       return part;
     } catch (Error const& error) {
-      throw broken(paths[place], expected.name, error.given());
+      throw broken(paths[place], expected.name, error.text());
     }
   }
 

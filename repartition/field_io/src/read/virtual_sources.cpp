@@ -53,7 +53,7 @@ std::string obstacle(std::filesystem::path const& path, std::string const& name,
   try {
     require_hdf5_signature(path);
   } catch (Error const& error) {
-    return "cannot be read: " + error.given();
+    return "cannot be read: " + error.text();
   }
   h5::Properties const access(h5::check(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate"));
   h5::check(H5Pset_file_locking(access.get(), false, true), "H5Pset_file_locking");

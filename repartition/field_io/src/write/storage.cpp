@@ -102,6 +102,8 @@ h5::Properties creation_list() {
 PackingPlan packing_plan_of(VariableSpec const& spec) {
   auto const scale = number_of(spec, "scale_factor", spec.packing.has_value());
   auto const offset = number_of(spec, "add_offset", spec.packing.has_value());
+  if (spec.packing && spec.packing->missing)
+    throw Error("BadOption", "variable " + spec.name + ": the stored value of missing cells is its `fill`");
   PackingPlan plan;
   plan.type = spec.type;
   plan.scales = spec.packing || scale || offset;

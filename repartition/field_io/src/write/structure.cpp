@@ -186,7 +186,7 @@ void FieldWriter::State::on_disk(std::function<void()> const& action) const {
     action();
   } catch (Error const& error) {
     if (error.rule() != "Hdf5Error" && error.rule() != "MpiError") throw;
-    detail::fail_output(path, detail::disk_failure(error.given(), output ? output->temporary() : path));
+    detail::fail_output(path, detail::disk_failure(error.text(), output ? output->temporary() : path));
   }
 }
 

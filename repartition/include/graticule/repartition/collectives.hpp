@@ -56,10 +56,10 @@ class ShardsPlan {
 /// all-gather, or a reduce-scatter and an all-gather). Sums are added in order of ranks, shard by shard: the same bits
 /// on all ranks, for any order of arrival and every number of cells.
 /// n: bytes of the field, P ranks. Fields of few cells are one shard, on the root.
-class CopiesPlan {
+class ReplicatedFieldPlan {
  public:
   /// Copies of a grid of `extents`. Collective. @throws `OutOfRange` for a root outside `comm`
-  CopiesPlan(Comm const& comm, Indices const& extents, int root = 0);
+  ReplicatedFieldPlan(Comm const& comm, Indices const& extents, int root = 0);
 
   /// Every rank's field becomes that of the root. Adjoint: `sum_reduce`.
   /// Cost: up to 2 (P - 1) messages and 2 n (P - 1) / P bytes out of the root and in on each other rank; n with 2 ranks

@@ -33,8 +33,8 @@ struct RepartitionField {
   /// With a list of target boxes, instead of `to`: one view per box of `target_boxes()`, all of one type.
   std::span<FieldView const> targets = {};
   Update update = {};
-  std::optional<IntegerPacking> from_packing = {};
-  std::optional<IntegerPacking> to_packing = {};
+  std::optional<Packing> from_packing = {};
+  std::optional<Packing> to_packing = {};
 };
 
 /// Moves fields from one layout to any other: other cuts, other ranks, other axis order, other types, parts of the

@@ -65,8 +65,8 @@ struct PullField {
   /// With messages in segments, source and target may have different types, and values may be transformed. All targets
   /// of a field have one type.
   Update update = {};
-  std::optional<IntegerPacking> source_packing = {};
-  std::optional<IntegerPacking> target_packing = {};
+  std::optional<Packing> source_packing = {};
+  std::optional<Packing> target_packing = {};
 };
 
 /// Traffic of a call with one field of each kind on this rank; bytes are cells times the bytes per cell of the field.

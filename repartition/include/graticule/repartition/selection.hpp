@@ -17,15 +17,15 @@ struct Selection {
   Indices step;
   Indices extents;
 
+  /// All cells of `box`.
+  [[nodiscard]] static Selection all(Box const& box);
+  /// Every `step`-th cell of `box` along each axis, from its lower end, or from its upper end where the step is
+  /// negative. @throws `BadSelection` for a step of 0
+  [[nodiscard]] static Selection every_nth(Box const& box, Indices const& step);
+
   [[nodiscard]] int ndim() const noexcept { return first.size(); }
   friend bool operator==(Selection const&, Selection const&) = default;
 };
-
-/// All cells of `box`.
-[[nodiscard]] Selection all_of(Box const& box);
-/// Every `step`-th cell of `box` along each axis, from its lower end, or from its upper end where the step is negative.
-/// @throws `BadSelection` for a step of 0
-[[nodiscard]] Selection every(Box const& box, Indices const& step);
 
 /// The cells of `selection`, by their numbers `k`, that lie in `box`.
 [[nodiscard]] Box numbers_in(Selection const& selection, Box const& box);

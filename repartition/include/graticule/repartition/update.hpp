@@ -26,11 +26,11 @@ struct Update {
 
 /// Integers that represent real numbers: `value = stored * scale + offset`, as `scale_factor` and `add_offset` of CF
 /// files.
-struct IntegerPacking {
+struct Packing {
   double scale = 1;
   double offset = 0;
   std::optional<Index> missing = {};  ///< stored for missing values; NaN in floating-point memory
-  friend bool operator==(IntegerPacking const&, IntegerPacking const&) = default;
+  friend bool operator==(Packing const&, Packing const&) = default;
 };
 
 }  // namespace graticule

@@ -38,7 +38,7 @@ enum class Consumer : std::uint8_t {
 [[nodiscard]] torch::Tensor all_sum(torch::Tensor const& x, Comm const& comm);
 
 /// Returns `x`, equal on all ranks, for different computations on each. Adjoint: the sum of all ranks' cotangents.
-[[nodiscard]] torch::Tensor copy_in(torch::Tensor const& x, Comm const& comm);
+[[nodiscard]] torch::Tensor copy_to_region(torch::Tensor const& x, Comm const& comm);
 
 /// Rank `root`'s `x` on all ranks. Adjoint: `sum_to_root`, zero on the others. Except on the root, `x` may be undefined
 /// or of any sizes and dtype. Cost: one broadcast. @throws `OutOfRange`
@@ -126,11 +126,11 @@ struct AllSumImpl : CollectiveModule<AllSumImpl> {
 };
 TORCH_MODULE(AllSum);
 
-/// Module form of `copy_in`.
-struct CopyInImpl : CollectiveModule<CopyInImpl> {
-  explicit CopyInImpl(Domain const& domain);
+/// Module form of `copy_to_region`.
+struct CopyToRegionImpl : CollectiveModule<CopyToRegionImpl> {
+  explicit CopyToRegionImpl(Domain const& domain);
 };
-TORCH_MODULE(CopyIn);
+TORCH_MODULE(CopyToRegion);
 
 /// Module form of `broadcast`; the ranks' tensors must have equal sizes.
 struct BroadcastImpl : CollectiveModule<BroadcastImpl> {

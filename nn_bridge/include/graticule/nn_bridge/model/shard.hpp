@@ -20,10 +20,10 @@ namespace graticule::nn {
 
 /// Result of `shard` for one module.
 enum class Verdict : std::uint8_t {
-  sharded,  ///< has a sharded forward
-  local,    ///< acts on single cells (and their channels): correct without a change
-  walked,   ///< a container or user-defined class; its children were examined, its own code cannot be
-  refused,  ///< wrong on shards, or unknown
+  sharded,        ///< has a sharded forward
+  local,          ///< acts on single cells (and their channels): correct without a change
+  children_only,  ///< a container or user-defined class; its children were examined, its own code cannot be
+  refused,        ///< wrong on shards, or unknown
 };
 
 /// Name of a verdict, for messages.

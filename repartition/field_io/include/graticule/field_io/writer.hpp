@@ -5,6 +5,7 @@
 #include <graticule/field_io/selection.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
+#include <graticule/repartition/update.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,12 +18,6 @@
 #include <vector>
 
 namespace graticule {
-
-/// `value = packed * scale + offset`
-struct Packing {
-  double scale = 1;
-  double offset = 0;
-};
 
 /// Whether the bytes of a chunk's values are sorted by significance before deflation, which makes floating-point fields
 /// smaller.
@@ -40,7 +35,7 @@ struct VariableSpec {
   Indices chunk = {};                        ///< no axes: contiguous, or a record per chunk if a dimension is unlimited
   int deflate = 0;                           ///< 1 to 9; needs `chunk`
   Shuffle shuffle = Shuffle::with_deflate;   ///< needs `chunk`
-  std::optional<Packing> packing = {};       ///< written as `scale_factor` and `add_offset`
+  std::optional<Packing> packing = {};       ///< written as `scale_factor` and `add_offset`; without `missing`
   std::optional<double> fill = {};           ///< stored value of missing cells (NaN in memory), written as `_FillValue`
   /// May contain `scale_factor`, `add_offset` and `_FillValue` themselves, instead of `packing` and `fill`.
   std::vector<Attribute> attributes = {};

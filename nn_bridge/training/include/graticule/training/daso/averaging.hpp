@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/daso/schedule.hpp>
+#include <graticule/training/data_parallel/gradient_wire.hpp>
 
 #include <torch/torch.h>
 
@@ -15,24 +16,14 @@
 
 namespace graticule::training {
 
-/// Type of the values in a message. Narrow messages carry the difference from the last values that all ranks had in
-/// common, so parameters themselves are never rounded; sums are computed in f32.
-enum class DasoWire : std::uint8_t {
-  automatic,  ///< bf16 for parameters of f32, else their own type
-  own,
-  f32,
-  bf16,
-  f16,  ///< scaled by a power of two to the largest difference; one additional blocking all-reduce
-};
-
 /// `auto`, `own`, `f32`, `bf16` or `f16`. @throws `BadOption` (usage)
-[[nodiscard]] DasoWire daso_wire(std::string_view name);
+[[nodiscard]] Wire daso_wire(std::string_view name);
 
 /// Treatment of a module's buffers and an optimizer's moments.
 enum class DasoPolicy : std::uint8_t {
   leave,        ///< each rank keeps its own
-  average,      ///< as parameters; buffers of integers as `take_sender`; moments that do not exist yet count as zeros
-  take_sender,  ///< with the parameters that a node takes from its member of a group
+  average,      ///< as parameters; buffers of integers as `copy_sender`; moments that do not exist yet count as zeros
+  copy_sender,  ///< with the parameters that a node takes from its member of a group
 };
 
 /// Treatment of nodes with different numbers of ranks.
@@ -53,9 +44,9 @@ struct DasoOptions {
   /// Number of this rank's node; by default ranks that share memory form a node.
   std::optional<int> node = {};
   UnequalNodes unequal_nodes = UnequalNodes::by_modulo;
-  Index chunk = 10'000'000;             ///< maximum elements of one piece of a message, at most 2^30
-  DasoWire wire = DasoWire::automatic;  ///< of blocking phases
-  DasoWire stale_wire = DasoWire::own;  ///< of messages that are merged later
+  Index chunk = 10'000'000;     ///< maximum elements of one piece of a message, at most 2^30
+  Wire wire = Wire::automatic;  ///< of blocking phases
+  Wire stale_wire = Wire::own;  ///< of messages that are merged later
   DasoPolicy buffers = DasoPolicy::average;
   DasoPolicy moments = DasoPolicy::leave;  ///< for SGD, Adam, AdamW, RMSprop and Adagrad
   DasoCheck check = DasoCheck::nan;        ///< of sent values

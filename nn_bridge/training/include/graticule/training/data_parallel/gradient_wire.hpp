@@ -5,15 +5,21 @@
 
 namespace graticule::training {
 
-/// Type of gradients in messages. Parameters and the optimizer's state are never rounded.
+/// Type of the values in messages of `DataParallel` (`own`, `bf16` or `f16`) and `Daso` (all).
+///
+/// Gradients are rounded, parameters and the optimizer's state never: narrow messages of `Daso` carry the difference
+/// from the last values that all ranks had in common, and sums are computed in f32.
 enum class Wire : std::uint8_t {
-  own,  ///< the gradient's own type
+  own,  ///< the type of the values
   /// Half or a quarter of the bytes: each rank rounds its gradients to bf16 (8 bits), they are added in f32 in order of
   /// ranks, and the sum is rounded once, so the error does not grow with the team.
   bf16,
   /// The same in f16 (11 bits, up to 65504): divided by a power of two of about the square root of the team size before
-  /// the sum, and by the rest after it. Values that are too large become infinite.
+  /// the sum, and by the rest after it; gradients that are too large become infinite. `Daso` divides by a power of two
+  /// near the largest difference, at one additional blocking all-reduce.
   f16,
+  f32,
+  automatic,  ///< bf16 for parameters of f32, else their own type
 };
 
 /// Gradients of matrices as products of two thin matrices, a low-rank approximation of the sum over ranks; the error is

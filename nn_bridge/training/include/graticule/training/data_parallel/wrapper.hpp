@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/training/data_parallel/buckets.hpp>
+#include <graticule/training/data_parallel/checks.hpp>
 #include <graticule/training/data_parallel/gradient_hook.hpp>
 #include <graticule/training/data_parallel/gradient_wire.hpp>
 
@@ -27,27 +28,11 @@ enum class GradientWait : std::uint8_t {
   late,
 };
 
-/// Treatment of a parameter without a gradient.
-enum class Unused : std::uint8_t {
-  refused,  ///< the error `UnusedParameter` on all ranks, where it has none on some or all ranks
-  allowed,  ///< zero where other ranks have a gradient; if no rank has one, `.grad` is unchanged
-};
-
 /// Agreement of buffers (running statistics, counters), at each `step()` and `sync_buffers()`.
 enum class BufferPolicy : std::uint8_t {
   leave,      ///< each rank keeps its own after construction
   broadcast,  ///< those of each team's first rank
   mean,       ///< the mean over all teams; integers as in `broadcast`
-};
-
-/// Whether ranks compare each reduction before it: bucket, iteration, names, sizes, types and rules.
-///
-/// A difference, or a rank that does not arrive in time, is then one error on all ranks (`CallDisagreement`,
-/// `StalledExchange`), and the object cannot be used any more. Cost: a message to and from each team's first rank per
-/// bucket.
-enum class CheckedCalls : std::uint8_t {
-  by_environment,  ///< where `GRATICULE_CHECK` is `comm` or `all`
-  on,
 };
 
 /// Options of `DataParallel`.

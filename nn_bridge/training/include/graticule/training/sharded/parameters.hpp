@@ -4,6 +4,8 @@
 #include <graticule/nn_bridge/call/unit.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/collective/replicas.hpp>
+#include <graticule/training/data_parallel/checks.hpp>
+#include <graticule/training/sharded/clip.hpp>
 #include <graticule/training/sharded/managed.hpp>
 
 #include <torch/torch.h>
@@ -29,10 +31,6 @@ enum class BetweenPasses : std::uint8_t {
   kept,
   in_groups,  ///< sharded over `ranks_per_group` ranks, which gather them from each other for the backward
 };
-/// Treatment of parameters with a gradient on only some ranks.
-enum class UnusedParameters : std::uint8_t { count_as_zero, are_refused };
-/// Whether ranks compare their next operation; by default where `GRATICULE_CHECK=comm` is set.
-enum class PeerChecks : std::uint8_t { by_environment, off, on };
 
 /// Dtypes of real floating-point tensors; shards, optimizer and files keep the dtype of the model.
 struct ShardPrecision {
@@ -75,8 +73,9 @@ struct ShardedParametersOptions {
   /// unit below. By default all modules with such parameters are units.
   std::function<bool(std::string const& name, std::int64_t num_elements)> is_unit = {};
   double gradient_factor = 1;  ///< in addition to the shard team's rule
-  UnusedParameters unused = UnusedParameters::count_as_zero;
-  PeerChecks checks = PeerChecks::by_environment;
+  /// Treatment of parameters with a gradient on only some ranks.
+  Unused unused = Unused::allowed;
+  CheckedCalls checks = CheckedCalls::by_environment;  ///< whether ranks compare their next operation
   /// Called with each event and its unit, in order.
   std::function<void(ShardEvent, std::string const& unit)> on_event = {};
 };
@@ -87,8 +86,7 @@ struct ClipOptions {
   /// Gradients of replicated parameters, already the same on all ranks, that the norm counts once: by default those of
   /// the ignored modules.
   std::optional<std::vector<torch::Tensor>> replicated = {};
-  /// Treatment of a norm that is not finite.
-  enum class NonFinite : std::uint8_t { passes, is_refused } non_finite = NonFinite::passes;
+  NonFinite non_finite = NonFinite::kept;
 };
 
 /// Storage of gradients until a synchronised backward.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Zonal sums of 16 x 721 x 1440 cells on this rank: exact and fast, beside one pass over the same memory.
-#include <graticule/halo/ring.hpp>
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/repartition/runtime.hpp>
 
 #include <benchmark/benchmark.h>
@@ -25,8 +25,8 @@ std::vector<T> make_cells() {
 }
 
 template <class T>
-void zonal_sums(benchmark::State& state, RingSum how) {
-  RingPlan const plan(Comm(MPI_COMM_SELF), Layout(ProcessGrid{1, 1}, Indices{rows, columns}), 1, {.how = how});
+void zonal_sums(benchmark::State& state, AxisSumMethod how) {
+  AxisSumPlan const plan(Comm(MPI_COMM_SELF), Layout(ProcessGrid{1, 1}, Indices{rows, columns}), 1, {.how = how});
   auto cells = make_cells<T>();
   std::vector<T> sums(std::size_t(levels * rows));
   for (auto _ : state)
@@ -45,10 +45,10 @@ void plain_pass(benchmark::State& state) {
 
 int main(int argc, char** argv) {
   Runtime const runtime(argc, argv, {1});
-  benchmark::RegisterBenchmark("exact f64", [](auto& state) { zonal_sums<double>(state, RingSum::exact); });
-  benchmark::RegisterBenchmark("exact f32", [](auto& state) { zonal_sums<float>(state, RingSum::exact); });
-  benchmark::RegisterBenchmark("fast f64", [](auto& state) { zonal_sums<double>(state, RingSum::fast); });
-  benchmark::RegisterBenchmark("fast f32", [](auto& state) { zonal_sums<float>(state, RingSum::fast); });
+  benchmark::RegisterBenchmark("exact f64", [](auto& state) { zonal_sums<double>(state, AxisSumMethod::exact); });
+  benchmark::RegisterBenchmark("exact f32", [](auto& state) { zonal_sums<float>(state, AxisSumMethod::exact); });
+  benchmark::RegisterBenchmark("fast f64", [](auto& state) { zonal_sums<double>(state, AxisSumMethod::fast); });
+  benchmark::RegisterBenchmark("fast f32", [](auto& state) { zonal_sums<float>(state, AxisSumMethod::fast); });
   benchmark::RegisterBenchmark("one pass f64", [](auto& state) { plain_pass<double>(state); });
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -80,7 +80,7 @@ struct Rows {
 };
 
 /// Grid axes of `part` but the ring axis, then batch axes; the last varies fastest.
-inline Rows rows_of(FieldView const& view, Box const& cover, Box const& part, int ring_axis) {
+inline Rows rows_of(FieldView const& view, Box const& cover, Box const& part, int sum_axis) {
   Rows rows;
   auto const add = [&](Index extent, Index stride) {
     rows.extents[std::size_t(rows.ndim)] = extent;
@@ -91,7 +91,7 @@ inline Rows rows_of(FieldView const& view, Box const& cover, Box const& part, in
   for (int a = 0; a < part.ndim(); ++a) {
     Index const stride = view.strides[int(view.grid_axes[a])];
     first += (part.lo(a) - cover.lo(a)) * stride;
-    if (a != ring_axis) {
+    if (a != sum_axis) {
       add(part.extent(a), stride);
       continue;
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/halo/ring.hpp>
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
 
-#include "ring_kernels.hpp"
+#include "axis_sum_kernels.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,8 +29,8 @@ using detail::with_float;
 
 namespace {
 
-Index words_of(DType dtype, RingSum how) {
-  if (how == RingSum::fast) return 1;
+Index words_of(DType dtype, AxisSumMethod how) {
+  if (how == AxisSumMethod::fast) return 1;
   return dtype == DType::f32 ? detail::ExactSum<float>::num_words : detail::ExactSum<double>::num_words;
 }
 
@@ -41,25 +41,25 @@ Box with_axis(Box box, int axis, Index lo, Index hi) {
 
 /// Owners of the ring sums: one cell per ring, [0, 1) along the ring axis. If the axis before the ring axis is cut as
 /// well, the ranks of a ring divide its rows; otherwise the owners of the first columns take all.
-Layout owners_of_rings(Layout const& layout, int ring_axis) {
+Layout owners_of_rings(Layout const& layout, int sum_axis) {
   auto extents = layout.global().extents();
-  extents[ring_axis] = std::min<Index>(extents[ring_axis], 1);
+  extents[sum_axis] = std::min<Index>(extents[sum_axis], 1);
   auto const* grid = layout.grid();
   if (grid == nullptr) {
     std::vector<Box> boxes;
     for (int r = 0; r < layout.num_ranks(); ++r) {
       Box const owned = layout.owned(r);
-      bool const first = !owned.empty() && owned.lo(ring_axis) == 0;
-      boxes.push_back(first ? with_axis(owned, ring_axis, 0, 1)
+      bool const first = !owned.empty() && owned.lo(sum_axis) == 0;
+      boxes.push_back(first ? with_axis(owned, sum_axis, 0, 1)
                             : Box(Indices::filled(extents.size(), 0), Indices::filled(extents.size(), 0)));
     }
     return Layout::from_boxes(extents, boxes);
   }
   std::vector<Cuts> cuts;
   for (int a = 0; a < layout.ndim(); ++a) cuts.push_back(*layout.cuts(a));
-  auto const k = std::size_t(ring_axis);
+  auto const k = std::size_t(sum_axis);
   auto grid_extents = grid->extents();
-  if (ring_axis > 0) {
+  if (sum_axis > 0) {
     // Ranks (p, q) of the two axes are numbered p Q + q, as the parts of the finer cuts.
     std::vector<Index> rows;
     for (int p = 0; p < cuts[k - 1].num_parts(); ++p) {
@@ -67,12 +67,12 @@ Layout owners_of_rings(Layout const& layout, int ring_axis) {
       rows.insert(rows.end(), shares.begin(), shares.end());
     }
     cuts[k - 1] = Cuts(rows);
-    grid_extents[ring_axis - 1] *= grid_extents[ring_axis];
-    grid_extents[ring_axis] = 1;
-    cuts[k] = Cuts({extents[ring_axis]});
+    grid_extents[sum_axis - 1] *= grid_extents[sum_axis];
+    grid_extents[sum_axis] = 1;
+    cuts[k] = Cuts({extents[sum_axis]});
   } else {
     std::vector<Index> sizes(std::size_t(cuts[k].num_parts()), 0);
-    if (extents[ring_axis] > 0) sizes[std::size_t(cuts[k].part_of(0))] = 1;
+    if (extents[sum_axis] > 0) sizes[std::size_t(cuts[k].part_of(0))] = 1;
     cuts[k] = Cuts(sizes);
   }
   return {ProcessGrid(grid_extents), cuts};
@@ -92,38 +92,38 @@ struct Geometry {
   Index ring_extent = 1;  ///< cells of a whole ring of the region
 };
 
-Geometry make_geometry(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options) {
-  if (ring_axis < 0 || ring_axis >= layout.ndim())
-    throw Error("BadAxis", "axis " + std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
+Geometry make_geometry(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options) {
+  if (sum_axis < 0 || sum_axis >= layout.ndim())
+    throw Error("BadAxis", "axis " + std::to_string(sum_axis) + " of " + std::to_string(layout.ndim()));
   Box const region = options.region.value_or(layout.global());
   if (region.ndim() != layout.ndim() || !layout.global().contains(region))
     throw Error("OutOfRange", "region " + to_string(region) + " in the global box " + to_string(layout.global()));
-  Geometry result{owners_of_rings(layout, ring_axis), layout.owned(comm.rank()), {}, {}, region.extent(ring_axis)};
+  Geometry result{owners_of_rings(layout, sum_axis), layout.owned(comm.rank()), {}, {}, region.extent(sum_axis)};
   result.part = intersection(result.owned, region);
-  result.sums = with_axis(result.part, ring_axis, 0, result.part.empty() ? 0 : 1);
+  result.sums = with_axis(result.part, sum_axis, 0, result.part.empty() ? 0 : 1);
   return result;
 }
 
-Geometry agreed_geometry(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options) {
+Geometry agreed_geometry(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options) {
   Geometry result{layout, {}, {}, {}, 1};
-  run_agreed(comm, [&] { result = make_geometry(comm, layout, ring_axis, options); });
+  run_agreed(comm, [&] { result = make_geometry(comm, layout, sum_axis, options); });
   return result;
 }
 
-std::uint64_t fingerprint(Layout const& layout, int ring_axis, RingOptions const& options) {
+std::uint64_t fingerprint(Layout const& layout, int sum_axis, AxisSumOptions const& options) {
   Hash hash;
-  hash.add(layout.fingerprint()).add(ring_axis).add(int(options.how)).add(int(options.scale));
+  hash.add(layout.fingerprint()).add(sum_axis).add(int(options.how)).add(int(options.scale));
   Box const region = options.region.value_or(layout.global());
   return hash.add(region.lo()).add(region.hi()).value();
 }
 
 }  // namespace
 
-struct RingPlan::State {
-  State(Comm const& on, Layout const& layout, int axis, RingOptions const& with)
+struct AxisSumPlan::State {
+  State(Comm const& on, Layout const& layout, int axis, AxisSumOptions const& with)
       : comm(on),
         options(with),
-        ring_axis(axis),
+        sum_axis(axis),
         geometry(agreed_geometry(on, layout, axis, with)),
         owner_box(geometry.owners.owned(on.rank())),
         plan(on, {geometry.owners,
@@ -148,8 +148,8 @@ struct RingPlan::State {
   void check(FieldView const& view, Box const& box, char const* role) const;
   /// What a call writes.
   enum class Writes : std::uint8_t { sums, cells };
-  void check(std::span<RingField const> fields, Writes writes) const;
-  void make_buffers(std::span<RingField const> fields) const;
+  void check(std::span<AxisSumField const> fields, Writes writes) const;
+  void make_buffers(std::span<AxisSumField const> fields) const;
   /// Sums of the rows of `view`, which covers `cover`, over its cells of `part`: what is to be added to the owners'
   /// totals.
   [[nodiscard]] std::vector<PullField> add_rows(std::span<FieldView const> views, Box const& cover,
@@ -159,11 +159,13 @@ struct RingPlan::State {
   void spread(std::span<FieldView const> sums) const;
   /// Runs the action; if it throws, this rank takes no part in the given rounds, and its peers are notified.
   void or_refuse(std::initializer_list<Round> rounds, std::function<void()> const& action) const;
-  [[nodiscard]] double divisor() const { return options.scale == RingScale::mean ? double(geometry.ring_extent) : 1.0; }
+  [[nodiscard]] double divisor() const {
+    return options.scale == AxisSumScale::mean ? double(geometry.ring_extent) : 1.0;
+  }
 
   Comm comm;
-  RingOptions options;
-  int ring_axis;
+  AxisSumOptions options;
+  int sum_axis;
   Geometry geometry;
   Box owner_box;
   PullPlan plan;
@@ -229,7 +231,7 @@ void zero(FieldView const& view) {
 
 }  // namespace
 
-void RingPlan::State::check(FieldView const& view, Box const& box, char const* role) const {
+void AxisSumPlan::State::check(FieldView const& view, Box const& box, char const* role) const {
   auto const fail = [&](std::string const& what) {
     throw Error("FieldMismatch",
                 std::string(role) + " of " + to_string(view.dtype) + " " + to_string(view.extents) + ": " + what);
@@ -248,7 +250,8 @@ void RingPlan::State::check(FieldView const& view, Box const& box, char const* r
 namespace {
 
 /// @throws `AliasedFields` when an element that is written belongs to two views of a call
-void require_apart(std::span<RingField const> fields, FieldView RingField::*written, FieldView RingField::*read) {
+void require_apart(std::span<AxisSumField const> fields, FieldView AxisSumField::*written,
+                   FieldView AxisSumField::*read) {
   for (std::size_t f = 0; f < fields.size(); ++f)
     for (std::size_t other = 0; other < fields.size(); ++other) {
       auto const& view = fields[f].*written;
@@ -262,7 +265,7 @@ void require_apart(std::span<RingField const> fields, FieldView RingField::*writ
 
 }  // namespace
 
-void RingPlan::State::check(std::span<RingField const> fields, Writes writes) const {
+void AxisSumPlan::State::check(std::span<AxisSumField const> fields, Writes writes) const {
   if (busy) throw Error("WrongState", "a call was made before wait() completed the previous one");
   for (auto const& [cells, sums] : fields) {
     with_float(cells.dtype, [](auto*) {});
@@ -277,19 +280,19 @@ void RingPlan::State::check(std::span<RingField const> fields, Writes writes) co
   }
   if (geometry.part.empty()) return;
   if (writes == Writes::sums)
-    require_apart(fields, &RingField::sums, &RingField::cells);
+    require_apart(fields, &AxisSumField::sums, &AxisSumField::cells);
   else
-    require_apart(fields, &RingField::cells, &RingField::sums);
+    require_apart(fields, &AxisSumField::cells, &AxisSumField::sums);
 }
 
-void RingPlan::State::make_buffers(std::span<RingField const> fields) const {
+void AxisSumPlan::State::make_buffers(std::span<AxisSumField const> fields) const {
   if (buffers.size() < fields.size()) buffers.resize(fields.size());
   for (std::size_t f = 0; f < fields.size(); ++f) {
     auto const& field = fields[f].sums;
     auto& to = buffers[f];
     Index const batch = field.num_batch();
     Index const words = batch * words_of(field.dtype, options.how);
-    DType const dtype = options.how == RingSum::exact ? DType::i64 : DType::f64;
+    DType const dtype = options.how == AxisSumMethod::exact ? DType::i64 : DType::f64;
     auto const bytes = [](Box const& box, Index elements) { return std::size_t(box.num_cells() * elements) * 8; };
     to.partial_view = ring_view(to.partial.resize(bytes(geometry.sums, words), field.space), dtype, geometry.sums,
                                 words, field.space);
@@ -299,7 +302,7 @@ void RingPlan::State::make_buffers(std::span<RingField const> fields) const {
   }
 }
 
-void RingPlan::State::or_refuse(std::initializer_list<Round> rounds, std::function<void()> const& action) const {
+void AxisSumPlan::State::or_refuse(std::initializer_list<Round> rounds, std::function<void()> const& action) const {
   try {
     action();
   } catch (...) {
@@ -316,14 +319,14 @@ void RingPlan::State::or_refuse(std::initializer_list<Round> rounds, std::functi
   }
 }
 
-std::vector<PullField> RingPlan::State::add_rows(std::span<FieldView const> views, Box const& cover,
-                                                 Box const& part) const {
+std::vector<PullField> AxisSumPlan::State::add_rows(std::span<FieldView const> views, Box const& cover,
+                                                    Box const& part) const {
   std::vector<PullField> pulls;
   for (std::size_t f = 0; f < views.size(); ++f) {
     auto& to = buffers[f];
-    auto const rows = rows_of(views[f], cover, part, ring_axis);
+    auto const rows = rows_of(views[f], cover, part, sum_axis);
     with_float(views[f].dtype, [&]<class T>(T*) {
-      if (options.how == RingSum::exact)
+      if (options.how == AxisSumMethod::exact)
         for_each_index(views[f].space, rows.number, rows.row_extent + 64,
                        SumExactly<T>{rows, static_cast<std::int64_t*>(to.partial_view.data)});
       else
@@ -336,49 +339,49 @@ std::vector<PullField> RingPlan::State::add_rows(std::span<FieldView const> view
   return pulls;
 }
 
-void RingPlan::State::round_totals(std::span<FieldView const> sums) const {
+void AxisSumPlan::State::round_totals(std::span<FieldView const> sums) const {
   for (std::size_t f = 0; f < sums.size(); ++f) {
     auto& to = buffers[f];
     Index const rows = owner_box.num_cells() * sums[f].num_batch();
     with_float(sums[f].dtype, [&]<class T>(T*) {
       for_each_index(sums[f].space, rows, 64,
                      RoundTotals<T>{to.totals_view.data, static_cast<T*>(to.values_view.data), divisor(),
-                                    options.how == RingSum::exact});
+                                    options.how == AxisSumMethod::exact});
     });
   }
 }
 
-void RingPlan::State::spread(std::span<FieldView const> sums) const {
+void AxisSumPlan::State::spread(std::span<FieldView const> sums) const {
   std::vector<PullField> pulls;
   for (std::size_t f = 0; f < sums.size(); ++f) pulls.push_back({buffers[f].values_view, std::span(&sums[f], 1)});
   plan.apply(pulls);
 }
 
-RingPlan::RingPlan(Comm const& comm, Layout const& layout, int ring_axis, RingOptions const& options)
-    : state_(std::make_shared<State>(comm, layout, ring_axis, options)) {}
+AxisSumPlan::AxisSumPlan(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options)
+    : state_(std::make_shared<State>(comm, layout, sum_axis, options)) {}
 
-Box const& RingPlan::cells() const noexcept { return state_->geometry.owned; }
+Box const& AxisSumPlan::cells() const noexcept { return state_->geometry.owned; }
 
-Box const& RingPlan::sums() const noexcept { return state_->geometry.sums; }
+Box const& AxisSumPlan::sums() const noexcept { return state_->geometry.sums; }
 
-void RingPlan::apply(FieldView const& cells, FieldView const& sums) const {
-  RingField const field{cells, sums};
+void AxisSumPlan::apply(FieldView const& cells, FieldView const& sums) const {
+  AxisSumField const field{cells, sums};
   apply(std::span(&field, 1));
 }
 
-void RingPlan::apply_adjoint(FieldView const& cells, FieldView const& sums, Cotangents cotangents) const {
-  RingField const field{cells, sums};
+void AxisSumPlan::apply_adjoint(FieldView const& cells, FieldView const& sums, Cotangents cotangents) const {
+  AxisSumField const field{cells, sums};
   apply_adjoint(std::span(&field, 1), cotangents);
 }
 
-RingPending RingPlan::start(FieldView const& cells, FieldView const& sums) const {
-  RingField const field{cells, sums};
+AxisSumPending AxisSumPlan::start(FieldView const& cells, FieldView const& sums) const {
+  AxisSumField const field{cells, sums};
   return start(std::span(&field, 1));
 }
 
-void RingPlan::apply(std::span<RingField const> fields) const { start(fields).wait(); }
+void AxisSumPlan::apply(std::span<AxisSumField const> fields) const { start(fields).wait(); }
 
-RingPending RingPlan::start(std::span<RingField const> fields) const {
+AxisSumPending AxisSumPlan::start(std::span<AxisSumField const> fields) const {
   using enum State::Round;
   std::vector<FieldView> sums;
   std::vector<PullField> pulls;
@@ -397,12 +400,12 @@ RingPending RingPlan::start(std::span<RingField const> fields) const {
   return {state_, std::move(sums), std::move(pending)};
 }
 
-RingPending::RingPending(std::shared_ptr<RingPlan::State> state, std::vector<FieldView> sums, Pending pending)
+AxisSumPending::AxisSumPending(std::shared_ptr<AxisSumPlan::State> state, std::vector<FieldView> sums, Pending pending)
     : state_(std::move(state)), sums_(std::move(sums)), pending_(std::move(pending)) {
   state_->busy = true;
 }
 
-RingPending::~RingPending() {
+AxisSumPending::~AxisSumPending() {
   try {
     wait();
   } catch (...) {
@@ -410,18 +413,18 @@ RingPending::~RingPending() {
   }
 }
 
-void RingPending::wait() {
+void AxisSumPending::wait() {
   if (!state_) return;
   auto const state = std::move(state_);
   state->busy = false;
-  state->or_refuse({RingPlan::State::Round::spread}, [&] {
+  state->or_refuse({AxisSumPlan::State::Round::spread}, [&] {
     pending_.wait();
     state->round_totals(sums_);
   });
   state->spread(sums_);
 }
 
-void RingPlan::apply_adjoint(std::span<RingField const> fields, Cotangents cotangents) const {
+void AxisSumPlan::apply_adjoint(std::span<AxisSumField const> fields, Cotangents cotangents) const {
   using enum State::Round;
   auto const& geometry = state_->geometry;
   std::vector<FieldView> scaled;  // the cotangents as they are added to cells, one per ring
@@ -446,7 +449,7 @@ void RingPlan::apply_adjoint(std::span<RingField const> fields, Cotangents cotan
   } else {
     prepare();
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      auto const rows = rows_of(sums[f], geometry.sums, geometry.sums, state_->ring_axis);
+      auto const rows = rows_of(sums[f], geometry.sums, geometry.sums, state_->sum_axis);
       with_float(sums[f].dtype, [&]<class T>(T*) {
         for_each_index(sums[f].space, rows.number, 1,
                        DivideRows<T>{rows, static_cast<T*>(scaled[f].data), state_->divisor()});
@@ -455,7 +458,7 @@ void RingPlan::apply_adjoint(std::span<RingField const> fields, Cotangents cotan
   }
   std::array<bool, max_ndim> varies{};
   varies.fill(true);
-  varies[std::size_t(state_->ring_axis)] = false;
+  varies[std::size_t(state_->sum_axis)] = false;
   for (std::size_t f = 0; f < fields.size(); ++f)
     add_to_cells(fields[f].cells, geometry.owned, geometry.part, scaled[f], varies);
 }
@@ -504,13 +507,13 @@ double exact_sum(std::vector<double> const& values) {
 
 }  // namespace
 
-AreaSum::AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_axis, std::span<double const> weights,
-                 RingScale scale)
-    : rings_(comm, layout, ring_axis), row_axis_(row_axis), weights_(weights.begin(), weights.end()) {
+AreaSum::AreaSum(Comm const& comm, Layout const& layout, int sum_axis, int row_axis, std::span<double const> weights,
+                 AxisSumScale scale)
+    : rings_(comm, layout, sum_axis), row_axis_(row_axis), weights_(weights.begin(), weights.end()) {
   run_agreed(comm, [&] {
-    if (row_axis < 0 || row_axis >= layout.ndim() || row_axis == ring_axis)
+    if (row_axis < 0 || row_axis >= layout.ndim() || row_axis == sum_axis)
       throw Error("BadAxis", "rows along axis " + std::to_string(row_axis) + ", rings along axis " +
-                                 std::to_string(ring_axis) + " of " + std::to_string(layout.ndim()));
+                                 std::to_string(sum_axis) + " of " + std::to_string(layout.ndim()));
     if (Index(weights_.size()) != layout.extent(row_axis))
       throw Error("WeightLength", std::to_string(weights_.size()) + " weights for " +
                                       std::to_string(layout.extent(row_axis)) + " rows");
@@ -518,7 +521,7 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int ring_axis, int row_
   Hash hash;
   hash.add(row_axis).add(int(scale)).add(weights_);
   require_same(comm, "ArgumentDisagreement", hash.value(), "weights of rows along axis " + std::to_string(row_axis));
-  if (scale == RingScale::sum) return;
+  if (scale == AxisSumScale::sum) return;
   double cells = 1;
   for (int a = 0; a < layout.ndim(); ++a)
     if (a != row_axis) cells *= double(layout.extent(a));
@@ -532,7 +535,7 @@ std::vector<double> AreaSum::apply(FieldView const& cells) const {
     state.check(cells, state.geometry.owned, "cells");
   });
   // Only type, batch axes and memory space of the second view matter.
-  RingField const field{cells, cells};
+  AxisSumField const field{cells, cells};
   state.make_buffers(std::span(&field, 1));
   state.plan.apply_adjoint(state.add_rows(std::span(&cells, 1), state.geometry.owned, state.geometry.part));
   auto& buffer = state.buffers.front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "team_work.hpp"
+#include "data_teams.hpp"
 
 namespace graticule::train {
 namespace {
@@ -15,6 +15,6 @@ std::vector<TeamAxis> axes(Comm const& comm, int num_teams) {
 
 }  // namespace
 
-TeamWork::TeamWork(Comm const& comm, int num_teams) : teams_(comm, axes(comm, num_teams)) {}
+DataTeams::DataTeams(Comm const& comm, int num_teams) : teams_(comm, axes(comm, num_teams)) {}
 
 }  // namespace graticule::train

@@ -9,10 +9,10 @@ namespace graticule::train {
 ///
 /// The samples of a batch are divided among the data teams; ranks of the same number in each domain form a data team of
 /// communicators. Example: 6 ranks, 2 data teams: ranks 0, 1, 2 share one globe and ranks 3, 4, 5 another.
-class TeamWork {
+class DataTeams {
  public:
   /// Collective. @throws `BadOption` (usage) when they do not divide the ranks
-  TeamWork(Comm const& comm, int num_teams);
+  DataTeams(Comm const& comm, int num_teams);
 
   [[nodiscard]] Comm const& world() const noexcept { return teams_.world(); }
   /// The ranks that share this rank's globe.

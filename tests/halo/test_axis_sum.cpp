@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/halo/ring.hpp>
+#include <graticule/halo/axis_sum.hpp>
 
 #include "expect_error.hpp"
 #include "test_field.hpp"
@@ -112,8 +112,9 @@ bool same_bits(T a, T b) {
 }
 
 template <class T>
-void expect_exact_sums(Random& random, Comm const& comm, Layout const& layout, int axis, RingOptions const& options) {
-  RingPlan const plan(comm, layout, axis, options);
+void expect_exact_sums(Random& random, Comm const& comm, Layout const& layout, int axis,
+                       AxisSumOptions const& options) {
+  AxisSumPlan const plan(comm, layout, axis, options);
   Indices const batch = test::random_extents(random, int(draw(random, 0, 2)), 3);
   auto const shape = [&] { return MemoryShape::random(random, layout.ndim(), batch.size()); };
   TestField<T> cells(plan.cells(), batch, shape(), std::numeric_limits<T>::quiet_NaN());
@@ -123,7 +124,7 @@ void expect_exact_sums(Random& random, Comm const& comm, Layout const& layout, i
   auto expected = sums;
   expected.set(plan.sums(), [&](auto const& b, auto const& cell) {
     T const sum = expected_sum(ring_of<T>(b, cell, region, axis, rough<T>));
-    return options.scale == RingScale::mean ? T(double(sum) / double(region.extent(axis))) : sum;
+    return options.scale == AxisSumScale::mean ? T(double(sum) / double(region.extent(axis))) : sum;
   });
 
   plan.apply(cells.view(), sums.view());
@@ -132,7 +133,7 @@ void expect_exact_sums(Random& random, Comm const& comm, Layout const& layout, i
 }
 
 // Every rank compares with the sum of the whole ring: so all splits give the same bits.
-TEST(RingPlan, sums_are_exact_whatever_the_split) {
+TEST(AxisSumPlan, sums_are_exact_whatever_the_split) {
   auto const comm = Comm::world();
   Random random(std::uint64_t(300 + comm.num_ranks()));
   int const num_trials = comm.num_ranks() == 1 ? 40 : 12;
@@ -142,8 +143,8 @@ TEST(RingPlan, sums_are_exact_whatever_the_split) {
     int const axis = int(draw(random, 0, ndim - 1));
     extents[axis] = draw(random, 1, 40);
     auto const layout = test::random_layout(random, comm.num_ranks(), extents);
-    RingOptions options;
-    if (draw(random, 0, 2) == 0) options.scale = RingScale::mean;
+    AxisSumOptions options;
+    if (draw(random, 0, 2) == 0) options.scale = AxisSumScale::mean;
     if (draw(random, 0, 2) == 0) {
       auto lo = extents;
       auto hi = extents;
@@ -174,7 +175,7 @@ void expect_known_sums(Comm const& comm, std::vector<Known<T>> const& rows) {
   for (Layout const& layout :
        {Layout(ProcessGrid{1, n}, extents), Layout(ProcessGrid{n, 1}, extents),
         Layout(ProcessGrid{1, n}, {balanced_cuts(extents[0], 1), test::random_cuts(random, columns, n)})}) {
-    RingPlan const plan(comm, layout, 1);
+    AxisSumPlan const plan(comm, layout, 1);
     TestField<T> cells(plan.cells(), {}, MemoryShape::dense(2, 0), T(0));
     cells.set(plan.cells(), [&](auto const&, Indices const& cell) {
       auto const& terms = rows[std::size_t(cell[0])].terms;
@@ -247,7 +248,7 @@ std::vector<Known<T>> known_sums() {
   };
 }
 
-TEST(RingPlan, sums_overflow_underflow_and_round_as_they_must) {
+TEST(AxisSumPlan, sums_overflow_underflow_and_round_as_they_must) {
   auto const comm = Comm::world();
   expect_known_sums(comm, known_sums<double>());
   auto singles = known_sums<float>();
@@ -257,11 +258,11 @@ TEST(RingPlan, sums_overflow_underflow_and_round_as_they_must) {
 }
 
 // More terms than are added between two carries, of one sign, and as large as a term can be in its word.
-TEST(RingPlan, sums_of_many_large_terms_carry) {
+TEST(AxisSumPlan, sums_of_many_large_terms_carry) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
   Index const columns = 5000;
-  RingPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{2, columns}), 1);
+  AxisSumPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{2, columns}), 1);
   double const big = 0x1.fffffffffffffp+945;
   TestField<double> cells(plan.cells(), {}, MemoryShape::dense(2, 0), 0.0);
   cells.set(plan.cells(), [&](auto const&, Indices const& cell) { return cell[0] == 0 ? big : -big; });
@@ -275,10 +276,10 @@ TEST(RingPlan, sums_of_many_large_terms_carry) {
   });
 }
 
-TEST(RingPlan, sums_may_be_fetched_later) {
+TEST(AxisSumPlan, sums_may_be_fetched_later) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
-  RingPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{3, 9}), 1);
+  AxisSumPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{3, 9}), 1);
   TestField<double> cells(plan.cells(), {2}, MemoryShape::dense(2, 1), 0.0);
   cells.set(plan.cells(), [](auto const& b, auto const& cell) { return rough<double>(b, cell); });
   TestField<double> sums(plan.sums(), {2}, MemoryShape::dense(2, 1), -7);
@@ -305,12 +306,12 @@ TEST(RingPlan, sums_may_be_fetched_later) {
 }
 
 // Who shares a ring with the rank that refuses is told, in whatever round; the next calls are right.
-TEST(RingPlan, a_wrong_view_on_one_rank_ends_the_call_on_all_ranks_of_the_ring) {
+TEST(AxisSumPlan, a_wrong_view_on_one_rank_ends_the_call_on_all_ranks_of_the_ring) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
   if (n == 1) GTEST_SKIP() << "no peer";
   // Every rank adds up some of the five rings.
-  RingPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{5, 2 * n}), 1);
+  AxisSumPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{5, 2 * n}), 1);
   for (int refusing = 0; refusing < comm.num_ranks(); ++refusing) {
     TestField<float> cells(plan.cells(), {}, MemoryShape::dense(2, 0), 0.5F);
     TestField<float> sums(plan.sums(), {}, MemoryShape::dense(2, 0), -7);
@@ -344,10 +345,10 @@ TEST(AreaSum, refuses_on_all_ranks_what_is_wrong_on_one) {
   EXPECT_EQ(sum.apply(field_view(memory.data(), {1, 4}, 2)), std::vector<double>{4.0 * double(n)});
 }
 
-TEST(RingPlan, adds_several_fields_of_different_type_in_one_call) {
+TEST(AxisSumPlan, adds_several_fields_of_different_type_in_one_call) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
-  RingPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{3, 9}), 1);
+  AxisSumPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{3, 9}), 1);
   auto const make = [&]<class T>(T*, Indices const& batch) {
     TestField<T> cells(plan.cells(), batch, MemoryShape::dense(2, batch.size()), T(0));
     cells.set(plan.cells(), [](auto const& b, auto const& cell) { return rough<T>(b, cell); });
@@ -359,7 +360,7 @@ TEST(RingPlan, adds_several_fields_of_different_type_in_one_call) {
   TestField<float> narrow_sums(plan.sums(), {3, 2}, MemoryShape::dense(2, 2), -7);
 
   for (int repeat = 0; repeat < 2; ++repeat)
-    plan.apply(std::vector<RingField>{{wide.view(), wide_sums.view()}, {narrow.view(), narrow_sums.view()}});
+    plan.apply(std::vector<AxisSumField>{{wide.view(), wide_sums.view()}, {narrow.view(), narrow_sums.view()}});
 
   wide_sums.for_each(plan.sums(), [&](auto const& b, Indices const& cell) {
     auto const terms = ring_of<double>(b, cell, Box({0, 0}, {3, 9}), 1, rough<double>);
@@ -372,11 +373,11 @@ TEST(RingPlan, adds_several_fields_of_different_type_in_one_call) {
 }
 
 // The rows at the poles only: other rings have no sum, and ranks without such rows nothing to give.
-TEST(RingPlan, of_a_region_covers_its_rings_only) {
+TEST(AxisSumPlan, of_a_region_covers_its_rings_only) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
   Layout const layout(ProcessGrid{n, 1}, Indices{5, 8});
-  RingPlan const plan(comm, layout, 1, {RingSum::exact, RingScale::mean, Box({4, 0}, {5, 8})});
+  AxisSumPlan const plan(comm, layout, 1, {AxisSumMethod::exact, AxisSumScale::mean, Box({4, 0}, {5, 8})});
   bool const last = !layout.owned(comm.rank()).empty() && layout.owned(comm.rank()).hi(0) == 5;
   ASSERT_EQ(plan.sums().num_cells(), last ? 1 : 0);
   TestField<double> cells(plan.cells(), {}, MemoryShape::dense(2, 0), 0.0);
@@ -388,13 +389,13 @@ TEST(RingPlan, of_a_region_covers_its_rings_only) {
   EXPECT_EQ(last ? sums.at({}, {4, 0}) : 403.5, 403.5);
 }
 
-TEST(RingPlan, fast_sums_are_sums_too) {
+TEST(AxisSumPlan, fast_sums_are_sums_too) {
   auto const comm = Comm::world();
   Random random(87);
   for (int trial = 0; trial < 10; ++trial) {
     Indices const extents{draw(random, 1, 5), draw(random, 1, 30)};
     auto const layout = test::random_layout(random, comm.num_ranks(), extents);
-    RingPlan const plan(comm, layout, 1, {.how = RingSum::fast});
+    AxisSumPlan const plan(comm, layout, 1, {.how = AxisSumMethod::fast});
     TestField<float> cells(plan.cells(), {2}, MemoryShape::random(random, 2, 1), 0.0F);
     auto const value = [](auto const& b, auto const& cell) { return float(bits_of<std::int16_t>(b, cell)); };
     cells.set(plan.cells(), value);
@@ -413,17 +414,17 @@ double cotangent(int rank, Indices const& batch, Indices const& cell) {
 }
 
 // <Sx, y> = <x, S'y> over the copies of all ranks, in integers.
-TEST(RingPlan, adjoint_of_cotangents_of_each_rank_passes_the_dot_test_exactly) {
+TEST(AxisSumPlan, adjoint_of_cotangents_of_each_rank_passes_the_dot_test_exactly) {
   auto const comm = Comm::world();
   Random random(88);
   for (int trial = 0; trial < 10; ++trial)
-    for (RingSum const how : {RingSum::exact, RingSum::fast}) {
+    for (AxisSumMethod const how : {AxisSumMethod::exact, AxisSumMethod::fast}) {
       auto const extents = test::random_extents(random, 3, 6);
       int const axis = int(draw(random, 0, 2));
       auto const layout = test::random_layout(random, comm.num_ranks(), extents);
-      RingOptions options{.how = how};
+      AxisSumOptions options{.how = how};
       if (trial % 2 == 0) options.region = Box({0, 0, 0}, {extents[0], (extents[1] + 1) / 2, extents[2]});
-      RingPlan const plan(comm, layout, axis, options);
+      AxisSumPlan const plan(comm, layout, axis, options);
       auto const shape = MemoryShape::random(random, 3, 1);
       TestField<double> x(plan.cells(), {2}, shape, 0.0);
       x.set(plan.cells(), [](auto const& b, auto const& cell) { return double(bits_of<std::int16_t>(b, cell)); });
@@ -443,20 +444,20 @@ TEST(RingPlan, adjoint_of_cotangents_of_each_rank_passes_the_dot_test_exactly) {
     }
 }
 
-TEST(RingPlan, adjoint_of_a_replicated_cotangent_adds_it_to_each_cell) {
+TEST(AxisSumPlan, adjoint_of_a_replicated_cotangent_adds_it_to_each_cell) {
   auto const comm = Comm::world();
   Random random(89);
-  for (RingScale const scale : {RingScale::sum, RingScale::mean}) {
+  for (AxisSumScale const scale : {AxisSumScale::sum, AxisSumScale::mean}) {
     Indices const extents{4, 10};
     auto const layout = test::random_layout(random, comm.num_ranks(), extents);
-    RingPlan const plan(comm, layout, 1, {.scale = scale});
+    AxisSumPlan const plan(comm, layout, 1, {.scale = scale});
     TestField<float> cells(plan.cells(), {3}, MemoryShape::random(random, 2, 1), 1.0F);
     TestField<float> y(plan.sums(), {3}, MemoryShape::random(random, 2, 1), 0.0F);
     y.set(plan.sums(), [](auto const& b, auto const& cell) { return float(cotangent(0, b, cell)); });
     auto expected = cells;
     expected.set(plan.cells(), [&](auto const& b, auto const& cell) {
       auto const g = cotangent(0, b, {cell[0], 0});
-      return 1.0F + float(scale == RingScale::mean ? g / 10 : g);
+      return 1.0F + float(scale == AxisSumScale::mean ? g / 10 : g);
     });
 
     plan.apply_adjoint(cells.view(), y.view(), Cotangents::replicated);
@@ -466,10 +467,10 @@ TEST(RingPlan, adjoint_of_a_replicated_cotangent_adds_it_to_each_cell) {
 }
 
 // The cotangents of a ring's ranks are added exactly: the same bits for every split into the same number of ranks.
-TEST(RingPlan, adjoint_sums_cotangents_exactly) {
+TEST(AxisSumPlan, adjoint_sums_cotangents_exactly) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
-  RingPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{3, 2 * n}), 1, {.scale = RingScale::mean});
+  AxisSumPlan const plan(comm, Layout(ProcessGrid{1, n}, Indices{3, 2 * n}), 1, {.scale = AxisSumScale::mean});
   TestField<double> cells(plan.cells(), {}, MemoryShape::dense(2, 0), 0.0);
   TestField<double> y(plan.sums(), {}, MemoryShape::dense(2, 0), 0.0);
   auto const value = [](Index row, int rank) { return rough<double>({}, {row, Index(rank)}); };
@@ -484,12 +485,12 @@ TEST(RingPlan, adjoint_sums_cotangents_exactly) {
   });
 }
 
-TEST(RingPlan, refuses_what_does_not_fit) {
+TEST(AxisSumPlan, refuses_what_does_not_fit) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();
   Layout const layout(ProcessGrid{n, 1}, Indices{2 * n, 4});
-  auto const rule = [&](int axis, RingOptions const& options = {}) {
-    return rule_of([&] { RingPlan(comm, layout, axis, options); });
+  auto const rule = [&](int axis, AxisSumOptions const& options = {}) {
+    return rule_of([&] { AxisSumPlan(comm, layout, axis, options); });
   };
   EXPECT_EQ(rule(2), "BadAxis");
   EXPECT_EQ(rule(-1), "BadAxis");
@@ -497,10 +498,10 @@ TEST(RingPlan, refuses_what_does_not_fit) {
   EXPECT_EQ(rule(1, {.region = Box({0}, {1})}), "OutOfRange");
   if (n > 1) {
     EXPECT_EQ(rule(comm.rank() == 0 ? 0 : 1), "ArgumentDisagreement");
-    EXPECT_EQ(rule(1, {.how = comm.rank() == 0 ? RingSum::fast : RingSum::exact}), "ArgumentDisagreement");
+    EXPECT_EQ(rule(1, {.how = comm.rank() == 0 ? AxisSumMethod::fast : AxisSumMethod::exact}), "ArgumentDisagreement");
   }
 
-  RingPlan const plan(comm, layout, 1);
+  AxisSumPlan const plan(comm, layout, 1);
   std::vector<double> cells(8, 0.0);
   std::vector<double> sums(2, 0.0);
   std::vector<float> narrow(2, 0.0F);
@@ -544,7 +545,7 @@ TEST(AreaSum, has_the_same_bits_for_every_split) {
     auto const layout = test::random_layout(random, comm.num_ranks(), extents);
     auto const weights = weights_of(extents[1]);
     AreaSum const sum(comm, layout, 2, 1, weights);
-    AreaSum const mean(comm, layout, 2, 1, weights, RingScale::mean);
+    AreaSum const mean(comm, layout, 2, 1, weights, AxisSumScale::mean);
     auto const check = [&]<class T>(T*) {
       TestField<T> cells(layout.owned(comm.rank()), {2}, MemoryShape::random(random, 3, 1), T(0));
       cells.set(cells.cover(), [](auto const& b, auto const& cell) { return rough<T>(b, cell); });
@@ -570,7 +571,7 @@ TEST(AreaSum, adjoint_adds_the_weighted_cotangent) {
   Random random(91);
   Indices const extents{5, 8};
   auto const layout = test::random_layout(random, comm.num_ranks(), extents);
-  AreaSum const mean(comm, layout, 1, 0, weights_of(5), RingScale::mean);
+  AreaSum const mean(comm, layout, 1, 0, weights_of(5), AxisSumScale::mean);
   TestField<double> cells(layout.owned(comm.rank()), {2}, MemoryShape::random(random, 2, 1), 3.0);
   double const area = exact_by_expansion(weights_of(5)) * 8;
   auto expected = cells;
@@ -601,8 +602,8 @@ TEST(AreaSum, is_infinite_or_no_number_where_a_cell_is) {
 TEST(AreaSum, refuses_what_does_not_fit) {
   auto const comm = Comm::world();
   Layout const layout(ProcessGrid{comm.num_ranks(), 1}, Indices{6, 4});
-  auto const rule = [&](int ring_axis, int row_axis, std::vector<double> const& weights) {
-    return rule_of([&] { AreaSum(comm, layout, ring_axis, row_axis, weights); });
+  auto const rule = [&](int sum_axis, int row_axis, std::vector<double> const& weights) {
+    return rule_of([&] { AreaSum(comm, layout, sum_axis, row_axis, weights); });
   };
   std::vector<double> const six(6, 1.0);
   auto other = six;
