@@ -6,7 +6,7 @@
 namespace graticule::info {
 
 int show_program(app::Context&, Options const& options) {
-  throw Error(Fault::usage, "NoTorch",
+  throw Error(Fault::usage, "Unsupported",
               options.file +
                   ": this Graticule was built without LibTorch, which reads exported networks; "
                   "build it with GRATICULE_ENABLE_TORCH=ON");

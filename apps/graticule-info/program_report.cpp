@@ -151,10 +151,10 @@ int check(app::Context& context, program::Program const& network, Options const&
 
 int show_program(app::Context& context, Options const& options) {
   if (context.comm.num_ranks() > 1)
-    throw Error(Fault::usage, "OneRank",
+    throw Error(Fault::usage, "Unsupported",
                 "exported networks run on one rank in this version; start graticule-info without mpiexec");
   if (options.num_ranks > 1)
-    throw Error(Fault::usage, "OneRank",
+    throw Error(Fault::usage, "Unsupported",
                 "exported networks are not divided among ranks in this version; leave out --ranks");
   torch::set_num_threads(std::max(1, context.num_threads));
   program::Program network(std::filesystem::path(options.file));

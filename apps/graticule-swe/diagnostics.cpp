@@ -20,7 +20,7 @@ void for_each_cell(Box const& box, Visit&& visit) {
 
 Diagnostics::Diagnostics(Solver& solver)
     : solver_(solver),
-      mean_(solver.comm(), solver.layout(), 1, 0, solver.grid().cosines(), RingScale::mean),
+      mean_(solver.comm(), solver.layout(), 1, 0, solver.grid().cosines(), AxisSumScale::mean),
       values_(solver.owned()) {}
 
 template <class Value>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/halo/ring.hpp>
+#include <graticule/halo/axis_sum.hpp>
 
 #include "cases.hpp"
 

@@ -210,7 +210,7 @@ class Run {
   void check_state() {
     auto const now = diagnostics_.invariants();
     if (!std::isfinite(now.mass + now.energy + now.enstrophy))
-      throw Error("NonFinite",
+      throw Error("NotFinite",
                   fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may help", done_,
                               schedule_.num_steps, schedule_.step_seconds));
   }
@@ -230,7 +230,7 @@ class Run {
     if (!checkpoint) return;
     auto const found = checkpoint->value<std::string>("description");
     if (found != description_)
-      throw Error(Fault::input, "WrongCheckpoint",
+      throw Error(Fault::input, "StateMismatch",
                   checkpoint->path().string() + " is of another run (" + found +
                       "); choose another --output, or --resume never");
     constexpr std::array names{"h", "u", "v"};

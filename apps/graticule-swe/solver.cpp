@@ -26,8 +26,8 @@ std::vector<Width> widths(Scheme scheme) {
   return {{n, n}, {n, n}};
 }
 
-RingOptions row(Grid const& grid, Index j) {
-  return {.scale = RingScale::mean, .region = Box({j, 0}, {j + 1, grid.num_columns()})};
+AxisSumOptions row(Grid const& grid, Index j) {
+  return {.scale = AxisSumScale::mean, .region = Box({j, 0}, {j + 1, grid.num_columns()})};
 }
 
 }  // namespace
@@ -45,19 +45,19 @@ Solver::Solver(Grid const& grid, Comm const& comm, Layout const& layout, Scheme 
       stage_(halo_.local()),
       tendencies_(halo_.owned()),
       surface_(halo_.local()) {
-  if (!(seconds > 0)) throw Error(Fault::usage, "BadStep", "a time step of " + std::to_string(seconds) + " s");
+  if (!(seconds > 0)) throw Error(Fault::usage, "BadOption", "a time step of " + std::to_string(seconds) + " s");
 }
 
 Poles Solver::poles(State& state) {
   double const radius = grid_.planet().radius;
   // Potential and relative vorticity.
-  auto const cap = [&](RingPlan const& ring, Index j, double sign) {
+  auto const cap = [&](AxisSumPlan const& ring, Index j, double sign) {
     auto const& sums = ring.sums();
     std::array<double, 2> values{0, 1};
     std::array<Index, 2> const one{sums.empty() ? 0 : sums.extent(0), sums.empty() ? 0 : 1};
     auto const of = [&](std::size_t n) { return field_view(&values[n], Indices{one[0], one[1]}, 2); };
-    std::array const fields{RingField{state.u.part(halo_.owned()), of(0)},
-                            RingField{state.h.part(halo_.owned()), of(1)}};
+    std::array const fields{AxisSumField{state.u.part(halo_.owned()), of(0)},
+                            AxisSumField{state.h.part(halo_.owned()), of(1)}};
     ring.apply(fields);
     // Circulation along the row by the area of the cap; the sum is the mean times the number of cells.
     double const cosine = grid_.cosine(j);

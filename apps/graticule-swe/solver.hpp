@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/halo/axis_sum.hpp>
 #include <graticule/halo/plan.hpp>
-#include <graticule/halo/ring.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include "grid.hpp"
@@ -20,7 +20,7 @@ namespace graticule::swe {
 /// for every layout.
 class Solver {
  public:
-  /// Collective. State and surface are 0. @throws `BadStep` (usage) unless `seconds` is positive
+  /// Collective. State and surface are 0. @throws `BadOption` (usage) unless `seconds` is positive
   Solver(Grid const& grid, Comm const& comm, Layout const& layout, Scheme scheme, double seconds);
   Solver(Solver const&) = delete;
   Solver& operator=(Solver const&) = delete;
@@ -57,7 +57,7 @@ class Solver {
   double seconds_;
   HaloPlan halo_;
   PolarFilter filter_;
-  RingPlan south_, north_;  ///< means of the rows at the poles
+  AxisSumPlan south_, north_;  ///< means of the rows at the poles
   State state_, stage_, tendencies_;
   Cells surface_;
 };

@@ -206,7 +206,7 @@ def test_attention():
     check(window, alone, x)
     check(gn.WindowAttention(4, 2, (3, 2), kind="dilated", domain=DOMAIN).double(),
           gn.WindowAttention(4, 2, (3, 2), kind="dilated", domain=ALONE).double(), x)
-    raises("BadAttention", lambda: gn.SelfAttention(5, 2, domain=DOMAIN), "5")
+    raises("BadOption", lambda: gn.SelfAttention(5, 2, domain=DOMAIN), "5")
 
 
 def test_spectra():
@@ -232,7 +232,7 @@ def test_spectra():
     y = whole(1, 2, 9, 12)
     check(gn.SphericalConvolution(2, 3, latitudes, DOMAIN, bias=True).double(),
           gn.SphericalConvolution(2, 3, latitudes, ALONE, bias=True).double(), y, tolerance=1e-10)
-    raises("NoQuadrature", lambda: gn.SphericalTransform([1.0, 5.0, 6.0], DOMAIN))
+    raises("BadCoordinates", lambda: gn.SphericalTransform([1.0, 5.0, 6.0], DOMAIN))
 
 
 def test_embeddings():
@@ -263,7 +263,7 @@ def test_random_masks():
     y = path(shard(x))
     assert all(v in (0.0, 2.0) for v in y.flatten().tolist())
     assert torch.equal(path.eval()(shard(x)), shard(x))
-    raises("BadProbability", lambda: gn.DropPath(DOMAIN, p=2.0))
+    raises("BadOption", lambda: gn.DropPath(DOMAIN, p=2.0))
 
 
 def test_moves():
@@ -284,7 +284,7 @@ def test_collective_modules():
     x = torch.full((2, 3), float(RANK + 1), dtype=torch.double)
     total = RANKS * (RANKS + 1) / 2
     close(gn.AllSum(DOMAIN)(x), torch.full((2, 3), total, dtype=torch.double))
-    close(gn.CopyIn(DOMAIN)(x), x)
+    close(gn.CopyToRegion(DOMAIN)(x), x)
     close(gn.Broadcast(DOMAIN, 0)(x), torch.ones(2, 3, dtype=torch.double))
     assert gn.SumToRoot(DOMAIN, 0)(x).numel() == (6 if RANK == 0 else 0)
     assert gn.Gather(DOMAIN, -1)(x).shape == (2, 3 * RANKS)
@@ -373,7 +373,7 @@ def test_layers_are_modules():
     optimizer.step()
     assert not torch.equal(before, layer.in_proj_weight)
     layer.in_proj_weight = nn.Parameter(before)
-    raises("ParameterReplaced", lambda: layer(shard(whole(1, 4, 8, 6))), "in_proj_weight")
+    raises("ParametersChanged", lambda: layer(shard(whole(1, 4, 8, 6))), "in_proj_weight")
     for call in (lambda: copy.copy(DOMAIN), lambda: __import__("pickle").dumps(twin)):
         try:
             call()
@@ -384,12 +384,12 @@ def test_layers_are_modules():
 
 
 def test_bad_arguments_are_named():
-    raises("MissingDomain", lambda: gn.GlobalMean(None), "GlobalMean")
-    raises("BadWindow", lambda: gn.PixelShuffle(0, domain=DOMAIN), "0")
-    raises("OddChannels", lambda: gn.Conv2d(2, 1, 3, domain=DOMAIN, padding_by="domain", odd_channels=[7]), "7")
+    raises("WrongState", lambda: gn.GlobalMean(None), "GlobalMean")
+    raises("BadOption", lambda: gn.PixelShuffle(0, domain=DOMAIN), "0")
+    raises("BadBoundary", lambda: gn.Conv2d(2, 1, 3, domain=DOMAIN, padding_by="domain", odd_channels=[7]), "7")
     raises("BadOption", lambda: gn.Conv2d(2, 1, 3, domain=DOMAIN, padding_by="poles"), "padding_by", "'poles'")
     raises("ShapeMismatch", lambda: gn.Conv2d(2, 1, 3, domain=DOMAIN)(torch.zeros(1, 3, 8, 6)), "3")
-    raises("MissingOption", lambda: gn.Resize.__mro__ and gn._Fixed("PixelShuffle", DOMAIN), "upscale_factor")
+    raises("BadOption", lambda: gn.Resize.__mro__ and gn._Fixed("PixelShuffle", DOMAIN), "upscale_factor")
 
 
 main(globals())

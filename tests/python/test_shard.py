@@ -178,7 +178,7 @@ def test_models_that_differ_between_ranks_are_refused():
     if RANKS == 1:
         skip("one rank: models cannot differ")
     model = nn.Sequential(nn.Conv2d(1, 2 + (RANK == 1), 3), nn.ReLU())
-    raises("ModelDisagreement", lambda: graticule.shard(model, graticule.Domain(COMM)))
+    raises("ArgumentDisagreement", lambda: graticule.shard(model, graticule.Domain(COMM)))
 
 
 class Act(nn.Module):

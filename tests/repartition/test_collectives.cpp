@@ -181,7 +181,7 @@ TEST(ShardsPlan, gather_to_the_root_and_scatter_from_it_are_inverse) {
 }
 
 /// Plans for copies of one shard, of one for each rank, and of axes shorter than there are ranks; made once for all tests.
-class CopiesPlanTest : public testing::Test {
+class ReplicatedFieldPlanTest : public testing::Test {
  protected:
   struct Made {
     Indices extents;
@@ -234,7 +234,7 @@ void expect_broadcast(Random& random, ReplicatedFieldPlan const& plan, Indices c
   EXPECT_TRUE(field.holds(expected));
 }
 
-TEST_F(CopiesPlanTest, broadcast_gives_every_rank_the_field_of_the_root) {
+TEST_F(ReplicatedFieldPlanTest, broadcast_gives_every_rank_the_field_of_the_root) {
   Random random(13);
   for_each_plan([&](ReplicatedFieldPlan const& plan, Indices const& extents, int root) {
     bool const is_root = comm_->rank() == root;
@@ -262,7 +262,7 @@ void expect_sums(Random& random, Comm const& comm, ReplicatedFieldPlan const& pl
   EXPECT_TRUE(everywhere.holds(sums));
 }
 
-TEST_F(CopiesPlanTest, sums_of_every_type_are_those_of_all_ranks) {
+TEST_F(ReplicatedFieldPlanTest, sums_of_every_type_are_those_of_all_ranks) {
   Random random(17);
   int turn = 0;
   for_each_plan([&](ReplicatedFieldPlan const& plan, Indices const& extents, int root) {
@@ -275,7 +275,7 @@ TEST_F(CopiesPlanTest, sums_of_every_type_are_those_of_all_ranks) {
   });
 }
 
-TEST_F(CopiesPlanTest, sums_are_added_in_order_of_ranks_on_all_ranks) {
+TEST_F(ReplicatedFieldPlanTest, sums_are_added_in_order_of_ranks_on_all_ranks) {
   Random random(19);
   for_each_plan([&](ReplicatedFieldPlan const& plan, Indices const& extents, int root) {
     auto field = copy_of<double>(random, extents, {2});

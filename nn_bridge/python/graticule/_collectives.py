@@ -36,13 +36,13 @@ def copy_in(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 
 @uncompiled
 def broadcast(x: Optional[torch.Tensor], root: int, domain: Domain) -> torch.Tensor:
-    """Rank root's x on all ranks; None elsewhere. Adjoint: `sum_to_root`. Errors: BadRank."""
+    """Rank root's x on all ranks; None elsewhere. Adjoint: `sum_to_root`. Errors: OutOfRange."""
     return _core.broadcast(x, root, domain._object)
 
 
 @uncompiled
 def sum_to_root(x: torch.Tensor, root: int, domain: Domain) -> torch.Tensor:
-    """Sum over all ranks on rank root; an empty tensor elsewhere. Adjoint: `broadcast`. Errors: BadRank."""
+    """Sum over all ranks on rank root; an empty tensor elsewhere. Adjoint: `broadcast`. Errors: OutOfRange."""
     return _core.sum_to_root(x, root, domain._object)
 
 
@@ -76,13 +76,13 @@ def all_to_all(x: torch.Tensor, split_axis: int, join_axis: int, domain: Domain,
 
 @uncompiled
 def gather_to_root(x: torch.Tensor, axis: int, root: int, domain: Domain) -> torch.Tensor:
-    """All ranks' parts on rank root; an empty tensor elsewhere. Adjoint: `scatter_from_root`. Errors: BadRank."""
+    """All ranks' parts on rank root; an empty tensor elsewhere. Adjoint: `scatter_from_root`. Errors: OutOfRange."""
     return _core.gather_to_root(x, axis, root, domain._object)
 
 
 @uncompiled
 def scatter_from_root(x: Optional[torch.Tensor], axis: int, cuts: Sequence[int], root: int, domain: Domain) -> torch.Tensor:
-    """This rank's part of rank root's x; None elsewhere. Errors: BadRank, CutsMismatch."""
+    """This rank's part of rank root's x; None elsewhere. Errors: OutOfRange, CutsMismatch."""
     return _core.scatter_from_root(x, axis, list(cuts), root, domain._object)
 
 
@@ -103,7 +103,7 @@ def checkpoint(domain: Domain, segment: Segment, *inputs: torch.Tensor) -> Union
     """Runs `segment(*inputs)` without storing its activations, and again in the backward, on all ranks together.
 
     In place of torch.utils.checkpoint, whose second run would leave a sharded model's code. Dropouts repeat their masks.
-    The loss is differentiated by `backward()`, once. Errors: EmptySegment, DoubleBackwardUnsupported.
+    The loss is differentiated by `backward()`, once. Errors: Unsupported, DoubleBackwardUnsupported.
     """
     mode, of, single = Active.mode, [cuts(x) for x in inputs], []
     results: List[Optional[object]] = []
@@ -133,6 +133,6 @@ def rollout(domain: Domain, state: torch.Tensor, step: Callable[[torch.Tensor, i
     """Applies `step(state, i)` repeatedly and sums the losses `on_state(state, i)`; the state stays sharded.
 
     checkpoint_steps: steps whose activations the backward recomputes at a time; 0: activations are stored.
-    gradient_steps: most steps that gradients flow back over; 0: all. Errors: BadRollout.
+    gradient_steps: most steps that gradients flow back over; 0: all. Errors: BadOption.
     """
     return _core.rollout(domain._object, state, step, on_state, num_steps, checkpoint_steps, gradient_steps)

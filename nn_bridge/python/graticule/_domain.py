@@ -22,7 +22,7 @@ class Domain:
     "pole_row" (on the row itself), "periodic", "replicate", "reflect", "constant", and the others of the halo plans.
     constant: beyond edges with the rule "constant". odd_longitudes: poles with an odd number of columns are shifted by
     half of them, rounded down, instead of refused.
-    Collective. Errors: DomainShape, BadEdge, PoleNeedsPeriodicLongitude, BadCommunicator, NullCommunicator.
+    Collective. Errors: BadProcessGrid, BadBoundary, PoleNeedsPeriodicLongitude, BadArgument, WrongState.
     Example: 721 rows on 4 ranks: `Domain(MPI.COMM_WORLD, latitude="pole_row")`.
     """
 
@@ -135,7 +135,7 @@ def shard_of(whole: torch.Tensor, domain: Domain, rows: Optional[Sequence[int]] 
 def part_of(shard: torch.Tensor, domain: Domain) -> FieldPart:
     """Which rows and columns of the globe this rank's shard holds, anywhere in a network. Collective.
 
-    Errors: UnsupportedTensor, NotTensorProduct where shards do not fit together, on all ranks alike.
+    Errors: UnsupportedTensor, BadLayout where shards do not fit together, on all ranks alike.
     """
     (row, rows), (column, columns) = _core.part_of(shard, domain._object)
     return FieldPart(AxisPart(row, tuple(rows)), AxisPart(column, tuple(columns)))
@@ -145,6 +145,6 @@ def part_of(shard: torch.Tensor, domain: Domain) -> FieldPart:
 def whole_field(shard: torch.Tensor, domain: Domain) -> torch.Tensor:
     """The whole field on every rank, from any cuts. Collective and differentiable.
 
-    For output and diagnosis: every rank holds the whole field. Errors: UnsupportedTensor, NotTensorProduct.
+    For output and diagnosis: every rank holds the whole field. Errors: UnsupportedTensor, BadLayout.
     """
     return _core.whole_field(shard, domain._object)

@@ -188,9 +188,9 @@ def _describe(array: Any) -> Any:
 
 def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], space: int) -> Any:
     if dtype not in _TYPES:
-        raise Error("UnsupportedType", f"a field of {dtype}; supported: {', '.join(_TYPES)}", "argument")
+        raise Error("WrongType", f"a field of {dtype}; supported: {', '.join(_TYPES)}", "argument")
     if len(extents) > MAX_AXES:
-        raise Error("TooManyAxes", f"a field of {len(extents)} axes, at most {MAX_AXES}", "argument")
+        raise Error("AxesMismatch", f"a field of {len(extents)} axes, at most {MAX_AXES}", "argument")
     raw = _structures["gr_field"](base=base, type=_TYPES[dtype], rank=len(extents), space=space)
     _fill(raw.extents, extents)
     _fill(raw.strides, strides)
@@ -259,7 +259,7 @@ class Function:
             else:
                 sizes[name] = len(given) if isinstance(given, (list, tuple)) or hasattr(given, "__len__") else 1
         if len(set(sizes.values())) > 1:
-            raise Error("SizeMismatch", f"{self.name}: " + ", ".join(f"{n} has {s}" for n, s in sizes.items()), "argument")
+            raise Error("ShapeMismatch", f"{self.name}: " + ", ".join(f"{n} has {s}" for n, s in sizes.items()), "argument")
         return next(iter(sizes.values()), 0)
 
     def convert(self, a: Argument, value: Any, counts: Dict[str, int]) -> Tuple[Any, Any]:
@@ -290,7 +290,7 @@ class Function:
         if a.is_list:
             array = np.ascontiguousarray(value, dtype=_NUMPY[kind])
             if array.size != np.prod([counts[n] for n in a.lengths], dtype=int):
-                raise Error("SizeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
+                raise Error("ShapeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
             return array, array.ctypes.data_as(ctypes.c_void_p)
         try:
             return value, kind(float(value) if kind is ctypes.c_double else int(value))
@@ -304,7 +304,7 @@ class Function:
             if not isinstance(one, kind):
                 raise TypeError(f"{self.name}: {a.name} is a {kind.__name__}, not {one!r}")
             if not getattr(one, "_pointer", None):
-                raise Error("Closed", f"{self.name}: {a.name} was closed", "argument")
+                raise Error("WrongState", f"{self.name}: {a.name} was closed", "argument")
         if a.many_handles:
             array = (ctypes.c_void_p * len(listed))(*[one._pointer for one in listed])
             return (listed, array), array

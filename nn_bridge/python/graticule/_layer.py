@@ -74,7 +74,7 @@ class NativeLayer(nn.Module):
     """A layer of graticule. Its parameters are the tensors of the C++ layer, under their names there.
 
     Optimizers, `load_state_dict`, `to` and all that changes parameters in place work as for other modules. A parameter that
-    is replaced by another tensor is refused at the next forward: ParameterReplaced.
+    is replaced by another tensor is refused at the next forward: ParametersChanged.
     """
 
     _serial_without_domain = False
@@ -83,7 +83,7 @@ class NativeLayer(nn.Module):
     def __init__(self, domain: Optional[Domain] = None, **options: Any) -> None:
         super().__init__()
         if domain is None and not self._serial_without_domain:
-            raise Error("MissingDomain", f"{type(self).__name__} needs a domain", "argument")
+            raise Error("WrongState", f"{type(self).__name__} needs a domain", "argument")
         start()
         self.__dict__["_options"] = {name: _plain(value) for name, value in options.items() if value is not None}
         self._connect(domain)
@@ -121,7 +121,7 @@ class NativeLayer(nn.Module):
     def _call(self, method: str, *inputs: Optional[torch.Tensor]) -> torch.Tensor:
         for name, tensor in self._own.items():
             if _find(self, name) is not tensor:
-                raise Error("ParameterReplaced", f"{type(self).__name__}.{name} is another tensor than at first: copy values "
+                raise Error("ParametersChanged", f"{type(self).__name__}.{name} is another tensor than at first: copy values "
                             "into it instead", "argument")
         with torch._C.DisableTorchFunction():
             y = self._layer.call("", method, list(inputs), [None] * 5, self.training)[0]

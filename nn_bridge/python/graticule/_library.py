@@ -22,7 +22,7 @@ def start(num_threads: Optional[int] = None) -> None:
 
     The first `Domain` does it. num_threads: of Kokkos' host space; default: torch's.
     From then on an uncaught error on one rank ends all ranks, because the others would wait for it.
-    Errors: ThreadLevel, MpiMismatch where mpi4py was built for another MPI library.
+    Errors: ThreadLevel, Unsupported where mpi4py was built for another MPI library.
     """
     global _started
     if _started:
@@ -56,7 +56,7 @@ def _check_mpi() -> None:
         return
     here, there = (text.strip("\0 \n").splitlines()[0] for text in (_core.mpi_library(), mpi.Get_library_version()))
     if here != there:
-        raise Error("MpiMismatch", f"graticule was built with {here}, mpi4py with {there}")
+        raise Error("Unsupported", f"graticule was built with {here}, mpi4py with {there}")
 
 
 def handle_of(comm: Any) -> int:

@@ -18,7 +18,7 @@ class _Loss(NativeLayer):
 
     reduction: "mean" (sum w f / sum w), "sum" or "batchmean". per: "domain", "sample", "channel" or "level".
     row_weights: one for each row of the globe; channel_weights, level_weights: one for each.
-    Cells whose target is NaN count nowhere. Errors: BadWeights, WeightLength, ShapeMismatch, EmptyLoss.
+    Cells whose target is NaN count nowhere. Errors: BadOption, WeightLength, ShapeMismatch, EmptyLoss.
     """
 
     def __init__(self, domain: Domain, reduction: str = "mean", per: str = "domain", row_weights: Numbers = None,
@@ -41,19 +41,19 @@ class MSELoss(_Loss):
 
     reduction: "mean" (sum w f / sum w), "sum" or "batchmean". per: "domain", "sample", "channel" or "level".
     row_weights: one for each row of the globe; channel_weights, level_weights: one for each.
-    Cells whose target is NaN count nowhere. Errors: BadWeights, WeightLength, ShapeMismatch, EmptyLoss.
+    Cells whose target is NaN count nowhere. Errors: BadOption, WeightLength, ShapeMismatch, EmptyLoss.
     """
 
 
 class HuberLoss(_Loss):
-    """Quadratic up to `delta`, then linear. Other arguments as `MSELoss`. Errors: BadLoss for delta <= 0."""
+    """Quadratic up to `delta`, then linear. Other arguments as `MSELoss`. Errors: BadOption for delta <= 0."""
 
     def __init__(self, domain: Domain, delta: float = 1.0, **weights: Any) -> None:
         super().__init__(domain, delta=delta, **weights)
 
 
 class SmoothL1Loss(_Loss):
-    """Huber loss divided by `beta`. Other arguments as `MSELoss`. Errors: BadLoss for beta < 0."""
+    """Huber loss divided by `beta`. Other arguments as `MSELoss`. Errors: BadOption for beta < 0."""
 
     def __init__(self, domain: Domain, beta: float = 1.0, **weights: Any) -> None:
         super().__init__(domain, beta=beta, **weights)
@@ -83,7 +83,7 @@ class PoissonNLLLoss(_Loss):
 class NLLLoss(_Loss):
     """Negative log-likelihood of classes: [batch, classes, ..., rows, columns], targets without the class axis.
 
-    class_weights, ignore_index: as torch's. Other arguments as `MSELoss`. Errors: ClassOutOfRange, BadLoss.
+    class_weights, ignore_index: as torch's. Other arguments as `MSELoss`. Errors: OutOfRange, BadOption.
     """
 
     def __init__(self, domain: Domain, class_weights: Numbers = None, ignore_index: int = -100, **weights: Any) -> None:
@@ -103,7 +103,7 @@ class CRPSLoss(_Loss):
     """Continuous ranked probability score of an ensemble that each rank holds whole.
 
     ensemble_axis: of the prediction; the target lacks it. fairness: 1 fair, 0 standard. Other arguments as `MSELoss`.
-    Errors: TooFewMembers.
+    Errors: ShapeMismatch.
     """
 
     def __init__(self, domain: Domain, ensemble_axis: int = 1, fairness: float = 1.0, **weights: Any) -> None:

@@ -33,7 +33,7 @@ class SelfAttention(_SameCuts):
 
     Takes [..., embed_dim, rows, columns]. Parameters as torch.nn.MultiheadAttention names them. Without a domain it is
     serial until `shard` moves it to the model's. kernel: "fused", "plain" (any order of derivatives), or "ring" (cells stay).
-    Errors: BadAttention, ShapeMismatch.
+    Errors: BadOption, ShapeMismatch.
     """
     _serial_without_domain = True
 
@@ -46,7 +46,7 @@ class WindowAttention(_SameCuts):
     """Attention of each cell to the cells of its window of rows and columns, placed by global index.
 
     window, shift: rows and columns. kind: "adjacent", or "dilated" (members far apart). Without a domain it is serial until
-    `shard` moves it. Errors: BadAttention, ShapeMismatch.
+    `shard` moves it. Errors: BadOption, ShapeMismatch.
     """
     _serial_without_domain = True
 
@@ -65,7 +65,7 @@ class _Transform(NativeLayer):
 
     @uncompiled
     def inverse(self, spectrum: torch.Tensor) -> torch.Tensor:
-        """Collective. spectrum: this rank's part, as `forward` returns it. Errors: NoForward."""
+        """Collective. spectrum: this rank's part, as `forward` returns it. Errors: WrongState."""
         return self._call("inverse", spectrum)
 
 
@@ -73,7 +73,7 @@ class FourierTransform(_Transform):
     """`torch.fft.rfft` along longitude, or `rfft2` with axes "rows_and_columns", of the whole field, and the inverse.
 
     norm: as torch's. num_waves: zonal wavenumbers kept; 0: all. field_rows, field_columns: cuts of the fields, for an inverse
-    before any forward. Errors: UnsupportedTensor, BadTruncation, CutsMismatch.
+    before any forward. Errors: UnsupportedTensor, BadOption, CutsMismatch.
     """
 
     def __init__(self, domain: Domain, axes: str = "columns", norm: str = "backward", num_waves: int = 0,
@@ -81,14 +81,14 @@ class FourierTransform(_Transform):
         super().__init__(domain, axes=axes, norm=norm, num_waves=num_waves, field_rows=field_rows, field_columns=field_columns)
 
     def part(self) -> AxisPart:
-        """Cuts of spectra: of rows for "columns", of waves for "rows_and_columns". Errors: NoForward."""
+        """Cuts of spectra: of rows for "columns", of waves for "rows_and_columns". Errors: WrongState."""
         return self._part("part")
 
 
 class FourierConvolution(_SameCuts):
     """Spectral convolution of Fourier neural operators. Parameters `weights1`, `weights2`.
 
-    row_modes, column_modes: wavenumbers kept. Errors: BadTruncation, ShapeMismatch.
+    row_modes, column_modes: wavenumbers kept. Errors: BadOption, ShapeMismatch.
     """
 
     def __init__(self, in_channels: int, out_channels: int, row_modes: int, column_modes: int, domain: Domain,
@@ -101,7 +101,7 @@ class SphericalTransform(_Transform):
     """Real spherical harmonic transform: complex [..., degrees, orders of this rank], and the inverse.
 
     latitudes: degrees north of all rows, Gaussian or equally spaced. num_degrees, num_orders: 0 for all that are exact.
-    Errors: NoQuadrature, BadTruncation, ShapeMismatch.
+    Errors: BadCoordinates, BadOption, ShapeMismatch.
     """
 
     def __init__(self, latitudes: Sequence[float], domain: Domain, num_degrees: int = 0, num_orders: int = 0,
@@ -110,14 +110,14 @@ class SphericalTransform(_Transform):
                          field_columns=field_columns)
 
     def orders(self) -> AxisPart:
-        """The orders that this rank holds. Errors: NoForward."""
+        """The orders that this rank holds. Errors: WrongState."""
         return self._part("orders")
 
 
 class SphericalConvolution(_SameCuts):
     """Convolution on the sphere by kernels of distance. Parameters `weight` and, with bias, `bias`.
 
-    out_latitudes, out_columns: the output grid; default: the input's. Errors: NoQuadrature, BadTruncation, ShapeMismatch.
+    out_latitudes, out_columns: the output grid; default: the input's. Errors: BadCoordinates, BadOption, ShapeMismatch.
     """
 
     def __init__(self, in_channels: int, out_channels: int, latitudes: Sequence[float], domain: Domain, num_degrees: int = 0,
@@ -176,7 +176,7 @@ class Repartition(_Field):
     """Moves a tensor from one sharding to another, so that a layer can have whole axes, and back.
 
     from_axes, to_axes: the axes that are cut, from the last as -1; from_grid, to_grid: parts of each, together all ranks.
-    cuts: cells of the parts of each axis of `to_axes`; default: balanced. Errors: BadSharding, CutsMismatch, NoForward.
+    cuts: cells of the parts of each axis of `to_axes`; default: balanced. Errors: BadOption, CutsMismatch, WrongState.
     """
 
     def __init__(self, domain: Domain, from_axes: Sequence[int], from_grid: Sequence[int], to_axes: Sequence[int],
@@ -203,7 +203,7 @@ class Linear(_Field):
 
     axes, grid: the cut axes of the cut side, the feature axis included, and parts of each. whole: whether the uncut side is
     used alike on all ranks ("replicated") or not ("distinct"). Parameters are whole on each rank.
-    Errors: BadSharding, CutsMismatch, ShapeMismatch.
+    Errors: BadOption, CutsMismatch, ShapeMismatch.
     """
 
     def __init__(self, in_features: int, out_features: int, domain: Domain, axes: Sequence[int], grid: Sequence[int],
@@ -223,22 +223,22 @@ class _ChannelSplitConv(_Field):
 
 
 class ChannelSplitConv1d(_ChannelSplitConv):
-    """A convolution whose channels are cut over ranks, as the features of `Linear`. Errors: GroupsAreSplit."""
+    """A convolution whose channels are cut over ranks, as the features of `Linear`. Errors: Unsupported."""
 
 
 class ChannelSplitConv2d(_ChannelSplitConv):
-    """A convolution whose channels are cut over ranks, as the features of `Linear`. Errors: GroupsAreSplit."""
+    """A convolution whose channels are cut over ranks, as the features of `Linear`. Errors: Unsupported."""
 
 
 class ChannelSplitConv3d(_ChannelSplitConv):
-    """A convolution whose channels are cut over ranks, as the features of `Linear`. Errors: GroupsAreSplit."""
+    """A convolution whose channels are cut over ranks, as the features of `Linear`. Errors: Unsupported."""
 
 
 class AllSum(_Field):
     """Module form of `graticule.all_sum`."""
 
 
-class CopyIn(_Field):
+class CopyToRegion(_Field):
     """Module form of `graticule.copy_in`."""
 
 
@@ -295,7 +295,7 @@ class PositionEmbedding(_SameCuts):
 class CoordinateFeatures(_SameCuts):
     """Appends sines and cosines of latitude and longitude, four channels a wave.
 
-    latitudes, longitudes: degrees of all rows and columns of the globe. Errors: BadCoordinates, CoordinateLength.
+    latitudes, longitudes: degrees of all rows and columns of the globe. Errors: BadCoordinates, ShapeMismatch.
     """
 
     def __init__(self, latitudes: Sequence[float], longitudes: Sequence[float], domain: Domain, num_waves: int = 1) -> None:
@@ -311,7 +311,7 @@ class LevelEmbedding(_SameCuts):
 
 
 class TimeEmbedding(NativeLayer):
-    """Adds a number to each channel of a sample, computed from its time by a small network. Local. Errors: BadPeriods.
+    """Adds a number to each channel of a sample, computed from its time by a small network. Local. Errors: BadOption.
 
     periods: in the unit of the times; [24, 8766] is a day and a year in hours.
     """
@@ -327,7 +327,7 @@ class TimeEmbedding(NativeLayer):
 
 
 class DropPath(_SameCuts):
-    """Zeroes whole samples of a residual branch with probability p, the same on all ranks. Errors: BadProbability."""
+    """Zeroes whole samples of a residual branch with probability p, the same on all ranks. Errors: BadOption."""
 
     def __init__(self, domain: Domain, p: float = 0.1, scale_by_keep: bool = True, seed: int = 0, layer: Optional[int] = None,
                  first_sample: int = 0) -> None:
@@ -338,7 +338,7 @@ class GlobalMean(_Field):
     """Weighted mean over the rows and columns of all ranks, in f64: [..., channels] of [..., channels, rows, columns].
 
     consumer: "distinct" if each rank applies the means to its own cells, "replicated" if they enter a loss alike.
-    row_weights: of all rows of the globe. level_weights: the mean then includes the levels. Errors: BadWeights, WeightLength.
+    row_weights: of all rows of the globe. level_weights: the mean then includes the levels. Errors: BadOption, WeightLength.
     """
 
     def __init__(self, domain: Domain, consumer: str = "distinct", row_weights: Numbers = None,
@@ -350,7 +350,7 @@ class ConservationFixer(NativeLayer):
     """Corrects a prediction so that its global means are those of a reference, or given ones.
 
     correction: "additive" or "multiplicative". channels: along axis 1; default: all. Weights as `GlobalMean`.
-    Errors: BadWeights, RepeatedChannel, ChannelOutOfRange, ZeroMean.
+    Errors: BadOption, OutOfRange, NotFinite.
     """
 
     _keeps_cuts = True

@@ -247,7 +247,7 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
     cut axes of layers with another order of axes, for normalisations over the last axes and `Dropout`: {"norm": (-3, -2)}.
     on_refusal: "fail" or "report".
     Raises NotSharded, on all ranks, with path, type and reason of every refused module; the model is left as it was.
-    Errors: ModelDisagreement where ranks hold different models, BadOption.
+    Errors: ArgumentDisagreement where ranks hold different models, BadOption.
     """
     for name, value, allowed in (("padding", padding, ("mode", "domain")), ("on_refusal", on_refusal, ("fail", "report"))):
         if value not in allowed:
@@ -260,7 +260,7 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
                                               reason="a single layer: put it into a Sequential, or use the layer of graticule.nn")]
     report = ShardReport(tuple(sharder.report))
     state = "".join(f"{name} {tuple(p.shape)} {p.dtype}\n" for name, p in model.named_parameters())
-    domain._object.require_same("ModelDisagreement", report.text() + state)
+    domain._object.require_same("ArgumentDisagreement", report.text() + state)
     refused = [m for m in report.modules if m.verdict == "refused"]
     if refused and on_refusal == "fail":
         raise NotSharded("; ".join(f"{m.path or 'the model'} ({m.type}): {m.reason}" for m in refused))

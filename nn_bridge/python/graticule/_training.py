@@ -36,7 +36,7 @@ class GradientSync:
         self._object = _core.GradientSync(_mirror(module), _rules(rules))
 
     def set_rules(self, parameter: str, rules: Rules) -> None:
-        """Rules for one parameter that replace the common ones. Errors: UnknownParameter."""
+        """Rules for one parameter that replace the common ones. Errors: UnknownName."""
         self._object.set_rules(parameter, _rules(rules))
 
     def broadcast(self) -> None:
@@ -68,7 +68,7 @@ class DataParallel(_Wrapper):
     module: its parameters and buffers become those of each team's first rank. optimizer: for `step`; or None, to step it
     oneself. rules: as `GradientSync`. unused: parameters without a gradient are "refused" or "allowed". wire: "own", "bf16" or
     "f16" in messages. order: "by_rank" (the same bits in every run) or "any". buffers: "leave", "broadcast" or "mean".
-    Errors: ReplicaMismatch, NothingToReduce, TeamTwice, WrappedTwice, UnusedParameter, BadOption.
+    Errors: ReplicaMismatch, NoParameters, BadOption, WrappedTwice, UnusedParameter.
     Example: two ranks with gradients 1 and 3 under "mean": both hold 2 after `backward()`.
     """
 
@@ -79,7 +79,7 @@ class DataParallel(_Wrapper):
                                           {"unused": unused, "wire": wire, "order": order, "buffers": buffers})
 
     def step(self) -> None:
-        """Steps the optimizer with reduced gradients, then applies the policy for buffers. Errors: NoOptimizer."""
+        """Steps the optimizer with reduced gradients, then applies the policy for buffers. Errors: WrongState."""
         self._object.step()
 
     def synchronize(self) -> None:
@@ -117,7 +117,7 @@ class Daso(_Wrapper):
 
     world: the ranks with the same parameters and different samples. total_epochs, warmup_epochs, ...: of the schedule.
     node: number of this rank's node; default: ranks that share memory. gradient_rules: applied before the mean within a node.
-    buffers: "leave", "average" or "take_sender". Errors: ReplicaMismatch, DasoDisagreement, NothingToTrain, BadOption.
+    buffers: "leave", "average" or "copy_sender". Errors: ReplicaMismatch, ArgumentDisagreement, NoParameters, BadOption.
     """
 
     def __init__(self, module: nn.Module, optimizer: torch.optim.Optimizer, total_epochs: int, world: Team = None, *,
@@ -132,7 +132,7 @@ class Daso(_Wrapper):
                                   options)
 
     def set_last_batch(self, last_batch: int) -> None:
-        """Index of an epoch's last batch, before the first step. Errors: LastBatchDiffers."""
+        """Index of an epoch's last batch, before the first step. Errors: ArgumentDisagreement."""
         self._object.set_last_batch(last_batch)
 
     def zero_grad(self) -> None:
@@ -140,11 +140,11 @@ class Daso(_Wrapper):
         self._object.zero_grad()
 
     def step(self) -> None:
-        """Steps the optimizer, then communicates by the schedule. Errors: NotFinite, LastBatchUnset, PeerFailed."""
+        """Steps the optimizer, then communicates by the schedule. Errors: NotFinite, WrongState, PeerFailed."""
         self._object.step()
 
     def epoch_loss(self, loss: float) -> None:
-        """To be called after the last step of an epoch, with this rank's mean loss. Errors: EpochUnfinished."""
+        """To be called after the last step of an epoch, with this rank's mean loss. Errors: WrongState."""
         self._object.epoch_loss(float(loss))
 
     def drain(self) -> None:
@@ -225,7 +225,7 @@ def load_model(path: Any, model: nn.Module, comm: Team = None, prefix: str = "mo
     """Fills parameters and buffers of a model, in place, from a checkpoint of graticule-train or of `save_model`. Collective.
 
     Names are those of the serial model; the checkpoint may come from any number of ranks. prefix: of the names in the file.
-    Errors: NoSuchFile, BrokenCheckpoint, ModelMismatch with all names, shapes and types that differ.
+    Errors: NoSuchFile, BrokenFile, StateMismatch with all names, shapes and types that differ.
     """
     _core.load_model(handle_of(comm), str(path), _mirror(model), prefix)
 
@@ -233,6 +233,6 @@ def load_model(path: Any, model: nn.Module, comm: Team = None, prefix: str = "mo
 def save_model(folder: Any, step: int, model: nn.Module, comm: Team = None, keep: int = 3, prefix: str = "model") -> None:
     """Writes a checkpoint with a model's parameters and buffers, equal on all ranks, which graticule-train can read. Collective.
 
-    folder: of the checkpoints of a run, of which the newest `keep` remain. Errors: ReplicaDiffers, OutputError, BadStep.
+    folder: of the checkpoints of a run, of which the newest `keep` remain. Errors: ReplicaMismatch, OutputError, BadOption.
     """
     _core.save_model(handle_of(comm), str(folder), step, keep, _mirror(model), prefix)

@@ -18,7 +18,7 @@ from ._library import uncompiled
 from ._losses import (BCEWithLogitsLoss, CRPSLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss,
                       PoissonNLLLoss, SmoothL1Loss, SpectralLoss)
 from ._native import (AllSum, AllToAll, Broadcast, ChannelSplitConv1d, ChannelSplitConv2d, ChannelSplitConv3d,
-                      ConservationFixer, CoordinateFeatures, CopyIn, DropPath, FourierConvolution, FourierTransform, Gather,
+                      ConservationFixer, CoordinateFeatures, CopyToRegion, DropPath, FourierConvolution, FourierTransform, Gather,
                       GlobalMean, HaloExchange, LevelEmbedding, Linear, MatchCuts, PaddedHaloExchange, PositionEmbedding,
                       ReduceScatter, Repartition, Scatter, SelfAttention, SphericalConvolution, SphericalTransform,
                       SumToRoot, TimeEmbedding, WindowAttention)
@@ -84,8 +84,8 @@ class _Fixed(_nn.Module):
 class Resize(_Fixed):
     """`torch.nn.functional.interpolate` of the whole field. `forward_like(x, like)` takes sizes and cuts from another field.
 
-    size: of the whole field, one per axis, -1 for the input's. Other arguments as torch's. Errors: BadResize,
-    AntialiasUnsupported, LongitudeIsCut.
+    size: of the whole field, one per axis, -1 for the input's. Other arguments as torch's. Errors: BadOption,
+    Unsupported, LongitudeIsCut.
     """
 
     def __init__(self, domain: Domain, size: Optional[Sequence[int]] = None, scale_factor: Any = None, mode: str = "nearest",
@@ -111,7 +111,7 @@ class Pad1d(_Pad):
     """Pads the whole field, not the shards. padding: widths in torch's order, the last axis first; negative ones crop.
 
     mode: "constant", "reflect", "replicate", "circular", or "domain" (poles and the date line). cuts: who owns the padding:
-    "extend_edges" or "balanced". Errors: PaddingTooWide, CropTooWide, LongitudeIsCut.
+    "extend_edges" or "balanced". Errors: HaloTooWide, LongitudeIsCut.
     """
 
 
@@ -129,7 +129,7 @@ class _Trim(_Fixed):
 
 
 class Trim1d(_Trim):
-    """Removes widths from the edges of the whole field: the inverse of a pad. Errors: CropTooWide."""
+    """Removes widths from the edges of the whole field: the inverse of a pad. Errors: HaloTooWide."""
 
 
 class Trim2d(_Trim):

@@ -17,7 +17,7 @@ namespace graticule::python {
 
 namespace {
 
-/// Names as `to_string(Edge)` has them. @throws `BadEdge`
+/// Names as `to_string(Edge)` has them. @throws `BadBoundary`
 Edge edge_of(std::string const& name) {
   std::string names;
   for (auto const edge : {Edge::untouched, Edge::constant, Edge::periodic, Edge::reflect, Edge::symmetric,
@@ -26,7 +26,7 @@ Edge edge_of(std::string const& name) {
     if (to_string(edge) == name) return edge;
     names += (names.empty() ? "'" : ", '") + to_string(edge) + "'";
   }
-  throw Error("BadEdge", "'" + name + "' is none of " + names);
+  throw Error("BadBoundary", "'" + name + "' is none of " + names);
 }
 
 using Edges = std::array<std::string, 2>;

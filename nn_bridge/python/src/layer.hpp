@@ -44,10 +44,10 @@ using Makers = std::map<std::string, Maker>;
 /// Layers with parameters of their own, and without any.
 [[nodiscard]] Makers const& native_makers();
 
-/// @throws `ArgumentCount` @return the only input, or the n-th
+/// @throws `BadArgument` @return the only input, or the n-th
 [[nodiscard]] inline torch::Tensor const& input(Tensors const& inputs, std::size_t n, std::size_t count) {
   if (inputs.size() != count)
-    throw Error("ArgumentCount",
+    throw Error("BadArgument",
                 std::to_string(inputs.size()) + " tensors where the layer takes " + std::to_string(count));
   return inputs[n];
 }

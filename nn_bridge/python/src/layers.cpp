@@ -20,13 +20,13 @@ namespace {
 Layer make_layer(std::string const& type, py::dict const& options, nn::Domain const& domain) {
   nn::detail::KeptRandomState const kept;  // parameters come from the torch.nn module, or are set afterwards
   auto const found = serial_makers().find(type);
-  if (found == serial_makers().end()) throw Error("UnknownLayer", type + " has no sharded counterpart");
+  if (found == serial_makers().end()) throw Error("UnknownName", type + " has no sharded counterpart");
   return found->second(Reader(type, options, domain));
 }
 
 Layer make_native(std::string const& type, py::dict const& options, nn::Domain const& domain) {
   auto const found = native_makers().find(type);
-  if (found == native_makers().end()) throw Error("UnknownLayer", "there is no layer " + type);
+  if (found == native_makers().end()) throw Error("UnknownName", "there is no layer " + type);
   return found->second(Reader(type, options, domain));
 }
 
@@ -35,7 +35,7 @@ using State = std::array<std::optional<torch::Tensor>, 5>;
 Tensors call(Layer const& layer, std::string const& method, std::vector<std::optional<torch::Tensor>> const& inputs,
              State const& state, bool training) {
   auto const found = layer.methods.find(method);
-  if (found == layer.methods.end()) throw Error("UnknownMethod", "the layer has no " + method);
+  if (found == layer.methods.end()) throw Error("UnknownName", "the layer has no " + method);
   auto const get = [&](std::size_t i) { return state[i].value_or(torch::Tensor()); };
   Tensors given;
   for (auto const& tensor : inputs) given.push_back(tensor.value_or(torch::Tensor()));
@@ -53,7 +53,7 @@ Tensors logged_call(Layer const& layer, std::string const& path, std::string con
 }
 
 std::pair<int, Integers> part(Layer const& layer, std::string const& name, std::int64_t axis) {
-  if (!layer.part) throw Error("UnknownMethod", "the layer has no " + name);
+  if (!layer.part) throw Error("UnknownName", "the layer has no " + name);
   auto const found = layer.part(name, axis);
   auto const sizes = found.cuts.sizes();
   return {found.part, Integers(sizes.begin(), sizes.end())};
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, torch::Tensor>> tensors(torch::OrderedDict<st
 void move_to(Layer const& layer, nn::Domain const& domain) {
   auto* const communicating = dynamic_cast<nn::Communicating*>(layer.module.get());
   if (communicating == nullptr || !nn::detail::lacks_domain(*communicating))
-    throw Error("HasDomain", "the layer belongs to a domain already");
+    throw Error("WrongState", "the layer belongs to a domain already");
   nn::detail::set_domain(*communicating, domain);
 }
 

@@ -40,7 +40,7 @@ void translate(std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
   } catch (Error const& known) {
     auto const type = py::module_::import("graticule._errors").attr("Error");
-    PyErr_SetObject(type.ptr(), py::make_tuple(known.rule(), known.given(), name_of(known.fault())).ptr());
+    PyErr_SetObject(type.ptr(), py::make_tuple(known.rule(), known.text(), name_of(known.fault())).ptr());
   }
 }
 
@@ -55,7 +55,7 @@ void abort_all(std::string const& text) {
   MPI_Initialized(&running);
   MPI_Finalized(&ended);
   if (running == 0 || ended != 0) return;
-  announce_failure(std::make_exception_ptr(Error("PythonError", text)));
+  announce_failure(std::make_exception_ptr(Error("UnexpectedException", text)));
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -76,9 +76,9 @@ void start(int num_threads) {
 }
 
 Comm comm_of(std::int64_t fortran_handle) {
-  if (!runtime()) throw Error("NotStarted", "graticule was ended, or never started");
+  if (!runtime()) throw Error("WrongState", "graticule was ended, or never started");
   if (fortran_handle != -1 && fortran_handle != std::int64_t(MPI_Fint(fortran_handle)))
-    throw Error("BadCommunicator", std::to_string(fortran_handle) + " is no Fortran handle: pass comm.py2f()");
+    throw Error("BadArgument", std::to_string(fortran_handle) + " is no Fortran handle: pass comm.py2f()");
   Comm comm(fortran_handle == -1 ? MPI_COMM_WORLD : MPI_Comm_f2c(MPI_Fint(fortran_handle)));
   living_comms().push_back(comm);
   return comm;

@@ -39,10 +39,10 @@ class Reader {
   [[nodiscard]] nn::Domain const& domain() const noexcept { return domain_; }
   [[nodiscard]] bool has(char const* name) const { return values_.contains(name) && !values_[name].is_none(); }
 
-  /// @throws `MissingOption`, `BadOption` with the name and the value
+  /// @throws `BadOption`, `BadOption` with the name and the value
   template <class T>
   [[nodiscard]] T get(char const* name) const {
-    if (!has(name)) throw Error("MissingOption", type_ + " needs " + name);
+    if (!has(name)) throw Error("BadOption", type_ + " needs " + name);
     try {
       return values_[name].cast<T>();
     } catch (py::cast_error const&) {
@@ -67,7 +67,7 @@ class Reader {
   /// One value for all axes, or one for each.
   template <std::size_t D>
   [[nodiscard]] torch::ExpandingArray<D> array(char const* name) const {
-    if (!has(name)) throw Error("MissingOption", type_ + " needs " + name);
+    if (!has(name)) throw Error("BadOption", type_ + " needs " + name);
     auto const values = list<std::int64_t>(name);
     if (values.size() == 1) return torch::ExpandingArray<D>(values.front());
     if (values.size() != D)

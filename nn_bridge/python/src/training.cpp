@@ -58,7 +58,7 @@ class PythonOptimizer : public torch::optim::Optimizer {
   PythonOptimizer(std::vector<torch::Tensor> parameters, std::function<void()> step)
       : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(1.0)), step_(std::move(step)) {}
   torch::Tensor step(LossClosure closure) override {
-    if (closure) throw Error("ClosureUnsupported", "optimizers with closures (LBFGS) step in Python");
+    if (closure) throw Error("Unsupported", "optimizers with closures (LBFGS) step in Python");
     step_();
     return {};
   }
@@ -86,9 +86,9 @@ struct Held {
   MirrorPointer model;
   std::unique_ptr<PythonOptimizer> optimizer;
   std::unique_ptr<Wrapper> wrapper;
-  /// @throws `Closed` after `close`
+  /// @throws `WrongState` after `close`
   Wrapper& get() const {
-    if (!wrapper) throw Error("Closed", "the object was closed");
+    if (!wrapper) throw Error("WrongState", "the object was closed");
     return *wrapper;
   }
 };
@@ -149,7 +149,7 @@ tr::DasoOptions daso_options(Reader const& r) {
   options.buffers = r.one_of<tr::DasoPolicy>("buffers",
                                              {{"leave", tr::DasoPolicy::leave},
                                               {"average", tr::DasoPolicy::average},
-                                              {"take_sender", tr::DasoPolicy::take_sender}},
+                                              {"copy_sender", tr::DasoPolicy::copy_sender}},
                                              tr::DasoPolicy::average);
   return options;
 }

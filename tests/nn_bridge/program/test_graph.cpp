@@ -111,23 +111,23 @@ TEST(ReadGraph, refuses_what_breaks_a_rule_of_graphs) {
     std::function<void(Json&)> damage;
   };
   std::vector<Row> const rows{
-      {"newer schema", "NewerProgram", [](Json& json) { json["schema_version"]["major"] = 9; }},
-      {"no schema", "NotAProgram", [](Json& json) { json.erase("schema_version"); }},
-      {"unknown value", "NotAProgram",
+      {"newer schema", "UnsupportedFile", [](Json& json) { json["schema_version"]["major"] = 9; }},
+      {"no schema", "BrokenFile", [](Json& json) { json.erase("schema_version"); }},
+      {"unknown value", "BrokenFile",
        [](Json& json) { graph_of(json)["nodes"][0]["inputs"][0]["arg"] = tensor("nothing"); }},
-      {"own result", "NotAProgram", [](Json& json) { graph_of(json)["nodes"][0]["inputs"][0]["arg"] = tensor("y"); }},
-      {"defined twice", "NotAProgram", [](Json& json) { graph_of(json)["nodes"][0]["outputs"][0] = tensor("x"); }},
-      {"no metadata", "NotAProgram", [](Json& json) { graph_of(json)["tensor_values"].erase("y"); }},
-      {"negative size", "NotAProgram",
+      {"own result", "BrokenFile", [](Json& json) { graph_of(json)["nodes"][0]["inputs"][0]["arg"] = tensor("y"); }},
+      {"defined twice", "BrokenFile", [](Json& json) { graph_of(json)["nodes"][0]["outputs"][0] = tensor("x"); }},
+      {"no metadata", "BrokenFile", [](Json& json) { graph_of(json)["tensor_values"].erase("y"); }},
+      {"negative size", "BrokenFile",
        [](Json& json) { graph_of(json)["tensor_values"]["x"]["sizes"][0] = size_of(-1); }},
-      {"element type", "NotAProgram", [](Json& json) { graph_of(json)["tensor_values"]["x"]["dtype"] = 99; }},
-      {"strides", "NotAProgram", [](Json& json) { graph_of(json)["tensor_values"]["x"]["strides"].erase(0); }},
-      {"sparse", "NotAProgram", [](Json& json) { graph_of(json)["tensor_values"]["x"]["layout"] = 1; }},
-      {"kinds", "NotAProgram", [](Json& json) { graph_of(json)["nodes"] = 3; }},
-      {"too large", "NotAProgram",
+      {"element type", "BrokenFile", [](Json& json) { graph_of(json)["tensor_values"]["x"]["dtype"] = 99; }},
+      {"strides", "BrokenFile", [](Json& json) { graph_of(json)["tensor_values"]["x"]["strides"].erase(0); }},
+      {"sparse", "BrokenFile", [](Json& json) { graph_of(json)["tensor_values"]["x"]["layout"] = 1; }},
+      {"kinds", "BrokenFile", [](Json& json) { graph_of(json)["nodes"] = 3; }},
+      {"too large", "BrokenFile",
        [](Json& json) { graph_of(json)["nodes"][0]["inputs"][2]["arg"]["as_ints"][0] = 18446744073709551615u; }},
-      {"signature", "NotAProgram", [](Json& json) { signature_of(json)["input_specs"].erase(0); }},
-      {"another output", "NotAProgram", [](Json& json) { graph_of(json)["outputs"][0] = tensor("x"); }},
+      {"signature", "BrokenFile", [](Json& json) { signature_of(json)["input_specs"].erase(0); }},
+      {"another output", "BrokenFile", [](Json& json) { graph_of(json)["outputs"][0] = tensor("x"); }},
       {"older schema", "RefusedProgram", [](Json& json) { json["schema_version"]["major"] = 7; }},
       {"token", "RefusedProgram",
        [](Json& json) {
@@ -142,8 +142,8 @@ TEST(ReadGraph, refuses_what_breaks_a_rule_of_graphs) {
 
     EXPECT_EQ(rule_of([&] { (void)read_graph(text); }), row.rule) << row.what;
   }
-  EXPECT_EQ(rule_of([] { (void)read_graph("{\"graph_module\": "); }), "NotAProgram");
-  EXPECT_EQ(rule_of([] { (void)read_graph("[]"); }), "NotAProgram");
+  EXPECT_EQ(rule_of([] { (void)read_graph("{\"graph_module\": "); }), "BrokenFile");
+  EXPECT_EQ(rule_of([] { (void)read_graph("[]"); }), "BrokenFile");
 }
 
 TEST(ReadGraph, refuses_subgraphs_in_endless_depth) {
@@ -158,7 +158,7 @@ TEST(ReadGraph, refuses_subgraphs_in_endless_depth) {
   }
   graph_of(json) = inner;
 
-  EXPECT_EQ(rule_of([&] { (void)read_graph(json.dump()); }), "NotAProgram");
+  EXPECT_EQ(rule_of([&] { (void)read_graph(json.dump()); }), "BrokenFile");
 }
 
 }  // namespace

@@ -109,9 +109,9 @@ TEST(Sizes, refuse_inputs_that_the_program_was_not_exported_for) {
   };
 
   for (auto const& sizes : bad) {
-    EXPECT_EQ(rule_of([&] { Sizes(program, {sizes}); }), "BadInput") << sizes.back();
+    EXPECT_EQ(rule_of([&] { Sizes(program, {sizes}); }), "ShapeMismatch") << sizes.back();
   }
-  EXPECT_EQ(rule_of([&] { Sizes(program, {}); }), "BadInput");
+  EXPECT_EQ(rule_of([&] { Sizes(program, {}); }), "ShapeMismatch");
 }
 
 TEST(Operators, are_classified_by_name) {

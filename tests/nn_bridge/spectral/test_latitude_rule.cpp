@@ -100,8 +100,8 @@ TEST(LatitudeRule, refuses_latitudes_of_no_grid) {
   EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::both_poles, 1); }), "BadCoordinates");
   EXPECT_EQ(rule_of([] { (void)latitude_rule(LatitudeGrid::gaussian, 0); }), "BadCoordinates");
   auto const thrown = test::thrown_by([] { (void)latitude_rule(std::vector<double>{90, 0.02, -90}); });
-  EXPECT_NE(thrown.given.find("both poles"), std::string::npos) << thrown.given;
-  EXPECT_NE(thrown.given.find("row 1"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("both poles"), std::string::npos) << thrown.text;
+  EXPECT_NE(thrown.text.find("row 1"), std::string::npos) << thrown.text;
 }
 
 }  // namespace

@@ -81,8 +81,10 @@ TEST(Join, refuses_uneven_ends_on_all_ranks_when_asked_to) {
     });
   };
 
-  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::refused), "UnevenInputs");
-  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, training::EarlyEnd::replayed), "UnevenInputs");
+  EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::refused),
+            (test::ErrorWith{"UnevenInputs", "ranks have no more batches"}));
+  EXPECT_EQ(rule_at_uneven_end(Reduction::sum, training::EarlyEnd::replayed),
+            (test::ErrorWith{"UnevenInputs", "whose gradients are summed"}));
   EXPECT_EQ(rule_at_uneven_end(Reduction::mean, training::EarlyEnd::replayed), "nothing was thrown");
 }
 

@@ -66,7 +66,7 @@ TEST(LoadModel, names_all_that_does_not_fit_and_leaves_the_model_alone) {
   EXPECT_EQ(thrown.rule, "StateMismatch");
   EXPECT_EQ(thrown.fault, Fault::input);
   for (auto const* name : {"0.weight", "0.bias", "1.weight", "1.running_mean"})
-    EXPECT_NE(thrown.given.find(name), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find(name), std::string::npos) << thrown.text;
   EXPECT_TRUE(torch::equal(other->parameters()[0], before));
 }
 

@@ -71,9 +71,9 @@ TEST(LoadOptimizer, refuses_another_kind_and_other_parameters_and_leaves_it_alon
 
   EXPECT_EQ(kind.rule, "StateMismatch");
   EXPECT_EQ(kind.fault, Fault::input);
-  for (auto const* text : {"Adam", "SGD"}) EXPECT_NE(kind.given.find(text), std::string::npos) << kind.given;
+  for (auto const* text : {"Adam", "SGD"}) EXPECT_NE(kind.text.find(text), std::string::npos) << kind.text;
   EXPECT_EQ(shape.rule, "StateMismatch");
-  EXPECT_NE(shape.given.find("weight"), std::string::npos) << shape.given;
+  EXPECT_NE(shape.text.find("weight"), std::string::npos) << shape.text;
   EXPECT_TRUE(sgd.state().empty());
   EXPECT_EQ(static_cast<optim::SGDOptions&>(sgd.param_groups()[0].options()).lr(), 0.25);
 }

@@ -23,10 +23,10 @@ TEST(Values, are_found_by_name_and_type) {
   auto const missing = thrown_by([&] { (void)value_of<Index>(values, "step"); });
   EXPECT_EQ(missing.rule, "MissingVariable");
   EXPECT_EQ(missing.fault, Fault::input);
-  EXPECT_NE(missing.given.find("step"), std::string::npos);
+  EXPECT_NE(missing.text.find("step"), std::string::npos);
   auto const other = thrown_by([&] { (void)value_of<double>(values, "epoch"); });
   EXPECT_EQ(other.rule, "WrongType");
-  EXPECT_NE(other.given.find("epoch"), std::string::npos);
+  EXPECT_NE(other.text.find("epoch"), std::string::npos);
 }
 
 TEST(Values, below_a_prefix_are_those_that_the_prefix_was_given_to) {

@@ -41,11 +41,11 @@ class Archive {
   // A record is stored as it is, so it cannot be larger than the file.
   [[nodiscard]] std::size_t bytes(std::string const& record) {
     if (!has(record)) {
-      throw Error(Fault::input, "NotAProgram", "the record '" + record + "' is missing");
+      throw Error(Fault::input, "BrokenFile", "the record '" + record + "' is missing");
     }
     std::size_t const size = reader_->getRecordSize(record);
     if (size > file_bytes_) {
-      throw Error(Fault::input, "NotAProgram", "the record '" + record + "' is larger than the file");
+      throw Error(Fault::input, "BrokenFile", "the record '" + record + "' is larger than the file");
     }
     return size;
   }
@@ -88,7 +88,7 @@ void check_format(Archive& archive) {
                 "it was saved by an old PyTorch; load and save it again with PyTorch 2.9 or newer");
   }
   if (!archive.has("archive_format")) {
-    throw Error(Fault::input, "NotAProgram", "it has no archive_format; torch.export.save writes one");
+    throw Error(Fault::input, "BrokenFile", "it has no archive_format; torch.export.save writes one");
   }
   expect_text(archive, "archive_format", "pt2", "torch.export.save writes such files");
   expect_text(archive, "archive_version", "0", "it is from a newer PyTorch than this Graticule knows");
@@ -108,7 +108,7 @@ std::string model_name(Archive const& archive) {
     }
   }
   if (names.empty()) {
-    throw Error(Fault::input, "NotAProgram", "it holds no network (models/model.json)");
+    throw Error(Fault::input, "BrokenFile", "it holds no network (models/model.json)");
   }
   if (names.size() > 1) {
     throw Error(Fault::input, "RefusedProgram",
@@ -124,7 +124,7 @@ void fill_tensors(Archive& archive, std::vector<StoredTensor>& tensors,
     auto const needed = storage_bytes(stored.meta, stored.name);
     auto const held = static_cast<std::int64_t>(archive.bytes(stored.record));
     if (needed > held) {
-      throw Error(Fault::input, "NotAProgram",
+      throw Error(Fault::input, "BrokenFile",
                   "the tensor '" + stored.name + "' needs " + std::to_string(needed) + " bytes of the record '" +
                       stored.record + "', which has " + std::to_string(held));
     }
@@ -176,12 +176,12 @@ ArchiveContent read_archive(std::filesystem::path const& path) {
   try {
     return read_content(path);
   } catch (Error const& error) {
-    throw Error(Fault::input, error.rule(), prefix + error.given());
+    throw Error(Fault::input, error.rule(), prefix + error.text());
   } catch (c10::Error const& error) {
-    throw Error(Fault::input, "NotAProgram",
+    throw Error(Fault::input, "BrokenFile",
                 prefix + "the archive cannot be read (" + error.what_without_backtrace() + ")");
   } catch (std::exception const& error) {
-    throw Error(Fault::input, "NotAProgram", prefix + "the archive cannot be read (" + error.what() + ")");
+    throw Error(Fault::input, "BrokenFile", prefix + "the archive cannot be read (" + error.what() + ")");
   }
 }
 

@@ -12,14 +12,14 @@ namespace graticule::program::detail {
 namespace {
 
 [[noreturn]] void too_large(std::string const& name) {
-  throw Error(Fault::input, "NotAProgram", "the tensor '" + name + "' is larger than 64 bits can say");
+  throw Error(Fault::input, "BrokenFile", "the tensor '" + name + "' is larger than 64 bits can say");
 }
 
 void check_fixed(TensorMeta const& meta, std::string const& name) {
   auto const symbolic = [](Extent const& extent) { return extent.symbolic(); };
   if (std::ranges::any_of(meta.sizes, symbolic) || std::ranges::any_of(meta.strides, symbolic) ||
       meta.storage_offset.symbolic()) {
-    throw Error(Fault::input, "NotAProgram", "the stored tensor '" + name + "' has dynamic sizes");
+    throw Error(Fault::input, "BrokenFile", "the stored tensor '" + name + "' has dynamic sizes");
   }
 }
 

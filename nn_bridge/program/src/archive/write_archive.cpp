@@ -60,7 +60,7 @@ void write_archive(std::filesystem::path const& path, ArchiveContent const& cont
   auto const fail = [&](std::string const& why) {
     std::error_code ignored;
     std::filesystem::remove(temporary, ignored);
-    throw Error("CannotWrite", path.string() + ": the program cannot be written (" + why + ")");
+    throw Error("OutputError", path.string() + ": the program cannot be written (" + why + ")");
   };
   try {
     std::ofstream file(temporary, std::ios::binary);

@@ -8,7 +8,7 @@
 namespace graticule::program::detail {
 
 void malformed(std::string_view place, std::string_view what) {
-  throw Error(Fault::input, "NotAProgram", "in " + std::string(place) + ": " + std::string(what));
+  throw Error(Fault::input, "BrokenFile", "in " + std::string(place) + ": " + std::string(what));
 }
 
 Json parse_json(std::string_view text, std::string_view place) {

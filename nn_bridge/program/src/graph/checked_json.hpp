@@ -11,13 +11,13 @@ namespace graticule::program::detail {
 
 using Json = nlohmann::json;
 
-/// @throws Error `NotAProgram`: "in PLACE: WHAT"
+/// @throws Error `BrokenFile`: "in PLACE: WHAT"
 [[noreturn]] void malformed(std::string_view place, std::string_view what);
 
-/// Text to JSON. @throws Error `NotAProgram` with the place of the first mistake
+/// Text to JSON. @throws Error `BrokenFile` with the place of the first mistake
 [[nodiscard]] Json parse_json(std::string_view text, std::string_view place);
 
-// Members of a checked kind. `place` is where the object lies, for messages. All throw `NotAProgram`.
+// Members of a checked kind. `place` is where the object lies, for messages. All throw `BrokenFile`.
 [[nodiscard]] Json const& member(Json const& object, char const* key, std::string_view place);
 [[nodiscard]] Json const& list(Json const& object, char const* key, std::string_view place);
 [[nodiscard]] Json const& table(Json const& object, char const* key, std::string_view place);

@@ -23,7 +23,7 @@ class GraphReader {
   /// Reads inputs, nodes and outputs; then `graph()` is complete.
   void read();
 
-  /// A value that is already defined. @throws Error `NotAProgram`
+  /// A value that is already defined. @throws Error `BrokenFile`
   [[nodiscard]] ValueId defined(std::string const& name, std::string_view place) const;
   /// What a node is called with, or the graph returns.
   [[nodiscard]] Argument argument(Json const& value, std::string_view place) const;

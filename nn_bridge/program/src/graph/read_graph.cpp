@@ -19,7 +19,7 @@ void check_version(Json const& json, ExportedGraph& program) {
   program.schema_major = detail::integer(version, "major", "schema_version");
   program.schema_minor = detail::integer(version, "minor", "schema_version");
   if (program.schema_major != known_major) {
-    throw Error(Fault::input, program.schema_major > known_major ? "NewerProgram" : "RefusedProgram",
+    throw Error(Fault::input, program.schema_major > known_major ? "UnsupportedFile" : "RefusedProgram",
                 "the program has schema version " + std::to_string(program.schema_major) + "." +
                     std::to_string(program.schema_minor) +
                     ", and this Graticule reads version 8, which PyTorch 2.13 writes");

@@ -21,7 +21,7 @@ Expression::Lookup lookup_in(Symbols const& symbols) {
   };
 }
 
-[[noreturn]] void bad_input(std::string const& text) { throw Error(Fault::input, "BadInput", text); }
+[[noreturn]] void bad_input(std::string const& text) { throw Error(Fault::input, "ShapeMismatch", text); }
 
 std::string axis_text(Value const& input, std::size_t axis, std::int64_t size) {
   return "input '" + input.name + "' has " + std::to_string(size) + " along axis " + std::to_string(axis);

@@ -22,7 +22,7 @@ namespace {
 using GoldenJson = nlohmann::json;
 
 [[noreturn]] void bad_golden(std::filesystem::path const& path, std::string const& why) {
-  throw Error(Fault::input, "BadGolden", path.string() + ": " + why);
+  throw Error(Fault::input, "BadInput", path.string() + ": " + why);
 }
 
 std::string read_file(std::filesystem::path const& path) {

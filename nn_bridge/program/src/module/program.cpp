@@ -22,7 +22,7 @@ namespace {
 // Holds what has a common prefix in its name: "blocks", "blocks.0".
 class Part : public torch::nn::Module {};
 
-[[noreturn]] void not_a_program(std::string const& text) { throw Error(Fault::input, "NotAProgram", text); }
+[[noreturn]] void not_a_program(std::string const& text) { throw Error(Fault::input, "BrokenFile", text); }
 
 // The real type of most use: that of the first parameter, or else of the first input, with a fraction.
 torch::ScalarType own_type(ExportedGraph const& program) {
@@ -76,9 +76,9 @@ ProgramImpl::ProgramImpl(std::filesystem::path const& path)
     register_tensors();
     compile();
   } catch (Error const& error) {
-    throw Error(Fault::input, error.rule(), path.string() + ": " + error.given());
+    throw Error(Fault::input, error.rule(), path.string() + ": " + error.text());
   } catch (c10::Error const& error) {
-    throw Error(Fault::input, "NotAProgram", path.string() + ": " + error.what_without_backtrace());
+    throw Error(Fault::input, "BrokenFile", path.string() + ": " + error.what_without_backtrace());
   }
 }
 
@@ -139,7 +139,7 @@ void ProgramImpl::compile() {
 torch::Tensor ProgramImpl::forward(torch::Tensor const& input) {
   std::vector<torch::Tensor> outputs = run({input});
   if (outputs.size() != 1) {
-    throw Error("BadInput", "the program has " + std::to_string(outputs.size()) + " outputs; call run");
+    throw Error("Unsupported", "the program has " + std::to_string(outputs.size()) + " outputs; call run");
   }
   return std::move(outputs[0]);
 }
@@ -157,10 +157,11 @@ std::vector<c10::IValue> ProgramImpl::graph_inputs(std::vector<torch::Tensor> co
       torch::Tensor const& given = inputs[next++];
       torch::ScalarType const wanted = state_->conversion(state_->graph->graph.value(tensor->value).tensor.dtype);
       if (!given.defined() || given.scalar_type() != wanted || given.device() != state_->conversion.device) {
-        throw Error("BadInput", "input '" + input.name + "' is " +
-                                    (given.defined() ? c10::str(given.scalar_type(), " on ", given.device())
-                                                     : std::string("undefined")) +
-                                    ", the program takes " + c10::str(wanted, " on ", state_->conversion.device));
+        throw Error(
+            "UnsupportedTensor",
+            "input '" + input.name + "' is " +
+                (given.defined() ? c10::str(given.scalar_type(), " on ", given.device()) : std::string("undefined")) +
+                ", the program takes " + c10::str(wanted, " on ", state_->conversion.device));
       }
       values.emplace_back(given);
     } else if (std::holds_alternative<SymbolRef>(input.value)) {
@@ -205,7 +206,7 @@ void ProgramImpl::write_back(std::vector<torch::Tensor> const& inputs, std::vect
     if (output.kind == OutputSpec::Kind::buffer_mutation) {
       torch::Tensor& buffer = state_->weights.tensors.at(output.name);
       if (buffer.sizes() != outputs[i].toTensor().sizes()) {
-        throw Error("WrongResult",
+        throw Error("FailedNode",
                     "the new content of the buffer '" + output.name + "' has other sizes than the buffer");
       }
       buffer.copy_(outputs[i].toTensor());
@@ -237,7 +238,7 @@ torch::Tensor ProgramImpl::parameter(std::string const& parameter_name) const {
       return state_->weights.tensors.at(parameter_name);
     }
   }
-  throw Error("NoSuchParameter", "the program has no parameter '" + parameter_name + "'");
+  throw Error("UnknownName", "the program has no parameter '" + parameter_name + "'");
 }
 
 void ProgramImpl::convert(torch::Device device, torch::Dtype dtype) {

@@ -10,7 +10,7 @@ namespace graticule::program::detail {
 
 namespace {
 
-[[noreturn]] void not_a_program(std::string const& text) { throw Error(Fault::input, "NotAProgram", text); }
+[[noreturn]] void not_a_program(std::string const& text) { throw Error(Fault::input, "BrokenFile", text); }
 
 void check_match(InputSpec const& input, TensorMeta const& in_graph, torch::Tensor const& stored) {
   bool same = to_torch(in_graph.dtype) == stored.scalar_type() &&

@@ -21,7 +21,7 @@ struct Weights {
 };
 
 /// Takes the tensors over from the file and compares them with the signature.
-/// @throws Error `NotAProgram`: one is missing, or has other sizes or another type than the graph says
+/// @throws Error `BrokenFile`: one is missing, or has other sizes or another type than the graph says
 [[nodiscard]] Weights take_weights(ExportedGraph const& program, ArchiveContent& content);
 
 }  // namespace graticule::program::detail

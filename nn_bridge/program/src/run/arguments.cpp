@@ -83,7 +83,7 @@ class CallArguments::Builder {
   using Kind = c10::TypeKind;
 
   [[noreturn]] void fail(std::string const& why) const {
-    throw Error(Fault::input, "NotAProgram", node_.describe() + ": " + why);
+    throw Error(Fault::input, "BrokenFile", node_.describe() + ": " + why);
   }
 
   [[noreturn]] void wrong_kind(c10::Argument const& wanted) const {

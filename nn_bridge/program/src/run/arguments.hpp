@@ -17,7 +17,7 @@ namespace graticule::program::detail {
 /// The arguments of one call: constants made once, and where values of the frame go.
 class CallArguments {
  public:
-  /// @throws Error `NotAProgram` for arguments that the operator does not take
+  /// @throws Error `BrokenFile` for arguments that the operator does not take
   CallArguments(Graph const& graph, Node const& node, c10::FunctionSchema const& schema, Conversion const& conversion);
 
   /// All arguments in the order of the schema.

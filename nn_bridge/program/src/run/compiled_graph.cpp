@@ -61,7 +61,7 @@ class NoStep : public Step {
 };
 
 [[noreturn]] void not_a_program(Node const& node, std::string const& why) {
-  throw Error(Fault::input, "NotAProgram", node.describe() + ": " + why);
+  throw Error(Fault::input, "BrokenFile", node.describe() + ": " + why);
 }
 
 // "aten.roll.default" to "aten::roll" and "".
@@ -206,9 +206,9 @@ void CompiledGraph::check_results(Ready const& ready, Frame const& frame, Node c
       continue;
     }
     if (result.toTensor().sizes() != at::IntArrayRef(*expected)) {
-      throw Error("WrongResult", node.describe() + ": '" + graph_.value(id).name + "' has the sizes " +
-                                     c10::str(result.toTensor().sizes()) + ", the program says " +
-                                     c10::str(at::IntArrayRef(*expected)));
+      throw Error("FailedNode", node.describe() + ": '" + graph_.value(id).name + "' has the sizes " +
+                                    c10::str(result.toTensor().sizes()) + ", the program says " +
+                                    c10::str(at::IntArrayRef(*expected)));
     }
   }
 }

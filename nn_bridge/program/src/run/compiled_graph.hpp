@@ -15,7 +15,7 @@ namespace graticule::program::detail {
 class CompiledGraph {
  public:
   /// @param graph must outlive this object
-  /// @throws Error `RefusedProgram`, `NotAProgram` with the node
+  /// @throws Error `RefusedProgram`, `BrokenFile` with the node
   CompiledGraph(Graph const& graph, Conversion const& conversion);
 
   /// Results must have these sizes, and those of their file where they are fixed.
@@ -23,7 +23,7 @@ class CompiledGraph {
 
   /// Runs all nodes.
   /// @param inputs one value per input of the graph
-  /// @throws Error `FailedNode` (the operator's own message), `WrongResult` (a result of other sizes than the file says)
+  /// @throws Error `FailedNode` (the operator's own message, or a result of other sizes than the file says)
   [[nodiscard]] std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, bool training) const;
 
  private:

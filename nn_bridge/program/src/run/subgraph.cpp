@@ -113,7 +113,7 @@ class SubgraphStep : public Step {
 };
 
 [[noreturn]] void another_form(Node const& node) {
-  throw Error(Fault::input, "NotAProgram",
+  throw Error(Fault::input, "BrokenFile",
               node.describe() + ": its arguments are of another form than this library knows");
 }
 

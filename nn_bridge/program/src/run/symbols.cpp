@@ -176,7 +176,7 @@ ValueId result_of(Node const& node) {
 }
 
 [[noreturn]] void not_taken(Node const& node, char const* why) {
-  throw Error(Fault::input, "NotAProgram", node.describe() + ": " + why);
+  throw Error(Fault::input, "BrokenFile", node.describe() + ": " + why);
 }
 
 class SizeStep : public Step {

@@ -8,7 +8,7 @@
 namespace graticule::program::detail {
 
 /// A node that computes a number from sizes: `aten.sym_size.int`, `_operator.floordiv`, `torch.sym_max`, ...
-/// @throws Error `NotAProgram` for arguments that the operation does not take
+/// @throws Error `BrokenFile` for arguments that the operation does not take
 [[nodiscard]] std::unique_ptr<Step> make_number_step(Node const& node);
 
 }  // namespace graticule::program::detail

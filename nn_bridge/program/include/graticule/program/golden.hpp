@@ -39,7 +39,7 @@ inline constexpr double small_norm = 1e-2;
 /// The file has `inputs` and `outputs` (`name`, `shape`, `dtype`, `file`: raw numbers beside it, low byte first), `loss` (mean of the
 /// squares of output 0), `parameter_gradient_norms` by original names, and `input_gradient_norms` in order. Inputs are converted to the
 /// program's types. Gradients that the parameters have are dropped.
-/// @throws Error `NoSuchFile`, `BadGolden` (with the place), and those of `Program::run`
+/// @throws Error `NoSuchFile`, `BadInput` (with the place), and those of `Program::run`
 [[nodiscard]] GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder);
 
 }  // namespace graticule::program

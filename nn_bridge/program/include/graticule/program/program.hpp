@@ -44,7 +44,7 @@ class CompiledGraph;
 class ProgramImpl : public torch::nn::Module {
  public:
   /// Reads the file and checks all of it: format, schema, operators, arguments, sizes of weights.
-  /// @throws Error `NoSuchFile`, `NotAProgram` (damaged), `NewerProgram`, `RefusedProgram` (what this library does not run: the
+  /// @throws Error `NoSuchFile`, `BrokenFile` (damaged), `UnsupportedFile`, `RefusedProgram` (what this library does not run: the
   ///   operator, its module path, its source line, and what would help)
   explicit ProgramImpl(std::filesystem::path const& path);
   ~ProgramImpl() override;
@@ -52,18 +52,19 @@ class ProgramImpl : public torch::nn::Module {
   ProgramImpl& operator=(ProgramImpl const&) = delete;
 
   /// The only output of a program with one input.
-  /// @throws Error as `run`; `BadInput` for a program with several inputs or outputs
+  /// @throws Error as `run`; `Unsupported` for a program with several inputs or outputs
   torch::Tensor forward(torch::Tensor const& input);
   /// All outputs, in the order of the file; an undefined tensor for None, numbers as tensors without axes.
   /// @param inputs the tensors that the network takes, in order; keyword arguments last. Of the types in the file (converted as the
   ///        program is), on its device
-  /// @throws Error `BadInput` (number, type or sizes: those of the export, or within its dynamic ones), `FailedNode` (an operator's
-  ///   own error, with module path and source line), `WrongResult` (sizes other than the file says)
+  /// @throws Error `UnsupportedTensor` (of another type or device), `ShapeMismatch` (number or sizes: those of the export, or within
+  ///   its dynamic ones), `FailedNode` (an operator's own error or sizes other than the file says, with module path and
+  ///   source line)
   std::vector<torch::Tensor> run(std::vector<torch::Tensor> const& inputs);
 
   /// Writes the program with its present weights; Python reads it by `torch.export.load`. Weights are written in the types of the
   /// original file. The file appears when it is complete.
-  /// @throws Error `CannotWrite`
+  /// @throws Error `OutputError`
   void save(std::filesystem::path const& path) const;
 
   [[nodiscard]] ExportedGraph const& graph() const noexcept;
@@ -71,7 +72,7 @@ class ProgramImpl : public torch::nn::Module {
   [[nodiscard]] torch::Dtype dtype() const noexcept;
   [[nodiscard]] torch::Dtype exported_dtype() const noexcept;
   [[nodiscard]] torch::Device device() const noexcept;
-  /// Parameter of that original name, also under its further names. @throws Error `NoSuchParameter`
+  /// Parameter of that original name, also under its further names. @throws Error `UnknownName`
   [[nodiscard]] torch::Tensor parameter(std::string const& name) const;
   /// Further names of parameters and the name that each is registered under.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> const& aliases() const noexcept;
