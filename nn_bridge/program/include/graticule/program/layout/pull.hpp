@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace graticule::program {
+
+/// Where an index of a result's axis comes from.
+struct Source {
+  std::int32_t input = 0;   ///< which of the node's tensors; of a concatenation only
+  std::int64_t index = -1;  ///< in that tensor's axis; -1: the fill value
+
+  bool operator==(Source const&) const = default;
+};
+
+/// One source per index of the result's axis.
+using PullTable = std::vector<Source>;
+
+/// Sources of roll(shift): index i comes from i - shift, round the axis.
+[[nodiscard]] PullTable roll_table(std::int64_t extent, std::int64_t shift);
+/// Sources of flip.
+[[nodiscard]] PullTable flip_table(std::int64_t extent);
+/// Sources of the indices begin, begin + step, ... < end.
+[[nodiscard]] PullTable slice_table(std::int64_t begin, std::int64_t end, std::int64_t step);
+/// Sources of tensors one after the other along the axis.
+[[nodiscard]] PullTable cat_table(std::vector<std::int64_t> const& extents);
+
+enum class PadMode { constant, reflect, replicate, circular };
+
+/// Sources of padding by `lower` and `upper` indices, which may be negative (a crop).
+/// @pre of reflect, the widths are below the extent; of circular, at most the extent
+[[nodiscard]] PullTable pad_table(std::int64_t extent, std::int64_t lower, std::int64_t upper, PadMode mode);
+
+/// "constant", "reflect", "replicate" or "circular", as PyTorch calls them.
+/// @throws Error `RefusedProgram` for another name
+[[nodiscard]] PadMode pad_mode(std::string_view name);
+
+}  // namespace graticule::program

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/layout/digits.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace graticule::program {
+
+namespace {
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Elements between neighbours along an axis of a contiguous tensor.
+std::int64_t stride_of(Shape const& shape, std::int64_t axis) {
+  return std::accumulate(shape.begin() + axis + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+// Indices that two intervals share.
+std::int64_t overlap(std::int64_t lo, std::int64_t hi, std::int64_t other_lo, std::int64_t other_hi) {
+  return std::max<std::int64_t>(0, std::min(hi, other_hi) - std::max(lo, other_lo));
+}
+
+// The axis of `to` that holds the top of a digit of `flat` elements; -1 where no axis does.
+std::int64_t axis_of_digit(std::int64_t flat, Shape const& to) {
+  std::int64_t stride = 1;
+  for (auto axis = static_cast<std::int64_t>(to.size()) - 1; axis >= 0; --axis) {
+    std::int64_t const top = stride * to[index(axis)];
+    if (stride < flat && flat <= top) {
+      return top % flat == 0 && flat % stride == 0 ? axis : -1;
+    }
+    stride = top;
+  }
+  return -1;
+}
+
+// All of it on one rank: any axis will do.
+std::optional<Cut> undivided(Cut const& cut, Shape const& to) {
+  if (to.empty() || !std::ranges::all_of(cut.bounds, [&](std::int64_t b) { return b == 0 || b == cut.period; })) {
+    return std::nullopt;
+  }
+  Cut result{0, 1, cut.bounds};
+  std::ranges::replace(result.bounds, cut.period, 1);
+  return result;
+}
+
+}  // namespace
+
+Digit digit_of(Cut const& cut) {
+  std::int64_t const stride = std::accumulate(cut.bounds.begin(), cut.bounds.end(), std::int64_t{0},
+                                              [](std::int64_t a, std::int64_t b) { return std::gcd(a, b); });
+  return stride == 0 ? Digit{} : Digit{stride, cut.period / stride};
+}
+
+Cut balanced_cut(std::int64_t axis, std::int64_t extent, std::int64_t num_ranks, std::int64_t stride) {
+  Cut cut{axis, extent, {}};
+  std::int64_t const units = extent / stride;
+  for (std::int64_t rank = 0; rank <= num_ranks; ++rank) {
+    std::int64_t const larger = std::min(rank, units % num_ranks);
+    cut.bounds.push_back((units / num_ranks * rank + larger) * stride);
+  }
+  return cut;
+}
+
+std::int64_t owned_extent(Cut const& cut, std::int64_t extent, std::int64_t rank) {
+  return extent / cut.period * (cut.bounds[index(rank + 1)] - cut.bounds[index(rank)]);
+}
+
+std::vector<std::int64_t> owned_indices(Cut const& cut, std::int64_t extent, std::int64_t rank) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t start = 0; start < extent; start += cut.period) {
+    for (std::int64_t i = cut.bounds[index(rank)]; i < cut.bounds[index(rank + 1)]; ++i) {
+      indices.push_back(start + i);
+    }
+  }
+  return indices;
+}
+
+Shape local_shape(Shape const& shape, std::optional<Cut> const& cut, std::int64_t rank) {
+  Shape local = shape;
+  if (cut) {
+    local[index(cut->axis)] = owned_extent(*cut, shape[index(cut->axis)], rank);
+  }
+  return local;
+}
+
+std::int64_t num_elements(Shape const& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::int64_t common_extent(Cut const& first, Cut const& second, std::int64_t extent, std::int64_t rank) {
+  std::int64_t const lo = first.bounds[index(rank)];
+  std::int64_t const hi = first.bounds[index(rank + 1)];
+  std::int64_t const other_lo = second.bounds[index(rank)];
+  std::int64_t const other_hi = second.bounds[index(rank + 1)];
+  if (first.period == second.period) {
+    return extent / first.period * overlap(lo, hi, other_lo, other_hi);
+  }
+  std::int64_t const common = std::lcm(first.period, second.period);
+  std::int64_t count = 0;
+  for (std::int64_t start = 0; start < common; start += first.period) {
+    for (std::int64_t other = 0; other < common; other += second.period) {
+      count += overlap(start + lo, start + hi, other + other_lo, other + other_hi);
+    }
+  }
+  return extent / common * count;
+}
+
+std::optional<Cut> through_view(Cut const& cut, Shape const& from, Shape const& to) {
+  if (num_elements(from) == 0 || num_elements(from) != num_elements(to)) {
+    return std::nullopt;
+  }
+  std::int64_t const stride = stride_of(from, cut.axis);
+  std::int64_t const axis = axis_of_digit(cut.period * stride, to);
+  if (axis < 0) {
+    return undivided(cut, to);
+  }
+  std::int64_t const unit = stride_of(to, axis);
+  Cut result{axis, cut.period * stride / unit, {}};
+  for (std::int64_t const bound : cut.bounds) {
+    if (bound * stride % unit != 0) {
+      return undivided(cut, to);
+    }
+    result.bounds.push_back(bound * stride / unit);
+  }
+  return result;
+}
+
+std::optional<Cut> aligned_for_view(Cut const& cut, Shape const& from, Shape const& to) {
+  if (num_elements(from) == 0 || num_elements(from) != num_elements(to)) {
+    return std::nullopt;
+  }
+  std::int64_t const stride = stride_of(from, cut.axis);
+  std::int64_t const axis = axis_of_digit(cut.period * stride, to);
+  if (axis < 0) {
+    return std::nullopt;
+  }
+  std::int64_t const unit = std::lcm(stride_of(to, axis), stride) / stride;
+  if (cut.period % unit != 0) {
+    return std::nullopt;
+  }
+  Cut result = cut;
+  for (std::int64_t& bound : result.bounds) {
+    bound = (2 * bound + unit) / (2 * unit) * unit;
+  }
+  return result;
+}
+
+Cut through_permute(Cut const& cut, std::vector<std::int64_t> const& order) {
+  Cut result = cut;
+  result.axis = std::ranges::find(order, cut.axis) - order.begin();
+  return result;
+}
+
+Cut before_permute(Cut const& cut, std::vector<std::int64_t> const& order) {
+  Cut result = cut;
+  result.axis = order[index(cut.axis)];
+  return result;
+}
+
+std::optional<Cut> through_slice(Cut const& cut, std::int64_t extent, std::int64_t begin, std::int64_t end,
+                                 std::int64_t step) {
+  if (begin == 0 && end == extent && step == 1) {
+    return cut;
+  }
+  if (cut.period != extent) {
+    bool const whole = step == 1 && begin % cut.period == 0 && end % cut.period == 0 && begin < end;
+    return whole ? std::optional(cut) : std::nullopt;
+  }
+  std::int64_t const size = begin < end ? (end - begin + step - 1) / step : 0;
+  Cut result{cut.axis, size, {}};
+  for (std::int64_t const bound : cut.bounds) {
+    result.bounds.push_back(std::clamp<std::int64_t>((bound - begin + step - 1) / step, 0, size));
+  }
+  result.bounds.front() = 0;
+  result.bounds.back() = size;
+  return size == 0 ? std::nullopt : std::optional(result);
+}
+
+std::string describe(Cut const& cut, std::int64_t extent) {
+  Digit const digit = digit_of(cut);
+  std::string text = "axis " + std::to_string(cut.axis);
+  std::int64_t unit = 1;
+  if (cut.period != extent) {
+    unit = digit.stride;
+    text += ", digit of stride " + std::to_string(unit) + " and size " + std::to_string(cut.period / unit) + ",";
+  }
+  text += " at ";
+  for (std::size_t i = 0; i < cut.bounds.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(cut.bounds[i] / unit);
+  }
+  return text;
+}
+
+}  // namespace graticule::program
