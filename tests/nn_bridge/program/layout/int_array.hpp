@@ -32,7 +32,9 @@ struct IntArray {
     }
     return flat;
   }
-  [[nodiscard]] std::int64_t& operator()(program::Shape const& at) { return values[static_cast<std::size_t>(offset(at))]; }
+  [[nodiscard]] std::int64_t& operator()(program::Shape const& at) {
+    return values[static_cast<std::size_t>(offset(at))];
+  }
   [[nodiscard]] std::int64_t operator()(program::Shape const& at) const {
     return values[static_cast<std::size_t>(offset(at))];
   }

@@ -53,7 +53,8 @@ Shape random_view(Random& random, Shape const& shape) {
         divisors.push_back(d);
       }
     }
-    std::int64_t const d = divisors[static_cast<std::size_t>(draw(random, 0, static_cast<std::int64_t>(divisors.size()) - 1))];
+    std::int64_t const d =
+        divisors[static_cast<std::size_t>(draw(random, 0, static_cast<std::int64_t>(divisors.size()) - 1))];
     if (d > 1 || draw(random, 0, 3) == 0) {
       view.push_back(d);
       rest /= d;
@@ -186,9 +187,7 @@ TEST(Digits, random_chains_on_parts_equal_those_on_the_whole) {
           roll(tensor, random);
           ASSERT_NO_FATAL_FAILURE(tensor.expect_equal("roll"));
           break;
-        default:
-          slice(tensor, random);
-          ASSERT_NO_FATAL_FAILURE(tensor.expect_equal("slice"));
+        default: slice(tensor, random); ASSERT_NO_FATAL_FAILURE(tensor.expect_equal("slice"));
       }
       empty_ranks += std::ranges::any_of(tensor.parts, [](IntArray const& p) { return p.values.empty(); }) ? 1 : 0;
     }

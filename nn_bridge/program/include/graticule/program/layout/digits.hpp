@@ -70,8 +70,8 @@ struct Digit {
 
 /// The cut of the indices begin, begin + step, ... < end of the cut axis, each of which stays on its rank. Nothing where a low
 /// digit is cut and the slice does not consist of whole periods.
-[[nodiscard]] std::optional<Cut> through_slice(Cut const& cut, std::int64_t extent, std::int64_t begin, std::int64_t end,
-                                               std::int64_t step);
+[[nodiscard]] std::optional<Cut> through_slice(Cut const& cut, std::int64_t extent, std::int64_t begin,
+                                               std::int64_t end, std::int64_t step);
 
 /// "axis 2 at 0, 361, 721" or "axis 2, digit of stride 7 and size 103, at 0, 52, 103".
 [[nodiscard]] std::string describe(Cut const& cut, std::int64_t extent);

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+#include <graticule/program/layout/rules.hpp>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <variant>
+
+namespace graticule::program {
+
+namespace {
+
+/// Copies graphs node by node into one.
+class Inliner {
+ public:
+  Graph result;
+
+  void copy(Graph const& graph, std::map<ValueId, ValueId>& ids);
+  ValueId copy_value(Graph const& graph, ValueId id, std::map<ValueId, ValueId>& ids);
+  [[nodiscard]] static Argument renamed(Argument const& argument, std::map<ValueId, ValueId> const& ids);
+
+ private:
+  void copy_node(Graph const& graph, Node const& node, std::map<ValueId, ValueId>& ids);
+  void run_subgraph(Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids);
+};
+
+template <typename F>
+void for_each_value(Argument const& argument, F const& f) {
+  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
+    f(tensor->value);
+  } else if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
+    f(symbol->value);
+  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
+    std::ranges::for_each(*tensors, f, &TensorRef::value);
+  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
+    for (auto const& entry : *optional) {
+      if (entry) {
+        f(entry->value);
+      }
+    }
+  } else if (auto const* integers = std::get_if<Integers>(&argument)) {
+    for (auto const& entry : *integers) {
+      if (auto const* one = std::get_if<SymbolRef>(&entry)) {
+        f(one->value);
+      }
+    }
+  }
+}
+
+Argument Inliner::renamed(Argument const& argument, std::map<ValueId, ValueId> const& ids) {
+  Argument copy = argument;
+  if (auto* tensor = std::get_if<TensorRef>(&copy)) {
+    tensor->value = ids.at(tensor->value);
+  } else if (auto* symbol = std::get_if<SymbolRef>(&copy)) {
+    symbol->value = ids.at(symbol->value);
+  } else if (auto* tensors = std::get_if<Tensors>(&copy)) {
+    std::ranges::for_each(*tensors, [&](TensorRef& one) { one.value = ids.at(one.value); });
+  } else if (auto* optional = std::get_if<OptionalTensors>(&copy)) {
+    for (auto& entry : *optional) {
+      if (entry) {
+        entry->value = ids.at(entry->value);
+      }
+    }
+  } else if (auto* integers = std::get_if<Integers>(&copy)) {
+    for (auto& entry : *integers) {
+      if (auto* one = std::get_if<SymbolRef>(&entry)) {
+        one->value = ids.at(one->value);
+      }
+    }
+  }
+  return copy;
+}
+
+ValueId Inliner::copy_value(Graph const& graph, ValueId id, std::map<ValueId, ValueId>& ids) {
+  auto const next = static_cast<ValueId>(result.values.size());
+  result.values.push_back(graph.value(id));
+  result.values.back().producer = -1;
+  ids[id] = next;
+  return next;
+}
+
+void Inliner::run_subgraph(Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids) {
+  Graph const& inner = *std::get<SubgraphRef>(node.inputs[place].value).graph;
+  if (node.inputs.size() - place - 1 != inner.inputs.size() || node.outputs.size() > inner.outputs.size()) {
+    throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": arguments of its graph do not match");
+  }
+  std::map<ValueId, ValueId> own;
+  auto const match = [&](Argument const& from, Argument const& to, auto const& apply) {
+    std::vector<ValueId> first;
+    std::vector<ValueId> second;
+    for_each_value(from, [&](ValueId id) { first.push_back(id); });
+    for_each_value(to, [&](ValueId id) { second.push_back(id); });
+    for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
+      apply(first[i], second[i]);
+    }
+  };
+  for (std::size_t i = 0; i < inner.inputs.size(); ++i) {
+    match(node.inputs[place + 1 + i].value, inner.inputs[i],
+          [&](ValueId outer, ValueId id) { own[id] = ids.at(outer); });
+  }
+  copy(inner, own);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    match(node.outputs[i], inner.outputs[i], [&](ValueId outer, ValueId id) { ids[outer] = own.at(id); });
+  }
+}
+
+void Inliner::copy_node(Graph const& graph, Node const& node, std::map<ValueId, ValueId>& ids) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (std::holds_alternative<SubgraphRef>(node.inputs[i].value)) {
+      run_subgraph(node, i, ids);
+      return;
+    }
+  }
+  Node copy = node;
+  for (NamedArgument& input : copy.inputs) {
+    input.value = renamed(input.value, ids);
+  }
+  auto const producer = static_cast<NodeId>(result.nodes.size());
+  for (Argument& output : copy.outputs) {
+    for_each_value(output, [&](ValueId id) { result.values[static_cast<std::size_t>(copy_value(graph, id, ids))].producer = producer; });
+    output = renamed(output, ids);
+  }
+  result.nodes.push_back(std::move(copy));
+}
+
+void Inliner::copy(Graph const& graph, std::map<ValueId, ValueId>& ids) {
+  for (Node const& node : graph.nodes) {
+    copy_node(graph, node, ids);
+  }
+}
+
+}  // namespace
+
+Graph inlined(Graph const& graph) {
+  Inliner inliner;
+  std::map<ValueId, ValueId> ids;
+  for (Argument const& input : graph.inputs) {
+    for_each_value(input, [&](ValueId id) { (void)inliner.copy_value(graph, id, ids); });
+    inliner.result.inputs.push_back(Inliner::renamed(input, ids));
+  }
+  inliner.copy(graph, ids);
+  for (Argument const& output : graph.outputs) {
+    inliner.result.outputs.push_back(Inliner::renamed(output, ids));
+  }
+  return std::move(inliner.result);
+}
+
+}  // namespace graticule::program

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node_shapes.hpp"
+
+#include <graticule/partition/error.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace graticule::program::detail {
+
+namespace {
+
+std::string_view base_name(std::string_view target) {
+  auto const first = target.find('.');
+  if (first == std::string_view::npos) {
+    return target;
+  }
+  auto const second = target.find('.', first + 1);
+  std::string_view base = target.substr(first + 1, second == std::string_view::npos ? second : second - first - 1);
+  return base.size() > 1 && base.ends_with('_') ? base.substr(0, base.size() - 1) : base;
+}
+
+std::vector<ValueId> tensors_of(Argument const& argument) {
+  std::vector<ValueId> ids;
+  if (auto const* one = std::get_if<TensorRef>(&argument)) {
+    ids.push_back(one->value);
+  } else if (auto const* many = std::get_if<Tensors>(&argument)) {
+    std::ranges::transform(*many, std::back_inserter(ids), &TensorRef::value);
+  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
+    for (auto const& tensor : *optional) {
+      if (tensor) {
+        ids.push_back(tensor->value);
+      }
+    }
+  }
+  return ids;
+}
+
+std::int64_t from_front(std::int64_t axis, std::int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
+
+}  // namespace
+
+NodeShapes::NodeShapes(Graph const& graph, Node const& node, Sizes const& sizes)
+    : graph_(&graph), node_(&node), sizes_(&sizes), name_(base_name(node.target)) {
+  auto const add = [&](ValueId id, std::vector<ValueId>& ids, std::vector<Shape>& shapes) {
+    auto const shape = sizes(graph.value(id).tensor);
+    if (!shape) {
+      refuse("the size of '" + graph.value(id).name + "' is not understood; export with real sizes or with Dim.AUTO");
+    }
+    ids.push_back(id);
+    shapes.push_back(*shape);
+  };
+  for (NamedArgument const& input : node.inputs) {
+    places_.emplace_back(input.name, rule.tensors.size());
+    for (ValueId const id : tensors_of(input.value)) {
+      add(id, rule.tensors, rule.shapes);
+    }
+  }
+  for (Argument const& output : node.outputs) {
+    for (ValueId const id : tensors_of(output)) {
+      add(id, rule.results, rule.result_shapes);
+    }
+  }
+  if (!rule.results.empty()) {
+    rule.axes.resize(out().size());
+  }
+}
+
+std::optional<std::int64_t> NodeShapes::number(Argument const& argument) const {
+  if (auto const* integer = std::get_if<std::int64_t>(&argument)) {
+    return *integer;
+  }
+  if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
+    auto const value = (*sizes_)(graph_->value(symbol->value).number);
+    if (!value) {
+      refuse("the size '" + graph_->value(symbol->value).name + "' is not understood");
+    }
+    return value;
+  }
+  return std::nullopt;
+}
+
+std::int64_t NodeShapes::integer(std::string_view argument, std::int64_t otherwise) const {
+  Argument const* const found = node_->input(argument);
+  return found == nullptr ? otherwise : number(*found).value_or(otherwise);
+}
+
+bool NodeShapes::flag(std::string_view argument, bool otherwise) const {
+  Argument const* const found = node_->input(argument);
+  auto const* const value = found == nullptr ? nullptr : std::get_if<bool>(found);
+  return value == nullptr ? otherwise : *value;
+}
+
+std::string NodeShapes::text(std::string_view argument, std::string otherwise) const {
+  Argument const* const found = node_->input(argument);
+  auto const* const value = found == nullptr ? nullptr : std::get_if<std::string>(found);
+  return value == nullptr ? std::move(otherwise) : *value;
+}
+
+bool NodeShapes::has(std::string_view argument) const {
+  Argument const* const found = node_->input(argument);
+  return found != nullptr && !std::holds_alternative<None>(*found);
+}
+
+std::vector<std::int64_t> NodeShapes::integers(std::string_view argument, std::size_t count,
+                                               std::int64_t otherwise) const {
+  Argument const* const found = node_->input(argument);
+  if (found == nullptr) {
+    return std::vector<std::int64_t>(count, otherwise);
+  }
+  if (auto const* fixed = std::get_if<std::vector<std::int64_t>>(found)) {
+    return fixed->size() == 1 && count > 1 ? std::vector<std::int64_t>(count, fixed->front()) : *fixed;
+  }
+  if (auto const* mixed = std::get_if<Integers>(found)) {
+    std::vector<std::int64_t> values;
+    for (auto const& entry : *mixed) {
+      values.push_back(std::visit([&](auto const& one) { return number(Argument(one)).value_or(otherwise); }, entry));
+    }
+    return values;
+  }
+  return std::vector<std::int64_t>(count, number(*found).value_or(otherwise));
+}
+
+std::optional<std::vector<std::int64_t>> NodeShapes::axes(std::string_view argument, std::int64_t ndim) const {
+  if (!has(argument)) {
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> result = integers(argument, 1, 0);
+  for (std::int64_t& axis : result) {
+    axis = from_front(axis, ndim);
+    if (axis < 0 || axis >= std::max<std::int64_t>(ndim, 1)) {
+      refuse("the argument '" + std::string(argument) + "' names an axis that the tensor lacks");
+    }
+  }
+  return result;
+}
+
+std::int64_t NodeShapes::axis(std::string_view argument, std::int64_t otherwise, std::int64_t ndim) const {
+  std::int64_t const axis = from_front(integer(argument, otherwise), ndim);
+  if (axis < 0 || axis >= std::max<std::int64_t>(ndim, 1)) {
+    refuse("the argument '" + std::string(argument) + "' names an axis that the tensor lacks");
+  }
+  return axis;
+}
+
+std::optional<std::size_t> NodeShapes::tensor(std::string_view argument) const {
+  for (auto const& [name, place] : places_) {
+    Argument const* const found = name == argument ? node_->input(argument) : nullptr;
+    if (found != nullptr && std::holds_alternative<TensorRef>(*found)) {
+      return place;
+    }
+  }
+  return std::nullopt;
+}
+
+void NodeShapes::refuse(std::string const& why) const {
+  throw Error(Fault::input, "RefusedProgram", "refused: " + node_->describe() + ": " + why);
+}
+
+std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis) {
+  std::vector<std::int64_t> axes;
+  for (Shape const& shape : shapes.rule.shapes) {
+    std::int64_t const own = axis - shapes.ndim() + static_cast<std::int64_t>(shape.size());
+    bool const repeated = own < 0 || (shape[static_cast<std::size_t>(own)] == 1 &&
+                                      shapes.out()[static_cast<std::size_t>(axis)] != 1);
+    axes.push_back(repeated ? -1 : own);
+  }
+  return axes;
+}
+
+}  // namespace graticule::program::detail

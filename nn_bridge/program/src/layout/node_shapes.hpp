@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/program/layout/rules.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graticule::program::detail {
+
+/// A node with the numbers behind its arguments, for the rules of operators.
+class NodeShapes {
+ public:
+  NodeShapes(Graph const& graph, Node const& node, Sizes const& sizes);
+
+  NodeRule rule;  ///< with tensors, results and shapes filled in
+
+  [[nodiscard]] Node const& node() const { return *node_; }
+  /// "roll" of "aten.roll.default", without the mark of operators in place.
+  [[nodiscard]] std::string_view operator_name() const { return name_; }
+  [[nodiscard]] Shape const& in(std::size_t tensor = 0) const { return rule.shapes.at(tensor); }
+  [[nodiscard]] Shape const& out() const { return rule.result_shapes.at(0); }
+  [[nodiscard]] std::int64_t ndim() const { return static_cast<std::int64_t>(out().size()); }
+
+  [[nodiscard]] std::int64_t integer(std::string_view argument, std::int64_t otherwise) const;
+  [[nodiscard]] bool flag(std::string_view argument, bool otherwise) const;
+  [[nodiscard]] std::string text(std::string_view argument, std::string otherwise) const;
+  [[nodiscard]] bool has(std::string_view argument) const;
+  /// A list of integers; a single one is repeated `count` times, a missing one is `otherwise` so often.
+  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view argument, std::size_t count,
+                                                   std::int64_t otherwise) const;
+  /// Axes named by an argument, from 0 on; nothing where it is missing.
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> axes(std::string_view argument, std::int64_t ndim) const;
+  /// One axis named by an argument.
+  [[nodiscard]] std::int64_t axis(std::string_view argument, std::int64_t otherwise, std::int64_t ndim) const;
+  /// Place of a tensor argument among `rule.tensors`; nothing where it is missing.
+  [[nodiscard]] std::optional<std::size_t> tensor(std::string_view argument) const;
+
+  [[noreturn]] void refuse(std::string const& why) const;
+
+ private:
+  [[nodiscard]] std::optional<std::int64_t> number(Argument const& argument) const;
+
+  Graph const* graph_;
+  Node const* node_;
+  Sizes const* sizes_;
+  std::string_view name_;
+  std::vector<std::pair<std::string_view, std::size_t>> places_;
+};
+
+/// Fills `shapes.rule` for its operator.
+void apply_rule(NodeShapes& shapes);
+/// The rules of products: einsum, matmul, linear, attention.
+void product_rule(NodeShapes& shapes);
+/// The rules of convolutions, pooling and resizing.
+void window_rule(NodeShapes& shapes);
+/// The rules of operators that take rows from other places.
+void table_rule(NodeShapes& shapes);
+
+/// The tensors' axes that stand below an axis of a result of the same number of axes or more, from the right; -1 for a tensor
+/// that is repeated along it.
+[[nodiscard]] std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis);
+
+}  // namespace graticule::program::detail

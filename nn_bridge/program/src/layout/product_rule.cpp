@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node_shapes.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+// Products are described by labels as einsum does: an axis of the result is cut where all tensors with its label are cut
+// alike, and a label that the result lacks is summed over.
+namespace graticule::program::detail {
+
+namespace {
+
+using Labels = std::vector<int>;
+
+std::int64_t place(Labels const& labels, int label) {
+  auto const found = std::ranges::find(labels, label);
+  return found == labels.end() ? -1 : found - labels.begin();
+}
+
+// Axes of extent 1 that are repeated against larger ones do not follow a cut.
+std::vector<std::int64_t> axes_of(NodeShapes const& shapes, std::vector<Labels> const& inputs, int label) {
+  std::int64_t largest = 0;
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    axes.push_back(place(inputs[i], label));
+    if (axes.back() >= 0) {
+      largest = std::max(largest, shapes.in(i)[static_cast<std::size_t>(axes.back())]);
+    }
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (axes[i] >= 0 && shapes.in(i)[static_cast<std::size_t>(axes[i])] != largest) {
+      axes[i] = -1;
+    }
+  }
+  return axes;
+}
+
+void set_labels(NodeShapes& shapes, std::vector<Labels> const& inputs, Labels const& output) {
+  for (std::size_t axis = 0; axis < output.size(); ++axis) {
+    AxisRule& rule = shapes.rule.axes.at(axis);
+    rule.mode = AxisRule::Mode::same;
+    rule.axes = axes_of(shapes, inputs, output[axis]);
+  }
+  std::set<int> summed;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (int const label : inputs[i]) {
+      if (place(output, label) < 0 && summed.insert(label).second) {
+        shapes.rule.contracted.push_back(axes_of(shapes, inputs, label));
+        shapes.rule.operations *= shapes.in(i)[static_cast<std::size_t>(place(inputs[i], label))];
+      }
+    }
+  }
+  shapes.rule.statistics = num_elements(shapes.out());
+}
+
+// Labels of "..." count from -1 at its last axis downwards.
+Labels labels_of(NodeShapes const& shapes, std::string term, std::size_t ndim) {
+  std::erase(term, ' ');
+  Labels labels;
+  for (std::size_t i = 0; i < term.size(); ++i) {
+    if (term[i] != '.') {
+      labels.push_back(term[i]);
+      continue;
+    }
+    i += 2;
+    if (term.size() > ndim + 3) {
+      shapes.refuse("its equation has more labels than the tensor has axes");
+    }
+    for (auto left = static_cast<int>(ndim + 3 - term.size()); left > 0; --left) {
+      labels.push_back(-left);
+    }
+  }
+  return labels;
+}
+
+void einsum(NodeShapes& shapes) {
+  std::string const equation = shapes.text("equation", "");
+  auto const arrow = equation.find("->");
+  if (arrow == std::string::npos) {
+    shapes.refuse("an equation without '->' is not planned; write the result's labels");
+  }
+  std::vector<Labels> inputs;
+  std::string terms = equation.substr(0, arrow) + ",";
+  while (!terms.empty()) {
+    auto const comma = terms.find(',');
+    if (inputs.size() >= shapes.rule.shapes.size()) {
+      shapes.refuse("its equation names more tensors than it has");
+    }
+    inputs.push_back(labels_of(shapes, terms.substr(0, comma), shapes.in(inputs.size()).size()));
+    if (inputs.back().size() != shapes.in(inputs.size() - 1).size()) {
+      shapes.refuse("its equation does not fit the tensors");
+    }
+    if (std::set<int>(inputs.back().begin(), inputs.back().end()).size() != inputs.back().size()) {
+      shapes.refuse("a diagonal in an equation is not planned");
+    }
+    terms.erase(0, comma + 1);
+  }
+  set_labels(shapes, inputs, labels_of(shapes, equation.substr(arrow + 2), shapes.out().size()));
+}
+
+// Labels -n, ..., -1 for the leading axes, then the last two.
+Labels leading(std::size_t count, Labels const& last) {
+  Labels labels;
+  for (auto left = static_cast<int>(count); left > 0; --left) {
+    labels.push_back(-left);
+  }
+  labels.insert(labels.end(), last.begin(), last.end());
+  return labels;
+}
+
+void matmul(NodeShapes& shapes) {
+  Shape const& a = shapes.in(0);
+  Shape const& b = shapes.in(1);
+  if (a.size() < 2 || b.size() < 2) {
+    shapes.refuse("a product with a vector is not planned; give it an axis of extent 1");
+  }
+  std::size_t const batch = std::max(a.size(), b.size()) - 2;
+  set_labels(shapes, {leading(a.size() - 2, {'i', 'k'}), leading(b.size() - 2, {'k', 'j'})}, leading(batch, {'i', 'j'}));
+}
+
+void linear(NodeShapes& shapes) {
+  std::vector<Labels> inputs{leading(shapes.in(0).size() - 1, {'k'}), {'j', 'k'}};
+  if (shapes.rule.shapes.size() > 2) {
+    inputs.push_back({'j'});
+  }
+  set_labels(shapes, inputs, leading(shapes.in(0).size() - 1, {'j'}));
+  if (shapes.rule.shapes.size() > 2) {
+    shapes.rule.contracted.clear();  // each rank would add the bias
+  }
+}
+
+void addmm(NodeShapes& shapes) {
+  Labels const bias = shapes.in(0).size() == 2 ? Labels{'i', 'j'} : Labels{'j'};
+  set_labels(shapes, {bias, {'i', 'k'}, {'k', 'j'}}, {'i', 'j'});
+  shapes.rule.contracted.clear();
+}
+
+// Rows of queries and all leading axes are free; keys and values are needed whole along their rows.
+void attention(NodeShapes& shapes) {
+  std::size_t const batch = shapes.in(0).size() - 2;
+  std::vector<Labels> inputs{leading(batch, {'n', 'd'}), leading(batch, {'m', 'd'}), leading(batch, {'m', 'e'})};
+  if (shapes.rule.shapes.size() > 3) {
+    inputs.push_back(leading(shapes.in(3).size() - 2, {'n', 'm'}));
+  }
+  set_labels(shapes, inputs, leading(batch, {'n', 'e'}));
+  shapes.rule.contracted.clear();  // the softmax is over the whole row
+  shapes.rule.axes.back() = {};
+  if (shapes.flag("is_causal", false)) {
+    shapes.rule.axes.at(batch) = {};
+  }
+}
+
+}  // namespace
+
+void product_rule(NodeShapes& shapes) {
+  std::string_view const name = shapes.operator_name();
+  if (name == "einsum") {
+    einsum(shapes);
+  } else if (name == "linear") {
+    linear(shapes);
+  } else if (name == "addmm") {
+    addmm(shapes);
+  } else if (name == "scaled_dot_product_attention") {
+    attention(shapes);
+  } else {
+    matmul(shapes);
+  }
+}
+
+}  // namespace graticule::program::detail

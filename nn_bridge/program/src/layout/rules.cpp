@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node_shapes.hpp"
+
+#include <graticule/program/operators.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+#include <unordered_map>
+
+namespace graticule::program {
+
+namespace detail {
+
+namespace {
+
+using Rule = void (*)(NodeShapes&);
+using Table = std::unordered_map<std::string_view, Rule>;
+
+bool any_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+AxisRule same(std::vector<std::int64_t> axes) { return {AxisRule::Mode::same, std::move(axes), {}, {}}; }
+
+// Each cell by itself, smaller tensors repeated.
+void elementwise(NodeShapes& shapes) {
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = same(broadcast_axes(shapes, axis));
+  }
+}
+
+// The axes stand at the same places, but one axis is new, gone or of another kind.
+void keep_leading(NodeShapes& shapes) {
+  for (std::size_t axis = 0; axis < std::min(shapes.in().size(), shapes.out().size()); ++axis) {
+    if (shapes.in()[axis] == shapes.out()[axis]) {
+      shapes.rule.axes[axis] = same(std::vector<std::int64_t>(shapes.rule.tensors.size(), static_cast<std::int64_t>(axis)));
+    }
+  }
+}
+
+// Of the other tensors only the shape counts.
+void drop_tensors(NodeShapes& shapes, std::size_t kept) {
+  shapes.rule.tensors.resize(std::min(kept, shapes.rule.tensors.size()));
+  shapes.rule.shapes.resize(shapes.rule.tensors.size());
+}
+
+void expand(NodeShapes& shapes) {
+  drop_tensors(shapes, 1);
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = same(broadcast_axes(shapes, axis));
+  }
+}
+
+void view(NodeShapes& shapes) {
+  drop_tensors(shapes, 1);
+  shapes.rule.view = true;
+  std::ranges::fill(shapes.rule.axes, same({}));
+}
+
+void permute(NodeShapes& shapes) {
+  std::int64_t const ndim = shapes.ndim();
+  std::vector<std::int64_t> order(static_cast<std::size_t>(ndim));
+  std::iota(order.begin(), order.end(), 0);
+  std::string_view const name = shapes.operator_name();
+  auto const exchange = [&](std::int64_t a, std::int64_t b) {
+    std::swap(order.at(static_cast<std::size_t>(a)), order.at(static_cast<std::size_t>(b)));
+  };
+  if (name == "permute") {
+    order = shapes.axes("dims", ndim).value_or(order);
+  } else if (any_of(name, {"transpose", "swapaxes", "swapdims"})) {
+    exchange(shapes.axis(name == "swapaxes" ? "axis0" : "dim0", 0, ndim),
+             shapes.axis(name == "swapaxes" ? "axis1" : "dim1", 0, ndim));
+  } else if (ndim >= 2) {
+    exchange(ndim - 2, ndim - 1);
+  }
+  for (std::size_t axis = 0; axis < order.size(); ++axis) {
+    shapes.rule.axes[axis] = same({order[axis]});
+  }
+}
+
+// Sums, means and extremes over axes, which the result lacks or keeps with extent 1.
+void reduction(NodeShapes& shapes) {
+  auto const ndim = static_cast<std::int64_t>(shapes.in().size());
+  std::vector<std::int64_t> all(static_cast<std::size_t>(ndim));
+  std::iota(all.begin(), all.end(), 0);
+  auto over = shapes.axes("dim", ndim).value_or(all);
+  over = over.empty() ? all : over;
+  std::size_t result = 0;
+  bool const kept = shapes.out().size() == shapes.in().size() && shapes.flag("keepdim", false);
+  for (std::int64_t axis = 0; axis < ndim; ++axis) {
+    if (std::ranges::find(over, axis) == over.end()) {
+      shapes.rule.axes.at(result++) = same({axis});
+      continue;
+    }
+    shapes.rule.contracted.push_back({axis});
+    result += kept ? 1 : 0;
+  }
+  shapes.rule.statistics = 2 * num_elements(shapes.out());
+}
+
+// The first tensor by its axes, all others (weights, running statistics) by the channels, which are not cut.
+void norm_over(NodeShapes& shapes, std::int64_t lo, std::int64_t hi, std::int64_t statistics) {
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    std::vector<std::int64_t> axes(shapes.rule.tensors.size(), -1);
+    axes[0] = axis;
+    AxisRule::Mode const mode = lo <= axis && axis < hi ? AxisRule::Mode::statistic : AxisRule::Mode::same;
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = {mode, std::move(axes), {}, {}};
+  }
+  shapes.rule.statistics = 2 * statistics;
+}
+
+void layer_norm(NodeShapes& shapes) {
+  auto const axes = static_cast<std::int64_t>(shapes.integers("normalized_shape", 1, 1).size());
+  std::int64_t const first = shapes.ndim() - axes;
+  Shape const rows(shapes.out().begin(), shapes.out().begin() + first);
+  norm_over(shapes, first, shapes.ndim(), num_elements(rows));
+  for (std::int64_t axis = first; axis < shapes.ndim(); ++axis) {
+    // Weights have the normalised axes themselves.
+    auto& own = shapes.rule.axes[static_cast<std::size_t>(axis)].axes;
+    std::fill(own.begin() + 1, own.end(), axis - first);
+  }
+}
+
+// Statistics per group or channel over all axes behind the channels.
+void group_norm(NodeShapes& shapes) {
+  norm_over(shapes, 2, shapes.ndim(), shapes.in()[0] * shapes.integer("num_groups", shapes.in().at(1)));
+  shapes.rule.axes.at(1) = {};
+}
+
+void batch_norm(NodeShapes& shapes) {
+  bool const trained = shapes.flag("training", shapes.operator_name().find("no_training") == std::string_view::npos);
+  norm_over(shapes, 0, trained ? shapes.ndim() : 0, shapes.in().at(1));
+  shapes.rule.axes.at(1) = {};
+}
+
+// Along one axis every rank needs all of it.
+void along_axis(NodeShapes& shapes) {
+  keep_leading(shapes);
+  if (shapes.ndim() > 0) {
+    shapes.rule.axes.at(static_cast<std::size_t>(shapes.axis("dim", -1, shapes.ndim()))) = {};
+  }
+}
+
+void fourier(NodeShapes& shapes) {
+  std::string_view const name = shapes.operator_name();
+  std::int64_t const ndim = shapes.ndim();
+  std::vector<std::int64_t> axes{ndim - 1};
+  if (name.ends_with("2")) {
+    axes = {ndim - 2, ndim - 1};
+  } else if (name.ends_with("n")) {
+    axes.resize(static_cast<std::size_t>(ndim));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  axes = shapes.axes("dim", ndim).value_or(axes);
+  keep_leading(shapes);
+  for (std::int64_t const axis : axes) {
+    shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
+  }
+  shapes.rule.operations = 16;
+}
+
+// Any cut does: every rank makes its own part.
+void made_anywhere(NodeShapes& shapes) {
+  if (shapes.operator_name() != "meshgrid") {
+    drop_tensors(shapes, 0);
+  }
+  std::ranges::fill(shapes.rule.axes, same(std::vector<std::int64_t>(shapes.rule.tensors.size(), -1)));
+}
+
+// Tables of indices: the indexed tensor whole, its parts by the indices' axes where there is one table.
+void lookup(NodeShapes& shapes) {
+  if (shapes.rule.tensors.size() != 2) {
+    return;
+  }
+  std::size_t const indices = shapes.in(1).size();
+  for (std::size_t axis = 0; axis < std::min(indices, shapes.out().size()); ++axis) {
+    if (shapes.in(1)[axis] == shapes.out()[axis]) {
+      shapes.rule.axes[axis] = same({-1, static_cast<std::int64_t>(axis)});
+    }
+  }
+}
+
+void add(Table& table, Rule rule, std::initializer_list<std::string_view> names) {
+  for (std::string_view const name : names) {
+    table.emplace(name, rule);
+  }
+}
+
+// The rule of every operator that is not local; local ones are `elementwise` unless they stand here.
+Table const& table() {
+  static Table const rules = [] {
+    Table t;
+    add(t, keep_leading, {"view_as_real", "view_as_complex"});
+    add(t, view, {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel"});
+    add(t, permute, {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T"});
+    add(t, expand, {"expand", "expand_as", "broadcast_to"});
+    add(t, table_rule,
+        {"roll", "flip", "rot90", "slice", "narrow", "cat", "concat", "concatenate", "stack", "select", "unbind", "chunk",
+         "unsafe_chunk", "split", "unsafe_split", "split_with_sizes", "unsafe_split_with_sizes", "pad",
+         "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+         "replication_pad2d", "replication_pad3d"});
+    add(t, window_rule,
+        {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+         "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_avg_pool1d",
+         "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d",
+         "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
+         "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
+         "upsample_trilinear3d", "upsample_bicubic2d"});
+    add(t, reduction, {"sum", "mean", "var", "std", "amax", "amin", "linalg_vector_norm", "var_mean", "std_mean",
+                       "logsumexp", "all", "any", "prod"});
+    add(t, layer_norm, {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"});
+    add(t, group_norm, {"group_norm", "native_group_norm", "instance_norm"});
+    add(t, batch_norm, {"batch_norm", "native_batch_norm", "_native_batch_norm_legit",
+                        "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training"});
+    add(t, along_axis, {"softmax", "_softmax", "log_softmax", "_log_softmax", "cumsum", "cumprod", "glu"});
+    add(t, product_rule, {"einsum", "linear", "addmm", "matmul", "bmm", "mm", "scaled_dot_product_attention"});
+    add(t, fourier,
+        {"fft_fft", "fft_fft2", "fft_fftn", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_rfft", "fft_rfft2", "fft_rfftn",
+         "fft_irfft", "fft_irfft2", "fft_irfftn", "_fft_c2c", "_fft_c2r", "_fft_r2c"});
+    add(t, made_anywhere,
+        {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like",
+         "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye", "meshgrid"});
+    add(t, lookup, {"index", "index_select", "embedding"});
+    return t;
+  }();
+  return rules;
+}
+
+}  // namespace
+
+void apply_rule(NodeShapes& shapes) {
+  auto const found = table().find(shapes.operator_name());
+  if (found != table().end()) {
+    found->second(shapes);
+    return;
+  }
+  if (operator_class(shapes.node().target) != OperatorClass::local) {
+    shapes.refuse("the layout pass has no rule for it; export by run_decompositions({}), and see docs/program_layout.md "
+                  "for the operators");
+  }
+  elementwise(shapes);
+}
+
+}  // namespace detail
+
+std::optional<NodeRule> node_rule(Graph const& graph, Node const& node, Sizes const& sizes) {
+  detail::NodeShapes shapes(graph, node, sizes);
+  if (shapes.rule.results.empty()) {
+    return std::nullopt;
+  }
+  detail::apply_rule(shapes);
+  return std::move(shapes.rule);
+}
+
+}  // namespace graticule::program

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "strategy.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace graticule::program::detail {
+
+namespace {
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::int64_t owner(Cut const& cut, std::int64_t row) {
+  return std::upper_bound(cut.bounds.begin(), cut.bounds.end() - 1, row % cut.period) - cut.bounds.begin() - 1;
+}
+
+Cut scaled(Cut const& cut, std::int64_t axis, std::int64_t extent) {
+  Cut result{axis, extent, {}};
+  for (std::int64_t const bound : cut.bounds) {
+    result.bounds.push_back((2 * bound * extent + cut.period) / (2 * cut.period));
+  }
+  return result;
+}
+
+// Each row of the table on the rank that owns its source, if that is in order; otherwise shares as before.
+Cut owners_of_table(Cut const& cut, std::int64_t axis, PullTable const& table, std::int32_t input) {
+  auto const extent = static_cast<std::int64_t>(table.size());
+  Cut result{axis, extent, std::vector<std::int64_t>(cut.bounds.size(), extent)};
+  result.bounds.front() = 0;
+  std::int64_t last = 0;
+  for (std::int64_t row = 0; row < extent; ++row) {
+    Source const& source = table[index(row)];
+    if (source.input != input || source.index < 0) {
+      continue;
+    }
+    std::int64_t const rank = owner(cut, source.index);
+    if (rank < last) {
+      return scaled(cut, axis, extent);
+    }
+    for (; last < rank; ++last) {
+      result.bounds[index(last + 1)] = row;
+    }
+  }
+  return result;
+}
+
+std::vector<std::vector<std::int64_t>> table_rows(AxisRule const& rule, Cut const& cut, std::size_t tensor) {
+  std::vector<std::vector<std::int64_t>> rows(index(cut.num_ranks()));
+  for (std::int64_t rank = 0; rank < cut.num_ranks(); ++rank) {
+    for (std::int64_t row = cut.bounds[index(rank)]; row < cut.bounds[index(rank + 1)]; ++row) {
+      if (rule.table[index(row)].input == static_cast<std::int32_t>(tensor)) {
+        rows[index(rank)].push_back(rule.table[index(row)].index);
+      }
+    }
+  }
+  return rows;
+}
+
+std::vector<std::vector<std::int64_t>> window_rows(AxisRule const& rule, Cut const& cut, std::int64_t extent) {
+  std::vector<std::vector<std::int64_t>> rows(index(cut.num_ranks()));
+  for (std::int64_t rank = 0; rank < cut.num_ranks(); ++rank) {
+    std::int64_t const first = cut.bounds[index(rank)];
+    std::int64_t const end = cut.bounds[index(rank + 1)];
+    if (first == end) {
+      continue;
+    }
+    std::int64_t lo = rule.windows[index(first)].first;
+    std::int64_t hi = rule.windows[index(first)].second;
+    for (std::int64_t row = first; row < end; ++row) {
+      lo = std::min(lo, rule.windows[index(row)].first);
+      hi = std::max(hi, rule.windows[index(row)].second);
+    }
+    for (std::int64_t row = lo; row < hi; ++row) {
+      rows[index(rank)].push_back(0 <= row && row < extent ? row : -1);
+    }
+  }
+  return rows;
+}
+
+std::int64_t share(Placement const& placement, Shape const& shape, std::int64_t rank) {
+  return num_elements(local_shape(shape, placement, rank));
+}
+
+// Elements that a rank needs of the rows, and those among them that it has.
+std::pair<std::int64_t, std::int64_t> needed_rows(Transfer const& transfer, Shape const& shape, std::int64_t rank,
+                                                  std::set<std::int64_t>& peers) {
+  std::set<std::int64_t> const rows(transfer.rows[index(rank)].begin(), transfer.rows[index(rank)].end());
+  std::int64_t const per_row = num_elements(shape) / std::max<std::int64_t>(1, shape[index(transfer.axis)]);
+  Cut const& from = *transfer.from;
+  std::int64_t needed = 0;
+  std::int64_t present = 0;
+  for (std::int64_t const row : rows) {
+    if (row < 0) {
+      continue;
+    }
+    needed += per_row;
+    if (from.axis != transfer.axis) {
+      std::int64_t const extent = shape[index(from.axis)];
+      present += per_row / extent * owned_extent(from, extent, rank);
+      for (std::int64_t peer = 0; peer < from.num_ranks(); ++peer) {
+        if (owned_extent(from, extent, peer) > 0) {
+          peers.insert(peer);
+        }
+      }
+    } else if (std::int64_t const peer = owner(from, row); peer == rank) {
+      present += per_row;
+    } else {
+      peers.insert(peer);
+    }
+  }
+  return {needed, present};
+}
+
+std::int64_t common(Cut const& from, Cut const& to, Shape const& shape, std::int64_t rank) {
+  std::int64_t const extent = shape[index(from.axis)];
+  if (from.axis == to.axis) {
+    return num_elements(shape) / extent * common_extent(from, to, extent, rank);
+  }
+  std::int64_t const other = shape[index(to.axis)];
+  return num_elements(shape) / extent / other * owned_extent(from, extent, rank) * owned_extent(to, other, rank);
+}
+
+}  // namespace
+
+std::vector<Cut> cuts_after(NodeRule const& rule, std::size_t tensor, Cut const& cut) {
+  std::vector<Cut> cuts;
+  Shape const& from = rule.shapes[tensor];
+  Shape const& to = rule.result_shapes[0];
+  if (rule.view) {
+    auto const aligned = aligned_for_view(cut, from, to);
+    for (auto const& before : {std::optional(cut), aligned}) {
+      auto const after = before ? through_view(*before, from, to) : std::nullopt;
+      if (after) {
+        cuts.push_back(*after);
+      }
+    }
+    return cuts;
+  }
+  for (std::size_t a = 0; a < rule.axes.size(); ++a) {
+    AxisRule const& axis = rule.axes[a];
+    if (axis.mode == AxisRule::Mode::whole || axis.axes.at(tensor) != cut.axis) {
+      continue;
+    }
+    bool const rows = cut.period == from[index(cut.axis)];
+    auto const own = static_cast<std::int64_t>(a);
+    if (axis.mode == AxisRule::Mode::same || axis.mode == AxisRule::Mode::statistic) {
+      cuts.push_back({own, cut.period, cut.bounds});
+    } else if (rows && axis.mode == AxisRule::Mode::window) {
+      cuts.push_back(scaled(cut, own, to[a]));
+    } else if (rows) {
+      cuts.push_back(owners_of_table(cut, own, axis.table, static_cast<std::int32_t>(tensor)));
+    }
+  }
+  return cuts;
+}
+
+std::vector<Cut> fresh_cuts(NodeRule const& rule, std::int64_t num_ranks) {
+  std::vector<Cut> cuts;
+  Shape const& shape = rule.result_shapes[0];
+  for (std::size_t a = 0; a < shape.size(); ++a) {
+    if (rule.axes[a].mode != AxisRule::Mode::whole && shape[a] > 1) {
+      cuts.push_back(balanced_cut(static_cast<std::int64_t>(a), shape[a], num_ranks));
+    }
+  }
+  return cuts;
+}
+
+std::optional<std::vector<Transfer>> needs(NodeRule const& rule, Cut const& cut) {
+  std::vector<Transfer> transfers(rule.tensors.size());
+  AxisRule const& axis = rule.axes.at(index(cut.axis));
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    transfers[i].value = rule.tensors[i];
+  }
+  if (rule.view) {
+    transfers[0].to = through_view(cut, rule.result_shapes[0], rule.shapes[0]);
+    return transfers[0].to ? std::optional(transfers) : std::nullopt;
+  }
+  bool const rows = cut.period == rule.result_shapes[0][index(cut.axis)];
+  bool const plain = axis.mode == AxisRule::Mode::same || axis.mode == AxisRule::Mode::statistic;
+  if (axis.mode == AxisRule::Mode::whole || (!plain && !rows)) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    std::int64_t const own = axis.axes.at(i);
+    if (own < 0) {
+      continue;
+    }
+    if (plain) {
+      transfers[i].to = Cut{own, cut.period, cut.bounds};
+      continue;
+    }
+    transfers[i].axis = own;
+    transfers[i].rows = axis.mode == AxisRule::Mode::table ? table_rows(axis, cut, i)
+                                                           : window_rows(axis, cut, rule.shapes[i][index(own)]);
+  }
+  return transfers;
+}
+
+void count(Transfer& transfer, Shape const& shape, std::int64_t item_bytes, std::int64_t num_ranks) {
+  transfer.bytes.assign(index(num_ranks), 0);
+  transfer.messages = 0;
+  if (!transfer.from || num_elements(shape) == 0 || (transfer.axis < 0 && transfer.to == transfer.from)) {
+    return;
+  }
+  for (std::int64_t rank = 0; rank < num_ranks; ++rank) {
+    std::set<std::int64_t> peers;
+    std::int64_t needed = 0;
+    std::int64_t present = 0;
+    if (transfer.axis >= 0) {
+      std::tie(needed, present) = needed_rows(transfer, shape, rank, peers);
+    } else {
+      needed = share(transfer.to, shape, rank);
+      present = transfer.to ? common(*transfer.from, *transfer.to, shape, rank) : share(transfer.from, shape, rank);
+      for (std::int64_t peer = 0; peer < num_ranks; ++peer) {
+        if (share(transfer.from, shape, peer) > 0) {
+          peers.insert(peer);
+        }
+      }
+    }
+    transfer.bytes[index(rank)] = (needed - present) * item_bytes;
+    peers.erase(rank);
+    if (needed > present) {
+      transfer.messages = std::max(transfer.messages, static_cast<std::int64_t>(peers.size()));
+    }
+  }
+}
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node_shapes.hpp"
+
+#include <algorithm>
+
+namespace graticule::program::detail {
+
+namespace {
+
+std::vector<std::int64_t> all_at(NodeShapes const& shapes, std::int64_t axis) {
+  return std::vector<std::int64_t>(shapes.rule.tensors.size(), axis);
+}
+
+void keep_all(NodeShapes& shapes) {
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = {AxisRule::Mode::same, all_at(shapes, axis), {}, {}};
+  }
+}
+
+void set_table(NodeShapes& shapes, std::int64_t axis, PullTable table) {
+  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {AxisRule::Mode::table, all_at(shapes, axis), std::move(table),
+                                                         {}};
+}
+
+std::int64_t extent(NodeShapes const& shapes, std::int64_t axis) {
+  return shapes.in().at(static_cast<std::size_t>(axis));
+}
+
+void roll(NodeShapes& shapes) {
+  auto const axes = shapes.axes("dims", shapes.ndim());
+  if (!axes || axes->empty()) {
+    shapes.refuse("a roll of the flattened tensor is not planned; name its axes");
+  }
+  auto const shifts = shapes.integers("shifts", axes->size(), 0);
+  keep_all(shapes);
+  for (std::size_t i = 0; i < axes->size(); ++i) {
+    set_table(shapes, (*axes)[i], roll_table(extent(shapes, (*axes)[i]), shifts[i]));
+  }
+}
+
+void flip(NodeShapes& shapes) {
+  keep_all(shapes);
+  for (std::int64_t const axis : shapes.axes("dims", shapes.ndim()).value_or(std::vector<std::int64_t>{})) {
+    set_table(shapes, axis, flip_table(extent(shapes, axis)));
+  }
+}
+
+PullTable composed(PullTable const& outer, PullTable const& inner) {
+  PullTable table;
+  for (Source const& source : outer) {
+    table.push_back(inner[static_cast<std::size_t>(source.index)]);
+  }
+  return table;
+}
+
+// A quarter turn from axis a to axis b: result[i, j] = tensor[j, n - 1 - i].
+void rot90(NodeShapes& shapes) {
+  auto const axes = shapes.axes("dims", shapes.ndim()).value_or(std::vector<std::int64_t>{0, 1});
+  std::int64_t const turns = ((shapes.integer("k", 1) % 4) + 4) % 4;
+  keep_all(shapes);
+  std::int64_t const a = axes.at(0);
+  std::int64_t const b = axes.at(1);
+  auto const set = [&](std::int64_t axis, std::int64_t from, bool flipped) {
+    auto rows = slice_table(0, extent(shapes, from), 1);
+    set_table(shapes, axis, flipped ? composed(flip_table(extent(shapes, from)), rows) : rows);
+    shapes.rule.axes[static_cast<std::size_t>(axis)].axes = all_at(shapes, from);
+  };
+  if (turns == 1) {
+    set(a, b, true);
+    set(b, a, false);
+  } else if (turns == 2) {
+    set(a, a, true);
+    set(b, b, true);
+  } else if (turns == 3) {
+    set(a, b, false);
+    set(b, a, true);
+  }
+}
+
+PadMode mode_of(NodeShapes const& shapes) {
+  std::string_view const name = shapes.operator_name();
+  if (name.starts_with("reflection")) {
+    return PadMode::reflect;
+  }
+  if (name.starts_with("replication")) {
+    return PadMode::replicate;
+  }
+  return pad_mode(shapes.text("mode", "constant"));
+}
+
+void pad(NodeShapes& shapes) {
+  auto const widths = shapes.integers(shapes.has("padding") ? "padding" : "pad", 2, 0);
+  PadMode const mode = mode_of(shapes);
+  keep_all(shapes);
+  for (std::size_t i = 0; 2 * i + 1 < widths.size(); ++i) {
+    std::int64_t const axis = shapes.ndim() - 1 - static_cast<std::int64_t>(i);
+    if (widths[2 * i] != 0 || widths[2 * i + 1] != 0) {
+      set_table(shapes, axis, pad_table(extent(shapes, axis), widths[2 * i], widths[2 * i + 1], mode));
+    }
+  }
+}
+
+void slice(NodeShapes& shapes) {
+  std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
+  std::int64_t const rows = extent(shapes, axis);
+  auto const place = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rows : at, 0, rows); };
+  bool const narrow = shapes.operator_name() == "narrow";
+  std::int64_t const begin = place(shapes.integer("start", 0));
+  std::int64_t const end = narrow ? begin + shapes.integer("length", 0) : place(shapes.integer("end", rows));
+  keep_all(shapes);
+  if (begin != 0 || end != rows || shapes.integer("step", 1) != 1) {
+    set_table(shapes, axis, slice_table(begin, end, shapes.integer("step", 1)));
+  }
+}
+
+void cat(NodeShapes& shapes) {
+  std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
+  keep_all(shapes);
+  std::vector<std::int64_t> extents;
+  for (Shape const& shape : shapes.rule.shapes) {
+    if (shape.size() != shapes.out().size()) {
+      shapes.refuse("joining tensors of different numbers of axes is not planned");
+    }
+    extents.push_back(shape[static_cast<std::size_t>(axis)]);
+  }
+  set_table(shapes, axis, cat_table(extents));
+}
+
+// Results with one axis more (stack) or less (select, unbind) than the tensors.
+void stack(NodeShapes& shapes) {
+  std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
+  for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
+    if (a != axis) {
+      shapes.rule.axes[static_cast<std::size_t>(a)] = {AxisRule::Mode::same, all_at(shapes, a - (a > axis ? 1 : 0)), {},
+                                                       {}};
+    }
+  }
+}
+
+void select(NodeShapes& shapes) {
+  std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim() + 1);
+  for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
+    shapes.rule.axes[static_cast<std::size_t>(a)] = {AxisRule::Mode::same, all_at(shapes, a + (a >= axis ? 1 : 0)), {},
+                                                     {}};
+  }
+}
+
+void split(NodeShapes& shapes) {
+  std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
+  keep_all(shapes);
+  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
+}
+
+}  // namespace
+
+void table_rule(NodeShapes& shapes) {
+  std::string_view const name = shapes.operator_name();
+  if (name == "roll") {
+    roll(shapes);
+  } else if (name == "flip") {
+    flip(shapes);
+  } else if (name == "rot90") {
+    rot90(shapes);
+  } else if (name == "slice" || name == "narrow") {
+    slice(shapes);
+  } else if (name == "cat" || name == "concat" || name == "concatenate") {
+    cat(shapes);
+  } else if (name == "stack") {
+    stack(shapes);
+  } else if (name == "select" || name == "unbind") {
+    select(shapes);
+  } else if (name == "chunk" || name.find("split") != std::string_view::npos) {
+    split(shapes);
+  } else {
+    pad(shapes);
+  }
+}
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node_shapes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace graticule::program::detail {
+
+namespace {
+
+using Window = std::pair<std::int64_t, std::int64_t>;
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+// Convolution or pooling along one axis.
+struct Stencil {
+  std::int64_t size = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+
+  [[nodiscard]] std::int64_t reach() const { return (size - 1) * dilation + 1; }
+};
+
+void set_windows(AxisRule& rule, std::int64_t extent, auto const& window) {
+  rule.mode = AxisRule::Mode::window;
+  for (std::int64_t row = 0; row < extent; ++row) {
+    rule.windows.push_back(window(row));
+  }
+}
+
+void set_stencil(AxisRule& rule, std::int64_t extent, Stencil const& stencil) {
+  if (stencil.size == 1 && stencil.stride == 1 && stencil.padding == 0) {
+    rule.mode = AxisRule::Mode::same;
+    return;
+  }
+  set_windows(rule, extent, [&](std::int64_t row) {
+    std::int64_t const lo = row * stencil.stride - stencil.padding;
+    return Window{lo, lo + stencil.reach()};
+  });
+}
+
+// Rows i with row = i * stride - padding + j * dilation for a j below the size.
+void set_transposed(AxisRule& rule, std::int64_t extent, std::int64_t rows, Stencil const& stencil) {
+  set_windows(rule, extent, [&](std::int64_t row) {
+    std::int64_t const last = row + stencil.padding;
+    std::int64_t const lo = floor_div(last - stencil.reach() + stencil.stride, stencil.stride);
+    std::int64_t const hi = floor_div(last, stencil.stride) + 1;
+    return Window{std::clamp<std::int64_t>(lo, 0, rows), std::clamp<std::int64_t>(hi, 0, rows)};
+  });
+}
+
+// Only the tensor itself follows the axis; weights are needed whole.
+std::vector<std::int64_t> first_only(NodeShapes const& shapes, std::int64_t axis) {
+  std::vector<std::int64_t> axes(shapes.rule.tensors.size(), -1);
+  axes[0] = axis;
+  return axes;
+}
+
+void convolution(NodeShapes& shapes) {
+  std::string_view const name = shapes.operator_name();
+  bool const transposed = name.starts_with("conv_transpose") || shapes.flag("transposed", false);
+  Shape const& weight = shapes.in(1);
+  std::size_t const spatial = weight.size() - 2;
+  if (shapes.in().size() != weight.size()) {
+    shapes.refuse("a convolution without a batch axis is not planned; export with a batch of 1");
+  }
+  auto const stride = shapes.integers("stride", spatial, 1);
+  auto const dilation = shapes.integers("dilation", spatial, 1);
+  auto padding = shapes.integers("padding", spatial, 0);
+  bool const same = shapes.text("padding", "") == "same";
+  shapes.rule.axes[0] = {AxisRule::Mode::same, first_only(shapes, 0), {}, {}};
+  if (!transposed && shapes.integer("groups", 1) == 1) {
+    // Output channels follow the weights' first axis, for which the tensor is needed whole.
+    AxisRule& channels = shapes.rule.axes[1];
+    channels.mode = AxisRule::Mode::same;
+    channels.axes.assign(shapes.rule.tensors.size(), 0);
+    channels.axes[0] = -1;
+  }
+  for (std::size_t i = 0; i < spatial; ++i) {
+    AxisRule& rule = shapes.rule.axes[i + 2];
+    rule.axes = first_only(shapes, static_cast<std::int64_t>(i + 2));
+    Stencil stencil{weight[i + 2], stride[i], padding[i], dilation[i]};
+    if (same) {
+      stencil.padding = (stencil.reach() - 1) / 2;
+    }
+    if (transposed) {
+      set_transposed(rule, shapes.out()[i + 2], shapes.in()[i + 2], stencil);
+    } else {
+      set_stencil(rule, shapes.out()[i + 2], stencil);
+    }
+  }
+  shapes.rule.operations = 2 * num_elements(weight) / std::max<std::int64_t>(1, weight[transposed ? 1 : 0]);
+}
+
+std::size_t spatial_axes(std::string_view name) {
+  return name.find("1d") != std::string_view::npos ? 1 : name.find("3d") != std::string_view::npos ? 3 : 2;
+}
+
+// Row i of n covers [floor(i * rows / n), ceil((i + 1) * rows / n)).
+void set_adaptive(AxisRule& rule, std::int64_t extent, std::int64_t rows) {
+  set_windows(rule, extent, [&](std::int64_t row) {
+    return Window{row * rows / extent, ((row + 1) * rows + extent - 1) / extent};
+  });
+}
+
+void pooling(NodeShapes& shapes) {
+  std::size_t const spatial = spatial_axes(shapes.operator_name());
+  auto const sizes = shapes.integers("kernel_size", spatial, 1);
+  auto const stride = shapes.integers("stride", spatial, 0);
+  auto const padding = shapes.integers("padding", spatial, 0);
+  auto const dilation = shapes.integers("dilation", spatial, 1);
+  std::size_t const first = shapes.out().size() - spatial;
+  for (std::size_t axis = 0; axis < shapes.out().size(); ++axis) {
+    AxisRule& rule = shapes.rule.axes[axis];
+    rule.mode = AxisRule::Mode::same;
+    rule.axes = first_only(shapes, static_cast<std::int64_t>(axis));
+    if (axis < first) {
+      continue;
+    }
+    std::size_t const i = axis - first;
+    if (shapes.operator_name().find("adaptive") != std::string_view::npos) {
+      set_adaptive(rule, shapes.out()[axis], shapes.in()[axis]);
+      continue;
+    }
+    bool const given = i < stride.size() && stride[i] > 0;
+    set_stencil(rule, shapes.out()[axis], {sizes[i], given ? stride[i] : sizes[i], padding[i], dilation[i]});
+  }
+}
+
+// Rows of the tensor that a row of a resized one depends on. One row more on each side than needed would do no harm, so that
+// rounding in the scale does not matter.
+Window resized(std::string_view name, std::int64_t row, std::int64_t from, std::int64_t to, bool corners) {
+  double const scale = corners ? (to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0)
+                               : static_cast<double>(from) / static_cast<double>(to);
+  double const at = corners ? static_cast<double>(row) * scale : (static_cast<double>(row) + 0.5) * scale - 0.5;
+  auto const below = static_cast<std::int64_t>(std::floor(at));
+  std::int64_t lo = below;
+  std::int64_t hi = below + 2;
+  if (name.find("nearest") != std::string_view::npos) {
+    auto const nearest = static_cast<std::int64_t>(std::floor(static_cast<double>(row) * scale));
+    lo = nearest;
+    hi = nearest + 1;
+    if (name.find("exact") != std::string_view::npos) {
+      hi = nearest + 2;
+    }
+  } else if (name.find("bicubic") != std::string_view::npos) {
+    lo = below - 1;
+    hi = below + 3;
+  }
+  lo = std::clamp<std::int64_t>(lo, 0, from - 1);
+  return {lo, std::clamp<std::int64_t>(hi, lo + 1, from)};
+}
+
+void resizing(NodeShapes& shapes) {
+  std::string_view const name = shapes.operator_name();
+  if (name.ends_with("_aa")) {
+    shapes.refuse("resizing with anti-aliasing is not planned; export it without");
+  }
+  bool const corners = shapes.flag("align_corners", false);
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    auto const a = static_cast<std::size_t>(axis);
+    AxisRule& rule = shapes.rule.axes[a];
+    rule.axes = first_only(shapes, axis);
+    rule.mode = AxisRule::Mode::same;
+    if (axis >= 2) {
+      set_windows(rule, shapes.out()[a],
+                  [&](std::int64_t row) { return resized(name, row, shapes.in()[a], shapes.out()[a], corners); });
+    }
+  }
+}
+
+}  // namespace
+
+void window_rule(NodeShapes& shapes) {
+  std::string_view const name = shapes.operator_name();
+  if (name.starts_with("conv")) {
+    convolution(shapes);
+  } else if (name.find("upsample") != std::string_view::npos) {
+    resizing(shapes);
+  } else {
+    pooling(shapes);
+  }
+}
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/program/layout/plan.hpp>
+
+#include "expect_error.hpp"
+#include "../graph_text.hpp"
+#include "int_array.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace graticule::program;
+using namespace graticule::test;
+
+namespace {
+
+using Random = std::mt19937_64;
+using Parts = std::vector<IntArray>;
+
+std::int64_t draw(Random& random, std::int64_t lo, std::int64_t hi) {
+  return std::uniform_int_distribution<std::int64_t>(lo, hi)(random);
+}
+
+std::vector<std::int64_t> list(Node const& node, char const* argument) {
+  return std::get<std::vector<std::int64_t>>(*node.input(argument));
+}
+
+std::int64_t number(Node const& node, char const* argument) { return std::get<std::int64_t>(*node.input(argument)); }
+
+IntArray convolved(IntArray const& x, IntArray const& weight, std::int64_t stride, std::int64_t pad_rows,
+                   std::int64_t pad_columns) {
+  std::int64_t const size = weight.extent(2);
+  auto const extent = [&](std::int64_t n, std::int64_t pad) {
+    return n + 2 * pad < size ? 0 : (n + 2 * pad - size) / stride + 1;
+  };
+  IntArray y({x.extent(0), weight.extent(0), extent(x.extent(2), pad_rows), extent(x.extent(3), pad_columns)});
+  for_all_places(y.shape, [&](Shape const& at) {
+    for_all_places({weight.extent(1), size, size}, [&](Shape const& tap) {
+      std::int64_t const row = at[2] * stride - pad_rows + tap[1];
+      std::int64_t const column = at[3] * stride - pad_columns + tap[2];
+      if (row >= 0 && row < x.extent(2) && column >= 0 && column < x.extent(3)) {
+        y(at) += weight({at[1], tap[0], tap[1], tap[2]}) * x({at[0], tap[0], row, column});
+      }
+    });
+  });
+  return y;
+}
+
+IntArray concatenated(Parts const& inputs, std::int64_t axis) {
+  std::vector<std::int64_t> extents;
+  Shape shape = inputs.front().shape;
+  for (IntArray const& input : inputs) {
+    extents.push_back(input.extent(axis));
+  }
+  PullTable const table = cat_table(extents);
+  auto const a = static_cast<std::size_t>(axis);
+  shape[a] = static_cast<std::int64_t>(table.size());
+  IntArray result(shape);
+  for_all_places(shape, [&](Shape at) {
+    std::int64_t& value = result(at);
+    Source const source = table[static_cast<std::size_t>(at[a])];
+    at[a] = source.index;
+    value = inputs[static_cast<std::size_t>(source.input)](at);
+  });
+  return result;
+}
+
+// An operator on a part, or with no placement on the whole: what an executor does with a node of the plan.
+IntArray run(Node const& node, Parts const& x, NodePlan const* plan, Shape const& size) {
+  bool const cut = plan != nullptr && plan->placement.has_value();
+  std::int64_t const pulled = cut && plan->mode == AxisRule::Mode::table ? plan->placement->axis : -1;
+  std::int64_t const unpadded = cut && plan->mode == AxisRule::Mode::window ? plan->placement->axis : -1;
+  std::string const& target = node.target;
+  IntArray y = x.front();
+  if (target == "aten.roll.default") {
+    auto const axes = list(node, "dims");
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      y = axes[i] == pulled ? y : taken(y, axes[i], rows_of(roll_table(y.extent(axes[i]), list(node, "shifts")[i])));
+    }
+    return y;
+  }
+  if (target == "aten.flip.default") {
+    std::int64_t const axis = list(node, "dims").front();
+    return axis == pulled ? y : taken(y, axis, rows_of(flip_table(y.extent(axis))));
+  }
+  if (target == "aten.pad.default") {
+    auto const widths = list(node, "pad");
+    PadMode const mode = pad_mode(std::get<std::string>(*node.input("mode")));
+    for (std::size_t i = 0; 2 * i < widths.size(); ++i) {
+      auto const axis = static_cast<std::int64_t>(y.shape.size() - 1 - i);
+      y = axis == pulled ? y : taken(y, axis, rows_of(pad_table(y.extent(axis), widths[2 * i], widths[2 * i + 1], mode)));
+    }
+    return y;
+  }
+  if (target == "aten.slice.Tensor") {
+    std::int64_t const axis = number(node, "dim");
+    auto const rows = rows_of(slice_table(number(node, "start"), number(node, "end"), number(node, "step")));
+    return axis == pulled ? y : taken(y, axis, rows);
+  }
+  if (target == "aten.cat.default") {
+    return concatenated(x, number(node, "dim"));
+  }
+  if (target == "aten.view.default") {
+    return viewed(y, size);
+  }
+  if (target == "aten.permute.default") {
+    return permuted(y, list(node, "dims"));
+  }
+  if (target == "aten.add.Tensor") {
+    std::ranges::transform(y.values, x.at(1).values, y.values.begin(), std::plus<>());
+    return y;
+  }
+  EXPECT_EQ(target, "aten.conv2d.default");
+  std::int64_t const pad = list(node, "padding").front();
+  return convolved(y, x.at(1), list(node, "stride").front(), unpadded == 2 ? 0 : pad, unpadded == 3 ? 0 : pad);
+}
+
+// Virtual ranks in one process: each gets only what the plan says, from where the plan says that it is.
+class Execution {
+ public:
+  explicit Execution(Plan const& plan) : plan_(&plan) {}
+
+  void set(ValueId id, IntArray whole, Placement const& placement) {
+    Parts& parts = copies_[id][placement];
+    for (std::int64_t rank = 0; rank < plan_->num_ranks; ++rank) {
+      parts.push_back(part(whole, placement, rank));
+    }
+    whole_.emplace(id, std::move(whole));
+  }
+
+  Parts fetched(Transfer const& transfer) {
+    Parts const& parts = copies_.at(transfer.value).at(transfer.from);
+    IntArray const whole = transfer.from ? joined(parts, *transfer.from, plan_->shapes[static_cast<std::size_t>(transfer.value)])
+                                         : parts.front();
+    Parts result;
+    for (std::int64_t rank = 0; rank < plan_->num_ranks; ++rank) {
+      result.push_back(transfer.axis < 0 ? part(whole, transfer.to, rank)
+                                         : taken(whole, transfer.axis, transfer.rows[static_cast<std::size_t>(rank)]));
+    }
+    if (transfer.axis < 0) {
+      copies_[transfer.value].emplace(transfer.to, result);
+    }
+    return result;
+  }
+
+  void step(NodePlan const& plan) {
+    Node const& node = plan_->graph.nodes[static_cast<std::size_t>(plan.node)];
+    std::vector<Parts> inputs;
+    Parts wholes;
+    for (Transfer const& transfer : plan.tensors) {
+      inputs.push_back(fetched(transfer));
+      wholes.push_back(whole_.at(transfer.value));
+    }
+    ValueId const id = std::get<TensorRef>(node.outputs[0]).value;
+    IntArray const whole = run(node, wholes, nullptr, plan_->shapes[static_cast<std::size_t>(id)]);
+    Parts results;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(plan_->num_ranks); ++rank) {
+      Parts own;
+      for (Parts const& input : inputs) {
+        own.push_back(input[rank]);
+      }
+      // Ranks without rows do not run the operator.
+      IntArray const empty(plan.local_sizes[rank]);
+      results.push_back(empty.values.empty() ? empty : run(node, own, &plan, plan.local_sizes[rank]));
+      ASSERT_EQ(results.back(), part(whole, plan.placement, static_cast<std::int64_t>(rank)))
+          << node.target << " on rank " << rank;
+    }
+    copies_[id][plan.placement] = std::move(results);
+    whole_.emplace(id, whole);
+  }
+
+  IntArray const& whole(ValueId id) const { return whole_.at(id); }
+
+ private:
+  Plan const* plan_;
+  std::map<ValueId, std::map<Placement, Parts>> copies_;
+  std::map<ValueId, IntArray> whole_;
+};
+
+Json ints(std::vector<std::int64_t> const& values) { return {{"as_ints", values}}; }
+Json integer(std::int64_t value) { return {{"as_int", value}}; }
+
+// A network of random operators on x[1, 2, rows, columns].
+Json random_program(Random& random, std::int64_t rows, std::int64_t columns) {
+  Json program = empty_program({1, 2, rows, columns});
+  add_weight(program, "parameter", "w", "head.weight", {2, 2, 3, 3});
+  std::string last = "x";
+  std::int64_t h = rows;
+  std::int64_t w = columns;
+  auto const next = [&](std::string const& target, std::vector<std::pair<std::string, Json>> inputs, Shape const& shape) {
+    std::string const result = "v" + std::to_string(graph_of(program)["nodes"].size());
+    append(program, target, inputs, result, shape);
+    last = result;
+  };
+  for (int step = 0; step < 8; ++step) {
+    std::string const before = last;
+    switch (draw(random, 0, 7)) {
+      case 0:
+        next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({draw(random, -3, 3), 2})}, {"dims", ints({2, 3})}},
+             {1, 2, h, w});
+        break;
+      case 1: {
+        std::int64_t const stride = draw(random, 1, 2);
+        h = (h - 1) / stride + 1;
+        w = (w - 1) / stride + 1;
+        next("aten.conv2d.default",
+             {{"input", tensor(last)}, {"weight", tensor("w")}, {"stride", ints({stride, stride})}, {"padding", ints({1, 1})}},
+             {1, 2, h, w});
+        break;
+      }
+      case 2:
+        h += 2;
+        w += 1;
+        next("aten.pad.default",
+             {{"self", tensor(last)}, {"pad", ints({1, 0, 1, 1})}, {"mode", {{"as_string", step % 2 == 0 ? "circular" : "constant"}}}},
+             {1, 2, h, w});
+        break;
+      case 3:
+        if (h > 4) {
+          h -= 2;
+          next("aten.slice.Tensor",
+               {{"self", tensor(last)}, {"dim", integer(2)}, {"start", integer(1)}, {"end", integer(h + 1)}, {"step", integer(1)}},
+               {1, 2, h, w});
+        }
+        break;
+      case 4:
+        next("aten.flip.default", {{"self", tensor(last)}, {"dims", ints({2})}}, {1, 2, h, w});
+        break;
+      case 5:
+        next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({1})}, {"dims", ints({2})}}, {1, 2, h, w});
+        next("aten.cat.default",
+             {{"tensors", {{"as_tensors", {{{"name", before}}, {{"name", last}}}}}}, {"dim", integer(2)}}, {1, 2, 2 * h, w});
+        h *= 2;
+        next("aten.slice.Tensor",
+             {{"self", tensor(last)}, {"dim", integer(2)}, {"start", integer(h / 4)}, {"end", integer(h / 4 + h / 2)}, {"step", integer(1)}},
+             {1, 2, h / 2, w});
+        h /= 2;
+        break;
+      case 6:
+        if (h % 2 == 0) {  // windows of two rows, their places in front, and back
+          next("aten.view.default", {{"self", tensor(last)}, {"size", ints({1, 2, h / 2, 2, w})}}, {1, 2, h / 2, 2, w});
+          next("aten.permute.default", {{"self", tensor(last)}, {"dims", ints({0, 3, 1, 2, 4})}}, {1, 2, 2, h / 2, w});
+          next("aten.view.default", {{"self", tensor(last)}, {"size", ints({4, h / 2, w})}}, {4, h / 2, w});
+          next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({1})}, {"dims", ints({1})}}, {4, h / 2, w});
+          next("aten.view.default", {{"self", tensor(last)}, {"size", ints({1, 2, h, w})}}, {1, 2, h, w});
+        }
+        break;
+      default:
+        next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({1})}, {"dims", ints({2})}}, {1, 2, h, w});
+        next("aten.add.Tensor", {{"self", tensor(before)}, {"other", tensor(last)}}, {1, 2, h, w});
+    }
+  }
+  set_output(program, last);
+  return program;
+}
+
+TEST(Plan, virtual_ranks_that_follow_it_equal_one_rank) {
+  Random random(5);
+  std::int64_t moved = 0;
+  for (int trial = 0; trial < 120; ++trial) {
+    std::int64_t const rows = draw(random, 4, 13);
+    ExportedGraph const program = read_graph(random_program(random, rows, 6).dump());
+    PlanOptions options;
+    options.num_ranks = draw(random, 1, 5);
+    options.bounds = {0, rows};
+    for (std::int64_t rank = 1; rank < options.num_ranks; ++rank) {
+      options.bounds.push_back(draw(random, 0, rows));
+    }
+    std::ranges::sort(options.bounds);
+
+    Plan const plan = plan_layout(program, Sizes(program), options);
+
+    Execution execution(plan);
+    for (Argument const& input : plan.graph.inputs) {
+      ValueId const id = std::get<TensorRef>(input).value;
+      execution.set(id, counting(plan.shapes[static_cast<std::size_t>(id)]), plan.inputs[static_cast<std::size_t>(id)]);
+    }
+    for (NodePlan const& node : plan.nodes) {
+      ASSERT_NO_FATAL_FAILURE(execution.step(node)) << "trial " << trial;
+    }
+    for (Transfer const& output : plan.outputs) {
+      Parts const parts = execution.fetched(output);
+      for (std::int64_t rank = 0; rank < plan.num_ranks; ++rank) {
+        ASSERT_EQ(parts[static_cast<std::size_t>(rank)], part(execution.whole(output.value), output.to, rank));
+      }
+    }
+    moved += *std::ranges::max_element(plan.received_bytes);
+  }
+  EXPECT_GT(moved, 0);
+}
+
+TEST(Plan, a_cut_that_can_stay_is_not_moved) {
+  Json program = empty_program({1, 2, 8, 16});
+  append(program, "aten.relu.default", {{"self", tensor("x")}}, "a", {1, 2, 8, 16});
+  append(program, "aten.view.default", {{"self", tensor("a")}, {"size", ints({1, 2, 128})}}, "b", {1, 2, 128});
+  append(program, "aten.permute.default", {{"self", tensor("b")}, {"dims", ints({0, 2, 1})}}, "c", {1, 128, 2});
+  append(program, "aten.view.default", {{"self", tensor("c")}, {"size", ints({1, 8, 16, 2})}}, "d", {1, 8, 16, 2});
+  append(program, "aten.permute.default", {{"self", tensor("d")}, {"dims", ints({0, 3, 1, 2})}}, "e", {1, 2, 8, 16});
+  set_output(program, "e");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), {.num_ranks = 3, .field_axis = -2, .bounds = {0, 1, 5, 8}});
+
+  EXPECT_EQ(plan.received_bytes, (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(plan.nodes[1].placement, (Cut{2, 128, {0, 16, 80, 128}}));
+  EXPECT_EQ(plan.nodes[4].placement, (Cut{2, 8, {0, 1, 5, 8}}));
+}
+
+TEST(Plan, refuses_operators_without_a_rule_and_bounds_that_do_not_fit) {
+  Json unknown = empty_program({1, 2, 8, 16});
+  append(unknown, "aten.tril.default", {{"self", tensor("x")}}, "y", {1, 2, 8, 16});
+  set_output(unknown, "y");
+  ExportedGraph const graph = read_graph(unknown.dump());
+
+  Thrown const thrown = thrown_by([&] { (void)plan_layout(graph, Sizes(graph), {}); });
+
+  EXPECT_EQ(thrown.rule, "RefusedProgram");
+  EXPECT_NE(thrown.given.find("aten.tril.default in head (head.py:27)"), std::string::npos) << thrown.given;
+  EXPECT_EQ(rule_of([&] {
+              (void)plan_layout(graph, Sizes(graph), {.num_ranks = 2, .field_axis = -2, .bounds = {0, 3, 9}});
+            }),
+            "BadInput");
+}
+
+}  // namespace
