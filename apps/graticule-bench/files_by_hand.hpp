@@ -22,7 +22,8 @@ struct FileShape {
 void write_plain(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void const* data);
 void read_plain(std::filesystem::path const& path, FileShape const& shape, void* data);
 
-/// One contiguous dataset by one collective call of HDF5; on the disk when it returns. Collective. @throws `OutputError`
+/// One contiguous dataset by one collective call of HDF5; on the disk when it returns. Collective. @throws
+/// `OutputError`
 void write_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void const* data);
 void read_hdf5(Comm const& comm, std::filesystem::path const& path, FileShape const& shape, void* data);
 

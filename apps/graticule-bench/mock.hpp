@@ -54,12 +54,13 @@ class PackingOnly {
   std::vector<std::byte> buffer_;
 };
 
-/// Seconds of each phase of a call, of the slowest rank, on average over the repetitions; printed and in the report under
-/// `phases`. Collective.
+/// Seconds of each phase of a call, of the slowest rank, on average over the repetitions; printed and in the report
+/// under `phases`. Collective.
 void show_phases(app::Context& context, std::string const& title, Timing const& timing,
                  std::function<PullStats()> const& stats, std::function<void()> const& call);
 
-/// `transport` of the report: path, messages and bytes of one call, minimum, mean and maximum over the ranks. Collective.
+/// `transport` of the report: path, messages and bytes of one call, minimum, mean and maximum over the ranks.
+/// Collective.
 void report_transport(app::Context& context, std::span<PeerPath const> paths, Index cell_bytes);
 
 /// Throws `CheckFailed` on all ranks unless it holds on all. Collective.

@@ -34,7 +34,8 @@ class Field {
   Field(Field const&) = delete;
   Field& operator=(Field const&) = delete;
 
-  /// The number of each cell of the global grid; `axes[a]` is the axis of `extents` that axis `a` of the box stands for.
+  /// The number of each cell of the global grid; `axes[a]` is the axis of `extents` that axis `a` of the box stands
+  /// for.
   void number(Indices const& extents, Indices const& axes) {
     Index at = 0;
     for (Index i = box_.lo(0); i < box_.hi(0); ++i)
@@ -196,8 +197,8 @@ std::vector<Box> parts_of(Box const& box, Layout const& layout) {
   return parts;
 }
 
-/// The case of the command line: the axes that are cut move on by one, as in the transposes of a three-dimensional Fourier
-/// transform.
+/// The case of the command line: the axes that are cut move on by one, as in the transposes of a three-dimensional
+/// Fourier transform.
 template <class T>
 void compare_case(app::Context& context, Options const& options, Case const& c) {
   auto const& comm = context.comm;

@@ -7,8 +7,10 @@
 
 namespace graticule::info {
 
-/// Prints inputs, outputs, parameters and operators of an exported network, and compares it with golden figures. Rank 0 prints.
-/// @return an exit code, the same on all ranks @throws those of `program::Program`; `Unsupported` for a check on several ranks
+/// Prints inputs, outputs, parameters and operators of an exported network, and compares it with golden figures. Rank 0
+/// prints.
+/// @return an exit code, the same on all ranks @throws those of `program::Program`; `Unsupported` for a check on
+/// several ranks
 [[nodiscard]] int show_program(app::Context& context, Options const& options);
 
 }  // namespace graticule::info

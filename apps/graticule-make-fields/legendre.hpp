@@ -11,7 +11,8 @@ namespace graticule::app {
   return std::size_t(n) * std::size_t(n + 1) / 2 + std::size_t(m);
 }
 
-/// `sqrt((n^2 - m^2) / (4 n^2 - 1))`: `sin(latitude) P(n, m) = epsilon(n + 1, m) P(n + 1, m) + epsilon(n, m) P(n - 1, m)`.
+/// `sqrt((n^2 - m^2) / (4 n^2 - 1))`: `sin(latitude) P(n, m) = epsilon(n + 1, m) P(n + 1, m) + epsilon(n, m) P(n - 1,
+/// m)`.
 [[nodiscard]] double epsilon(int n, int m);
 
 /// A parallel by its sine and cosine; the cosine of a pole is 0 exactly.

@@ -73,11 +73,12 @@ class Tiling {
 /// Bytes of one rank without which there are no rounds.
 [[nodiscard]] Index least_budget(TilingTask const& task);
 
-/// Most rows along the first axis of `box` that are moved in one call, a multiple of the chunk: about 8 MiB where a call
-/// needs scratch memory of that size, else all.
+/// Most rows along the first axis of `box` that are moved in one call, a multiple of the chunk: about 8 MiB where a
+/// call needs scratch memory of that size, else all.
 [[nodiscard]] Index rows_at_once(Storage const& storage, Box const& box);
 
-/// True where chunks are brought in order one by one before they are written: their rows are too short for HDF5 to gather.
+/// True where chunks are brought in order one by one before they are written: their rows are too short for HDF5 to
+/// gather.
 /// @param extents of the variable, in the file's order of axes
 [[nodiscard]] bool gathers_chunks(Storage const& storage, Indices const& extents);
 

@@ -30,8 +30,8 @@ struct CaseOptions {
 
 /// Sets state and surface of the owned cells, and their halos. Cells depend on their place alone, so that every layout
 /// has the same bits. Collective.
-/// Sources: cases 1, 2, 5, 6 of Williamson et al. 1992, J. Comput. Phys. 102, 211; Galewsky et al. 2004, Tellus 56A, 429,
-/// with the disturbance; `random` is a random rotational wind of 20 m/s in linear balance on a depth of 10 km.
+/// Sources: cases 1, 2, 5, 6 of Williamson et al. 1992, J. Comput. Phys. 102, 211; Galewsky et al. 2004, Tellus 56A,
+/// 429, with the disturbance; `random` is a random rotational wind of 20 m/s in linear balance on a depth of 10 km.
 void set_initial_state(Solver& solver, CaseOptions const& options);
 
 /// The exact depth after `seconds` on the owned cells, where it is known: cases 1 and 2.

@@ -9,10 +9,10 @@ namespace graticule::swe {
 
 /// Integrals over the sphere, with the same bits for every layout.
 struct Invariants {
-  double mass = 0;    ///< mean depth (m)
-  double energy = 0;  ///< mean of kinetic and available potential energy per density (m3/s2)
-  double enstrophy =
-      0;  ///< mean of half the depth times the square of potential vorticity (1/(m s2)); 0 for a fixed wind, whose fluid may be absent
+  double mass = 0;       ///< mean depth (m)
+  double energy = 0;     ///< mean of kinetic and available potential energy per density (m3/s2)
+  double enstrophy = 0;  ///< mean of half the depth times the square of potential vorticity (1/(m s2)); 0 for a fixed
+                         ///< wind, whose fluid may be absent
 };
 
 /// Normalised errors of the depth, as Williamson et al. 1992, equations 82 to 84.

@@ -43,7 +43,8 @@ class Grid {
   [[nodiscard]] double cosine(Index j) const noexcept { return cosine_[std::size_t(j)]; }
   [[nodiscard]] double face_cosine(Index j) const noexcept { return face_cosine_[std::size_t(j)]; }
   [[nodiscard]] std::vector<double> const& cosines() const noexcept { return cosine_; }
-  /// Coriolis parameter of the south-western corner of a cell (1/s); the same along the row unless the rotation is tilted.
+  /// Coriolis parameter of the south-western corner of a cell (1/s); the same along the row unless the rotation is
+  /// tilted.
   [[nodiscard]] double coriolis(Index j, Index i) const noexcept {
     return coriolis_[std::size_t(j)] - tilted_[std::size_t(j)] * face_longitude_cosine_[std::size_t(i + 2)];
   }

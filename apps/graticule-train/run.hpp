@@ -110,8 +110,8 @@ struct RunObserver {
   std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
 };
 
-/// Trains on all ranks of `comm`, predicts and evaluates, reading from the file what does not fit into memory. Collective;
-/// errors are the same on all ranks. What `memory_bytes` says does not change a bit.
+/// Trains on all ranks of `comm`, predicts and evaluates, reading from the file what does not fit into memory.
+/// Collective; errors are the same on all ranks. What `memory_bytes` says does not change a bit.
 /// @throws `BudgetTooSmall` (usage) when not even two batches fit
 /// A training that was stopped (`network.stopped_by`) has no results yet.
 [[nodiscard]] RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer);

@@ -7,8 +7,8 @@
 
 namespace graticule::train {
 
-/// Grids of half the resolution each, which keep their poles and an even number of longitudes: rows on the poles need an
-/// odd number of them (241, 121, 61, 31, 16), poles between rows an even one.
+/// Grids of half the resolution each, which keep their poles and an even number of longitudes: rows on the poles need
+/// an odd number of them (241, 121, 61, 31, 16), poles between rows an even one.
 class Halvings {
  public:
   Halvings(std::int64_t num_rows, std::int64_t num_columns, Boundary const& boundary);

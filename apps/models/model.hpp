@@ -34,10 +34,10 @@ using Convolution = nn::Unit<nn::Conv2d>;
 ///
 ///     h = stem([inputs, statics]) * (1 + gate(statics));   h = trunk(h);   output = head(h)
 ///
-/// The stem is a k x k convolution that crosses ranks, poles and the date line; the gate is a network of two layers on the
-/// static values of a row, the head a 1 x 1 convolution. The gate lets one weight mean something else at every latitude,
-/// as the Coriolis parameter does in a wind balance. Kinds of models differ in their trunk.
-/// What holds most parameters is a unit: gathered, and waited for, on its own.
+/// The stem is a k x k convolution that crosses ranks, poles and the date line; the gate is a network of two layers on
+/// the static values of a row, the head a 1 x 1 convolution. The gate lets one weight mean something else at every
+/// latitude, as the Coriolis parameter does in a wind balance. Kinds of models differ in their trunk. What holds most
+/// parameters is a unit: gathered, and waited for, on its own.
 class Model : public torch::nn::Module {
  public:
   /// Collective. @param inputs [batch, inputs, rows, columns] @param statics [rows, statics], constant along a row
@@ -63,8 +63,9 @@ class Model : public torch::nn::Module {
 [[nodiscard]] Convolution convolution(std::int64_t num_in, std::int64_t num_out, std::int64_t kernel,
                                       nn::Domain const& domain, std::vector<std::int64_t> odd_channels = {});
 
-/// Fills all parameters from `seed` and their names: normal weights of variance 1 / fan-in, scales of one, zero biases, and a
-/// zero head, so that training starts from the mean. The same on every rank, and for f32 and f64 but for rounding.
+/// Fills all parameters from `seed` and their names: normal weights of variance 1 / fan-in, scales of one, zero biases,
+/// and a zero head, so that training starts from the mean. The same on every rank, and for f32 and f64 but for
+/// rounding.
 void initialise_parameters(torch::nn::Module& model, std::uint64_t seed);
 
 }  // namespace graticule::train

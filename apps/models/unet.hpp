@@ -7,13 +7,14 @@
 
 namespace graticule::train {
 
-/// A U-Net (Ronneberger, Fischer, Brox 2015) over levels of half the resolution each, with bands of latitude at every one.
+/// A U-Net (Ronneberger, Fischer, Brox 2015) over levels of half the resolution each, with bands of latitude at every
+/// one.
 ///
 ///     down: skip = h + gelu(conv(h));   h = gelu(half(skip)), twice the channels
 ///     up:   h = gelu(join([skip, resize(h, like skip)]))
 ///
-/// Grids are halved as far as `Halvings` goes. Resizing gives the skip's rows to their owners, so no level is moved between
-/// ranks.
+/// Grids are halved as far as `Halvings` goes. Resizing gives the skip's rows to their owners, so no level is moved
+/// between ranks.
 class UNet : public Model {
  public:
   UNet(ModelOptions const& options, nn::Domain const& domain);

@@ -8,12 +8,12 @@
 
 namespace graticule::train {
 
-/// A shifted-window transformer (Liu et al. 2021; on the globe Bi et al. 2023), small: attention in windows of cells on a
-/// coarser grid, between a patch embedding and its way back.
+/// A shifted-window transformer (Liu et al. 2021; on the globe Bi et al. 2023), small: attention in windows of cells on
+/// a coarser grid, between a patch embedding and its way back.
 ///
 ///     t = patches(h), at most a quarter of the resolution, with twice the channels for each half
-///     t = t + attention(norm(t));   t = t + mlp(norm(t))       every second block with windows shifted by half their size
-///     h = h + gelu(join([h, resize(leave(t), like h)]))
+///     t = t + attention(norm(t));   t = t + mlp(norm(t))       every second block with windows shifted by half their
+///     size h = h + gelu(join([h, resize(leave(t), like h)]))
 ///
 /// Patches are halvings of the grid, as far as `Halvings` goes. Windows are counted from cell 0 of the global grid, go
 /// round the date line and end at the poles, where a last one may hold fewer rows: nothing depends on the cuts.

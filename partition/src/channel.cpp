@@ -50,8 +50,8 @@ Channel& Channel::make(MPI_Comm comm) {
 }
 
 void end_before_others() {
-  // Attributes of MPI_COMM_SELF are deleted first in MPI_Finalize, where messages may still be sent; the last one that was
-  // set before all others.
+  // Attributes of MPI_COMM_SELF are deleted first in MPI_Finalize, where messages may still be sent; the last one that
+  // was set before all others.
   int key = MPI_KEYVAL_INVALID;
   check_mpi(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, Channel::end_all, &key, nullptr), "MPI_Comm_create_keyval");
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");

@@ -9,9 +9,9 @@
 // Damages the files given and some of Graticule's own (fields, deflated and not, and a checkpoint): half of the mutants
 // near headers, heaps and trees. The first form opens each by the library, on R ranks, and reads of each variable its
 // ends, or all of it where that is little. The second one runs a program on each, {} standing for its path. Fails on
-// signals, on more than so many seconds, on more than 2 GiB and on errors of another kind. --keep leaves those mutants in a folder.
-// The third one copies the whole files to a folder: a corpus for `fuzz_files`. The last one writes one mutant of a file, for
-// scripts; every fifth has a range of zeros, and every fifth is cut short.
+// signals, on more than so many seconds, on more than 2 GiB and on errors of another kind. --keep leaves those mutants
+// in a folder. The third one copies the whole files to a folder: a corpus for `fuzz_files`. The last one writes one
+// mutant of a file, for scripts; every fifth has a range of zeros, and every fifth is cut short.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>

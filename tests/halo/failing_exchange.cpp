@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exchanges halos for ever, but the last rank ends in the way that is asked for: failing_exchange killed|crashed|left|threw.
-// The others wait for its messages, and only the launcher can end them.
+// Exchanges halos for ever, but the last rank ends in the way that is asked for: failing_exchange
+// killed|crashed|left|threw. The others wait for its messages, and only the launcher can end them.
 #include <graticule/halo/plan.hpp>
 #include <graticule/repartition/runtime.hpp>
 

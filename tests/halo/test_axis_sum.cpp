@@ -24,8 +24,8 @@ using test::TestField;
 
 namespace {
 
-/// The exact sum, rounded to nearest even. Source: J. R. Shewchuk, "Adaptive precision floating-point arithmetic", 1997;
-/// as in Python's math.fsum. Finite terms whose partial sums do not overflow.
+/// The exact sum, rounded to nearest even. Source: J. R. Shewchuk, "Adaptive precision floating-point arithmetic",
+/// 1997; as in Python's math.fsum. Finite terms whose partial sums do not overflow.
 double exact_by_expansion(std::vector<double> const& terms) {
   std::vector<double> partials;
   for (double x : terms) {

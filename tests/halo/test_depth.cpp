@@ -141,8 +141,8 @@ TEST(HaloDepth, takes_one_exchange_for_as_many_steps_as_the_halo_is_wide) {
   copied.mirror_line = MirrorLine::copy;
   auto antireflect = Boundary::uniform(2, Edge::periodic);
   antireflect.axes[0] = {Edge::antireflect, Edge::antireflect};
-  // Values that are stored twice and not made equal do not commute with a mirror: a seam is not refilled, a pole only on
-  // whole circles.
+  // Values that are stored twice and not made equal do not commute with a mirror: a seam is not refilled, a pole only
+  // on whole circles.
   struct Row {
     Boundary rules;
     int even;        ///< exchanges for four steps of a field of even parity
@@ -210,8 +210,8 @@ TEST(HaloDepth, refills_halos_deeper_than_the_grid) {
       }
 }
 
-// A lopsided operator across poles: where ranks own whole circles the refill finds all columns, elsewhere each step needs
-// its exchange.
+// A lopsided operator across poles: where ranks own whole circles the refill finds all columns, elsewhere each step
+// needs its exchange.
 TEST(HaloDepth, refills_beyond_poles_where_all_longitudes_are_at_hand) {
   auto const comm = Comm::world();
   Index const n = comm.num_ranks();

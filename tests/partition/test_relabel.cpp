@@ -121,7 +121,8 @@ std::pair<Index, int> tried_all(Problem const& problem) {
   return best;
 }
 
-/// The least cost by the Hungarian algorithm on the whole table (Kuhn 1955, in the form with prices of rows and columns).
+/// The least cost by the Hungarian algorithm on the whole table (Kuhn 1955, in the form with prices of rows and
+/// columns).
 Index hungarian(std::vector<std::vector<Index>> const& costs) {
   auto const n = costs.size();
   std::vector<Index> u(n + 1, 0);

@@ -180,7 +180,8 @@ TEST(ShardsPlan, gather_to_the_root_and_scatter_from_it_are_inverse) {
   }
 }
 
-/// Plans for copies of one shard, of one for each rank, and of axes shorter than there are ranks; made once for all tests.
+/// Plans for copies of one shard, of one for each rank, and of axes shorter than there are ranks; made once for all
+/// tests.
 class ReplicatedFieldPlanTest : public testing::Test {
  protected:
   struct Made {

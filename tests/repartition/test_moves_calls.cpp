@@ -31,8 +31,8 @@ bool is_set(char const* name, std::string_view value) {
 
 bool compares_calls() { return std::getenv("GRATICULE_CHECK") != nullptr; }
 
-/// Columns of a grid for each rank: messages that MPI sends at once, and messages of three segments, one more than there
-/// are slots, that wait for their receiver.
+/// Columns of a grid for each rank: messages that MPI sends at once, and messages of three segments, one more than
+/// there are slots, that wait for their receiver.
 constexpr Index few_columns = 3;
 constexpr Index many_columns = 80000;
 

@@ -593,7 +593,8 @@ TEST(RepartitionPlan, reads_fields_whose_batch_elements_share_memory) {
   EXPECT_TRUE(to.holds(expected));
 }
 
-// A rank that calls with other fields than its peers is told, and so are they: nobody goes on with wrong cells or hangs.
+// A rank that calls with other fields than its peers is told, and so are they: nobody goes on with wrong cells or
+// hangs.
 TEST(RepartitionPlan, reports_fields_of_another_size_on_a_peer) {
   auto const comm = Comm::world();
   if (comm.num_ranks() == 1) GTEST_SKIP() << "no peer";

@@ -22,8 +22,8 @@ using test::thrown_by;
 namespace {
 
 /// Needed cell (e0, e1) of a source with n0 x n1 cells:
-/// e0 < -2: left alone; -2 <= e0 < 0: constant 4.5; 0 <= e0 < n1: source cell (n0 - 1 - e1, e0), turned and mirrored, odd;
-/// e0 >= n1: source cell (n0 - 1 - e1, n1 - 1), the last column repeated, even. e1 stays in [0, n0).
+/// e0 < -2: left alone; -2 <= e0 < 0: constant 4.5; 0 <= e0 < n1: source cell (n0 - 1 - e1, e0), turned and mirrored,
+/// odd; e0 >= n1: source cell (n0 - 1 - e1, n1 - 1), the last column repeated, even. e1 stays in [0, n0).
 constexpr double filling = 4.5;
 
 struct Turned {

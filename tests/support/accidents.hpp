@@ -28,8 +28,9 @@ struct Operation {
 /// Operations by name; each is set up on all ranks, before the accident.
 using Operations = std::map<std::string, std::function<Operation(Comm const&)>>;
 
-/// `PROGRAM OPERATION ACCIDENT [STEP]`: the operation six times, and at step STEP (3) the accident on the last rank: none, throws, absent,
-/// late, other, killed, exits, returns. Each rank prints the error that it ends with, `rank 0: RULE: ...`.
+/// `PROGRAM OPERATION ACCIDENT [STEP]`: the operation six times, and at step STEP (3) the accident on the last rank:
+/// none, throws, absent, late, other, killed, exits, returns. Each rank prints the error that it ends with, `rank 0:
+/// RULE: ...`.
 inline int run_accident(int argc, char** argv, Operations const& operations) {
   int rank = -1;
   try {

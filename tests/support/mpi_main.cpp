@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The main function of the MPI tests: a failure on one rank fails the test on all, the ranks stay in the same test,
-// no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line each.
+// no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line
+// each.
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -65,8 +66,8 @@ struct Outcome {
   int num_skipped = 0;
 };
 
-/// Of all ranks together. Also the barrier between two tests. A rank that failed and finds that the others stay away (they
-/// wait inside the test for a message that never comes) ends the run.
+/// Of all ranks together. Also the barrier between two tests. A rank that failed and finds that the others stay away
+/// (they wait inside the test for a message that never comes) ends the run.
 Outcome agree_outcome(World const& world, bool failed, bool skipped, std::string const& where) {
   std::array<int, 2> const mine{failed ? 1 : 0, skipped ? 1 : 0};
   std::array<int, 2> sum{};
@@ -226,8 +227,8 @@ class MpiListener : public testing::TestEventListener {
   std::abort();
 }
 
-/// True when the launcher started as many ranks as the test was registered with; a launcher of another MPI starts worlds
-/// of one rank, in which every test about exchange would pass.
+/// True when the launcher started as many ranks as the test was registered with; a launcher of another MPI starts
+/// worlds of one rank, in which every test about exchange would pass.
 bool has_expected_size(World const& world) {
   char const* expected = std::getenv("GRATICULE_TEST_NP");
   if (expected == nullptr || std::atoi(expected) == world.num_ranks) {

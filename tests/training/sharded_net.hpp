@@ -26,8 +26,9 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// An embedding, whose input takes no gradient, two blocks of which the first runs twice, a frozen layer, and parameters
-/// of the model itself: one without axes, one with fewer rows than ranks, and the embedding's own weight when it is tied.
+/// An embedding, whose input takes no gradient, two blocks of which the first runs twice, a frozen layer, and
+/// parameters of the model itself: one without axes, one with fewer rows than ranks, and the embedding's own weight
+/// when it is tied.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t width = 6, std::int64_t num_words = 7)
       : words(register_module("words", nn::Layer<torch::nn::Embedding>(num_words, width))),

@@ -37,7 +37,8 @@ torch::Tensor values_of(int rank, Index numel, torch::ScalarType type, int numbe
   return torch::randn({numel}, generator, torch::kDouble).mul_(100).to(type);
 }
 
-/// Sum of all ranks' values, rank 0 first, whose first numbers are divided; as the comments of `Wire` and `SumOrder` say.
+/// Sum of all ranks' values, rank 0 first, whose first numbers are divided; as the comments of `Wire` and `SumOrder`
+/// say.
 torch::Tensor expected_sum(Comm const& comm, Index numel, torch::ScalarType type, torch::ScalarType wire, int number,
                            Index num_data, double divisor) {
   double before = 1;

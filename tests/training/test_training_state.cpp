@@ -19,7 +19,8 @@ using test::Folder;
 using test::rule_of;
 using test::thrown_by;
 
-/// With buffers, one of them without axes, a parameter without elements, a shared one, and masks from LibTorch's generator.
+/// With buffers, one of them without axes, a parameter without elements, a shared one, and masks from LibTorch's
+/// generator.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t width = 5) {
     encoder = register_module("encoder", torch::nn::Sequential(torch::nn::Linear(3, width),

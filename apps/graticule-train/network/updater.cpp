@@ -16,7 +16,8 @@ using Figures = std::map<std::string, Index>;
 
 torch::optim::AdamOptions adam(NetworkSettings const& settings) {
   // Gradients of a loss of order one are far larger than this; those that cancel, as a sample's and its mirror image's
-  // may, are f32 rounding far smaller, which the usual 1e-8 would turn into full steps that differ with the number of ranks.
+  // may, are f32 rounding far smaller, which the usual 1e-8 would turn into full steps that differ with the number of
+  // ranks.
   return torch::optim::AdamOptions(settings.learning_rate).eps(1e-5);
 }
 

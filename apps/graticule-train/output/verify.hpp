@@ -17,7 +17,8 @@ struct Comparison {
 /// @param reference the run that differences are relative to
 [[nodiscard]] Comparison compare_runs(TrainedNetwork const& run, TrainedNetwork const& reference);
 
-/// Largest relative loss difference that rounding explains: 1e-9 for f64, 1e-3 for f32, 5e-2 where bf16 is computed with.
+/// Largest relative loss difference that rounding explains: 1e-9 for f64, 1e-3 for f32, 5e-2 where bf16 is computed
+/// with.
 [[nodiscard]] double loss_tolerance(NetworkSettings const& settings) noexcept;
 
 /// @throws `CheckFailed` (check) when a loss differs by more than the tolerance, or by a value that is no number

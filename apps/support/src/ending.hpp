@@ -17,10 +17,10 @@ struct Verdict {
 
 /// Brings all ranks to the same end: each hands in its exit code and its failure, if any.
 ///
-/// The failing rank of the lowest number prints its message, headed by `name`; one that failed because of another only when
-/// no other does. A rank that failed and finds that the others do not come tells them (`announce_failure`), later it prints
-/// its message and ends them all by `MPI_Abort`: they wait for something from this rank.
-/// Collective on `comm`, which nothing else may use. @return the exit code of all ranks
+/// The failing rank of the lowest number prints its message, headed by `name`; one that failed because of another only
+/// when no other does. A rank that failed and finds that the others do not come tells them (`announce_failure`), later
+/// it prints its message and ends them all by `MPI_Abort`: they wait for something from this rank. Collective on
+/// `comm`, which nothing else may use. @return the exit code of all ranks
 [[nodiscard]] int end_together(Comm const& comm, std::string const& name, int code, std::exception_ptr const& failure);
 
 /// Makes an exception that nobody catches end all ranks.

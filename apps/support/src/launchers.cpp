@@ -55,7 +55,8 @@ void refuse_accidental_single_ranks(Comm const& comm) {
   if (comm.num_ranks() > 1 || number(own.size) == 1) return;
   for (auto const& launcher : {own, foreign, srun}) {
     if (number(launcher.size) <= 1) continue;
-    // Every process is a rank 0 of its own; the launcher's numbers serve to let one of them speak, and for nothing else.
+    // Every process is a rank 0 of its own; the launcher's numbers serve to let one of them speak, and for nothing
+    // else.
     if (number(launcher.rank) != 0) throw Error(Fault::usage, "SingleRankWorlds", "");
     refuse(launcher.name, std::to_string(number(launcher.size)), launcher.instead);
   }

@@ -18,7 +18,8 @@ void start(int num_threads);
 
 /// A duplicate of a communicator by its Fortran handle; -1 stands for all ranks. Collective.
 ///
-/// It is kept until `stop`: communicators are freed by all ranks together, and each Python collects its garbage when it likes.
+/// It is kept until `stop`: communicators are freed by all ranks together, and each Python collects its garbage when it
+/// likes.
 /// @throws `WrongState`, `BadArgument`
 [[nodiscard]] Comm comm_of(std::int64_t fortran_handle);
 

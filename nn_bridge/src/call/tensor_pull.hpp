@@ -33,7 +33,8 @@ struct TensorPullDescription {
 [[nodiscard]] std::vector<Box> around(Box const& box, Box const& inner);
 
 /// A plan between tensors: from this rank's shard to some target tensors. Axes without a place in the layout are batch
-/// axes; several calls may be in flight. A single target's own cells are copied while the messages of the others travel.
+/// axes; several calls may be in flight. A single target's own cells are copied while the messages of the others
+/// travel.
 class TensorPull : public LinearOperator {
  public:
   /// Collective.

@@ -66,7 +66,8 @@ torch::Tensor global_indices(PoolSetUp const& s, torch::Tensor const& indices) {
   return result;
 }
 
-/// Pooling of one tensor by LibTorch; differentiable to any order. Zeros without indices where this rank has no outputs.
+/// Pooling of one tensor by LibTorch; differentiable to any order. Zeros without indices where this rank has no
+/// outputs.
 Pooled pool_locally(std::shared_ptr<PoolSetUp const> const& set_up, PoolCall const& call, torch::Tensor const& inputs) {
   auto const indices = std::make_shared<torch::Tensor>();
   auto map = std::make_shared<LocalMap>();

@@ -14,7 +14,8 @@ namespace graticule::nn::detail {
 /// Which axes of a tensor are latitude, longitude and channels; tensors seen as [..., channels, rows, columns].
 class FieldAxes {
  public:
-  /// @throws `BadAxis`; `BadHaloWidth`, `LongitudeIsCut` where there is no axis of longitude and it has a halo or is cut
+  /// @throws `BadAxis`; `BadHaloWidth`, `LongitudeIsCut` where there is no axis of longitude and it has a halo or is
+  /// cut
   FieldAxes(HaloExchangeOptions const& options, Domain const& domain);
 
   /// A view of `x`. @throws `ShapeMismatch` for a tensor that lacks an axis

@@ -151,7 +151,8 @@ void apply_contiguous(Taps const& taps, torch::Tensor const& x, torch::Tensor y,
   });
 }
 
-/// A tensor of its own in the memory format of `x`. Channels-last tensors are contiguous with the channels moved to the end.
+/// A tensor of its own in the memory format of `x`. Channels-last tensors are contiguous with the channels moved to the
+/// end.
 torch::Tensor apply(Taps const& taps, torch::Tensor const& x, std::int64_t axis) {
   auto const format = x.suggest_memory_format();
   auto sizes = x.sizes().vec();

@@ -8,7 +8,8 @@
 
 namespace graticule::nn::detail {
 
-/// One axis of a transposed convolution on the whole globe: input i adds to outputs i * stride - padding + dilation * j.
+/// One axis of a transposed convolution on the whole globe: input i adds to outputs i * stride - padding + dilation *
+/// j.
 struct TransposedAxis {
   Index extent = 1;
   Index kernel = 1;

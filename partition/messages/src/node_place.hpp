@@ -13,11 +13,11 @@ namespace graticule::messages {
 
 /// One rank's values on their way into a sum, in memory that all ranks of its team map, and the places of the others.
 ///
-/// Each rank writes its values and gives them. When all have, the owner of a part reads it in all places, writes the sum
-/// over it in all places, and says so. When all owners have, each rank reads its own place. Nothing of that waits. From
-/// then on nobody looks at the place until it is given again, so it can be freed or written at once.
-/// Example: ranks 0 and 1 give {1, 2} and {3, 4}. Rank 0 owns the first number: both places hold {4, .}. Rank 1 owns the
-/// second: both hold {4, 6}.
+/// Each rank writes its values and gives them. When all have, the owner of a part reads it in all places, writes the
+/// sum over it in all places, and says so. When all owners have, each rank reads its own place. Nothing of that waits.
+/// From then on nobody looks at the place until it is given again, so it can be freed or written at once. Example:
+/// ranks 0 and 1 give {1, 2} and {3, 4}. Rank 0 owns the first number: both places hold {4, .}. Rank 1 owns the second:
+/// both hold {4, 6}.
 class NodePlace {
  public:
   NodePlace(NodePlace const&) = delete;
@@ -31,7 +31,8 @@ class NodePlace {
 
   /// @param num_values the same on all ranks
   void give(Index num_values);
-  /// True when all ranks have given theirs. @throws `StructureDisagreement` where a rank has given another number of values
+  /// True when all ranks have given theirs. @throws `StructureDisagreement` where a rank has given another number of
+  /// values
   [[nodiscard]] bool all_given();
   /// Ranks that have not given theirs yet.
   [[nodiscard]] std::vector<int> missing() const;

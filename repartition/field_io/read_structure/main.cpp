@@ -156,8 +156,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   close_all_but(-1);
-  // What a terminal or a batch system sends to all of a job's processes is for the caller, which may go on with its files
-  // until it ends.
+  // What a terminal or a batch system sends to all of a job's processes is for the caller, which may go on with its
+  // files until it ends.
   for (int const signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) std::signal(signal, SIG_IGN);
   std::error_code ignored;
   std::filesystem::current_path("/", ignored);

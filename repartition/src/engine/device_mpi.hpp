@@ -15,8 +15,9 @@ enum class GpuMpi : std::uint8_t { automatic, never, tried };
 
 /// True when MPI was seen to move memory of the default execution space on all ranks; collective.
 ///
-/// `GRATICULE_GPU_MPI=0` says no, `1` has it tried; by default it is tried where the MPI library says that it can, because
-/// one that cannot may end the program. What it says is not believed: a message to this rank itself is compared.
+/// `GRATICULE_GPU_MPI=0` says no, `1` has it tried; by default it is tried where the MPI library says that it can,
+/// because one that cannot may end the program. What it says is not believed: a message to this rank itself is
+/// compared.
 [[nodiscard]] bool mpi_moves_device_memory(Comm const& comm);
 
 }  // namespace graticule::detail

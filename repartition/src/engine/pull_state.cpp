@@ -98,8 +98,8 @@ int most_cut_axis(std::vector<Labelled> const& boxes) {
   return best;
 }
 
-/// True when no two boxes of the same label share a cell. Long lists that are hard to tell count as if some did, to bound
-/// the cost.
+/// True when no two boxes of the same label share a cell. Long lists that are hard to tell count as if some did, to
+/// bound the cost.
 bool all_disjoint(std::vector<Labelled> boxes) {
   constexpr int most_comparisons = 1 << 18;
   if (boxes.empty()) return true;
@@ -456,8 +456,8 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
         return false;
     return true;
   };
-  // Peers may not have read what was sent last. They are given a moment, so that a rank that only sends does not run far
-  // ahead; then the call gets a workspace of its own, because they may be waiting for just this call.
+  // Peers may not have read what was sent last. They are given a moment, so that a rank that only sends does not run
+  // far ahead; then the call gets a workspace of its own, because they may be waiting for just this call.
   constexpr double longest_wait = 1e-3;
   double begin = -1;
   Workspace* workspace = nullptr;

@@ -74,8 +74,8 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void check_call(Workspace const& workspace) const;
   void check_field(PullField const& field, Direction direction) const;
   void check_fields(std::span<PullField const> fields, Direction direction) const;
-  /// @throws `AliasedFields` when memory that the call writes belongs to two of its fields, or of one field to source and
-  /// target
+  /// @throws `AliasedFields` when memory that the call writes belongs to two of its fields, or of one field to source
+  /// and target
   /// @return false when that depends on the factors of this call, which the next one with these fields may change
   bool check_apart(std::span<PullField const> fields, Direction direction) const;
   /// The same for an adjoint whose sources are given at its end.

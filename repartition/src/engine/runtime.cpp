@@ -19,7 +19,8 @@ Runtime::Runtime(int& argc, char**& argv, RuntimeOptions options) : num_exceptio
   if (started) {
     check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   } else {
-    // Open MPI 4.1.0 to 4.1.4 loses cells of collective reads otherwise (https://github.com/open-mpi/ompi/issues/10546).
+    // Open MPI 4.1.0 to 4.1.4 loses cells of collective reads otherwise
+    // (https://github.com/open-mpi/ompi/issues/10546).
     setenv("OMPI_MCA_fbtl_posix_read_datasieving", "0", 0);
     check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     owns_mpi_ = true;

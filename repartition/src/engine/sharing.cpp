@@ -63,8 +63,8 @@ bool PullState::works_in_place(PullField const& field, int target, Direction dir
   auto const& cover = kind.targets[std::size_t(target)].box;
   if (!are_aligned(field.source, kind.source_box, field.targets[std::size_t(target)], cover)) return false;
   auto const takes_part = [&](Transfer const& t) { return t.kind == field.kind && t.target == target; };
-  // Owned cells that others are copied to; none in most halos. Cells that are copied to themselves are left as they are by
-  // a plain copy.
+  // Owned cells that others are copied to; none in most halos. Cells that are copied to themselves are left as they are
+  // by a plain copy.
   std::vector<Box const*> copies;
   bool stays = false;
   auto const add_copies = [&](Box const& to) {

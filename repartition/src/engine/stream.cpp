@@ -605,8 +605,8 @@ void Stream::unpack(Incoming& in, std::byte const* packed) {
 
 void Stream::match_messages(Incoming& in) {
   auto const comm = plan_.comm.handle();
-  // A peer that makes another call, or refuses this one, says with each segment how many follow; until that is known, the
-  // next message may belong to the next call.
+  // A peer that makes another call, or refuses this one, says with each segment how many follow; until that is known,
+  // the next message may belong to the next call.
   auto const may_match = [&] { return in.failed || !in.known ? in.arriving.empty() : in.segments_unmatched > 0; };
   while (may_match() && in.arriving.size() < in.slots.slots.size()) {
     int found = 0;

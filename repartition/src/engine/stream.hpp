@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long messages in segments: while one is read by the peer the next is packed, and buffers stay small whatever is moved.
+// Long messages in segments: while one is read by the peer the next is packed, and buffers stay small whatever is
+// moved.
 #pragma once
 
 #include "kernels/blocks.hpp"
@@ -92,8 +93,8 @@ class Stream {
   /// One round over all messages and a bit of local work. @return false when there was nothing to do
   bool advance(PullStats& stats);
   [[nodiscard]] bool done() const;
-  /// True when peers have taken all that was sent, so that the buffers may be used again. With `Posting::all` a call ends
-  /// before that, as MPI's would: peers may be busy elsewhere.
+  /// True when peers have taken all that was sent, so that the buffers may be used again. With `Posting::all` a call
+  /// ends before that, as MPI's would: peers may be busy elsewhere.
   [[nodiscard]] bool has_free_buffers() const;
   /// What is wrong with what arrived; empty when nothing is.
   [[nodiscard]] std::string const& failure() const noexcept { return failure_; }

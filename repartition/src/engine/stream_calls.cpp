@@ -65,8 +65,8 @@ Conversion PullState::conversion_of(PullField const& field, Direction direction,
   if (source.packing || target.packing) throw Error("Conversion", "adjoints of packed integers");
   auto update = adjoint_of(field.update);
   (void)conversion(target, source, update);
-  // Where several terms meet in a cell, or none, the factor is applied to all owned cells before the terms are added; so
-  // that the bits do not depend on where the grid is cut, a factor that rounds is applied first everywhere.
+  // Where several terms meet in a cell, or none, the factor is applied to all owned cells before the terms are added;
+  // so that the bits do not depend on where the grid is cut, a factor that rounds is applied first everywhere.
   if (!additions_cover_owned_ || (update.beta != 0.0 && update.beta != 1.0))
     before = std::exchange(update.beta, 1.0).value();
   return conversion(target, source, update);

@@ -28,8 +28,9 @@ struct Block {
 
 /// Walks over all blocks of some transfers, in an order that depends on its arguments only.
 ///
-/// A block is at least a cache line long on the axes that are likely to be contiguous in the source or in the target, so
-/// that a permutation moves whole lines on both sides; beyond that it is as long as it can be on the target's last axis.
+/// A block is at least a cache line long on the axes that are likely to be contiguous in the source or in the target,
+/// so that a permutation moves whole lines on both sides; beyond that it is as long as it can be on the target's last
+/// axis.
 class BlockCursor {
  public:
   /// @pre what the spans name outlives the walk

@@ -61,8 +61,8 @@ KOKKOS_INLINE_FUNCTION double power_of_two(int exponent) {
 
 KOKKOS_INLINE_FUNCTION float to_float(BFloat16 value) { return float_of_bits(std::uint32_t(value.bits) << 16U); }
 
-// The conversions below choose among results instead of branching, so that loops over them are vectorised; magnitudes are
-// signed for the same reason.
+// The conversions below choose among results instead of branching, so that loops over them are vectorised; magnitudes
+// are signed for the same reason.
 
 KOKKOS_INLINE_FUNCTION float to_float(Half value) {
   auto const sign = std::uint32_t(value.bits & 0x8000U) << 16U;
@@ -141,8 +141,8 @@ KOKKOS_INLINE_FUNCTION double saturated(double value) {
   return value == value ? capped : 0.0;
 }
 
-/// To the nearest, ties to even, of a number in range: the sum with a number whose last bit counts 1 has the integer in its
-/// last bits.
+/// To the nearest, ties to even, of a number in range: the sum with a number whose last bit counts 1 has the integer in
+/// its last bits.
 template <class T>
 KOKKOS_INLINE_FUNCTION T rounded(double value) {
   return T(std::int32_t(bits_of_double(value + 0x1.8p52)));

@@ -24,8 +24,8 @@ struct Axis {
   Index from;
 };
 
-/// Slowest axis first: by distance in `to`, then in `from`; axes that do not move in `to` come last, in the order given,
-/// so that the order of a sum does not depend on how its terms lie in memory.
+/// Slowest axis first: by distance in `to`, then in `from`; axes that do not move in `to` come last, in the order
+/// given, so that the order of a sum does not depend on how its terms lie in memory.
 bool slower(Axis const& a, Axis const& b) {
   if (a.to == 0 || b.to == 0) return a.to != 0;
   if (std::abs(a.to) != std::abs(b.to)) return std::abs(a.to) > std::abs(b.to);

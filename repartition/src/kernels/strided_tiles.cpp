@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Permuted axes on the host: where the fastest axis of `from` is not that of `to`, blocks of both axes are transposed into
-// a buffer that stays in the cache, and leave it as rows of `to`. Both sides move whole cache lines, whatever the strides.
+// Permuted axes on the host: where the fastest axis of `from` is not that of `to`, blocks of both axes are transposed
+// into a buffer that stays in the cache, and leave it as rows of `to`. Both sides move whole cache lines, whatever the
+// strides.
 #include "element.hpp"
 #include "strided_rows.hpp"
 

@@ -29,8 +29,8 @@ struct Filling {
 
 /// All transfers between this rank and one other, by kind: one message.
 ///
-/// Transfers `[first_of_kind[k], first_of_kind[k + 1])` move `num_cells[k]` cells of a field of kind `k`; `first_cell[t]`
-/// counts the cells of the same kind before transfer `t`.
+/// Transfers `[first_of_kind[k], first_of_kind[k + 1])` move `num_cells[k]` cells of a field of kind `k`;
+/// `first_cell[t]` counts the cells of the same kind before transfer `t`.
 struct PeerTransfers {
   int peer = 0;
   std::vector<Transfer> transfers;

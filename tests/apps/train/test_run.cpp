@@ -130,7 +130,8 @@ TEST_F(Run, losses_of_every_model_do_not_depend_on_the_partition) {
   }
 }
 
-// 4 training samples in batches of 3: parts of 2 and 1 samples, then of 1 and none. Cells that miss weigh the teams' parts.
+// 4 training samples in batches of 3: parts of 2 and 1 samples, then of 1 and none. Cells that miss weigh the teams'
+// parts.
 TEST_F(Run, losses_do_not_depend_on_the_number_of_data_teams) {
   test::write_train_fields(comm_, path_, {.has_missing = true});
   for (int const num_teams : {2, 3, 4}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulation code's view of the installed engine: a periodic field divided by rows goes to a netCDF-4 file and back, and
-// gets its halo.
+// A simulation code's view of the installed engine: a periodic field divided by rows goes to a netCDF-4 file and back,
+// and gets its halo.
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/halo/plan.hpp>

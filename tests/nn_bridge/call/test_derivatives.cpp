@@ -31,8 +31,8 @@ using torch::Tensor;
 using Sizes = std::vector<std::int64_t>;
 namespace tn = torch::nn;
 
-/// Of a layer's output and, one after the other, of the gradients by the input: each time of the sum of a^2 + a, weighted
-/// by numbers that belong to the cells.
+/// Of a layer's output and, one after the other, of the gradients by the input: each time of the sum of a^2 + a,
+/// weighted by numbers that belong to the cells.
 struct Derivatives {
   std::vector<Tensor> x;                       ///< first element: by the input, of order 1
   std::vector<std::vector<Tensor>> parameter;  ///< of each order
@@ -299,8 +299,9 @@ INSTANTIATE_TEST_SUITE_P(Derivatives, RandomDerivatives,
                                          Kind::adaptive_max_pool),
                          name_of);
 
-/// LibTorch 2.13 takes means and deviations for constants in the second derivative of these norms, so that its third one is
-/// wrong: for a batch norm -1136 where finite differences, and the norm written with elementary operations, give -2381.
+/// LibTorch 2.13 takes means and deviations for constants in the second derivative of these norms, so that its third
+/// one is wrong: for a batch norm -1136 where finite differences, and the norm written with elementary operations, give
+/// -2381.
 int serial_is_right_to_order(std::string const& layer) {
   std::set<std::string> const wrong{"BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d", "LayerNorm"};
   return wrong.contains(layer) ? 2 : most_derivatives;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What holds for every layer: derivatives of derivatives, several calls in one graph, and gradients that few ranks need.
+// What holds for every layer: derivatives of derivatives, several calls in one graph, and gradients that few ranks
+// need.
 #include "expect_error.hpp"
 #include "layer_table.hpp"
 

@@ -50,7 +50,8 @@ TEST(ReduceLoss, of_a_domain_ties_layers_to_it_whose_output_one_rank_does_not_us
   auto const loss = nn::reduce_loss(uses ? y.sum() : torch::zeros({}), domain);
   loss.backward();
 
-  // The last rank's two rows read the two of their own and one of the rank before: 2 x 4 + 3 and, there, 2 x 4 + 3 more.
+  // The last rank's two rows read the two of their own and one of the rank before: 2 x 4 + 3 and, there, 2 x 4 + 3
+  // more.
   EXPECT_EQ(loss.item<float>(), comm.num_ranks() == 1 ? 28 : 35);
   bool const reads = comm.rank() + 2 >= comm.num_ranks();
   ASSERT_TRUE(x.grad().defined());

@@ -110,8 +110,8 @@ TEST(TimeEmbedding, is_periodic_and_keeps_the_minutes_of_late_times) {
   layer->to(torch::kDouble);
   auto const x = torch::zeros({2, 3, 2, 2}, torch::kDouble);
   auto const at = [&](double hours) { return layer(x, torch::full({2}, hours, torch::kDouble)); };
-  // A matrix product owes no sample the bits that it gives in another row, in another batch or at another address. Hours
-  // of 1e6 know their phase in a day to 1e-10.
+  // A matrix product owes no sample the bits that it gives in another row, in another batch or at another address.
+  // Hours of 1e6 know their phase in a day to 1e-10.
   double const rounding = 1e-9;
 
   EXPECT_LE(difference(at(5), at(5)), rounding);

@@ -234,8 +234,8 @@ std::ostream& operator<<(std::ostream& out, Fields const& fields) {
   return out << fields.type << " of mean " << fields.mean << ", deviation " << fields.deviation;
 }
 
-// Results of 16-bit types are rounded to 8 or 11 bits, those of affine LayerNorm twice, and parameters' gradients on each
-// rank before they are summed.
+// Results of 16-bit types are rounded to 8 or 11 bits, those of affine LayerNorm twice, and parameters' gradients on
+// each rank before they are summed.
 constexpr double bits_8 = 2.0 / 256;
 constexpr double bits_11 = 2.0 / 2048;
 

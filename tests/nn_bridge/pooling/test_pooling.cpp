@@ -379,8 +379,8 @@ TEST(Pooling2d, of_large_shards_copies_no_field) {
     }
 }
 
-/// Rank 1 starts an exchange only when rank 0 says that it has pooled its own cells; without overlap rank 0 waits for the
-/// exchange first.
+/// Rank 1 starts an exchange only when rank 0 says that it has pooled its own cells; without overlap rank 0 waits for
+/// the exchange first.
 class Interior {
  public:
   explicit Interior(Comm const& comm) : comm_(comm.handle()) { current_ = this; }

@@ -3,10 +3,11 @@
 //
 //   damage_programs [--count N] [--seed S] [--keep FOLDER] [FILE.pt2...]
 //
-// Damages a small network of its own and the files given: a third of the mutants has other bytes in the archive, a third other
-// bytes in the text of the graph or of a table (in an archive that is whole), a third other values in them. Each is loaded by a process
-// of its own, and where that succeeds, run forward and backward. Fails on signals, on more than 60 s, on more than 3 GiB beyond
-// what an empty process has, and on errors without a name. --keep leaves such mutants in a folder.
+// Damages a small network of its own and the files given: a third of the mutants has other bytes in the archive, a
+// third other bytes in the text of the graph or of a table (in an archive that is whole), a third other values in them.
+// Each is loaded by a process of its own, and where that succeeds, run forward and backward. Fails on signals, on more
+// than 60 s, on more than 3 GiB beyond what an empty process has, and on errors without a name. --keep leaves such
+// mutants in a folder.
 #include <graticule/partition/error.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sizes.hpp>

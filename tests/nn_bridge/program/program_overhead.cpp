@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints the time that a program spends per node beyond the operators: a chain of additions of small tensors as a program, and the
-// same calls in C++, in turns, the fastest of each.
+// Prints the time that a program spends per node beyond the operators: a chain of additions of small tensors as a
+// program, and the same calls in C++, in turns, the fastest of each.
 #include <graticule/program/program.hpp>
 
 #include "tiny_archive.hpp"

@@ -56,7 +56,8 @@ torch::nn::ConvOptions<D> options_of(Windows const& w, std::int64_t in, std::int
 
 Tensor in_f64(Tensor const& x) { return x.detach().to(torch::kDouble); }
 
-/// Expects each number within `rounding` of the sum of the magnitudes of its terms, but for the smallest numbers of f16.
+/// Expects each number within `rounding` of the sum of the magnitudes of its terms, but for the smallest numbers of
+/// f16.
 void expect_rounded(char const* what, Tensor const& found, Tensor const& exact, Tensor const& magnitudes,
                     double rounding) {
   ASSERT_EQ(found.sizes(), exact.sizes()) << what;

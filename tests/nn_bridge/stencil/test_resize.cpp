@@ -129,7 +129,8 @@ void expect_serial(nn::Domain const& domain, Case const& c, std::mt19937& random
 
 std::vector<nn::Domain> domains_for(Case const& c) { return domains(Boundary::sphere(Edge::pole_face), c.from.size()); }
 
-/// Up, down, odd sizes, to one cell, from one cell, unchanged; by factors that divide no size, with and without recompute.
+/// Up, down, odd sizes, to one cell, from one cell, unchanged; by factors that divide no size, with and without
+/// recompute.
 std::vector<Case> cases() {
   using namespace torch::enumtype;
   std::vector<Case> result;
@@ -158,8 +159,8 @@ TEST(Resize, equals_serial_for_all_modes_corners_sizes_and_factors) {
     for (auto const& domain : domains_for(c)) expect_serial(domain, c, random);
 }
 
-/// Sizes where products in f32 take another cell than exact quotients do, (8, 94) and (4, 41), and factors where products
-/// in f32 and f64 differ, 37 by 3.7.
+/// Sizes where products in f32 take another cell than exact quotients do, (8, 94) and (4, 41), and factors where
+/// products in f32 and f64 differ, 37 by 3.7.
 TEST(Resize, takes_the_nearest_cells_that_the_library_takes) {
   std::mt19937 random(2);
   using namespace torch::enumtype;

@@ -59,8 +59,8 @@ struct LayerResults {
 [[nodiscard]] LayerResults run_layer(LayerFunction const& function, std::vector<torch::Tensor> const& parameters,
                                      torch::Tensor const& x, LayerFunction const& cotangent);
 
-/// Expects results as near to `exact`, those of LibTorch's layer in f64, as those of LibTorch's layer in their own dtype
-/// are, or nearly so. Collective. @param in this rank's box of the input
+/// Expects results as near to `exact`, those of LibTorch's layer in f64, as those of LibTorch's layer in their own
+/// dtype are, or nearly so. Collective. @param in this rank's box of the input
 void expect_as_exact(nn::Domain const& domain, LayerResults const& found, Part const& in, LayerResults const& serial,
                      LayerResults const& exact);
 

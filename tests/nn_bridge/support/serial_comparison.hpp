@@ -192,8 +192,9 @@ struct SerialComparison {
     return result;
   }
 
-  /// Expects the same first derivatives in the input and the parameters, and the same derivatives of these, along random
-  /// directions, in the input, the parameters and the cotangent. Collective. For inputs and outputs that are cut.
+  /// Expects the same first derivatives in the input and the parameters, and the same derivatives of these, along
+  /// random directions, in the input, the parameters and the cotangent. Collective. For inputs and outputs that are
+  /// cut.
   void expect_equal_twice(torch::Tensor const& x, std::mt19937& random, Cotangent kind = Cotangent::random) const {
     SCOPED_TRACE(name);
     std::vector<std::string> names;

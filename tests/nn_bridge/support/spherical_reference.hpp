@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Spherical harmonic transforms of whole fields as dense sums, with the associated Legendre functions of the C++ library.
+// Spherical harmonic transforms of whole fields as dense sums, with the associated Legendre functions of the C++
+// library.
 #pragma once
 
 #include <graticule/nn_bridge/spectral/latitude_rule.hpp>

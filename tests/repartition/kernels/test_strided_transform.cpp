@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversions, factors and packed integers of both kernels against a loop over all elements that follows the definition.
+// Conversions, factors and packed integers of both kernels against a loop over all elements that follows the
+// definition.
 #include "expect_error.hpp"
 #include "strided_support.hpp"
 

@@ -114,7 +114,8 @@ typedef enum gr_parity { GR_EVEN = 0, GR_ODD = 1 } gr_parity;
 /// Ghost cells that an exchange fills: beyond faces, edges and corners, or beyond faces only.
 typedef enum gr_corners { GR_FILL_CORNERS = 0, GR_SKIP_CORNERS = 1 } gr_corners;
 
-/// With an odd number n of longitudes no column lies opposite column i across a pole: refuse, or (i + floor(n/2)) mod n.
+/// With an odd number n of longitudes no column lies opposite column i across a pole: refuse, or (i + floor(n/2)) mod
+/// n.
 typedef enum gr_odd_longitudes { GR_REFUSE_ODD = 0, GR_SHIFT_FLOOR = 1 } gr_odd_longitudes;
 
 /// Values on a pole or a seam are stored twice: keep both, or make the second one of each pair a copy of the first.
@@ -434,7 +435,8 @@ GR_API gr_status gr_layout_create_boxes(gr_comm const* comm,     // [in] communi
                                         int64_t const* upper,    // [in] [upper ndim] [boxes num_boxes] ends
                                         gr_layout** layout);     // [out] layout
 
-/// Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs. Collective.
+/// Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs.
+/// Collective.
 GR_API gr_status gr_layout_create_best(gr_comm const* comm,       // [in] communicator
                                        int ndim,                  // [in] [count extents] axes of the grid
                                        int64_t const* extents,    // [in] [axes ndim] cells of the grid
@@ -666,7 +668,8 @@ gr_repartition_start(gr_repartition const* plan,  // [in] plan
                      gr_update const* updates,    // [in] [optional] [values num_from] as `gr_repartition_apply`
                      gr_pending** pending);       // [out] call in flight
 
-/// The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default. Collective.
+/// The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default.
+/// Collective.
 GR_API gr_status
 gr_repartition_apply_adjoint(gr_repartition const* plan,  // [in] plan
                              int num_from,                // [in] [count from updates] number of fields

@@ -36,7 +36,8 @@ struct AxisSumOptions {
   std::optional<Box> region = std::nullopt;  ///< cells that are added; unset: all
 };
 
-/// One field of a call: `cells` covers `AxisSumPlan::cells()`, `sums` covers `AxisSumPlan::sums()`; same type and batch axes.
+/// One field of a call: `cells` covers `AxisSumPlan::cells()`, `sums` covers `AxisSumPlan::sums()`; same type and batch
+/// axes.
 struct AxisSumField {
   FieldView cells;
   FieldView sums;

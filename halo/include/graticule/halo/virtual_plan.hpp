@@ -40,7 +40,8 @@ struct VirtualHaloPlan {
 /// direction.
 class VirtualHalo {
  public:
-  /// One kind of fields. @throws `BadHaloWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not known),
+  /// One kind of fields. @throws `BadHaloWidth` (for `WidthsOf::this_rank` too: the widths of other ranks are not
+  /// known),
   ///         `AxesMismatch`, what `boundary_map` throws
   VirtualHalo(Layout layout, HaloKind kind);
 

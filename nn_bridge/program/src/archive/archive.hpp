@@ -36,7 +36,8 @@ struct ArchiveContent {
 /// @throws Error `BrokenFile`, `RefusedProgram`, `UnsupportedFile`, each with the path
 [[nodiscard]] ArchiveContent read_archive(std::filesystem::path const& path);
 
-/// Writes an archive that Python's torch.export.load reads, under a temporary name beside `path` that is renamed at the end.
+/// Writes an archive that Python's torch.export.load reads, under a temporary name beside `path` that is renamed at the
+/// end.
 /// @param values of all stored tensors, by name; converted to the type in the file
 void write_archive(std::filesystem::path const& path, ArchiveContent const& content,
                    std::map<std::string, torch::Tensor> const& values);
@@ -47,7 +48,8 @@ void write_archive(std::filesystem::path const& path, ArchiveContent const& cont
 /// LibTorch's element type. @throws Error `RefusedProgram` for types without arithmetic
 [[nodiscard]] torch::ScalarType to_torch(Dtype dtype);
 
-/// Bytes of a dense or strided tensor from the begin of its storage. @throws Error `BrokenFile` where they exceed 64 bits
+/// Bytes of a dense or strided tensor from the begin of its storage. @throws Error `BrokenFile` where they exceed 64
+/// bits
 [[nodiscard]] std::int64_t storage_bytes(TensorMeta const& meta, std::string const& tensor_name);
 
 }  // namespace graticule::program::detail

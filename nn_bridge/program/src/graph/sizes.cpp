@@ -27,7 +27,8 @@ std::string axis_text(Value const& input, std::size_t axis, std::int64_t size) {
   return "input '" + input.name + "' has " + std::to_string(size) + " along axis " + std::to_string(axis);
 }
 
-// The symbol of an expression that is a * symbol + b, found by two evaluations. Nothing where there is no such whole number.
+// The symbol of an expression that is a * symbol + b, found by two evaluations. Nothing where there is no such whole
+// number.
 std::optional<std::int64_t> solve(Expression const& expression, std::string const& symbol, std::int64_t size) {
   std::int64_t trial = 0;
   Expression::Lookup const lookup = [&trial](std::string_view) { return std::optional(trial); };

@@ -83,7 +83,8 @@ ValueId Inliner::copy_value(Graph const& graph, ValueId id, std::map<ValueId, Va
 void Inliner::run_subgraph(Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids) {
   Graph const& inner = *std::get<SubgraphRef>(node.inputs[place].value).graph;
   if (node.inputs.size() - place - 1 != inner.inputs.size() || node.outputs.size() > inner.outputs.size()) {
-    throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": arguments of its graph do not match");
+    throw Error(Fault::input, "RefusedProgram",
+                "refused: " + node.describe() + ": arguments of its graph do not match");
   }
   std::map<ValueId, ValueId> own;
   auto const match = [&](Argument const& from, Argument const& to, auto const& apply) {
@@ -118,7 +119,9 @@ void Inliner::copy_node(Graph const& graph, Node const& node, std::map<ValueId, 
   }
   auto const producer = static_cast<NodeId>(result.nodes.size());
   for (Argument& output : copy.outputs) {
-    for_each_value(output, [&](ValueId id) { result.values[static_cast<std::size_t>(copy_value(graph, id, ids))].producer = producer; });
+    for_each_value(output, [&](ValueId id) {
+      result.values[static_cast<std::size_t>(copy_value(graph, id, ids))].producer = producer;
+    });
     output = renamed(output, ids);
   }
   result.nodes.push_back(std::move(copy));

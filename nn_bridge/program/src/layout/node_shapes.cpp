@@ -162,8 +162,8 @@ std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t 
   std::vector<std::int64_t> axes;
   for (Shape const& shape : shapes.rule.shapes) {
     std::int64_t const own = axis - shapes.ndim() + static_cast<std::int64_t>(shape.size());
-    bool const repeated = own < 0 || (shape[static_cast<std::size_t>(own)] == 1 &&
-                                      shapes.out()[static_cast<std::size_t>(axis)] != 1);
+    bool const repeated =
+        own < 0 || (shape[static_cast<std::size_t>(own)] == 1 && shapes.out()[static_cast<std::size_t>(axis)] != 1);
     axes.push_back(repeated ? -1 : own);
   }
   return axes;

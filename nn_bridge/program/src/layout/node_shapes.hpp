@@ -60,8 +60,8 @@ void window_rule(NodeShapes& shapes);
 /// The rules of operators that take rows from other places.
 void table_rule(NodeShapes& shapes);
 
-/// The tensors' axes that stand below an axis of a result of the same number of axes or more, from the right; -1 for a tensor
-/// that is repeated along it.
+/// The tensors' axes that stand below an axis of a result of the same number of axes or more, from the right; -1 for a
+/// tensor that is repeated along it.
 [[nodiscard]] std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis);
 
 }  // namespace graticule::program::detail

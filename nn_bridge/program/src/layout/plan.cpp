@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "strategy.hpp"
-
 #include <graticule/partition/error.hpp>
 #include <graticule/program/operators.hpp>
+
+#include "strategy.hpp"
 
 #include <algorithm>
 #include <map>
@@ -121,7 +121,7 @@ void Planner::place_inputs(ExportedGraph const& program) {
       auto const& bounds = options_.bounds;
       if (!bounds.empty() && (bounds.front() != 0 || bounds.back() != rows_ || !std::ranges::is_sorted(bounds) ||
                               static_cast<std::int64_t>(bounds.size()) != options_.num_ranks + 1)) {
-        throw Error(Fault::input, "BadInput",
+        throw Error(Fault::input, "BadCuts",
                     "the bounds of the cut must rise from 0 to " + std::to_string(rows_) + " in " +
                         std::to_string(options_.num_ranks) + " shares");
       }
@@ -166,8 +166,8 @@ void Planner::fetch(State& state, Transfer& transfer) const {
   for (Placement const& from : state.copies.at(transfer.value)) {
     transfer.from = from;
     detail::count(transfer, plan_.shapes[index(transfer.value)], item(transfer.value), options_.num_ranks);
-    double const own = static_cast<double>(std::ranges::max(transfer.bytes)) +
-                       message_cost * static_cast<double>(transfer.messages);
+    double const own =
+        static_cast<double>(std::ranges::max(transfer.bytes)) + message_cost * static_cast<double>(transfer.messages);
     if (cost < 0 || own < cost) {
       cost = own;
       best = transfer;
@@ -192,8 +192,9 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
     node.local_sizes.push_back(local_shape(rule.result_shapes[0], node.placement, rank));
     most = std::max(most, num_elements(node.local_sizes.back()));
   }
-  double const work = work_cost * static_cast<double>(most) *
-                      (rule.view ? 0.0 : 2.0 * static_cast<double>(item(rule.results[0])) + static_cast<double>(rule.operations) / 4.0);
+  double const work =
+      work_cost * static_cast<double>(most) *
+      (rule.view ? 0.0 : 2.0 * static_cast<double>(item(rule.results[0])) + static_cast<double>(rule.operations) / 4.0);
   bool const repeated = node.field && !node.placement && !node.sum_over_ranks;
   extended.cost += node.field ? work * (repeated ? replicated_cost : 1.0) : 0.0;
   if (node.sum_over_ranks || node.mode == AxisRule::Mode::statistic) {
@@ -348,8 +349,9 @@ void Planner::count_memory() {
     for (NodePlan const& node : plan_.nodes) {
       auto const rule = node_rule(plan_.graph, plan_.graph.nodes[index(node.node)], *sizes_);
       for (std::size_t i = 0; i < rule->results.size() && !rule->view; ++i) {
-        plan_.activation_bytes[rank] += num_elements(local_shape(rule->result_shapes[i], node.placement, static_cast<std::int64_t>(rank))) *
-                                        item(rule->results[i]);
+        plan_.activation_bytes[rank] +=
+            num_elements(local_shape(rule->result_shapes[i], node.placement, static_cast<std::int64_t>(rank))) *
+            item(rule->results[i]);
       }
       for (Transfer const& transfer : node.tensors) {
         plan_.received_bytes[rank] += transfer.bytes[rank];
@@ -400,7 +402,7 @@ Plan Planner::plan() {
 
 Plan plan_layout(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options) {
   if (options.num_ranks < 1 || options.field_axis >= 0) {
-    throw Error(Fault::input, "BadInput", "a layout needs at least one rank, and an axis counted from the end");
+    throw Error(Fault::input, "BadCuts", "a layout needs at least one rank, and an axis counted from the end");
   }
   return Planner(program, sizes, options).plan();
 }

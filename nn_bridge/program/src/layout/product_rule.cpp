@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-// Products are described by labels as einsum does: an axis of the result is cut where all tensors with its label are cut
-// alike, and a label that the result lacks is summed over.
+// Products are described by labels as einsum does: an axis of the result is cut where all tensors with its label are
+// cut alike, and a label that the result lacks is summed over.
 namespace graticule::program::detail {
 
 namespace {
@@ -116,7 +116,8 @@ void matmul(NodeShapes& shapes) {
     shapes.refuse("a product with a vector is not planned; give it an axis of extent 1");
   }
   std::size_t const batch = std::max(a.size(), b.size()) - 2;
-  set_labels(shapes, {leading(a.size() - 2, {'i', 'k'}), leading(b.size() - 2, {'k', 'j'})}, leading(batch, {'i', 'j'}));
+  set_labels(shapes, {leading(a.size() - 2, {'i', 'k'}), leading(b.size() - 2, {'k', 'j'})},
+             leading(batch, {'i', 'j'}));
 }
 
 void linear(NodeShapes& shapes) {

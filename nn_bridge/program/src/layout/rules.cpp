@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "node_shapes.hpp"
-
 #include <graticule/program/operators.hpp>
+
+#include "node_shapes.hpp"
 
 #include <algorithm>
 #include <initializer_list>
@@ -34,7 +34,8 @@ void elementwise(NodeShapes& shapes) {
 void keep_leading(NodeShapes& shapes) {
   for (std::size_t axis = 0; axis < std::min(shapes.in().size(), shapes.out().size()); ++axis) {
     if (shapes.in()[axis] == shapes.out()[axis]) {
-      shapes.rule.axes[axis] = same(std::vector<std::int64_t>(shapes.rule.tensors.size(), static_cast<std::int64_t>(axis)));
+      shapes.rule.axes[axis] =
+          same(std::vector<std::int64_t>(shapes.rule.tensors.size(), static_cast<std::int64_t>(axis)));
     }
   }
 }
@@ -192,27 +193,74 @@ Table const& table() {
   static Table const rules = [] {
     Table t;
     add(t, keep_leading, {"view_as_real", "view_as_complex"});
-    add(t, view, {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel"});
+    add(t, view,
+        {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze",
+         "ravel"});
     add(t, permute, {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T"});
     add(t, expand, {"expand", "expand_as", "broadcast_to"});
     add(t, table_rule,
-        {"roll", "flip", "rot90", "slice", "narrow", "cat", "concat", "concatenate", "stack", "select", "unbind", "chunk",
-         "unsafe_chunk", "split", "unsafe_split", "split_with_sizes", "unsafe_split_with_sizes", "pad",
-         "constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
-         "replication_pad2d", "replication_pad3d"});
+        {"roll",
+         "flip",
+         "rot90",
+         "slice",
+         "narrow",
+         "cat",
+         "concat",
+         "concatenate",
+         "stack",
+         "select",
+         "unbind",
+         "chunk",
+         "unsafe_chunk",
+         "split",
+         "unsafe_split",
+         "split_with_sizes",
+         "unsafe_split_with_sizes",
+         "pad",
+         "constant_pad_nd",
+         "reflection_pad1d",
+         "reflection_pad2d",
+         "reflection_pad3d",
+         "replication_pad1d",
+         "replication_pad2d",
+         "replication_pad3d"});
     add(t, window_rule,
-        {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-         "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_avg_pool1d",
-         "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d",
-         "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
-         "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
-         "upsample_trilinear3d", "upsample_bicubic2d"});
-    add(t, reduction, {"sum", "mean", "var", "std", "amax", "amin", "linalg_vector_norm", "var_mean", "std_mean",
-                       "logsumexp", "all", "any", "prod"});
+        {"conv1d",
+         "conv2d",
+         "conv3d",
+         "conv_transpose1d",
+         "conv_transpose2d",
+         "conv_transpose3d",
+         "convolution",
+         "avg_pool1d",
+         "avg_pool2d",
+         "avg_pool3d",
+         "max_pool1d",
+         "max_pool2d",
+         "max_pool3d",
+         "adaptive_avg_pool1d",
+         "adaptive_avg_pool2d",
+         "adaptive_avg_pool3d",
+         "_adaptive_avg_pool2d",
+         "_adaptive_avg_pool3d",
+         "upsample_nearest1d",
+         "upsample_nearest2d",
+         "upsample_nearest3d",
+         "_upsample_nearest_exact1d",
+         "_upsample_nearest_exact2d",
+         "_upsample_nearest_exact3d",
+         "upsample_linear1d",
+         "upsample_bilinear2d",
+         "upsample_trilinear3d",
+         "upsample_bicubic2d"});
+    add(t, reduction,
+        {"sum", "mean", "var", "std", "amax", "amin", "linalg_vector_norm", "var_mean", "std_mean", "logsumexp", "all",
+         "any", "prod"});
     add(t, layer_norm, {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"});
     add(t, group_norm, {"group_norm", "native_group_norm", "instance_norm"});
-    add(t, batch_norm, {"batch_norm", "native_batch_norm", "_native_batch_norm_legit",
-                        "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training"});
+    add(t, batch_norm,
+        {"batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+         "_native_batch_norm_legit_no_training"});
     add(t, along_axis, {"softmax", "_softmax", "log_softmax", "_log_softmax", "cumsum", "cumprod", "glu"});
     add(t, product_rule, {"einsum", "linear", "addmm", "matmul", "bmm", "mm", "scaled_dot_product_attention"});
     add(t, fourier,
@@ -236,8 +284,9 @@ void apply_rule(NodeShapes& shapes) {
     return;
   }
   if (operator_class(shapes.node().target) != OperatorClass::local) {
-    shapes.refuse("the layout pass has no rule for it; export by run_decompositions({}), and see docs/program_layout.md "
-                  "for the operators");
+    shapes.refuse(
+        "the layout pass has no rule for it; export by run_decompositions({}), and see docs/program_layout.md "
+        "for the operators");
   }
   elementwise(shapes);
 }

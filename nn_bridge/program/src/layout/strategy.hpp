@@ -15,8 +15,8 @@ namespace graticule::program::detail {
 /// Cuts of a node's result into equal shares, one per axis that may be cut.
 [[nodiscard]] std::vector<Cut> fresh_cuts(NodeRule const& rule, std::int64_t num_ranks);
 
-/// What the node needs of each tensor (`to`, or `axis` and `rows`) so that its result is cut so; nothing where its rule does not
-/// allow the cut.
+/// What the node needs of each tensor (`to`, or `axis` and `rows`) so that its result is cut so; nothing where its rule
+/// does not allow the cut.
 [[nodiscard]] std::optional<std::vector<Transfer>> needs(NodeRule const& rule, Cut const& cut);
 
 /// Fills in the bytes and messages of fetching what the transfer needs from where it is.

@@ -18,8 +18,8 @@ void keep_all(NodeShapes& shapes) {
 }
 
 void set_table(NodeShapes& shapes, std::int64_t axis, PullTable table) {
-  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {AxisRule::Mode::table, all_at(shapes, axis), std::move(table),
-                                                         {}};
+  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {
+      AxisRule::Mode::table, all_at(shapes, axis), std::move(table), {}};
 }
 
 std::int64_t extent(NodeShapes const& shapes, std::int64_t axis) {
@@ -131,8 +131,8 @@ void stack(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
     if (a != axis) {
-      shapes.rule.axes[static_cast<std::size_t>(a)] = {AxisRule::Mode::same, all_at(shapes, a - (a > axis ? 1 : 0)), {},
-                                                       {}};
+      shapes.rule.axes[static_cast<std::size_t>(a)] = {
+          AxisRule::Mode::same, all_at(shapes, a - (a > axis ? 1 : 0)), {}, {}};
     }
   }
 }
@@ -140,8 +140,8 @@ void stack(NodeShapes& shapes) {
 void select(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim() + 1);
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
-    shapes.rule.axes[static_cast<std::size_t>(a)] = {AxisRule::Mode::same, all_at(shapes, a + (a >= axis ? 1 : 0)), {},
-                                                     {}};
+    shapes.rule.axes[static_cast<std::size_t>(a)] = {
+        AxisRule::Mode::same, all_at(shapes, a + (a >= axis ? 1 : 0)), {}, {}};
   }
 }
 

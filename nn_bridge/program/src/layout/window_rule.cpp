@@ -128,8 +128,8 @@ void pooling(NodeShapes& shapes) {
   }
 }
 
-// Rows of the tensor that a row of a resized one depends on. One row more on each side than needed would do no harm, so that
-// rounding in the scale does not matter.
+// Rows of the tensor that a row of a resized one depends on. One row more on each side than needed would do no harm, so
+// that rounding in the scale does not matter.
 Window resized(std::string_view name, std::int64_t row, std::int64_t from, std::int64_t to, bool corners) {
   double const scale = corners ? (to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0)
                                : static_cast<double>(from) / static_cast<double>(to);

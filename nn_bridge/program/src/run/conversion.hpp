@@ -15,8 +15,8 @@ struct Conversion {
 
   /// The type in which a tensor of the file's type is computed.
   ///
-  /// Types up to the program's own become the target; wider ones (f64 parts of an f32 program) are kept, unless the target is
-  /// wider still. Complex numbers have the precision of their parts, at least f32. Integers are kept.
+  /// Types up to the program's own become the target; wider ones (f64 parts of an f32 program) are kept, unless the
+  /// target is wider still. Complex numbers have the precision of their parts, at least f32. Integers are kept.
   [[nodiscard]] torch::ScalarType operator()(Dtype dtype) const;
 };
 

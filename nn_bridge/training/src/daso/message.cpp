@@ -12,7 +12,8 @@ namespace graticule::training::detail {
 
 namespace {
 
-/// The power of two by which differences are scaled, so that the largest of the group's comes near f16's largest number.
+/// The power of two by which differences are scaled, so that the largest of the group's comes near f16's largest
+/// number.
 double f16_scale(Comm const& group, torch::Tensor const& difference) {
   std::array<double, 1> largest{difference.numel() == 0 ? 0.0 : difference.abs().max().item<double>()};
   if (!std::isfinite(largest[0])) largest[0] = 0;

@@ -11,8 +11,9 @@ namespace graticule::training::detail {
 
 /// Called around the accumulation of gradients, until it is destroyed.
 ///
-/// The hooks stand on the nodes that accumulate, not in the tensors' own slot for such hooks, which holds one only and is
-/// replaced without notice: a user's hook there runs before `after`. `torch::autograd::grad` accumulates nothing and calls none.
+/// The hooks stand on the nodes that accumulate, not in the tensors' own slot for such hooks, which holds one only and
+/// is replaced without notice: a user's hook there runs before `after`. `torch::autograd::grad` accumulates nothing and
+/// calls none.
 class GradientHooks {
  public:
   using Call = std::function<void(std::size_t)>;
@@ -23,7 +24,8 @@ class GradientHooks {
   GradientHooks& operator=(GradientHooks const&) = delete;
   ~GradientHooks();
 
-  /// LibTorch takes a new node where a parameter's device or type changes. @returns the first such parameter, or their number
+  /// LibTorch takes a new node where a parameter's device or type changes. @returns the first such parameter, or their
+  /// number
   [[nodiscard]] std::size_t first_lost() const;
   /// Whether hooks of this kind stand on a tensor's node.
   [[nodiscard]] static bool are_on(torch::Tensor const& parameter);

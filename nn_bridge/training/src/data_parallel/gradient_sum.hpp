@@ -43,9 +43,9 @@ struct LowRankMatrix {
 
 /// Sums the gradients of one bucket over one team: whole, or matrices as products of two thin ones.
 ///
-/// Each rank adds what has been lost before to its matrices M_r. The first message sums P = sum of M_r Q, the second one
-/// R = sum of M_r' P with P made orthonormal. P R' is what all ranks get as the sum; R made orthonormal is Q next time, and
-/// M_r - P R' / ranks is lost until then. Source: Vogels et al. 2019, arXiv:1905.13727.
+/// Each rank adds what has been lost before to its matrices M_r. The first message sums P = sum of M_r Q, the second
+/// one R = sum of M_r' P with P made orthonormal. P R' is what all ranks get as the sum; R made orthonormal is Q next
+/// time, and M_r - P R' / ranks is lost until then. Source: Vogels et al. 2019, arXiv:1905.13727.
 class GradientSum {
  public:
   /// @param matrices in order of their places; none: all travels whole
@@ -53,7 +53,8 @@ class GradientSum {
       : sum_(std::move(sum)), matrices_(std::move(matrices)) {}
 
   enum class Travels : std::uint8_t { whole, thin };
-  /// As `TeamSum::start`. @param flat its last number is positive where a rank has failed, which leaves no trace in what is kept
+  /// As `TeamSum::start`. @param flat its last number is positive where a rank has failed, which leaves no trace in
+  /// what is kept
   void start(torch::Tensor const& flat, Index num_data, double divisor, Travels how);
   /// The same where `future` reduces the data; what follows on them is summed beside it.
   void start(torch::Tensor const& flat, Index num_data, GradientFuture future);

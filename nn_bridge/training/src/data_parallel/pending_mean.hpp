@@ -14,11 +14,12 @@ namespace graticule::training::detail {
 
 /// The weighted mean of a tensor over the ranks of a group, on its way.
 ///
-/// One `messages::OrderedSum` per piece forms it in order of ranks (16-bit types in f32). The mean is x_0 + sum of w_r (x_r - x_0), so that
-/// equal values are kept bit for bit and sums cannot overflow.
+/// One `messages::OrderedSum` per piece forms it in order of ranks (16-bit types in f32). The mean is x_0 + sum of w_r
+/// (x_r - x_0), so that equal values are kept bit for bit and sums cannot overflow.
 class PendingMean {
  public:
-  /// Posts. @param flat one axis, on the CPU, contiguous, real; is written to @param chunk most elements of a piece; the first piece
+  /// Posts. @param flat one axis, on the CPU, contiguous, real; is written to @param chunk most elements of a piece;
+  /// the first piece
   ///        holds what the others leave
   PendingMean(NodeGroup group, torch::Tensor flat, Index chunk);
   PendingMean(PendingMean const&) = delete;

@@ -16,9 +16,9 @@ namespace graticule::training::detail {
 
 /// How the ranks of teams come together again when a pass has failed on one of them.
 ///
-/// The pass may have failed between calls of layers, for which others wait. So the rank that fails tells all ranks of the
-/// teams, and of the domains that lie within one of them; who waits there fails, too, and tells his own teams. Then all
-/// make these communicators anew, and find what the pass has changed as it was before: buffers, and the counters of
+/// The pass may have failed between calls of layers, for which others wait. So the rank that fails tells all ranks of
+/// the teams, and of the domains that lie within one of them; who waits there fails, too, and tells his own teams. Then
+/// all make these communicators anew, and find what the pass has changed as it was before: buffers, and the counters of
 /// random masks.
 class Recovery {
  public:

@@ -51,7 +51,8 @@ struct Bucket {
   std::vector<Index> begins;  ///< of the members in `flat`
   Index num_data = 0;
   std::vector<GradientSum> sums;  ///< one a rule
-  /// Gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed. May lie in memory of `sums`.
+  /// Gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed. May lie in memory of
+  /// `sums`.
   torch::Tensor flat;
   std::size_t num_ready = 0;
   std::size_t num_started = 0;  ///< of the sums
@@ -77,7 +78,8 @@ class Reducer {
   ~Reducer();
 
   void set_sync(bool on) noexcept { sync_ = on; }
-  /// Whether gradients are summed over a team, from the next iteration on; all teams are at first. Same calls on all its ranks.
+  /// Whether gradients are summed over a team, from the next iteration on; all teams are at first. Same calls on all
+  /// its ranks.
   void set_team(std::size_t team, bool on) { sums_over_[team] = on; }
   [[nodiscard]] bool syncs() const noexcept { return sync_; }
   /// Reduces what `.grad` holds now, without a backward. Collective.
@@ -97,8 +99,8 @@ class Reducer {
   void end_failed_backward();
   /// What ends with an exception from now on is told to the others, and ended on all ranks, by the one who calls this.
   void set_in_run(bool on) noexcept { in_run_ = on; }
-  /// Ends the sums of an iteration that all ranks step with, also where a rank has failed since: they need nothing of it
-  /// but that it does the same. False where there is no such iteration, or they do not end in time.
+  /// Ends the sums of an iteration that all ranks step with, also where a rank has failed since: they need nothing of
+  /// it but that it does the same. False where there is no such iteration, or they do not end in time.
   bool end_sums();
   /// The same, and delivers the gradients.
   void settle();

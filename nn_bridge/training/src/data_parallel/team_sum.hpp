@@ -30,8 +30,9 @@ struct SumTraffic {
 
 /// Sums one flat tensor after the other over a team, without blocking.
 ///
-/// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else by `messages::OrderedSum` in the type
-/// of the wire (16-bit types are added in f32), through memory of the node after `share_on_node`, with the same bits.
+/// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else by `messages::OrderedSum` in the
+/// type of the wire (16-bit types are added in f32), through memory of the node after `share_on_node`, with the same
+/// bits.
 class TeamSum {
  public:
   /// Same calls on all ranks. @param type of the tensors, real

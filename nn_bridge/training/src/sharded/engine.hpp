@@ -22,9 +22,10 @@ namespace graticule::training::detail {
 /// Decides when units are gathered, released and reduced: at the forwards and backwards of their modules.
 ///
 /// A call of a unit with grad mode on has a number, and so has its end: they count up. Hooks on its outputs begin its
-/// backward, hooks on its inputs end it: LibTorch runs the nodes of a graph in the reverse of the order in which they were
-/// made, so all that a unit has made ran before the nodes that its inputs come from, and before the backward of calls that
-/// had ended when it began. What neither ends, ends with the whole backward (a graph task), in a final callback.
+/// backward, hooks on its inputs end it: LibTorch runs the nodes of a graph in the reverse of the order in which they
+/// were made, so all that a unit has made ran before the nodes that its inputs come from, and before the backward of
+/// calls that had ended when it began. What neither ends, ends with the whole backward (a graph task), in a final
+/// callback.
 class ShardEngine : public std::enable_shared_from_this<ShardEngine> {
  public:
   ShardEngine(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards, ShardedParametersOptions options);

@@ -8,7 +8,8 @@
 
 namespace graticule::training::detail {
 
-/// Makes reads of the storage an error with this text; where LibTorch cannot, they fail as on any tensor without memory.
+/// Makes reads of the storage an error with this text; where LibTorch cannot, they fail as on any tensor without
+/// memory.
 template <class Storage>
 void refuse_access(Storage& storage, std::string const& text) {
   if constexpr (requires { storage.clear_data_ptr_access_error_msg_(); })
@@ -19,8 +20,8 @@ void allow_access(Storage& storage) {
   if constexpr (requires { storage.clear_data_ptr_access_error_msg_(); }) storage.clear_data_ptr_access_error_msg_();
 }
 
-/// Gives the memory of a whole tensor back. Whatever shares its storage loses its values with it, and finds the new ones
-/// after `refill_storage`: views, and tensors that the graph has saved.
+/// Gives the memory of a whole tensor back. Whatever shares its storage loses its values with it, and finds the new
+/// ones after `refill_storage`: views, and tensors that the graph has saved.
 inline void release_storage(torch::Tensor const& tensor, std::string const& why) {
   c10::DeviceGuard const guard(tensor.device());
   auto& storage = *tensor.storage().unsafeGetStorageImpl();

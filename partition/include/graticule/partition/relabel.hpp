@@ -37,7 +37,8 @@ struct Relabelling {
 /// agree without communication. For targets with interchangeable ranks, where the new owner of a box does not matter.
 /// Example: from rows `Layout({3, 1}, {6, 4})` to the same rows on ranks 2, 0, 1: all three boxes return to the ranks
 /// that hold their cells, and the repartition to `layout` sends nothing.
-/// @throws `LayoutMismatch` when the permuted extents differ, `AxesMismatch`, `BadProcessGrid` for fewer entries than ranks
+/// @throws `LayoutMismatch` when the permuted extents differ, `AxesMismatch`, `BadProcessGrid` for fewer entries than
+/// ranks
 ///         or an `off_node_weight` below 1, `BadProcessGrid` for `ranks` that repeat or are negative, `TooFewRanks` for
 ///         more boxes with cells than `ranks`, `Overflow` where cells times weight times ranks reach 2^62
 /// Cost: overlaps by `for_each_owner`; then shortest augmenting paths (Jonker, Volgenant 1987) over the pairs of boxes

@@ -56,8 +56,8 @@ class CellStaging {
   DeviceBytes device_;
 };
 
-/// Calls `visit(first, count)` for the runs of `box` in a row-major dataset of `extents`, in order: `count` cells from the
-/// cell of index `first` on.
+/// Calls `visit(first, count)` for the runs of `box` in a row-major dataset of `extents`, in order: `count` cells from
+/// the cell of index `first` on.
 template <class Visit>
 void for_each_run(Indices const& extents, Box const& box, Visit&& visit) {
   if (box.empty()) return;

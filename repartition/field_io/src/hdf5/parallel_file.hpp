@@ -27,7 +27,8 @@ class ParallelFile {
   ~ParallelFile();
 
   [[nodiscard]] hid_t id() const noexcept { return file_.get(); }
-  /// Makes the file longer by `num_bytes`, which read as zeros. HDF5 cuts it to its right length in the end. Collective.
+  /// Makes the file longer by `num_bytes`, which read as zeros. HDF5 cuts it to its right length in the end.
+  /// Collective.
   ///
   /// MPI-IO writes scattered parts by reading what lies between, and writing it back with them. Behind the end of the
   /// file nothing is read and ROMIO (MPICH 4.0.2) writes what its buffer happened to hold: files would differ.
@@ -36,8 +37,8 @@ class ParallelFile {
   void close();
   /// Brings everything that was written to the disk. Collective.
   void flush();
-  /// From now on this rank writes to memory that nobody reads, so that closing cannot fail: HDF5 1.10.8 hangs or crashes
-  /// where the last writes of a file find no room. For files that are given up.
+  /// From now on this rank writes to memory that nobody reads, so that closing cannot fail: HDF5 1.10.8 hangs or
+  /// crashes where the last writes of a file find no room. For files that are given up.
   void divert() const noexcept;
   /// Every rank calls this within a few seconds: none has gone elsewhere by an exception.
   [[nodiscard]] bool meets_others() const noexcept;

@@ -14,8 +14,8 @@ namespace graticule::detail {
 /// True when the variable lies in the file in the other byte order than this machine's.
 [[nodiscard]] bool swaps_bytes(Variable const& variable);
 
-/// The stored value of a cell that was never written, in this machine's byte order: the first `_FillValue` that the type
-/// holds, else netCDF's default. For cells beyond a variable's `stored_extents`.
+/// The stored value of a cell that was never written, in this machine's byte order: the first `_FillValue` that the
+/// type holds, else netCDF's default. For cells beyond a variable's `stored_extents`.
 /// @pre `variable.value_bytes > 0`
 [[nodiscard]] std::vector<std::byte> unwritten_value(Variable const& variable);
 /// netCDF's `_FillValue` where a variable has none, as an attribute. @pre `type` is a number but not f16
@@ -43,8 +43,8 @@ template <class Value>
 template <class Value>
 void unpack(Unpacking const& unpacking, void const* stored, std::span<Value> values);
 
-/// The same for integers, which must hold the numbers exactly. @return the first value that they do not hold, or that is
-/// missing; `values.size()` when there is none
+/// The same for integers, which must hold the numbers exactly. @return the first value that they do not hold, or that
+/// is missing; `values.size()` when there is none
 template <class Integer>
 [[nodiscard]] std::size_t unpack_exactly(Unpacking const& unpacking, void const* stored, std::span<Integer> values);
 
@@ -61,7 +61,8 @@ struct PackingPlan {
 };
 
 /// Turns numbers into stored values, in this machine's byte order: the nearest one for integers. NaN becomes the fill
-/// value, if there is one. 64-bit integers do not go through double unless they are scaled. @throws `Conversion` for a number that the type does not hold
+/// value, if there is one. 64-bit integers do not go through double unless they are scaled. @throws `Conversion` for a
+/// number that the type does not hold
 template <class Value>
 void pack(PackingPlan const& plan, std::span<Value const> values, void* stored);
 

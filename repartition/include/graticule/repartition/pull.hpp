@@ -95,12 +95,13 @@ class PullPlan {
   /// @throws `ArgumentDisagreement` when the replicated parts differ among ranks, `FieldMismatch`,
   ///         `OutOfRange` when the map leaves the global box, `TooFewRanks` for a layout of more ranks than `comm` has,
   ///         `BudgetTooSmall`, which states the minimum of `workspace_bytes`, `Unsupported` for segments whose adjoint
-  ///         zeroes, `OutOfMemory` when the memory for messages cannot be allocated; `BadOption` and `BadInput` for invalid environment variables, `CheckFailed` when cells
-  ///         are checked and one is wrong
+  ///         zeroes, `OutOfMemory` when the memory for messages cannot be allocated; `BadOption` and `BadInput` for
+  ///         invalid environment variables, `CheckFailed` when cells are checked and one is wrong
   PullPlan(Comm const& comm, PullDescription const& description);
 
   /// Fills the targets from the sources. Returns once messages are posted; sources may be changed only after `wait()`.
-  /// @throws `OutOfRange` for a kind that the plan does not have; `FieldMismatch` when views do not fit the plan or each
+  /// @throws `OutOfRange` for a kind that the plan does not have; `FieldMismatch` when views do not fit the plan or
+  /// each
   ///         other, or written cells of one view share memory (strides of 0, or that overlap); `AliasedFields` when
   ///         cells that the call writes share memory with cells of another view that it reads or writes, compared by
   ///         address, per element: views may interleave, and a target may be the memory of its source where no cell is

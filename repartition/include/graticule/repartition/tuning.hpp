@@ -44,7 +44,8 @@ class TuningTable {
 /// The fields are filled as by `apply`. The choice is the same on all ranks: the median call of the slowest rank
 /// counts.
 /// @pre no call of the plan is in flight on any rank
-/// @throws on all ranks `BadOption` for `num_calls < 1`, `ArgumentDisagreement` when the numbers differ between ranks, and
+/// @throws on all ranks `BadOption` for `num_calls < 1`, `ArgumentDisagreement` when the numbers differ between ranks,
+/// and
 ///         what a call throws on any rank; the path is then unchanged
 /// Cost: `2 * (num_calls + 2)` calls, as many barriers and three all-reduces each.
 TuningRecord tune(PullPlan& plan, std::span<PullField const> fields, int num_calls = 20);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/program/layout/plan.hpp>
 
-#include "expect_error.hpp"
 #include "../graph_text.hpp"
+#include "expect_error.hpp"
 #include "int_array.hpp"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,8 @@ IntArray run(Node const& node, Parts const& x, NodePlan const* plan, Shape const
     PadMode const mode = pad_mode(std::get<std::string>(*node.input("mode")));
     for (std::size_t i = 0; 2 * i < widths.size(); ++i) {
       auto const axis = static_cast<std::int64_t>(y.shape.size() - 1 - i);
-      y = axis == pulled ? y : taken(y, axis, rows_of(pad_table(y.extent(axis), widths[2 * i], widths[2 * i + 1], mode)));
+      y = axis == pulled ? y
+                         : taken(y, axis, rows_of(pad_table(y.extent(axis), widths[2 * i], widths[2 * i + 1], mode)));
     }
     return y;
   }
@@ -135,8 +136,9 @@ class Execution {
 
   Parts fetched(Transfer const& transfer) {
     Parts const& parts = copies_.at(transfer.value).at(transfer.from);
-    IntArray const whole = transfer.from ? joined(parts, *transfer.from, plan_->shapes[static_cast<std::size_t>(transfer.value)])
-                                         : parts.front();
+    IntArray const whole = transfer.from
+                               ? joined(parts, *transfer.from, plan_->shapes[static_cast<std::size_t>(transfer.value)])
+                               : parts.front();
     Parts result;
     for (std::int64_t rank = 0; rank < plan_->num_ranks; ++rank) {
       result.push_back(transfer.axis < 0 ? part(whole, transfer.to, rank)
@@ -192,7 +194,8 @@ Json random_program(Random& random, std::int64_t rows, std::int64_t columns) {
   std::string last = "x";
   std::int64_t h = rows;
   std::int64_t w = columns;
-  auto const next = [&](std::string const& target, std::vector<std::pair<std::string, Json>> inputs, Shape const& shape) {
+  auto const next = [&](std::string const& target, std::vector<std::pair<std::string, Json>> inputs,
+                        Shape const& shape) {
     std::string const result = "v" + std::to_string(graph_of(program)["nodes"].size());
     append(program, target, inputs, result, shape);
     last = result;
@@ -201,7 +204,8 @@ Json random_program(Random& random, std::int64_t rows, std::int64_t columns) {
     std::string const before = last;
     switch (draw(random, 0, 7)) {
       case 0:
-        next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({draw(random, -3, 3), 2})}, {"dims", ints({2, 3})}},
+        next("aten.roll.default",
+             {{"self", tensor(last)}, {"shifts", ints({draw(random, -3, 3), 2})}, {"dims", ints({2, 3})}},
              {1, 2, h, w});
         break;
       case 1: {
@@ -209,7 +213,10 @@ Json random_program(Random& random, std::int64_t rows, std::int64_t columns) {
         h = (h - 1) / stride + 1;
         w = (w - 1) / stride + 1;
         next("aten.conv2d.default",
-             {{"input", tensor(last)}, {"weight", tensor("w")}, {"stride", ints({stride, stride})}, {"padding", ints({1, 1})}},
+             {{"input", tensor(last)},
+              {"weight", tensor("w")},
+              {"stride", ints({stride, stride})},
+              {"padding", ints({1, 1})}},
              {1, 2, h, w});
         break;
       }
@@ -217,27 +224,36 @@ Json random_program(Random& random, std::int64_t rows, std::int64_t columns) {
         h += 2;
         w += 1;
         next("aten.pad.default",
-             {{"self", tensor(last)}, {"pad", ints({1, 0, 1, 1})}, {"mode", {{"as_string", step % 2 == 0 ? "circular" : "constant"}}}},
+             {{"self", tensor(last)},
+              {"pad", ints({1, 0, 1, 1})},
+              {"mode", {{"as_string", step % 2 == 0 ? "circular" : "constant"}}}},
              {1, 2, h, w});
         break;
       case 3:
         if (h > 4) {
           h -= 2;
           next("aten.slice.Tensor",
-               {{"self", tensor(last)}, {"dim", integer(2)}, {"start", integer(1)}, {"end", integer(h + 1)}, {"step", integer(1)}},
+               {{"self", tensor(last)},
+                {"dim", integer(2)},
+                {"start", integer(1)},
+                {"end", integer(h + 1)},
+                {"step", integer(1)}},
                {1, 2, h, w});
         }
         break;
-      case 4:
-        next("aten.flip.default", {{"self", tensor(last)}, {"dims", ints({2})}}, {1, 2, h, w});
-        break;
+      case 4: next("aten.flip.default", {{"self", tensor(last)}, {"dims", ints({2})}}, {1, 2, h, w}); break;
       case 5:
         next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({1})}, {"dims", ints({2})}}, {1, 2, h, w});
         next("aten.cat.default",
-             {{"tensors", {{"as_tensors", {{{"name", before}}, {{"name", last}}}}}}, {"dim", integer(2)}}, {1, 2, 2 * h, w});
+             {{"tensors", {{"as_tensors", {{{"name", before}}, {{"name", last}}}}}}, {"dim", integer(2)}},
+             {1, 2, 2 * h, w});
         h *= 2;
         next("aten.slice.Tensor",
-             {{"self", tensor(last)}, {"dim", integer(2)}, {"start", integer(h / 4)}, {"end", integer(h / 4 + h / 2)}, {"step", integer(1)}},
+             {{"self", tensor(last)},
+              {"dim", integer(2)},
+              {"start", integer(h / 4)},
+              {"end", integer(h / 4 + h / 2)},
+              {"step", integer(1)}},
              {1, 2, h / 2, w});
         h /= 2;
         break;
@@ -246,7 +262,8 @@ Json random_program(Random& random, std::int64_t rows, std::int64_t columns) {
           next("aten.view.default", {{"self", tensor(last)}, {"size", ints({1, 2, h / 2, 2, w})}}, {1, 2, h / 2, 2, w});
           next("aten.permute.default", {{"self", tensor(last)}, {"dims", ints({0, 3, 1, 2, 4})}}, {1, 2, 2, h / 2, w});
           next("aten.view.default", {{"self", tensor(last)}, {"size", ints({4, h / 2, w})}}, {4, h / 2, w});
-          next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({1})}, {"dims", ints({1})}}, {4, h / 2, w});
+          next("aten.roll.default", {{"self", tensor(last)}, {"shifts", ints({1})}, {"dims", ints({1})}},
+               {4, h / 2, w});
           next("aten.view.default", {{"self", tensor(last)}, {"size", ints({1, 2, h, w})}}, {1, 2, h, w});
         }
         break;
@@ -324,7 +341,7 @@ TEST(Plan, refuses_operators_without_a_rule_and_bounds_that_do_not_fit) {
   EXPECT_EQ(rule_of([&] {
               (void)plan_layout(graph, Sizes(graph), {.num_ranks = 2, .field_axis = -2, .bounds = {0, 3, 9}});
             }),
-            "BadInput");
+            "BadCuts");
 }
 
 }  // namespace

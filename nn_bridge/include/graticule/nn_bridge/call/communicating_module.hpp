@@ -25,7 +25,8 @@ namespace detail {
 [[nodiscard]] int num_set_ups(Communicating const& layer) noexcept;
 /// Whether a layer was made without a domain, see `Domain()`.
 [[nodiscard]] bool lacks_domain(Communicating const& layer) noexcept;
-/// For `shard`: moves a layer, which has set up nothing then. Layers of a domain are moved in the same order on all ranks.
+/// For `shard`: moves a layer, which has set up nothing then. Layers of a domain are moved in the same order on all
+/// ranks.
 void set_domain(Communicating& layer, Domain const& domain);
 }  // namespace detail
 

@@ -63,8 +63,8 @@ class LayerImpl : public Serial, public Hooked, public Communicating {
         x);
   }
 
-  /// The output with the global sizes and the cuts of `like` along rows and columns: the way up to a skip connection. For
-  /// transposed convolutions, with the output padding that follows, and for `Upsample`, whatever size it was given.
+  /// The output with the global sizes and the cuts of `like` along rows and columns: the way up to a skip connection.
+  /// For transposed convolutions, with the output padding that follows, and for `Upsample`, whatever size it was given.
   torch::Tensor forward_like(torch::Tensor const& x, torch::Tensor const& like) requires detail::TakesLike<Serial> {
     make_sharded();
     return this->template call_hooked<torch::Tensor>(

@@ -27,8 +27,8 @@ void require_replicas(Comm const& team, NamedTensors const& tensors);
 /// Copies the values of the team's first rank to the others, bit for bit. Collective. Cost: one broadcast per tensor.
 void broadcast_replicas(Comm const& team, NamedTensors const& tensors);
 
-/// Checks that all tensors are bitwise equal on the ranks of a team. Collective. @throws `ReplicaMismatch` otherwise, on
-/// all ranks, with the first different tensor and two ranks. Cost: one all-reduce of 4 integers if equal
+/// Checks that all tensors are bitwise equal on the ranks of a team. Collective. @throws `ReplicaMismatch` otherwise,
+/// on all ranks, with the first different tensor and two ranks. Cost: one all-reduce of 4 integers if equal
 void require_same_bits(Comm const& team, NamedTensors const& tensors);
 
 }  // namespace graticule::nn

@@ -10,7 +10,8 @@
 
 namespace graticule::program {
 
-/// A formula in sizes, as exported programs contain them: a size ("FloorDiv(Symbol('s7', positive=True), Integer(2))"), a bound
+/// A formula in sizes, as exported programs contain them: a size ("FloorDiv(Symbol('s7', positive=True), Integer(2))"),
+/// a bound
 /// ("8*s7") or a condition ("L['x'].size()[2] % 8 == 0").
 class Expression {
  public:
@@ -20,8 +21,8 @@ class Expression {
   /// Nothing is thrown for a text that is no formula or has functions not known here: such an expression has no value.
   explicit Expression(std::string_view text);
 
-  /// The value, conditions as 0 and 1; nothing where a symbol is unknown, the result is no integer of 64 bits, or the text was
-  /// not understood.
+  /// The value, conditions as 0 and 1; nothing where a symbol is unknown, the result is no integer of 64 bits, or the
+  /// text was not understood.
   [[nodiscard]] std::optional<std::int64_t> evaluate(Lookup const& lookup) const;
   /// The symbols in it, each once.
   [[nodiscard]] std::vector<std::string> const& symbols() const noexcept { return symbols_; }

@@ -10,9 +10,9 @@ namespace graticule::program {
 
 /// The largest relative difference of one kind, and where it is.
 ///
-/// Tensors: max |a - b| / max |b|. Norms: |a - b| / b, where norms below `small_norm` of the largest one of their kind count as
-/// that large: they are rounding errors of sums that vanish. For complex gradients the norm of the real parts is accepted as well,
-/// which is what Python's `grad.double().norm()` gives.
+/// Tensors: max |a - b| / max |b|. Norms: |a - b| / b, where norms below `small_norm` of the largest one of their kind
+/// count as that large: they are rounding errors of sums that vanish. For complex gradients the norm of the real parts
+/// is accepted as well, which is what Python's `grad.double().norm()` gives.
 struct Difference {
   double largest = 0;
   std::string at;  ///< name of the output, parameter or input
@@ -36,9 +36,9 @@ inline constexpr double small_norm = 1e-2;
 
 /// Runs a program forward and backward on the inputs of `folder/golden.json` and compares.
 ///
-/// The file has `inputs` and `outputs` (`name`, `shape`, `dtype`, `file`: raw numbers beside it, low byte first), `loss` (mean of the
-/// squares of output 0), `parameter_gradient_norms` by original names, and `input_gradient_norms` in order. Inputs are converted to the
-/// program's types. Gradients that the parameters have are dropped.
+/// The file has `inputs` and `outputs` (`name`, `shape`, `dtype`, `file`: raw numbers beside it, low byte first),
+/// `loss` (mean of the squares of output 0), `parameter_gradient_norms` by original names, and `input_gradient_norms`
+/// in order. Inputs are converted to the program's types. Gradients that the parameters have are dropped.
 /// @throws Error `NoSuchFile`, `BadInput` (with the place), and those of `Program::run`
 [[nodiscard]] GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder);
 

@@ -213,7 +213,8 @@ struct ExportedGraph {
 ///
 /// Checks the text completely: what it returns keeps the promises of `Graph`. Needs neither LibTorch nor MPI.
 /// @throws Error `BrokenFile` (malformed text, or a rule of `Graph` broken, with the place in the file),
-///   `UnsupportedFile` (schema version above 8), `RefusedProgram` (an older one; inputs or outputs that are objects or tokens)
+///   `UnsupportedFile` (schema version above 8), `RefusedProgram` (an older one; inputs or outputs that are objects or
+///   tokens)
 [[nodiscard]] ExportedGraph read_graph(std::string_view json);
 
 }  // namespace graticule::program

@@ -26,8 +26,8 @@ enum class OperatorClass {
 /// "local", "view", "stencil", ...
 [[nodiscard]] std::string_view name(OperatorClass kind);
 
-/// Class of an operator by the target of its node ("aten.relu_.default"), for all overloads and for the form in place alike.
-/// Nothing for an operator that programs may not contain.
+/// Class of an operator by the target of its node ("aten.relu_.default"), for all overloads and for the form in place
+/// alike. Nothing for an operator that programs may not contain.
 [[nodiscard]] std::optional<OperatorClass> operator_class(std::string_view target);
 
 /// Checks that this library runs all operators of the program, also in its subgraphs.

@@ -22,17 +22,17 @@ class CompiledGraph;
 
 /// A network exported by PyTorch (`torch.export.save`), without Python: runs, learns, and goes back to Python.
 ///
-/// Parameters and persistent buffers are registered under their original dotted names ("blocks.0.conv.weight"), so optimizers,
-/// `DataParallel` and saved states take it as any module. Each forward calls the operators of the graph one after the other
-/// through LibTorch's dispatcher, which records them for the backward to any order that the operators have.
-/// Buffers that the network overwrites (running statistics) are overwritten. Tensors that share memory in the file share it
-/// here; a parameter under several names is registered once, under the first.
+/// Parameters and persistent buffers are registered under their original dotted names ("blocks.0.conv.weight"), so
+/// optimizers, `DataParallel` and saved states take it as any module. Each forward calls the operators of the graph one
+/// after the other through LibTorch's dispatcher, which records them for the backward to any order that the operators
+/// have. Buffers that the network overwrites (running statistics) are overwritten. Tensors that share memory in the
+/// file share it here; a parameter under several names is registered once, under the first.
 ///
-/// Training and evaluation: batch norms behave as they were exported. Dropout works in `train` if it was exported so, and is off
-/// in `eval`; its masks are LibTorch's.
+/// Training and evaluation: batch norms behave as they were exported. Dropout works in `train` if it was exported so,
+/// and is off in `eval`; its masks are LibTorch's.
 ///
-/// `to` moves the program to another device or computes it in another real type: parameters, constants, and the types named
-/// in the graph. Parts of an f32 program that are exported in f64 stay in f64.
+/// `to` moves the program to another device or computes it in another real type: parameters, constants, and the types
+/// named in the graph. Parts of an f32 program that are exported in f64 stay in f64.
 ///
 /// Example:
 /// ```
@@ -44,7 +44,8 @@ class CompiledGraph;
 class ProgramImpl : public torch::nn::Module {
  public:
   /// Reads the file and checks all of it: format, schema, operators, arguments, sizes of weights.
-  /// @throws Error `NoSuchFile`, `BrokenFile` (damaged), `UnsupportedFile`, `RefusedProgram` (what this library does not run: the
+  /// @throws Error `NoSuchFile`, `BrokenFile` (damaged), `UnsupportedFile`, `RefusedProgram` (what this library does
+  /// not run: the
   ///   operator, its module path, its source line, and what would help)
   explicit ProgramImpl(std::filesystem::path const& path);
   ~ProgramImpl() override;
@@ -55,15 +56,17 @@ class ProgramImpl : public torch::nn::Module {
   /// @throws Error as `run`; `Unsupported` for a program with several inputs or outputs
   torch::Tensor forward(torch::Tensor const& input);
   /// All outputs, in the order of the file; an undefined tensor for None, numbers as tensors without axes.
-  /// @param inputs the tensors that the network takes, in order; keyword arguments last. Of the types in the file (converted as the
+  /// @param inputs the tensors that the network takes, in order; keyword arguments last. Of the types in the file
+  /// (converted as the
   ///        program is), on its device
-  /// @throws Error `UnsupportedTensor` (of another type or device), `ShapeMismatch` (number or sizes: those of the export, or within
+  /// @throws Error `UnsupportedTensor` (of another type or device), `ShapeMismatch` (number or sizes: those of the
+  /// export, or within
   ///   its dynamic ones), `FailedNode` (an operator's own error or sizes other than the file says, with module path and
   ///   source line)
   std::vector<torch::Tensor> run(std::vector<torch::Tensor> const& inputs);
 
-  /// Writes the program with its present weights; Python reads it by `torch.export.load`. Weights are written in the types of the
-  /// original file. The file appears when it is complete.
+  /// Writes the program with its present weights; Python reads it by `torch.export.load`. Weights are written in the
+  /// types of the original file. The file appears when it is complete.
   /// @throws Error `OutputError`
   void save(std::filesystem::path const& path) const;
 

@@ -19,7 +19,8 @@ class Sizes {
   /// The sizes that the program was exported with.
   explicit Sizes(ExportedGraph const& program);
   /// The sizes of these inputs, in the order of `user_inputs`.
-  /// @throws Error `ShapeMismatch` with input and axis: wrong number of inputs or axes, a size other than the program's, a symbol
+  /// @throws Error `ShapeMismatch` with input and axis: wrong number of inputs or axes, a size other than the
+  /// program's, a symbol
   ///   out of its bounds, a condition (`ExportedGraph::guards`) that does not hold
   Sizes(ExportedGraph const& program, std::vector<std::vector<std::int64_t>> const& inputs);
 

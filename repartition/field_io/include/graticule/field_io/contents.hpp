@@ -119,8 +119,8 @@ struct HorizontalAxes {
 
 /// Whether filters that HDF5 would load from shared objects may run. Anyone who can write to the plugin folder can
 /// make a program run their code, so the default is no. Chunks behind them, and behind HDF5's own szip, nbit and
-/// scaleoffset, are unpacked by HDF5 itself, which a damaged chunk may crash: variables with those filters are refused, too,
-/// unless this says `allowed`.
+/// scaleoffset, are unpacked by HDF5 itself, which a damaged chunk may crash: variables with those filters are refused,
+/// too, unless this says `allowed`.
 enum class FilterPlugins { refused, allowed };
 
 /// Lists a netCDF-4 or HDF5 file. Serial; needs no MPI.

@@ -31,12 +31,12 @@ struct Transfer {
 struct NodePlan {
   NodeId node = -1;
   AxisRule::Mode mode = AxisRule::Mode::same;
-  /// The axis of the result that is cut. With `table`, the operator does nothing along it any more; with `window`, it runs
-  /// without padding along it; with `statistic`, its sums over the axis are summed over ranks.
-  Placement placement;                ///< of all results
-  std::vector<Transfer> tensors;      ///< one per tensor argument, lists opened
-  std::vector<Shape> local_sizes;     ///< per rank the shape of the first result: the size argument of views and factories
-  bool sum_over_ranks = false;        ///< each rank has a part of the sum, which all then get
+  /// The axis of the result that is cut. With `table`, the operator does nothing along it any more; with `window`, it
+  /// runs without padding along it; with `statistic`, its sums over the axis are summed over ranks.
+  Placement placement;             ///< of all results
+  std::vector<Transfer> tensors;   ///< one per tensor argument, lists opened
+  std::vector<Shape> local_sizes;  ///< per rank the shape of the first result: the size argument of views and factories
+  bool sum_over_ranks = false;     ///< each rank has a part of the sum, which all then get
   std::int64_t statistics_bytes = 0;  ///< of a sum over ranks or a statistic
   bool field = false;                 ///< depends on an input of the network
   bool gathered = false;              ///< a value that was cut is needed whole on every rank
@@ -46,33 +46,35 @@ struct NodePlan {
 struct Plan {
   Graph graph;  ///< with subgraphs inlined; nodes and values of the plan are those of this graph
   std::int64_t num_ranks = 1;
-  std::vector<NodePlan> nodes;       ///< one per node that results in tensors, in order
-  std::vector<Placement> inputs;     ///< per value, of the graph's inputs
-  std::vector<Transfer> outputs;     ///< to the placement that the caller gets, one per tensor among the graph's outputs
-  std::vector<Shape> shapes;         ///< per value; empty for a number
-  std::vector<std::int64_t> weights_bytes;     ///< per rank: parameters, buffers and constants
-  std::vector<std::int64_t> activation_bytes;  ///< per rank: all results of nodes that are no views, as a backward pass keeps
-  std::vector<std::int64_t> received_bytes;    ///< per rank, of one forward pass
-  std::int64_t messages = 0;                   ///< received in a forward pass, sum over nodes of the most of a rank
+  std::vector<NodePlan> nodes;    ///< one per node that results in tensors, in order
+  std::vector<Placement> inputs;  ///< per value, of the graph's inputs
+  std::vector<Transfer> outputs;  ///< to the placement that the caller gets, one per tensor among the graph's outputs
+  std::vector<Shape> shapes;      ///< per value; empty for a number
+  std::vector<std::int64_t> weights_bytes;  ///< per rank: parameters, buffers and constants
+  std::vector<std::int64_t>
+      activation_bytes;  ///< per rank: all results of nodes that are no views, as a backward pass keeps
+  std::vector<std::int64_t> received_bytes;  ///< per rank, of one forward pass
+  std::int64_t messages = 0;                 ///< received in a forward pass, sum over nodes of the most of a rank
 };
 
+/// On how many ranks, how the caller cuts its fields, and what may be gathered.
 struct PlanOptions {
   std::int64_t num_ranks = 2;
   std::int64_t field_axis = -2;      ///< axis of the network's inputs that the caller cuts, latitude; from the end
   std::vector<std::int64_t> bounds;  ///< of the caller's cut; empty: balanced
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
-  std::size_t beam = 16;             ///< plans that are followed at a time
+  std::size_t beam = 16;                                 ///< plans that are followed at a time
 };
 
 /// Chooses a placement for every value of the program.
 ///
-/// Goes along the nodes and keeps the `beam` cheapest plans that differ in the placements of the values still needed, which is
-/// dynamic programming where there are no more. The cost of a plan is the sum over nodes of the bytes that the busiest rank
-/// receives, of 1 KiB per message, and of a quarter of the bytes that it reads and writes, with operations counted four to the
-/// byte. A value moves where a node needs it in another placement, and stays available in the old one; moves along the way are
-/// one exchange. Ranks are virtual: no MPI.
-/// @throws Error `RefusedProgram` with operator, module path, source line and advice; `BadInput` for bounds that do not fit
-/// Cost: linear in the nodes, the beam and the ranks.
+/// Goes along the nodes and keeps the `beam` cheapest plans that differ in the placements of the values still needed,
+/// which is dynamic programming where there are no more. The cost of a plan is the sum over nodes of the bytes that the
+/// busiest rank receives, of 1 KiB per message, and of a quarter of the bytes that it reads and writes, with operations
+/// counted four to the byte. A value moves where a node needs it in another placement, and stays available in the old
+/// one; moves along the way are one exchange. Ranks are virtual: no MPI.
+/// @throws Error `RefusedProgram` with operator, module path, source line and advice; `BadCuts` for bounds that do not
+/// fit Cost: linear in the nodes, the beam and the ranks.
 [[nodiscard]] Plan plan_layout(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options);
 
 }  // namespace graticule::program

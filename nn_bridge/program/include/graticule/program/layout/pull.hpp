@@ -27,6 +27,7 @@ using PullTable = std::vector<Source>;
 /// Sources of tensors one after the other along the axis.
 [[nodiscard]] PullTable cat_table(std::vector<std::int64_t> const& extents);
 
+/// What lies beyond the edges.
 enum class PadMode { constant, reflect, replicate, circular };
 
 /// Sources of padding by `lower` and `upper` indices, which may be negative (a crop).

@@ -17,6 +17,7 @@ namespace graticule::program {
 
 /// What a cut of one axis of a node's result asks of the node's tensors.
 struct AxisRule {
+  /// How the operator runs on cut tensors.
   enum class Mode : std::int8_t {
     whole,      ///< the axis cannot be cut
     same,       ///< the same cut of an axis of the tensors

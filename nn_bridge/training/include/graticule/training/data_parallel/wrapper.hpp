@@ -102,7 +102,8 @@ class DataParallel {
   ///        `DataParallelOptions` @param optimizers of the module's parameters, for `step()`; must outlive this object
   ///        as well
   /// @throws `ReplicaMismatch`, `UnknownName`, `NoParameters`, `BadOption`, `WrappedTwice`
-  ///         (by any object that reduces or shards), `ParametersChanged`, `UnsupportedTensor`, `BadOption` on all ranks of a team
+  ///         (by any object that reduces or shards), `ParametersChanged`, `UnsupportedTensor`, `BadOption` on all ranks
+  ///         of a team
   DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,
                std::vector<nn::TeamRule> rules, DataParallelOptions const& options = {});
   DataParallel(torch::nn::Module& module, torch::optim::Optimizer& optimizer, std::vector<nn::TeamRule> rules,

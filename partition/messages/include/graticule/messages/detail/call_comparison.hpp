@@ -10,14 +10,13 @@
 
 namespace graticule::messages {
 
-/// Compares what the ranks of a communicator are about to do, without blocking: rank 0 announces its arrival, compares, and
-/// answers.
+/// Compares what the ranks of a communicator are about to do, without blocking: rank 0 announces its arrival, compares,
+/// and answers.
 ///
-/// There are two errors, with the same text on all ranks that can get it. `CallDisagreement`: two ranks and their calls;
-/// the comparison can be used again. `StalledExchange`: the ranks that have not arrived in time, also on those that arrive
-/// later; then it cannot be used any more. The destructor waits until MPI has sent the last answers, unless a rank has
-/// failed.
-/// Cost: two messages from rank 0 to each other rank and one back, of 0.4 to 1.2 kB.
+/// There are two errors, with the same text on all ranks that can get it. `CallDisagreement`: two ranks and their
+/// calls; the comparison can be used again. `StalledExchange`: the ranks that have not arrived in time, also on those
+/// that arrive later; then it cannot be used any more. The destructor waits until MPI has sent the last answers, unless
+/// a rank has failed. Cost: two messages from rank 0 to each other rank and one back, of 0.4 to 1.2 kB.
 class CallComparison {
  public:
   /// Takes two tags: same calls on all ranks.
@@ -28,7 +27,8 @@ class CallComparison {
   void start(std::string const& described, std::uint64_t fingerprint);
   void start(std::string const& described);
   [[nodiscard]] bool started() const noexcept { return started_; }
-  /// True when all ranks are known to make the same call. @throws `CallDisagreement` on all ranks, and `StalledExchange`
+  /// True when all ranks are known to make the same call. @throws `CallDisagreement` on all ranks, and
+  /// `StalledExchange`
   ///         when the others have given up
   bool advance();
   /// Ends a call for which others have not arrived. @param call this rank's call, in fewer words than were compared

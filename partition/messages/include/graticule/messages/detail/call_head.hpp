@@ -12,13 +12,13 @@
 
 namespace graticule::messages {
 
-/// One small all-reduce at the head of a call: what must be equal on all ranks, largest values, and an error of one rank.
+/// One small all-reduce at the head of a call: what must be equal on all ranks, largest values, and an error of one
+/// rank.
 ///
-/// Every rank adds the same entries in the same order, then calls `meet`, then looks at the results in the same order; the
-/// texts of errors are made only when they are needed.
-/// Example: `CallHead head(comm); auto const order = head.same(number); head.fails(failure); head.meet();
-/// if (!head.agrees(order)) throw Error("CallDisagreement", head.difference(order, "call " + std::to_string(number)));
-/// head.rethrow();`
+/// Every rank adds the same entries in the same order, then calls `meet`, then looks at the results in the same order;
+/// the texts of errors are made only when they are needed. Example: `CallHead head(comm); auto const order =
+/// head.same(number); head.fails(failure); head.meet(); if (!head.agrees(order)) throw Error("CallDisagreement",
+/// head.difference(order, "call " + std::to_string(number))); head.rethrow();`
 class CallHead {
  public:
   using Entry = std::size_t;

@@ -36,8 +36,8 @@ struct MessageCounts {
 /// The memory of segments must stay valid until `test` returns true or `wait` returns. After a wait that has failed MPI
 /// may still access it: what was given to `keep` then stays until the process ends; other memory is up to the caller
 /// (`abandoned`).
-/// Example: ranks 0 and 1 exchange 8 bytes: `Lanes lanes(comm); lanes.take(1 - rank, in, 8); lanes.post(1 - rank, out, 8);
-/// lanes.wait("for the other half");`
+/// Example: ranks 0 and 1 exchange 8 bytes: `Lanes lanes(comm); lanes.take(1 - rank, in, 8); lanes.post(1 - rank, out,
+/// 8); lanes.wait("for the other half");`
 class Lanes {
  public:
   /// All ranks that exchange anything construct it in the same order: it takes a tag.

@@ -113,8 +113,8 @@ class NodeLinks {
   NodeLinks(NodeLinks const&) = delete;
   NodeLinks& operator=(NodeLinks const&) = delete;
 
-  /// Waits until the peers have read all that was posted; false when one does not in `longest_wait` seconds, or has given
-  /// up. What it would read must then stay where it is.
+  /// Waits until the peers have read all that was posted; false when one does not in `longest_wait` seconds, or has
+  /// given up. What it would read must then stay where it is.
   [[nodiscard]] bool settle(double longest_wait) noexcept;
   /// Frees the rings. @pre `settle()` was true
   void free_rings() noexcept;

@@ -28,14 +28,15 @@ struct SumPart {
 /// travel as they are.
 using AddPart = std::function<void(SumPart const&)>;
 
-/// Adds the values of all ranks in order of ranks, without blocking: the same bits on all ranks, for every transport and
-/// order of arrival.
+/// Adds the values of all ranks in order of ranks, without blocking: the same bits on all ranks, for every transport
+/// and order of arrival.
 ///
-/// Each rank forms one part and gives it to all. Values travel over lanes, or, after `share_on_node`, through memory that
-/// all ranks map: each rank publishes its values, the owner of a part reads it in all places and writes the result to all.
-/// Example: ranks 0 and 1 give {1, 2} and {3, 4}. Rank 0 forms the first number, rank 1 the second; both get {4, 6}.
-/// Cost for P ranks and n bytes: 2 (P - 1) messages and 2 n (P - 1) / P bytes sent per rank, and as much memory as one part
-/// from each other rank; on a node no message, and one copy of n bytes unless the values lie in `shared_memory`.
+/// Each rank forms one part and gives it to all. Values travel over lanes, or, after `share_on_node`, through memory
+/// that all ranks map: each rank publishes its values, the owner of a part reads it in all places and writes the result
+/// to all. Example: ranks 0 and 1 give {1, 2} and {3, 4}. Rank 0 forms the first number, rank 1 the second; both get
+/// {4, 6}. Cost for P ranks and n bytes: 2 (P - 1) messages and 2 n (P - 1) / P bytes sent per rank, and as much memory
+/// as one part from each other rank; on a node no message, and one copy of n bytes unless the values lie in
+/// `shared_memory`.
 class OrderedSum {
  public:
   /// Takes a tag: same calls on all ranks.

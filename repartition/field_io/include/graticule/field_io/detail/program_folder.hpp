@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program that is linked with an installed, static Graticule does not lie near it, and the libraries do not know where
-// they were installed: the CMake package tells it to the compiler.
+// A program that is linked with an installed, static Graticule does not lie near it, and the libraries do not know
+// where they were installed: the CMake package tells it to the compiler.
 #pragma once
 
 namespace graticule::detail {
