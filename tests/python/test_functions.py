@@ -92,7 +92,7 @@ def test_functions_of_replicated_tensors():
     (y * 2).sum().backward()
     close(x.grad, torch.full((n, 2), 2.0, dtype=torch.double))
     z = torch.ones(3, dtype=torch.double, requires_grad=True)
-    (graticule.copy_in(z, DOMAIN) * (RANK + 1)).sum().backward()
+    (graticule.copy_to_region(z, DOMAIN) * (RANK + 1)).sum().backward()
     close(z.grad, torch.full((3,), RANKS * (RANKS + 1) / 2, dtype=torch.double))
     root = torch.full((2,), 5.0, requires_grad=True) if RANK == 0 else None
     assert graticule.broadcast(root, 0, DOMAIN).tolist() == [5.0, 5.0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Graticule: domain decomposition of latitude-longitude grids over MPI ranks, for PyTorch models and for arrays."""
 from . import engine, nn
-from ._collectives import (all_sum, all_to_all, broadcast, checkpoint, copy_in, gather, gather_to_root, reduce_loss,
-                           reduce_scatter, rollout, scatter, scatter_from_root, sum_to_root)
+from ._collectives import (all_sum, all_to_all, broadcast, checkpoint, copy_to_region, gather, gather_to_root,
+                           reduce_loss, reduce_scatter, rollout, scatter, scatter_from_root, sum_to_root)
 from ._cuts import NotSharded
 from ._domain import AxisPart, Domain, FieldPart, part_of, shard_of, whole_field
 from ._errors import Error
@@ -11,7 +11,7 @@ from ._shard import ShardedModule, ShardReport, Trial, reset_structure, shard, t
 from ._training import Daso, DataParallel, GradientSync, ShardedParameters, load_model, save_model
 
 __all__ = ["AxisPart", "Daso", "DataParallel", "Domain", "Error", "FieldPart", "GradientSync", "NotSharded", "ShardReport",
-           "ShardedModule", "ShardedParameters", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint", "copy_in",
-           "gather", "gather_to_root", "load_model", "nn", "part_of", "reduce_loss", "reduce_scatter",
+           "ShardedModule", "ShardedParameters", "Trial", "all_sum", "all_to_all", "broadcast", "checkpoint",
+           "copy_to_region", "gather", "gather_to_root", "load_model", "nn", "part_of", "reduce_loss", "reduce_scatter",
            "engine", "reset_structure", "rollout", "save_model", "scatter", "scatter_from_root", "shard", "shard_of", "start",
            "sum_to_root", "try_sharded", "whole_field"]

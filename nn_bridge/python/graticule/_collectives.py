@@ -29,9 +29,9 @@ def all_sum(x: torch.Tensor, domain: Domain) -> torch.Tensor:
 
 
 @uncompiled
-def copy_in(x: torch.Tensor, domain: Domain) -> torch.Tensor:
+def copy_to_region(x: torch.Tensor, domain: Domain) -> torch.Tensor:
     """Returns x, equal on all ranks, for different computations on each. Adjoint: the sum of the cotangents."""
-    return _core.copy_in(x, domain._object)
+    return _core.copy_to_region(x, domain._object)
 
 
 @uncompiled

@@ -239,7 +239,7 @@ class AllSum(_Field):
 
 
 class CopyToRegion(_Field):
-    """Module form of `graticule.copy_in`."""
+    """Module form of `graticule.copy_to_region`."""
 
 
 class _OfRoot(_Field):

@@ -31,7 +31,7 @@ void define_collectives(py::module_& m) {
       "all_sum", [](Tensor const& x, Domain const& d) { return nn::all_sum(x, d.comm()); }, py::arg("x"),
       py::arg("domain"), ReleaseGil());
   m.def(
-      "copy_in", [](Tensor const& x, Domain const& d) { return nn::copy_in(x, d.comm()); }, py::arg("x"),
+      "copy_to_region", [](Tensor const& x, Domain const& d) { return nn::copy_to_region(x, d.comm()); }, py::arg("x"),
       py::arg("domain"), ReleaseGil());
   m.def(
       "broadcast",

@@ -299,7 +299,7 @@ void add_means(Makers& all) {
 
 void add_collectives(Makers& all) {
   all["AllSum"] = of_domain<nn::AllSumImpl>;
-  all["CopyToRegion"] = of_domain<nn::CopyInImpl>;
+  all["CopyToRegion"] = of_domain<nn::CopyToRegionImpl>;
   all["MatchCuts"] = of_domain<nn::MatchCutsImpl>;
   all["Broadcast"] = of_root<nn::BroadcastImpl>;
   all["SumToRoot"] = of_root<nn::SumToRootImpl>;

@@ -244,8 +244,8 @@ TEST(Program, refuses_files_by_name) {
 
     auto const thrown = thrown_by([&] { Program refused(path); });
 
-    EXPECT_EQ(thrown.rule, row.rule) << row.what << ": " << thrown.given;
-    EXPECT_NE(thrown.given.find("refused.pt2"), std::string::npos) << row.what << ": " << thrown.given;
+    EXPECT_EQ(thrown.rule, row.rule) << row.what << ": " << thrown.text;
+    EXPECT_NE(thrown.text.find("refused.pt2"), std::string::npos) << row.what << ": " << thrown.text;
     EXPECT_EQ(thrown.fault, Fault::input) << row.what;
   }
   std::filesystem::remove(path);
@@ -268,7 +268,7 @@ TEST(Program, says_which_node_failed_or_gave_other_sizes) {
   EXPECT_EQ(of_wrong.rule, "FailedNode");
   EXPECT_EQ(of_failing.rule, "FailedNode");
   for (auto const& thrown : {of_wrong, of_failing}) {
-    EXPECT_NE(thrown.given.find("in head (head.py:27)"), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find("in head (head.py:27)"), std::string::npos) << thrown.text;
   }
   EXPECT_EQ(of_input.rule, "ShapeMismatch");
 }

@@ -143,8 +143,8 @@ TEST(Operators, are_refused_with_module_line_and_advice) {
     Thrown const thrown = thrown_by([&] { check_operators(program); });
 
     EXPECT_EQ(thrown.rule, "RefusedProgram");
-    EXPECT_NE(thrown.given.find(row.target + " in head (head.py:27)"), std::string::npos) << thrown.given;
-    EXPECT_NE(thrown.given.find(row.advice), std::string::npos) << thrown.given;
+    EXPECT_NE(thrown.text.find(row.target + " in head (head.py:27)"), std::string::npos) << thrown.text;
+    EXPECT_NE(thrown.text.find(row.advice), std::string::npos) << thrown.text;
   }
 }
 

@@ -337,7 +337,7 @@ TEST(Plan, refuses_operators_without_a_rule_and_bounds_that_do_not_fit) {
   Thrown const thrown = thrown_by([&] { (void)plan_layout(graph, Sizes(graph), {}); });
 
   EXPECT_EQ(thrown.rule, "RefusedProgram");
-  EXPECT_NE(thrown.given.find("aten.tril.default in head (head.py:27)"), std::string::npos) << thrown.given;
+  EXPECT_NE(thrown.text.find("aten.tril.default in head (head.py:27)"), std::string::npos) << thrown.text;
   EXPECT_EQ(rule_of([&] {
               (void)plan_layout(graph, Sizes(graph), {.num_ranks = 2, .field_axis = -2, .bounds = {0, 3, 9}});
             }),
