@@ -3250,7 +3250,8 @@ contains
     call ended(status, stat)
   end subroutine
 
-  !> Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs. Collective.
+  !> Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs.
+  !> Collective.
   subroutine gr_layout_create_best(comm, extents, kind, element_bytes, num_batch, layout, stat)
     type(gr_comm), intent(in) :: comm
     integer, intent(in) :: extents(:)
@@ -4173,7 +4174,8 @@ contains
     end if
   end subroutine
 
-  !> The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default. Collective.
+  !> The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default.
+  !> Collective.
   subroutine gr_repartition_apply_adjoint_list(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
     type(gr_field), intent(in), target, contiguous :: from(:)

@@ -510,7 +510,8 @@ class Layout(_engine.Handle):
     @classmethod
     def create_best(cls, comm: 'Comm', extents: Sequence[int], kind: 'HaloKind', element_bytes: int, num_batch:
                     int) -> 'Layout':
-        """Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs. Collective.
+        """Layout on whose process grid the slowest rank exchanges halos of a kind fastest, by a model of the costs.
+        Collective.
 
         comm: communicator.
         extents: cells of the grid.
@@ -777,7 +778,8 @@ class Repartition(_engine.Handle):
 
     def apply_adjoint(self, from_: Fields, to: Fields, updates: Optional[Union['Update', Sequence['Update']]] =
                       None) -> None:
-        """The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default. Collective.
+        """The transposed movement: `from = conj(alpha) * sum of the images + beta * from`, beta being 1 by default.
+        Collective.
 
         from_: fields on the old layout.
         to: fields on the new layout, only read.

@@ -294,16 +294,18 @@ int ShardReport::num(Verdict verdict) const noexcept {
 std::string ShardReport::text() const {
   std::size_t path_width = 4;
   std::size_t type_width = 4;
+  std::size_t verdict_width = 7;
   for (auto const& module : modules) {
     path_width = std::max(path_width, module.path.size());
     type_width = std::max(type_width, module.type.size());
+    verdict_width = std::max(verdict_width, std::string_view(to_string(module.verdict)).size());
   }
   std::ostringstream text;
   auto const line = [&](std::string const& path, std::string const& type, std::string const& verdict,
                         std::string const& reason) {
     text << path << std::string(path_width + 2 - path.size(), ' ') << type
          << std::string(type_width + 2 - type.size(), ' ') << verdict;
-    if (!reason.empty()) text << std::string(9 - verdict.size(), ' ') << reason;
+    if (!reason.empty()) text << std::string(verdict_width + 2 - verdict.size(), ' ') << reason;
     text << '\n';
   };
   line("path", "type", "verdict", "why");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/program/layout/plan.hpp>
 
-#include "../graph_text.hpp"
 #include "expect_error.hpp"
+#include "graph_text.hpp"
 #include "int_array.hpp"
 
 #include <gtest/gtest.h>
