@@ -15,8 +15,12 @@ using namespace graticule;
 void declare(CLI::App& app, info::Options& options) {
   app.add_option("FILE,--file", options.file,
                  "netCDF-4 or HDF5 file to list, or a network exported by torch.export (NET.pt2)");
-  app.add_option("--grid", options.grid, "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440");
-  app.add_option("--ranks", options.num_ranks, "Number of ranks to cut for; 0: that of the partition")
+  app.add_option(
+      "--grid", options.grid,
+      "Grid to cut, LATITUDExLONGITUDE cells, such as 721x1440; with NET.pt2: its sizes, where they are dynamic");
+  app.add_option(
+         "--ranks", options.num_ranks,
+         "Number of ranks to cut for; 0: that of the partition. For NET.pt2: what each rank would hold and receive")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--ranks-per-node", options.ranks_per_node, "Consecutive ranks that share a node; 0: all on one node")
       ->check(CLI::Range(0, 1 << 20));
@@ -38,7 +42,7 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option("--min-extents", options.min_extents, "Minimum cells per rank, LATITUDExLONGITUDE");
   app.add_option("--candidates", options.num_candidates, "Minimum number of process grids to examine in detail")
       ->check(CLI::Range(1, 10000));
-  app.add_option("--svg", options.svg, "Draw the chosen partition to this file");
+  app.add_option("--svg", options.svg, "Draw the chosen partition, or the layout of NET.pt2 on --ranks, to this file");
   app.add_option("--check", options.check,
                  "Run NET.pt2 forward and backward on the inputs of FOLDER/golden.json in --dtype and compare with the "
                  "figures there; on one rank");
@@ -48,12 +52,13 @@ void declare(CLI::App& app, info::Options& options) {
 }
 
 int run(app::Context& context, info::Options const& options) {
-  if (options.file.empty() == options.grid.empty())
+  bool const is_program = options.file.ends_with(".pt2");
+  if (options.file.empty() == options.grid.empty() && !is_program)
     throw Error(Fault::usage, "BadOption",
                 options.file.empty() ? "FILE or --grid is required (--help lists the options)"
                                      : "FILE and --grid exclude each other");
-  if (!options.svg.empty() && options.grid.empty()) throw Error(Fault::usage, "BadOption", "--svg needs --grid");
-  bool const is_program = options.file.ends_with(".pt2");
+  if (!options.svg.empty() && (is_program ? options.num_ranks == 0 : options.grid.empty()))
+    throw Error(Fault::usage, "BadOption", is_program ? "--svg needs --ranks" : "--svg needs --grid");
   if (!options.check.empty() && !is_program)
     throw Error(Fault::usage, "BadOption", "--check needs an exported network, NET.pt2");
   if (context.comm.rank() != 0) std::cout.setstate(std::ios::failbit);

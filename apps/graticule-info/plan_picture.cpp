@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "plan_picture.hpp"
 
-#include "text.hpp"
+#include "svg.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,10 +12,6 @@ namespace graticule::info {
 
 namespace {
 
-/// Soft colours that black text stands out from (ColorBrewer's Set3, by Cynthia Brewer).
-constexpr std::array colours{"#8dd3c7", "#fdb462", "#bebada", "#b3de69", "#80b1d3",
-                             "#fccde5", "#ffed6f", "#fb8072", "#ccebc5", "#d9d9d9"};
-
 /// Size of the page and the place of its parts, in pixels.
 constexpr double page_width = 1080;
 constexpr double map_left = 76;
@@ -25,37 +21,9 @@ constexpr double panel_left = 790;
 constexpr double panel_right = 1052;
 constexpr double line_height = 19;
 
-std::string number(double value) {
-  auto text = rounded_text(value, 2);
-  while (text.back() == '0') text.pop_back();
-  if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
-}
-
-std::string escaped(std::string const& text) {
-  std::string result;
-  for (char const c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else
-      result += c;
-  }
-  return result;
-}
-
-std::string element(std::string const& name, std::vector<std::pair<std::string, std::string>> const& attributes) {
-  std::string text = "<" + name;
-  for (auto const& [key, value] : attributes) text += " " + key + "=\"" + value + "\"";
-  return text + "/>\n";
-}
-
-std::string words(double x, double y, std::string const& style, std::string const& text) {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" class=\"" + style + "\">" + escaped(text) + "</text>\n";
-}
+using svg::element;
+using svg::number;
+using svg::words;
 
 /// The parts of one axis that have cells, and where they lie on the page.
 struct DrawnAxis {
@@ -93,12 +61,7 @@ class Drawing {
     auto const body = title() + patches() + lines() + rank_numbers() + axes();
     double bottom = map_top + map_height_ + 70;
     auto const panel = side_panel(bottom);
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(page_width) + "\" height=\"" + number(bottom) +
-           "\" viewBox=\"0 0 " + number(page_width) + " " + number(bottom) +
-           "\">\n<style>text{font-family:'Helvetica Neue',Arial,'DejaVu Sans',sans-serif;font-size:12px;fill:#222}"
-           ".title{font-size:19px;font-weight:bold}.head{font-weight:bold}.quiet{fill:#666}.middle{text-anchor:middle}"
-           ".end{text-anchor:end}.rank{text-anchor:middle;font-size:10px;fill:#333}</style>\n" +
-           element("rect", {{"width", "100%"}, {"height", "100%"}, {"fill", "white"}}) + body + panel + "</svg>\n";
+    return svg::page(page_width, bottom, body + panel);
   }
 
  private:
@@ -171,7 +134,7 @@ class Drawing {
     return text + "</g>\n";
   }
 
-  [[nodiscard]] std::string colour(int node) const { return colours[std::size_t(colour_of_[std::size_t(node)])]; }
+  [[nodiscard]] std::string colour(int node) const { return svg::colour(std::size_t(colour_of_[std::size_t(node)])); }
 
   static std::string segment(double x1, double y1, double x2, double y2) {
     return "M" + number(x1) + " " + number(y1) + "L" + number(x2) + " " + number(y2);
@@ -313,7 +276,7 @@ class Drawing {
       }
     } else {
       y += line_height;
-      for (int c = 0; c < 5; ++c) text += swatch(panel_left + 20 * c, y, colours[std::size_t(c)]);
+      for (int c = 0; c < 5; ++c) text += swatch(panel_left + 20 * c, y, svg::colour(std::size_t(c)));
       text += words(panel_left + 110, y, "", "one patch, one node;");
       y += line_height;
       text += words(panel_left, y, "", "colours repeat, not next to each other");
@@ -359,7 +322,7 @@ std::vector<int> node_colours(std::vector<int> const& node_at, int num_rows, int
         neighbors[other].insert(int(one));
       }
   std::vector<int> colour_of(std::size_t(num_nodes), -1);
-  std::array<int, colours.size()> num_uses{};
+  std::array<int, svg::num_colours> num_uses{};
   for (std::size_t node = 0; node < neighbors.size(); ++node) {
     auto cost = num_uses;
     for (int const other : neighbors[node])

@@ -6,6 +6,7 @@
 #include <graticule/program/program.hpp>
 #include <graticule/program/sizes.hpp>
 
+#include "program_layout.hpp"
 #include "text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -153,9 +154,6 @@ int show_program(app::Context& context, Options const& options) {
   if (context.comm.num_ranks() > 1)
     throw Error(Fault::usage, "Unsupported",
                 "exported networks run on one rank in this version; start graticule-info without mpiexec");
-  if (options.num_ranks > 1)
-    throw Error(Fault::usage, "Unsupported",
-                "exported networks are not divided among ranks in this version; leave out --ranks");
   torch::set_num_threads(std::max(1, context.num_threads));
   program::Program network(std::filesystem::path(options.file));
   auto& report = context.report.data()["program"];
@@ -165,6 +163,7 @@ int show_program(app::Context& context, Options const& options) {
   print_interface(network, report);
   print_parameters(network, report);
   print_operators(network, report);
+  if (options.num_ranks > 0) show_layout(context, network->graph(), options);
   if (options.check.empty()) return app::good;
   if (options.dtype == "f64") network->to(torch::kFloat64);
   return check(context, network, options);

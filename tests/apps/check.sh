@@ -144,6 +144,39 @@ case_info_program() {
     fails_with 3 "golden.json"
 }
 
+case_info_layout() {
+    [ -e "$DATA/programs/unet_probe/program.pt2" ] || skip "GRATICULE_TEST_DATA/programs is missing"
+    [ "${HAS_PROGRAMS:-no}" = yes ] || skip "built without LibTorch"
+    local net=$DATA/programs/unet_probe/program.pt2
+    run 1 "$BIN/graticule-info" "$net" --ranks 3 --cuts 9,8,7 --svg plan.svg --report report.json
+    succeeds
+    local text
+    for text in 'program.pt2 on 3 ranks' 'received, busiest rank' 'latitude' '9,8,7'; do
+        grep -qF -- "$text" out || fail "stdout lacks '$text'"
+    done
+    python3 - <<'PY' || fail "the picture or the report is wrong"
+import json, xml.etree.ElementTree as tree
+layout = json.load(open("report.json"))["layout"]
+assert layout["num_virtual_ranks"] == 3 and not layout["refused"]
+assert min(layout["received_bytes"]) > 0, layout
+assert layout["activation_bytes"][0] > layout["activation_bytes"][1] > layout["activation_bytes"][2] > 0, layout
+assert sum(stage["nodes"] for stage in layout["stages"]) > 20
+texts = ["".join(node.itertext()) for node in tree.parse("plan.svg").iter("{http://www.w3.org/2000/svg}text")]
+assert "program.pt2 on 3 ranks" in texts
+PY
+    run 1 "$BIN/graticule-info" "$net" --ranks 1
+    succeeds
+    grep -qF 'received, busiest rank 0 B' out || fail "one rank receives something"
+    run 1 "$BIN/graticule-info" "$net" --ranks 2 --cuts 10,14,0
+    fails_with 2 "3 parts"
+    run 1 "$BIN/graticule-info" "$net" --ranks 2 --cuts 10,15
+    fails_with 2 "sums to 25"
+    run 1 "$BIN/graticule-info" "$net" --svg plan.svg
+    fails_with 2 "--svg needs --ranks"
+    run 1 "$BIN/graticule-info" "$net" --ranks 2 --grid 30x60
+    fails_with 3 "axis 2"
+}
+
 # has LINE...: stdout holds each of the texts, blanks counted once
 has() {
     local text

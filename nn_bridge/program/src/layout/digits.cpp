@@ -63,7 +63,7 @@ Cut balanced_cut(std::int64_t axis, std::int64_t extent, std::int64_t num_ranks,
 }
 
 std::int64_t owned_extent(Cut const& cut, std::int64_t extent, std::int64_t rank) {
-  return extent / cut.period * (cut.bounds[index(rank + 1)] - cut.bounds[index(rank)]);
+  return extent == 0 ? 0 : extent / cut.period * (cut.bounds[index(rank + 1)] - cut.bounds[index(rank)]);
 }
 
 std::vector<std::int64_t> owned_indices(Cut const& cut, std::int64_t extent, std::int64_t rank) {

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "program_layout.hpp"
+
+#include <graticule/partition/error.hpp>
+#include <graticule/field_io/complete_file.hpp>
+#include <graticule/program/operators.hpp>
+
+#include "text.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <numeric>
+
+namespace graticule::info {
+
+namespace {
+
+using program::Cut;
+using program::Shape;
+using program::Transfer;
+using program::ValueId;
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+double most(std::vector<std::int64_t> const& bytes) {
+  return bytes.empty() ? 0.0 : static_cast<double>(*std::ranges::max_element(bytes));
+}
+
+/// Follows the cut along the nodes: what it is called, and what it costs.
+class Reader {
+ public:
+  explicit Reader(program::Plan const& plan) : plan_(&plan) {
+    for (std::size_t id = 0; id < plan.inputs.size(); ++id)
+      if (auto const& cut = plan.inputs[id]) {
+        names_[{ValueId(id), *cut}] = "latitude";
+        if (field_shape_.empty()) field_shape_ = plan.shapes[id];
+      }
+  }
+
+  PlanNode read(program::NodePlan const& plan) {
+    auto const& node = plan_->graph.nodes[index(plan.node)];
+    auto const results = results_of(node);
+    PlanNode result;
+    result.module = node.module_path();
+    auto const kind = program::operator_class(node.target);
+    result.operator_class = kind ? std::string(name(*kind)) : "other";
+    if (plan.field) {
+      result.placement = placement(plan);
+      result.shape = shape(results.front());
+      if (plan.placement) result.cuts = {*plan.placement};
+    }
+    for (auto const& transfer : plan.tensors) add(transfer, result.traffic);
+    if (plan.statistics_bytes > 0) {
+      result.traffic.sum_bytes += 2 * double(plan.statistics_bytes);
+      ++result.traffic.num_messages;
+    }
+    if (kind != program::OperatorClass::view) keep(plan, results.front());
+    result.memory_bytes = memory_.empty() ? 0 : *std::ranges::max_element(memory_);
+    for (ValueId const id : results)
+      if (plan.placement) names_[{id, *plan.placement}] = result.placement;
+    return result;
+  }
+
+  static void add(Transfer const& transfer, PlanTraffic& traffic) {
+    (transfer.axis < 0 ? traffic.move_bytes : traffic.halo_bytes) += most(transfer.bytes);
+    traffic.num_messages += transfer.messages;
+  }
+
+ private:
+  [[nodiscard]] Shape const& shape(ValueId id) const { return plan_->shapes[index(id)]; }
+
+  static std::vector<ValueId> results_of(program::Node const& node) {
+    std::vector<ValueId> ids;
+    for (auto const& output : node.outputs) {
+      if (auto const* tensor = std::get_if<program::TensorRef>(&output)) ids.push_back(tensor->value);
+      if (auto const* tensors = std::get_if<program::Tensors>(&output))
+        for (auto const& one : *tensors) ids.push_back(one.value);
+    }
+    return ids;
+  }
+
+  /// What the node's result is cut along: the axis that its tensors are cut along.
+  std::string placement(program::NodePlan const& plan) {
+    if (!plan.placement) return plan.gathered ? "gathered" : plan.sum_over_ranks ? "summed" : "whole";
+    for (auto const& transfer : plan.tensors) {
+      if (transfer.axis >= 0 && transfer.from)
+        return transfer.from->axis == transfer.axis ? name_of(transfer.value, *transfer.from)
+                                                    : new_name(transfer.axis, shape(transfer.value));
+      if (transfer.axis >= 0 || !transfer.from || !transfer.to) continue;
+      bool const stays = transfer.from->axis == transfer.to->axis && transfer.from->period == transfer.to->period;
+      auto const name = stays                                                        ? name_of(transfer.value, *transfer.from)
+                        : transfer.to->period < shape(transfer.value)[index(transfer.to->axis)] ? "places in windows"
+                                                                                     : new_name(transfer.to->axis, shape(transfer.value));
+      return names_[{transfer.value, *transfer.to}] = name;
+    }
+    return new_name(plan.placement->axis, shape(results_of(plan_->graph.nodes[index(plan.node)]).front()));
+  }
+
+  [[nodiscard]] std::string name_of(ValueId id, Cut const& cut) const {
+    auto const found = names_.find({id, cut});
+    return found == names_.end() ? new_name(cut.axis, shape(id)) : found->second;
+  }
+
+  /// The name of an axis that a move chooses. A tensor of as many axes and the same ratio of rows to columns as the
+  /// network's input is taken for a field.
+  [[nodiscard]] std::string new_name(std::int64_t axis, Shape const& tensor) const {
+    auto const from_end = static_cast<std::int64_t>(tensor.size()) - axis;
+    auto const num = field_shape_.size();
+    bool const is_field = tensor.size() == num && num >= 3 &&
+                          std::abs(tensor[num - 2] * field_shape_[num - 1] - tensor[num - 1] * field_shape_[num - 2]) <=
+                              2 * std::max(field_shape_[num - 2], field_shape_[num - 1]);
+    if (is_field && from_end == 2) return "latitude";
+    if (is_field && from_end == 1) return "longitude";
+    return axis == 1 && tensor.size() > 2 ? "channels or heads" : "another axis";
+  }
+
+  void keep(program::NodePlan const& plan, ValueId id) {
+    memory_.resize(plan.local_sizes.size());
+    auto const bytes = double(item_bytes(plan_->graph.value(id).tensor.dtype));
+    for (std::size_t rank = 0; rank < memory_.size(); ++rank)
+      memory_[rank] += bytes * double(program::num_elements(plan.local_sizes[rank]));
+  }
+
+  program::Plan const* plan_;
+  std::map<std::pair<ValueId, Cut>, std::string> names_;  ///< what the cut of a value is called
+  std::vector<double> memory_;                            ///< per rank: results so far
+  Shape field_shape_;                                     ///< of the first input that is cut
+};
+
+std::vector<std::pair<std::string, std::string>> facts_of(program::Plan const& plan) {
+  auto const gathered = std::ranges::count_if(plan.nodes, &program::NodePlan::gathered);
+  auto const total = double(std::reduce(plan.activation_bytes.begin(), plan.activation_bytes.end()));
+  auto const fullest = most(plan.activation_bytes);
+  return {{"weights of a rank", bytes_text(most(plan.weights_bytes))},
+          {"activations, fullest rank", bytes_text(fullest)},
+          {"fullest to mean", total > 0 ? rounded_text(fullest * double(plan.num_ranks) / total, 2) : "-"},
+          {"received, busiest rank", bytes_text(most(plan.received_bytes))},
+          {"messages", std::to_string(plan.messages)},
+          {"gathered values", std::to_string(gathered)}};
+}
+
+/// "refused: WHERE: REASON; ADVICE", as the layout pass words it.
+PlanRefusal refusal_of(std::string text) {
+  if (text.starts_with("refused: ")) text = text.substr(9);
+  auto const where = std::min(text.find(": "), text.size());
+  auto const advice = text.rfind("; ");
+  PlanRefusal refusal{.where = text.substr(0, where), .reason = "", .advice = ""};
+  if (where == text.size()) return refusal;
+  bool const has_advice = advice != std::string::npos && advice > where;
+  refusal.reason = text.substr(where + 2, has_advice ? advice - where - 2 : std::string::npos);
+  if (has_advice) refusal.advice = text.substr(advice + 2);
+  return refusal;
+}
+
+program::Sizes sizes_of(program::ExportedGraph const& network, Options const& options) {
+  if (options.grid.empty()) return program::Sizes(network);
+  auto const grid = parse_extents("--grid", options.grid, 1);
+  program::Sizes const exported(network);
+  std::vector<Shape> shapes;
+  for (ValueId const id : program::user_inputs(network)) {
+    auto shape = exported(network.graph.value(id).tensor).value_or(Shape{});
+    if (shape.size() >= 3) {
+      shape[shape.size() - 2] = grid[0];
+      shape[shape.size() - 1] = grid[1];
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return program::Sizes(network, shapes);
+}
+
+/// Rows of the first input that has any; latitude is the second axis from the end.
+Indices extents_of(program::ExportedGraph const& network, program::Sizes const& sizes) {
+  for (ValueId const id : program::user_inputs(network))
+    if (auto const shape = sizes(network.graph.value(id).tensor); shape && shape->size() >= 2)
+      return {(*shape)[shape->size() - 2], (*shape)[shape->size() - 1]};
+  throw Error(Fault::input, "RefusedProgram", "the network has no input with rows and columns to cut");
+}
+
+program::PlanOptions plan_options(app::Context const& context, Indices const& extents, Options const& options) {
+  program::PlanOptions result;
+  result.num_ranks = options.num_ranks;
+  if (options.cuts == "balanced") return result;
+  auto const choice = parse_cut_choice(context.comm, options.cuts, extents);
+  if (!choice.given[0] || choice.given[1])
+    throw Error(Fault::usage, "BadCuts", "--cuts " + options.cuts + ": a network is cut by a list of rows");
+  auto const& cuts = *choice.given[0];
+  if (options.num_ranks != cuts.num_parts())
+    throw Error(Fault::usage, "BadCuts",
+                "--cuts " + options.cuts + " has " + std::to_string(cuts.num_parts()) + " parts, --ranks is " +
+                    std::to_string(options.num_ranks));
+  result.bounds = {0};
+  for (int part = 0; part < cuts.num_parts(); ++part) result.bounds.push_back(result.bounds.back() + cuts.size(part));
+  return result;
+}
+
+void fill_report(ProgramPlan const& shown, program::Plan const* plan, app::Report& report) {
+  auto& data = report.data()["layout"];
+  data["num_virtual_ranks"] = shown.num_ranks;
+  data["refused"] = !shown.refusals.empty();
+  if (plan == nullptr) return;
+  data["weights_bytes"] = plan->weights_bytes;
+  data["activation_bytes"] = plan->activation_bytes;
+  data["received_bytes"] = plan->received_bytes;
+  data["messages"] = plan->messages;
+  data["stages"] = app::Report::Json::array();
+  for (auto const& stage : shown.stages)
+    data["stages"].push_back({{"module", stage.module},
+                              {"nodes", stage.num_nodes},
+                              {"cut", stage.placement},
+                              {"shape", stage.shape},
+                              {"moved_bytes", stage.traffic.move_bytes},
+                              {"halo_bytes", stage.traffic.halo_bytes},
+                              {"sum_bytes", stage.traffic.sum_bytes},
+                              {"messages", stage.traffic.num_messages},
+                              {"memory_bytes", stage.memory_bytes}});
+}
+
+void show(app::Context& context, ProgramPlan const& shown, program::Plan const* plan, Options const& options) {
+  std::cout << to_text(shown);
+  fill_report(shown, plan, context.report);
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() == 0 && !options.svg.empty()) write_complete_file(options.svg, to_svg(shown));
+  });
+}
+
+}  // namespace
+
+ProgramPlan readable(program::Plan const& plan, std::string const& network) {
+  ProgramPlan result{.network = network, .num_ranks = plan.num_ranks, .facts = facts_of(plan), .stages = {},
+                     .refusals = {}};
+  Reader reader(plan);
+  std::vector<PlanNode> nodes;
+  for (auto const& node : plan.nodes) nodes.push_back(reader.read(node));
+  for (auto const& output : plan.outputs)
+    if (!nodes.empty()) Reader::add(output, nodes.back().traffic);
+  result.stages = stages_of(nodes);
+  return result;
+}
+
+void show_layout(app::Context& context, program::ExportedGraph const& network, Options const& options) {
+  auto const name = std::filesystem::path(options.file).filename().string();
+  auto const sizes = sizes_of(network, options);
+  auto const chosen = plan_options(context, extents_of(network, sizes), options);
+  try {
+    auto const plan = program::plan_layout(network, sizes, chosen);
+    show(context, readable(plan, name), &plan, options);
+  } catch (Error const& error) {
+    if (error.rule() != "RefusedProgram") throw;
+    ProgramPlan refused{.network = name, .num_ranks = chosen.num_ranks, .facts = {}, .stages = {}, .refusals = {}};
+    refused.refusals = {refusal_of(error.text())};
+    show(context, refused, nullptr, options);
+    throw;
+  }
+}
+
+}  // namespace graticule::info

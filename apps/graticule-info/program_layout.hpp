@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/app/driver.hpp>
+#include <graticule/program/layout/plan.hpp>
+
+#include "options.hpp"
+#include "program_plan.hpp"
+
+#include <string>
+
+namespace graticule::info {
+
+/// A reader's form of a layout pass: what each node's result is cut along, and what the busiest rank receives.
+///
+/// "latitude" is the cut of the network's inputs and what operators make of it; a cut that a move chooses has the name
+/// of its axis where that is clear ("longitude", "channels or heads", "places in windows").
+[[nodiscard]] ProgramPlan readable(program::Plan const& plan, std::string const& network);
+
+/// Prints the layout of an exported network on `--ranks` ranks with the rows of `--cuts`, and draws it where asked.
+/// Ranks are virtual; sizes are those of the export, or `--grid` along the last two axes of all inputs. Collective;
+/// rank 0 prints and writes.
+/// @throws `RefusedProgram` (input) after it is printed and drawn; usage errors for what the options ask
+void show_layout(app::Context& context, program::ExportedGraph const& network, Options const& options);
+
+}  // namespace graticule::info
