@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "program_layout.hpp"
 
-#include <graticule/partition/error.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/partition/error.hpp>
 #include <graticule/program/operators.hpp>
 
 #include "text.hpp"
@@ -90,9 +90,10 @@ class Reader {
                                                     : new_name(transfer.axis, shape(transfer.value));
       if (transfer.axis >= 0 || !transfer.from || !transfer.to) continue;
       bool const stays = transfer.from->axis == transfer.to->axis && transfer.from->period == transfer.to->period;
-      auto const name = stays                                                        ? name_of(transfer.value, *transfer.from)
-                        : transfer.to->period < shape(transfer.value)[index(transfer.to->axis)] ? "places in windows"
-                                                                                     : new_name(transfer.to->axis, shape(transfer.value));
+      auto const name = stays ? name_of(transfer.value, *transfer.from)
+                        : transfer.to->period < shape(transfer.value)[index(transfer.to->axis)]
+                            ? "places in windows"
+                            : new_name(transfer.to->axis, shape(transfer.value));
       return names_[{transfer.value, *transfer.to}] = name;
     }
     return new_name(plan.placement->axis, shape(results_of(plan_->graph.nodes[index(plan.node)]).front()));
@@ -228,8 +229,8 @@ void show(app::Context& context, ProgramPlan const& shown, program::Plan const* 
 }  // namespace
 
 ProgramPlan readable(program::Plan const& plan, std::string const& network) {
-  ProgramPlan result{.network = network, .num_ranks = plan.num_ranks, .facts = facts_of(plan), .stages = {},
-                     .refusals = {}};
+  ProgramPlan result{
+      .network = network, .num_ranks = plan.num_ranks, .facts = facts_of(plan), .stages = {}, .refusals = {}};
   Reader reader(plan);
   std::vector<PlanNode> nodes;
   for (auto const& node : plan.nodes) nodes.push_back(reader.read(node));

@@ -63,9 +63,9 @@ struct ProgramPlan {
 
 /// Stages of nodes in the order of execution.
 ///
-/// A new stage begins where the placement or the bounds of the cuts change; the number of the cut axis may change within a
-/// stage, since a permute moves no cell. Nodes without a placement belong to the stage in progress, at the front to the next.
-/// Example: rows, rows, heads, (none), rows become three stages of 2, 2 and 1 nodes.
+/// A new stage begins where the placement or the bounds of the cuts change; the number of the cut axis may change
+/// within a stage, since a permute moves no cell. Nodes without a placement belong to the stage in progress, at the
+/// front to the next. Example: rows, rows, heads, (none), rows become three stages of 2, 2 and 1 nodes.
 [[nodiscard]] std::vector<PlanStage> stages_of(std::vector<PlanNode> const& nodes);
 
 /// "1x8x24x48".

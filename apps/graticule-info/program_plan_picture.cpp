@@ -66,9 +66,9 @@ class Drawing {
 
   [[nodiscard]] std::string svg() const {
     double y = 34;
-    std::string body = words(left, y, "title",
-                             plan_.network + " on " + std::to_string(plan_.num_ranks) +
-                                 (plan_.num_ranks == 1 ? " rank" : " ranks"));
+    std::string body =
+        words(left, y, "title",
+              plan_.network + " on " + std::to_string(plan_.num_ranks) + (plan_.num_ranks == 1 ? " rank" : " ranks"));
     body += facts(y);
     if (!plan_.stages.empty()) {
       body += heads(y);
@@ -175,9 +175,9 @@ class Drawing {
     if (stage.traffic.bytes() <= 0) return words(bytes_left, y + 18, "quiet", "none");
     double x = bytes_left;
     std::string text;
-    for (auto const& [bytes, colour] : {std::pair{stage.traffic.move_bytes, move_colour},
-                                        std::pair{stage.traffic.halo_bytes, halo_colour},
-                                        std::pair{stage.traffic.sum_bytes, sum_colour}}) {
+    for (auto const& [bytes, colour] :
+         {std::pair{stage.traffic.move_bytes, move_colour}, std::pair{stage.traffic.halo_bytes, halo_colour},
+          std::pair{stage.traffic.sum_bytes, sum_colour}}) {
       double const width = bar_width * bytes / most_bytes_;
       if (width > 0) text += box(x, y + 7, width, 15, colour);
       x += width;

@@ -185,7 +185,7 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
   for (Transfer& transfer : node.tensors) {
     bool const was_cut = !extended.copies.at(transfer.value).contains(Placement());
     fetch(extended, transfer);
-    node.gathered |= was_cut && transfer.axis < 0 && !transfer.to;
+    node.gathered |= options_.num_ranks > 1 && was_cut && transfer.axis < 0 && !transfer.to;
   }
   std::int64_t most = 0;
   for (std::int64_t rank = 0; rank < options_.num_ranks; ++rank) {
@@ -197,7 +197,7 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
       (rule.view ? 0.0 : 2.0 * static_cast<double>(item(rule.results[0])) + static_cast<double>(rule.operations) / 4.0);
   bool const repeated = node.field && !node.placement && !node.sum_over_ranks;
   extended.cost += node.field ? work * (repeated ? replicated_cost : 1.0) : 0.0;
-  if (node.sum_over_ranks || node.mode == AxisRule::Mode::statistic) {
+  if (options_.num_ranks > 1 && (node.sum_over_ranks || node.mode == AxisRule::Mode::statistic)) {
     node.statistics_bytes = rule.statistics * item(rule.results[0]);
     extended.cost += 2.0 * static_cast<double>(node.statistics_bytes) + 2.0 * message_cost;
   }
