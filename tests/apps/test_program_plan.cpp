@@ -218,7 +218,7 @@ TEST(ProgramPlanPicture, bears_stages_without_traffic_memory_or_cells) {
   EXPECT_EQ(count(svg, ">none<"), 2U);
 }
 
-/// x[1, 2, 8, 16], a convolution of stride 2 in latitude, and attention over tokens behind a split.
+/// x[1, 2, 8, 16], rolled by a row of latitude, then clipped.
 program::ExportedGraph small_network() {
   auto json = test::empty_program({1, 2, 8, 16});
   test::append(json, "aten.roll.default",

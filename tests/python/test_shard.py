@@ -149,7 +149,7 @@ def test_a_report_says_what_became_of_each_module():
     report = graticule.shard(UNet(), domain)
     assert isinstance(report, graticule.ShardReport) and isinstance(report.modules[0], graticule.ShardedModule)
     verdicts = {m.path: (m.type, m.verdict) for m in report.modules}
-    assert verdicts[""] == ("UNet", "walked") and verdicts["enter.0"] == ("Conv2d", "sharded")
+    assert verdicts[""] == ("UNet", "children only") and verdicts["enter.0"] == ("Conv2d", "sharded")
     assert verdicts["enter.2"] == ("GELU", "local") and verdicts["attention"] == ("SelfAttention", "sharded")
     lines = report.text().splitlines()
     assert lines[0].split() == ["path", "type", "verdict", "why"] and len(lines) == len(report.modules) + 1

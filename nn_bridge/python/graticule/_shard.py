@@ -23,7 +23,7 @@ from ._library import uncompiled
 class ShardedModule:
     """What became of one module.
 
-    verdict: "sharded" (has a sharded forward), "local" (acts on single cells, correct as it is), "walked" (its children were
+    verdict: "sharded" (has a sharded forward), "local" (acts on single cells, correct as it is), "children only" (its children were
     examined; what its own code does is checked when it runs) or "refused" (wrong on shards, or unknown).
     """
     path: str
@@ -180,7 +180,7 @@ class _Sharder:
         if isinstance(module, NativeLayer):
             return self.visit_native(module, path, name)
         if known and name in _CONTAINERS:
-            self.add(path, name, "walked")
+            self.add(path, name, "children only")
         elif known and name in _ATTRIBUTES:
             return self.visit_layer(module, path, name)
         elif isinstance(module, tuple(getattr(nn, n) for n in _ATTENTION)):
@@ -195,7 +195,7 @@ class _Sharder:
                     why = "not known, and has parameters or buffers of its own: what does a shard do with them? " \
                           "Name it in `local` where it is right"
                 return self.add(path, name, "refused", why)
-            self.add(path, name, "walked", _OWN_CODE)
+            self.add(path, name, "children only", _OWN_CODE)
             self.changes.append(lambda: _run_code(module, self.domain))
         for child, part in module.named_children():
             self.visit(part, f"{path}.{child}" if path else child)
