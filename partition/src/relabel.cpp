@@ -119,8 +119,8 @@ class Labels {
     auto const& nodes = problem_.node_of_rank;
     if (std::equal(nodes.begin() + (nodes.empty() ? 0 : 1), nodes.end(), nodes.begin())) weight_ = 1;
     Index most = 0;
-    if (__builtin_mul_overflow(to.global().num_cells(), weight_, &most) ||
-        __builtin_mul_overflow(most, num_labels() + 1, &most) || most > Index(1) << 62)
+    if (__builtin_mul_overflow(to.global().num_cells(), weight_, &cost_of_all_) ||
+        __builtin_mul_overflow(cost_of_all_, num_labels() + 1, &most) || most > Index(1) << 62)
       throw Error("Overflow", to_string(to) + " with " + std::to_string(weight_) + " per cell that leaves its node");
   }
 
@@ -143,8 +143,24 @@ class Labels {
     return rank_of;
   }
 
-  [[nodiscard]] std::vector<int> best() const {
-    auto const columns = detail::best_assignment(gains(), int(problem_.ranks.size()));
+  struct Best {
+    std::vector<int> rank_of;
+    Index cost_above_least = 0;  ///< at most
+  };
+
+  [[nodiscard]] Best best() const {
+    auto const assignment = detail::best_assignment(gains(), int(problem_.ranks.size()),
+                                                    {.slack = cost_of_all_ / 1000 * (num_labels() + 1)});
+    // Boxes that stay with their rank gain less than a cell together, on either side of the difference.
+    return {with_others(assignment.column_of), (assignment.short_of + num_labels()) / (num_labels() + 1)};
+  }
+
+ private:
+  [[nodiscard]] int num_labels() const { return problem_.num_ranks; }
+  [[nodiscard]] int node(int rank) const { return problem_.node_of_rank[std::size_t(rank)]; }
+
+  /// The ranks of all boxes, given the columns of those with cells.
+  [[nodiscard]] std::vector<int> with_others(std::vector<int> const& columns) const {
     std::vector<int> rank_of(std::size_t(num_labels()), -1);
     std::vector<bool> taken(rank_of.size(), false);
     auto const give = [&](int label, int rank) {
@@ -171,10 +187,6 @@ class Labels {
     return rank_of;
   }
 
- private:
-  [[nodiscard]] int num_labels() const { return problem_.num_ranks; }
-  [[nodiscard]] int node(int rank) const { return problem_.node_of_rank[std::size_t(rank)]; }
-
   /// What each box with cells saves on each rank that may own it, times `num_labels() + 1`, and 1 for its own rank: too
   /// little, over all boxes, to outweigh one cell.
   [[nodiscard]] detail::Gains gains() const {
@@ -186,19 +198,32 @@ class Labels {
       columns_of_node[node(rank)].push_back(int(column));
     }
     detail::Gains gains;
+    std::size_t num_overlaps = 0;
+    for (auto const& of_label : overlaps_) num_overlaps += of_label.size();
+    gains.reserve(num_overlaps);
+    std::vector<Index> saved(problem_.ranks.size(), -1);  // by column; -1: nothing yet
+    std::vector<int> columns;
+    auto const save = [&](int column, Index cells) {
+      auto& sum = saved[std::size_t(column)];
+      if (sum < 0) {
+        sum = 0;
+        columns.push_back(column);
+      }
+      sum += cells;
+    };
     for (int const label : boxes_) {
-      std::map<int, Index> saved;
       std::map<int, Index> of_node;
       for (auto const& [rank, cells] : overlaps_[std::size_t(label)]) {
-        of_node[node(rank)] += (weight_ - 1) * cells;
-        if (int const column = column_of[std::size_t(rank)]; column >= 0) saved[column] += cells;
+        if (weight_ > 1) of_node[node(rank)] += (weight_ - 1) * cells;
+        if (int const column = column_of[std::size_t(rank)]; column >= 0) save(column, cells);
       }
       for (auto const& [node, cells] : of_node)
-        if (cells > 0)
-          for (int const column : columns_of_node[node]) saved[column] += cells;
-      if (int const own = column_of[std::size_t(label)]; own >= 0) saved.try_emplace(own, 0);
-      for (auto const& [column, cells] : saved)
-        gains.add(column, cells * (num_labels() + 1) + (problem_.ranks[std::size_t(column)] == label ? 1 : 0));
+        for (int const column : columns_of_node[node]) save(column, cells);
+      if (int const own = column_of[std::size_t(label)]; own >= 0) save(own, 0);
+      for (int const column : columns)
+        gains.add(column, std::exchange(saved[std::size_t(column)], -1) * (num_labels() + 1) +
+                              (problem_.ranks[std::size_t(column)] == label ? 1 : 0));
+      columns.clear();
       gains.end_row();
     }
     return gains;
@@ -206,6 +231,7 @@ class Labels {
 
   Problem problem_;
   Index weight_;
+  Index cost_of_all_ = 0;                       ///< of moving all cells to other nodes
   std::vector<std::vector<Overlap>> overlaps_;  ///< by label
   std::vector<int> boxes_;                      ///< labels with cells
 };
@@ -215,10 +241,16 @@ class Labels {
 Relabelling relabel(Layout const& from, Layout const& to, RelabelOptions const& options) {
   Labels const labels(from, to, checked(from, to, options), options.off_node_weight);
   auto const before = labels.moved(labels.identity());
-  auto ranks = labels.best();
-  auto const after = labels.moved(ranks);
-  auto layout = on_ranks(to, ranks);
-  return {std::move(ranks), std::move(layout), before.first, after.first, before.second, after.second};
+  auto best = labels.best();
+  auto const after = labels.moved(best.rank_of);
+  auto layout = on_ranks(to, best.rank_of);
+  return {.ranks = std::move(best.rank_of),
+          .layout = std::move(layout),
+          .moved_cells_before = before.first,
+          .moved_cells = after.first,
+          .off_node_cells_before = before.second,
+          .off_node_cells = after.second,
+          .cost_above_least = best.cost_above_least};
 }
 
 }  // namespace graticule

@@ -191,6 +191,7 @@ void expect_relabelled(Problem const& problem, Relabelling const& result) {
   EXPECT_EQ(result.moved_cells, after.cells);
   EXPECT_EQ(result.off_node_cells_before, before.off_node);
   EXPECT_EQ(result.off_node_cells, after.off_node);
+  EXPECT_EQ(result.cost_above_least, 0);
 }
 
 TEST(Relabel, costs_least_of_all_permutations_and_leaves_most_boxes_with_their_rank) {
@@ -327,6 +328,36 @@ TEST(Relabel, undoes_a_shuffle_of_4096_ranks_on_nodes) {
 
   EXPECT_EQ(result.moved_cells, 640 * 640 - 608 * 608);
   for (int rank = 0; rank < 4096; ++rank) ASSERT_EQ(result.ranks[std::size_t(order[std::size_t(rank)])], rank);
+}
+
+/// Rows to columns, both of random sizes: the box of c columns shares r c cells with the rank of r rows, so that the
+/// most cells stay where the sizes of both ascend.
+TEST(Relabel, says_how_far_from_the_least_cost_dense_overlaps_may_be) {
+  Random random(59);
+  std::size_t const n = 1100;
+  auto const random_sizes = [&] {
+    std::vector<Index> sizes(n, 1);
+    for (int i = 0; i < 3000; ++i) ++sizes[std::size_t(draw(random, 0, Index(n) - 1))];
+    return sizes;
+  };
+  auto rows = random_sizes();
+  auto columns = random_sizes();
+  Index const extent = Index(n) + 3000;
+  Layout const from(ProcessGrid{Index(n), 1}, {Cuts(rows), Cuts{extent}});
+  Layout const to(ProcessGrid{1, Index(n)}, {Cuts{extent}, Cuts(columns)});
+
+  auto const result = relabel(from, to);
+
+  std::sort(rows.begin(), rows.end());
+  std::sort(columns.begin(), columns.end());
+  auto const most = std::inner_product(rows.begin(), rows.end(), columns.begin(), Index(0));
+  auto const best_of_each = rows.back() * extent;
+  auto const least_cost = extent * extent - most;
+  EXPECT_TRUE(is_permutation_of_ranks(result.ranks));
+  EXPECT_GE(result.moved_cells, least_cost);
+  EXPECT_LE(result.moved_cells - result.cost_above_least, least_cost);
+  EXPECT_LE(result.cost_above_least,
+            std::max(best_of_each / 64, std::min(best_of_each / 16, extent * extent / 1000)) + 1);
 }
 
 TEST(Relabel, refuses_what_does_not_fit) {
