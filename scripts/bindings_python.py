@@ -11,13 +11,18 @@ PACKAGE = ROOT / 'nn_bridge/python/graticule'
 MODULE = PACKAGE / 'engine.py'
 PAGE = ROOT / 'docs/reference_python.md'
 # In Python by other means: started at the first call and ended with the program, errors as exceptions.
-BY_HAND = {'gr_init', 'gr_finalize', 'gr_error_text', 'gr_error_rule', 'gr_error_status', 'gr_comm_create', 'gr_field_dense'}
+BY_HAND = {'gr_init', 'gr_finalize', 'gr_error_text', 'gr_error_rule', 'gr_error_status', 'gr_comm_create', 'gr_comm_mpi', 'gr_field_dense'}
 # Freed by all ranks together, or not by themselves.
-COLLECTIVE = {'gr_comm', 'gr_writer', 'gr_checkpoint_writer', 'gr_pending', 'gr_file', 'gr_checkpoint', 'gr_checkpoints'}
+COLLECTIVE = {'gr_comm', 'gr_teams', 'gr_writer', 'gr_checkpoint_writer', 'gr_pending', 'gr_file', 'gr_checkpoint', 'gr_checkpoints'}
 # Numbers of elements that no argument of the caller has.
 COUNTS = {'gr_cuts_sizes.num_parts': 'self.num_parts()', 'gr_file_extents.ndim': 'self.ndim(variable)',
-          'gr_file_dimension.ndim': 'self.ndim(variable)', 'gr_halo_border.most_boxes': '2 * self._ndim'}
-HINTS = {'int': 'int', 'int64_t': 'int', 'double': 'float', 'MPI_Fint': 'Any', 'char': 'str', 'gr_field': 'Fields'}
+          'gr_file_dimension.ndim': 'self.ndim(variable)', 'gr_comm_nodes.num_ranks': 'self.size()',
+          'gr_halo_border.most_boxes': '2 * self._ndim'}
+HINTS = {'int': 'int', 'int64_t': 'int', 'double': 'float', 'MPI_Fint': 'Any', 'char': 'str', 'void': 'int', 'gr_field': 'Fields'}
+# Methods that the header does not have.
+MORE = {'gr_node_memory': '''    def array(self, shape: Sequence[int], dtype: Any = np.float64) -> np.ndarray:
+        """An array at its beginning. The memory lives as long as arrays in it, unless it is closed."""
+        return _engine.array_in(self, shape, dtype)'''}
 
 
 def py(name):
@@ -89,6 +94,8 @@ class Method:
             kind = f'Sequence[{kind}]' if not a.has('boxes') else 'Any'
             if self.api.is_struct(a):
                 kind = f"Union['{camel(a.base)}', {kind}]"
+            elif a.base == 'char':
+                kind = f'Union[str, {kind}]'
         return f'Optional[{kind}]' if a.has('optional') else kind
 
     def returned(self):
@@ -197,6 +204,8 @@ def engine_module(api):
         for m in methods:
             if m.owner == handle and m.name != destroys[handle] or m.name == 'gr_finish' and handle == 'gr_pending':
                 lines += ['', *m.body()]
+        if handle in MORE:
+            lines += ['', MORE[handle]]
         parts.append('\n'.join(lines))
     parts += ['\n'.join(m.body()) for m in methods if m.owner is None]
     parts.append('\n'.join(m.spec() for m in methods if not m.name.endswith(('_destroy', '_close'))))

@@ -29,19 +29,20 @@ static gr_field own_field(double* cells) {
   return field;
 }
 
-static void write_time(gr_writer* writer, int64_t t) {
+/// Writes time `t` as the record `at` of a file.
+static void write_record(gr_writer* writer, int64_t at, int64_t t) {
   double cells[MOST];
   fill(cells, t);
   gr_field const field = own_field(cells);
-  int64_t const lower[3] = {t, lo[0], lo[1]};
-  int64_t const upper[3] = {t + 1, hi[0], hi[1]};
+  int64_t const lower[3] = {at, lo[0], lo[1]};
+  int64_t const upper[3] = {at + 1, hi[0], hi[1]};
   OK(gr_writer_write(writer, "u", 3, lower, upper, NULL, 0, NULL, &field));
   double hours = 6.0 * (double)t;
   gr_field time;
   int64_t const one[1] = {1};
   OK(gr_field_dense(&hours, GR_F64, 1, one, &time));
-  int64_t const first[1] = {t};
-  int64_t const last[1] = {world_rank == 0 ? t + 1 : t};
+  int64_t const first[1] = {at};
+  int64_t const last[1] = {world_rank == 0 ? at + 1 : at};
   OK(gr_writer_write(writer, "time", 1, first, last, NULL, 0, NULL, &time));
 }
 
@@ -80,14 +81,14 @@ static void writes_and_appends(char const* path) {
   REFUSES(gr_writer_add_coordinate(writer, "x", 2, NULL, GR_F64, NULL), "values is NULL");
   FAILS(gr_writer_commit(writer), GR_ERROR_PROGRAM, "were written");
   RULE("WrongState");
-  write_time(writer, 0);
+  write_record(writer, 0, 0);
   OK(gr_writer_commit(writer));
   OK(gr_writer_destroy(&writer));
 
   OK(gr_writer_append(comm, path, 0, &writer));
   OK(gr_writer_extend(writer, "time", 1));
   FAILS(gr_writer_extend(writer, "latitude", 1), GR_ERROR_PROGRAM, "latitude");
-  write_time(writer, 1);
+  write_record(writer, 1, 1);
   OK(gr_writer_commit(writer));
   OK(gr_writer_destroy(&writer));
   REFUSES(gr_writer_destroy(NULL), "writer is NULL");
@@ -173,6 +174,93 @@ static void reads(char const* path) {
   OK(gr_file_close(&file));
   REFUSES(gr_file_close(NULL), "file is NULL");
   REFUSES(gr_file_num_variables(NULL, &num_variables), "file is NULL");
+}
+
+static void write_file(char const* path, int64_t first_time, int64_t num_times) {
+  gr_writer* writer = NULL;
+  OK(gr_writer_create(comm, path, NULL, &writer));
+  OK(gr_writer_add_dimension(writer, "time", num_times, 1));
+  OK(gr_writer_add_dimension(writer, "latitude", ROWS, 0));
+  OK(gr_writer_add_dimension(writer, "longitude", COLUMNS, 0));
+  OK(gr_writer_add_variable(writer, "time", "time", GR_F64, NULL, NULL));
+  OK(gr_writer_add_variable(writer, "u", "time latitude longitude", GR_F64, NULL, NULL));
+  for (int64_t n = 0; n < num_times; ++n) write_record(writer, n, first_time + n);
+  OK(gr_writer_commit(writer));
+  OK(gr_writer_destroy(&writer));
+}
+
+static void expect_part(gr_file* file, int number, int64_t cells_before, int64_t num_cells, char const* name) {
+  int64_t before = -1;
+  int64_t cells = -1;
+  char const* path = NULL;
+  OK(gr_file_part(file, number, &before, &cells, &path));
+  CHECK(before == cells_before && cells == num_cells && strstr(path, name) != NULL);
+}
+
+/// Two files of times 0, 1 and 2, the first one by its number, are read as one.
+static void reads_a_series(char const* folder) {
+  char first[300];
+  char second[300];
+  char pattern[300];
+  snprintf(first, sizeof first, "%s/run_2.nc", folder);
+  snprintf(second, sizeof second, "%s/run_10.nc", folder);
+  snprintf(pattern, sizeof pattern, "%s/run_*.nc", folder);
+  write_file(first, 0, 2);
+  write_file(second, 2, 1);
+  gr_file* file = NULL;
+  char const* names[2] = {pattern, NULL};
+  char const* text = NULL;
+  int num_files = 0;
+  int64_t extents[3];
+  OK(gr_file_open_series(comm, 1, names, NULL, 4, &file));
+  OK(gr_file_num_files(file, &num_files));
+  OK(gr_file_series_dimension(file, &text));
+  CHECK(num_files == 2 && strcmp(text, "time") == 0);
+  expect_part(file, 0, 0, 2, "run_2.nc");
+  expect_part(file, 1, 2, 1, "run_10.nc");
+  OK(gr_file_extents(file, "u", 3, extents));
+  CHECK(extents[0] == 3 && extents[1] == ROWS);
+  double hours[3] = {-1, -1, -1};
+  OK(gr_file_coordinate(file, "time", 3, hours));
+  CHECK(hours[0] == 0 && hours[1] == 6 && hours[2] == 12);
+  double cells[2 * MOST];
+  double expected[2 * MOST];
+  int64_t const num_cells = (hi[0] - lo[0]) * COLUMNS;
+  fill(expected, 1);
+  fill(expected + num_cells, 2);
+  gr_field const field = field_of(cells, 2, hi[0] - lo[0], COLUMNS);
+  int64_t const lower[3] = {1, lo[0], 0};
+  int64_t const upper[3] = {3, hi[0], COLUMNS};
+  OK(gr_file_read(file, "u", 3, lower, upper, NULL, 0, NULL, &field));
+  CHECK(memcmp(cells, expected, sizeof(double) * (size_t)(2 * num_cells)) == 0);
+  int64_t number = 0;
+  REFUSES(gr_file_part(file, 2, &number, &number, &text), "number is 2 of 2 files");
+  REFUSES(gr_file_part(file, 0, NULL, &number, &text), "cells_before is NULL");
+  REFUSES(gr_file_num_files(file, NULL), "num_files is NULL");
+  REFUSES(gr_file_series_dimension(file, NULL), "name is NULL");
+  OK(gr_file_close(&file));
+
+  OK(gr_file_open(comm, first, &file));
+  OK(gr_file_num_files(file, &num_files));
+  OK(gr_file_series_dimension(file, &text));
+  CHECK(num_files == 1 && text[0] == '\0');
+  expect_part(file, 0, 0, 0, "run_2.nc");
+  OK(gr_file_close(&file));
+
+  REFUSES(gr_file_open_series(comm, 2, names, NULL, 4, &file), "patterns[1] is NULL");
+  names[0] = second;
+  names[1] = first;
+  FAILS(gr_file_open_series(comm, 2, names, "time", 4, &file), GR_ERROR_INPUT, "SeriesMismatch");
+  names[0] = "no-such-*.nc";
+  FAILS(gr_file_open_series(comm, 1, names, NULL, 4, &file), GR_ERROR_INPUT, "no-such-*.nc");
+  REFUSES(gr_file_open_series(NULL, 1, names, NULL, 4, &file), "comm is NULL");
+  REFUSES(gr_file_open_series(comm, 0, names, NULL, 4, &file), "num_patterns is 0");
+  REFUSES(gr_file_open_series(comm, 1, NULL, NULL, 4, &file), "patterns is NULL");
+  REFUSES(gr_file_open_series(comm, 1, names, NULL, 0, &file), "most_open is 0");
+  REFUSES(gr_file_open_series(comm, 1, names, NULL, 4, NULL), "file is NULL");
+  if (world_size > 1)
+    FAILS(gr_file_open_series(comm, world_rank == 0 ? 2 : 1, names, NULL, 4, &file), GR_ERROR_PROGRAM, "1 patterns");
+  CHECK(file == NULL);
 }
 
 static void saves_and_continues(char const* folder) {
@@ -313,6 +401,7 @@ int main(int argc, char** argv) {
   snprintf(path, sizeof path, "%s/file.nc", folder);
   writes_and_appends(path);
   reads(path);
+  reads_a_series(folder);
   char checkpoints[200];
   snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
   saves_and_continues(checkpoints);

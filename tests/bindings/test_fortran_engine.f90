@@ -19,6 +19,10 @@ program test_fortran_engine
   call uses_sections()
   call uses_all_kinds()
   call splits_boxes()
+  call counts_layers()
+  call shares_memory()
+  call divides_ranks()
+  call returns_boxes()
   call has_adjoints()
   call moves_fields()
   call adds()
@@ -85,6 +89,194 @@ contains
     call fails(stat, GR_ERROR_ARGUMENT, 'comm is NULL')
     call gr_finalize(stat)
     call fails(stat, GR_ERROR_PROGRAM, '1 gr_comm were not freed')
+  end subroutine
+
+  !> Steps with a halo of 3 cells and one exchange give what exchanges before each step give.
+  subroutine counts_layers()
+    type(gr_halo) :: deep, shallow
+    type(gr_halo_depth) :: depth
+    type(gr_halo_kind) :: kind
+    real(c_double), allocatable :: u(:, :), v(:, :)
+    integer :: lo(2), hi(2), glo(2), ghi(2), below(2), above(2), cells(2, 2), n, i, j, num_exchanges
+    logical :: suffices, lower(2), upper(2)
+    call gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 3, kind)
+    call gr_halo_create(comm, layout, kind, deep)
+    call gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, kind)
+    call gr_halo_create(comm, layout, kind, shallow)
+    call gr_halo_owned(deep, lo, hi)
+    call gr_halo_local(deep, 1, glo, ghi)
+    allocate (u(glo(1):ghi(1), glo(2):ghi(2)), v(lo(1) - 1:hi(1) + 1, lo(2) - 1:hi(2) + 1), source=0d0)
+    do j = lo(2), hi(2)
+      do i = lo(1), hi(1)
+        u(i, j) = cell(i, j)
+        v(i, j) = cell(i, j)
+      end do
+    end do
+    call gr_halo_depth_create(deep, 'tracer', depth=depth)
+    call gr_halo_depth_commutes(depth, lower, upper)
+    call that(all(lower) .and. all(upper), 'rules that commute with mirrors')
+    num_exchanges = 0
+    do n = 1, 4
+      call gr_halo_depth_suffices(depth, [1, 1], [1, 1], suffices)
+      if (.not. suffices) then
+        call gr_halo_exchange(deep, gr_field(u))
+        call gr_halo_depth_exchanged(depth)
+        num_exchanges = num_exchanges + 1
+      end if
+      call gr_halo_depth_apply(depth, depth, [1, 1], [1, 1], GR_MIRRORS_DIFFER, cells(:, 1), cells(:, 2))
+      call that(cells(1, 1) == lo(1) - 2 + mod(n - 1, 3), 'cells to compute')
+      u(cells(1, 1):cells(1, 2), cells(2, 1):cells(2, 2)) = stepped(u, glo, cells)
+      call gr_halo_depth_refill(depth, gr_field(u))
+      call gr_halo_exchange(shallow, gr_field(v))
+      v(lo(1):hi(1), lo(2):hi(2)) = stepped(v, lo - 1, reshape([lo, hi], [2, 2]))
+      call that(all(u(lo(1):hi(1), lo(2):hi(2)) == v(lo(1):hi(1), lo(2):hi(2))), 'steps without exchanges')
+    end do
+    call that(num_exchanges == 2, 'the number of exchanges')
+    call gr_halo_depth_inside(depth, below, above)
+    call that(all(below == 2) .and. all(above == 2), 'layers inside')
+    call gr_halo_depth_beyond(depth, below, above)
+    call that(below(2) == 2 .and. above(2) == 2, 'layers beyond')
+    call gr_halo_depth_valid(depth, below, above)
+    call that(all(below == lo - 2) .and. all(above == hi + 2), 'valid cells')
+    call gr_halo_depth_apply(depth, depth, [3, 1], [1, 1], GR_MIRRORS_DIFFER, below, above, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'field tracer has 2 valid ghost layers on the lower side of axis 1')
+    call gr_halo_depth_refill(depth, gr_field(u, parity=GR_ODD), stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'field.parity is 1')
+    call gr_halo_depth_written(depth)
+    call gr_halo_depth_suffices(depth, [1, 0], [0, 0], suffices)
+    call that(.not. suffices, 'written cells')
+    call gr_halo_depth_destroy(depth)
+    call gr_halo_destroy(deep)
+    call gr_halo_destroy(shallow)
+  end subroutine
+
+  function stepped(u, first, cells) result(v)
+    integer, intent(in) :: first(2), cells(2, 2)
+    real(c_double), intent(in) :: u(first(1):, first(2):)
+    real(c_double) :: v(cells(1, 1):cells(1, 2), cells(2, 1):cells(2, 2))
+    integer :: i, j
+    do j = cells(2, 1), cells(2, 2)
+      do i = cells(1, 1), cells(1, 2)
+        v(i, j) = mod(u(i - 1, j) + 2 * u(i + 1, j) + 3 * u(i, j - 1) + 5 * u(i, j + 1), 1009d0)
+      end do
+    end do
+  end function
+
+  !> A field in memory that the other ranks read.
+  subroutine shares_memory()
+    type(gr_node_memory) :: memory
+    type(gr_halo) :: halo
+    type(gr_halo_kind) :: kind
+    type(gr_stats) :: stats
+    type(c_ptr) :: address
+    real(c_double), pointer :: u(:, :)
+    integer(c_int64_t) :: num_bytes
+    integer :: lo(2), hi(2), glo(2), ghi(2), i, j
+    logical :: shared
+    call gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, kind)
+    call gr_halo_create(comm, layout, kind, halo)
+    call gr_halo_set_transport(halo, GR_TRANSPORT_NODE_SHARED)
+    call gr_halo_owned(halo, lo, hi)
+    call gr_halo_local(halo, 1, glo, ghi)
+    call gr_node_memory_create(8_c_int64_t * product(ghi - glo + 1), memory)
+    call gr_node_memory_address(memory, address)
+    call gr_node_memory_size(memory, num_bytes)
+    call gr_node_memory_is_shared(memory, shared)
+    call that(num_bytes == 8 * product(ghi - glo + 1), 'the number of bytes')
+    call c_f_pointer(address, u, ghi - glo + 1)
+    u(glo(1):, glo(2):) => u
+    do j = lo(2), hi(2)
+      do i = lo(1), hi(1)
+        u(i, j) = cell(i, j)
+      end do
+    end do
+    call gr_halo_exchange(halo, gr_field(u))
+    call that(all([((u(i, j) == image(i, j, 1), i=glo(1), ghi(1)), j=glo(2), ghi(2))]), 'a halo in node memory')
+    call gr_halo_stats(halo, stats)
+    call that(stats%node_in_place_messages > 0 .or. world_size == 1 .or. .not. shared, 'read in place')
+    call gr_halo_destroy(halo)
+    call gr_node_memory_destroy(memory)
+    call gr_node_memory_create(-8_c_int64_t, memory, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'num_bytes is -8')
+  end subroutine
+
+  subroutine divides_ranks()
+    type(gr_teams) :: teams
+    type(gr_comm) :: all, domain, data, missing
+    type(MPI_Comm) :: of_library, own
+    integer :: pair, size, rank, in_domain, in_data, mpi_size, number, nodes(world_size)
+    pair = merge(2, 1, mod(world_size, 2) == 0)
+    call gr_teams_create(comm, ['data  ', 'domain'], [0, pair], teams)
+    call gr_teams_world(teams, all)
+    call gr_teams_team(teams, 'domain', domain)
+    call gr_teams_team(teams, 'data', data)
+    call gr_teams_team(teams, 'ensemble', missing, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'ensemble')
+    call gr_teams_destroy(teams)
+    call gr_comm_rank(all, rank)
+    call gr_comm_size(domain, size)
+    call gr_comm_rank(domain, in_domain)
+    call gr_comm_rank(data, in_data)
+    call that(size == pair .and. in_domain == mod(rank, pair) .and. in_data == rank / pair, 'the last axis is fastest')
+    call gr_comm_mpi(domain, of_library)
+    call gr_comm_mpi(domain, number)
+    call that(number == of_library%MPI_VAL, 'communicators of mpi and mpi_f08')
+    call MPI_Comm_dup(of_library, own)
+    call MPI_Comm_size(own, mpi_size)
+    call that(mpi_size == pair, 'a communicator of MPI')
+    call MPI_Comm_free(own)
+    call gr_comm_destroy(domain)
+    call gr_comm_destroy(data)
+    call gr_comm_destroy(all)
+    call gr_teams_create(comm, ['data'], [world_size + 1], teams, stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'TeamShape')
+    call gr_teams_create(comm, ['data'], [1, 2], teams, stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'sizes has 2 elements, 1 are needed')
+    nodes = -1
+    call gr_comm_nodes(comm, nodes)
+    call that(all_zero(nodes), 'one node')
+  end subroutine
+
+  logical function all_zero(values)
+    integer, intent(in) :: values(:)
+    all_zero = .not. any(values /= 0)
+  end function
+
+  !> Boxes return to the ranks that hold their cells.
+  subroutine returns_boxes()
+    type(gr_layout) :: rows, shifted, back, columns
+    type(gr_cuts) :: cuts(2)
+    type(gr_relabel_options) :: options
+    type(gr_relabelling) :: saving
+    integer :: r, lo(2), hi(2)
+    call gr_cuts_create([4], cuts(1))
+    call gr_cuts_create([3, 3, 3], cuts(2))
+    call gr_layout_create_cuts(cuts, layout=rows)
+    call gr_layout_create_cuts(cuts, [1, 2, 0], shifted)
+    call gr_layout_relabel(rows, shifted, layout=back, saving=saving)
+    call that(saving%moved_cells_before == 36 .and. saving%moved_cells == 0, 'no cell is moved')
+    do r = 0, 2
+      call gr_layout_owned(back, r, lo, hi)
+      call that(all(lo == [1, 3 * r + 1]) .and. all(hi == [4, 3 * r + 3]), 'the box of before')
+    end do
+    call gr_layout_destroy(back)
+    ! The transposed grid on ranks 0 and 2, a node for each rank: each of 2 boxes of 18 cells has 6 at home.
+    call gr_layout_create([9, 4], [1, 2], columns)
+    options%ndim = 2
+    options%has_permutation = 1
+    options%permutation(:2) = [2, 1]
+    call gr_layout_relabel(rows, columns, options, [0, 1, 2], [0, 2], back, saving)
+    call that(saving%moved_cells == 24 .and. saving%off_node_cells == 24, 'cells that leave their nodes')
+    call gr_layout_owned(back, 1, lo, hi)
+    call that(any(hi < lo), 'a rank that may own nothing')
+    call gr_layout_destroy(back)
+    call gr_layout_relabel(rows, columns, layout=back, stat=stat)
+    call fails(stat, GR_ERROR_PROGRAM, 'LayoutMismatch')
+    call gr_layout_destroy(rows)
+    call gr_layout_destroy(shifted)
+    call gr_layout_destroy(columns)
+    call gr_cuts_destroy(cuts(1))
+    call gr_cuts_destroy(cuts(2))
   end subroutine
 
   subroutine cuts_axes()

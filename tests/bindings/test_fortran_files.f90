@@ -23,6 +23,7 @@ program test_fortran_files
   call MPI_Barrier(MPI_COMM_WORLD)
   call writes(trim(folder) // '/file.nc')
   call reads(trim(folder) // '/file.nc')
+  call reads_a_series(trim(folder))
   call saves(trim(folder) // '/checkpoints')
   call gr_layout_destroy(layout)
   call gr_comm_destroy(comm)
@@ -60,6 +61,71 @@ contains
     call gr_writer_write(writer, 'u', [lo, t], [hi, t], field=gr_field(u))
     hours = 6d0 * t
     call gr_writer_write(writer, 'time', [t], [merge(t, t - 1, world_rank == 0)], field=gr_field(hours))
+  end subroutine
+
+  !> A file with some times from `first` on.
+  subroutine write_file(path, first, num_times)
+    character(*), intent(in) :: path
+    integer, intent(in) :: first, num_times
+    type(gr_writer) :: writer
+    real(c_double) :: u(lo(1):hi(1), lo(2):hi(2)), hours(1)
+    integer :: i, j, t
+    call gr_writer_create(comm, path, writer=writer)
+    call gr_writer_add_dimension(writer, 'time', num_times, unlimited=.true.)
+    call gr_writer_add_dimension(writer, 'latitude', nlat)
+    call gr_writer_add_dimension(writer, 'longitude', nlon)
+    call gr_writer_add_variable(writer, 'time', 'time', GR_F64)
+    call gr_writer_add_variable(writer, 'u', 'longitude latitude time', GR_F64)
+    do t = 1, num_times
+      do j = lo(2), hi(2)
+        do i = lo(1), hi(1)
+          u(i, j) = cell(i, j, first + t - 1)
+        end do
+      end do
+      hours = 6d0 * (first + t - 1)
+      call gr_writer_write(writer, 'u', [lo, t], [hi, t], field=gr_field(u))
+      call gr_writer_write(writer, 'time', [t], [merge(t, t - 1, world_rank == 0)], field=gr_field(hours))
+    end do
+    call gr_writer_commit(writer)
+    call gr_writer_destroy(writer)
+  end subroutine
+
+  !> Two files are read as one: by a pattern, and by a list of names of different lengths.
+  subroutine reads_a_series(folder)
+    character(*), intent(in) :: folder
+    type(gr_file) :: file
+    character(:), allocatable :: text
+    character(200) :: names(2)
+    integer(c_int64_t) :: before, cells
+    integer :: turn, num_files, extents(3), i, j
+    real(c_double) :: hours(3), u(nlon, lo(2):hi(2), 2)
+    names = [character(200) :: folder // '/run_2.nc', folder // '/run_10.nc']
+    call write_file(trim(names(1)), 1, 2)
+    call write_file(trim(names(2)), 3, 1)
+    do turn = 1, 2
+      if (turn == 1) then
+        call gr_file_open_series(comm, [folder // '/run_*.nc'], file=file)
+      else
+        call gr_file_open_series(comm, names, 'time', 1, file)
+      end if
+      call gr_file_num_files(file, num_files)
+      call gr_file_series_dimension(file, text)
+      call that(num_files == 2 .and. text == 'time', 'the joined dimension')
+      call gr_file_part(file, 2, before, cells, text)
+      call that(before == 2 .and. cells == 1 .and. index(text, 'run_10.nc') > 0, 'the second file')
+      call gr_file_extents(file, 'u', extents)
+      call gr_file_coordinate(file, 'time', hours)
+      call that(extents(3) == 3 .and. all(hours == [6d0, 12d0, 18d0]), 'the times of all files')
+      u = -1
+      call gr_file_read(file, 'u', [1, lo(2), 2], [nlon, hi(2), 3], field=gr_field(u))
+      call that(all([((u(i, j, 1) == cell(i, j, 2) .and. u(i, j, 2) == cell(i, j, 3), i=1, nlon), j=lo(2), hi(2))]), &
+        'cells of both files')
+      call gr_file_close(file)
+    end do
+    call gr_file_open_series(comm, ['no-such-*.nc'], file=file, stat=stat)
+    call fails(stat, GR_ERROR_INPUT, 'no-such-*.nc')
+    call gr_file_open_series(comm, names(:0), file=file, stat=stat)
+    call fails(stat, GR_ERROR_ARGUMENT, 'num_patterns is 0')
   end subroutine
 
   subroutine writes(path)

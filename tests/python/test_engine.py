@@ -189,6 +189,91 @@ def test_rules_of_other_kinds():
         assert np.array_equal(fields[0][0], fields[0][1]) and not fields[1][0].any()
 
 
+def stepped(field, lower, origin, shape):
+    """A stencil that is not symmetric, on the cells of a box; NaN elsewhere."""
+    result = np.full_like(field, np.nan)
+    rows, columns = (slice(a - o, a - o + n) for a, o, n in zip(lower, origin, shape))
+    moved = lambda i, j: field[rows.start + i:rows.stop + i, columns.start + j:columns.stop + j]
+    result[rows, columns] = (moved(-1, 0) + 5 * moved(1, 0) + 2 * moved(0, -1) + 3 * moved(0, 1)) % 1009
+    return result
+
+
+def test_layers_of_halos_save_exchanges():
+    comm, layout = made()
+    deep = halo_of(comm, layout, lower=[3, 3], upper=[3, 3])
+    shallow = halo_of(comm, layout)
+    (a, b), _ = deep.local(0)
+    lower, upper = deep.owned()
+    u = np.full(np.subtract(*deep.local(0)[::-1]), np.nan)
+    u[3:-3, 3:-3] = GLOBE[lower[0]:upper[0], lower[1]:upper[1]]
+    v = filled(shallow)
+    depth = e.HaloDepth.create(deep, "tracer", parity=e.Parity.EVEN)
+    assert [list(side) for side in depth.commutes()] == [[True, True], [True, True]]
+    exchanges = 0
+    for _ in range(4):
+        if not depth.suffices([1, 1], [1, 1]):
+            deep.exchange(u)
+            depth.exchanged()
+            exchanges += 1
+        cells = depth.apply(depth, [1, 1], [1, 1], e.AtMirrors.DIFFER)
+        assert np.array_equal(cells, depth.valid())
+        u = stepped(u, cells[0], (a, b), cells[1] - cells[0])
+        depth.refill(u)
+        shallow.exchange(v)
+        v = stepped(v, lower, lower - 1, upper - lower)
+        assert np.array_equal(u[3:-3, 3:-3], v[1:-1, 1:-1])
+    assert exchanges == 2 and list(depth.inside()[0]) == [2, 2] and depth.beyond()[1][0] == 2
+    raises("HaloTooShallow", lambda: depth.apply(depth, [1, 3], [1, 1], e.AtMirrors.COMMUTE), "tracer has 2 valid")
+    raises("BadArgument", lambda: depth.refill(e.Field(u, parity=e.Parity.ODD)), "field.parity is 1")
+    depth.written()
+    assert not depth.suffices([1, 0], [0, 0])
+
+
+def test_memory_that_other_ranks_read():
+    comm, layout = made()
+    halo = halo_of(comm, layout)
+    halo.set_transport(e.Transport.NODE_SHARED)
+    plain = filled(halo)
+    memory = e.NodeMemory.create(plain.nbytes)
+    assert memory.size() == plain.nbytes and memory.address() % 4096 == 0
+    shared = memory.is_shared()
+    field = memory.array(plain.shape)
+    raises("ShapeMismatch", lambda: memory.array([plain.size + 1]), f"in a memory of {plain.nbytes}")
+    del memory  # which the array keeps
+    field[...] = plain
+    halo.exchange(field)
+    assert np.array_equal(field, expected(halo))
+    assert halo.stats().node_in_place_messages > 0 or RANKS == 1 or not shared
+    raises("BadArgument", lambda: e.NodeMemory.create(-1), "num_bytes is -1")
+
+
+def test_teams_and_communicators():
+    comm, _ = made()
+    pair = 2 if RANKS % 2 == 0 else 1
+    with e.Teams.create(comm, ["data", "domain"], [0, pair]) as teams:
+        world, domain, data = teams.world(), teams.team("domain"), teams.team("data")
+        raises("UnknownName", lambda: teams.team("ensemble"), "ensemble")
+    assert domain.size() == pair and data.size() == RANKS // pair
+    assert domain.rank() == world.rank() % pair and data.rank() == world.rank() // pair
+    own = domain.mpi().Dup()
+    assert own.Get_size() == pair
+    own.Free()
+    assert list(comm.nodes()) == [0] * RANKS
+    raises("TeamShape", lambda: e.Teams.create(comm, "data", [RANKS + 1]))
+
+
+def test_relabelled_layouts():
+    parts = [e.Cuts.create([3, 3, 3]), e.Cuts.create([4])]
+    rows, shifted = e.Layout.create_cuts(parts), e.Layout.create_cuts(parts, ranks=[1, 2, 0])
+    back, saving = rows.relabel(shifted)
+    assert isinstance(saving, e.Relabelling) and saving.moved_cells_before == 36 and saving.moved_cells == 0
+    assert all(np.array_equal(back.owned(r), rows.owned(r)) for r in range(3))
+    options = e.RelabelOptions(ndim=2, has_permutation=1, permutation=[1, 0], off_node_weight=2)
+    two, saving = rows.relabel(e.Layout.create([4, 9], [2, 1]), options, node_of_rank=[0, 1, 2], ranks=[0, 2])
+    assert saving.moved_cells == saving.off_node_cells == 24 and np.prod(np.subtract(*two.owned(1))) == 0
+    raises("LayoutMismatch", lambda: rows.relabel(e.Layout.create([4, 9], [2, 1])))
+
+
 def repartitioned(options=None, to=None):
     comm, layout = made()
     return e.Repartition.create(comm, layout, to or e.Layout.create([ROWS, COLUMNS], [1, RANKS]), options), layout
@@ -339,6 +424,35 @@ def test_files():
     assert np.array_equal(turned, GLOBE.T)
     file.close()
     assert raises("NoSuchFile", lambda: e.File.open(comm, path + "x"), "file.ncx").fault == "input"
+    remove(folder)
+
+
+def test_files_that_follow_each_other():
+    comm, layout = made()
+    folder = shared_folder()
+    for name, times in (("run_2.nc", [0, 1]), ("run_10.nc", [2])):
+        with e.Writer.create(comm, os.path.join(folder, name)) as writer:
+            writer.add_dimension("time", len(times), unlimited=True)
+            writer.add_dimension("latitude", ROWS)
+            writer.add_dimension("longitude", COLUMNS)
+            writer.add_variable("time", "time", e.Type.F64)
+            writer.add_variable("u", "time latitude longitude", e.Type.F64)
+            (a, b), (c, d) = layout.owned(RANK)
+            for at, time in enumerate(times):
+                writer.write("u", [at, a, b], [at + 1, c, d], GLOBE[a:c, b:d] + 100.0 * time)
+                writer.write("time", [at], [at + (RANK == 0)], np.array([6.0 * time] * (RANK == 0)))
+            writer.commit()
+    with e.File.open_series(comm, os.path.join(folder, "run_*.nc")) as file:
+        assert file.num_files() == 2 and file.series_dimension() == "time"
+        before, cells, path = file.part(1)
+        assert before == 2 and cells == 1 and path.endswith("run_10.nc")
+        assert list(file.extents("u")) == [3, ROWS, COLUMNS] and list(file.coordinate("time", 3)) == [0, 6, 12]
+        field = np.zeros((2, ROWS, COLUMNS))
+        file.read("u", [1, 0, 0], [3, ROWS, COLUMNS], field)
+        assert np.array_equal(field, GLOBE + np.array([100.0, 200.0])[:, None, None])
+    backwards = [os.path.join(folder, name) for name in ("run_10.nc", "run_2.nc")]
+    raises("SeriesMismatch", lambda: e.File.open_series(comm, backwards, "time", most_open=1))
+    raises("NoSuchFile", lambda: e.File.open_series(comm, "no-such-*.nc"), "no-such-*.nc")
     remove(folder)
 
 

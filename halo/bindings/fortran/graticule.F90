@@ -113,8 +113,18 @@ module graticule_types
     enumerator :: GR_COTANGENTS_REPLICATED = 1
   end enum
 
+  enum, bind(c)
+    enumerator :: GR_MIRRORS_DIFFER = 0
+    enumerator :: GR_MIRRORS_COMMUTE = 1
+  end enum
+
   !> a private duplicate of a communicator
   type :: gr_comm
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> teams of ranks along several axes
+  type :: gr_teams
     type(c_ptr) :: handle = c_null_ptr
   end type
 
@@ -128,8 +138,18 @@ module graticule_types
     type(c_ptr) :: handle = c_null_ptr
   end type
 
+  !> memory that the other ranks of the node read in place
+  type :: gr_node_memory
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
   !> plan of halo exchanges
   type :: gr_halo
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> number of valid layers of the halo of one field
+  type :: gr_halo_depth
     type(c_ptr) :: handle = c_null_ptr
   end type
 
@@ -158,7 +178,7 @@ module graticule_types
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  !> a netCDF-4 or HDF5 file, open for reading
+  !> one netCDF-4 or HDF5 file or several, open for reading
   type :: gr_file
     type(c_ptr) :: handle = c_null_ptr
   end type
@@ -197,6 +217,7 @@ module graticule_types
     integer(c_int64_t) :: first(GR_MAX_AXES) = 0  !< element of the first owned cell (halo plans) or of the first cell of the box
     integer(c_int) :: parity = 0  !< at poles and seams; read by halo plans
     integer(c_int) :: kind = 0  !< kind of a halo plan, from 0
+    type(c_ptr) :: queue = c_null_ptr  !< native queue of a device field (cudaStream_t, hipStream_t); NULL: none
   end type
 
   type, bind(c) :: gr_halo_kind
@@ -254,6 +275,22 @@ module graticule_types
     real(c_double) :: to_offset = 0  !< value of 0
     integer(c_int) :: to_has_missing = 0  !< `to_missing` is set
     integer(c_int64_t) :: to_missing = 0  !< integer that means "missing"
+  end type
+
+  type, bind(c) :: gr_relabel_options
+    integer(c_size_t) :: size = 0  !< sizeof(gr_relabel_options)
+    integer(c_int) :: ndim = 0  !< number of axes; needed where `permutation` is set
+    integer(c_int) :: has_permutation = 0  !< `permutation` is set
+    integer(c_int) :: permutation(GR_MAX_AXES) = 0  !< axis of the old grid that becomes each axis of the new one
+    integer(c_int64_t) :: off_node_weight = 0  !< cost of a cell that goes to another node, relative to one that stays; 0: 4
+  end type
+
+  type, bind(c) :: gr_relabelling
+    integer(c_size_t) :: size = 0  !< sizeof(gr_relabelling)
+    integer(c_int64_t) :: moved_cells_before = 0  !< with the boxes where they were
+    integer(c_int64_t) :: moved_cells = 0  !< with the boxes of the new layout
+    integer(c_int64_t) :: off_node_cells_before = 0  !< the part of `moved_cells_before` that leaves its node
+    integer(c_int64_t) :: off_node_cells = 0  !< the part of `moved_cells` that leaves its node
   end type
 
   type, bind(c) :: gr_counts
@@ -1475,7 +1512,7 @@ module graticule_calls
   use graticule_types
   use graticule_fields
   implicit none
-  private :: ended, wrong_size, text_at, reversed_words, ndim_of, in_c_order
+  private :: ended, wrong_size, text_at, to_texts, reversed_words, ndim_of, in_c_order
 
   interface gr_halo_create
     module procedure gr_halo_create_list, gr_halo_create_one
@@ -1542,7 +1579,8 @@ module graticule_calls
   end interface
 
   interface in_c_order
-    module procedure in_c_order_gr_halo_kind, in_c_order_gr_repartition_options, in_c_order_gr_variable_options
+    module procedure in_c_order_gr_halo_kind, in_c_order_gr_repartition_options, in_c_order_gr_relabel_options, &
+        in_c_order_gr_variable_options
   end interface
 
   interface
@@ -1642,6 +1680,21 @@ module graticule_calls
       integer(c_int) :: status
     end function
 
+    function c_gr_comm_nodes(comm, num_ranks, nodes) bind(c, name='gr_comm_nodes') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: num_ranks
+      type(c_ptr), value :: nodes
+      integer(c_int) :: status
+    end function
+
+    function c_gr_comm_mpi_f(comm, mpi) bind(c, name='gr_comm_mpi_f') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: mpi
+      integer(c_int) :: status
+    end function
+
     function c_gr_comm_renew(comm) bind(c, name='gr_comm_renew') result(status)
       import
       type(c_ptr), value :: comm
@@ -1652,6 +1705,37 @@ module graticule_calls
       import
       type(c_ptr), value :: comm
       type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_teams_create(comm, num_axes, names, sizes, teams) bind(c, name='gr_teams_create') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: num_axes
+      type(c_ptr), value :: names
+      type(c_ptr), value :: sizes
+      type(c_ptr), value :: teams
+      integer(c_int) :: status
+    end function
+
+    function c_gr_teams_destroy(teams) bind(c, name='gr_teams_destroy') result(status)
+      import
+      type(c_ptr), value :: teams
+      integer(c_int) :: status
+    end function
+
+    function c_gr_teams_world(teams, comm) bind(c, name='gr_teams_world') result(status)
+      import
+      type(c_ptr), value :: teams
+      type(c_ptr), value :: comm
+      integer(c_int) :: status
+    end function
+
+    function c_gr_teams_team(teams, name, comm) bind(c, name='gr_teams_team') result(status)
+      import
+      type(c_ptr), value :: teams
+      type(c_ptr), value :: name
+      type(c_ptr), value :: comm
       integer(c_int) :: status
     end function
 
@@ -1779,6 +1863,21 @@ module graticule_calls
       integer(c_int) :: status
     end function
 
+    function c_gr_layout_relabel(from, to, options, num_nodes, node_of_rank, num_ranks, ranks, layout, saving) &
+        bind(c, name='gr_layout_relabel') result(status)
+      import
+      type(c_ptr), value :: from
+      type(c_ptr), value :: to
+      type(c_ptr), value :: options
+      integer(c_int), value :: num_nodes
+      type(c_ptr), value :: node_of_rank
+      integer(c_int), value :: num_ranks
+      type(c_ptr), value :: ranks
+      type(c_ptr), value :: layout
+      type(c_ptr), value :: saving
+      integer(c_int) :: status
+    end function
+
     function c_gr_layout_ndim(layout, ndim) bind(c, name='gr_layout_ndim') result(status)
       import
       type(c_ptr), value :: layout
@@ -1814,6 +1913,40 @@ module graticule_calls
     function c_gr_layout_destroy(layout) bind(c, name='gr_layout_destroy') result(status)
       import
       type(c_ptr), value :: layout
+      integer(c_int) :: status
+    end function
+
+    function c_gr_node_memory_create(num_bytes, memory) bind(c, name='gr_node_memory_create') result(status)
+      import
+      integer(c_int64_t), value :: num_bytes
+      type(c_ptr), value :: memory
+      integer(c_int) :: status
+    end function
+
+    function c_gr_node_memory_address(memory, address) bind(c, name='gr_node_memory_address') result(status)
+      import
+      type(c_ptr), value :: memory
+      type(c_ptr), value :: address
+      integer(c_int) :: status
+    end function
+
+    function c_gr_node_memory_size(memory, num_bytes) bind(c, name='gr_node_memory_size') result(status)
+      import
+      type(c_ptr), value :: memory
+      type(c_ptr), value :: num_bytes
+      integer(c_int) :: status
+    end function
+
+    function c_gr_node_memory_is_shared(memory, shared) bind(c, name='gr_node_memory_is_shared') result(status)
+      import
+      type(c_ptr), value :: memory
+      type(c_ptr), value :: shared
+      integer(c_int) :: status
+    end function
+
+    function c_gr_node_memory_destroy(memory) bind(c, name='gr_node_memory_destroy') result(status)
+      import
+      type(c_ptr), value :: memory
       integer(c_int) :: status
     end function
 
@@ -1997,6 +2130,104 @@ module graticule_calls
       import
       type(c_ptr), value :: halo
       type(c_ptr), value :: path
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_create(halo, name, kind, parity, depth) bind(c, name='gr_halo_depth_create') &
+        result(status)
+      import
+      type(c_ptr), value :: halo
+      type(c_ptr), value :: name
+      integer(c_int), value :: kind
+      integer(c_int), value :: parity
+      type(c_ptr), value :: depth
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_destroy(depth) bind(c, name='gr_halo_depth_destroy') result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_exchanged(depth) bind(c, name='gr_halo_depth_exchanged') result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_written(depth) bind(c, name='gr_halo_depth_written') result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_inside(depth, ndim, lower, upper) bind(c, name='gr_halo_depth_inside') result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_beyond(depth, ndim, lower, upper) bind(c, name='gr_halo_depth_beyond') result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_valid(depth, ndim, lower, upper) bind(c, name='gr_halo_depth_valid') result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_commutes(depth, ndim, lower, upper) bind(c, name='gr_halo_depth_commutes') &
+        result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_suffices(depth, ndim, reach_lower, reach_upper, suffices) bind(c, &
+        name='gr_halo_depth_suffices') result(status)
+      import
+      type(c_ptr), value :: depth
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: reach_lower
+      type(c_ptr), value :: reach_upper
+      type(c_ptr), value :: suffices
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_apply(depth, input, ndim, reach_lower, reach_upper, at_mirrors, lower, upper) bind(c, &
+        name='gr_halo_depth_apply') result(status)
+      import
+      type(c_ptr), value :: depth
+      type(c_ptr), value :: input
+      integer(c_int), value :: ndim
+      type(c_ptr), value :: reach_lower
+      type(c_ptr), value :: reach_upper
+      integer(c_int), value :: at_mirrors
+      type(c_ptr), value :: lower
+      type(c_ptr), value :: upper
+      integer(c_int) :: status
+    end function
+
+    function c_gr_halo_depth_refill(depth, field) bind(c, name='gr_halo_depth_refill') result(status)
+      import
+      type(c_ptr), value :: depth
+      type(c_ptr), value :: field
       integer(c_int) :: status
     end function
 
@@ -2326,6 +2557,42 @@ module graticule_calls
       type(c_ptr), value :: comm
       type(c_ptr), value :: path
       type(c_ptr), value :: file
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_open_series(comm, num_patterns, patterns, dimension, most_open, file) bind(c, &
+        name='gr_file_open_series') result(status)
+      import
+      type(c_ptr), value :: comm
+      integer(c_int), value :: num_patterns
+      type(c_ptr), value :: patterns
+      type(c_ptr), value :: dimension
+      integer(c_int), value :: most_open
+      type(c_ptr), value :: file
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_num_files(file, num_files) bind(c, name='gr_file_num_files') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: num_files
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_part(file, number, cells_before, num_cells, path) bind(c, name='gr_file_part') result(status)
+      import
+      type(c_ptr), value :: file
+      integer(c_int), value :: number
+      type(c_ptr), value :: cells_before
+      type(c_ptr), value :: num_cells
+      type(c_ptr), value :: path
+      integer(c_int) :: status
+    end function
+
+    function c_gr_file_series_dimension(file, name) bind(c, name='gr_file_series_dimension') result(status)
+      import
+      type(c_ptr), value :: file
+      type(c_ptr), value :: name
       integer(c_int) :: status
     end function
 
@@ -2749,6 +3016,22 @@ contains
     end do
   end function
 
+  !> Texts without the blanks at their ends, as C has them.
+  subroutine to_texts(given, texts, addresses)
+    character(*), intent(in) :: given(:)
+    character(kind=c_char), allocatable, target, intent(out) :: texts(:, :)
+    type(c_ptr), allocatable, intent(out) :: addresses(:)
+    integer :: i, j
+    allocate (texts(len(given) + 1, size(given)), addresses(size(given)))
+    do i = 1, size(given)
+      do j = 1, len_trim(given(i))
+        texts(j, i) = given(i)(j:j)
+      end do
+      texts(len_trim(given(i)) + 1, i) = c_null_char
+      addresses(i) = c_loc(texts(1, i))
+    end do
+  end subroutine
+
   !> `lon lat` becomes `lat lon`.
   pure function reversed_words(text) result(reversed)
     character(*), intent(in) :: text
@@ -2804,6 +3087,15 @@ contains
     x%to_first(:n) = given%to_first(n:1:-1) - 1
     x%to_step(:n) = given%to_step(n:1:-1)
     x%to_count(:n) = given%to_count(n:1:-1)
+  end function
+
+  elemental function in_c_order_gr_relabel_options(given) result(x)
+    type(gr_relabel_options), intent(in) :: given
+    type(gr_relabel_options) :: x
+    integer :: n
+    x = given
+    n = max(0, min(GR_MAX_AXES, int(given%ndim)))
+    x%permutation(:n) = n - given%permutation(n:1:-1)
   end function
 
   elemental function in_c_order_gr_variable_options(given) result(x)
@@ -2970,6 +3262,39 @@ contains
     call ended(status, stat)
   end subroutine
 
+  !> Node of each rank: nodes are numbered in order of their lowest rank. Collective.
+  subroutine gr_comm_nodes(comm, nodes, stat)
+    type(gr_comm), intent(in) :: comm
+    integer(c_int), intent(out) :: nodes(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: num_ranks
+    integer(c_int), allocatable, target :: nodes_c(:)
+    integer(c_int) :: status
+    comm_c = comm%handle
+    num_ranks = int(size(nodes), c_int)
+    allocate(nodes_c(size(nodes)))
+    nodes_c = 0
+    status = c_gr_comm_nodes(comm_c, num_ranks, c_loc(nodes_c))
+    if (status == 0) nodes = nodes_c
+    call ended(status, stat)
+  end subroutine
+
+  !> The same for Fortran.
+  subroutine gr_comm_mpi_integer(comm, mpi, stat)
+    type(gr_comm), intent(in) :: comm
+    integer(c_int), intent(out) :: mpi
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int), target :: mpi_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    mpi_c = 0
+    status = c_gr_comm_mpi_f(comm_c, c_loc(mpi_c))
+    if (status == 0) mpi = mpi_c
+    call ended(status, stat)
+  end subroutine
+
   !> Makes a communicator usable again after an error that some ranks had in the middle of a call. Collective.
   !>
   !> Plans made before are refused afterwards: make them again.
@@ -2994,6 +3319,85 @@ contains
     comm_c = comm%handle
     text_c = trim(text) // c_null_char
     status = c_gr_comm_announce_failure(comm_c, c_loc(text_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Divides the ranks of a communicator into teams along several axes: each rank is in one team of every axis.
+  !> Collective.
+  !>
+  !> The last axis varies fastest, in all languages: its teams are neighbors on one node where node and team sizes allow
+  !> it, so use it for the team with the most traffic.
+  !> Example: axes data and domain of the sizes 0 and 4, on 8 ranks: ranks 0 to 3 are one domain team, 4 to 7 the other,
+  !> and ranks 1 and 5 are one data team.
+  subroutine gr_teams_create(comm, names, sizes, teams, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: names(:)
+    integer(c_int), intent(in) :: sizes(:)
+    type(gr_teams), intent(inout) :: teams
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: num_axes
+    character(kind=c_char), allocatable, target :: names_t(:, :)
+    type(c_ptr), allocatable, target :: names_c(:)
+    integer(c_int), allocatable, target :: sizes_c(:)
+    type(c_ptr), target :: teams_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    num_axes = int(size(names), c_int)
+    if (size(sizes) /= num_axes) then
+    call wrong_size('gr_teams_create', 'sizes', int(size(sizes), c_int), num_axes, stat)
+    return
+    end if
+    call to_texts(names, names_t, names_c)
+    sizes_c = int(sizes, c_int)
+    teams_c = teams%handle
+    status = c_gr_teams_create(comm_c, num_axes, c_loc(names_c), c_loc(sizes_c), c_loc(teams_c))
+    teams%handle = teams_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees teams; communicators that were taken from them stay valid. Collective.
+  subroutine gr_teams_destroy(teams, stat)
+    type(gr_teams), intent(inout) :: teams
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: teams_c
+    integer(c_int) :: status
+    teams_c = teams%handle
+    status = c_gr_teams_destroy(c_loc(teams_c))
+    teams%handle = teams_c
+    call ended(status, stat)
+  end subroutine
+
+  !> All ranks, in the order that the teams need: rank 0 of it is rank 0 of its team along every axis.
+  subroutine gr_teams_world(teams, comm, stat)
+    type(gr_teams), intent(in) :: teams
+    type(gr_comm), intent(inout) :: comm
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: teams_c
+    type(c_ptr), target :: comm_c
+    integer(c_int) :: status
+    teams_c = teams%handle
+    comm_c = comm%handle
+    status = c_gr_teams_world(teams_c, c_loc(comm_c))
+    comm%handle = comm_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Team of this rank along an axis.
+  subroutine gr_teams_team(teams, name, comm, stat)
+    type(gr_teams), intent(in) :: teams
+    character(*), intent(in) :: name
+    type(gr_comm), intent(inout) :: comm
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: teams_c
+    character(:, c_char), allocatable, target :: name_c
+    type(c_ptr), target :: comm_c
+    integer(c_int) :: status
+    teams_c = teams%handle
+    name_c = trim(name) // c_null_char
+    comm_c = comm%handle
+    status = c_gr_teams_team(teams_c, c_loc(name_c), c_loc(comm_c))
+    comm%handle = comm_c
     call ended(status, stat)
   end subroutine
 
@@ -3309,6 +3713,73 @@ contains
     call ended(status, stat)
   end subroutine
 
+  !> Gives the boxes of a layout to the ranks that already hold most of their cells, for grids whose ranks may swap
+  !> boxes.
+  !>
+  !> No other assignment of the boxes moves fewer cells, a cell that leaves its node counted `off_node_weight` times.
+  !> Ranks with equal arguments agree without messages.
+  !> Example: a field on the rows [0, 3), [3, 6), [6, 9) of ranks 0, 1, 2, and a layout with the same rows on the ranks
+  !> 2, 0, 1: all boxes return to the ranks that hold them, and a repartition to `layout` sends nothing.
+  subroutine gr_layout_relabel(from, to, options, node_of_rank, ranks, layout, saving, stat)
+    type(gr_layout), intent(in) :: from
+    type(gr_layout), intent(in) :: to
+    type(gr_relabel_options), intent(in), optional :: options
+    integer(c_int), intent(in), optional :: node_of_rank(:)
+    integer(c_int), intent(in), optional :: ranks(:)
+    type(gr_layout), intent(inout) :: layout
+    type(gr_relabelling), intent(out), optional :: saving
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: from_c
+    type(c_ptr) :: to_c
+    type(gr_relabel_options), target :: options_c
+    integer(c_int) :: num_nodes
+    integer(c_int), allocatable, target :: node_of_rank_c(:)
+    integer(c_int) :: num_ranks
+    integer(c_int), allocatable, target :: ranks_c(:)
+    type(c_ptr), target :: layout_c
+    type(gr_relabelling), target :: saving_c
+    type(c_ptr) :: options_p
+    type(c_ptr) :: node_of_rank_p
+    type(c_ptr) :: ranks_p
+    type(c_ptr) :: saving_p
+    integer(c_int) :: status
+    from_c = from%handle
+    to_c = to%handle
+    if (present(options)) then
+    options_c = in_c_order(options)
+    options_c%size = c_sizeof(options_c)
+    end if
+    num_nodes = 0
+    if (present(node_of_rank)) num_nodes = int(size(node_of_rank), c_int)
+    if (present(node_of_rank)) then
+    node_of_rank_c = int(node_of_rank, c_int)
+    end if
+    num_ranks = 0
+    if (present(ranks)) num_ranks = int(size(ranks), c_int)
+    if (present(ranks)) then
+    ranks_c = int(ranks, c_int)
+    end if
+    layout_c = layout%handle
+    if (present(saving)) then
+    saving_c%size = c_sizeof(saving_c)
+    end if
+    options_p = c_null_ptr
+    if (present(options)) options_p = c_loc(options_c)
+    node_of_rank_p = c_null_ptr
+    if (present(node_of_rank)) node_of_rank_p = c_loc(node_of_rank_c)
+    ranks_p = c_null_ptr
+    if (present(ranks)) ranks_p = c_loc(ranks_c)
+    saving_p = c_null_ptr
+    if (present(saving)) saving_p = c_loc(saving_c)
+    status = c_gr_layout_relabel(from_c, to_c, options_p, num_nodes, node_of_rank_p, num_ranks, ranks_p, &
+        c_loc(layout_c), saving_p)
+    layout%handle = layout_c
+    if (present(saving)) then
+    if (status == 0) saving = saving_c
+    end if
+    call ended(status, stat)
+  end subroutine
+
   !> Number of axes.
   subroutine gr_layout_ndim(layout, ndim, stat)
     type(gr_layout), intent(in) :: layout
@@ -3396,6 +3867,81 @@ contains
     layout_c = layout%handle
     status = c_gr_layout_destroy(c_loc(layout_c))
     layout%handle = layout_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Allocates memory for fields that the other ranks of the node read in place: a plan then copies each cell once.
+  !>
+  !> By one rank alone, at any time. Fields may lie anywhere in it, and be combined with fields in other memory. Where
+  !> the system cannot share memory it is ordinary memory.
+  subroutine gr_node_memory_create(num_bytes, memory, stat)
+    integer(c_int64_t), intent(in) :: num_bytes
+    type(gr_node_memory), intent(inout) :: memory
+    integer(c_int), intent(out), optional :: stat
+    integer(c_int64_t) :: num_bytes_c
+    type(c_ptr), target :: memory_c
+    integer(c_int) :: status
+    num_bytes_c = num_bytes
+    memory_c = memory%handle
+    status = c_gr_node_memory_create(num_bytes_c, c_loc(memory_c))
+    memory%handle = memory_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Address of the first byte, at the beginning of a page.
+  subroutine gr_node_memory_address(memory, address, stat)
+    type(gr_node_memory), intent(in) :: memory
+    type(c_ptr), intent(out) :: address
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: memory_c
+    type(c_ptr), target :: address_c
+    integer(c_int) :: status
+    memory_c = memory%handle
+    address_c = c_null_ptr
+    status = c_gr_node_memory_address(memory_c, c_loc(address_c))
+    if (status == 0) address = address_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of bytes.
+  subroutine gr_node_memory_size(memory, num_bytes, stat)
+    type(gr_node_memory), intent(in) :: memory
+    integer(c_int64_t), intent(out) :: num_bytes
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: memory_c
+    integer(c_int64_t), target :: num_bytes_c
+    integer(c_int) :: status
+    memory_c = memory%handle
+    num_bytes_c = 0
+    status = c_gr_node_memory_size(memory_c, c_loc(num_bytes_c))
+    if (status == 0) num_bytes = num_bytes_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Whether other ranks can read it in place.
+  subroutine gr_node_memory_is_shared(memory, shared, stat)
+    type(gr_node_memory), intent(in) :: memory
+    logical, intent(out) :: shared
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: memory_c
+    integer(c_int), target :: shared_c
+    integer(c_int) :: status
+    memory_c = memory%handle
+    shared_c = 0
+    status = c_gr_node_memory_is_shared(memory_c, c_loc(shared_c))
+    if (status == 0) shared = shared_c /= 0
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees memory: after the last call with fields in it has ended.
+  subroutine gr_node_memory_destroy(memory, stat)
+    type(gr_node_memory), intent(inout) :: memory
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: memory_c
+    integer(c_int) :: status
+    memory_c = memory%handle
+    status = c_gr_node_memory_destroy(c_loc(memory_c))
+    memory%handle = memory_c
     call ended(status, stat)
   end subroutine
 
@@ -3911,6 +4457,274 @@ contains
     halo_c = halo%handle
     path_c = trim(path) // c_null_char
     status = c_gr_halo_dump(halo_c, c_loc(path_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Counts the valid layers of a field's halo, to exchange once and apply operators until the halo is exhausted.
+  !>
+  !> The counts are the same on all ranks; they are kept per axis and side, inside the grid and beyond its edges. An
+  !> exchange sets them to the widths, a write to owned cells to 0; an operator that reaches r cells needs r and leaves r
+  !> less. Starts without valid layers. Report each exchange, write and operator on all ranks in the same order.
+  !> Example: width 3, reach 1: the rank with rows [8, 16) computes [6, 18), then [7, 17), then [8, 16), then exchanges.
+  subroutine gr_halo_depth_create(halo, name, kind, parity, depth, stat)
+    type(gr_halo), intent(in) :: halo
+    character(*), intent(in) :: name
+    integer(c_int), intent(in), optional :: kind
+    integer(c_int), intent(in), optional :: parity
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: halo_c
+    character(:, c_char), allocatable, target :: name_c
+    integer(c_int) :: kind_c
+    integer(c_int) :: parity_c
+    type(c_ptr), target :: depth_c
+    integer(c_int) :: status
+    halo_c = halo%handle
+    name_c = trim(name) // c_null_char
+    kind_c = 0
+    if (present(kind)) then
+    kind_c = kind - 1
+    end if
+    parity_c = 0
+    if (present(parity)) then
+    parity_c = parity
+    end if
+    depth_c = depth%handle
+    status = c_gr_halo_depth_create(halo_c, c_loc(name_c), kind_c, parity_c, c_loc(depth_c))
+    depth%handle = depth_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees counts.
+  subroutine gr_halo_depth_destroy(depth, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: depth_c
+    integer(c_int) :: status
+    depth_c = depth%handle
+    status = c_gr_halo_depth_destroy(c_loc(depth_c))
+    depth%handle = depth_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Reports an exchange of the field's halo.
+  subroutine gr_halo_depth_exchanged(depth, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: status
+    depth_c = depth%handle
+    status = c_gr_halo_depth_exchanged(depth_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Reports that owned cells were written by other means than an operator on all valid cells.
+  subroutine gr_halo_depth_written(depth, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: status
+    depth_c = depth%handle
+    status = c_gr_halo_depth_written(depth_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Valid layers inside the grid on both sides of each axis; beyond a periodic edge counts as inside.
+  subroutine gr_halo_depth_inside(depth, lower, upper, stat)
+    type(gr_halo_depth), intent(in) :: depth
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    depth_c = depth%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_depth_inside', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_halo_depth_inside(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1))
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Valid layers beyond the edges of the grid.
+  subroutine gr_halo_depth_beyond(depth, lower, upper, stat)
+    type(gr_halo_depth), intent(in) :: depth
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    depth_c = depth%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_depth_beyond', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_halo_depth_beyond(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1))
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> The cells of this rank that hold valid values.
+  subroutine gr_halo_depth_valid(depth, lower, upper, stat)
+    type(gr_halo_depth), intent(in) :: depth
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    depth_c = depth%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_depth_valid', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_halo_depth_valid(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Whether symmetric operators commute with the rule of each edge: never with constants and replicated edges.
+  subroutine gr_halo_depth_commutes(depth, lower, upper, stat)
+    type(gr_halo_depth), intent(in) :: depth
+    logical, intent(out) :: lower(:)
+    logical, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: ndim
+    integer(c_int), allocatable, target :: lower_c(:)
+    integer(c_int), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    depth_c = depth%handle
+    ndim = int(size(lower), c_int)
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_depth_commutes', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_halo_depth_commutes(depth_c, ndim, c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = lower_c(ndim:1:-1) /= 0
+    if (status == 0) upper = upper_c(ndim:1:-1) /= 0
+    call ended(status, stat)
+  end subroutine
+
+  !> Whether an operator may be applied without an exchange; the same on all ranks.
+  subroutine gr_halo_depth_suffices(depth, reach_lower, reach_upper, suffices, stat)
+    type(gr_halo_depth), intent(in) :: depth
+    integer, intent(in) :: reach_lower(:)
+    integer, intent(in) :: reach_upper(:)
+    logical, intent(out) :: suffices
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: reach_lower_c(:)
+    integer(c_int64_t), allocatable, target :: reach_upper_c(:)
+    integer(c_int), target :: suffices_c
+    integer(c_int) :: status
+    depth_c = depth%handle
+    ndim = int(size(reach_lower), c_int)
+    if (size(reach_upper) /= ndim) then
+    call wrong_size('gr_halo_depth_suffices', 'reach_upper', int(size(reach_upper), c_int), ndim, stat)
+    return
+    end if
+    reach_lower_c = int(reach_lower(ndim:1:-1), c_int64_t)
+    reach_upper_c = int(reach_upper(ndim:1:-1), c_int64_t)
+    suffices_c = 0
+    status = c_gr_halo_depth_suffices(depth_c, ndim, c_loc(reach_lower_c), c_loc(reach_upper_c), c_loc(suffices_c))
+    if (status == 0) suffices = suffices_c /= 0
+    call ended(status, stat)
+  end subroutine
+
+  !> The field becomes the result of an operator: gives the cells to compute.
+  !>
+  !> Fails with the rule HaloTooShallow, on all ranks alike, where the layers do not suffice.
+  subroutine gr_halo_depth_apply(depth, input, reach_lower, reach_upper, at_mirrors, lower, upper, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    type(gr_halo_depth), intent(in) :: input
+    integer, intent(in) :: reach_lower(:)
+    integer, intent(in) :: reach_upper(:)
+    integer(c_int), intent(in) :: at_mirrors
+    integer, intent(out) :: lower(:)
+    integer, intent(out) :: upper(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    type(c_ptr) :: input_c
+    integer(c_int) :: ndim
+    integer(c_int64_t), allocatable, target :: reach_lower_c(:)
+    integer(c_int64_t), allocatable, target :: reach_upper_c(:)
+    integer(c_int) :: at_mirrors_c
+    integer(c_int64_t), allocatable, target :: lower_c(:)
+    integer(c_int64_t), allocatable, target :: upper_c(:)
+    integer(c_int) :: status
+    depth_c = depth%handle
+    input_c = input%handle
+    ndim = int(size(reach_lower), c_int)
+    if (size(reach_upper) /= ndim) then
+    call wrong_size('gr_halo_depth_apply', 'reach_upper', int(size(reach_upper), c_int), ndim, stat)
+    return
+    end if
+    if (size(lower) /= ndim) then
+    call wrong_size('gr_halo_depth_apply', 'lower', int(size(lower), c_int), ndim, stat)
+    return
+    end if
+    if (size(upper) /= ndim) then
+    call wrong_size('gr_halo_depth_apply', 'upper', int(size(upper), c_int), ndim, stat)
+    return
+    end if
+    reach_lower_c = int(reach_lower(ndim:1:-1), c_int64_t)
+    reach_upper_c = int(reach_upper(ndim:1:-1), c_int64_t)
+    at_mirrors_c = at_mirrors
+    allocate(lower_c(size(lower)))
+    lower_c = 0
+    allocate(upper_c(size(upper)))
+    upper_c = 0
+    status = c_gr_halo_depth_apply(depth_c, input_c, ndim, c_loc(reach_lower_c), c_loc(reach_upper_c), at_mirrors_c, &
+        c_loc(lower_c), c_loc(upper_c))
+    if (status == 0) lower = int(lower_c(ndim:1:-1) + 1)
+    if (status == 0) upper = int(upper_c(ndim:1:-1))
+    call ended(status, stat)
+  end subroutine
+
+  !> Makes ghost cells beyond the edges valid, as deep as the rules read valid cells of this rank. No messages.
+  !>
+  !> Beyond poles and seams only where every rank owns whole circles of latitude and no cells are copies.
+  subroutine gr_halo_depth_refill(depth, field, stat)
+    type(gr_halo_depth), intent(inout) :: depth
+    type(gr_field), intent(in), target :: field
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: depth_c
+    integer(c_int) :: status
+    depth_c = depth%handle
+    status = c_gr_halo_depth_refill(depth_c, c_loc(field))
     call ended(status, stat)
   end subroutine
 
@@ -4856,6 +5670,102 @@ contains
     call ended(status, stat)
   end subroutine
 
+  !> Opens files that follow each other in time, and reads them as one. Collective.
+  !>
+  !> Variables along the joined dimension have the cells of all files, each unpacked by its own file; the others are
+  !> those of the first one. Each file is compared with the first. Names may have `*`, `?` and `[...]`; the files of each
+  !> are sorted by name, with numbers compared by value, so run_2.nc comes before run_10.nc.
+  !> Example: `era5_*.nc` for two years with 8784 and 8760 times: z(time = 17544, ...).
+  subroutine gr_file_open_series(comm, patterns, dimension, most_open, file, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: patterns(:)
+    character(*), intent(in), optional :: dimension
+    integer(c_int), intent(in), optional :: most_open
+    type(gr_file), intent(inout) :: file
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    integer(c_int) :: num_patterns
+    character(kind=c_char), allocatable, target :: patterns_t(:, :)
+    type(c_ptr), allocatable, target :: patterns_c(:)
+    character(:, c_char), allocatable, target :: dimension_c
+    integer(c_int) :: most_open_c
+    type(c_ptr), target :: file_c
+    type(c_ptr) :: dimension_p
+    integer(c_int) :: status
+    comm_c = comm%handle
+    num_patterns = int(size(patterns), c_int)
+    call to_texts(patterns, patterns_t, patterns_c)
+    if (present(dimension)) then
+    dimension_c = trim(dimension) // c_null_char
+    end if
+    most_open_c = 4
+    if (present(most_open)) then
+    most_open_c = most_open
+    end if
+    file_c = file%handle
+    dimension_p = c_null_ptr
+    if (present(dimension)) dimension_p = c_loc(dimension_c)
+    status = c_gr_file_open_series(comm_c, num_patterns, c_loc(patterns_c), dimension_p, most_open_c, c_loc(file_c))
+    file%handle = file_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of files: 1 after `gr_file_open`.
+  subroutine gr_file_num_files(file, num_files, stat)
+    type(gr_file), intent(in) :: file
+    integer(c_int), intent(out) :: num_files
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    integer(c_int), target :: num_files_c
+    integer(c_int) :: status
+    file_c = file%handle
+    num_files_c = 0
+    status = c_gr_file_num_files(file_c, c_loc(num_files_c))
+    if (status == 0) num_files = num_files_c
+    call ended(status, stat)
+  end subroutine
+
+  !> One of the files, and the cells that it holds along the joined dimension.
+  subroutine gr_file_part(file, number, cells_before, num_cells, path, stat)
+    type(gr_file), intent(in) :: file
+    integer(c_int), intent(in) :: number
+    integer(c_int64_t), intent(out) :: cells_before
+    integer(c_int64_t), intent(out) :: num_cells
+    character(:), allocatable, intent(out) :: path
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    integer(c_int) :: number_c
+    integer(c_int64_t), target :: cells_before_c
+    integer(c_int64_t), target :: num_cells_c
+    type(c_ptr), target :: path_c
+    integer(c_int) :: status
+    file_c = file%handle
+    number_c = number - 1
+    cells_before_c = 0
+    num_cells_c = 0
+    path_c = c_null_ptr
+    status = c_gr_file_part(file_c, number_c, c_loc(cells_before_c), c_loc(num_cells_c), c_loc(path_c))
+    if (status == 0) cells_before = cells_before_c
+    if (status == 0) num_cells = num_cells_c
+    if (status == 0) path = text_at(path_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Name of the joined dimension; empty where nothing is joined.
+  subroutine gr_file_series_dimension(file, name, stat)
+    type(gr_file), intent(in) :: file
+    character(:), allocatable, intent(out) :: name
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: file_c
+    type(c_ptr), target :: name_c
+    integer(c_int) :: status
+    file_c = file%handle
+    name_c = c_null_ptr
+    status = c_gr_file_series_dimension(file_c, c_loc(name_c))
+    if (status == 0) name = text_at(name_c)
+    call ended(status, stat)
+  end subroutine
+
   !> Closes a file. Collective.
   subroutine gr_file_close(file, stat)
     type(gr_file), intent(inout) :: file
@@ -5730,6 +6640,13 @@ module graticule
 #endif
   end interface
 
+  interface gr_comm_mpi
+    procedure gr_comm_mpi_integer
+#ifdef GRATICULE_MPI_F08
+    module procedure gr_comm_mpi_f08
+#endif
+  end interface
+
 #ifdef GRATICULE_MPI_F08
 contains
 
@@ -5739,6 +6656,14 @@ contains
     type(gr_comm), intent(inout) :: comm
     integer(c_int), intent(out), optional :: stat
     call gr_comm_create_integer(mpi%MPI_VAL, comm, stat)
+  end subroutine
+
+  !> Communicator of MPI behind it, to make communicators of the program from it.
+  subroutine gr_comm_mpi_f08(comm, mpi, stat)
+    type(gr_comm), intent(in) :: comm
+    type(MPI_Comm), intent(out) :: mpi
+    integer(c_int), intent(out), optional :: stat
+    call gr_comm_mpi_integer(comm, mpi%MPI_VAL, stat)
   end subroutine
 #endif
 end module graticule

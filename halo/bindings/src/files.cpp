@@ -4,8 +4,10 @@
 #include "structures.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <utility>
+#include <variant>
 
 using namespace graticule;
 using namespace graticule::c;
@@ -29,15 +31,28 @@ std::vector<Attribute> list_of(gr_attributes const* attributes) {
   return attributes != nullptr ? attributes->list : std::vector<Attribute>();
 }
 
+/// Calls a function of a file, or of several that are read as one.
+template <class Call>
+auto with_file(gr_file const& file, Call&& call) {
+  return std::visit(call, file.file);
+}
+
+FileContents const& contents_of(gr_file const* file) {
+  return *with_file(required(file, "file"), [](auto const& of) { return &of.contents(); });
+}
+
+/// The files of a series; `nullptr` for a single file.
+FieldSeries const* series_of(gr_file const* file) { return std::get_if<FieldSeries>(&required(file, "file").file); }
+
 Variable const& variable_of(gr_file const* file, char const* variable) {
-  return required(file, "file").file.variable(&required(variable, "variable"));
+  return contents_of(file).variable(&required(variable, "variable"));
 }
 
 /// The attribute of a variable, or of the file; `nullptr` when there is none.
 Attribute const* attribute_of(gr_file const* file, char const* variable, char const* attribute) {
   auto const* const name = &required(attribute, "attribute");
   if (variable != nullptr) return variable_of(file, variable).attribute(name);
-  auto const& all = required(file, "file").file.contents().attributes;
+  auto const& all = contents_of(file).attributes;
   auto const found = std::find_if(all.begin(), all.end(), [&](Attribute const& one) { return one.name == name; });
   return found != all.end() ? &*found : nullptr;
 }
@@ -113,7 +128,60 @@ gr_status gr_file_open(gr_comm const* comm, char const* path, gr_file** file) {
       required(path, "path");
       required(file, "file");
     });
-    give(file, of, path);
+    give(file, of, FieldFile(of, path));
+  });
+}
+
+gr_status gr_file_open_series(gr_comm const* comm, int num_patterns, char const* const* patterns, char const* dimension,
+                              int most_open, gr_file** file) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto const names = agreed(of, [&] {
+      required(file, "file");
+      require_count(num_patterns, 1, "num_patterns");
+      require_count(most_open, 1, "most_open");
+      return texts_of(num_patterns, patterns, "patterns");
+    });
+    require_same(of, "ArgumentDisagreement", std::uint64_t(num_patterns), std::to_string(num_patterns) + " patterns");
+    std::vector<std::filesystem::path> files;
+    for (auto const& name : names) {
+      auto const found = find_files(of, name);
+      files.insert(files.end(), found.begin(), found.end());
+    }
+    FieldSeriesOptions options;
+    if (dimension != nullptr) options.dimension = dimension;
+    options.most_open = most_open;
+    give(file, of, FieldSeries(of, std::move(files), options));
+  });
+}
+
+gr_status gr_file_num_files(gr_file const* file, int* num_files) {
+  return GR_BODY({
+    auto const* const series = series_of(file);
+    required(num_files, "num_files") = series != nullptr ? int(series->files().size()) : 1;
+  });
+}
+
+gr_status gr_file_part(gr_file const* file, int number, int64_t* cells_before, int64_t* num_cells, char const** path) {
+  return GR_BODY({
+    auto const* const series = series_of(file);
+    auto const files = series != nullptr ? series->files() : std::vector<std::filesystem::path>{contents_of(file).path};
+    if (number < 0 || number >= int(files.size()))
+      throw bad_argument("number is " + std::to_string(number) + " of " + std::to_string(files.size()) + " files");
+    auto& before = required(cells_before, "cells_before");
+    auto& cells = required(num_cells, "num_cells");
+    required(path, "path") = kept_text(files[std::size_t(number)].string());
+    bool const joined = series != nullptr && !series->dimension().empty();
+    auto const ends = joined ? series->file_ends() : std::vector<Index>();
+    before = joined ? ends[std::size_t(number)] : 0;
+    cells = joined ? ends[std::size_t(number) + 1] - before : 0;
+  });
+}
+
+gr_status gr_file_series_dimension(gr_file const* file, char const** name) {
+  return GR_BODY({
+    auto const* const series = series_of(file);
+    required(name, "name") = kept_text(series != nullptr ? series->dimension() : std::string());
   });
 }
 
@@ -122,13 +190,12 @@ gr_status gr_file_close(gr_file** file) {
 }
 
 gr_status gr_file_num_variables(gr_file const* file, int* num_variables) {
-  return GR_BODY(
-      { required(num_variables, "num_variables") = int(required(file, "file").file.contents().variables.size()); });
+  return GR_BODY({ required(num_variables, "num_variables") = int(contents_of(file).variables.size()); });
 }
 
 gr_status gr_file_variable_name(gr_file const* file, int number, char const** name) {
   return GR_BODY({
-    auto const& all = required(file, "file").file.contents().variables;
+    auto const& all = contents_of(file).variables;
     if (number < 0 || number >= int(all.size()))
       throw bad_argument("number is " + std::to_string(number) + " of " + std::to_string(all.size()) + " variables");
     required(name, "name") = kept_text(all[std::size_t(number)].name);
@@ -169,7 +236,7 @@ gr_status gr_file_coordinate(gr_file const* file, char const* dimension, int num
       required(dimension, "dimension");
       required(values, "values");
     });
-    auto const all = of.file.coordinate(dimension);
+    auto const all = with_file(of, [&](auto const& one) { return one.coordinate(dimension); });
     if (num_values != int(all.size()))
       throw bad_argument("num_values is " + std::to_string(num_values) + ", the dimension has " +
                          std::to_string(all.size()) + " cells");
@@ -205,7 +272,7 @@ gr_status gr_file_read(gr_file const* file, char const* variable, int ndim, int6
       required(variable, "variable");
       return part_of({ndim, lower, upper, steps, num_axes, axes, field});
     });
-    of.file.read(variable, part.selection, part.view);
+    with_file(of, [&](auto const& one) { one.read(variable, part.selection, part.view); });
   });
 }
 

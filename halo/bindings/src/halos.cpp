@@ -3,6 +3,7 @@
 #include <graticule/repartition/dump.hpp>
 
 #include "handles.hpp"
+#include "queues.hpp"
 #include "structures.hpp"
 
 #include <utility>
@@ -32,6 +33,30 @@ gr_status gr_field_dense(void* base, gr_type type, int rank, int64_t const* exte
       stride *= std::max<Index>(cells[m], 1);
     }
   });
+}
+
+gr_status gr_node_memory_create(int64_t num_bytes, gr_node_memory** memory) {
+  return GR_BODY({
+    required(memory, "memory");
+    if (num_bytes < 0) throw bad_argument("num_bytes is " + std::to_string(num_bytes));
+    give(memory, NodeMemory(std::size_t(num_bytes)), num_bytes);
+  });
+}
+
+gr_status gr_node_memory_address(gr_node_memory const* memory, void** address) {
+  return GR_BODY({ required(address, "address") = required(memory, "memory").memory.data(); });
+}
+
+gr_status gr_node_memory_size(gr_node_memory const* memory, int64_t* num_bytes) {
+  return GR_BODY({ required(num_bytes, "num_bytes") = required(memory, "memory").num_bytes; });
+}
+
+gr_status gr_node_memory_is_shared(gr_node_memory const* memory, int* shared) {
+  return GR_BODY({ required(shared, "shared") = required(memory, "memory").memory.shared() ? 1 : 0; });
+}
+
+gr_status gr_node_memory_destroy(gr_node_memory** memory) {
+  return GR_BODY({ free_handle(memory, "memory"); });
 }
 
 gr_status gr_finish(gr_pending** pending) {
@@ -76,8 +101,10 @@ void give_kind(Boundary const& boundary, int64_t width, gr_halo_kind* kind) {
 }
 
 /// Adds the fields of a call of a plan to `result`.
-void add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num_fields, gr_field const* fields) {
+/// @return their queue
+CallQueue add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num_fields, gr_field const* fields) {
   require_count(num_fields, 1, "num_fields");
+  CallQueue queue;
   for (int f = 0; f < num_fields; ++f) {
     auto const field = read_element(fields, f, "fields");
     Name const name{"fields", f};
@@ -85,8 +112,11 @@ void add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num_fiel
       throw bad_argument(name + ".kind is " + std::to_string(field.kind) + " of a plan with " +
                          std::to_string(plan.num_kinds()) + " kinds");
     auto const parity = enumerator<Parity>(field.parity, GR_ODD, name, ".parity");
-    result.push_back({view_of(field, plan.local(field.kind), plan.owned(), name), parity, field.kind});
+    queue.add(field, name);
+    result.push_back(
+        {view_of(field, plan.local(field.kind), plan.owned(), name, Before::in_queue), parity, field.kind});
   }
+  return queue;
 }
 
 /// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
@@ -96,15 +126,15 @@ auto with_fields(HaloPlan const& plan, int num_fields, gr_field const* fields, C
   std::exception_ptr failure;
   try {
     FewOrMany<HaloField> all(num_fields);
-    add_fields(all, plan, num_fields, fields);
-    return call(all.all());
+    auto const queue = add_fields(all, plan, num_fields, fields);
+    return call(all.all(), queue.queue());
   } catch (Error const& error) {
     if (error.rule() != bad_argument("").rule()) throw;
     failure = std::current_exception();
   }
   try {
     std::vector<HaloField> const none(std::size_t(std::clamp(num_fields, 1, 1024)));
-    (void)call(std::span<HaloField const>(none));
+    (void)call(std::span<HaloField const>(none), DeviceQueue());
   } catch (Error const&) {
     // The argument is the error to report.
   }
@@ -209,8 +239,8 @@ gr_status gr_halo_border(gr_halo const* halo, int kind, int ndim, int64_t const*
 gr_status gr_halo_exchange(gr_halo const* halo, int num_fields, gr_field const* fields) {
   return GR_BODY({
     auto const& plan = required(halo, "halo").plan;
-    with_fields(plan, num_fields, fields, [&](auto all) {
-      plan.exchange(all);
+    with_fields(plan, num_fields, fields, [&](auto all, auto const& queue) {
+      plan.start(all, queue).wait();
       return true;
     });
   });
@@ -220,15 +250,16 @@ gr_status gr_halo_start(gr_halo const* halo, int num_fields, gr_field const* fie
   return GR_BODY({
     auto const& plan = required(halo, "halo").plan;
     required(pending, "pending");
-    give(pending, with_fields(plan, num_fields, fields, [&](auto all) { return plan.start(all); }));
+    give(pending,
+         with_fields(plan, num_fields, fields, [&](auto all, auto const& queue) { return plan.start(all, queue); }));
   });
 }
 
 gr_status gr_halo_exchange_adjoint(gr_halo const* halo, int num_fields, gr_field const* fields) {
   return GR_BODY({
     auto const& plan = required(halo, "halo").plan;
-    with_fields(plan, num_fields, fields, [&](auto all) {
-      plan.exchange_adjoint(all);
+    with_fields(plan, num_fields, fields, [&](auto all, auto const& queue) {
+      plan.start_adjoint(all, queue).wait();
       return true;
     });
   });
@@ -238,7 +269,8 @@ gr_status gr_halo_start_adjoint(gr_halo const* halo, int num_fields, gr_field co
   return GR_BODY({
     auto const& plan = required(halo, "halo").plan;
     required(pending, "pending");
-    give(pending, with_fields(plan, num_fields, fields, [&](auto all) { return plan.start_adjoint(all); }));
+    give(pending, with_fields(plan, num_fields, fields,
+                              [&](auto all, auto const& queue) { return plan.start_adjoint(all, queue); }));
   });
 }
 
@@ -252,7 +284,8 @@ gr_status gr_halo_tune(gr_halo* halo, int num_fields, gr_field const* fields, in
     auto const all = agreed(plan.pull_plan().comm(), [&] {
       required(chosen, "chosen");
       FewOrMany<HaloField> views(num_fields);
-      add_fields(views, plan, num_fields, fields);
+      (void)add_fields(views, plan, num_fields, fields);
+      for (int f = 0; f < num_fields; ++f) wait_for_queue(read_element(fields, f, "fields"));
       return std::vector<HaloField>(views.all().begin(), views.all().end());
     });
     *chosen = transport_of(plan.tune(all, num_calls).chosen);

@@ -4,13 +4,17 @@
 
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/file.hpp>
+#include <graticule/field_io/series.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/graticule.h>
 #include <graticule/halo/axis_sum.hpp>
+#include <graticule/halo/depth.hpp>
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/layout.hpp>
+#include <graticule/partition/teams.hpp>
+#include <graticule/repartition/node_memory.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include "errors.hpp"
@@ -56,6 +60,11 @@ struct gr_comm : graticule::c::Counted<gr_comm> {
   graticule::Comm comm;
 };
 
+struct gr_teams : graticule::c::Counted<gr_teams> {
+  explicit gr_teams(graticule::Teams of) : teams(std::move(of)) {}
+  graticule::Teams teams;
+};
+
 struct gr_cuts : graticule::c::Counted<gr_cuts> {
   explicit gr_cuts(graticule::Cuts of) : cuts(std::move(of)) {}
   graticule::Cuts cuts;
@@ -69,6 +78,22 @@ struct gr_layout : graticule::c::Counted<gr_layout> {
 struct gr_halo : graticule::c::Counted<gr_halo> {
   explicit gr_halo(graticule::HaloPlan of) : plan(std::move(of)) {}
   graticule::HaloPlan plan;
+};
+
+struct gr_node_memory : graticule::c::Counted<gr_node_memory> {
+  gr_node_memory(graticule::NodeMemory of, std::int64_t bytes) : memory(std::move(of)), num_bytes(bytes) {}
+  graticule::NodeMemory memory;
+  std::int64_t num_bytes;
+};
+
+struct gr_halo_depth : graticule::c::Counted<gr_halo_depth> {
+  gr_halo_depth(graticule::HaloDepth of, graticule::HaloPlan const& plan, int of_kind, graticule::Parity of_parity)
+      : depth(std::move(of)), owned(plan.owned()), local(plan.local(of_kind)), kind(of_kind), parity(of_parity) {}
+  graticule::HaloDepth depth;
+  graticule::Box owned;
+  graticule::Box local;
+  int kind;
+  graticule::Parity parity;
 };
 
 struct gr_repartition : graticule::c::Counted<gr_repartition> {
@@ -99,9 +124,10 @@ struct gr_attributes : graticule::c::Counted<gr_attributes> {
 };
 
 struct gr_file : graticule::c::Counted<gr_file> {
-  gr_file(graticule::Comm of, char const* path) : comm(std::move(of)), file(comm, path) {}
+  gr_file(graticule::Comm of, std::variant<graticule::FieldFile, graticule::FieldSeries> opened)
+      : comm(std::move(of)), file(std::move(opened)) {}
   graticule::Comm comm;
-  graticule::FieldFile file;
+  std::variant<graticule::FieldFile, graticule::FieldSeries> file;
 };
 
 struct gr_writer : graticule::c::Counted<gr_writer> {

@@ -2,6 +2,8 @@
 // Communicators, cuts and layouts.
 #include <graticule/halo/grid_choice.hpp>
 #include <graticule/partition/failure.hpp>
+#include <graticule/partition/placement.hpp>
+#include <graticule/partition/relabel.hpp>
 #include <graticule/partition/shared_layout.hpp>
 
 #include "handles.hpp"
@@ -51,6 +53,28 @@ gr_status gr_comm_node(gr_comm const* comm, int* num_node_ranks, int* node_rank)
   });
 }
 
+gr_status gr_comm_nodes(gr_comm const* comm, int num_ranks, int* nodes) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    run_agreed(of, [&] {
+      required(nodes, "nodes");
+      if (num_ranks != of.num_ranks())
+        throw bad_argument("num_ranks is " + std::to_string(num_ranks) + ", the communicator has " +
+                           std::to_string(of.num_ranks()));
+    });
+    auto const all = nodes_of_ranks(of);
+    std::copy(all.begin(), all.end(), nodes);
+  });
+}
+
+gr_status gr_comm_mpi(gr_comm const* comm, MPI_Comm* mpi) {
+  return GR_BODY({ required(mpi, "mpi") = required(comm, "comm").comm.handle(); });
+}
+
+gr_status gr_comm_mpi_f(gr_comm const* comm, MPI_Fint* mpi) {
+  return GR_BODY({ required(mpi, "mpi") = MPI_Comm_c2f(required(comm, "comm").comm.handle()); });
+}
+
 gr_status gr_comm_renew(gr_comm* comm) {
   return GR_BODY({ required(comm, "comm").comm.renew(); });
 }
@@ -59,6 +83,43 @@ gr_status gr_comm_announce_failure(gr_comm const* comm, char const* text) {
   return GR_BODY({
     auto const& of = required(comm, "comm").comm;
     announce_failure(std::span<Comm const>(&of, 1), std::string(&required(text, "text")));
+  });
+}
+
+gr_status gr_teams_create(gr_comm const* comm, int num_axes, char const* const* names, int const* sizes,
+                          gr_teams** teams) {
+  return GR_BODY({
+    auto const& of = required(comm, "comm").comm;
+    auto const axes = agreed(of, [&] {
+      required(teams, "teams");
+      require_count(num_axes, 1, "num_axes");
+      auto const all = texts_of(num_axes, names, "names");
+      required(sizes, "sizes");
+      std::vector<TeamAxis> result;
+      for (int a = 0; a < num_axes; ++a) result.push_back({all[std::size_t(a)], sizes[a]});
+      return result;
+    });
+    give(teams, Teams(of, axes));
+  });
+}
+
+gr_status gr_teams_destroy(gr_teams** teams) {
+  return GR_BODY({ free_handle(teams, "teams"); });
+}
+
+gr_status gr_teams_world(gr_teams const* teams, gr_comm** comm) {
+  return GR_BODY({
+    auto const& of = required(teams, "teams").teams;
+    required(comm, "comm");
+    give(comm, of.world());
+  });
+}
+
+gr_status gr_teams_team(gr_teams const* teams, char const* name, gr_comm** comm) {
+  return GR_BODY({
+    auto const& of = required(teams, "teams").teams;
+    required(comm, "comm");
+    give(comm, of.team(&required(name, "name")));
   });
 }
 
@@ -276,6 +337,29 @@ gr_status gr_layout_create_shared(gr_comm const* comm, gr_layout const* part, gr
       return result;
     });
     give(layout, shared_layout(of, mine));
+  });
+}
+
+gr_status gr_layout_relabel(gr_layout const* from, gr_layout const* to, gr_relabel_options const* options,
+                            int num_nodes, int const* node_of_rank, int num_ranks, int const* ranks, gr_layout** layout,
+                            gr_relabelling* saving) {
+  return GR_BODY({
+    auto const& old = required(from, "from").layout;
+    auto const& target = required(to, "to").layout;
+    required(layout, "layout");
+    if (saving != nullptr) (void)read_structure(saving, {"saving"});
+    auto with = relabel_options(options);
+    with.node_of_rank = integers_of(num_nodes, node_of_rank, "num_nodes");
+    with.ranks = integers_of(num_ranks, ranks, "num_ranks");
+    auto const result = relabel(old, target, with);
+    give(layout, result.layout);
+    if (saving == nullptr) return;
+    gr_relabelling cells = GR_RELABELLING_INIT;
+    cells.moved_cells_before = result.moved_cells_before;
+    cells.moved_cells = result.moved_cells;
+    cells.off_node_cells_before = result.off_node_cells_before;
+    cells.off_node_cells = result.off_node_cells;
+    write_structure(cells, saving, "saving");
   });
 }
 

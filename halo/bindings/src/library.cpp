@@ -4,6 +4,7 @@
 #include <graticule/repartition/runtime.hpp>
 
 #include "handles.hpp"
+#include "queues.hpp"
 
 #include <algorithm>
 #include <array>
@@ -52,9 +53,12 @@ std::string live_handles() {
   std::string text;
   count<gr_pending>(text, "gr_pending");
   count<gr_comm>(text, "gr_comm");
+  count<gr_teams>(text, "gr_teams");
   count<gr_cuts>(text, "gr_cuts");
   count<gr_layout>(text, "gr_layout");
   count<gr_halo>(text, "gr_halo");
+  count<gr_halo_depth>(text, "gr_halo_depth");
+  count<gr_node_memory>(text, "gr_node_memory");
   count<gr_repartition>(text, "gr_repartition");
   count<gr_zonal>(text, "gr_zonal");
   count<gr_area_sum>(text, "gr_area_sum");
@@ -121,6 +125,7 @@ gr_status gr_finalize(void) {
     if (library.num_inits == 1) {
       if (auto const live = live_handles(); !live.empty())
         throw Error("WrongState", live + " were not freed; free them and call it again");
+      forget_queues();
       library.runtime.reset();
     }
     --library.num_inits;

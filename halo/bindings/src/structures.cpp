@@ -2,6 +2,7 @@
 #include "structures.hpp"
 
 #include "fortran.hpp"
+#include "queues.hpp"
 
 #include <bit>
 #include <cstdint>
@@ -44,6 +45,18 @@ Indices indices(int64_t const* values, int ndim, char const* name, char const* c
   return Indices(std::span<Index const>(values, std::size_t(ndim)));
 }
 
+std::vector<std::string> texts_of(int count, char const* const* texts, char const* name) {
+  std::vector<std::string> result;
+  for (int i = 0; i < count; ++i)
+    result.emplace_back(&required((&required(texts, name))[i], Name{name, i}.text().c_str()));
+  return result;
+}
+
+std::vector<int> integers_of(int count, int const* values, char const* count_name) {
+  require_count(count, 0, count_name);
+  return values != nullptr ? std::vector<int>(values, values + count) : std::vector<int>();
+}
+
 Box box_of(int ndim, int64_t const* lower, int64_t const* upper, char const* what) {
   return {indices(lower, ndim, (std::string(what) + "lower").c_str()),
           indices(upper, ndim, (std::string(what) + "upper").c_str())};
@@ -74,7 +87,7 @@ void write_box(Box const& box, int ndim, int64_t* lower, int64_t* upper) {
   write_indices(box.hi(), ndim, upper, "upper");
 }
 
-FieldView memory_of(gr_field const& field, Name const& name) {
+FieldView memory_of(gr_field const& field, Name const& name, Before before) {
   if (int(field.type) < 0) throw bad_argument(name + ": " + faulty_field(int(field.type)));
   FieldView view;
   view.data = field.base;
@@ -108,6 +121,7 @@ FieldView memory_of(gr_field const& field, Name const& name) {
     next = std::abs(view.strides[m]) * std::max<Index>(view.extents[m], 1);
   }
   if (num_cells > 0 && field.base == nullptr) throw bad_argument(name + ".base is NULL");
+  if (before == Before::waited_for) wait_for_queue(field);
   return view;
 }
 
@@ -161,8 +175,8 @@ void narrow(FieldView& view, gr_field const& field, Box const& box, Box const& o
 
 }  // namespace
 
-FieldView view_of(gr_field const& field, Box const& box, Box const& origin, Name const& name) {
-  auto view = memory_of(field, name);
+FieldView view_of(gr_field const& field, Box const& box, Box const& origin, Name const& name, Before before) {
+  auto view = memory_of(field, name, before);
   view.grid_axes = grid_axes(field, box.ndim(), name);
   if (field.has_first != 0) narrow(view, field, box, origin, name);
   return view;
@@ -229,6 +243,20 @@ Selection selection_of(int ndim, int64_t const* first, int64_t const* step, int6
 }
 
 }  // namespace
+
+RelabelOptions relabel_options(gr_relabel_options const* given) {
+  RelabelOptions result;
+  if (given == nullptr) return result;
+  auto const options = read_structure(given, {"options"});
+  if (options.has_permutation != 0) {
+    if (options.ndim < 1 || options.ndim > GR_MAX_AXES)
+      throw bad_argument("options.ndim is " + std::to_string(options.ndim) + ", 1 to " + std::to_string(GR_MAX_AXES) +
+                         " are possible");
+    for (int a = 0; a < options.ndim; ++a) result.permutation.push_back(options.permutation[a]);
+  }
+  if (options.off_node_weight != 0) result.off_node_weight = options.off_node_weight;
+  return result;
+}
 
 RepartitionOptions repartition_options(gr_repartition_options const* given) {
   RepartitionOptions result;

@@ -6,6 +6,7 @@
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/comm.hpp>
+#include <graticule/partition/relabel.hpp>
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/plan.hpp>
 #include <graticule/repartition/stats.hpp>
@@ -77,6 +78,11 @@ void require_ndim(int ndim, int expected);
 void write_box(Box const& box, int ndim, int64_t* lower, int64_t* upper);
 void write_indices(Indices const& values, int ndim, int64_t* to, char const* name);
 
+/// The texts of a list. @throws `BadArgument` for NULL in it
+[[nodiscard]] std::vector<std::string> texts_of(int count, char const* const* texts, char const* name);
+/// The integers of a list; none for NULL. @throws `BadArgument` for a negative count
+[[nodiscard]] std::vector<int> integers_of(int count, int const* values, char const* count_name);
+
 /// Runs what converts arguments on every rank: it succeeds on all or throws on all. Collective.
 template <class Convert>
 auto agreed(Comm const& comm, Convert&& convert) {
@@ -85,12 +91,17 @@ auto agreed(Comm const& comm, Convert&& convert) {
   return result;
 }
 
+/// What precedes a call in the queue of its device field: waited for by the host, or ordered by the call's own queue.
+enum class Before { waited_for, in_queue };
+
 /// The memory of a field, without grid axes. @throws `BadArgument`
-[[nodiscard]] FieldView memory_of(gr_field const& field, Name const& name);
+[[nodiscard]] FieldView memory_of(gr_field const& field, Name const& name, Before before = Before::waited_for);
 /// The cells of `box` in the memory of a field whose `first` element is the first cell of `origin`.
-[[nodiscard]] FieldView view_of(gr_field const& field, Box const& box, Box const& origin, Name const& name);
+[[nodiscard]] FieldView view_of(gr_field const& field, Box const& box, Box const& origin, Name const& name,
+                                Before before = Before::waited_for);
 
 [[nodiscard]] HaloKind halo_kind(gr_halo_kind const& kind, Name const& name);
+[[nodiscard]] RelabelOptions relabel_options(gr_relabel_options const* options);
 [[nodiscard]] RepartitionOptions repartition_options(gr_repartition_options const* options);
 [[nodiscard]] Transport transport_of(gr_transport transport);
 [[nodiscard]] gr_transport transport_of(Transport transport);

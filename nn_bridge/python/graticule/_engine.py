@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ._errors import Error
-from ._library import end_together
+from ._library import communicator_of, end_together
 
 MAX_AXES = 8
 _FAULTS = {1: "argument", 2: "program", 3: "usage", 4: "input", 5: "check", 6: "mpi", 7: "memory", 8: "other"}
@@ -158,13 +158,15 @@ class Field:
     array: of numpy or torch, or any object with `__dlpack__`; any strides, never copied.
     axes: its axes of the grid, in order; default: the last ones. first: the element of the first owned cell (halo plans) or of
     the first cell of the box; default: the array has exactly the box. parity: `Parity.ODD` for components of vectors.
-    kind: of a halo plan, from 0.
+    kind: of a halo plan, from 0. queue: the native queue (CUDA stream) of device memory; default: torch's current one.
     """
 
     def __init__(self, array: Any, axes: Optional[Sequence[int]] = None, first: Optional[Sequence[int]] = None, parity: int = 0,
-                 kind: int = 0) -> None:
+                 kind: int = 0, queue: Optional[int] = None) -> None:
         self.array = array
         self.raw = _describe(array)
+        if queue is not None:
+            self.raw.queue = queue
         if axes is not None:
             self.raw.num_grid_axes = len(axes)
             _fill(self.raw.grid_axes, [a % self.raw.rank for a in axes])
@@ -177,8 +179,9 @@ class Field:
 def _describe(array: Any) -> Any:
     if hasattr(array, "data_ptr"):  # torch
         bytes_each = array.element_size()
+        queue = torch.cuda.current_stream(array.device).cuda_stream if array.device.type == "cuda" else 0
         return _raw(array.data_ptr(), str(array.dtype).replace("torch.", ""), list(array.shape),
-                    [s * bytes_each for s in array.stride()], int(array.device.type != "cpu"))
+                    [s * bytes_each for s in array.stride()], int(array.device.type != "cpu"), queue)
     if not hasattr(array, "__array_interface__"):
         if not hasattr(array, "__dlpack__"):
             raise TypeError(f"a field is an array of numpy or torch, or has __dlpack__; this is {type(array).__name__}")
@@ -186,15 +189,27 @@ def _describe(array: Any) -> Any:
     return _raw(array.__array_interface__["data"][0], str(array.dtype), array.shape, array.strides, 0)
 
 
-def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], space: int) -> Any:
+def _raw(base: int, dtype: str, extents: Sequence[int], strides: Sequence[int], space: int, queue: int = 0) -> Any:
     if dtype not in _TYPES:
         raise Error("WrongType", f"a field of {dtype}; supported: {', '.join(_TYPES)}", "argument")
     if len(extents) > MAX_AXES:
         raise Error("AxesMismatch", f"a field of {len(extents)} axes, at most {MAX_AXES}", "argument")
-    raw = _structures["gr_field"](base=base, type=_TYPES[dtype], rank=len(extents), space=space)
+    raw = _structures["gr_field"](base=base, type=_TYPES[dtype], rank=len(extents), space=space, queue=queue)
     _fill(raw.extents, extents)
     _fill(raw.strides, strides)
     return raw
+
+
+def array_in(memory: Any, shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """An array of numpy at the beginning of a `NodeMemory`, which it keeps alive."""
+    kind = np.dtype(dtype)
+    shape = [shape] if isinstance(shape, int) else list(shape)
+    needed, present = int(np.prod(shape, dtype=np.int64)) * kind.itemsize, memory.size()
+    if needed > present:
+        raise Error("ShapeMismatch", f"an array of {needed} bytes in a memory of {present}", "argument")
+    buffer = (ctypes.c_char * needed).from_address(memory.address() or 0)
+    buffer.memory = memory
+    return np.frombuffer(buffer, dtype=kind).reshape(shape)
 
 
 class Argument:
@@ -252,7 +267,7 @@ class Function:
             given, array = values.get(name), self.by_name[name]
             if given is None or array.is_out:
                 continue
-            if not array.is_list or array.base == "gr_field" and not isinstance(given, (list, tuple)):
+            if not array.is_list or isinstance(given, str) or array.base == "gr_field" and not isinstance(given, (list, tuple)):
                 sizes[name] = 1
             elif "boxes" in array.tags:
                 sizes[name] = np.atleast_2d(np.asarray(given, dtype=np.int64)).shape[0 if array.tags["boxes"][0] == a.name else 1]
@@ -283,6 +298,10 @@ class Function:
             if not all(isinstance(v, _structures[a.base]) for v in listed):
                 raise TypeError(f"{self.name}: {a.name} is a {_structures[a.base].__name__}, not {value!r}")
             array = (_structures[a.base] * len(listed))(*listed)
+            return array, array
+        if a.base == "char" and a.is_list:
+            texts = [value] if isinstance(value, str) else list(value)
+            array = (ctypes.c_char_p * len(texts))(*[str(text).encode() for text in texts])
             return array, array
         if a.base == "char":
             return value, ctypes.c_char_p(str(value).encode())
@@ -317,6 +336,8 @@ class Function:
             value = _structures[a.base]()
         elif a.base == "char":
             value = ctypes.c_char_p()
+        elif a.base == "void":
+            value = ctypes.c_void_p()
         elif a.is_list:
             kind = _NUMPY[_SIMPLE[a.base]]
             value = np.zeros([counts[n] for n in a.lengths], dtype=kind)
@@ -341,6 +362,9 @@ class Function:
                 value = (value.value or b"").decode(errors="replace")
             elif a.is_list:
                 value = value[:limits[a.lengths[0]]] if a.lengths and a.lengths[0] in limits else value
+                value = value.astype(bool) if "flag" in a.tags else value
+            elif a.base == "MPI_Fint":
+                value = communicator_of(value.value)
             elif a.base in _enums:
                 value = _enums[a.base](value.value)
             elif a.base not in _structures:

@@ -70,6 +70,12 @@ def handle_of(comm: Any) -> int:
     raise TypeError(f"comm is a communicator of mpi4py, its py2f(), or None, not {comm!r}")
 
 
+def communicator_of(handle: int) -> Any:
+    """The communicator of mpi4py with a Fortran handle."""
+    from mpi4py import MPI
+    return MPI.Comm.f2py(handle)
+
+
 def uncompiled(function: F) -> F:
     """A function that sends messages: `torch.compile` breaks its graph here, since messages have an order.
 

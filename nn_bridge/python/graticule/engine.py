@@ -125,6 +125,13 @@ class Cotangents(enum.IntEnum):
     REPLICATED = 1
 
 
+@_engine.enumeration('gr_at_mirrors')
+class AtMirrors(enum.IntEnum):
+    """gr_at_mirrors of graticule.h."""
+    DIFFER = 0
+    COMMUTE = 1
+
+
 class RawField(_engine.Structure):
     """gr_field of graticule.h. Members:
 
@@ -140,6 +147,7 @@ class RawField(_engine.Structure):
     first: element of the first owned cell (halo plans) or of the first cell of the box.
     parity: at poles and seams; read by halo plans.
     kind: kind of a halo plan, from 0.
+    queue: native queue of a device field (cudaStream_t, hipStream_t); None: none.
     """
     _fields_ = [
         ('size', ctypes.c_size_t),
@@ -154,7 +162,8 @@ class RawField(_engine.Structure):
         ('has_first', ctypes.c_int),
         ('first', ctypes.c_int64 * 8),
         ('parity', ctypes.c_int),
-        ('kind', ctypes.c_int)]
+        ('kind', ctypes.c_int),
+        ('queue', ctypes.c_void_p)]
 
 
 class HaloKind(_engine.Structure):
@@ -275,6 +284,38 @@ class Update(_engine.Structure):
         super().__init__(**members)
 
 
+class RelabelOptions(_engine.Structure):
+    """gr_relabel_options of graticule.h. Members:
+
+    ndim: number of axes; needed where `permutation` is set.
+    has_permutation: `permutation` is set.
+    permutation: axis of the old grid that becomes each axis of the new one.
+    off_node_weight: cost of a cell that goes to another node, relative to one that stays; 0: 4.
+    """
+    _fields_ = [
+        ('size', ctypes.c_size_t),
+        ('ndim', ctypes.c_int),
+        ('has_permutation', ctypes.c_int),
+        ('permutation', ctypes.c_int * 8),
+        ('off_node_weight', ctypes.c_int64)]
+
+
+class Relabelling(_engine.Structure):
+    """gr_relabelling of graticule.h. Members:
+
+    moved_cells_before: with the boxes where they were.
+    moved_cells: with the boxes of the new layout.
+    off_node_cells_before: the part of `moved_cells_before` that leaves its node.
+    off_node_cells: the part of `moved_cells` that leaves its node.
+    """
+    _fields_ = [
+        ('size', ctypes.c_size_t),
+        ('moved_cells_before', ctypes.c_int64),
+        ('moved_cells', ctypes.c_int64),
+        ('off_node_cells_before', ctypes.c_int64),
+        ('off_node_cells', ctypes.c_int64)]
+
+
 class Counts(_engine.Structure):
     """gr_counts of graticule.h. Members:
 
@@ -393,6 +434,20 @@ class Comm(_engine.Handle):
         """
         return _COMM_NODE({'self': self})
 
+    def nodes(self) -> np.ndarray:
+        """Node of each rank: nodes are numbered in order of their lowest rank. Collective.
+
+        Returns nodes: node of each rank, from 0.
+        """
+        return _COMM_NODES({'self': self, 'num_ranks': self.size()})
+
+    def mpi(self) -> Any:
+        """The same for Fortran.
+
+        Returns mpi: communicator of MPI.
+        """
+        return _COMM_MPI_F({'self': self})
+
     def renew(self) -> None:
         """Makes a communicator usable again after an error that some ranks had in the middle of a call. Collective.
         Plans made before are refused afterwards: make them again.
@@ -405,6 +460,43 @@ class Comm(_engine.Handle):
         text: reason, for their error text.
         """
         return _COMM_ANNOUNCE_FAILURE({'self': self, 'text': text})
+
+
+class Teams(_engine.Handle):
+    """Teams of ranks along several axes."""
+    _destroy = 'gr_teams_destroy'
+    _collective = True
+
+    @classmethod
+    def create(cls, comm: 'Comm', names: Union[str, Sequence[str]], sizes: Sequence[int]) -> 'Teams':
+        """Divides the ranks of a communicator into teams along several axes: each rank is in one team of every axis.
+        Collective.
+        The last axis varies fastest, in all languages: its teams are neighbors on one node where node and team sizes allow
+        it, so use it for the team with the most traffic.
+        Example: axes data and domain of the sizes 0 and 4, on 8 ranks: ranks 0 to 3 are one domain team, 4 to 7 the other,
+        and ranks 1 and 5 are one data team.
+
+        comm: communicator of all ranks.
+        names: name of each axis.
+        sizes: ranks per team; 0: what remains.
+        Returns teams: teams.
+        """
+        return _TEAMS_CREATE({'comm': comm, 'names': names, 'sizes': sizes})
+
+    def world(self) -> 'Comm':
+        """All ranks, in the order that the teams need: rank 0 of it is rank 0 of its team along every axis.
+
+        Returns comm: communicator, freed by the caller.
+        """
+        return _TEAMS_WORLD({'self': self})
+
+    def team(self, name: str) -> 'Comm':
+        """Team of this rank along an axis.
+
+        name: name of the axis.
+        Returns comm: communicator, freed by the caller.
+        """
+        return _TEAMS_TEAM({'self': self, 'name': name})
 
 
 class Cuts(_engine.Handle):
@@ -534,6 +626,24 @@ class Layout(_engine.Handle):
         """
         return _LAYOUT_CREATE_SHARED({'comm': comm, 'part': part, 'part_comm': part_comm})
 
+    def relabel(self, to: 'Layout', options: Optional['RelabelOptions'] = None, node_of_rank: Optional[Sequence[int]] =
+                None, ranks: Optional[Sequence[int]] = None) -> Tuple['Layout', Optional['Relabelling']]:
+        """Gives the boxes of a layout to the ranks that already hold most of their cells, for grids whose ranks may swap
+        boxes.
+        No other assignment of the boxes moves fewer cells, a cell that leaves its node counted `off_node_weight` times.
+        Ranks with equal arguments agree without messages.
+        Example: a field on the rows [0, 3), [3, 6), [6, 9) of ranks 0, 1, 2, and a layout with the same rows on the ranks
+        2, 0, 1: all boxes return to the ranks that hold them, and a repartition to `layout` sends nothing.
+
+        to: layout whose boxes may go to other ranks.
+        options: order of axes, cost of leaving a node.
+        node_of_rank: as `comm_nodes`; None: one node.
+        ranks: that may own boxes; None: all.
+        Returns layout: layout with the boxes of `to`.
+        Returns saving: cells that are moved.
+        """
+        return _LAYOUT_RELABEL({'self': self, 'to': to, 'options': options, 'node_of_rank': node_of_rank, 'ranks': ranks})
+
     def ndim(self) -> int:
         """Number of axes.
 
@@ -563,6 +673,47 @@ class Layout(_engine.Handle):
         Returns text: text.
         """
         return _LAYOUT_TEXT({'self': self})
+
+
+class NodeMemory(_engine.Handle):
+    """Memory that the other ranks of the node read in place."""
+    _destroy = 'gr_node_memory_destroy'
+
+    @classmethod
+    def create(cls, num_bytes: int) -> 'NodeMemory':
+        """Allocates memory for fields that the other ranks of the node read in place: a plan then copies each cell once.
+        By one rank alone, at any time. Fields may lie anywhere in it, and be combined with fields in other memory. Where
+        the system cannot share memory it is ordinary memory.
+
+        num_bytes: bytes; the values are unspecified.
+        Returns memory: memory.
+        """
+        return _NODE_MEMORY_CREATE({'num_bytes': num_bytes})
+
+    def address(self) -> int:
+        """Address of the first byte, at the beginning of a page.
+
+        Returns address: first byte.
+        """
+        return _NODE_MEMORY_ADDRESS({'self': self})
+
+    def size(self) -> int:
+        """Number of bytes.
+
+        Returns num_bytes: bytes.
+        """
+        return _NODE_MEMORY_SIZE({'self': self})
+
+    def is_shared(self) -> bool:
+        """Whether other ranks can read it in place.
+
+        Returns shared: 1 if so.
+        """
+        return _NODE_MEMORY_IS_SHARED({'self': self})
+
+    def array(self, shape: Sequence[int], dtype: Any = np.float64) -> np.ndarray:
+        """An array at its beginning. The memory lives as long as arrays in it, unless it is closed."""
+        return _engine.array_in(self, shape, dtype)
 
 
 class Halo(_engine.Handle):
@@ -697,6 +848,99 @@ class Halo(_engine.Handle):
         path: file, written by rank 0.
         """
         return _HALO_DUMP({'self': self, 'path': path})
+
+
+class HaloDepth(_engine.Handle):
+    """Number of valid layers of the halo of one field."""
+    _destroy = 'gr_halo_depth_destroy'
+
+    @classmethod
+    def create(cls, halo: 'Halo', name: str, kind: int = 0, parity: 'Parity' = 0) -> 'HaloDepth':
+        """Counts the valid layers of a field's halo, to exchange once and apply operators until the halo is exhausted.
+        The counts are the same on all ranks; they are kept per axis and side, inside the grid and beyond its edges. An
+        exchange sets them to the widths, a write to owned cells to 0; an operator that reaches r cells needs r and leaves r
+        less. Starts without valid layers. Report each exchange, write and operator on all ranks in the same order.
+        Example: width 3, reach 1: the rank with rows [8, 16) computes [6, 18), then [7, 17), then [8, 16), then exchanges.
+
+        halo: plan of the field's exchanges.
+        name: name of the field, for texts of errors.
+        kind: kind of the field.
+        parity: parity of the field.
+        Returns depth: counts.
+        """
+        return _HALO_DEPTH_CREATE({'halo': halo, 'name': name, 'kind': kind, 'parity': parity})
+
+    def exchanged(self) -> None:
+        """Reports an exchange of the field's halo."""
+        return _HALO_DEPTH_EXCHANGED({'self': self})
+
+    def written(self) -> None:
+        """Reports that owned cells were written by other means than an operator on all valid cells."""
+        return _HALO_DEPTH_WRITTEN({'self': self})
+
+    def inside(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Valid layers inside the grid on both sides of each axis; beyond a periodic edge counts as inside.
+
+        Returns lower: layers below.
+        Returns upper: layers above.
+        """
+        return _HALO_DEPTH_INSIDE({'self': self, 'ndim': self._ndim})
+
+    def beyond(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Valid layers beyond the edges of the grid.
+
+        Returns lower: layers below.
+        Returns upper: layers above.
+        """
+        return _HALO_DEPTH_BEYOND({'self': self, 'ndim': self._ndim})
+
+    def valid(self) -> Tuple[np.ndarray, np.ndarray]:
+        """The cells of this rank that hold valid values.
+
+        Returns lower: first cells.
+        Returns upper: ends.
+        """
+        return _HALO_DEPTH_VALID({'self': self, 'ndim': self._ndim})
+
+    def commutes(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Whether symmetric operators commute with the rule of each edge: never with constants and replicated edges.
+
+        Returns lower: 1 if so, below.
+        Returns upper: 1 if so, above.
+        """
+        return _HALO_DEPTH_COMMUTES({'self': self, 'ndim': self._ndim})
+
+    def suffices(self, reach_lower: Sequence[int], reach_upper: Sequence[int]) -> bool:
+        """Whether an operator may be applied without an exchange; the same on all ranks.
+
+        reach_lower: cells that its stencil reaches below.
+        reach_upper: the same above.
+        Returns suffices: 1 if so.
+        """
+        return _HALO_DEPTH_SUFFICES({'self': self, 'reach_lower': reach_lower, 'reach_upper': reach_upper})
+
+    def apply(self, input: 'HaloDepth', reach_lower: Sequence[int], reach_upper: Sequence[int], at_mirrors:
+              'AtMirrors') -> Tuple[np.ndarray, np.ndarray]:
+        """The field becomes the result of an operator: gives the cells to compute.
+        Fails with the rule HaloTooShallow, on all ranks alike, where the layers do not suffice.
+
+        input: counts of the field that is read, which may be the same.
+        reach_lower: cells that the stencil reaches below.
+        reach_upper: the same above.
+        at_mirrors: whether the operator commutes with mirror images.
+        Returns lower: first cells to compute.
+        Returns upper: ends.
+        """
+        return _HALO_DEPTH_APPLY({'self': self, 'input': input, 'reach_lower': reach_lower, 'reach_upper': reach_upper,
+                                 'at_mirrors': at_mirrors})
+
+    def refill(self, field: Fields) -> None:
+        """Makes ghost cells beyond the edges valid, as deep as the rules read valid cells of this rank. No messages.
+        Beyond poles and seams only where every rank owns whole circles of latitude and no cells are copies.
+
+        field: field, written beyond the edges.
+        """
+        return _HALO_DEPTH_REFILL({'self': self, 'field': field})
 
 
 class Repartition(_engine.Handle):
@@ -1016,7 +1260,7 @@ class Attributes(_engine.Handle):
 
 
 class File(_engine.Handle):
-    """A netCDF-4 or HDF5 file, open for reading."""
+    """One netCDF-4 or HDF5 file or several, open for reading."""
     _destroy = 'gr_file_close'
     _collective = True
 
@@ -1029,6 +1273,47 @@ class File(_engine.Handle):
         Returns file: file.
         """
         return _FILE_OPEN({'comm': comm, 'path': path})
+
+    @classmethod
+    def open_series(cls, comm: 'Comm', patterns: Union[str, Sequence[str]], dimension: Optional[str] = None, most_open: int
+                    = 4) -> 'File':
+        """Opens files that follow each other in time, and reads them as one. Collective.
+        Variables along the joined dimension have the cells of all files, each unpacked by its own file; the others are
+        those of the first one. Each file is compared with the first. Names may have `*`, `?` and `[...]`; the files of each
+        are sorted by name, with numbers compared by value, so run_2.nc comes before run_10.nc.
+        Example: `era5_*.nc` for two years with 8784 and 8760 times: z(time = 17544, ...).
+
+        comm: communicator.
+        patterns: files.
+        dimension: to join; None: the unlimited one, or the most usual.
+        most_open: files that are open at once.
+        Returns file: file.
+        """
+        return _FILE_OPEN_SERIES({'comm': comm, 'patterns': patterns, 'dimension': dimension, 'most_open': most_open})
+
+    def num_files(self) -> int:
+        """Number of files: 1 after `file_open`.
+
+        Returns num_files: number of files.
+        """
+        return _FILE_NUM_FILES({'self': self})
+
+    def part(self, number: int) -> Tuple[int, int, str]:
+        """One of the files, and the cells that it holds along the joined dimension.
+
+        number: which file.
+        Returns cells_before: cells of the files before it.
+        Returns num_cells: cells of this file; 0 where nothing is joined.
+        Returns path: its name.
+        """
+        return _FILE_PART({'self': self, 'number': number})
+
+    def series_dimension(self) -> str:
+        """Name of the joined dimension; empty where nothing is joined.
+
+        Returns name: name of the dimension.
+        """
+        return _FILE_SERIES_DIMENSION({'self': self})
 
     def num_variables(self) -> int:
         """Number of variables, coordinates included.
@@ -1479,6 +1764,15 @@ _COMM_NODE = _engine.function(
     ('comm', 'gr_comm const*', 'in'),
     ('num_node_ranks', 'int*', 'out'),
     ('node_rank', 'int*', 'out'))
+_COMM_NODES = _engine.function(
+    'gr_comm_nodes',
+    ('comm', 'gr_comm const*', 'in'),
+    ('num_ranks', 'int', 'in, count nodes'),
+    ('nodes', 'int*', 'out, values num_ranks'))
+_COMM_MPI_F = _engine.function(
+    'gr_comm_mpi_f',
+    ('comm', 'gr_comm const*', 'in'),
+    ('mpi', 'MPI_Fint*', 'out'))
 _COMM_RENEW = _engine.function(
     'gr_comm_renew',
     ('comm', 'gr_comm*', 'inout'))
@@ -1486,6 +1780,22 @@ _COMM_ANNOUNCE_FAILURE = _engine.function(
     'gr_comm_announce_failure',
     ('comm', 'gr_comm const*', 'in'),
     ('text', 'char const*', 'in'))
+_TEAMS_CREATE = _engine.function(
+    'gr_teams_create',
+    ('comm', 'gr_comm const*', 'in'),
+    ('num_axes', 'int', 'in, count names sizes'),
+    ('names', 'char const* const*', 'in, values num_axes'),
+    ('sizes', 'int const*', 'in, values num_axes'),
+    ('teams', 'gr_teams**', 'out'))
+_TEAMS_WORLD = _engine.function(
+    'gr_teams_world',
+    ('teams', 'gr_teams const*', 'in'),
+    ('comm', 'gr_comm**', 'out'))
+_TEAMS_TEAM = _engine.function(
+    'gr_teams_team',
+    ('teams', 'gr_teams const*', 'in'),
+    ('name', 'char const*', 'in'),
+    ('comm', 'gr_comm**', 'out'))
 _CUTS_CREATE = _engine.function(
     'gr_cuts_create',
     ('num_parts', 'int', 'in, count sizes'),
@@ -1561,6 +1871,17 @@ _LAYOUT_CREATE_SHARED = _engine.function(
     ('part', 'gr_layout const*', 'in, optional'),
     ('part_comm', 'gr_comm const*', 'in, optional'),
     ('layout', 'gr_layout**', 'out'))
+_LAYOUT_RELABEL = _engine.function(
+    'gr_layout_relabel',
+    ('from', 'gr_layout const*', 'in'),
+    ('to', 'gr_layout const*', 'in'),
+    ('options', 'gr_relabel_options const*', 'in, optional'),
+    ('num_nodes', 'int', 'in, count node_of_rank'),
+    ('node_of_rank', 'int const*', 'in, optional, values num_nodes'),
+    ('num_ranks', 'int', 'in, count ranks'),
+    ('ranks', 'int const*', 'in, optional, values num_ranks'),
+    ('layout', 'gr_layout**', 'out'),
+    ('saving', 'gr_relabelling*', 'inout, optional'))
 _LAYOUT_NDIM = _engine.function(
     'gr_layout_ndim',
     ('layout', 'gr_layout const*', 'in'),
@@ -1581,6 +1902,22 @@ _LAYOUT_TEXT = _engine.function(
     'gr_layout_text',
     ('layout', 'gr_layout const*', 'in'),
     ('text', 'char const**', 'out'))
+_NODE_MEMORY_CREATE = _engine.function(
+    'gr_node_memory_create',
+    ('num_bytes', 'int64_t', 'in'),
+    ('memory', 'gr_node_memory**', 'out'))
+_NODE_MEMORY_ADDRESS = _engine.function(
+    'gr_node_memory_address',
+    ('memory', 'gr_node_memory const*', 'in'),
+    ('address', 'void**', 'out'))
+_NODE_MEMORY_SIZE = _engine.function(
+    'gr_node_memory_size',
+    ('memory', 'gr_node_memory const*', 'in'),
+    ('num_bytes', 'int64_t*', 'out'))
+_NODE_MEMORY_IS_SHARED = _engine.function(
+    'gr_node_memory_is_shared',
+    ('memory', 'gr_node_memory const*', 'in'),
+    ('shared', 'int*', 'out, flag'))
 _FINISH = _engine.function(
     'gr_finish',
     ('pending', 'gr_pending**', 'inout'))
@@ -1694,6 +2031,64 @@ _HALO_DUMP = _engine.function(
     'gr_halo_dump',
     ('halo', 'gr_halo const*', 'in'),
     ('path', 'char const*', 'in'))
+_HALO_DEPTH_CREATE = _engine.function(
+    'gr_halo_depth_create',
+    ('halo', 'gr_halo const*', 'in'),
+    ('name', 'char const*', 'in'),
+    ('kind', 'int', 'in'),
+    ('parity', 'gr_parity', 'in'),
+    ('depth', 'gr_halo_depth**', 'out'))
+_HALO_DEPTH_EXCHANGED = _engine.function(
+    'gr_halo_depth_exchanged',
+    ('depth', 'gr_halo_depth*', 'inout'))
+_HALO_DEPTH_WRITTEN = _engine.function(
+    'gr_halo_depth_written',
+    ('depth', 'gr_halo_depth*', 'inout'))
+_HALO_DEPTH_INSIDE = _engine.function(
+    'gr_halo_depth_inside',
+    ('depth', 'gr_halo_depth const*', 'in'),
+    ('ndim', 'int', 'in, count lower upper'),
+    ('lower', 'int64_t*', 'out, axes ndim'),
+    ('upper', 'int64_t*', 'out, axes ndim'))
+_HALO_DEPTH_BEYOND = _engine.function(
+    'gr_halo_depth_beyond',
+    ('depth', 'gr_halo_depth const*', 'in'),
+    ('ndim', 'int', 'in, count lower upper'),
+    ('lower', 'int64_t*', 'out, axes ndim'),
+    ('upper', 'int64_t*', 'out, axes ndim'))
+_HALO_DEPTH_VALID = _engine.function(
+    'gr_halo_depth_valid',
+    ('depth', 'gr_halo_depth const*', 'in'),
+    ('ndim', 'int', 'in, count lower upper'),
+    ('lower', 'int64_t*', 'out, lower ndim'),
+    ('upper', 'int64_t*', 'out, upper ndim'))
+_HALO_DEPTH_COMMUTES = _engine.function(
+    'gr_halo_depth_commutes',
+    ('depth', 'gr_halo_depth const*', 'in'),
+    ('ndim', 'int', 'in, count lower upper'),
+    ('lower', 'int*', 'out, flag, axes ndim'),
+    ('upper', 'int*', 'out, flag, axes ndim'))
+_HALO_DEPTH_SUFFICES = _engine.function(
+    'gr_halo_depth_suffices',
+    ('depth', 'gr_halo_depth const*', 'in'),
+    ('ndim', 'int', 'in, count reach_lower reach_upper'),
+    ('reach_lower', 'int64_t const*', 'in, axes ndim'),
+    ('reach_upper', 'int64_t const*', 'in, axes ndim'),
+    ('suffices', 'int*', 'out, flag'))
+_HALO_DEPTH_APPLY = _engine.function(
+    'gr_halo_depth_apply',
+    ('depth', 'gr_halo_depth*', 'inout'),
+    ('input', 'gr_halo_depth const*', 'in'),
+    ('ndim', 'int', 'in, count reach_lower reach_upper lower upper'),
+    ('reach_lower', 'int64_t const*', 'in, axes ndim'),
+    ('reach_upper', 'int64_t const*', 'in, axes ndim'),
+    ('at_mirrors', 'gr_at_mirrors', 'in'),
+    ('lower', 'int64_t*', 'out, lower ndim'),
+    ('upper', 'int64_t*', 'out, upper ndim'))
+_HALO_DEPTH_REFILL = _engine.function(
+    'gr_halo_depth_refill',
+    ('depth', 'gr_halo_depth*', 'inout'),
+    ('field', 'gr_field const*', 'in'))
 _REPARTITION_CREATE = _engine.function(
     'gr_repartition_create',
     ('comm', 'gr_comm const*', 'in'),
@@ -1892,6 +2287,29 @@ _FILE_OPEN = _engine.function(
     ('comm', 'gr_comm const*', 'in'),
     ('path', 'char const*', 'in'),
     ('file', 'gr_file**', 'out'))
+_FILE_OPEN_SERIES = _engine.function(
+    'gr_file_open_series',
+    ('comm', 'gr_comm const*', 'in'),
+    ('num_patterns', 'int', 'in, count patterns'),
+    ('patterns', 'char const* const*', 'in, values num_patterns'),
+    ('dimension', 'char const*', 'in, optional'),
+    ('most_open', 'int', 'in'),
+    ('file', 'gr_file**', 'out'))
+_FILE_NUM_FILES = _engine.function(
+    'gr_file_num_files',
+    ('file', 'gr_file const*', 'in'),
+    ('num_files', 'int*', 'out'))
+_FILE_PART = _engine.function(
+    'gr_file_part',
+    ('file', 'gr_file const*', 'in'),
+    ('number', 'int', 'in'),
+    ('cells_before', 'int64_t*', 'out'),
+    ('num_cells', 'int64_t*', 'out'),
+    ('path', 'char const**', 'out'))
+_FILE_SERIES_DIMENSION = _engine.function(
+    'gr_file_series_dimension',
+    ('file', 'gr_file const*', 'in'),
+    ('name', 'char const**', 'out'))
 _FILE_NUM_VARIABLES = _engine.function(
     'gr_file_num_variables',
     ('file', 'gr_file const*', 'in'),
@@ -2104,9 +2522,9 @@ _CHECKPOINT_VERIFY = _engine.function(
     ('checkpoint', 'gr_checkpoint const*', 'in'))
 
 
-__all__ = ['AreaSum', 'Attributes', 'Checkpoint', 'CheckpointWriter', 'Checkpoints', 'Comm', 'Corners',
-           'Cotangents', 'Counts', 'Cuts', 'Edge', 'Field', 'File', 'Halo', 'HaloKind', 'Layout', 'MirrorLine',
-           'OddLongitudes', 'Parity', 'Pending', 'Repartition', 'RepartitionOptions', 'Scale', 'Space', 'Stagger',
-           'Stats', 'Summation', 'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal',
-           'area_weights', 'halo_kind_sphere', 'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized',
-           'set_patience', 'version']
+__all__ = ['AreaSum', 'AtMirrors', 'Attributes', 'Checkpoint', 'CheckpointWriter', 'Checkpoints', 'Comm', 'Corners',
+           'Cotangents', 'Counts', 'Cuts', 'Edge', 'Field', 'File', 'Halo', 'HaloDepth', 'HaloKind', 'Layout',
+           'MirrorLine', 'NodeMemory', 'OddLongitudes', 'Parity', 'Pending', 'RelabelOptions', 'Relabelling',
+           'Repartition', 'RepartitionOptions', 'Scale', 'Space', 'Stagger', 'Stats', 'Summation', 'Teams',
+           'Transport', 'Type', 'Update', 'VariableOptions', 'Writer', 'Zonal', 'area_weights', 'halo_kind_sphere',
+           'halo_kind_tripolar', 'halo_kind_uniform', 'init', 'is_initialized', 'set_patience', 'version']

@@ -16,7 +16,8 @@
 // `scripts/bindings` makes the Fortran module and docs/reference_c.md from this file. The comment of each argument
 // starts with tags: [in], [out], [inout]; [optional]: may be NULL; [count A B]: the number of elements of the arguments
 // A and B; [axes N]: N values, one for each axis; [lower N], [upper N]: bounds of a box; [boxes N]: of N boxes;
-// [values N]: a list; [axis N]: number of one of N axes; [index]: a number counted from 0; [flag]: 0 or 1;
+// [values N]: a list; [axis N]: number of one of N axes; [index]: a number counted from 0; [flag]: 0 or 1, or such a
+// list;
 // [default X]: optional in Fortran; [wide]: 64 bits in Fortran, too; [words]: a list in one text; [c]: C only.
 #ifndef GRATICULE_GRATICULE_H
 #define GRATICULE_GRATICULE_H
@@ -137,16 +138,23 @@ typedef enum gr_scale { GR_SCALE_SUM = 0, GR_SCALE_MEAN = 1 } gr_scale;
 /// Cotangents passed to the adjoint of a zonal sum: each rank its own, which are added; or the same whole one on all.
 typedef enum gr_cotangents { GR_COTANGENTS_OF_EACH_RANK = 0, GR_COTANGENTS_REPLICATED = 1 } gr_cotangents;
 
+/// Whether an operator commutes with the mirror images of the rules, as a symmetric stencil does: its results beyond an
+/// edge are then the values of the rule.
+typedef enum gr_at_mirrors { GR_MIRRORS_DIFFER = 0, GR_MIRRORS_COMMUTE = 1 } gr_at_mirrors;
+
 typedef struct gr_comm gr_comm;                            ///< a private duplicate of a communicator
+typedef struct gr_teams gr_teams;                          ///< teams of ranks along several axes
 typedef struct gr_cuts gr_cuts;                            ///< how one axis is cut into parts
 typedef struct gr_layout gr_layout;                        ///< which rank owns which box of a grid
+typedef struct gr_node_memory gr_node_memory;              ///< memory that the other ranks of the node read in place
 typedef struct gr_halo gr_halo;                            ///< plan of halo exchanges
+typedef struct gr_halo_depth gr_halo_depth;                ///< number of valid layers of the halo of one field
 typedef struct gr_repartition gr_repartition;              ///< plan of movements between two layouts
 typedef struct gr_zonal gr_zonal;                          ///< plan of sums along one axis
 typedef struct gr_area_sum gr_area_sum;                    ///< weighted sum of all cells
 typedef struct gr_pending gr_pending;                      ///< a call in flight
 typedef struct gr_attributes gr_attributes;                ///< named values for a file or a variable
-typedef struct gr_file gr_file;                            ///< a netCDF-4 or HDF5 file, open for reading
+typedef struct gr_file gr_file;                            ///< one netCDF-4 or HDF5 file or several, open for reading
 typedef struct gr_writer gr_writer;                        ///< a netCDF-4 file that is written
 typedef struct gr_checkpoints gr_checkpoints;              ///< the checkpoints of a run in one folder
 typedef struct gr_checkpoint_writer gr_checkpoint_writer;  ///< a checkpoint that is written
@@ -156,6 +164,9 @@ typedef struct gr_checkpoint gr_checkpoint;                ///< a checkpoint, op
 ///
 /// Memory axis m has `extents[m]` elements, `strides[m]` bytes apart; strides may be negative, with `base` at element 0
 /// of each axis. Axes that are not grid axes (levels, channels) are moved as a whole by every plan.
+/// With `queue`, kernels of a call run after the work that is already in the queue, and work that is queued after the
+/// call (after `gr_finish`) runs after them; all fields of a call have the same queue. Without one the call returns
+/// when its kernels have ended, and waits for none before them. Fields in host memory have no queue.
 /// Example: double u[5][62][482], levels of a local box of 62 x 482 cells: rank 3, extents {5, 62, 482}, strides
 /// {62 * 482 * 8, 482 * 8, 8}; the grid axes are the last two.
 typedef struct gr_field {
@@ -172,6 +183,7 @@ typedef struct gr_field {
   int64_t first[GR_MAX_AXES];    ///< element of the first owned cell (halo plans) or of the first cell of the box
   gr_parity parity;              ///< at poles and seams; read by halo plans
   int kind;                      ///< kind of a halo plan, from 0
+  void* queue;                   ///< native queue of a device field (cudaStream_t, hipStream_t); NULL: none
 } gr_field;
 #define GR_FIELD_INIT GR_INITIAL(gr_field)
 
@@ -247,6 +259,26 @@ typedef struct gr_update {
   {                                              \
     .size = sizeof(gr_update), .alpha = { 1, 0 } \
   }
+
+/// Order of the axes of the new grid, and the cost of leaving a node, for `gr_layout_relabel`.
+typedef struct gr_relabel_options {
+  size_t size;                   ///< sizeof(gr_relabel_options)
+  int ndim;                      ///< number of axes; needed where `permutation` is set
+  int has_permutation;           ///< [flag] `permutation` is set
+  int permutation[GR_MAX_AXES];  ///< [axes ndim] [axis ndim] axis of the old grid that becomes each axis of the new one
+  int64_t off_node_weight;       ///< cost of a cell that goes to another node, relative to one that stays; 0: 4
+} gr_relabel_options;
+#define GR_RELABEL_OPTIONS_INIT GR_INITIAL(gr_relabel_options)
+
+/// Cells that a repartition moves between ranks, before and after `gr_layout_relabel`.
+typedef struct gr_relabelling {
+  size_t size;                    ///< sizeof(gr_relabelling)
+  int64_t moved_cells_before;     ///< with the boxes where they were
+  int64_t moved_cells;            ///< with the boxes of the new layout
+  int64_t off_node_cells_before;  ///< the part of `moved_cells_before` that leaves its node
+  int64_t off_node_cells;         ///< the part of `moved_cells` that leaves its node
+} gr_relabelling;
+#define GR_RELABELLING_INIT GR_INITIAL(gr_relabelling)
 
 /// Traffic of a call with one field of each kind on this rank; bytes are cells times the bytes per cell of the field.
 typedef struct gr_counts {
@@ -354,6 +386,22 @@ GR_API gr_status gr_comm_node(gr_comm const* comm,  // [in] communicator
                               int* num_node_ranks,  // [out] ranks on this node
                               int* node_rank);      // [out] from 0
 
+/// Node of each rank: nodes are numbered in order of their lowest rank. Collective.
+GR_API gr_status gr_comm_nodes(gr_comm const* comm,  // [in] communicator
+                               int num_ranks,        // [in] [count nodes] number of ranks, as `gr_comm_size`
+                               int* nodes);          // [out] [values num_ranks] node of each rank, from 0
+
+/// Communicator of MPI behind it, to make communicators of the program from it by `MPI_Comm_dup` or `MPI_Comm_split`.
+///
+/// It belongs to the library: send no messages with it, and free it by `gr_comm_destroy` only. It returns errors, and
+/// so do the communicators that are made from it.
+GR_API gr_status gr_comm_mpi(gr_comm const* comm,  // [in] communicator
+                             MPI_Comm* mpi);       // [out] communicator of MPI
+
+/// The same for Fortran.
+GR_API gr_status gr_comm_mpi_f(gr_comm const* comm,  // [in] communicator
+                               MPI_Fint* mpi);       // [out] communicator of MPI
+
 /// Makes a communicator usable again after an error that some ranks had in the middle of a call. Collective.
 ///
 /// Plans made before are refused afterwards: make them again.
@@ -362,6 +410,31 @@ GR_API gr_status gr_comm_renew(gr_comm* comm);  // [inout] communicator
 /// Notifies all other ranks that this rank gives up its current calls: their waits end with an error. Not collective.
 GR_API gr_status gr_comm_announce_failure(gr_comm const* comm,  // [in] communicator
                                           char const* text);    // [in] reason, for their error text
+
+/// Divides the ranks of a communicator into teams along several axes: each rank is in one team of every axis.
+/// Collective.
+///
+/// The last axis varies fastest, in all languages: its teams are neighbors on one node where node and team sizes allow
+/// it, so use it for the team with the most traffic.
+/// Example: axes data and domain of the sizes 0 and 4, on 8 ranks: ranks 0 to 3 are one domain team, 4 to 7 the other,
+/// and ranks 1 and 5 are one data team.
+GR_API gr_status gr_teams_create(gr_comm const* comm,       // [in] communicator of all ranks
+                                 int num_axes,              // [in] [count names sizes] number of axes
+                                 char const* const* names,  // [in] [values num_axes] name of each axis
+                                 int const* sizes,          // [in] [values num_axes] ranks per team; 0: what remains
+                                 gr_teams** teams);         // [out] teams
+
+/// Frees teams; communicators that were taken from them stay valid. Collective.
+GR_API gr_status gr_teams_destroy(gr_teams** teams);  // [inout] teams
+
+/// All ranks, in the order that the teams need: rank 0 of it is rank 0 of its team along every axis.
+GR_API gr_status gr_teams_world(gr_teams const* teams,  // [in] teams
+                                gr_comm** comm);        // [out] communicator, freed by the caller
+
+/// Team of this rank along an axis.
+GR_API gr_status gr_teams_team(gr_teams const* teams,  // [in] teams
+                               char const* name,       // [in] name of the axis
+                               gr_comm** comm);        // [out] communicator, freed by the caller
 
 // --- Cuts and layouts ------------------------------------------------------------------------------------------------
 
@@ -451,6 +524,24 @@ GR_API gr_status gr_layout_create_shared(gr_comm const* comm,    // [in] communi
                                          gr_comm const* part_comm,  // [in] [optional] communicator of the part
                                          gr_layout** layout);       // [out] layout in the ranks of `comm`
 
+/// Gives the boxes of a layout to the ranks that already hold most of their cells, for grids whose ranks may swap
+/// boxes.
+///
+/// No other assignment of the boxes moves fewer cells, a cell that leaves its node counted `off_node_weight` times.
+/// Ranks with equal arguments agree without messages.
+/// Example: a field on the rows [0, 3), [3, 6), [6, 9) of ranks 0, 1, 2, and a layout with the same rows on the ranks
+/// 2, 0, 1: all boxes return to the ranks that hold them, and a repartition to `layout` sends nothing.
+GR_API gr_status
+gr_layout_relabel(gr_layout const* from,              // [in] layout of the fields
+                  gr_layout const* to,                // [in] layout whose boxes may go to other ranks
+                  gr_relabel_options const* options,  // [in] [optional] order of axes, cost of leaving a node
+                  int num_nodes,                      // [in] [count node_of_rank] number of `node_of_rank`
+                  int const* node_of_rank,  // [in] [optional] [values num_nodes] as `gr_comm_nodes`; NULL: one node
+                  int num_ranks,            // [in] [count ranks] number of `ranks`
+                  int const* ranks,         // [in] [optional] [values num_ranks] that may own boxes; NULL: all
+                  gr_layout** layout,       // [out] layout with the boxes of `to`
+                  gr_relabelling* saving);  // [inout] [optional] cells that are moved
+
 /// Number of axes.
 GR_API gr_status gr_layout_ndim(gr_layout const* layout,  // [in] layout
                                 int* ndim);               // [out] number of axes
@@ -482,6 +573,28 @@ GR_API gr_status gr_field_dense(void* base,              // [in] [c] first eleme
                                 int rank,                // [in] memory axes
                                 int64_t const* extents,  // [in] elements along each memory axis
                                 gr_field* field);        // [out] field
+
+/// Allocates memory for fields that the other ranks of the node read in place: a plan then copies each cell once.
+///
+/// By one rank alone, at any time. Fields may lie anywhere in it, and be combined with fields in other memory. Where
+/// the system cannot share memory it is ordinary memory.
+GR_API gr_status gr_node_memory_create(int64_t num_bytes,         // [in] [wide] bytes; the values are unspecified
+                                       gr_node_memory** memory);  // [out] memory
+
+/// Address of the first byte, at the beginning of a page.
+GR_API gr_status gr_node_memory_address(gr_node_memory const* memory,  // [in] memory
+                                        void** address);               // [out] first byte
+
+/// Number of bytes.
+GR_API gr_status gr_node_memory_size(gr_node_memory const* memory,  // [in] memory
+                                     int64_t* num_bytes);           // [out] bytes
+
+/// Whether other ranks can read it in place.
+GR_API gr_status gr_node_memory_is_shared(gr_node_memory const* memory,  // [in] memory
+                                          int* shared);                  // [out] [flag] 1 if so
+
+/// Frees memory: after the last call with fields in it has ended.
+GR_API gr_status gr_node_memory_destroy(gr_node_memory** memory);  // [inout] memory
 
 /// Waits until a call in flight is complete, and frees it. With an error it is freed too.
 GR_API gr_status gr_finish(gr_pending** pending);  // [inout] call in flight
@@ -604,6 +717,80 @@ GR_API gr_status gr_halo_report(gr_halo const* halo,  // [in] plan
 /// Writes the plan as JSON, for `graticule-bench replay`. Collective.
 GR_API gr_status gr_halo_dump(gr_halo const* halo,  // [in] plan
                               char const* path);    // [in] file, written by rank 0
+
+// --- Valid layers of halos -------------------------------------------------------------------------------------------
+
+/// Counts the valid layers of a field's halo, to exchange once and apply operators until the halo is exhausted.
+///
+/// The counts are the same on all ranks; they are kept per axis and side, inside the grid and beyond its edges. An
+/// exchange sets them to the widths, a write to owned cells to 0; an operator that reaches r cells needs r and leaves r
+/// less. Starts without valid layers. Report each exchange, write and operator on all ranks in the same order.
+/// Example: width 3, reach 1: the rank with rows [8, 16) computes [6, 18), then [7, 17), then [8, 16), then exchanges.
+GR_API gr_status gr_halo_depth_create(gr_halo const* halo,     // [in] plan of the field's exchanges
+                                      char const* name,        // [in] name of the field, for texts of errors
+                                      int kind,                // [in] [index] [default 0] kind of the field
+                                      gr_parity parity,        // [in] [default 0] parity of the field
+                                      gr_halo_depth** depth);  // [out] counts
+
+/// Frees counts.
+GR_API gr_status gr_halo_depth_destroy(gr_halo_depth** depth);  // [inout] counts
+
+/// Reports an exchange of the field's halo.
+GR_API gr_status gr_halo_depth_exchanged(gr_halo_depth* depth);  // [inout] counts
+
+/// Reports that owned cells were written by other means than an operator on all valid cells.
+GR_API gr_status gr_halo_depth_written(gr_halo_depth* depth);  // [inout] counts
+
+/// Valid layers inside the grid on both sides of each axis; beyond a periodic edge counts as inside.
+GR_API gr_status gr_halo_depth_inside(gr_halo_depth const* depth,  // [in] counts
+                                      int ndim,                    // [in] [count lower upper] axes of the grid
+                                      int64_t* lower,              // [out] [axes ndim] layers below
+                                      int64_t* upper);             // [out] [axes ndim] layers above
+
+/// Valid layers beyond the edges of the grid.
+GR_API gr_status gr_halo_depth_beyond(gr_halo_depth const* depth,  // [in] counts
+                                      int ndim,                    // [in] [count lower upper] axes of the grid
+                                      int64_t* lower,              // [out] [axes ndim] layers below
+                                      int64_t* upper);             // [out] [axes ndim] layers above
+
+/// The cells of this rank that hold valid values.
+GR_API gr_status gr_halo_depth_valid(gr_halo_depth const* depth,  // [in] counts
+                                     int ndim,                    // [in] [count lower upper] axes of the grid
+                                     int64_t* lower,              // [out] [lower ndim] first cells
+                                     int64_t* upper);             // [out] [upper ndim] ends
+
+/// Whether symmetric operators commute with the rule of each edge: never with constants and replicated edges.
+GR_API gr_status gr_halo_depth_commutes(gr_halo_depth const* depth,  // [in] counts
+                                        int ndim,                    // [in] [count lower upper] axes of the grid
+                                        int* lower,                  // [out] [flag] [axes ndim] 1 if so, below
+                                        int* upper);                 // [out] [flag] [axes ndim] 1 if so, above
+
+/// Whether an operator may be applied without an exchange; the same on all ranks.
+GR_API gr_status
+gr_halo_depth_suffices(gr_halo_depth const* depth,  // [in] counts of the field that the operator reads
+                       int ndim,                    // [in] [count reach_lower reach_upper] axes of the grid
+                       int64_t const* reach_lower,  // [in] [axes ndim] cells that its stencil reaches below
+                       int64_t const* reach_upper,  // [in] [axes ndim] the same above
+                       int* suffices);              // [out] [flag] 1 if so
+
+/// The field becomes the result of an operator: gives the cells to compute.
+///
+/// Fails with the rule HaloTooShallow, on all ranks alike, where the layers do not suffice.
+GR_API gr_status
+gr_halo_depth_apply(gr_halo_depth* depth,        // [inout] counts of the field that is written
+                    gr_halo_depth const* input,  // [in] counts of the field that is read, which may be the same
+                    int ndim,                    // [in] [count reach_lower reach_upper lower upper] axes of the grid
+                    int64_t const* reach_lower,  // [in] [axes ndim] cells that the stencil reaches below
+                    int64_t const* reach_upper,  // [in] [axes ndim] the same above
+                    gr_at_mirrors at_mirrors,    // [in] whether the operator commutes with mirror images
+                    int64_t* lower,              // [out] [lower ndim] first cells to compute
+                    int64_t* upper);             // [out] [upper ndim] ends
+
+/// Makes ghost cells beyond the edges valid, as deep as the rules read valid cells of this rank. No messages.
+///
+/// Beyond poles and seams only where every rank owns whole circles of latitude and no cells are copies.
+GR_API gr_status gr_halo_depth_refill(gr_halo_depth* depth,    // [inout] counts
+                                      gr_field const* field);  // [in] field, written beyond the edges
 
 // --- Repartitions ----------------------------------------------------------------------------------------------------
 
@@ -837,6 +1024,35 @@ GR_API gr_status gr_attributes_destroy(gr_attributes** attributes);  // [inout] 
 GR_API gr_status gr_file_open(gr_comm const* comm,  // [in] communicator
                               char const* path,     // [in] file
                               gr_file** file);      // [out] file
+
+/// Opens files that follow each other in time, and reads them as one. Collective.
+///
+/// Variables along the joined dimension have the cells of all files, each unpacked by its own file; the others are
+/// those of the first one. Each file is compared with the first. Names may have `*`, `?` and `[...]`; the files of each
+/// are sorted by name, with numbers compared by value, so run_2.nc comes before run_10.nc.
+/// Example: `era5_*.nc` for two years with 8784 and 8760 times: z(time = 17544, ...).
+GR_API gr_status
+gr_file_open_series(gr_comm const* comm,          // [in] communicator
+                    int num_patterns,             // [in] [count patterns] number of `patterns`
+                    char const* const* patterns,  // [in] [values num_patterns] files
+                    char const* dimension,        // [in] [optional] to join; NULL: the unlimited one, or the most usual
+                    int most_open,                // [in] [default 4] files that are open at once
+                    gr_file** file);              // [out] file
+
+/// Number of files: 1 after `gr_file_open`.
+GR_API gr_status gr_file_num_files(gr_file const* file,  // [in] file
+                                   int* num_files);      // [out] number of files
+
+/// One of the files, and the cells that it holds along the joined dimension.
+GR_API gr_status gr_file_part(gr_file const* file,    // [in] file
+                              int number,             // [in] [index] which file
+                              int64_t* cells_before,  // [out] cells of the files before it
+                              int64_t* num_cells,     // [out] cells of this file; 0 where nothing is joined
+                              char const** path);     // [out] its name
+
+/// Name of the joined dimension; empty where nothing is joined.
+GR_API gr_status gr_file_series_dimension(gr_file const* file,  // [in] file
+                                          char const** name);   // [out] name of the dimension
 
 /// Closes a file. Collective.
 GR_API gr_status gr_file_close(gr_file** file);  // [inout] file
