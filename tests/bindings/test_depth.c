@@ -224,7 +224,9 @@ static void shares_memory(void) {
   REFUSES(gr_node_memory_size(NULL, &size), "memory is NULL");
   REFUSES(gr_node_memory_is_shared(NULL, &shared), "memory is NULL");
   REFUSES(gr_node_memory_destroy(NULL), "memory is NULL");
-  FAILS(gr_node_memory_create(INT64_MAX, &memory), GR_ERROR_MEMORY, "memory could not be allocated");
+  // valgrind ends a program whose memory is refused.
+  if (getenv("GRATICULE_TEST_MEMORY") == NULL)
+    FAILS(gr_node_memory_create(INT64_MAX, &memory), GR_ERROR_MEMORY, "memory could not be allocated");
   CHECK(memory == NULL);
 }
 

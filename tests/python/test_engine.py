@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """graticule.engine on arrays of numpy and torch, function by function. tests/python/check_coverage.py compares with graticule.h."""
+import ctypes
 import os
 import shutil
 import tempfile
@@ -519,6 +520,19 @@ def test_bad_arguments_are_named():
     raises("WrongType", lambda: halo.exchange(np.zeros((3, 3), dtype="U1")), "<U1")
     assert raises("BadCuts", lambda: e.Cuts.create_balanced(-1, 2), "-1 cells").fault == "program"
     assert "9" in str(raises("FieldMismatch", lambda: halo.exchange(np.zeros((40, 9)))))
+
+
+def test_every_function_names_an_argument_that_is_missing():
+    e.init()
+    functions = [f for f in vars(e).values() if isinstance(f, e._engine.Function) and any(a.pointers for a in f.arguments)]
+    assert len(functions) > 100
+    for function in functions:
+        status = function.pointer(*[None if a.pointers else ctypes.c_int(0) if a.base in e._engine._enums else
+                                    e._engine._SIMPLE[a.base](0) for a in function.arguments])
+        text = e._engine.library.gr_error_text().decode()
+        names = [a.name for a in function.arguments]
+        assert status == 1 and text.startswith(f"{function.name}: BadArgument: "), (status, text)
+        assert any(f" {name} is NULL" in text or f" {name} is 0" in text or f" *{name} is NULL" in text for name in names), text
 
 
 def test_announced_failures_end_the_waits_of_others():
