@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/axis_sum.hpp>
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/overlap.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
@@ -170,6 +171,7 @@ struct AxisSumPlan::State {
   Box owner_box;
   PullPlan plan;
   mutable std::vector<Buffers> buffers;
+  mutable detail::QueueOfCalls calls;
   mutable bool busy = false;  ///< from `start()` to `wait()`
 };
 
@@ -203,7 +205,7 @@ FieldView ring_view_like(void* data, FieldView const& like, Box const& box) {
 
 /// Adds to each cell of `part` the element of `ring` that has the same coordinates on the axes that `varies` lists.
 void add_to_cells(FieldView const& cells, Box const& cover, Box const& part, FieldView const& ring,
-                  std::array<bool, max_ndim> const& varies) {
+                  std::array<bool, max_ndim> const& varies, DeviceQueue const& queue) {
   if (part.empty()) return;
   auto const to = cells.part(cover, part);
   Indices extents = cells.batch_extents();
@@ -220,13 +222,13 @@ void add_to_cells(FieldView const& cells, Box const& cover, Box const& part, Fie
   }
   auto const task =
       detail::make_strided(detail::StridedOp::add, to.dtype, extents, to.data, to_strides, ring.data, from_strides);
-  detail::run_strided(std::span(&task, 1), cells.space);
+  detail::run_strided(std::span(&task, 1), cells.space, queue);
 }
 
-void zero(FieldView const& view) {
+void zero(FieldView const& view, DeviceQueue const& queue) {
   auto const task =
       detail::make_strided(detail::StridedOp::fill, view.dtype, view.extents, view.data, view.strides, nullptr, {}, 0);
-  detail::run_strided(std::span(&task, 1), view.space);
+  detail::run_strided(std::span(&task, 1), view.space, queue);
 }
 
 }  // namespace
@@ -286,6 +288,7 @@ void AxisSumPlan::State::check(std::span<AxisSumField const> fields, Writes writ
 }
 
 void AxisSumPlan::State::make_buffers(std::span<AxisSumField const> fields) const {
+  if (!fields.empty()) calls.enter(fields.front().sums.space);
   if (buffers.size() < fields.size()) buffers.resize(fields.size());
   for (std::size_t f = 0; f < fields.size(); ++f) {
     auto const& field = fields[f].sums;
@@ -294,11 +297,11 @@ void AxisSumPlan::State::make_buffers(std::span<AxisSumField const> fields) cons
     Index const words = batch * words_of(field.dtype, options.how);
     DType const dtype = options.how == AxisSumMethod::exact ? DType::i64 : DType::f64;
     auto const bytes = [](Box const& box, Index elements) { return std::size_t(box.num_cells() * elements) * 8; };
-    to.partial_view = ring_view(to.partial.resize(bytes(geometry.sums, words), field.space), dtype, geometry.sums,
+    to.partial_view = ring_view(to.partial.resize(bytes(geometry.sums, words), field.space, calls.queue()), dtype, geometry.sums,
                                 words, field.space);
     to.totals_view =
-        ring_view(to.totals.resize(bytes(owner_box, words), field.space), dtype, owner_box, words, field.space);
-    to.values_view = ring_view_like(to.values.resize(bytes(owner_box, batch), field.space), field, owner_box);
+        ring_view(to.totals.resize(bytes(owner_box, words), field.space, calls.queue()), dtype, owner_box, words, field.space);
+    to.values_view = ring_view_like(to.values.resize(bytes(owner_box, batch), field.space, calls.queue()), field, owner_box);
   }
 }
 
@@ -327,13 +330,13 @@ std::vector<PullField> AxisSumPlan::State::add_rows(std::span<FieldView const> v
     auto const rows = rows_of(views[f], cover, part, sum_axis);
     with_float(views[f].dtype, [&]<class T>(T*) {
       if (options.how == AxisSumMethod::exact)
-        for_each_index(views[f].space, rows.number, rows.row_extent + 64,
+        for_each_index(views[f].space, calls.queue(), rows.number, rows.row_extent + 64,
                        SumExactly<T>{rows, static_cast<std::int64_t*>(to.partial_view.data)});
       else
-        for_each_index(views[f].space, rows.number, rows.row_extent,
+        for_each_index(views[f].space, calls.queue(), rows.number, rows.row_extent,
                        SumPlainly<T>{rows, static_cast<double*>(to.partial_view.data)});
     });
-    zero(to.totals_view);
+    zero(to.totals_view, calls.queue());
     pulls.push_back({to.totals_view, std::span(&to.partial_view, 1)});
   }
   return pulls;
@@ -344,7 +347,7 @@ void AxisSumPlan::State::round_totals(std::span<FieldView const> sums) const {
     auto& to = buffers[f];
     Index const rows = owner_box.num_cells() * sums[f].num_batch();
     with_float(sums[f].dtype, [&]<class T>(T*) {
-      for_each_index(sums[f].space, rows, 64,
+      for_each_index(sums[f].space, calls.queue(), rows, 64,
                      RoundTotals<T>{to.totals_view.data, static_cast<T*>(to.values_view.data), divisor(),
                                     options.how == AxisSumMethod::exact});
     });
@@ -354,7 +357,8 @@ void AxisSumPlan::State::round_totals(std::span<FieldView const> sums) const {
 void AxisSumPlan::State::spread(std::span<FieldView const> sums) const {
   std::vector<PullField> pulls;
   for (std::size_t f = 0; f < sums.size(); ++f) pulls.push_back({buffers[f].values_view, std::span(&sums[f], 1)});
-  plan.apply(pulls);
+  plan.apply(pulls, calls.queue());
+  if (!sums.empty()) calls.leave(sums.front().space);
 }
 
 AxisSumPlan::AxisSumPlan(Comm const& comm, Layout const& layout, int sum_axis, AxisSumOptions const& options)
@@ -396,7 +400,7 @@ AxisSumPending AxisSumPlan::start(std::span<AxisSumField const> fields) const {
     pulls = state_->add_rows(cells, state_->geometry.owned, state_->geometry.part);
   });
   Pending pending;
-  state_->or_refuse({spread}, [&] { pending = state_->plan.start_adjoint(pulls); });
+  state_->or_refuse({spread}, [&] { pending = state_->plan.start_adjoint(pulls, state_->calls.queue()); });
   return {state_, std::move(sums), std::move(pending)};
 }
 
@@ -436,13 +440,13 @@ void AxisSumPlan::apply_adjoint(std::span<AxisSumField const> fields, Cotangents
       auto const& view = sums.emplace_back(fields[f].sums);
       auto const bytes = std::size_t(geometry.sums.num_cells() * view.num_batch() * size_of(view.dtype));
       auto& memory = state_->buffers[f].cotangents;
-      scaled.push_back(ring_view_like(memory.resize(bytes, view.space), view, geometry.sums));
+      scaled.push_back(ring_view_like(memory.resize(bytes, view.space, state_->calls.queue()), view, geometry.sums));
     }
   };
   if (cotangents == Cotangents::of_each_rank) {
     state_->or_refuse({collect, spread}, prepare);
     state_->or_refuse({spread}, [&] {
-      state_->plan.apply_adjoint(state_->add_rows(sums, geometry.sums, geometry.sums));
+      state_->plan.apply_adjoint(state_->add_rows(sums, geometry.sums, geometry.sums), state_->calls.queue());
       state_->round_totals(sums);
     });
     state_->spread(scaled);
@@ -451,7 +455,7 @@ void AxisSumPlan::apply_adjoint(std::span<AxisSumField const> fields, Cotangents
     for (std::size_t f = 0; f < fields.size(); ++f) {
       auto const rows = rows_of(sums[f], geometry.sums, geometry.sums, state_->sum_axis);
       with_float(sums[f].dtype, [&]<class T>(T*) {
-        for_each_index(sums[f].space, rows.number, 1,
+        for_each_index(sums[f].space, state_->calls.queue(), rows.number, 1,
                        DivideRows<T>{rows, static_cast<T*>(scaled[f].data), state_->divisor()});
       });
     }
@@ -460,24 +464,15 @@ void AxisSumPlan::apply_adjoint(std::span<AxisSumField const> fields, Cotangents
   varies.fill(true);
   varies[std::size_t(state_->sum_axis)] = false;
   for (std::size_t f = 0; f < fields.size(); ++f)
-    add_to_cells(fields[f].cells, geometry.owned, geometry.part, scaled[f], varies);
+    add_to_cells(fields[f].cells, geometry.owned, geometry.part, scaled[f], varies, state_->calls.queue());
 }
 
 namespace {
 
-void copy_bytes(void* to, void const* from, std::size_t bytes, MemorySpace space, bool to_host) {
-  if (bytes == 0) return;
-  if (space == MemorySpace::host) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  using Host = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-  using Device = Kokkos::View<std::byte*, detail::DeviceSpace::memory_space, Kokkos::MemoryUnmanaged>;
-  auto* const source = static_cast<std::byte*>(const_cast<void*>(from));
-  if (to_host)
-    Kokkos::deep_copy(Host(static_cast<std::byte*>(to), bytes), Device(source, bytes));
-  else
-    Kokkos::deep_copy(Device(static_cast<std::byte*>(to), bytes), Host(source, bytes));
+template <class T>
+void copy_and_wait(void* to, std::vector<T> const& from, DeviceQueue const& queue) {
+  detail::copy_to_device(queue, to, from.data(), from.size() * sizeof(T));
+  detail::fence(queue);
 }
 
 /// Throws on all ranks what `check` throws on any, or where they have other types or batch axes. Cost: one all-reduce.
@@ -537,17 +532,23 @@ std::vector<double> AreaSum::apply(FieldView const& cells) const {
   // Only type, batch axes and memory space of the second view matter.
   AxisSumField const field{cells, cells};
   state.make_buffers(std::span(&field, 1));
-  state.plan.apply_adjoint(state.add_rows(std::span(&cells, 1), state.geometry.owned, state.geometry.part));
+  state.plan.apply_adjoint(state.add_rows(std::span(&cells, 1), state.geometry.owned, state.geometry.part),
+                           state.calls.queue());
   auto& buffer = state.buffers.front();
   Index const batch = cells.num_batch();
   Index const rings = state.owner_box.num_cells();
   with_float(cells.dtype, [&]<class T>(T*) {
-    for_each_index(cells.space, rings * batch, 64,
+    for_each_index(cells.space, state.calls.queue(), rings * batch, 64,
                    RoundToDouble<T>{static_cast<std::int64_t const*>(buffer.totals_view.data),
                                     static_cast<double*>(buffer.values_view.data)});
   });
   std::vector<double> sums(std::size_t(rings * batch));
-  copy_bytes(sums.data(), buffer.values_view.data, sums.size() * sizeof(double), cells.space, true);
+  if (cells.space == MemorySpace::device) {
+    detail::copy_to_host(state.calls.queue(), sums.data(), buffer.values_view.data, sums.size() * sizeof(double));
+    detail::fence(state.calls.queue());
+  } else if (!sums.empty()) {
+    std::memcpy(sums.data(), buffer.values_view.data, sums.size() * sizeof(double));
+  }
   // Rings lie in row-major order of their box: `inner` of them in a row follow each other.
   Index inner = 1;
   for (int a = row_axis_ + 1; a < state.owner_box.ndim(); ++a) inner *= state.owner_box.extent(a);
@@ -578,6 +579,8 @@ void AreaSum::apply_adjoint(FieldView const& cells, std::span<double const> cota
   if (Index(cotangents.size()) != cells.num_batch())
     throw Error("FieldMismatch",
                 std::to_string(cotangents.size()) + " cotangents for cells of " + to_string(cells.extents));
+  state.calls.enter(cells.space);
+  auto const& queue = state.calls.queue();
   Box rows(Indices::filled(owned.ndim(), 0), Indices::filled(owned.ndim(), 1));
   rows.set(row_axis_, owned.lo(row_axis_), owned.hi(row_axis_));
   with_float(cells.dtype, [&]<class T>(T*) {
@@ -586,11 +589,14 @@ void AreaSum::apply_adjoint(FieldView const& cells, std::span<double const> cota
       for (double const cotangent : cotangents)
         terms.push_back(T(weights_[std::size_t(row)] * (cotangent / total_weight_)));
     if (state.buffers.empty()) state.buffers.resize(1);
-    auto* const memory = state.buffers.front().cotangents.resize(terms.size() * sizeof(T), cells.space);
-    copy_bytes(memory, terms.data(), terms.size() * sizeof(T), cells.space, false);
+    auto* const memory = state.buffers.front().cotangents.resize(terms.size() * sizeof(T), cells.space, queue);
+    if (cells.space == MemorySpace::device)
+      copy_and_wait(memory, terms, queue);
+    else if (!terms.empty())
+      std::memcpy(memory, terms.data(), terms.size() * sizeof(T));
     std::array<bool, max_ndim> varies{};
     varies[std::size_t(row_axis_)] = true;
-    add_to_cells(cells, owned, owned, ring_view_like(memory, cells, rows), varies);
+    add_to_cells(cells, owned, owned, ring_view_like(memory, cells, rows), varies, queue);
   });
 }
 

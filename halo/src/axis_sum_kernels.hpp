@@ -3,6 +3,8 @@
 #pragma once
 
 #include <graticule/partition/box.hpp>
+#include <graticule/repartition/detail/device_launch.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include "exact_sum.hpp"
@@ -11,51 +13,30 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <new>
-#include <utility>
 
 namespace graticule::detail {
 
 using HostSpace = Kokkos::DefaultHostExecutionSpace;
-using DeviceSpace = Kokkos::DefaultExecutionSpace;
 
 /// Memory of one space that grows and is kept.
 class Scratch {
  public:
-  Scratch() = default;
-  Scratch(Scratch&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), space_(other.space_) {}
-  Scratch& operator=(Scratch&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(space_, other.space_);
-    return *this;
-  }
-  ~Scratch() { release(); }
-
-  void* resize(std::size_t bytes, MemorySpace space) {
-    if (data_ != nullptr && bytes <= bytes_ && space == space_) return data_;
-    release();
+  /// @pre work in other queues than `queue` does not use it
+  void* resize(std::size_t bytes, MemorySpace space, DeviceQueue const& queue) {
+    if (bytes_ > 0 && bytes <= bytes_ && space == space_ && queue.device() == device_) return memory_.data();
+    if (space_ == MemorySpace::device && bytes_ > 0) fence(queue);
     bytes_ = std::max<std::size_t>(bytes, 64);
     space_ = space;
-    data_ = space == MemorySpace::device ? Kokkos::kokkos_malloc<DeviceSpace::memory_space>("graticule::ring", bytes_)
-                                         : std::malloc(bytes_);
-    if (data_ == nullptr) throw std::bad_alloc();
-    return data_;
+    device_ = queue.device();
+    memory_ = Buffer(bytes_, space == MemorySpace::device ? Buffer::Kind::device : Buffer::Kind::host, device_);
+    return memory_.data();
   }
 
  private:
-  void release() noexcept {
-    if (data_ != nullptr && space_ == MemorySpace::host) std::free(data_);
-    if (data_ != nullptr && space_ == MemorySpace::device && Kokkos::is_initialized())
-      Kokkos::kokkos_free<DeviceSpace::memory_space>(data_);
-    data_ = nullptr;
-  }
-
-  void* data_ = nullptr;
+  Buffer memory_;
   std::size_t bytes_ = 0;
   MemorySpace space_ = MemorySpace::host;
+  int device_ = 0;
 };
 
 /// Where the rows of a field lie: one row for each cell and batch element of the sums, in the order of `Rows::number`.
@@ -106,13 +87,13 @@ inline Rows rows_of(FieldView const& view, Box const& cover, Box const& part, in
   return rows;
 }
 
-/// Calls `body(i)` for all i below `count` on the space's processors; returns when all are done.
+/// Calls `body(i)` for all i below `count` on the space's processors: on the host before it returns, on a device in
+/// order of `queue`.
 template <class Body>
-void for_each_index(MemorySpace space, Index count, Index work_each, Body const& body) {
+void for_each_index(MemorySpace space, DeviceQueue const& queue, Index count, Index work_each, Body const& body) {
   if (count == 0) return;
   if (space == MemorySpace::device) {
-    Kokkos::parallel_for("graticule::ring", Kokkos::RangePolicy<DeviceSpace>(0, count), body);
-    DeviceSpace().fence();
+    launch(queue, "graticule::ring", count, body);
   } else if (count * work_each >= 65536 && Kokkos::is_initialized()) {
     Kokkos::parallel_for("graticule::ring", Kokkos::RangePolicy<HostSpace>(0, count), body);
     HostSpace().fence();

@@ -78,6 +78,10 @@ function(graticule_add_test_program name)
   if(NOT arg_NO_MAIN)
     target_link_libraries(${target} PRIVATE graticule_test_main graticule_pmpi_shim)
   endif()
+  # tests/support/test_field.hpp has fields on it.
+  if(arg_DEPENDS MATCHES "graticule::(repartition|halo|field_io|nn|training|program)")
+    target_link_libraries(${target} PRIVATE graticule_test_device)
+  endif()
   # GCC 12 needs 80 % of the time at -O1 for tests of layers, 40 to 70 % for those of the engine. The libraries stay at -O3.
   target_compile_options(${target} PRIVATE ${GRATICULE_WARNINGS} $<$<CONFIG:Release>:-O1>)
   # For those that use it: the others are compiled alike whatever the folder is.
@@ -180,23 +184,28 @@ function(graticule_run_full_variants)
   endforeach()
 endfunction()
 
-# graticule_add_mpi_variants(halo.plan NP 2 3 [CHECK_FILTER gtest-filter])
-# Registers the same test binary again: point-to-point only, with fields in node-shared memory, and in check mode; all but
-# the first number of ranks in check mode with the label full.
+# graticule_add_mpi_variants(halo.plan NP 2 3 [CHECK_FILTER gtest-filter] [DEVICE_FILTER gtest-filter])
+# Registers the same test binary again: point-to-point only, with fields in node-shared memory, with fields on the guarded
+# device (tests/support/guarded_device.hpp), and in check mode; all but the first number of ranks in check mode with the label
+# full.
 function(graticule_add_mpi_variants name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CHECK_FILTER" "NP")
-  if(NOT arg_CHECK_FILTER)
-    set(arg_CHECK_FILTER "*")
-  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CHECK_FILTER;DEVICE_FILTER" "NP")
+  foreach(filter IN ITEMS CHECK_FILTER DEVICE_FILTER)
+    if(NOT arg_${filter})
+      set(arg_${filter} "*")
+    endif()
+  endforeach()
   foreach(num_ranks IN LISTS arg_NP)
-    foreach(variant IN ITEMS p2p:GRATICULE_TRANSPORT=p2p node_memory:GRATICULE_TEST_MEMORY=node
-                             device_path:GRATICULE_TEST_MEMORY=device)
+    foreach(variant IN ITEMS p2p:GRATICULE_TRANSPORT=p2p node_memory:GRATICULE_TEST_MEMORY=node)
       string(REPLACE ":" ";" variant "${variant}")
       list(GET variant 0 label)
       list(GET variant 1 environment)
       graticule_run_mpi_test(
         ${name}.${label} PROGRAM ${name} NP ${num_ranks} FULL LABELS variant ENVIRONMENT ${environment})
     endforeach()
+    graticule_run_mpi_test(
+      ${name}.device PROGRAM ${name} NP ${num_ranks} FULL LABELS variant ENVIRONMENT GRATICULE_TEST_MEMORY=device
+      ARGS --gtest_filter=${arg_DEVICE_FILTER})
     list(GET arg_NP 0 fewest)
     set(full "")
     if(NOT num_ranks EQUAL fewest)

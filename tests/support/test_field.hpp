@@ -4,9 +4,9 @@
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/node_memory.hpp>
 
+#include "guarded_device.hpp"
 #include "random_layout.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +18,25 @@
 
 namespace graticule::test {
 
-/// Memory of test fields: ordinary, or node-shared where `GRATICULE_TEST_MEMORY` is `node`.
+/// Before test code uses memory of fields, which may lie on the guarded device.
+inline void open_to_host() {
+  if (GuardedDevice::is_wanted()) GuardedDevice::instance().open_to_host();
+}
+
+/// Opens the memory of an object that is copied; the first member of it.
+struct OpensWhenCopied {
+  OpensWhenCopied() = default;
+  OpensWhenCopied(OpensWhenCopied const&) { open_to_host(); }
+  OpensWhenCopied(OpensWhenCopied&&) noexcept = default;
+  OpensWhenCopied& operator=(OpensWhenCopied const&) {
+    open_to_host();
+    return *this;
+  }
+  OpensWhenCopied& operator=(OpensWhenCopied&&) noexcept = default;
+};
+
+/// Memory of test fields: ordinary, or node-shared where `GRATICULE_TEST_MEMORY` is `node`, or of the guarded device
+/// where it is `device`.
 template <class T>
 struct FieldAllocator {
   using value_type = T;
@@ -28,6 +46,11 @@ struct FieldAllocator {
   explicit FieldAllocator(FieldAllocator<U> const&) {}
 
   T* allocate(std::size_t count) {
+    if (GuardedDevice::is_wanted()) {
+      auto* const memory = static_cast<T*>(GuardedDevice::instance().allocate(count * sizeof(T), 0));
+      open_to_host();
+      return memory;
+    }
     char const* const kind = std::getenv("GRATICULE_TEST_MEMORY");
     if (!kind || std::string_view(kind) != "node") return static_cast<T*>(std::malloc(count * sizeof(T)));
     NodeMemory const memory(count * sizeof(T));
@@ -36,6 +59,7 @@ struct FieldAllocator {
     return memory.data<T>();
   }
   void deallocate(T* data, std::size_t) {
+    if (GuardedDevice::is_wanted()) return GuardedDevice::instance().release(data);
     if (shared().erase(reinterpret_cast<std::byte*>(data)) == 0) std::free(data);
   }
   friend bool operator==(FieldAllocator const&, FieldAllocator const&) { return true; }
@@ -113,7 +137,10 @@ class TestField {
 
   [[nodiscard]] Box const& cover() const { return cover_; }
   [[nodiscard]] Box const& batch() const { return batch_; }
-  [[nodiscard]] auto const& memory() const { return memory_; }
+  [[nodiscard]] auto const& memory() const {
+    open_to_host();
+    return memory_;
+  }
 
   [[nodiscard]] std::size_t index(Indices const& batch, Indices const& cell) const {
     Index at = first_;
@@ -121,8 +148,14 @@ class TestField {
     for (int a = 0; a < cell.size(); ++a) at += (cell[a] - cover_.lo(a)) * strides_[int(grid_axes_[a])];
     return std::size_t(at);
   }
-  [[nodiscard]] T& at(Indices const& batch, Indices const& cell) { return memory_[index(batch, cell)]; }
-  [[nodiscard]] T const& at(Indices const& batch, Indices const& cell) const { return memory_[index(batch, cell)]; }
+  [[nodiscard]] T& at(Indices const& batch, Indices const& cell) {
+    open_to_host();
+    return memory_[index(batch, cell)];
+  }
+  [[nodiscard]] T const& at(Indices const& batch, Indices const& cell) const {
+    open_to_host();
+    return memory_[index(batch, cell)];
+  }
 
   /// Calls `visit(batch, cell)` for all batch elements of all cells of `box`.
   template <class Visit>
@@ -140,19 +173,16 @@ class TestField {
   /// The same bits as another type of the same size.
   [[nodiscard]] FieldView view(DType dtype) {
     EXPECT_EQ(size_of(dtype), Index(sizeof(T)));
-    // Device memory of a build without a device is host memory: then the device's path is tested here, too.
-    char const* const kind = std::getenv("GRATICULE_TEST_MEMORY");
-    constexpr bool host_reads_device =
-        Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
-                                   Kokkos::DefaultExecutionSpace::memory_space>::accessible;
-    bool const device = host_reads_device && kind && std::string_view(kind) == "device";
-    auto const space = device ? MemorySpace::device : MemorySpace::host;
+    bool const on_device = GuardedDevice::is_wanted();
+    if (on_device) GuardedDevice::instance().close_to_host();
+    auto const space = on_device ? MemorySpace::device : MemorySpace::host;
     return {memory_.data() + first_, dtype, extents_, strides_, grid_axes_, space};
   }
 
   /// Every element of the memory has the bits that `expected` has, guards included.
   [[nodiscard]] testing::AssertionResult holds(TestField const& expected) const {
     if (memory_.size() != expected.memory_.size()) return testing::AssertionFailure() << "other memory";
+    open_to_host();
     for (std::size_t i = 0; i < memory_.size(); ++i)
       if (std::memcmp(&memory_[i], &expected.memory_[i], sizeof(T)) != 0) return difference(expected, i);
     return testing::AssertionSuccess();
@@ -169,6 +199,7 @@ class TestField {
                                        << testing::PrintToString(expected.memory_[i]);
   }
 
+  OpensWhenCopied window_;
   Box cover_;
   Box batch_;
   Indices grid_axes_;

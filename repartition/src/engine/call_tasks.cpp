@@ -224,7 +224,7 @@ void PullState::find_images(Workspace& w) const {
   }
 }
 
-void PullState::poison(Workspace& w) const {
+void PullState::poison(Workspace& w, DeviceQueue const& queue) const {
   w.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f) {
     double const value = w.sources[std::size_t(f)].dtype >= DType::f16 ? std::nan("") : 85;
@@ -234,7 +234,7 @@ void PullState::poison(Workspace& w) const {
     for (auto const& peer : table_.receives) std::for_each(peer.transfers.begin(), peer.transfers.end(), fill);
     std::for_each(table_.local.begin(), table_.local.end(), fill);
   }
-  run_strided(w.tasks, w.shape.space);
+  run_strided(w.tasks, w.shape.space, queue);
 }
 
 }  // namespace graticule::detail

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/repartition/collectives.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/node_memory.hpp>
-
-#include "workspace.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -99,8 +98,10 @@ struct ReplicatedFieldPlan::State {
   RepartitionPlan spread;  ///< from the shards to all ranks but the root
   NodeMemory host;
   detail::Buffer device;
+  detail::QueueOfCalls calls;
   Index host_bytes = 0;
   Index device_bytes = 0;
+  int device_number = 0;
 
   void check(FieldView const& field) const {
     bool fits = field.grid_axes.size() == whole.ndim() && field.strides.size() == field.ndim();
@@ -143,7 +144,13 @@ struct ReplicatedFieldPlan::State {
       host_bytes = std::max(host_bytes, bytes);
       return host.data();
     }
-    if (bytes > device_bytes) device = detail::Buffer(std::size_t(bytes), detail::Buffer::Kind::device);
+    calls.enter(space);
+    if (bytes > device_bytes || calls.queue().device() != device_number) {
+      detail::fence(calls.queue());
+      device_number = calls.queue().device();
+      device = detail::Buffer(std::size_t(bytes), detail::Buffer::Kind::device, device_number);
+      device_bytes = 0;
+    }
     device_bytes = std::max(device_bytes, bytes);
     return device.data();
   }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "device_mpi.hpp"
 
-#include "kernels/kokkos_compat.hpp"
+#include <graticule/repartition/detail/device_runtime.hpp>
+
+#include <Kokkos_Core.hpp>
 
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>
 #endif
 
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace graticule::detail {
 
@@ -33,24 +37,33 @@ bool library_claims_support() {
 
 bool is_wanted() {
   auto const choice = gpu_mpi_choice();
-  return choice == GpuMpi::automatic ? library_claims_support() : choice == GpuMpi::tried;
+  if (choice != GpuMpi::automatic) return choice == GpuMpi::tried;
+  auto const* const installed = installed_device();
+  return installed ? installed->mpi_is_told_of_it() : library_claims_support();
 }
 
-/// Sends device memory to this rank itself and compares what arrives.
+/// Sends device memory to the next rank and compares what arrives from the one before. Ranks of one node and of several
+/// are reached by different ways of MPI, so that a message to this rank itself would say little.
 bool message_arrives(Comm const& comm, int tag) {
-  using Device = Kokkos::View<int*, Kokkos::DefaultExecutionSpace>;
   constexpr int count = 65536;
-  Device sent("graticule::sent", count);
-  Device received("graticule::received", count);
-  auto const on_host = Kokkos::create_mirror_view(sent);
-  for (int i = 0; i < count; ++i) on_host(i) = i * 7 + 1;
-  Kokkos::deep_copy(sent, on_host);
-  int const code = MPI_Sendrecv(sent.data(), count, MPI_INT, comm.rank(), tag, received.data(), count, MPI_INT,
-                                comm.rank(), tag, comm.handle(), MPI_STATUS_IGNORE);
+  constexpr std::size_t bytes = count * sizeof(int);
+  DeviceQueue const queue;
+  Buffer const sent(bytes, Buffer::Kind::device);
+  Buffer const received(bytes, Buffer::Kind::device);
+  std::vector<int> values(std::size_t(count), 0);
+  auto const value = [](int rank, int i) { return i * 7 + rank + 1; };
+  for (int i = 0; i < count; ++i) values[std::size_t(i)] = value(comm.rank(), i);
+  copy_to_device(queue, sent.data(), values.data(), bytes);
+  fence(queue);
+  int const to = (comm.rank() + 1) % comm.num_ranks();
+  int const from = (comm.rank() + comm.num_ranks() - 1) % comm.num_ranks();
+  int const code = MPI_Sendrecv(sent.data(), count, MPI_INT, to, tag, received.data(), count, MPI_INT, from, tag,
+                                comm.handle(), MPI_STATUS_IGNORE);
   if (code != MPI_SUCCESS) return false;
-  auto const result = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), received);
+  copy_to_host(queue, values.data(), received.data(), bytes);
+  fence(queue);
   for (int i = 0; i < count; ++i)
-    if (result(i) != i * 7 + 1) return false;
+    if (values[std::size_t(i)] != value(from, i)) return false;
   return true;
 }
 
@@ -67,7 +80,7 @@ GpuMpi gpu_mpi_choice() {
 }
 
 bool mpi_moves_device_memory(Comm const& comm) {
-  if constexpr (!has_device) return false;
+  if (!has_device()) return false;
   int const tag = comm.next_tag();
   std::array<Index, 1> without{0};
   run_agreed(comm, [&] { without[0] = is_wanted() ? 0 : 1; });

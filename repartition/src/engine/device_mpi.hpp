@@ -13,11 +13,11 @@ enum class GpuMpi : std::uint8_t { automatic, never, tried };
 /// Also where there is no device, so that a wrong value is told everywhere. @throws `BadOption`
 [[nodiscard]] GpuMpi gpu_mpi_choice();
 
-/// True when MPI was seen to move memory of the default execution space on all ranks; collective.
+/// True when MPI was seen to move memory of devices between all ranks; collective.
 ///
 /// `GRATICULE_GPU_MPI=0` says no, `1` has it tried; by default it is tried where the MPI library says that it can,
-/// because one that cannot may end the program. What it says is not believed: a message to this rank itself is
-/// compared.
+/// because one that cannot may end the program. What it says is not believed: each rank sends to the next, and compares
+/// what it receives.
 [[nodiscard]] bool mpi_moves_device_memory(Comm const& comm);
 
 }  // namespace graticule::detail

@@ -443,13 +443,14 @@ void PullState::check_call(Workspace const& w) const {
                       hash.value());
 }
 
-Workspace& PullState::lease(std::span<PullField const> fields, Direction direction) const {
+Workspace& PullState::lease(std::span<PullField const> fields, Direction direction, int device) const {
   bool const node_shared = transport_ != Transport::point_to_point;
   auto const matches = [&](Workspace const& workspace) {
     auto const& shape = workspace.shape;
     if (workspace.busy || shape.direction != direction || shape.cell_bytes.size() != fields.size()) return false;
     if (shape.node_shared != node_shared || shape.refused) return false;
     if (!fields.empty() && shape.space != fields.front().source.space) return false;
+    if (shape.device != device) return false;
     for (std::size_t f = 0; f < fields.size(); ++f)
       if (shape.kinds[f] != fields[f].kind ||
           shape.cell_bytes[f] != size_of(fields[f].source.dtype) * fields[f].source.num_batch())
@@ -474,7 +475,10 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     if (workspace == nullptr && has_match) std::this_thread::yield();
   }
   if (workspace == nullptr) {
-    CallShape shape{.direction = direction, .node_shared = node_shared, .streamed = stream_plan_.has_value()};
+    CallShape shape{.direction = direction,
+                    .device = device,
+                    .node_shared = node_shared,
+                    .streamed = stream_plan_.has_value()};
     if (!fields.empty()) shape.space = fields.front().source.space;
     for (auto const& field : fields) {
       shape.kinds.push_back(field.kind);
@@ -499,16 +503,16 @@ Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
   auto& workspace = *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
   if (stream_plan_)
     workspace.stream = std::make_unique<Stream>(*stream_plan_, workspace.shape.direction, workspace.shape.space,
-                                                workspace.shape.node_shared);
+                                                workspace.shape.device, workspace.shape.node_shared);
   return workspace;
 }
 
-Workspace& PullState::accept(std::span<PullField const> fields, Direction direction) const {
+Workspace& PullState::accept(std::span<PullField const> fields, Direction direction, int device) const {
   ++num_calls_;
   Workspace* workspace = nullptr;
   try {
     check_fields(fields, direction);
-    workspace = &lease(fields, direction);
+    workspace = &lease(fields, direction, device);
     if (!workspace->known_apart) workspace->known_apart = check_apart(fields, direction);
     if (!dump_file_.empty()) dump_call(*workspace);
   } catch (std::exception const& error) {
@@ -586,12 +590,14 @@ class Stopwatch {
 
 }  // namespace
 
-Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue,
+Workspace* PullState::start(std::span<PullField const> fields, Direction direction, DeviceQueue const& given,
                             Posting posting) const {
   Region const region(direction == Direction::forward ? "graticule::start" : "graticule::start_adjoint");
   check_generation();
   if (!ending_.empty()) end_calls();
-  auto& workspace = accept(fields, direction);
+  bool const on_device = !fields.empty() && fields.front().source.space == MemorySpace::device;
+  auto const& queue = on_device ? queue_of_call(given) : given;
+  auto& workspace = accept(fields, direction, on_device ? queue.device() : 0);
   try {
     if (checks_calls()) check_call(workspace);
   } catch (...) {
@@ -603,17 +609,18 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
     // Cells that a call in place leaves as they are must not be lost.
     if (checks_cells() && direction == Direction::forward && workspace.known_apart &&
         std::all_of(fields.begin(), fields.end(), overwrites))
-      poison(workspace);
+      poison(workspace, queue);
     Stopwatch watch;
+    // What an earlier call copies from the buffers must have been copied before messages arrive in them, and its
+    // kernels may still read tasks.
+    if (on_device) {
+      workspace.fence();
+      workspace.queue = queue;
+    }
     if (workspace.stream) {
       start_stream(workspace, fields, queue, posting);
       stats_.pack_seconds += watch.lap();
       return &workspace;
-    }
-    if (workspace.shape.space == MemorySpace::device) {
-      // What an earlier call copies from the buffers must have been copied before messages arrive in them.
-      workspace.fence();
-      workspace.queue = queue;
     }
     workspace.start_receives();
     pack_and_send(workspace);
@@ -771,10 +778,9 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
 
 void PullState::run(Workspace const& w, KeptTasks& kept) const {
   if (w.shape.space == MemorySpace::host) return run_strided_host(kept.tasks);
-  auto const space = device_space(w.queue);
-  if (!kept.on_device) kept.device.set(kept.tasks, space);
+  if (!kept.on_device) kept.device.set(kept.tasks, w.queue);
   kept.on_device = true;
-  kept.device.run(space);
+  kept.device.run(w.queue);
 }
 
 void PullState::unpack_on_device(Workspace& w) const {

@@ -33,7 +33,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   PullState& operator=(PullState const&) = delete;
   ~PullState();
 
-  [[nodiscard]] Workspace* start(std::span<PullField const> fields, Direction direction, DeviceQueue const& queue,
+  [[nodiscard]] Workspace* start(std::span<PullField const> fields, Direction direction, DeviceQueue const& given,
                                  Posting posting = Posting::all) const;
   void finish(Workspace& workspace) const;
   /// Waits for the messages of a call whose result nobody wants any more.
@@ -83,7 +83,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// The same memory is source and target, cell by cell, and no cell is read after it was written.
   [[nodiscard]] bool works_in_place(PullField const& field, int target, Direction direction, bool& as_it_is) const;
   /// Checks and leases; tells the peers when this rank refuses the call.
-  [[nodiscard]] Workspace& accept(std::span<PullField const> fields, Direction direction) const;
+  [[nodiscard]] Workspace& accept(std::span<PullField const> fields, Direction direction, int device) const;
   void refuse(Direction direction, std::string const& reason) const;
   /// Lets calls that nobody waits for any more go on; true when none is left.
   bool end_calls() const;
@@ -92,7 +92,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   /// The same for some seconds; what has not ended then is cancelled.
   [[nodiscard]] bool end_calls_in_time() noexcept;
   [[nodiscard]] Workspace& make_workspace(CallShape shape, int num_views) const;
-  [[nodiscard]] Workspace& lease(std::span<PullField const> fields, Direction direction) const;
+  [[nodiscard]] Workspace& lease(std::span<PullField const> fields, Direction direction, int device) const;
   [[nodiscard]] FieldView const& source_view(Workspace const& w, int field) const noexcept {
     return w.sources[std::size_t(field)];
   }
@@ -149,7 +149,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void pack_and_send(Workspace& workspace) const;
   /// Waits until the peers have read what they read in place, or packs it for those that take long.
   void settle_in_place(Workspace& workspace) const;
-  void poison(Workspace& workspace) const;
+  void poison(Workspace& workspace, DeviceQueue const& queue) const;
   void move_local(Workspace& workspace) const;
   /// Runs tasks where the fields lie; for a device they are only put into the queue.
   void run(Workspace const& workspace, KeptTasks& kept) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "stream.hpp"
 
-#include "kernels/device_copies.hpp"
+#include <graticule/repartition/detail/device_runtime.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -45,7 +45,8 @@ StreamSlots::~StreamSlots() {
   if (shared) messages::free_node_block(*shared);
 }
 
-void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, MemorySpace space) {
+void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Place place) {
+  bool const on_device = place.space == MemorySpace::device;
   bytes = aligned(std::max<std::size_t>(bytes, 1), slot_alignment);
   if (slots.size() >= count && slot_bytes >= bytes) return;
   release();
@@ -58,13 +59,13 @@ void StreamSlots::resize(std::size_t count, std::size_t bytes, bool for_node, Me
       throw Error("OutOfMemory", std::to_string(count * bytes) + " bytes of node-shared memory could not be allocated");
     memory = shared->data;
   } else {
-    wire = Buffer(count * bytes, space == MemorySpace::device ? Buffer::Kind::pinned : Buffer::Kind::host);
+    wire = Buffer(count * bytes, on_device ? Buffer::Kind::pinned : Buffer::Kind::host);
     memory = wire.data();
   }
-  if (space == MemorySpace::device) device = Buffer(count * bytes, Buffer::Kind::device);
+  if (on_device) device = Buffer(count * bytes, Buffer::Kind::device, place.device);
   for (std::size_t s = 0; s < count; ++s) {
     slots[s].wire = memory + s * bytes;
-    slots[s].packed = space == MemorySpace::device ? device.data() + s * bytes : slots[s].wire;
+    slots[s].packed = on_device ? device.data() + s * bytes : slots[s].wire;
   }
 }
 
@@ -79,8 +80,8 @@ void StreamSlots::release() {
 
 Index StreamSlots::total_bytes() const noexcept { return Index(slots.size() * slot_bytes); }
 
-Stream::Stream(StreamPlan const& plan, Direction direction, MemorySpace space, bool node_shared)
-    : plan_(plan), direction_(direction), space_(space) {
+Stream::Stream(StreamPlan const& plan, Direction direction, MemorySpace space, int device, bool node_shared)
+    : plan_(plan), direction_(direction), space_(space), device_(device) {
   auto const& sends = forward() ? plan.table.sends : plan.table.receives;
   auto const& receives = forward() ? plan.table.receives : plan.table.sends;
   outgoing_ = std::vector<Outgoing>(sends.size());
@@ -153,7 +154,7 @@ void Stream::make_room() {
     auto const longest = out.in_place ? views_bytes : std::min(count.bytes, plan_.segment_bytes);
     auto const wanted = posting_ == Posting::all ? out.segments_left : std::size_t(plan_.window);
     out.slots.resize(std::min(wanted, out.segments_left), longest + sizeof(SegmentTrailer), out.link != nullptr,
-                     space_);
+                     place());
   }
   for (auto& in : incoming_) {
     in.cursor.reset(in.peer->transfers, block_fields_, plan_.segment_bytes);
@@ -167,7 +168,7 @@ void Stream::make_room() {
     auto const longest = std::min(count.bytes, plan_.segment_bytes) + sizeof(SegmentTrailer);
     // Of a peer on the node, only what goes to a device is copied before it is unpacked.
     auto const num_slots = in.link ? std::size_t(space_ == MemorySpace::device) : std::size_t(plan_.window);
-    if (num_slots > 0) in.slots.resize(std::min(num_slots, in.segments_left), longest, false, space_);
+    if (num_slots > 0) in.slots.resize(std::min(num_slots, in.segments_left), longest, false, place());
   }
 }
 
@@ -178,7 +179,7 @@ void Stream::make_room_for_refusal() {
     out.number = 0;
     out.cut = false;
     out.in_place = false;
-    out.slots.resize(1, sizeof(SegmentTrailer), out.link != nullptr, space_);
+    out.slots.resize(1, sizeof(SegmentTrailer), out.link != nullptr, place());
   }
   for (auto& in : incoming_) {
     in.segments_left = 1;
@@ -187,7 +188,7 @@ void Stream::make_room_for_refusal() {
     in.reading = in.in_place = false;
     in.number = 0;
     in.next_slot = 0;
-    if (!in.link) in.slots.resize(1, sizeof(SegmentTrailer), false, space_);
+    if (!in.link) in.slots.resize(1, sizeof(SegmentTrailer), false, place());
   }
 }
 
@@ -395,7 +396,7 @@ bool Stream::take_back_late(PullStats& stats) {
     out.in_place = false;
     auto const count = count_segments(out.cursor, plan_.segment_bytes);
     out.segments_left = count.segments;
-    out.slots.resize(count.segments, std::min(count.bytes, plan_.segment_bytes) + sizeof(SegmentTrailer), true, space_);
+    out.slots.resize(count.segments, std::min(count.bytes, plan_.segment_bytes) + sizeof(SegmentTrailer), true, place());
     pack_all(out, stats);
     moved = true;
   }
@@ -426,8 +427,8 @@ void Stream::pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes) {
   }
   run();
   if (slot.packed == slot.wire || bytes == 0) return;
-  copy_to_host(device_space(queue_), slot.wire, slot.packed, bytes);
-  device_space(queue_).fence();
+  copy_to_host(queue_, slot.wire, slot.packed, bytes);
+  fence(queue_);
 }
 
 void Stream::post_packed(Outgoing& out, StreamSlot& slot, std::size_t bytes) {
@@ -562,7 +563,7 @@ void Stream::take_posted(Incoming& in) {
   auto const* packed = in.content;
   if (space_ == MemorySpace::device && expected > 0) {
     auto const& slot = in.slots.slots.front();
-    copy_to_device(device_space(queue_), slot.packed, in.content, expected);
+    copy_to_device(queue_, slot.packed, in.content, expected);
     packed = slot.packed;
   }
   unpack(in, packed);
@@ -600,7 +601,7 @@ void Stream::unpack(Incoming& in, std::byte const* packed) {
   }
   run();
   // The memory that was read is given back next.
-  if (space_ == MemorySpace::device) device_space(queue_).fence();
+  if (space_ == MemorySpace::device) fence(queue_);
 }
 
 void Stream::match_messages(Incoming& in) {
@@ -660,7 +661,7 @@ bool Stream::pull_from_mpi(Incoming& in) {
     if (bytes != expected || in.segments_left != in.segments_after) {
       fail_size(in, bytes, expected);
     } else {
-      if (slot.packed != slot.wire && bytes > 0) copy_to_device(device_space(queue_), slot.packed, slot.wire, bytes);
+      if (slot.packed != slot.wire && bytes > 0) copy_to_device(queue_, slot.packed, slot.wire, bytes);
       unpack(in, slot.packed);
     }
   }
@@ -757,9 +758,8 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
 
 void Stream::run() {
   if (space_ == MemorySpace::host) return run_strided_host(tasks_);
-  auto const space = device_space(queue_);
-  device_tasks_.set(tasks_, space);
-  device_tasks_.run(space);
+  device_tasks_.set(tasks_, queue_);
+  device_tasks_.run(queue_);
 }
 
 Index Stream::buffer_bytes() const noexcept {

@@ -45,12 +45,18 @@ struct StreamSlots {
   Buffer device;
   std::optional<messages::NodeBlock> shared;
 
+  /// Where the fields lie.
+  struct Place {
+    MemorySpace space;
+    int device;
+  };
+
   StreamSlots() = default;
   StreamSlots(StreamSlots const&) = delete;
   StreamSlots& operator=(StreamSlots const&) = delete;
   ~StreamSlots();
   /// Makes room for `count` slots of `bytes`; keeps what is large enough. @pre no slot is in use
-  void resize(std::size_t count, std::size_t bytes, bool for_node, MemorySpace space);
+  void resize(std::size_t count, std::size_t bytes, bool for_node, Place place);
   /// Gives the memory back. @pre no slot is in use
   void release();
   [[nodiscard]] Index total_bytes() const noexcept;
@@ -76,7 +82,7 @@ enum class Posting : std::uint8_t { window, all };
 /// One call of a plan whose messages travel in segments. Reused for later calls of the same kind.
 class Stream {
  public:
-  Stream(StreamPlan const& plan, Direction direction, MemorySpace space, bool node_shared);
+  Stream(StreamPlan const& plan, Direction direction, MemorySpace space, int device, bool node_shared);
 
   /// Fields of the next call, to be filled in before `begin`.
   [[nodiscard]] std::vector<StreamField>& fields() noexcept { return fields_; }
@@ -188,11 +194,13 @@ class Stream {
   [[nodiscard]] std::vector<Box> const* parts_of(Incoming const* in, int transfer) const;
   void run();
   void fail(Incoming& in, std::string const& text);
+  [[nodiscard]] StreamSlots::Place place() const noexcept { return {space_, device_}; }
   [[nodiscard]] bool forward() const noexcept { return direction_ == Direction::forward; }
 
   StreamPlan const& plan_;  ///< of the plan that owns this call
   Direction direction_;
   MemorySpace space_;
+  int device_;
   std::uint32_t fields_hash_ = 0;
   std::uint64_t call_ = 0;
   DeviceQueue queue_;

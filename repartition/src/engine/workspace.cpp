@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "workspace.hpp"
 
-#include "kernels/device_copies.hpp"
-#include "kernels/kokkos_compat.hpp"
 #include "stream.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace graticule::detail {
@@ -27,36 +23,6 @@ constexpr std::uint64_t refused_post = ~std::uint64_t(0);
 std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
-
-}  // namespace
-
-Buffer::Buffer(std::size_t bytes, Kind kind) : kind_(kind) {
-  if (bytes == 0) return;
-  if (kind == Kind::device) data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule", bytes));
-  if (kind == Kind::pinned) data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<PinnedSpace>("graticule", bytes));
-  if (kind != Kind::host) return;
-  data_ = static_cast<std::byte*>(std::aligned_alloc(message_alignment, rounded_up(bytes, message_alignment)));
-  if (data_ == nullptr) throw std::bad_alloc();
-}
-
-Buffer::Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), kind_(other.kind_) {}
-
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(kind_, other.kind_);
-  return *this;
-}
-
-Buffer::~Buffer() {
-  if (kind_ == Kind::host)
-    std::free(data_);
-  else if (data_ && Kokkos::is_initialized() && kind_ == Kind::device)
-    Kokkos::kokkos_free<DeviceMemory>(data_);
-  else if (data_ && Kokkos::is_initialized())
-    Kokkos::kokkos_free<PinnedSpace>(data_);
-}
-
-namespace {
 
 /// Bytes of field `f` in a message to or from `peer`, with what aligns the next field.
 std::size_t field_bytes(CallShape const& shape, PeerTransfers const& peer, std::size_t f) {
@@ -77,10 +43,10 @@ namespace {
 enum class Way : std::uint8_t { out, in };
 
 /// Packed cells of all messages on the device, where the fields lie there.
-void place_on_device(MessageSet& set) {
+void place_on_device(MessageSet& set, int device) {
   std::size_t total = 0;
   for (auto const& message : set.messages) total += rounded_up(message.bytes, message_alignment);
-  set.device = Buffer(total, Buffer::Kind::device);
+  set.device = Buffer(total, Buffer::Kind::device, device);
   std::size_t at = 0;
   for (auto& message : set.messages) {
     message.packed = set.device.data() + at;
@@ -176,7 +142,7 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
     message.link = shape.node_shared ? needs.links.find(peer.peer) : nullptr;
     for (std::size_t f = 0; f < shape.kinds.size(); ++f) message.bytes += field_bytes(shape, peer, f);
   }
-  if (shape.space == MemorySpace::device) place_on_device(set);
+  if (shape.space == MemorySpace::device) place_on_device(set, shape.device);
   place_for_mpi(set, shape, needs.mpi_reads_device);
   if (way == Way::out) place_for_node(set, needs.num_views);
   make_requests(needs, set, way);
@@ -199,6 +165,8 @@ Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
 }
 
 Workspace::~Workspace() {
+  // Copies and kernels may still use what is freed.
+  if (shape.space == MemorySpace::device) fence();
   if (outgoing.shared.data) messages::free_node_block(outgoing.shared);
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -293,10 +261,10 @@ void Workspace::open_place(Message& message) {
 
 void Workspace::stage_out(Message& message) const {
   if (message.bytes > 0 && message.packed != message.wire)
-    copy_to_host(device_space(queue), message.wire, message.packed, message.bytes);
+    copy_to_host(queue, message.wire, message.packed, message.bytes);
 }
 
-void Workspace::fence() const { device_space(queue).fence(); }
+void Workspace::fence() const { detail::fence(queue); }
 
 void Workspace::send(Message& message) {
   if (message.trailer_bytes > 0) {
@@ -430,7 +398,7 @@ void Workspace::note_post(Message& message) {
   if (shape.space == MemorySpace::host)
     message.packed = message.wire;
   else
-    copy_to_device(device_space(queue), message.packed, message.wire, message.bytes);
+    copy_to_device(queue, message.packed, message.wire, message.bytes);
   arrived(message);
 }
 
@@ -460,7 +428,7 @@ void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& st
     if (!matches(message, trailer)) return arrived(message);
   }
   if (message.packed != message.wire && message.bytes > 0)
-    copy_to_device(device_space(queue), message.packed, message.wire, message.bytes);
+    copy_to_device(queue, message.packed, message.wire, message.bytes);
   arrived(message);
 }
 

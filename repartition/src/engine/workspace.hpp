@@ -3,6 +3,7 @@
 
 #include <graticule/messages/detail/node_link.hpp>
 #include <graticule/partition/detail/patience.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/pull.hpp>
 
@@ -26,24 +27,6 @@ namespace graticule::detail {
 enum class Direction : std::uint8_t { forward, adjoint, inverse };
 
 class Stream;
-
-/// Memory that is freed with the object: of the host, for MPI, pinned where it is staged from or to a device, or of the
-/// default execution space, for packing kernels.
-class Buffer {
- public:
-  enum class Kind : std::uint8_t { host, pinned, device };
-
-  Buffer() = default;
-  Buffer(std::size_t bytes, Kind kind);
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer();
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
-
- private:
-  std::byte* data_ = nullptr;
-  Kind kind_ = Kind::host;
-};
 
 /// Tasks of a call, kept for the next one with the same fields.
 struct KeptTasks {
@@ -92,6 +75,7 @@ struct Message {
 struct CallShape {
   Direction direction = Direction::forward;
   MemorySpace space = MemorySpace::host;
+  int device = 0;  ///< on which device fields lie
   bool node_shared = false;
   bool streamed = false;        ///< long messages in segments: see `Stream`
   bool refused = false;         ///< a call that this rank refuses: it has no fields, and messages of another length

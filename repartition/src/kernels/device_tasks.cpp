@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "device_tasks.hpp"
 
+#include <graticule/repartition/detail/device_launch.hpp>
+
 #include "transform.hpp"
 
-#include <utility>
+#include <cstring>
+#include <type_traits>
 
 namespace graticule::detail {
 
@@ -86,66 +89,75 @@ Index num_threads_of(StridedTask const& task) {
   return task.num_elements() == 0 ? 0 : result;
 }
 
+/// Thread `i` of a launch: finds its task, and the cell in it.
+struct RunTasks {
+  StridedTask const* tasks;
+  Index const* ends;
+  Index first;
+  Index last;
+
+  KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
+    Index low = first;
+    Index high = last - 1;
+    while (low < high) {
+      Index const middle = (low + high) / 2;
+      if (thread < ends[middle])
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    StridedTask const& task = tasks[low];
+    Index const element = low == first ? thread : thread - ends[low - 1];
+    if (task.op == StridedOp::transform)
+      transform_element(task, element);
+    else
+      with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
+  }
+};
+
 }  // namespace
 
-void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceSpace const& space) {
+void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& queue) {
   launches_.clear();
   if (tasks.empty()) return;
-  space.fence();
-  if (tasks_.extent(0) < tasks.size()) {
-    tasks_ = Tasks(Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::tasks"), tasks.size());
-    ends_ = Ends(Kokkos::view_alloc(Kokkos::WithoutInitializing, "graticule::ends"), tasks.size());
-    host_tasks_ = Kokkos::create_mirror_view(tasks_);
-    host_ends_ = Kokkos::create_mirror_view(ends_);
+  fence(queue);
+  constexpr std::size_t task_bytes = sizeof(StridedTask) + sizeof(Index);
+  if (capacity_ < tasks.size()) {
+    device_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::device, queue.device());
+    pinned_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::pinned);
+    capacity_ = tasks.size();
   }
+  static_assert(std::is_trivially_copyable_v<StridedTask>);
+  static_assert(sizeof(StridedTask) % alignof(Index) == 0 && alignof(StridedTask) <= alignof(Index));
+  num_tasks_ = tasks.size();
+  std::memcpy(pinned_.data(), tasks.data(), tasks.size_bytes());
+  auto* const ends = reinterpret_cast<Index*>(pinned_.data() + tasks.size_bytes());
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     bool const joins = t > 0 && !is_ordered(tasks[t]) && !is_ordered(tasks[t - 1]);
     if (!joins) launches_.push_back({Index(t), Index(t), 0});
     auto& launch = launches_.back();
     launch.last = Index(t) + 1;
     launch.num_threads += num_threads_of(tasks[t]);
-    host_tasks_(t) = tasks[t];
-    host_ends_(t) = launch.num_threads;
+    ends[t] = launch.num_threads;
   }
-  Kokkos::deep_copy(space, tasks_, host_tasks_);
-  Kokkos::deep_copy(space, ends_, host_ends_);
+  copy_to_device(queue, device_.data(), pinned_.data(), tasks.size() * task_bytes);
 }
 
-void DeviceTasks::run(DeviceSpace const& space) const {
-  for (auto const& launch : launches_) {
-    if (launch.num_threads == 0) continue;
-    auto const tasks = tasks_;
-    auto const ends = ends_;
-    Index const first = launch.first;
-    Index const last = launch.last;
-    Kokkos::parallel_for(
-        "graticule::strided", Kokkos::RangePolicy<DeviceSpace>(space, 0, launch.num_threads),
-        KOKKOS_LAMBDA(Index const thread) {
-          Index low = first;
-          Index high = last - 1;
-          while (low < high) {
-            Index const middle = (low + high) / 2;
-            if (thread < ends(middle))
-              high = middle;
-            else
-              low = middle + 1;
-          }
-          StridedTask const& task = tasks(low);
-          Index const element = low == first ? thread : thread - ends(low - 1);
-          if (task.op == StridedOp::transform)
-            transform_element(task, element);
-          else
-            with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
-        });
+void DeviceTasks::run(DeviceQueue const& queue) const {
+  auto const* const tasks = reinterpret_cast<StridedTask const*>(device_.data());
+  for (auto const& group : launches_) {
+    if (group.num_threads == 0) continue;
+    auto const* const ends = reinterpret_cast<Index const*>(tasks + num_tasks_);
+    launch(queue, "graticule::strided", group.num_threads, RunTasks{tasks, ends, group.first, group.last});
   }
 }
 
-void run_strided_device(std::span<StridedTask const> tasks) {
-  DeviceSpace const space;
+void run_strided_device(std::span<StridedTask const> tasks, DeviceQueue const& queue) {
+  auto const& order = queue_of_call(queue);
   DeviceTasks on_device;
-  on_device.set(tasks, space);
-  on_device.run(space);
-  space.fence();
+  on_device.set(tasks, order);
+  on_device.run(order);
+  fence(order);
 }
 
 }  // namespace graticule::detail

@@ -1,38 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/detail/strided.hpp>
 #include <graticule/repartition/device_queue.hpp>
 
-#include "kokkos_compat.hpp"
-
-#include <Kokkos_Core.hpp>
-
+#include <cstddef>
 #include <span>
 #include <vector>
 
 namespace graticule::detail {
 
-using DeviceSpace = Kokkos::DefaultExecutionSpace;
-
-[[nodiscard]] inline DeviceSpace device_space(DeviceQueue const& queue) {
-  return queue.instance() ? *static_cast<DeviceSpace const*>(queue.instance()) : DeviceSpace();
-}
-
-/// Tasks in the memory of the default execution space, for any number of runs.
+/// Tasks in device memory, for any number of runs.
 ///
 /// Neighboring tasks whose order does not matter run as one launch, one thread for each cell that is written.
 class DeviceTasks {
  public:
-  /// Copies the tasks over; waits for `space` first, because earlier copies may still be read. Allocates only to grow.
-  void set(std::span<StridedTask const> tasks, DeviceSpace const& space);
-  /// Launches on `space` and returns at once.
-  void run(DeviceSpace const& space) const;
+  /// Copies the tasks over; waits for `queue` first, because earlier copies may still be read. Allocates only to grow.
+  /// @pre runs in other queues have completed
+  void set(std::span<StridedTask const> tasks, DeviceQueue const& queue);
+  /// Launches in `queue` and returns at once.
+  void run(DeviceQueue const& queue) const;
 
  private:
-  using Tasks = Kokkos::View<StridedTask*, DeviceSpace>;
-  using Ends = Kokkos::View<Index*, DeviceSpace>;
-
   /// Tasks `[first, last)` in one launch of `num_threads`.
   struct Launch {
     Index first;
@@ -40,10 +30,11 @@ class DeviceTasks {
     Index num_threads;
   };
 
-  Tasks tasks_;
-  Ends ends_;  ///< threads of a launch up to the end of each task
-  HostMirrorOf<Tasks> host_tasks_;
-  HostMirrorOf<Ends> host_ends_;
+  // The tasks, then for each the threads of its launch up to its end.
+  Buffer device_;
+  Buffer pinned_;
+  std::size_t capacity_ = 0;  ///< tasks for which there is room
+  std::size_t num_tasks_ = 0;
   std::vector<Launch> launches_;
 };
 

@@ -66,7 +66,7 @@ class Region {
 };
 
 /// True where the default execution space works on memory that the host cannot read.
-inline constexpr bool has_device = !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
+inline constexpr bool kokkos_has_device = !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
                                                                Kokkos::DefaultExecutionSpace::memory_space>::accessible;
 
 }  // namespace graticule::detail

@@ -25,7 +25,7 @@ using Runner = void (*)(std::span<detail::StridedTask const>);
 
 inline std::vector<Runner> runners() {
   std::vector<Runner> result{detail::run_strided_host};
-  if (device_is_host) result.push_back(detail::run_strided_device);
+  if (device_is_host) result.push_back([](std::span<detail::StridedTask const> tasks) { detail::run_strided_device(tasks); });
   return result;
 }
 

@@ -47,8 +47,8 @@ class AxisSumPending;
 
 /// Adds all cells along one axis, "all columns of row j", for every row, and gives each rank the sums of its rows.
 ///
-/// Zonal sums and means, values at the poles, input of polar filters. Fields are f32 or f64, in host or device memory,
-/// with any batch axes. The ranks that own cells of a ring add it, in two rounds of messages for all rings and fields
+/// Zonal sums and means, values at the poles, input of polar filters. Fields are f32 or f64, in host or device memory
+/// (in order of the `DeviceQueueScope`), with any batch axes. The ranks that own cells of a ring add it, in two rounds of messages for all rings and fields
 /// together. NaN and infinities propagate as in arithmetic; exact sums overflow only if the result does.
 /// A mean is the rounded sum divided by the number of cells. A sum of -0 alone is -0 (exact) or 0 (fast).
 /// Example: 4 x 6 cells on a 2 x 3 grid of ranks, `sum_axis` 1: rank 0 owns [0, 2) x [0, 2) and receives the sums of

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/repartition/device_queue.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <array>
@@ -106,15 +107,15 @@ inline constexpr Index least_streamed_bytes = Index(16) << 20U;
 /// order unless they are independent; the others must write different cells. A contiguous run is copied by memcpy.
 void run_strided_host(std::span<StridedTask const> tasks);
 
-/// Runs tasks on memory of the default execution space and waits for them. Neighboring tasks are fused into
-/// one launch, except that tasks which add and are not independent run in the given order, with one launch each.
-void run_strided_device(std::span<StridedTask const> tasks);
+/// Runs tasks on device memory, in order of `queue`, and waits for them. Neighboring tasks are fused into one launch,
+/// except that tasks which add and are not independent run in the given order, with one launch each.
+void run_strided_device(std::span<StridedTask const> tasks, DeviceQueue const& queue = {});
 
-inline void run_strided(std::span<StridedTask const> tasks, MemorySpace space) {
+inline void run_strided(std::span<StridedTask const> tasks, MemorySpace space, DeviceQueue const& queue = {}) {
   if (space == MemorySpace::host)
     run_strided_host(tasks);
   else
-    run_strided_device(tasks);
+    run_strided_device(tasks, queue);
 }
 
 }  // namespace graticule::detail

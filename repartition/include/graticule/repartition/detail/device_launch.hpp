@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Launches on Kokkos' default execution space, or on the device that is installed in its place.
+#pragma once
+
+#include <graticule/repartition/detail/device_runtime.hpp>
+#include <graticule/repartition/device_queue.hpp>
+
+#include <Kokkos_Core.hpp>
+
+namespace graticule::detail {
+
+using DeviceSpace = Kokkos::DefaultExecutionSpace;
+
+[[nodiscard]] inline DeviceSpace device_space(DeviceQueue const& queue) {
+  return queue.instance() ? *static_cast<DeviceSpace const*>(queue.instance()) : DeviceSpace();
+}
+
+/// Calls `body(i)` for all i below `count`, each in a thread of the device, in order of `queue`; returns at once.
+/// `body` holds pointers to device memory, not to that of the host.
+template <class Body>
+void launch(DeviceQueue const& queue, char const* name, Index count, Body const& body) {
+  if (auto* const device = installed_device())
+    return device->launch(queue, [count, body] {
+      for (Index i = 0; i < count; ++i) body(i);
+    });
+  Kokkos::parallel_for(name, Kokkos::RangePolicy<DeviceSpace>(device_space(queue), 0, count), body);
+}
+
+}  // namespace graticule::detail

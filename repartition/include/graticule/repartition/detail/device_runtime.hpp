@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the engine asks of a device, in one place: memory, copies, kernels, and waiting for them.
+#pragma once
+
+#include <graticule/repartition/device_queue.hpp>
+#include <graticule/repartition/field_view.hpp>
+
+#include <cstddef>
+#include <functional>
+
+namespace graticule::detail {
+
+/// A device that is used in place of Kokkos' default execution space: the tests' guarded device.
+///
+/// Copies and kernels return at once and run in order of their queue. Where none is installed, the functions below call
+/// Kokkos; the test for that is the load of one pointer, on device fields only.
+class DeviceRuntime {
+ public:
+  DeviceRuntime() = default;
+  DeviceRuntime(DeviceRuntime const&) = delete;
+  DeviceRuntime& operator=(DeviceRuntime const&) = delete;
+  virtual ~DeviceRuntime() = default;
+
+  [[nodiscard]] virtual void* allocate(std::size_t bytes, int device) = 0;
+  virtual void release(void* memory) noexcept = 0;
+  /// Host memory that copies use.
+  [[nodiscard]] virtual void* allocate_pinned(std::size_t bytes) = 0;
+  virtual void release_pinned(void* memory) noexcept = 0;
+  virtual void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) = 0;
+  virtual void launch(DeviceQueue const& queue, std::function<void()> kernel) = 0;
+  /// Blocks until all work in the queue has completed.
+  virtual void fence(DeviceQueue const& queue) = 0;
+  [[nodiscard]] virtual DeviceQueue queue_of_stream(void* stream, int device) = 0;
+  /// MPI may read and write its memory: what the probe finds out, where it is wanted.
+  [[nodiscard]] virtual bool mpi_is_told_of_it() const noexcept { return false; }
+};
+
+/// Null for Kokkos.
+[[nodiscard]] DeviceRuntime* installed_device() noexcept;
+/// Makes `runtime` the device of this process; null for Kokkos. @pre no device field is in use
+void install_device(DeviceRuntime* runtime) noexcept;
+
+/// True where device fields lie in memory that the host cannot read.
+[[nodiscard]] bool has_device() noexcept;
+
+/// The queue of a call: the one given, else the one of the thread's scope.
+[[nodiscard]] inline DeviceQueue const& queue_of_call(DeviceQueue const& given) noexcept {
+  return given.instance() ? given : DeviceQueueScope::current();
+}
+
+/// Memory that is freed with the object: of the host, for MPI, pinned where it is staged from or to a device, or of a
+/// device, for packing kernels.
+class Buffer {
+ public:
+  enum class Kind : std::uint8_t { host, pinned, device };
+
+  Buffer() = default;
+  Buffer(std::size_t bytes, Kind kind, int device = 0);
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  /// @pre no work of a queue uses it
+  ~Buffer();
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  Kind kind_ = Kind::host;
+};
+
+/// In order of `queue`; the host memory stays as it is, and is not used, until the queue is fenced.
+void copy_to_host(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes);
+void copy_to_device(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes);
+/// Blocks until all work in the queue has completed.
+void fence(DeviceQueue const& queue);
+
+/// The queue of an object's calls, whose memory passes from one call to the next.
+class QueueOfCalls {
+ public:
+  QueueOfCalls() = default;
+  QueueOfCalls(QueueOfCalls const&) = delete;
+  QueueOfCalls& operator=(QueueOfCalls const&) = delete;
+  /// Waits for the last call, whose memory may be freed next.
+  ~QueueOfCalls();
+  /// A new call on fields in `space`: in the queue of the thread's scope. Work in another queue is waited for first.
+  void enter(MemorySpace space);
+  [[nodiscard]] DeviceQueue const& queue() const noexcept { return queue_; }
+  /// The end of a call: without a queue its work has then completed.
+  void leave(MemorySpace space) const;
+
+ private:
+  DeviceQueue queue_;
+  bool used_ = false;
+};
+
+}  // namespace graticule::detail

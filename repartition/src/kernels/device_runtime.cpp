@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/error.hpp>
+#include <graticule/repartition/detail/device_launch.hpp>
+
+#include "kokkos_compat.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace graticule {
+
+namespace {
+
+thread_local DeviceQueue queue_of_thread;
+
+}  // namespace
+
+DeviceQueueScope::DeviceQueueScope(DeviceQueue queue) noexcept
+    : outer_(std::exchange(queue_of_thread, std::move(queue))) {}
+
+DeviceQueueScope::~DeviceQueueScope() { queue_of_thread = std::move(outer_); }
+
+DeviceQueue const& DeviceQueueScope::current() noexcept { return queue_of_thread; }
+
+namespace detail {
+
+namespace {
+
+using DeviceMemory = DeviceSpace::memory_space;
+
+/// Cache lines, so that messages begin at one.
+constexpr std::size_t buffer_alignment = 64;
+
+std::atomic<DeviceRuntime*> device_in_place{nullptr};
+
+template <class To, class From>
+void copy_in_order(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (auto* const device = installed_device()) return device->copy(queue, to, from, bytes);
+  Kokkos::deep_copy(
+      device_space(queue),
+      Kokkos::View<std::byte*, To, Kokkos::MemoryUnmanaged>(static_cast<std::byte*>(to), bytes),
+      Kokkos::View<std::byte const*, From, Kokkos::MemoryUnmanaged>(static_cast<std::byte const*>(from), bytes));
+}
+
+}  // namespace
+
+DeviceRuntime* installed_device() noexcept { return device_in_place.load(std::memory_order_acquire); }
+
+void install_device(DeviceRuntime* runtime) noexcept { device_in_place.store(runtime, std::memory_order_release); }
+
+bool has_device() noexcept { return kokkos_has_device || installed_device() != nullptr; }
+
+Buffer::Buffer(std::size_t bytes, Kind kind, int device) : kind_(kind) {
+  if (bytes == 0) return;
+  auto* const runtime = kind == Kind::host ? nullptr : installed_device();
+  if (kind == Kind::host)
+    data_ = static_cast<std::byte*>(
+        std::aligned_alloc(buffer_alignment, (bytes + buffer_alignment - 1) / buffer_alignment * buffer_alignment));
+  else if (runtime)
+    data_ = static_cast<std::byte*>(kind == Kind::device ? runtime->allocate(bytes, device)
+                                                         : runtime->allocate_pinned(bytes));
+  else if (kind == Kind::device)
+    data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule", bytes));
+  else
+    data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<PinnedSpace>("graticule", bytes));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+Buffer::Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), kind_(other.kind_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(kind_, other.kind_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (kind_ == Kind::host) {
+    std::free(data_);
+    return;
+  }
+  if (data_ == nullptr) return;
+  if (auto* const device = installed_device()) {
+    if (kind_ == Kind::device)
+      device->release(data_);
+    else
+      device->release_pinned(data_);
+    return;
+  }
+  if (!Kokkos::is_initialized()) return;
+  if (kind_ == Kind::device)
+    Kokkos::kokkos_free<DeviceMemory>(data_);
+  else
+    Kokkos::kokkos_free<PinnedSpace>(data_);
+}
+
+void copy_to_host(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) {
+  copy_in_order<Kokkos::HostSpace, DeviceMemory>(queue, to, from, bytes);
+}
+
+void copy_to_device(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) {
+  copy_in_order<DeviceMemory, Kokkos::HostSpace>(queue, to, from, bytes);
+}
+
+void fence(DeviceQueue const& queue) {
+  if (auto* const device = installed_device()) return device->fence(queue);
+  if (Kokkos::is_initialized()) device_space(queue).fence();
+}
+
+QueueOfCalls::~QueueOfCalls() {
+  try {
+    if (used_) fence(queue_);
+  } catch (...) {
+    // The device has failed, and says so in the next call.
+  }
+}
+
+void QueueOfCalls::enter(MemorySpace space) {
+  if (space == MemorySpace::host) return;
+  auto const& queue = DeviceQueueScope::current();
+  if (used_ && queue.instance() != queue_.instance()) fence(queue_);
+  used_ = true;
+  queue_ = queue;
+}
+
+void QueueOfCalls::leave(MemorySpace space) const {
+  if (space == MemorySpace::device && queue_.instance() == nullptr) fence(queue_);
+}
+
+namespace {
+
+#if defined(KOKKOS_ENABLE_CUDA)
+
+using NativeStream = cudaStream_t;
+/// The default stream by its own handle: no instance is made of a null pointer.
+DeviceSpace instance_of(NativeStream stream) { return DeviceSpace(stream ? stream : cudaStreamLegacy); }
+int device_of_kokkos() { return DeviceSpace().cuda_device(); }
+bool is_captured(NativeStream stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  return cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
+}
+
+#elif defined(KOKKOS_ENABLE_HIP)
+
+using NativeStream = hipStream_t;
+DeviceSpace instance_of(NativeStream stream) { return DeviceSpace(stream); }
+int device_of_kokkos() { return DeviceSpace().hip_device(); }
+bool is_captured(NativeStream stream) {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  return hipStreamIsCapturing(stream, &status) != hipSuccess || status != hipStreamCaptureStatusNone;
+}
+
+#endif
+
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+
+/// An instance of Kokkos holds scratch memory: those of the last streams are kept, the oldest given back first.
+DeviceQueue kept_queue(NativeStream stream, int device) {
+  static constexpr std::size_t most_queues = 64;
+  struct Kept {
+    NativeStream stream;
+    DeviceQueue queue;
+  };
+  static std::mutex mutex;
+  static std::vector<Kept> queues;
+  static bool const cleared = [] {
+    Kokkos::push_finalize_hook([] { queues.clear(); });
+    return true;
+  }();
+  (void)cleared;
+  std::lock_guard const lock(mutex);
+  auto const at =
+      std::find_if(queues.begin(), queues.end(), [&](Kept const& kept) { return kept.stream == stream; });
+  if (at != queues.end()) {
+    std::rotate(at, at + 1, queues.end());
+    return queues.back().queue;
+  }
+  if (queues.size() == most_queues) queues.erase(queues.begin());
+  return queues.emplace_back(Kept{stream, DeviceQueue(std::make_shared<DeviceSpace const>(instance_of(stream)), device)})
+      .queue;
+}
+
+DeviceQueue queue_of_native(void* native, int device) {
+  auto const stream = static_cast<NativeStream>(native);
+  if (device != device_of_kokkos())
+    throw Error("Unsupported", "a field on device " + std::to_string(device) + "; Kokkos was started on device " +
+                                   std::to_string(device_of_kokkos()) +
+                                   ", the only one that this process uses for fields");
+  if (is_captured(stream))
+    throw Error("Unsupported",
+                "a call on a stream that is captured into a graph: messages of MPI cannot be replayed with it; end the "
+                "capture before the call");
+  return kept_queue(stream, device);
+}
+
+#else
+
+DeviceQueue queue_of_native(void* /*native*/, int device) {
+  throw Error("Unsupported", "a field on device " + std::to_string(device) +
+                                 ": Kokkos was built without a back end for devices with streams (CUDA, HIP)");
+}
+
+#endif
+
+}  // namespace
+
+}  // namespace detail
+
+DeviceQueue queue_of_stream(void* stream, int device) {
+  if (auto* const installed = detail::installed_device()) return installed->queue_of_stream(stream, device);
+  return detail::queue_of_native(stream, device);
+}
+
+}  // namespace graticule

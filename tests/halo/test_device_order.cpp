@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Order of calls on device fields with other work of their queue, on the guarded device; and that each way to lose it
+// is found there.
+#include <graticule/halo/axis_sum.hpp>
+#include <graticule/halo/plan.hpp>
+#include <graticule/partition/cells.hpp>
+#include <graticule/repartition/collectives.hpp>
+#include <graticule/repartition/plan.hpp>
+
+#include "faulty_device.hpp"
+#include "guarded_device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+using namespace graticule;
+using test::DeviceFault;
+using test::FaultyDevice;
+using test::GuardedDevice;
+using test::Schedule;
+
+namespace {
+
+GuardedDevice& device() { return GuardedDevice::instance(); }
+
+/// Values on a device, written and read by work of a queue only: all that a simulation code does with them.
+class DeviceField {
+ public:
+  DeviceField(Box const& box, int on_device = 0) : box_(box), device_(on_device) {
+    data_ = static_cast<double*>(device().allocate(std::size_t(box.num_cells()) * sizeof(double), on_device));
+  }
+  DeviceField(DeviceField const&) = delete;
+  DeviceField& operator=(DeviceField const&) = delete;
+  ~DeviceField() {
+    device().fence_all(device_);
+    device().release(data_);
+  }
+
+  [[nodiscard]] FieldView view() const {
+    auto view = field_view(data_, box_.extents(), box_.ndim());
+    view.space = MemorySpace::device;
+    return view;
+  }
+  /// A kernel that writes `value(cell)` to all cells of `part`.
+  void produce(DeviceQueue const& queue, Box const& part, std::function<double(Indices const&)> value) const {
+    device().launch(queue, [data = data_, box = box_, part, value = std::move(value)] {
+      for_each_cell(part, [&](Indices const& cell) { data[offset(box, cell)] = value(cell); });
+    });
+  }
+  /// All values, after the work that is in the queue now.
+  [[nodiscard]] std::vector<double> values(DeviceQueue const& queue) const {
+    std::vector<double> result(std::size_t(box_.num_cells()));
+    device().copy(queue, result.data(), data_, result.size() * sizeof(double));
+    device().fence(queue);
+    return result;
+  }
+  void copy_to(DeviceField const& other, DeviceQueue const& queue) const {
+    device().copy(queue, other.data_, data_, std::size_t(box_.num_cells()) * sizeof(double));
+  }
+  [[nodiscard]] Box const& box() const noexcept { return box_; }
+
+ private:
+  static Index offset(Box const& box, Indices const& cell) {
+    Index at = 0;
+    for (int a = 0; a < box.ndim(); ++a) at = at * box.extent(a) + cell[a] - box.lo(a);
+    return at;
+  }
+
+  Box box_;
+  int device_;
+  double* data_;
+};
+
+constexpr Index num_columns = 6;
+
+double number_of(Indices const& cell, int round) { return double(100 * round) + double(cell[0] * num_columns + cell[1]); }
+
+/// Rows of a sphere whose columns go round, so that halos beyond the edges need cells of all ranks.
+struct Exchange {
+  explicit Exchange(Comm const& on, Transport transport = Transport::automatic)
+      : comm(on),
+        layout(ProcessGrid{on.num_ranks(), 1}, Indices{3 * on.num_ranks(), num_columns}),
+        plan(on, layout, {{1, 1}, {2, 2}}, Boundary::uniform(2, Edge::periodic)) {
+    plan.set_transport(transport);
+  }
+
+  void produce(DeviceField const& field, DeviceQueue const& queue, int round) const {
+    field.produce(queue, plan.owned(), [round](Indices const& cell) { return number_of(cell, round); });
+  }
+  /// Cells that do not hold what the owner of their image has produced.
+  [[nodiscard]] int num_wrong(DeviceField const& field, DeviceQueue const& queue, int round) const {
+    auto const found = field.values(queue);
+    int wrong = 0;
+    std::size_t i = 0;
+    for_each_cell(field.box(), [&](Indices const& cell) {
+      auto image = cell;
+      for (int a = 0; a < 2; ++a) image[a] = (cell[a] + layout.extent(a)) % layout.extent(a);
+      if (found[i++] != number_of(image, round)) ++wrong;
+    });
+    return wrong;
+  }
+
+  Comm comm;
+  Layout layout;
+  HaloPlan plan;
+};
+
+Index sum_of(Comm const& comm, Index number) {
+  std::vector<Index> sum{number};
+  comm.sum(sum);
+  return sum.front();
+}
+
+/// Sets a schedule until its end.
+class Scheduled {
+ public:
+  explicit Scheduled(Schedule schedule) : before_(device().schedule()) { device().set_schedule(schedule, 3); }
+  ~Scheduled() { device().set_schedule(before_); }
+  Scheduled(Scheduled const&) = delete;
+  Scheduled& operator=(Scheduled const&) = delete;
+
+ private:
+  Schedule before_;
+};
+
+constexpr std::array schedules{Schedule::late, Schedule::at_random, Schedule::soon};
+constexpr std::array transports{Transport::automatic, Transport::point_to_point};
+
+TEST(DeviceOrder, exchanges_follow_the_producer_and_precede_the_consumer_in_their_queue) {
+  for (auto const schedule : schedules)
+    for (auto const transport : transports) {
+      Scheduled const scheduled(schedule);
+      Exchange const exchange(Comm::world(), transport);
+      auto const queue = device().make_queue();
+      DeviceField const field(exchange.plan.local());
+
+      for (int round = 1; round <= 3; ++round) {
+        exchange.produce(field, queue, round);
+        std::array const fields{HaloField{field.view()}};
+        exchange.plan.start(std::span<HaloField const>(fields), queue).wait();
+
+        EXPECT_EQ(exchange.num_wrong(field, queue, round), 0);
+      }
+    }
+}
+
+TEST(DeviceOrder, a_call_without_a_queue_has_ended_after_wait) {
+  Scheduled const scheduled(Schedule::late);
+  for (auto const transport : transports) {
+    Exchange const exchange(Comm::world(), transport);
+    auto const elsewhere = device().make_queue();
+    DeviceField const field(exchange.plan.local());
+    exchange.produce(field, elsewhere, 1);
+    device().fence(elsewhere);
+
+    exchange.plan.exchange(field.view());
+
+    EXPECT_EQ(exchange.num_wrong(field, elsewhere, 1), 0);
+  }
+}
+
+TEST(DeviceOrder, calls_without_a_queue_use_that_of_the_scope) {
+  Scheduled const scheduled(Schedule::late);
+  Exchange const exchange(Comm::world());
+  auto const queue = device().make_queue();
+  DeviceQueueScope const scope(queue);
+  DeviceField const field(exchange.plan.local());
+
+  exchange.produce(field, queue, 2);
+  exchange.plan.exchange(field.view());
+
+  EXPECT_EQ(exchange.num_wrong(field, queue, 2), 0);
+}
+
+TEST(DeviceOrder, two_calls_in_flight_may_be_in_different_queues) {
+  for (auto const schedule : schedules) {
+    Scheduled const scheduled(schedule);
+    Exchange const exchange(Comm::world());
+    std::array const queues{device().make_queue(), device().make_queue()};
+    DeviceField const first(exchange.plan.local());
+    DeviceField const second(exchange.plan.local());
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      // The workspaces change their queues.
+      auto const& a = queues[std::size_t(repeat)];
+      auto const& b = queues[std::size_t(1 - repeat)];
+      exchange.produce(first, a, 1 + repeat);
+      exchange.produce(second, b, 5 + repeat);
+      std::array const first_fields{HaloField{first.view()}};
+      std::array const second_fields{HaloField{second.view()}};
+
+      auto one = exchange.plan.start(std::span<HaloField const>(first_fields), a);
+      auto two = exchange.plan.start(std::span<HaloField const>(second_fields), b);
+      two.wait();
+      one.wait();
+
+      EXPECT_EQ(exchange.num_wrong(first, a, 1 + repeat), 0);
+      EXPECT_EQ(exchange.num_wrong(second, b, 5 + repeat), 0);
+    }
+  }
+}
+
+TEST(DeviceOrder, two_devices_have_buffers_of_their_own) {
+  for (auto const schedule : schedules) {
+    Scheduled const scheduled(schedule);
+    Exchange const exchange(Comm::world());
+    for (int round = 1; round <= 4; ++round) {
+      int const on = round % 2;
+      auto const queue = device().make_queue(on);
+      DeviceField const field(exchange.plan.local(), on);
+      exchange.produce(field, queue, round);
+      std::array const fields{HaloField{field.view()}};
+
+      exchange.plan.start(std::span<HaloField const>(fields), queue).wait();
+
+      EXPECT_EQ(exchange.num_wrong(field, queue, round), 0);
+    }
+  }
+}
+
+TEST(DeviceOrder, adjoints_are_added_in_their_queue) {
+  for (auto const schedule : schedules) {
+    Scheduled const scheduled(schedule);
+    Exchange const exchange(Comm::world());
+    auto const queue = device().make_queue();
+    DeviceField const field(exchange.plan.local());
+    for (int round = 1; round <= 2; ++round) {
+      field.produce(queue, field.box(), [round](Indices const&) { return double(round); });
+      std::array const fields{HaloField{field.view()}};
+
+      exchange.plan.start_adjoint(std::span<HaloField const>(fields), queue).wait();
+
+      // Each owned cell counts its images: as many as local boxes hold it, with their repetitions. Ghosts are zero.
+      auto const found = field.values(queue);
+      double const total = std::accumulate(found.begin(), found.end(), 0.0);
+      auto const cells = sum_of(exchange.comm, field.box().num_cells());
+      EXPECT_EQ(sum_of(exchange.comm, Index(total)), cells * round);
+    }
+  }
+}
+
+TEST(DeviceOrder, repartitions_follow_their_queue) {
+  auto const comm = Comm::world();
+  Indices const extents{2 * comm.num_ranks() + 1, num_columns * comm.num_ranks() + 2};
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, extents);
+  Layout const columns(ProcessGrid{1, comm.num_ranks()}, extents);
+  for (auto const schedule : schedules)
+    for (auto const transport : transports) {
+      Scheduled const scheduled(schedule);
+      RepartitionPlan plan(comm, rows, columns);
+      plan.set_transport(transport);
+      DeviceField const from(plan.source_box());
+      DeviceField const to(plan.target_box());
+      for (int round = 1; round <= 3; ++round) {
+        auto const queue = device().make_queue();
+        DeviceQueueScope const scope(queue);
+        from.produce(queue, from.box(), [&](Indices const& cell) { return number_of(cell, round); });
+
+        plan.apply(from.view(), to.view());
+        auto const there = to.values(queue);
+        from.produce(queue, from.box(), [](Indices const&) { return -1.0; });
+        plan.apply_inverse(from.view(), to.view());
+        auto const back = from.values(queue);
+
+        std::size_t i = 0;
+        for_each_cell(to.box(), [&](Indices const& cell) { EXPECT_EQ(there[i++], number_of(cell, round)); });
+        i = 0;
+        for_each_cell(from.box(), [&](Indices const& cell) { EXPECT_EQ(back[i++], number_of(cell, round)); });
+      }
+    }
+}
+
+TEST(DeviceOrder, ring_sums_and_sums_of_copies_follow_their_queue) {
+  auto const comm = Comm::world();
+  Layout const layout(ProcessGrid{1, comm.num_ranks()}, Indices{4, 3 * comm.num_ranks()});
+  AxisSumPlan const sums(comm, layout, 1);
+  Indices const copied{5, 1000};
+  ReplicatedFieldPlan const copies(comm, copied);
+  for (auto const schedule : schedules) {
+    Scheduled const scheduled(schedule);
+    DeviceField const cells(sums.cells());
+    DeviceField const rings(sums.sums());
+    DeviceField const copy(Box::from_extents(copied));
+    for (int round = 1; round <= 2; ++round) {
+      auto const queue = device().make_queue();
+      DeviceQueueScope const scope(queue);
+      cells.produce(queue, cells.box(), [&](Indices const& cell) { return double(round + cell[0]); });
+      copy.produce(queue, copy.box(), [&](Indices const& cell) { return double(round + cell[1]); });
+
+      sums.apply(cells.view(), rings.view());
+      copies.all_sum_reduce(copy.view());
+
+      auto const found = rings.values(queue);
+      for (std::size_t row = 0; row < found.size(); ++row)
+        EXPECT_EQ(found[row], double(layout.extent(1) * (round + Index(row))));
+      auto const summed = copy.values(queue);
+      for (std::size_t i = 0; i < summed.size(); ++i)
+        ASSERT_EQ(summed[i], double(comm.num_ranks() * (round + Index(i) % 1000)));
+    }
+  }
+}
+
+struct Found {
+  Index wrong_cells;
+  Index host_accesses;
+};
+
+/// Two exchanges of one field, the second with `fault` on rank 0; what the first has filled is copied between them.
+Found exchange_with(DeviceFault fault, Transport transport) {
+  Scheduled const scheduled(Schedule::late);
+  auto const comm = Comm::world();
+  FaultyDevice faulty(fault);
+  Exchange const exchange(comm, transport);
+  auto const queue = device().make_queue();
+  DeviceField const field(exchange.plan.local());
+  DeviceField const copied(exchange.plan.local());
+  std::array const fields{HaloField{field.view()}};
+  auto const start = [&](int round) {
+    exchange.produce(field, queue, round);
+    faulty.begin_call();
+    return exchange.plan.start(std::span<HaloField const>(fields), queue);
+  };
+  // All that a call makes once is made, and no work is left.
+  for (int const round : {8, 9}) start(round).wait();
+  device().fence(queue);
+  start(1).wait();
+  field.copy_to(copied, queue);
+  if (comm.rank() == 0) faulty.begin();
+  // The other ranks' messages of the second call are there before rank 0 begins it.
+  if (comm.rank() == 0) comm.barrier();
+  auto pending = start(2);
+  if (comm.rank() != 0) comm.barrier();
+  pending.wait();
+  // Looking at the values makes up for what was not waited for: no rank does so before all have ended.
+  comm.barrier();
+  Index const wrong = exchange.num_wrong(field, queue, 2) + exchange.num_wrong(copied, queue, 1);
+  device().fence_all(0);
+  auto const accesses = Index(device().take_accesses().size());
+  comm.barrier();
+  return {sum_of(comm, wrong), sum_of(comm, accesses)};
+}
+
+TEST(DeviceOrder, nothing_is_wrong_with_an_exchange_without_fault) {
+  for (auto const transport : transports) {
+    auto const found = exchange_with(DeviceFault::none, transport);
+
+    EXPECT_EQ(found.wrong_cells, 0);
+    EXPECT_EQ(found.host_accesses, 0);
+  }
+}
+
+TEST(DeviceOrder, a_kernel_that_runs_on_the_host_is_found) {
+  for (auto const transport : transports)
+    EXPECT_GT(exchange_with(DeviceFault::kernels_on_the_host, transport).host_accesses, 0);
+}
+
+TEST(DeviceOrder, a_kernel_in_another_queue_is_found) {
+  for (auto const transport : transports)
+    EXPECT_GT(exchange_with(DeviceFault::kernels_in_own_queue, transport).wrong_cells, 0);
+}
+
+TEST(DeviceOrder, unpacking_before_the_message_is_there_is_found) {
+  if (Comm::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that sends a message";
+  for (auto const transport : transports)
+    EXPECT_GT(exchange_with(DeviceFault::copies_in_own_queue, transport).wrong_cells, 0);
+}
+
+TEST(DeviceOrder, sending_before_the_message_is_packed_is_found) {
+  if (Comm::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that it sends to";
+  for (auto const transport : transports)
+    EXPECT_GT(exchange_with(DeviceFault::sent_before_it_is_packed, transport).wrong_cells, 0);
+}
+
+TEST(DeviceOrder, a_buffer_that_is_reused_while_it_is_read_is_found) {
+  if (Comm::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer whose message it buffers";
+
+  // Of a peer on the node it is the peer's buffer that is read, before the call ends.
+  EXPECT_GT(exchange_with(DeviceFault::buffers_reused_too_early, Transport::point_to_point).wrong_cells, 0);
+}
+
+}  // namespace

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The guarded device behind an engine that forgets something: what tests of the device must find.
+#pragma once
+
+#include "guarded_device.hpp"
+
+#include <cstdint>
+#include <utility>
+
+namespace graticule::test {
+
+/// What is done wrong.
+enum class DeviceFault : std::uint8_t {
+  none,
+  kernels_on_the_host,    ///< a kernel runs as host code
+  kernels_in_own_queue,   ///< kernels are put into a queue that nobody else uses
+  copies_in_own_queue,    ///< a message is unpacked before it is on the device
+  sent_before_it_is_packed,  ///< nobody waits for the copy to host memory
+  buffers_reused_too_early,  ///< a call does not wait for what the last one still copies
+};
+
+/// Passes everything on to the guarded device, except for one fault. Installed as long as it lives.
+class FaultyDevice : public detail::DeviceRuntime {
+ public:
+  explicit FaultyDevice(DeviceFault fault) : fault_(fault), device_(GuardedDevice::instance()) {
+    other_ = device_.make_queue();
+    detail::install_device(this);
+  }
+  ~FaultyDevice() override { detail::install_device(&device_); }
+
+  /// From here on, so that a first call can be right.
+  void begin() { begun_ = true; }
+  /// A call begins: its first fence is the one that `buffers_reused_too_early` leaves out.
+  void begin_call() { fences_ = 0; }
+
+  void* allocate(std::size_t bytes, int device) override { return device_.allocate(bytes, device); }
+  void release(void* memory) noexcept override { device_.release(memory); }
+  void* allocate_pinned(std::size_t bytes) override { return device_.allocate_pinned(bytes); }
+  void release_pinned(void* memory) noexcept override { device_.release_pinned(memory); }
+  void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) override {
+    device_.copy(is(DeviceFault::copies_in_own_queue) && device_.owns(to) ? other_ : queue, to, from, bytes);
+  }
+  void launch(DeviceQueue const& queue, std::function<void()> kernel) override {
+    if (is(DeviceFault::kernels_on_the_host)) return kernel();
+    device_.launch(is(DeviceFault::kernels_in_own_queue) ? other_ : queue, std::move(kernel));
+  }
+  void fence(DeviceQueue const& queue) override {
+    int const number = fences_++;
+    if (is(DeviceFault::sent_before_it_is_packed)) return;
+    if (is(DeviceFault::buffers_reused_too_early) && number == 0) return;
+    device_.fence(queue);
+  }
+  DeviceQueue queue_of_stream(void* stream, int device) override { return device_.queue_of_stream(stream, device); }
+
+ private:
+  [[nodiscard]] bool is(DeviceFault fault) const noexcept { return begun_ && fault_ == fault; }
+
+  DeviceFault fault_;
+  GuardedDevice& device_;
+  DeviceQueue other_;
+  bool begun_ = false;
+  int fences_ = 0;
+};
+
+}  // namespace graticule::test
