@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 
+#include "call_stream.hpp"
 #include "traffic.hpp"
 
 #include <algorithm>
@@ -28,6 +29,8 @@ Index TensorMove::cell_bytes(torch::Tensor const& tensor) const {
 torch::Tensor TensorMove::apply(torch::Tensor const& x) const {
   auto y = empty(x, to_box());
   count_traffic(plan_.counts(), Way::forward, cell_bytes(x));
+  CallStream const stream(x);
+  DeviceQueueScope const scope(stream.queue());
   plan_.apply(tensor_view(x, axes_), tensor_view(y, axes_));
   return y;
 }
@@ -35,6 +38,8 @@ torch::Tensor TensorMove::apply(torch::Tensor const& x) const {
 torch::Tensor TensorMove::apply_adjoint(torch::Tensor const& y) const {
   auto x = empty(y, from_box());
   count_traffic(plan_.counts(), Way::adjoint, cell_bytes(y));
+  CallStream const stream(y);
+  DeviceQueueScope const scope(stream.queue());
   plan_.apply_inverse(tensor_view(x, axes_), tensor_view(y, axes_));
   return x;
 }

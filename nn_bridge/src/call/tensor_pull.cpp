@@ -11,6 +11,7 @@
 #include "traffic.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace graticule::nn::detail {
 
@@ -40,6 +41,17 @@ std::vector<Box> around(Box const& box, Box const& inner) {
                          beside(inner.hi(1), box.hi(1))};
   std::erase_if(parts, [](Box const& part) { return part.empty(); });
   return parts;
+}
+
+void TensorPending::wait() {
+  pending_.wait();
+  stream_.precede_current();
+}
+
+void TensorPending::wait_into(std::span<FieldView const> sources) {
+  stream_.follow_current();
+  pending_.wait_into(sources);
+  stream_.precede_current();
 }
 
 TensorPull::TensorPull(Comm const& comm, TensorPullDescription description)
@@ -126,19 +138,20 @@ Index TensorPull::cell_bytes(torch::Tensor const& tensor) const {
   return bytes;
 }
 
-Pending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const {
+TensorPending TensorPull::start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const {
   auto views = views_of(targets, description_);
   auto const sources = parity_runs(x, description_.odd_channels);
   for (std::size_t r = 0; r < sources.size(); ++r)
     views.fields[r].source = tensor_view(sources[r].part, description_.axes);
   count_traffic(counts_, Way::forward, cell_bytes(x));
-  auto pending = plan_.start(views.fields);
+  CallStream stream(x);
+  auto pending = plan_.start(views.fields, stream.queue());
   if (description_.direct.ndim() > 0 && !description_.direct.empty())
     direct_part(targets[0], description_.targets[0].box).copy_(direct_part(x, owned_));
-  return pending;
+  return {std::move(pending), std::move(stream)};
 }
 
-Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const {
+TensorPending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const {
   auto views = views_of(targets, description_);
   for (auto& field : views.fields) {
     // The source is described by its shape alone; its memory comes with finish_adjoint.
@@ -148,10 +161,12 @@ Pending TensorPull::start_adjoint(std::span<torch::Tensor const> targets) const 
       field.source.extents[field.source.ndim() + int(description_.axes[a])] = owned_.extent(int(a));
   }
   count_traffic(counts_, Way::adjoint, cell_bytes(targets.front()));
-  return plan_.start_adjoint(views.fields);
+  CallStream stream(targets.front());
+  auto pending = plan_.start_adjoint(views.fields, stream.queue());
+  return {std::move(pending), std::move(stream)};
 }
 
-void TensorPull::finish_adjoint(Pending& pending, torch::Tensor const& x) const {
+void TensorPull::finish_adjoint(TensorPending& pending, torch::Tensor const& x) const {
   std::vector<FieldView> sources;
   for (auto const& run : parity_runs(x, description_.odd_channels))
     sources.push_back(tensor_view(run.part, description_.axes));

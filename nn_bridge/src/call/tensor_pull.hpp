@@ -5,12 +5,14 @@
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
 
+#include "call_stream.hpp"
 #include "linear_operator.hpp"
 
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace graticule::nn::detail {
@@ -32,6 +34,22 @@ struct TensorPullDescription {
 /// The parts of `box` that lie outside of `inner`, which lies in it, of two axes.
 [[nodiscard]] std::vector<Box> around(Box const& box, Box const& inner);
 
+/// A call of a `TensorPull` in flight, in order of the stream that was current when it started.
+class TensorPending {
+ public:
+  TensorPending() = default;
+  TensorPending(Pending pending, CallStream stream) : pending_(std::move(pending)), stream_(std::move(stream)) {}
+
+  /// What is put into the current stream afterwards runs after the call.
+  void wait();
+  /// For an adjoint; what is in the current stream before has written `sources`.
+  void wait_into(std::span<FieldView const> sources);
+
+ private:
+  Pending pending_;
+  CallStream stream_;
+};
+
 /// A plan between tensors: from this rank's shard to some target tensors. Axes without a place in the layout are batch
 /// axes; several calls may be in flight. A single target's own cells are copied while the messages of the others
 /// travel.
@@ -52,11 +70,11 @@ class TensorPull : public LinearOperator {
   /// target leave there, and zeros.
   [[nodiscard]] torch::Tensor source_of(torch::Tensor const& target) const;
 
-  [[nodiscard]] Pending start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const;
+  [[nodiscard]] TensorPending start(torch::Tensor const& x, std::span<torch::Tensor const> targets) const;
   /// The source tensor comes at the end: `finish_adjoint`.
-  [[nodiscard]] Pending start_adjoint(std::span<torch::Tensor const> targets) const;
+  [[nodiscard]] TensorPending start_adjoint(std::span<torch::Tensor const> targets) const;
   /// Waits and adds to `x`.
-  void finish_adjoint(Pending& pending, torch::Tensor const& x) const;
+  void finish_adjoint(TensorPending& pending, torch::Tensor const& x) const;
 
   /// Target 0.
   [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override;

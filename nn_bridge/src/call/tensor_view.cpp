@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 
+#include "call_stream.hpp"
+
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -36,13 +38,15 @@ FieldView tensor_view(torch::Tensor const& tensor, std::span<std::int64_t const>
     throw Error("UnsupportedTensor", tensor.defined()
                                          ? "a sparse tensor or one of " + std::to_string(tensor.dim()) + " axes"
                                          : std::string("an undefined tensor"));
-  if (!tensor.is_cpu() && !tensor.is_cuda()) {
+  if (!detail::engine_reaches(tensor)) {
     std::ostringstream device;
     device << tensor.device();
     throw Error("UnsupportedTensor", "a tensor on device " + device.str());
   }
   if (tensor.is_conj() || tensor.is_neg())
     throw Error("UnsupportedTensor", "a lazy conjugate or negative; call resolve_conj() or resolve_neg() first");
+  // Ranks agree on what a view throws: what is wrong with the stream is found here, and not in the call.
+  if (!tensor.is_cpu()) (void)detail::CallStream(tensor);
   FieldView view;
   view.data = const_cast<void*>(tensor.const_data_ptr());
   view.dtype = dtype_of(tensor.scalar_type());

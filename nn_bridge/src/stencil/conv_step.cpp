@@ -292,7 +292,7 @@ struct ConvFunction : torch::autograd::Function<ConvFunction> {
       add_weight(weight_grad);
       result.bias = bias_grad;
     }
-    Pending pending;
+    TensorPending pending;
     if (input_grad) pending = s.pull().start_adjoint(engine_views(cotangents));
     if (s.by_strips()) {
       auto const [own_grad, weight_grad, bias_grad] =

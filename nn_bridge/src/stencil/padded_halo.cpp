@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "call/call_stream.hpp"
 #include "call/kept.hpp"
 #include "call/parity_runs.hpp"
 #include "call/recorded_calls.hpp"
@@ -13,6 +14,7 @@
 #include "field_axes.hpp"
 
 #include <array>
+#include <span>
 
 namespace graticule::nn {
 
@@ -64,7 +66,9 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
     detail::keep(ctx, set_up);
     auto result = padded.detach();
     detail::count_traffic(set_up->plan.counts(), detail::Way::forward, cell_bytes(padded));
-    set_up->plan.exchange(set_up->fields(result));
+    detail::CallStream const stream(result);
+    auto const fields = set_up->fields(result);
+    set_up->plan.start(std::span<HaloField const>(fields), stream.queue()).wait();
     return {result, detail::make_token(padded.options())};
   }
 
@@ -82,7 +86,9 @@ struct FillHalo : torch::autograd::Function<FillHalo> {
     }
     auto gradient = is_ours(grads[0]) ? grads[0] : grads[0].clone(torch::MemoryFormat::Contiguous);
     detail::count_traffic(set_up->plan.counts(), detail::Way::adjoint, cell_bytes(gradient));
-    set_up->plan.exchange_adjoint(set_up->fields(gradient));
+    detail::CallStream const stream(gradient);
+    auto const fields = set_up->fields(gradient);
+    set_up->plan.start_adjoint(std::span<HaloField const>(fields), stream.queue()).wait();
     return {gradient, {}, {}};
   }
 };

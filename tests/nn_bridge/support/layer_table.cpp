@@ -35,6 +35,7 @@ MadeLayer sharing(Sharded sharded, Serial serial, torch::Dtype dtype) {
   MadeLayer result;
   torch::NoGradGuard const no_grad;
   std::mt19937 random(7);
+  result.sharded_buffers = sharded->buffers();
   auto own = sharded->named_parameters();
   for (auto const& item : serial->named_parameters()) {
     Tensor parameter = item.value();

@@ -23,6 +23,7 @@ using LayerFunction = std::function<torch::Tensor(torch::Tensor const&)>;
 struct MadeLayer {
   LayerFunction sharded = {}, serial = {};
   std::vector<torch::Tensor> sharded_parameters = {}, serial_parameters = {};
+  std::vector<torch::Tensor> sharded_buffers = {};
 };
 
 struct TableLayer {

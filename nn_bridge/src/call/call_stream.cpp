@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "call_stream.hpp"
+
+#include <graticule/partition/error.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
+
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <sstream>
+#include <string>
+
+namespace graticule::nn::detail {
+
+namespace {
+
+std::string in_words(c10::Device const& device) {
+  std::ostringstream text;
+  text << device;
+  return text.str();
+}
+
+/// LibTorch 2.9 and later say whether a stream is captured; before, the engine finds out.
+template <class Implementation>
+bool is_captured(Implementation const& implementation, c10::Stream const& stream) {
+  if constexpr (requires { implementation.isStreamCapturing(stream); })
+    return implementation.isStreamCapturing(stream);
+  else
+    return false;
+}
+
+/// Where LibTorch does not hand out its streams, the call is made between two waits of the host.
+template <class Stream>
+DeviceQueue queue_in(Stream const& stream) {
+  if constexpr (requires { stream.native_handle(); }) {
+    return queue_of_stream(stream.native_handle(), stream.device_index());
+  } else {
+    stream.synchronize();
+    return {};
+  }
+}
+
+c10::Stream current_stream(c10::Device const& device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+void put_after(c10::Stream const& later, c10::Stream const& earlier) {
+  c10::Event event(earlier.device_type());
+  event.record(earlier);
+  event.block(later);
+}
+
+}  // namespace
+
+CallStream::CallStream(torch::Tensor const& tensor) {
+  if (tensor.is_cpu()) return;
+  auto const device = tensor.device();
+  auto const stream = current_stream(device);
+  if (is_captured(c10::impl::VirtualGuardImpl(device.type()), stream))
+    throw Error("Unsupported", "a sharded call while a stream of " + in_words(device) +
+                                   " is captured into a graph: messages of MPI cannot be replayed with it; capture the "
+                                   "parts between sharded layers");
+  queue_ = queue_in(stream);
+  stream_ = stream;
+}
+
+void CallStream::follow_current() const {
+  if (!stream_) return;
+  auto const current = current_stream(stream_->device());
+  if (current != *stream_) put_after(*stream_, current);
+}
+
+void CallStream::precede_current() const {
+  if (!stream_) return;
+  auto const current = current_stream(stream_->device());
+  if (current != *stream_) put_after(current, *stream_);
+}
+
+bool engine_reaches(torch::Tensor const& tensor) {
+  if (tensor.is_cpu() || tensor.is_cuda() || tensor.is_hip()) return true;
+  return tensor.is_privateuseone() && graticule::detail::installed_device() != nullptr;
+}
+
+}  // namespace graticule::nn::detail

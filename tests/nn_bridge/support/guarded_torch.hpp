@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The guarded device as a device of LibTorch (`PrivateUse1`): tensors that host code cannot touch, streams whose work
+// runs late.
+#pragma once
+
+#include "guarded_device.hpp"
+
+#include <torch/torch.h>
+
+namespace graticule::test {
+
+/// A device of LibTorch whose memory is that of the guarded device. The first call registers it.
+///
+/// Memory, streams and events are its own. Operators run on the host's kernels, as work of the current stream, on the
+/// device's memory itself: those that write to tensors they are given return at once, those that make tensors of sizes
+/// that only they know wait for their stream.
+[[nodiscard]] torch::Device guarded_torch_device(int index = 0);
+
+/// A stream of that device.
+[[nodiscard]] c10::Stream new_guarded_stream(int index = 0);
+/// Makes `stream` claim that it is captured into a graph.
+void set_captured(c10::Stream const& stream, bool captured);
+/// Makes `stream` the current one of its device in this thread, until the end of the scope.
+class StreamScope {
+ public:
+  explicit StreamScope(c10::Stream const& stream);
+  StreamScope(StreamScope const&) = delete;
+  StreamScope& operator=(StreamScope const&) = delete;
+  ~StreamScope();
+
+ private:
+  c10::Stream before_;
+};
+
+/// Moves a tensor, such as a parameter, with all that refer to it. `Module::to` does not: LibTorch moves parameters
+/// between its own devices only.
+void move_to(torch::Tensor& tensor, torch::Device const& device);
+/// The same for all parameters and buffers.
+void move_to(torch::nn::Module& module, torch::Device const& device);
+
+/// Copies between host memory and the device since the last call.
+struct TensorCopies {
+  long to_host = 0;
+  long to_device = 0;
+  long bytes_to_host = 0;
+  long bytes_to_device = 0;
+};
+[[nodiscard]] TensorCopies take_tensor_copies();
+
+}  // namespace graticule::test
