@@ -8,13 +8,14 @@
 #include <map>
 #include <mutex>
 #include <numbers>
+#include <utility>
 
 namespace graticule::nn::detail {
 
 namespace {
 
 /// Orders in one batch of matrix products: few enough that padding them to equal degrees costs little.
-constexpr Index block_orders = 16;
+constexpr Index block_orders = 8;
 
 /// A number times radix^exponent.
 constexpr double radix = 0x1p960;
@@ -48,10 +49,36 @@ Scaled sectoral(double cosine, Index m) {
 
 }  // namespace
 
-std::vector<double> legendre_functions(LatitudeRule const& rule, Index num_degrees, Index m) {
-  auto const rows = std::size_t(rule.num_rows());
+MirroredRows::MirroredRows(LatitudeRule const& rule) : num_rows(rule.num_rows()) {
+  // Equally spaced rows with one pole mirror each other, except for that pole.
+  Index first = 0;
+  Index last = 0;
+  auto const mirror = [&](Index begin, Index end) {
+    for (Index i = begin, j = end - 1; i < j; ++i, --j) {
+      auto const [north, south] = std::pair(std::size_t(i), std::size_t(j));
+      if (rule.sines[north] != -rule.sines[south] || rule.cosines[north] != rule.cosines[south]) return false;
+    }
+    first = begin;
+    last = end;
+    return true;
+  };
+  (void)(mirror(0, num_rows) || mirror(1, num_rows) || mirror(0, num_rows - 1));
+  first_pair = first;
+  num_pairs = (last - first) / 2;
+  last_partner = last - num_pairs;
+  num_places = num_rows - num_pairs;
+  auto const add = [&](Index row, Index place, Index size) {
+    if (size > 0) singles.push_back({row, place, size});
+  };
+  add(0, 0, first);
+  add(first + num_pairs, first + num_pairs, last_partner - first - num_pairs);
+  add(last, last - num_pairs, num_rows - last);
+}
+
+std::vector<double> legendre_functions(LatitudeRule const& rule, MirroredRows const& rows, Index num_degrees, Index m) {
+  auto const places = std::size_t(rows.num_places);
   auto const degrees = std::size_t(std::max(Index(0), num_degrees - m));
-  std::vector<double> values(degrees * rows);
+  std::vector<double> values(degrees * places);
   std::vector<double> a(degrees);
   std::vector<double> b(degrees);
   for (std::size_t d = 1; d < degrees; ++d) {
@@ -60,9 +87,10 @@ std::vector<double> legendre_functions(LatitudeRule const& rule, Index num_degre
     a[d] = std::sqrt((4 * l * l - 1) / (l * l - double(m * m)));
     b[d] = std::sqrt((before * before - double(m * m)) / (4 * before * before - 1));
   }
-  for (std::size_t i = 0; i < rows && degrees > 0; ++i) {
-    auto const sine = rule.sines[i];
-    auto now = sectoral(rule.cosines[i], m);
+  for (std::size_t i = 0; i < places && degrees > 0; ++i) {
+    auto const row = Index(i) < rows.last_partner ? i : i + std::size_t(rows.num_pairs);
+    auto const sine = rule.sines[row];
+    auto now = sectoral(rule.cosines[row], m);
     Scaled last{0, now.exponent};
     values[i] = now.value();
     for (std::size_t d = 1; d < degrees; ++d) {
@@ -73,7 +101,7 @@ std::vector<double> legendre_functions(LatitudeRule const& rule, Index num_degre
         now.normalize();
         last = {last.number / radix, now.exponent};
       }
-      values[d * rows + i] = now.value();
+      values[d * places + i] = now.value();
     }
   }
   return values;
@@ -81,19 +109,39 @@ std::vector<double> legendre_functions(LatitudeRule const& rule, Index num_degre
 
 LegendreTable::LegendreTable(LatitudeRule const& rule, Index num_degrees, Index first_order, Index num_orders,
                              torch::TensorOptions const& options)
-    : num_degrees_(num_degrees) {
-  // One block without orders where there are none, so that products keep their shapes and their graph.
-  for (Index at = 0; at == 0 || at < num_orders; at += block_orders) {
-    auto const orders = std::min(block_orders, num_orders - at);
-    auto const degrees = orders > 0 ? num_degrees - (first_order + at) : num_degrees;
-    auto values = torch::zeros({orders, degrees, rule.num_rows()}, torch::kDouble);
-    for (Index o = 0; o < orders; ++o) {
-      auto const functions = legendre_functions(rule, num_degrees, first_order + at + o);
-      auto* const to = values.data_ptr<double>() + ((o * degrees) + o) * rule.num_rows();
-      std::copy(functions.begin(), functions.end(), to);
+    : rows_(rule), num_degrees_(num_degrees), num_orders_(num_orders) {
+  for (Index at = 0; at < num_orders; at += 2 * block_orders) {
+    auto const end = std::min(num_orders, at + 2 * block_orders);
+    for (Index first = at; first < std::min(end, at + 2); ++first) {
+      auto block = make_block(rule, first, (end - first + 1) / 2, first_order);
+      block.even = block.even.to(options);
+      block.odd = block.odd.to(options);
+      blocks_.push_back(std::move(block));
     }
-    blocks_.push_back({orders, degrees, values.to(options)});
   }
+}
+
+LegendreTable::Block LegendreTable::make_block(LatitudeRule const& rule, Index first, Index num_orders,
+                                               Index first_order) const {
+  auto const places = rows_.num_places;
+  auto const degree = first_order + first;
+  auto const num_even = (num_degrees_ - degree + 1) / 2;
+  auto const num_odd = (num_degrees_ - degree) / 2;
+  Block block{.first = first,
+              .num_orders = num_orders,
+              .degree = degree,
+              .even = torch::zeros({num_orders, num_even, places}, torch::kDouble),
+              .odd = torch::zeros({num_orders, num_odd, places}, torch::kDouble)};
+  for (Index o = 0; o < num_orders; ++o) {
+    auto const values = legendre_functions(rule, rows_, num_degrees_, degree + 2 * o);
+    auto const degrees = num_degrees_ - degree - 2 * o;
+    for (Index d = 0; d < degrees; ++d) {
+      auto const& part = d % 2 == 0 ? block.even : block.odd;
+      auto* const to = part.data_ptr<double>() + (o * part.size(1) + o + d / 2) * places;
+      std::copy_n(values.begin() + d * places, places, to);
+    }
+  }
+  return block;
 }
 
 std::shared_ptr<LegendreTable const> LegendreTable::find(LatitudeRule const& rule, Index num_degrees, Index first_order,
@@ -122,58 +170,70 @@ std::shared_ptr<LegendreTable const> LegendreTable::find(LatitudeRule const& rul
 
 namespace {
 
-/// `torch::view_as_real` and `view_as_complex`, also for tensors without elements: LibTorch refuses their strides.
+/// Complex [orders, lines, batch], with elements, as real [orders, lines, 2 batch] that shares memory where it can.
 torch::Tensor parts_of(torch::Tensor const& x) {
-  if (x.numel() > 0) return torch::view_as_real(x.resolve_conj());
-  return torch::stack({torch::real(x), torch::imag(x)}, -1);
+  return torch::view_as_real(x.contiguous()).view({x.size(0), x.size(1), 2 * x.size(2)});
 }
 
-torch::Tensor complex_of(torch::Tensor const& parts) {
-  if (parts.numel() > 0) return torch::view_as_complex(parts.contiguous());
-  return torch::complex(parts.select(-1, 0), parts.select(-1, 1));
-}
-
-/// Complex [..., lines, orders] as real [orders, 2 * batch, lines], and the way back.
-torch::Tensor orders_first(torch::Tensor const& x) {
-  auto const batch = c10::multiply_integers(x.sizes().slice(0, std::size_t(x.dim() - 2)));
-  return parts_of(x).movedim({-2, -1}, {0, -2}).reshape({x.size(-1), 2 * batch, x.size(-2)});
-}
-
-torch::Tensor orders_last(torch::Tensor const& y, torch::Tensor const& like) {
-  auto sizes = like.sizes().vec();
-  auto const orders = sizes.back();
-  sizes.erase(sizes.end() - 2, sizes.end());
-  sizes.insert(sizes.begin(), orders);
-  sizes.push_back(2);
-  sizes.push_back(y.size(-1));
-  return complex_of(y.reshape(sizes).movedim({0, -2}, {-2, -1}));
+/// Orders first, first + 2, ... of a block.
+torch::Tensor orders_of(torch::Tensor const& x, Index first, Index num_orders) {
+  return x.slice(0, first, first + 2 * num_orders - 1, 2);
 }
 
 }  // namespace
 
-torch::Tensor LegendreTable::analyse(torch::Tensor const& x) const {
-  auto const flat = orders_first(x);
-  std::vector<torch::Tensor> parts;
-  Index at = 0;
-  for (auto const& block : blocks_) {
-    auto const product = torch::bmm(flat.narrow(0, at, block.num_orders), block.values.transpose(1, 2));
-    parts.push_back(torch::constant_pad_nd(product, {num_degrees_ - block.num_degrees, 0}));
-    at += block.num_orders;
-  }
-  return orders_last(parts.size() == 1 ? parts.front() : torch::cat(parts), x);
+torch::Tensor LegendreTable::apply(torch::Tensor const& y) const {
+  auto c = torch::empty({num_orders_, num_degrees_, y.size(2)}, y.options().requires_grad(false));
+  if (c.numel() == 0) return c;
+  auto const from = parts_of(y);
+  for (auto const& block : blocks_) analyse(block, from, parts_of(c));
+  return c;
 }
 
-torch::Tensor LegendreTable::synthesise(torch::Tensor const& c) const {
-  auto const flat = orders_first(c);
-  std::vector<torch::Tensor> parts;
-  Index at = 0;
-  for (auto const& block : blocks_) {
-    auto const degrees =
-        flat.narrow(0, at, block.num_orders).narrow(2, num_degrees_ - block.num_degrees, block.num_degrees);
-    parts.push_back(torch::bmm(degrees, block.values));
-    at += block.num_orders;
+torch::Tensor LegendreTable::apply_adjoint(torch::Tensor const& c) const {
+  auto y = torch::empty({num_orders_, rows_.num_rows, c.size(2)}, c.options().requires_grad(false));
+  if (y.numel() == 0) return y;
+  auto const from = parts_of(c);
+  for (auto const& block : blocks_) synthesise(block, from, parts_of(y));
+  return y;
+}
+
+void LegendreTable::analyse(Block const& block, torch::Tensor const& y, torch::Tensor const& c) const {
+  auto const all = orders_of(y, block.first, block.num_orders);
+  auto even = torch::empty({block.num_orders, rows_.num_places, y.size(2)}, y.options());
+  auto odd = torch::empty_like(even);
+  auto const [first, size] = std::pair(rows_.first_pair, rows_.num_pairs);
+  auto const north = all.narrow(1, first, size);
+  auto const south = all.narrow(1, rows_.last_partner, size).flip(1);
+  auto even_pairs = even.narrow(1, first, size);
+  auto odd_pairs = odd.narrow(1, first, size);
+  at::add_out(even_pairs, north, south);
+  at::sub_out(odd_pairs, north, south);
+  for (auto const& single : rows_.singles)
+    for (auto const& part : {even, odd})
+      part.narrow(1, single.place, single.size).copy_(all.narrow(1, single.row, single.size));
+
+  auto const degrees = orders_of(c, block.first, block.num_orders);
+  degrees.narrow(1, 0, block.degree).zero_();
+  auto even_degrees = degrees.slice(1, block.degree, {}, 2);
+  auto odd_degrees = degrees.slice(1, block.degree + 1, {}, 2);
+  at::bmm_out(even_degrees, block.even, even);
+  if (block.odd.size(1) > 0) at::bmm_out(odd_degrees, block.odd, odd);
+}
+
+void LegendreTable::synthesise(Block const& block, torch::Tensor const& c, torch::Tensor const& y) const {
+  auto const degrees = orders_of(c, block.first, block.num_orders);
+  auto const even = torch::bmm(block.even.transpose(1, 2), degrees.slice(1, block.degree, {}, 2));
+  auto const odd = torch::bmm(block.odd.transpose(1, 2), degrees.slice(1, block.degree + 1, {}, 2));
+  auto const all = orders_of(y, block.first, block.num_orders);
+  auto const [first, size] = std::pair(rows_.first_pair, rows_.num_pairs);
+  auto north = all.narrow(1, first, size);
+  at::add_out(north, even.narrow(1, first, size), odd.narrow(1, first, size));
+  all.narrow(1, rows_.last_partner, size).copy_((even.narrow(1, first, size) - odd.narrow(1, first, size)).flip(1));
+  for (auto const& single : rows_.singles) {
+    auto row = all.narrow(1, single.row, single.size);
+    at::add_out(row, even.narrow(1, single.place, single.size), odd.narrow(1, single.place, single.size));
   }
-  return orders_last(parts.size() == 1 ? parts.front() : torch::cat(parts), c);
 }
 
 }  // namespace graticule::nn::detail

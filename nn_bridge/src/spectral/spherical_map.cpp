@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "spherical_map.hpp"
 
-#include "real_fourier.hpp"
-
 #include <algorithm>
 #include <numbers>
 #include <vector>
@@ -44,25 +42,51 @@ SphericalMap::SphericalMap(Comm const& comm, Layout fields, LatitudeRule const& 
   if (comm.num_ranks() > 1)
     to_orders_ =
         std::make_shared<TensorMove const>(comm, Layout(*lines.grid(), {*lines.cuts(0), Cuts{truncation_.num_orders}}),
-                                           cut_columns(rule.num_rows(), orders_), std::vector<std::int64_t>{-2, -1});
+                                           cut_columns(rule.num_rows(), orders_), std::vector<std::int64_t>{-2, -3});
   auto const own = lines.owned(comm.rank());
   std::vector<double> weights;
   for (Index i = own.lo(0); i < own.lo(0) + own.extent(0); ++i)
-    weights.push_back(2 * std::numbers::pi * rule.weights[std::size_t(i)]);
-  weights_ =
-      torch::tensor(at::ArrayRef<double>(weights.data(), weights.size()), torch::kDouble).view({-1, 1}).to(options);
+    weights.push_back(2 * std::numbers::pi / double(fields_.extent(1)) * rule.weights[std::size_t(i)]);
+  std::vector<double> const ones(weights.size(), 1);
+  auto const waves = [&](std::vector<double> const& w, RowWaves::Orders counted) {
+    return std::make_shared<RowWaves const>(w, fields_.extent(1), truncation_.num_orders, counted, options);
+  };
+  to_waves_ = waves(weights, RowWaves::Orders::once);
+  from_waves_ = waves(ones, RowWaves::Orders::twice);
   legendre_ =
       LegendreTable::find(rule, truncation_.num_degrees, orders_.lo(comm.rank()), orders_.size(comm.rank()), options);
 }
 
+namespace {
+
+std::int64_t batch_of(torch::Tensor const& x) {
+  return c10::multiply_integers(x.sizes().slice(0, std::size_t(x.dim() - 2)));
+}
+
+/// The last two axes of `like` replaced.
+std::vector<std::int64_t> with_last(torch::Tensor const& like, std::int64_t rows, std::int64_t columns) {
+  auto sizes = like.sizes().vec();
+  sizes.end()[-2] = rows;
+  sizes.end()[-1] = columns;
+  return sizes;
+}
+
+}  // namespace
+
 torch::Tensor SphericalMap::analyse(torch::Tensor const& x, CallTies const& ties) const {
-  auto const waves = real_fourier(ties.move(to_columns_, x), truncation_.num_orders, "forward");
-  return legendre_->analyse(ties.move(to_orders_, waves * weights_));
+  auto const lines = ties.move(to_columns_, x);
+  auto const batch = batch_of(x);
+  auto const fields = lines.reshape({batch, lines.size(-2), lines.size(-1)});
+  auto const waves = ties.move(to_orders_, apply_linear(to_waves_, Way::forward, fields, ties.anchor));
+  auto const c = apply_linear(legendre_, Way::forward, waves, ties.anchor);
+  return c.permute({2, 1, 0}).reshape(with_last(x, c.size(1), c.size(0)));
 }
 
 torch::Tensor SphericalMap::synthesise(torch::Tensor const& c, CallTies const& ties) const {
-  auto const waves = ties.move_back(to_orders_, legendre_->synthesise(c));
-  return ties.move_back(to_columns_, inverse_real_fourier(waves, fields_.extent(1), "forward"));
+  auto const orders_first = c.reshape({batch_of(c), c.size(-2), c.size(-1)}).permute({2, 1, 0});
+  auto const waves = ties.move_back(to_orders_, apply_linear(legendre_, Way::adjoint, orders_first, ties.anchor));
+  auto const lines = apply_linear(from_waves_, Way::adjoint, waves, ties.anchor);
+  return ties.move_back(to_columns_, lines.reshape(with_last(c, lines.size(1), lines.size(2))));
 }
 
 }  // namespace graticule::nn::detail

@@ -6,6 +6,7 @@
 
 #include "call/whole_columns.hpp"
 #include "legendre.hpp"
+#include "row_waves.hpp"
 
 #include <torch/torch.h>
 
@@ -41,9 +42,10 @@ class SphericalMap {
   /// Of the coefficients.
   [[nodiscard]] Cuts const& orders() const noexcept { return orders_; }
 
-  /// This rank's field [..., rows, columns] to complex [..., degrees, its orders]; collective.
+  /// This rank's field [..., rows, columns] to complex [..., degrees, its orders], which lie in memory with orders
+  /// first and batch last; collective.
   [[nodiscard]] torch::Tensor analyse(torch::Tensor const& x, CallTies const& ties) const;
-  /// And coefficients to a field; collective.
+  /// And coefficients to a field, without a copy where they lie like that; collective.
   [[nodiscard]] torch::Tensor synthesise(torch::Tensor const& c, CallTies const& ties) const;
 
  private:
@@ -52,7 +54,8 @@ class SphericalMap {
   Cuts orders_;
   std::shared_ptr<TensorMove const> to_columns_;  ///< null where longitude is not cut
   std::shared_ptr<TensorMove const> to_orders_;   ///< null on one rank
-  torch::Tensor weights_;                         ///< [rows, 1] of the rows that this rank transforms
+  std::shared_ptr<RowWaves const> to_waves_;      ///< with the weights of the rows that this rank transforms
+  std::shared_ptr<RowWaves const> from_waves_;    ///< of which the adjoint is taken
   std::shared_ptr<LegendreTable const> legendre_;
 };
 

@@ -39,14 +39,16 @@ struct SphericalTransformOptions {
 /// Example: a field of ones has c(0, 0) = sqrt(4 pi) and no other coefficient.
 ///
 /// Rows and columns may be cut anywhere. Coefficients are complex [..., degrees, orders], zero where l < m, and sharded
-/// along the last axis: rank r holds part r of `orders()`, which may be empty. Degrees are whole. Between the Fourier
+/// along the last axis: rank r holds part r of `orders()`, which may be empty. Degrees are whole. In memory orders are
+/// outermost and batches innermost, as the sums over rows leave them: `contiguous()` copies. Between the Fourier
 /// transforms, which need whole parallels, and the sums over rows, which need whole meridians, the field is
 /// redistributed from rows to orders. Differentiable to any order; gradients of complex tensors as in LibTorch. Results
 /// equal those of the serial transform to rounding: in f64, fields of these degrees are recovered to a relative error
 /// of 1e-12.
-/// Cost: one small all-reduce; the field's degrees are moved once, and the field where longitude is cut; 4 H D
-/// multiply-adds per field for H rows and D coefficients, distributed evenly; tables of H D numbers over all ranks,
-/// shared by all layers with the same grid.
+/// Cost: one small all-reduce; the field's orders are moved once, and the field where longitude is cut; per field, H
+/// rows and D coefficients H D multiply-adds, distributed evenly, because pairs of rows on both sides of the equator
+/// share the polynomials; tables of H D / 2 numbers over all ranks, shared by all layers with the same grid. Rows
+/// without a partner (a pole row of `one_pole`) cost as much as a pair.
 class SphericalTransformImpl : public detail::StatefulModule<SphericalTransformImpl, detail::SphericalTransformState> {
  public:
   /// The same options on all ranks. @throws `BadOption` for more degrees than rows
