@@ -79,6 +79,31 @@ static void makes_kinds(void) {
   REFUSES(gr_halo_kind_tripolar(GR_EDGE_CONSTANT, (gr_edge)-1, 1, &kind), "seam is -1");
 }
 
+/// A description that differs from that of the call before in one member only is read anew.
+static void reads_each_description(void) {
+  gr_halo_kind kind;
+  gr_halo* halo = NULL;
+  OK(gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, &kind));
+  OK(gr_halo_create(comm, layout, 1, &kind, &halo));
+  box const local = local_box(halo, 0);
+  box const owned = owned_box(halo);
+  int64_t const size = local.rows * local.columns;
+  double* const cells = malloc(sizeof(double) * (size_t)(2 * size));
+  gr_field field = field_of(cells, 1, local.rows, local.columns);
+  for (int call = 0; call < 6; ++call) {
+    double* const base = cells + (call / 2 % 2) * size;
+    field.base = base;
+    field.parity = call >= 4 ? GR_ODD : GR_EVEN;
+    fill(base, &local, &owned, 0);
+    OK(gr_halo_exchange(halo, 1, &field));
+    CHECK(wrong_cells(base, &local, call >= 4 ? -1 : 1) == 0);
+  }
+  field.kind = 1;
+  REFUSES(gr_halo_exchange(halo, 1, &field), "fields[0].kind is 1 of a plan with 1 kinds");
+  free(cells);
+  OK(gr_halo_destroy(&halo));
+}
+
 static void exchanges_several_fields(void) {
   gr_halo_kind kind;
   gr_halo* halo = NULL;
@@ -469,6 +494,7 @@ int main(int argc, char** argv) {
   OK(gr_layout_create(2, extents, parts, &layout));
   makes_kinds();
   exchanges_several_fields();
+  reads_each_description();
   splits_owned_boxes();
   has_the_adjoint();
   combines_kinds();

@@ -122,11 +122,15 @@ CallQueue add_fields(FewOrMany<HaloField>& result, HaloPlan const& plan, int num
 /// Runs a call with the fields of a plan. Where they cannot be used, the plan refuses the call too, so that the ranks
 /// that wait for this one get an error.
 template <class Call>
-auto with_fields(HaloPlan const& plan, int num_fields, gr_field const* fields, Call&& call) {
+auto with_fields(gr_halo const& halo, int num_fields, gr_field const* fields, Call&& call) {
+  LastFields::Claim const claim(halo.last);
+  auto* const last = claim.get();
+  if (last != nullptr && last->are(num_fields, fields)) return call(last->views(), last->queue());
   std::exception_ptr failure;
   try {
     FewOrMany<HaloField> all(num_fields);
-    auto const queue = add_fields(all, plan, num_fields, fields);
+    auto const queue = add_fields(all, halo.plan, num_fields, fields);
+    if (last != nullptr) last->set(num_fields, fields, all.all(), queue);
     return call(all.all(), queue.queue());
   } catch (Error const& error) {
     if (error.rule() != bad_argument("").rule()) throw;
@@ -238,9 +242,9 @@ gr_status gr_halo_border(gr_halo const* halo, int kind, int ndim, int64_t const*
 
 gr_status gr_halo_exchange(gr_halo const* halo, int num_fields, gr_field const* fields) {
   return GR_BODY({
-    auto const& plan = required(halo, "halo").plan;
-    with_fields(plan, num_fields, fields, [&](auto all, auto const& queue) {
-      plan.start(all, queue).wait();
+    auto const& of = required(halo, "halo");
+    with_fields(of, num_fields, fields, [&](auto all, auto const& queue) {
+      of.plan.start(all, queue).wait();
       return true;
     });
   });
@@ -248,18 +252,18 @@ gr_status gr_halo_exchange(gr_halo const* halo, int num_fields, gr_field const* 
 
 gr_status gr_halo_start(gr_halo const* halo, int num_fields, gr_field const* fields, gr_pending** pending) {
   return GR_BODY({
-    auto const& plan = required(halo, "halo").plan;
+    auto const& of = required(halo, "halo");
     required(pending, "pending");
     give(pending,
-         with_fields(plan, num_fields, fields, [&](auto all, auto const& queue) { return plan.start(all, queue); }));
+         with_fields(of, num_fields, fields, [&](auto all, auto const& queue) { return of.plan.start(all, queue); }));
   });
 }
 
 gr_status gr_halo_exchange_adjoint(gr_halo const* halo, int num_fields, gr_field const* fields) {
   return GR_BODY({
-    auto const& plan = required(halo, "halo").plan;
-    with_fields(plan, num_fields, fields, [&](auto all, auto const& queue) {
-      plan.start_adjoint(all, queue).wait();
+    auto const& of = required(halo, "halo");
+    with_fields(of, num_fields, fields, [&](auto all, auto const& queue) {
+      of.plan.start_adjoint(all, queue).wait();
       return true;
     });
   });
@@ -267,10 +271,10 @@ gr_status gr_halo_exchange_adjoint(gr_halo const* halo, int num_fields, gr_field
 
 gr_status gr_halo_start_adjoint(gr_halo const* halo, int num_fields, gr_field const* fields, gr_pending** pending) {
   return GR_BODY({
-    auto const& plan = required(halo, "halo").plan;
+    auto const& of = required(halo, "halo");
     required(pending, "pending");
-    give(pending, with_fields(plan, num_fields, fields,
-                              [&](auto all, auto const& queue) { return plan.start_adjoint(all, queue); }));
+    give(pending, with_fields(of, num_fields, fields,
+                              [&](auto all, auto const& queue) { return of.plan.start_adjoint(all, queue); }));
   });
 }
 

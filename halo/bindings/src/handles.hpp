@@ -18,6 +18,7 @@
 #include <graticule/repartition/plan.hpp>
 
 #include "errors.hpp"
+#include "last_fields.hpp"
 
 #include <atomic>
 #include <memory>
@@ -78,6 +79,7 @@ struct gr_layout : graticule::c::Counted<gr_layout> {
 struct gr_halo : graticule::c::Counted<gr_halo> {
   explicit gr_halo(graticule::HaloPlan of) : plan(std::move(of)) {}
   graticule::HaloPlan plan;
+  mutable graticule::c::LastFields last;
 };
 
 struct gr_node_memory : graticule::c::Counted<gr_node_memory> {
