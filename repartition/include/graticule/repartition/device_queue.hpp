@@ -15,7 +15,7 @@ namespace graticule {
 class DeviceQueue {
  public:
   DeviceQueue() = default;
-  /// @param device number of the device that the queue belongs to, where fields of its calls lie
+  /// `device` is the number of the device that the queue belongs to, where fields of its calls lie.
   explicit DeviceQueue(std::shared_ptr<void const> instance, int device = 0) noexcept
       : instance_(std::move(instance)), device_(device) {}
 
