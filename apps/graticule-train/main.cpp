@@ -4,6 +4,7 @@
 #include <graticule/field_io/complete_file.hpp>
 
 #include "options.hpp"
+#include "output/forecast_outputs.hpp"
 #include "output/outputs.hpp"
 #include "output/prediction_file.hpp"
 #include "output/verify.hpp"
@@ -12,15 +13,30 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <thread>
 
 namespace graticule::train {
 namespace {
 
+std::string describe_forecast(RunResult const& result, std::string const& channels) {
+  auto const& outcome = *result.forecast;
+  auto const& description = outcome.description;
+  std::string text =
+      fmt::format("{} x {} cells; forecasts of {} from {} {}; {} training samples", result.grid.num_rows(),
+                  result.grid.num_columns(), forecast::duration_text(description.lead_seconds), description.history,
+                  description.history == 1 ? "state" : "states", result.num_training);
+  if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
+  text += fmt::format(", {} validate, {} test; {} output channels; input channels {}; {}", outcome.num_validation,
+                      outcome.num_test, description.channels.size(), channels, describe_edges(result.grid));
+  return result.teams.num_teams() == 1 ? text : text + fmt::format("; {} data teams", result.teams.num_teams());
+}
+
 std::string describe_start(RunResult const& result) {
   std::string channels;
   for (std::string const& name : result.channels) channels += (channels.empty() ? "" : ", ") + name;
+  if (result.forecast) return describe_forecast(result, channels);
   std::string text = fmt::format("{} x {} cells, {} samples: {} train", result.grid.num_rows(),
                                  result.grid.num_columns(), result.samples.num_samples(), result.num_training);
   if (result.num_mirrored > 0) text += fmt::format(" with {} mirror images", result.num_mirrored);
@@ -107,6 +123,79 @@ void log_skill(RunResult const& result) {
                  target.validation.skill());
 }
 
+/// The first lead's scores, and those of the last one where there are more.
+void log_forecast(RunResult const& result) {
+  auto const& outcome = *result.forecast;
+  if (!outcome.scores) return;
+  Index const last = outcome.scores->shape().num_leads - 1;
+  for (std::size_t c = 0; c < outcome.description.channels.size(); ++c)
+    for (Index lead = 0; lead <= last; lead += std::max<Index>(last, 1)) {
+      auto const& channel = outcome.description.channels[c];
+      auto const score = outcome.scores->score(Index(c), lead, 0);
+      std::string const persistence =
+          std::isnan(score.persistence_rmse) ? "" : fmt::format("persistence {:.4g}, ", score.persistence_rmse);
+      spdlog::info("{} after {}: {} rmse {:.4g}, {}climatology {:.4g} {}, anomaly correlation {:.3f}", channel.label,
+                   forecast::duration_text((lead + 1) * outcome.description.lead_seconds),
+                   outcome.has_test ? "test" : "validation", score.rmse, persistence, score.climatology_rmse,
+                   channel.info.units, score.acc);
+    }
+}
+
+/// loss.csv and scores.csv of a forecast, which grow while it trains; on rank 0.
+class LiveTables {
+ public:
+  LiveTables(Comm const& comm, Options const& options) : comm_(comm), options_(options) {}
+
+  void start(Index num_steps) {
+    num_steps_ = num_steps;
+    if (is_on()) losses_.emplace(options_.output / "loss.csv", loss_header(), LiveTable::Begin::anew);
+  }
+  void resume(std::span<double const> losses) {
+    is_resumed_ = true;
+    for (std::size_t step = 0; step < losses.size(); ++step) add(Index(step), losses[step]);
+  }
+  void add(Index step, double loss) {
+    if (losses_) losses_->append(loss_line(options_.run.network, step, num_steps_, loss));
+  }
+  void add(forecast::ScoreTable const& scores, forecast::Description const& description, Index epoch, Index step,
+           std::string const& part) {
+    if (!is_on()) return;
+    if (!scores_)
+      scores_.emplace(options_.output / "scores.csv", score_header(),
+                      is_resumed_ ? LiveTable::Begin::where_it_ends : LiveTable::Begin::anew);
+    scores_->append(score_lines(scores, description, epoch, step, part));
+  }
+
+ private:
+  [[nodiscard]] bool is_on() const { return comm_.rank() == 0 && options_.run.forecast; }
+
+  Comm const& comm_;
+  Options const& options_;
+  Index num_steps_ = 1;
+  bool is_resumed_ = false;
+  std::optional<LiveTable> losses_;
+  std::optional<LiveTable> scores_;
+};
+
+/// Of a forecast: scores and picture. Collective.
+void write_forecast(app::Context& context, Options const& options, RunResult const& result, LiveTables& tables) {
+  auto const phase = context.report.phase("write");
+  auto const& outcome = *result.forecast;
+  if (outcome.scores) {
+    MapPicture const picture = forecast_picture(result, options.run);
+    run_agreed(context.comm, [&] {
+      if (context.comm.rank() != 0) return;
+      auto const steps = Index(result.network.losses.size());
+      tables.add(*outcome.scores, outcome.description, options.run.network.epochs, steps,
+                 outcome.has_test ? "test" : "validation");
+      write_complete_file(options.output / "map.png",
+                          [&](std::filesystem::path const& temporary) { draw_map(picture, temporary); });
+    });
+  }
+  if (options.run.network.validate_every > 0 && context.comm.rank() == 0)
+    write_complete_file(options.output / "validation.csv", validation_table(result.network));
+}
+
 /// Everything but the report. Collective.
 void write_outputs(app::Context& context, Options const& options, RunResult const& result,
                    PredictionFile& predictions) {
@@ -138,7 +227,19 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   data["parallel"] = parallel_report(result, options.run.network);
   data["loss"] = result.network.losses;
   data["resumed_after_step"] = result.network.first_step;
-  data["validation"] = validation_report(result);
+  if (!result.forecast) {
+    data["validation"] = validation_report(result);
+    return;
+  }
+  auto const& outcome = *result.forecast;
+  data["samples"] = {{"training", result.num_training},
+                     {"mirrored", result.num_mirrored},
+                     {"validation", outcome.num_validation},
+                     {"test", outcome.num_test}};
+  data["forecast_part"] = outcome.has_test ? "test" : "validation";
+  data["forecast"] = nullptr;
+  if (outcome.scores) data["forecast"] = forecast_report(*outcome.scores, outcome.description);
+  if (result.network.best_step) data["best_step"] = *result.network.best_step;
 }
 
 void write_report(app::Context& context, Options const& options) {
@@ -183,6 +284,7 @@ int run(app::Context& context, Options& options) {
   require_other_file(context.comm, options);
 
   TrainingDisplay display(context, "train");
+  LiveTables tables(context.comm, options);
   std::optional<PredictionFile> predictions;
   RunResult const result = run_training(
       context.comm, options.run,
@@ -191,19 +293,34 @@ int run(app::Context& context, Options& options) {
              spdlog::info("{}", describe_start(started));
              spdlog::info("{}; {} threads per rank", to_string(started.layout), context.num_threads);
              display.start(started, options.run.network, num_steps);
+             tables.start(num_steps);
            },
-       .on_step = [&](Index step, double loss) { display.step(step, loss); },
+       .on_step =
+           [&](Index step, double loss) {
+             display.step(step, loss);
+             tables.add(step, loss);
+           },
        .on_note = [&](std::string const& note) { spdlog::info("{}", note); },
        .on_predictions =
            [&](RunResult const& predicted, PredictedFields const& fields) {
              if (!predictions) predictions.emplace(predicted, options.run, options.output / "prediction.nc");
              predictions->write(fields);
            },
+       .on_resume = [&](std::span<double const> losses) { tables.resume(losses); },
+       .on_scores =
+           [&](RunResult const& trained, Index epoch, Index step, forecast::ScoreTable const& scores) {
+             tables.add(scores, trained.forecast->description, epoch + 1, step, "validation");
+           },
        .reason_to_stop = [&](double seconds) { return app::reason_to_stop(context.comm, signals, limit, seconds); }});
   display.end();
   if (result.network.stopped_by) return end_early(context, options, result);
-  log_skill(result);
-  write_outputs(context, options, result, *predictions);
+  if (result.forecast) {
+    log_forecast(result);
+    write_forecast(context, options, result, tables);
+  } else {
+    log_skill(result);
+    write_outputs(context, options, result, *predictions);
+  }
   fill_report(context, options, result);
 
   if (options.verify) {
@@ -217,7 +334,10 @@ int run(app::Context& context, Options& options) {
   } else {
     write_report(context, options);
   }
-  spdlog::info("wrote prediction.nc, loss.csv, map.png and report.json to {}", options.output.string());
+  spdlog::info("wrote {} and report.json to {}",
+               result.forecast ? "the network (folders best and last), loss.csv, scores.csv, map.png"
+                               : "prediction.nc, loss.csv, map.png",
+               options.output.string());
   return app::good;
 }
 

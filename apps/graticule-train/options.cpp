@@ -3,6 +3,8 @@
 
 #include <graticule/app/bytes.hpp>
 
+#include <yaml-cpp/yaml.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -88,6 +90,93 @@ CLI::Validator const fraction(
     },
     "(0, 1]");
 
+void declare_forecast_options(CLI::App& app, Options& options) {
+  ForecastSettings& forecast = options.forecast;
+  constexpr Index many = 1'000'000;
+  auto const list = [&](char const* name, std::vector<std::string>& value, char const* text) {
+    app.add_option(name, value, text)->delimiter(',')->capture_default_str()->group("Forecast");
+  };
+  auto const text = [&](char const* name, auto& value, char const* description, char const* type) {
+    app.add_option(name, value, description)->type_name(type)->capture_default_str()->group("Forecast");
+  };
+  text("--lead", options.lead,
+       "Learn forecasts: states that are this much later, in steps of the time axis or hours (6h). Without it, "
+       "--targets "
+       "are learned from --inputs of the same time",
+       "STEPS|DURATION");
+  list("--prognostic", forecast.prognostic, "Variables that are input and output of each step; levels are channels");
+  list("--diagnostic", forecast.diagnostic, "Variables that are output only");
+  list("--forcing", forecast.forcings,
+       "Inputs that follow from the time: insolation, time_of_day, time_of_year; or none");
+  text("--static-file", forecast.static_file, "File with the fields that --static names, such as orography and lsm",
+       "FILE");
+  app.add_option("--history", forecast.history, "States that a forecast starts from, one lead apart")
+      ->check(CLI::Range(Index(1), Index(64)))
+      ->capture_default_str()
+      ->group("Forecast");
+  add_choice(app, "--predict", forecast.predict,
+             {{"tendency", forecast::Predict::tendency}, {"state", forecast::Predict::state}},
+             "Output of the network: the change from the present state, or the next state")
+      ->group("Forecast");
+  app.add_option("--rollout", options.rollout, "Steps that a forecast of the training takes, each from the one before")
+      ->check(CLI::Range(Index(1), Index(1000)))
+      ->capture_default_str()
+      ->group("Forecast");
+  list("--rollout-schedule", options.rollout_schedule,
+       "Steps of the rollout from an epoch on, counted from 0, such as 1@0,2@10,4@20; instead of --rollout");
+  app.add_option("--rollout-checkpoint", forecast.rollout_checkpoint,
+                 "Steps of a rollout whose activations are computed again together in the backward, to save memory; 0: "
+                 "all are kept")
+      ->check(CLI::Range(Index(0), Index(1000)))
+      ->capture_default_str()
+      ->group("Forecast");
+  text("--train-dates", options.train_dates,
+       "Period A..B of the targets that train, such as 2006-01-01..2006-01-05; default: all before the other periods, "
+       "or "
+       "--train-fraction of the times",
+       "A..B");
+  text("--validate-dates", options.validate_dates, "Period of the targets that validate during the training", "A..B");
+  text("--test-dates", options.test_dates,
+       "Period of the targets that the last report scores; default: those that validate", "A..B");
+  app.add_option("--validate-steps", forecast.validate_steps,
+                 "Leads that validation and test forecast, one after the other")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str()
+      ->group("Forecast");
+  text("--channel-weights", options.channel_weights,
+       "YAML file with the weight of channels in the loss, by variable (t: 2) or label ('t 850 hPa': 0.5); default: 1",
+       "FILE");
+}
+
+void declare_optimizer_options(CLI::App& app, NetworkSettings& net) {
+  add_choice(app, "--loss", net.loss, {{"mse", LossKind::mse}, {"mae", LossKind::mae}, {"huber", LossKind::huber}},
+             "Errors that are minimised, in normalised units: squared, absolute, or Huber's")
+      ->group("Training");
+  add_choice(app, "--optimizer", net.optimizer,
+             {{"adam", OptimizerKind::adam}, {"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}},
+             "Optimizer: adam, adamw (decoupled weight decay), or sgd with momentum 0.9")
+      ->group("Training");
+  auto const at_least_0 = CLI::Range(0.0, 1e9).description(">= 0");
+  app.add_option("--weight-decay", net.weight_decay, "Weight decay of the optimizer")
+      ->check(at_least_0)
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--clip", net.clip, "Largest norm of the gradients, which are scaled down to it; 0: any")
+      ->check(at_least_0)
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--accumulate", net.accumulate,
+                 "Portions that a batch is processed in, one after the other, to save memory; the gradients are added")
+      ->check(CLI::Range(Index(1), Index(1'000'000)))
+      ->capture_default_str()
+      ->group("Training");
+  app.add_option("--ema", net.ema,
+                 "Decay per step of an average of the parameters, which validates and predicts, such as 0.99; 0: none")
+      ->check(CLI::Range(0.0, 0.999999))
+      ->capture_default_str()
+      ->group("Training");
+}
+
 }  // namespace
 
 void declare_options(CLI::App& app, Options& options) {
@@ -132,6 +221,8 @@ void declare_options(CLI::App& app, Options& options) {
          "during the step before they are needed. auto: a quarter of the node's memory, divided by its ranks")
       ->capture_default_str()
       ->group("Data");
+
+  declare_forecast_options(app, options);
 
   add_choice(app, "--model", net.model, {model_kinds().begin(), model_kinds().end()},
              "Network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
@@ -187,6 +278,7 @@ void declare_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(Index(0), many))
       ->capture_default_str()
       ->group("Training");
+  declare_optimizer_options(app, net);
   app.add_option("--seed", net.seed, "Seed of the initial weights and of the order of samples")
       ->capture_default_str()
       ->group("Training");
@@ -316,6 +408,105 @@ void resolve_daso(NetworkSettings& net) {
                     std::to_string(net.daso.cooldown_epochs) + " exceed --epochs " + std::to_string(net.epochs));
 }
 
+/// `STEPS@EPOCH` entries, the first at epoch 0.
+std::vector<std::pair<Index, Index>> rollouts_of(Options const& options) {
+  if (options.rollout_schedule.empty()) return {{0, options.rollout}};
+  std::vector<std::pair<Index, Index>> rollouts;
+  for (std::string const& entry : options.rollout_schedule) {
+    Index steps = 0;
+    Index epoch = 0;
+    auto const at = entry.find('@');
+    bool const fits = at != std::string::npos && CLI::detail::lexical_cast(entry.substr(0, at), steps) &&
+                      CLI::detail::lexical_cast(entry.substr(at + 1), epoch) && steps >= 1 && steps <= 1000 &&
+                      (rollouts.empty() ? epoch == 0 : epoch > rollouts.back().first);
+    if (!fits)
+      throw Error(
+          Fault::usage, "BadOption",
+          "--rollout-schedule: '" + entry + "' is not STEPS@EPOCH with epochs that rise from 0, such as 1@0,2@10,4@20");
+    rollouts.emplace_back(epoch, steps);
+  }
+  return rollouts;
+}
+
+std::map<std::string, double> channel_weights_of(std::filesystem::path const& file) {
+  std::map<std::string, double> weights;
+  if (file.empty()) return weights;
+  try {
+    for (auto const& entry : YAML::LoadFile(file.string())) {
+      double const weight = entry.second.as<double>();
+      if (!std::isfinite(weight) || weight < 0)
+        throw Error(Fault::usage, "BadOption",
+                    "--channel-weights: a weight in " + file.string() + " is below 0 or infinite");
+      weights[entry.first.as<std::string>()] = weight;
+    }
+  } catch (YAML::Exception const& error) {
+    throw Error(Fault::usage, "BadOption",
+                "--channel-weights " + file.string() + " is no YAML file of names and weights: " + error.what());
+  }
+  return weights;
+}
+
+/// Options of a forecast have no effect without `--lead`.
+void refuse_forecast_options(Options const& options) {
+  auto const& forecast = options.forecast;
+  auto const refuse = [](bool given, char const* option) {
+    if (given) throw Error(Fault::usage, "BadOption", std::string(option) + " is for forecasts only: give --lead too");
+  };
+  refuse(!forecast.prognostic.empty(), "--prognostic");
+  refuse(!forecast.diagnostic.empty(), "--diagnostic");
+  refuse(!forecast.static_file.empty(), "--static-file");
+  refuse(!options.train_dates.empty(), "--train-dates");
+  refuse(!options.validate_dates.empty(), "--validate-dates");
+  refuse(!options.test_dates.empty(), "--test-dates");
+  refuse(options.rollout != 1, "--rollout");
+  refuse(!options.rollout_schedule.empty(), "--rollout-schedule");
+  refuse(!options.channel_weights.empty(), "--channel-weights");
+  for (std::string const& name : options.run.statics) static_cast<void>(static_rows(name, Grid{}));
+}
+
+void check_forecast(Options& options) {
+  if (options.lead.empty()) return refuse_forecast_options(options);
+  ForecastSettings forecast = options.forecast;
+  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
+  forecast.lead = options.lead;
+  static_cast<void>(forecast::parse_lead("--lead", options.lead));
+  if (forecast.prognostic.empty()) refuse("--lead needs --prognostic, the variables of the state");
+  drop_none(forecast.forcings, "--forcing");
+  require_distinct(forecast.forcings, "--forcing");
+  static_cast<void>(forecast::forcings_of(forecast.forcings));
+  auto variables = forecast.prognostic;
+  variables.insert(variables.end(), forecast.diagnostic.begin(), forecast.diagnostic.end());
+  require_distinct(variables, "--prognostic with --diagnostic");
+  if (options.rollout != 1 && !options.rollout_schedule.empty()) refuse("--rollout excludes --rollout-schedule");
+  forecast.rollouts = rollouts_of(options);
+  forecast.channel_weights = channel_weights_of(options.channel_weights);
+  auto const period = [](char const* option, std::string const& text) {
+    return text.empty() ? std::nullopt : std::optional(forecast::parse_period(option, text));
+  };
+  forecast.train_dates = period("--train-dates", options.train_dates);
+  forecast.validate_dates = period("--validate-dates", options.validate_dates);
+  forecast.test_dates = period("--test-dates", options.test_dates);
+  auto const longest = std::max_element(forecast.rollouts.begin(), forecast.rollouts.end(),
+                                        [](auto const& a, auto const& b) { return a.second < b.second; });
+  if (longest->second > 1 && options.run.network.shards != Shards::none)
+    refuse("--shard-parameters does not go with rollouts of several steps");
+  auto const& net = options.run.network;
+  if (forecast.rollout_checkpoint > 0 &&
+      (net.shards != Shards::none || net.parallel == Parallel::daso || net.compute != Compute::own))
+    refuse("--rollout-checkpoint does not go with --shard-parameters, --parallel daso and --precision bf16");
+  options.run.forecast = std::move(forecast);
+}
+
+void check_training(NetworkSettings const& net) {
+  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
+  bool const is_daso = net.parallel == Parallel::daso;
+  bool const is_cut = net.shards != Shards::none;
+  if (net.ema > 0 && (is_daso || is_cut))
+    refuse(std::string("--ema does not go with ") + (is_daso ? "--parallel daso" : "--shard-parameters"));
+  if (net.clip > 0 && is_daso) refuse("--clip does not go with --parallel daso");
+  if (net.accumulate > 1 && is_daso) refuse("--accumulate does not go with --parallel daso");
+}
+
 }  // namespace
 
 void check_options(Options& options) {
@@ -329,13 +520,15 @@ void check_options(Options& options) {
   require_distinct(run.targets, "--targets");
   require_distinct(run.statics, "--static");
   static_cast<void>(features_of(run.features, {}));
-  for (std::string const& name : run.statics) static_cast<void>(static_rows(name, Grid{}));
+  check_forecast(options);
+  check_training(run.network);
   if (run.network.patience > 0 && run.network.validate_every == 0) run.network.validate_every = 1;
   if (options.memory != "auto") run.memory_bytes = app::parse_bytes("--memory", options.memory);
   run.checkpoints = CheckpointSettings{.folder = options.output / "checkpoints", .every = options.checkpoint_every};
   run.checkpoints->resume = options.resume == "auto"    ? Resume::newest
                             : options.resume == "never" ? Resume::never
                                                         : Resume::file;
+  if (run.forecast) run.checkpoints->runnable = options.output;
   if (run.checkpoints->resume == Resume::file) run.checkpoints->file = options.resume;
 }
 

@@ -19,6 +19,15 @@ struct Options {
   std::string time_limit = "auto";
   std::string shard_parameters = "none";
   std::string memory = "auto";
+  /// Of a forecast, as written; without `lead`, fields of the same time are learned.
+  ForecastSettings forecast;
+  std::string lead;
+  std::string train_dates;
+  std::string validate_dates;
+  std::string test_dates;
+  Index rollout = 1;
+  std::vector<std::string> rollout_schedule;
+  std::filesystem::path channel_weights;
 };
 
 /// Declares all options of this driver; values land in `options`, which must outlive `app`.

@@ -3,12 +3,12 @@
 
 #include <graticule/partition/cuts.hpp>
 
-#include "data/memory.hpp"
 #include "data/survey.hpp"
+#include "forecast_run.hpp"
+#include "run_parts.hpp"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -17,31 +17,12 @@
 namespace graticule::train {
 namespace {
 
-class Stopwatch {
- public:
-  /// Seconds since the last call.
-  double lap() {
-    auto const now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 /// Each name once: a field that is input and target is read once.
 std::vector<std::string> all_names(RunSettings const& settings) {
   std::vector<std::string> names = settings.inputs;
   for (std::string const& name : settings.targets)
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   return names;
-}
-
-bool uses_mirror(Mirror mirror, Grid const& grid) {
-  bool const possible = is_symmetric(grid);
-  if (mirror == Mirror::on && !possible)
-    throw Error(Fault::usage, "BadCoordinates", "--mirror on needs latitudes that are symmetric about the equator");
-  return mirror != Mirror::off && possible;
 }
 
 /// This rank's input: what is known of it, and what brings it.
@@ -66,19 +47,7 @@ class Input {
   /// Divides the memory of one rank between batches and samples that are held. Collective.
   Index set_memory(Index bytes) {
     Index const own = BatchSource::working_bytes(derivatives_, store_.reader(), plan_, dtype_, most_samples_);
-    std::array<Index, 1> least{own};
-    teams_.world().max(std::span<Index>(least));
-    if (bytes == 0) {
-      std::array<Index, 1> given{-default_memory_bytes(teams_.world())};
-      teams_.world().max(std::span<Index>(given));
-      bytes = std::max(-given[0], least[0]);
-    }
-    if (bytes < least[0])
-      throw Error(Fault::usage, "BudgetTooSmall",
-                  "--memory of " + std::to_string(bytes) + " bytes per rank does not hold the batches of up to " +
-                      std::to_string(most_samples_) + (most_samples_ == 1 ? " sample" : " samples") +
-                      " in training and being read; at least " + std::to_string(least[0]) +
-                      " are needed, less with a smaller --batch or more ranks");
+    bytes = agreed_memory(teams_.world(), bytes, own, most_samples_);
     store_.set_budget(bytes - own);
     return bytes;
   }
@@ -286,6 +255,7 @@ std::unique_ptr<Input> open_input(RunSettings const& settings, RunResult& result
 }  // namespace
 
 RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer) {
+  if (settings.forecast) return run_forecast_training(comm, settings, observer);
   Stopwatch watch;
   RunResult result{.teams = DataTeams(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
   auto const input = open_input(settings, result, observer);
@@ -303,6 +273,7 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
   result.network =
       train_network(result.teams, *result.layout.grid(), result.grid.boundary, data, input->batches(), settings.network,
                     {.on_step = observer.on_step,
+                     .on_resume = observer.on_resume,
                      .on_note = observer.on_note,
                      .reason_to_stop = observer.reason_to_stop,
                      .checkpoints = settings.checkpoints,

@@ -4,7 +4,9 @@
 #include "data/companions.hpp"
 #include "data/fields.hpp"
 #include "data/partition.hpp"
+#include "description.hpp"
 #include "network/trained_network.hpp"
+#include "scores.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -20,6 +22,24 @@ namespace graticule::train {
 /// their own mirror image.
 enum class Mirror : std::uint8_t { automatic, on, off };
 
+/// A forecast to learn, as on the command line.
+struct ForecastSettings {
+  std::string lead = "1";  ///< steps of the time axis, or `6h`
+  std::vector<std::string> prognostic;
+  std::vector<std::string> diagnostic;
+  std::vector<std::string> forcings{"insolation", "time_of_day"};
+  std::filesystem::path static_file;
+  Index history = 2;
+  forecast::Predict predict = forecast::Predict::tendency;
+  std::vector<std::pair<Index, Index>> rollouts{{0, 1}};  ///< {epoch, steps}
+  Index rollout_checkpoint = 0;
+  std::optional<forecast::Period> train_dates;  ///< of targets; none: the first `RunSettings::train_fraction` of times
+  std::optional<forecast::Period> validate_dates;
+  std::optional<forecast::Period> test_dates;
+  Index validate_steps = 4;
+  std::map<std::string, double> channel_weights;  ///< by label or variable
+};
+
 /// What to learn from which file.
 struct RunSettings {
   std::filesystem::path input;
@@ -33,7 +53,8 @@ struct RunSettings {
   int data_teams = 1;
   NetworkSettings network;
   std::optional<CheckpointSettings> checkpoints = {};
-  Index memory_bytes = 0;  ///< of one rank, for samples and batches; 0: `default_memory_bytes`
+  Index memory_bytes = 0;                         ///< of one rank, for samples and batches; 0: `default_memory_bytes`
+  std::optional<ForecastSettings> forecast = {};  ///< instead of fields of the same time
 };
 
 /// How good the predictions of one target are, over all validation samples, weighted by area, in the target's units.
@@ -76,6 +97,19 @@ struct InputCounts {
   StoreCounts store = {};
 };
 
+/// What a training of forecasts leaves.
+struct ForecastOutcome {
+  forecast::Description description;
+  bool has_test = false;     ///< the test part is scored, not the validation part
+  Index num_validation = 0;  ///< initial states
+  Index num_test = 0;
+  std::vector<forecast::Seconds> scored;            ///< initial time of each case
+  std::optional<forecast::ScoreTable> scores = {};  ///< none without validation and test
+  /// [channel][row][column] of this rank: the first case at the first lead, in units.
+  std::vector<double> pictured_forecast = {};
+  std::vector<double> pictured_truth = {};
+};
+
 /// What a training leaves.
 struct RunResult {
   DataTeams teams;
@@ -95,6 +129,7 @@ struct RunResult {
   TrainedNetwork network = {};
   InputCounts input = {};
   std::map<std::string, double> seconds = {};  ///< `read`, `train`, `evaluate` and, among them, `wait_for_input`
+  std::optional<ForecastOutcome> forecast = {};
 };
 
 /// Told about a run while it goes on, and asked, on every rank.
@@ -107,12 +142,18 @@ struct RunObserver {
                                                                                     PredictedFields const&) {};
   /// Told on the reading thread before a field of a sample is read.
   std::function<void(Index sample, std::size_t field)> on_read = {};
+  /// Told the losses of the steps before, when a training is resumed.
+  std::function<void(std::span<double const>)> on_resume = [](std::span<double const>) {};
+  /// Scores of the validation part of a forecast during the training.
+  std::function<void(RunResult const&, Index epoch, Index step, forecast::ScoreTable const&)> on_scores =
+      [](RunResult const&, Index, Index, forecast::ScoreTable const&) {};
   std::function<std::optional<std::string>(double)> reason_to_stop = [](double) { return std::nullopt; };
 };
 
 /// Trains on all ranks of `comm`, predicts and evaluates, reading from the file what does not fit into memory.
 /// Collective; errors are the same on all ranks. What `memory_bytes` says does not change a bit.
 /// @throws `BudgetTooSmall` (usage) when not even two batches fit
+/// With `RunSettings::forecast`, the network learns the states that follow, and `on_predictions` is not called.
 /// A training that was stopped (`network.stopped_by`) has no results yet.
 [[nodiscard]] RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer);
 

@@ -17,7 +17,28 @@ constexpr double radians = std::numbers::pi / 180;
 
 double quotient(double difference, double distance) { return distance == 0 ? 0 : difference / distance; }
 
+/// Of a row's latitude, bounded below by its value half a row from the pole.
+double bounded_cosine(Grid const& grid, Index row) {
+  double const row_spacing =
+      grid.num_rows() > 1 ? std::abs(grid.latitudes[1] - grid.latitudes[0]) * radians : std::numbers::pi;
+  double const smallest_cosine = std::sin(std::min(row_spacing, std::numbers::pi) / 2);
+  return std::max(std::cos(grid.latitudes[std::size_t(row)] * radians), smallest_cosine);
+}
+
+double metres_on_row(Grid const& grid, double cosine, Index column) {
+  return (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians * cosine *
+         earth_radius_m;
+}
+
 }  // namespace
+
+double metres_between_rows(Grid const& grid, Index row) {
+  return (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
+}
+
+double metres_between_columns(Grid const& grid, Index row, Index column) {
+  return metres_on_row(grid, bounded_cosine(grid, row), column);
+}
 
 void Moments::add(Moments const& other) noexcept {
   if (!(other.weight > 0)) return;
@@ -158,27 +179,20 @@ void Derivatives::get(PaddedField const& field, Index sample, Feature which, std
   Grid const& grid = cells_.grid;
   Index const num_columns = plan_.local().extent(1);
   double const* const first = field.values.data() + padded_size(sample);
-  double const row_spacing =
-      grid.num_rows() > 1 ? std::abs(grid.latitudes[1] - grid.latitudes[0]) * radians : std::numbers::pi;
-  double const smallest_cosine = std::sin(std::min(row_spacing, std::numbers::pi) / 2);
   auto* out = values.data();
   for (Index i = 0; i < cells_.box.extent(0); ++i) {
     Index const row = cells_.box.lo(0) + i;
     double const* const above = first + i * num_columns + 1;
     double const* const here = above + num_columns;
     double const* const below = here + num_columns;
-    double const cosine = std::max(std::cos(grid.latitudes[std::size_t(row)] * radians), smallest_cosine);
-    double const north =
-        (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
+    double const cosine = bounded_cosine(grid, row);
+    double const north = metres_between_rows(grid, row);
     for (Index j = 0; j < cells_.box.extent(1); ++j) {
       if (which == Feature::north) {
         *out++ = quotient(below[j] - above[j], north);
         continue;
       }
-      Index const column = cells_.box.lo(1) + j;
-      double const east = (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians *
-                          cosine * earth_radius_m;
-      *out++ = quotient(here[j + 1] - here[j - 1], east);
+      *out++ = quotient(here[j + 1] - here[j - 1], metres_on_row(grid, cosine, cells_.box.lo(1) + j));
     }
   }
 }

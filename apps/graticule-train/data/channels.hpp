@@ -119,6 +119,11 @@ class Derivatives {
   HaloPlan plan_;
 };
 
+/// Metres between the rows above and below a row, and between the columns beside a cell: what differences are divided
+/// by. Negative where coordinates fall.
+[[nodiscard]] double metres_between_rows(Grid const& grid, Index row);
+[[nodiscard]] double metres_between_columns(Grid const& grid, Index row, Index column);
+
 /// Functions of latitude that can be input channels: `coriolis` (2 Omega sin(latitude), 1/s), `sin_latitude`,
 /// `cos_latitude`. One value per row of the grid. @throws `BadOption` (usage)
 [[nodiscard]] std::vector<double> static_rows(std::string const& name, Grid const& grid);

@@ -63,17 +63,19 @@ FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<s
   read_sample_coordinates(file_, samples_);
 }
 
-FieldInfo FieldTable::info(std::string const& name) const {
-  Variable const& variable = file_.variable(name);
+FieldInfo describe_field(Variable const& variable) {
   Component const component = component_of(variable);
-  return {name,
+  return {variable.name,
           variable.text("units"),
           variable.text("long_name"),
           variable.text("standard_name"),
           component,
           component == Component::scalar ? Parity::even : Parity::odd,
-          is_potential(variable)};
+          is_potential(variable),
+          mirror_negates(variable)};
 }
+
+FieldInfo FieldTable::info(std::string const& name) const { return describe_field(file_.variable(name)); }
 
 std::string FieldTable::history() const {
   for (Attribute const& attribute : file_.contents().attributes)
@@ -89,7 +91,13 @@ CompanionSet FieldTable::companions(Comm const& comm, std::vector<std::string> c
 
 SampleReader FieldTable::reader(std::vector<std::string> const& names, Box const& box, Index num_mirrored) const {
   std::vector<SampleReader::Source> fields;
-  for (std::string const& name : names) fields.push_back({info(name), file_.horizontal_axes(name)});
+  for (std::string const& name : names) {
+    HorizontalAxes const axes = file_.horizontal_axes(name);
+    std::vector<int> sample_axes;
+    for (int a = 0; a < variable(name).ndim(); ++a)
+      if (a != axes.latitude && a != axes.longitude) sample_axes.push_back(a);
+    fields.push_back({info(name), axes, sample_axes, Indices::filled(variable(name).ndim(), 0)});
+  }
   return {SeriesReader(file_), std::move(fields), samples_, box, grid_.num_rows(), num_mirrored};
 }
 
@@ -103,24 +111,25 @@ SampleReader::SampleReader(SeriesReader reader, std::vector<Source> fields, Samp
       num_mirrored_(num_mirrored) {}
 
 StoredCells SampleReader::read(Index sample, std::size_t field) {
-  auto const& [info, axes] = fields_.at(field);
+  auto const& [info, axes, sample_axes, fixed] = fields_.at(field);
   bool const mirrored = sample >= num_in_file();
-  Box wanted = Box::from_extents(Indices::filled(int(samples_.extents.size()) + 2, 1));
+  Box wanted = Box::from_extents(Indices::filled(fixed.size(), 1));
+  for (int a = 0; a < fixed.size(); ++a) wanted.set(a, fixed[a], fixed[a] + 1);
   wanted.set(axes.latitude, mirrored ? num_rows_ - box_.hi(0) : box_.lo(0),
              mirrored ? num_rows_ - box_.lo(0) : box_.hi(0));
   wanted.set(axes.longitude, box_.lo(1), box_.hi(1));
   Index rest = mirrored ? sample - num_in_file() : sample;
   auto extent = samples_.extents.rbegin();
-  for (int a = wanted.ndim() - 1; a >= 0; --a) {
-    if (a == axes.latitude || a == axes.longitude) continue;
-    wanted.set(a, rest % *extent, rest % *extent + 1);
-    rest /= *extent++;
+  for (auto axis = sample_axes.rbegin(); axis != sample_axes.rend(); ++axis, ++extent) {
+    wanted.set(*axis, rest % *extent, rest % *extent + 1);
+    rest /= *extent;
   }
   return reader_.read(info.name, wanted);
 }
 
 void SampleReader::unpack(Index sample, std::size_t field, StoredCells const& cells, std::span<double> values) const {
-  auto const& [info, axes] = fields_.at(field);
+  FieldInfo const& info = fields_.at(field).info;
+  HorizontalAxes const axes = fields_.at(field).axes;
   auto const rows = std::size_t(box_.extent(0));
   auto const columns = std::size_t(box_.extent(1));
   if (axes.latitude < axes.longitude) {
@@ -135,7 +144,7 @@ void SampleReader::unpack(Index sample, std::size_t field, StoredCells const& ce
   for (std::size_t i = 0; i < rows / 2; ++i)
     std::swap_ranges(values.data() + i * columns, values.data() + (i + 1) * columns,
                      values.data() + (rows - 1 - i) * columns);
-  if (info.component == Component::northward)
+  if (info.mirror_negates)
     for (double& value : values) value = -value;
 }
 

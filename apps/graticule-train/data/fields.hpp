@@ -24,17 +24,20 @@ struct FieldInfo {
   Component component = Component::scalar;
   Parity parity = Parity::even;
   bool is_potential = false;
+  bool mirror_negates = false;  ///< its mirror image about the equator has the opposite sign
 };
 
 /// Reads one sample of one field at a time, on this rank's box.
 ///
 /// Numbers from `num_in_file()` on are mirror images across the equator of the first samples: row i holds row n-1-i,
-/// northward components with their sign changed. Makes no MPI call; one thread at a time.
+/// with the sign changed where `FieldInfo::mirror_negates` says so. Makes no MPI call; one thread at a time.
 class SampleReader {
  public:
   struct Source {
     FieldInfo info;
     HorizontalAxes axes;
+    std::vector<int> sample_axes;  ///< the variable's axes that a sample's number runs over, the last one fastest
+    Indices fixed;                 ///< index along each axis of the variable that is neither of these
   };
   /// @param box rows and columns of this rank, @param num_rows of the whole grid
   SampleReader(SeriesReader reader, std::vector<Source> fields, SampleAxes samples, Box const& box, Index num_rows,
@@ -64,6 +67,9 @@ class SampleReader {
   Index num_rows_;
   Index num_mirrored_;
 };
+
+/// What the attributes of a variable say of it.
+[[nodiscard]] FieldInfo describe_field(Variable const& variable);
 
 /// The fields of a file, or of a series of files, that a training needs: checked for one grid and one set of samples.
 class FieldTable {

@@ -84,6 +84,13 @@ Component component_of(Variable const& variable) {
   return Component::scalar;
 }
 
+bool mirror_negates(Variable const& variable) {
+  if (component_of(variable) == Component::northward) return true;
+  std::string const standard_name = variable.text("standard_name");
+  if (standard_name.empty()) return is_one_of(short_name(variable), {"vorticity", "vo", "pv", "psi"});
+  return contains(standard_name, "vorticity") || contains(standard_name, "horizontal_streamfunction");
+}
+
 bool is_potential(Variable const& variable) {
   std::string const standard_name = variable.text("standard_name");
   if (standard_name.empty()) return is_one_of(short_name(variable), {"z", "gh", "zg", "psi", "chi"});

@@ -45,6 +45,10 @@ enum class Component : std::uint8_t { scalar, eastward, northward };
 /// long_name or by a wind's usual name (u, u10, ua, uas; v, v10, va, vas).
 [[nodiscard]] Component component_of(Variable const& variable);
 
+/// Whether the mirror image about the equator of a variable has the opposite sign: northward components, vorticity and
+/// stream function, by standard_name; without one by the names vorticity, vo, pv and psi.
+[[nodiscard]] bool mirror_negates(Variable const& variable);
+
 /// Whether only differences of a variable are meaningful: its standard_name says geopotential, stream function or
 /// velocity potential; without one its name is z, gh, zg, psi or chi.
 [[nodiscard]] bool is_potential(Variable const& variable);

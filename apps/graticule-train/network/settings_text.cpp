@@ -39,7 +39,7 @@ bool mentions(std::vector<std::string> const& lines, std::string const& line) {
 
 }  // namespace
 
-std::string settings_text(NetworkSettings const& settings, TrainingData const& data) {
+std::string settings_text(NetworkSettings const& settings) {
   std::ostringstream text;
   bool const depends_on_length =
       settings.schedule != "constant" || settings.warmup_steps < 0 || settings.parallel == Parallel::daso;
@@ -53,7 +53,18 @@ std::string settings_text(NetworkSettings const& settings, TrainingData const& d
   if (settings.parallel == Parallel::daso)
     text << "--parallel daso\n--daso-warmup " << settings.daso.warmup_epochs << "\n--daso-cooldown "
          << settings.daso.cooldown_epochs << "\n--daso-max-skip " << settings.daso.max_skip << "\n";
+  if (settings.loss != LossKind::mse) text << "--loss " << (settings.loss == LossKind::mae ? "mae" : "huber") << "\n";
+  if (settings.optimizer != OptimizerKind::adam)
+    text << "--optimizer " << (settings.optimizer == OptimizerKind::adamw ? "adamw" : "sgd") << "\n";
+  if (settings.weight_decay > 0) text << "--weight-decay " << exactly(settings.weight_decay) << "\n";
+  if (settings.clip > 0) text << "--clip " << exactly(settings.clip) << "\n";
+  if (settings.ema > 0) text << "--ema " << exactly(settings.ema) << "\n";
   if (depends_on_length) text << "--epochs " << settings.epochs << "\n";
+  return text.str();
+}
+
+std::string data_text(TrainingData const& data) {
+  std::ostringstream text;
   text << "input channels " << names_of(data.inputs) << "\nstatic channels " << names_of(data.statics) << "\ntargets "
        << names_of(data.targets) << "\ngrid " << data.latitudes.size() << " x " << data.num_global_columns
        << "\ntraining samples " << data.training.size() << "\nvalidation samples " << data.validation.size() << "\n";

@@ -31,6 +31,10 @@ enum class Shards : std::uint8_t { none, domain, data, all };
 /// Data type of gradients in messages; sums are computed in the network's own type, or in f32.
 enum class Wire : std::uint8_t { own, bf16, f16 };
 
+/// Errors that a training minimises: squared, absolute, or Huber's (quadratic up to 1 in normalised units).
+enum class LossKind : std::uint8_t { mse, mae, huber };
+enum class OptimizerKind : std::uint8_t { adam, adamw, sgd };
+
 /// See `nn::DasoScheduleOptions`.
 struct DasoSettings {
   Index warmup_epochs = -1;  ///< in `check_options`: a third of all, at most 4
@@ -59,6 +63,12 @@ struct NetworkSettings {
   Shards shards = Shards::none;
   DasoSettings daso = {};
   Index patience = 0;  ///< validations without improvement that end the training; 0: it runs to its end
+  LossKind loss = LossKind::mse;
+  OptimizerKind optimizer = OptimizerKind::adam;
+  double weight_decay = 0;
+  double clip = 0;       ///< largest norm of the gradients; 0: any
+  Index accumulate = 1;  ///< portions that a batch is processed in, one after the other
+  double ema = 0;        ///< decay of the average of the parameters that validates and predicts; 0: no average
 };
 
 /// Starting point of a training: the beginning, the newest checkpoint if any, or a given one.
@@ -69,6 +79,8 @@ struct CheckpointSettings {
   Index every = 0;  ///< steps between two checkpoints; 0: only when the training is stopped
   Resume resume = Resume::never;
   std::filesystem::path file = {};  ///< of `Resume::file`
+  /// Where networks that programs can run go: `best/` and `last/`; empty: nowhere.
+  std::filesystem::path runnable = {};
 };
 
 /// The training data except for the fields' values.
@@ -108,6 +120,7 @@ struct TrainedNetwork {
   Index steps_per_epoch = 1;
   Index num_steps = 0;                    ///< of the whole training; more than there are losses if it ended early
   Index first_step = 0;                   ///< where it was resumed; 0 if it was not
+  std::optional<Index> best_step;         ///< of the lowest validation loss
   std::optional<std::string> stopped_by;  ///< why it has to be resumed; nothing else below is known then
   std::vector<std::pair<std::string, std::vector<double>>> parameters;
   Index num_parameters = 0;
@@ -126,6 +139,8 @@ struct TrainedNetwork {
 /// Callbacks of a training, on every rank.
 struct TrainingControl {
   std::function<void(Index step, double loss)> on_step = [](Index, double) {};
+  /// Told the losses of the steps before, when a training is resumed.
+  std::function<void(std::span<double const>)> on_resume = [](std::span<double const>) {};
   std::function<void(std::string const&)> on_note = [](std::string const&) {};  ///< a line for the user
   /// Asked after each step, with the seconds that one more and a checkpoint may take; collective, and alike on all
   /// ranks.
@@ -144,6 +159,7 @@ struct TrainingControl {
 /// teams and any cuts the losses are the same but for rounding, unless `Parallel::daso` lets teams differ. Resumed on
 /// the same ranks and cuts they have the same bits as those of a training that was not interrupted; with
 /// `Parallel::daso` so if that was between epochs.
+/// With `NetworkSettings::ema`, the average of the parameters validates and predicts.
 /// @param grid of the domain's ranks
 /// @throws `StateMismatch` (usage) when the checkpoint that is to be resumed comes from other settings or data
 [[nodiscard]] TrainedNetwork train_network(DataTeams const& teams, ProcessGrid const& grid, Boundary const& boundary,

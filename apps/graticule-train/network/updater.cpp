@@ -14,11 +14,26 @@ namespace {
 
 using Figures = std::map<std::string, Index>;
 
-torch::optim::AdamOptions adam(NetworkSettings const& settings) {
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(std::vector<torch::Tensor> parameters,
+                                                        NetworkSettings const& settings) {
   // Gradients of a loss of order one are far larger than this; those that cancel, as a sample's and its mirror image's
   // may, are f32 rounding far smaller, which the usual 1e-8 would turn into full steps that differ with the number of
   // ranks.
-  return torch::optim::AdamOptions(settings.learning_rate).eps(1e-5);
+  constexpr double eps = 1e-5;
+  switch (settings.optimizer) {
+    case OptimizerKind::adamw:
+      return std::make_unique<torch::optim::AdamW>(
+          std::move(parameters),
+          torch::optim::AdamWOptions(settings.learning_rate).eps(eps).weight_decay(settings.weight_decay));
+    case OptimizerKind::sgd:
+      return std::make_unique<torch::optim::SGD>(
+          std::move(parameters),
+          torch::optim::SGDOptions(settings.learning_rate).momentum(0.9).weight_decay(settings.weight_decay));
+    case OptimizerKind::adam: break;
+  }
+  return std::make_unique<torch::optim::Adam>(
+      std::move(parameters),
+      torch::optim::AdamOptions(settings.learning_rate).eps(eps).weight_decay(settings.weight_decay));
 }
 
 /// Every rank has all parameters, and gradients are reduced at every step.
@@ -26,21 +41,26 @@ class Replicated : public Updater {
  public:
   Replicated(DataTeams const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings)
       : model_(std::move(model)),
-        optimizer_(model_->parameters(), adam(settings)),
-        parallel_(*model_, optimizer_,
+        optimizer_(make_optimizer(model_->parameters(), settings)),
+        parallel_(*model_, *optimizer_,
                   // Partial gradients of one loss: its shares of the domain's ranks and of the teams add up to it.
                   {{teams.domain(), nn::Reduction::sum}, {teams.data(), nn::Reduction::sum}}, options(settings)),
         state_(teams.world(), *model_) {
-    state_.add("optimizer", optimizer_);
+    state_.add("optimizer", *optimizer_);
   }
 
   torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) override {
     return model_->forward(inputs, statics);
   }
-  void zero_grad() override { optimizer_.zero_grad(); }
+  void zero_grad() override { optimizer_->zero_grad(); }
   void step() override { parallel_.step(); }
+  std::shared_ptr<void> hold_gradients() override {
+    return std::shared_ptr<training::DataParallel::NoSync>(new auto(parallel_.no_sync()));
+  }
+  void reduce_held() override { parallel_.reduce(); }
+  void clip(double max_norm) override { static_cast<void>(parallel_.clip_gradients(max_norm)); }
   void settle() override { parallel_.finalize(); }
-  torch::optim::Adam& optimizer() override { return optimizer_; }
+  torch::optim::Optimizer& optimizer() override { return *optimizer_; }
   training::TrainingState& state() override { return state_; }
   nn::NamedTensors whole_parameters() const override { return nn::parameters_of(*model_); }
 
@@ -67,7 +87,7 @@ class Replicated : public Updater {
   }
 
   std::shared_ptr<Model> model_;
-  torch::optim::Adam optimizer_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
   training::DataParallel parallel_;
   training::TrainingState state_;
 };
@@ -86,17 +106,21 @@ struct DasoPart {
   }
 };
 
+[[noreturn]] void refuse(char const* option) {
+  throw Error(Fault::usage, "BadOption", std::string(option) + " does not go with --parallel daso");
+}
+
 /// Every rank has all parameters; teams on one node share gradients, and nodes average parameters now and then.
 class Averaged : public Updater {
  public:
   Averaged(DataTeams const& teams, std::shared_ptr<Model> model, NetworkSettings const& settings, Index steps_per_epoch)
       : teams_(teams),
         model_(std::move(model)),
-        optimizer_(model_->parameters(), adam(settings)),
-        daso_(*model_, optimizer_, teams.data(), options(teams, settings)),
+        optimizer_(make_optimizer(model_->parameters(), settings)),
+        daso_(*model_, *optimizer_, teams.data(), options(teams, settings)),
         state_(teams.world(), *model_) {
     daso_.set_last_batch(steps_per_epoch - 1);
-    state_.add("optimizer", optimizer_);
+    state_.add("optimizer", *optimizer_);
     state_.add("daso", part_);
   }
 
@@ -105,6 +129,9 @@ class Averaged : public Updater {
   }
   void zero_grad() override { daso_.zero_grad(); }
   void step() override { daso_.step(); }
+  std::shared_ptr<void> hold_gradients() override { refuse("--accumulate"); }
+  void reduce_held() override { refuse("--rollout-checkpoint"); }
+  void clip(double /*max_norm*/) override { refuse("--clip"); }
   void end_epoch(double loss) override {
     // Ranks of a domain follow one schedule: they may not differ by a bit.
     teams_.domain().broadcast(&loss, Index(sizeof loss), 0);
@@ -114,7 +141,7 @@ class Averaged : public Updater {
     // Between epochs all have the same parameters.
     if (daso_.schedule().batch() != 0) daso_.synchronize();
   }
-  torch::optim::Adam& optimizer() override { return optimizer_; }
+  torch::optim::Optimizer& optimizer() override { return *optimizer_; }
   /// Gradients of teams are averaged, not summed.
   double loss_factor() const override { return double(teams_.num_teams()); }
   training::TrainingState& state() override { return state_; }
@@ -158,7 +185,7 @@ class Averaged : public Updater {
 
   DataTeams const& teams_;
   std::shared_ptr<Model> model_;
-  torch::optim::Adam optimizer_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
   training::Daso daso_;
   DasoPart part_{&daso_};
   training::TrainingState state_;
@@ -171,17 +198,25 @@ class Cut : public Updater {
       : model_(std::move(model)),
         dtype_(settings.compute == Compute::bf16 ? torch::kBFloat16 : dtype_of(settings.precision)),
         sharded_(model_, shards(teams, settings), options(teams, settings)),
-        optimizer_(sharded_.parameters(), adam(settings)),
+        optimizer_(make_optimizer(sharded_.parameters(), settings)),
         state_(teams.world(), sharded_) {
-    state_.add("optimizer", optimizer_);
+    state_.add("optimizer", *optimizer_);
   }
 
   torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) override {
     return sharded_.forward([&] { return model_->forward(inputs.to(dtype_), statics.to(dtype_)); });
   }
-  void zero_grad() override { optimizer_.zero_grad(); }
-  void step() override { optimizer_.step(); }
-  torch::optim::Adam& optimizer() override { return optimizer_; }
+  void zero_grad() override { optimizer_->zero_grad(); }
+  void step() override { optimizer_->step(); }
+  std::shared_ptr<void> hold_gradients() override {
+    return std::shared_ptr<training::ShardedParameters::NoSync>(new auto(sharded_.no_sync()));
+  }
+  void reduce_held() override {
+    throw Error(Fault::usage, "BadOption",
+                "--rollout-checkpoint does not go with --shard-parameters or --precision bf16");
+  }
+  void clip(double max_norm) override { static_cast<void>(sharded_.clip_grad_norm(max_norm)); }
+  torch::optim::Optimizer& optimizer() override { return *optimizer_; }
   training::TrainingState& state() override { return state_; }
 
   nn::NamedTensors whole_parameters() const override {
@@ -228,7 +263,7 @@ class Cut : public Updater {
   std::shared_ptr<Model> model_;
   torch::Dtype dtype_;
   training::ShardedParameters sharded_;
-  torch::optim::Adam optimizer_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
   training::TrainingState state_;
 };
 

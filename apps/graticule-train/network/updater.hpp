@@ -34,7 +34,14 @@ class Updater {
   /// Applies pending messages: parameters are then equal on all teams and may be saved.
   virtual void settle() {}
 
-  [[nodiscard]] virtual torch::optim::Adam& optimizer() = 0;
+  /// Backwards while the result exists keep their gradients for the next one, which reduces all. @throws `Unsupported`
+  [[nodiscard]] virtual std::shared_ptr<void> hold_gradients() = 0;
+  /// Reduces gradients of backwards that were all held. @throws `Unsupported`
+  virtual void reduce_held() = 0;
+  /// Between backward and step. @throws `Unsupported`
+  virtual void clip(double max_norm) = 0;
+
+  [[nodiscard]] virtual torch::optim::Optimizer& optimizer() = 0;
   /// What the shares of the teams are multiplied by, so that the gradients are those of the whole batch.
   [[nodiscard]] virtual double loss_factor() const { return 1; }
   /// For a checkpoint: network, optimizer and further state.

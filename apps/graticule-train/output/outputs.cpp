@@ -30,15 +30,20 @@ nlohmann::ordered_json to_json(Skill const& skill) {
 
 }  // namespace
 
+std::string loss_header() { return "step,epoch,learning_rate,loss\n"; }
+
+std::string loss_line(NetworkSettings const& settings, Index step, Index num_steps, double loss) {
+  char line[96];
+  std::snprintf(line, sizeof line, "%lld,%lld,%.6g,%.17g\n", static_cast<long long>(step + 1),
+                static_cast<long long>(step / (num_steps / settings.epochs) + 1),
+                learning_rate(settings, step, num_steps), loss);
+  return line;
+}
+
 std::string loss_table(TrainedNetwork const& network, NetworkSettings const& settings) {
-  std::string text = "step,epoch,learning_rate,loss\n";
-  for (Index step = 0; step < Index(network.losses.size()); ++step) {
-    char line[96];
-    std::snprintf(line, sizeof line, "%lld,%lld,%.6g,%.17g\n", static_cast<long long>(step + 1),
-                  static_cast<long long>(step / network.steps_per_epoch + 1),
-                  learning_rate(settings, step, network.num_steps), network.losses[std::size_t(step)]);
-    text += line;
-  }
+  std::string text = loss_header();
+  for (Index step = 0; step < Index(network.losses.size()); ++step)
+    text += loss_line(settings, step, network.num_steps, network.losses[std::size_t(step)]);
   return text;
 }
 

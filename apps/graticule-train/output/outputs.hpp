@@ -11,6 +11,9 @@
 
 namespace graticule::train {
 
+/// The first line of loss.csv, and that of a step (from 0).
+[[nodiscard]] std::string loss_header();
+[[nodiscard]] std::string loss_line(NetworkSettings const& settings, Index step, Index num_steps, double loss);
 /// The text of loss.csv: `step,epoch,learning_rate,loss`, one line per optimizer step, numbers with all their digits.
 [[nodiscard]] std::string loss_table(TrainedNetwork const& network, NetworkSettings const& settings);
 /// The text of validation.csv: `step,epoch,loss`, one line per validation.

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "states.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+
+namespace graticule::forecast {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return text;
+}
+
+bool is_time(FileContents const& contents, std::string const& dimension) {
+  Variable const* const coordinate = contents.coordinate(dimension);
+  return coordinate != nullptr && coordinate->text("units").find(" since ") != std::string::npos;
+}
+
+bool is_member(FileContents const& contents, std::string const& dimension) {
+  Variable const* const coordinate = contents.coordinate(dimension);
+  if (coordinate != nullptr && coordinate->text("standard_name") == "realization") return true;
+  std::string const name = lower(dimension.substr(dimension.rfind('/') + 1));
+  for (char const* known : {"number", "member", "ensemble", "realization", "sample"})
+    if (name == known) return true;
+  return false;
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.10g", value);
+  return text;
+}
+
+std::vector<Index> extents_of(Variable const& variable, std::vector<int> const& axes) {
+  std::vector<Index> extents;
+  for (int const a : axes) extents.push_back(variable.extents[a]);
+  return extents;
+}
+
+std::vector<std::string> names_of(Variable const& variable, std::vector<int> const& axes) {
+  std::vector<std::string> names;
+  for (int const a : axes) names.push_back(variable.dimensions[std::size_t(a)]);
+  return names;
+}
+
+}  // namespace
+
+StateTable::StateTable(Comm const& comm, std::string const& files, std::vector<std::string> const& prognostic,
+                       std::vector<std::string> const& diagnostic)
+    : file_(std::make_shared<FieldSeries const>(comm, find_files(comm, files))) {
+  for (auto const* names : {&prognostic, &diagnostic})
+    for (std::string const& name : *names) static_cast<void>(file_->variable(name));
+  for (std::string const& name : prognostic) add(name, Role::prognostic);
+  for (std::string const& name : diagnostic) add(name, Role::diagnostic);
+  if (times_.empty() || num_members_ == 0 || channels_.empty() || grid_.num_rows() == 0 || grid_.num_columns() == 0)
+    throw Error(Fault::input, "BadInput", files + " holds no states");
+}
+
+StateTable::VariableAxes StateTable::axes_of(std::string const& name) const {
+  Variable const& variable = file_->variable(name);
+  if (variable.dimensions.size() != std::size_t(variable.ndim()))
+    throw Error(Fault::input, "BadInput", to_string(variable) + " has axes without names");
+  VariableAxes axes;
+  axes.name = name;
+  axes.horizontal = file_->horizontal_axes(name);
+  for (int a = 0; a < variable.ndim(); ++a) {
+    std::string const& dimension = variable.dimensions[std::size_t(a)];
+    if (a == axes.horizontal.latitude || a == axes.horizontal.longitude) continue;
+    if (is_time(file_->contents(), dimension)) {
+      if (axes.time >= 0) throw Error(Fault::input, "BadInput", to_string(variable) + " has two axes of time");
+      axes.time = a;
+    } else {
+      (is_member(file_->contents(), dimension) ? axes.members : axes.levels).push_back(a);
+    }
+  }
+  if (axes.time < 0)
+    throw Error(Fault::input, "BadInput",
+                to_string(variable) +
+                    " has no axis of time: none of its coordinates has units such as 'hours since "
+                    "2000-01-01'");
+  axes.level_names = names_of(variable, axes.levels);
+  return axes;
+}
+
+void StateTable::compare(VariableAxes const& axes) const {
+  Variable const& variable = file_->variable(axes.name);
+  auto const& names = variable.dimensions;
+  if (names[std::size_t(axes.horizontal.latitude)] == latitude_name_ &&
+      names[std::size_t(axes.horizontal.longitude)] == longitude_name_ && names[std::size_t(axes.time)] == time_name_ &&
+      names_of(variable, axes.members) == member_names_ && extents_of(variable, axes.members) == member_extents_)
+    return;
+  throw Error(Fault::input, "BadInput",
+              to_string(variable) + " and " + to_string(file_->variable(variables_.front().name)) +
+                  " differ in times, members, latitudes or longitudes; only their levels may differ");
+}
+
+void StateTable::add(std::string const& name, Role role) {
+  Variable const& variable = file_->variable(name);
+  VariableAxes const axes = axes_of(name);
+  if (variables_.empty()) {
+    latitude_name_ = variable.dimensions[std::size_t(axes.horizontal.latitude)];
+    longitude_name_ = variable.dimensions[std::size_t(axes.horizontal.longitude)];
+    time_name_ = variable.dimensions[std::size_t(axes.time)];
+    member_names_ = names_of(variable, axes.members);
+    member_extents_ = extents_of(variable, axes.members);
+    for (Index const extent : member_extents_) num_members_ *= extent;
+    grid_ = train::make_grid(file_->coordinate(latitude_name_), file_->coordinate(longitude_name_));
+    Variable const& time = *file_->contents().coordinate(time_name_);
+    times_ = times_of(file_->coordinate(time_name_), time.text("units"), lower(time.text("calendar")));
+  } else {
+    compare(axes);
+  }
+  Index num_levels = 1;
+  for (int const a : axes.levels) num_levels *= variable.extents[a];
+  std::vector<int> sample_axes{axes.time};
+  sample_axes.insert(sample_axes.end(), axes.members.begin(), axes.members.end());
+  for (Index level = 0; level < num_levels; ++level) {
+    Indices fixed = Indices::filled(variable.ndim(), 0);
+    std::string label;
+    Index rest = level;
+    for (std::size_t i = axes.levels.size(); i-- > 0; rest /= variable.extents[axes.levels[i]]) {
+      fixed[axes.levels[i]] = rest % variable.extents[axes.levels[i]];
+      Variable const* const coordinate = file_->contents().coordinate(axes.level_names[i]);
+      bool const known = coordinate != nullptr && coordinate->refusal.empty() && coordinate->type != ValueType::text;
+      std::string const units = known ? coordinate->text("units") : std::string();
+      std::string const value =
+          short_number(known ? file_->coordinate(axes.level_names[i])[std::size_t(fixed[axes.levels[i]])]
+                             : double(fixed[axes.levels[i]]));
+      label = " " + value + (units.empty() || units == "1" ? "" : " " + units) + label;
+    }
+    StateChannel channel{.label = name + label, .variable = name, .level = level, .role = role};
+    channel.info = train::describe_field(variable);
+    sources_.push_back({channel.info, axes.horizontal, sample_axes, fixed});
+    channels_.push_back(std::move(channel));
+  }
+  variables_.push_back(axes);
+}
+
+std::vector<std::string> const& StateTable::level_axes(std::string const& variable) const {
+  return std::find_if(variables_.begin(), variables_.end(), [&](auto const& axes) { return axes.name == variable; })
+      ->level_names;
+}
+
+train::SampleReader StateTable::reader(Box const& box, Index num_mirrored) const {
+  train::SampleAxes samples;
+  samples.dimensions = {time_name_};
+  samples.extents = {Index(times_.size())};
+  samples.dimensions.insert(samples.dimensions.end(), member_names_.begin(), member_names_.end());
+  samples.extents.insert(samples.extents.end(), member_extents_.begin(), member_extents_.end());
+  samples.coordinates.resize(samples.extents.size());
+  samples.units.resize(samples.extents.size());
+  return {SeriesReader(*file_), sources_, std::move(samples), box, grid_.num_rows(), num_mirrored};
+}
+
+namespace {
+
+/// Coordinates that are equal but for the rounding of single precision.
+bool same_coordinates(std::vector<double> const& a, std::vector<double> const& b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
+}
+
+std::vector<double> read_static(FieldFile const& file, std::string const& name, train::Grid const& grid,
+                                Box const& box) {
+  Variable const& variable = file.variable(name);
+  HorizontalAxes const axes = file.horizontal_axes(name);
+  Box wanted = Box::from_extents(Indices::filled(variable.ndim(), 1));
+  for (int a = 0; a < variable.ndim(); ++a)
+    if (a != axes.latitude && a != axes.longitude && variable.extents[a] != 1)
+      throw Error(Fault::input, "BadInput",
+                  "--static: " + to_string(variable) +
+                      " varies along more than latitude and "
+                      "longitude");
+  if (!same_coordinates(file.coordinate(variable.dimensions[std::size_t(axes.latitude)]), grid.latitudes) ||
+      !same_coordinates(file.coordinate(variable.dimensions[std::size_t(axes.longitude)]), grid.longitudes))
+    throw Error(Fault::input, "BadInput",
+                "--static: " + to_string(variable) +
+                    " of --static-file is on another grid than the input, or its rows "
+                    "are in another order");
+  wanted.set(axes.latitude, box.lo(0), box.hi(0));
+  wanted.set(axes.longitude, box.lo(1), box.hi(1));
+  std::vector<double> values(std::size_t(box.extent(0) * box.extent(1)));
+  if (axes.latitude < axes.longitude) {
+    file.read(name, wanted, std::span(values));
+    return values;
+  }
+  std::vector<double> turned(values.size());
+  file.read(name, wanted, std::span(turned));
+  auto const rows = std::size_t(box.extent(0));
+  auto const columns = std::size_t(box.extent(1));
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < columns; ++j) values[i * columns + j] = turned[j * rows + i];
+  return values;
+}
+
+}  // namespace
+
+StaticFields read_statics(Comm const& comm, std::string const& path, std::vector<std::string> const& names,
+                          train::Grid const& grid, Box const& box) {
+  StaticFields fields;
+  if (names.empty()) return fields;
+  FieldFile const file(comm, path);
+  Box const opposite({grid.num_rows() - box.hi(0), box.lo(1)}, {grid.num_rows() - box.lo(0), box.hi(1)});
+  for (std::string const& name : names) {
+    fields.names.push_back(name);
+    fields.values.push_back(read_static(file, name, grid, box));
+    auto image = read_static(file, name, grid, opposite);
+    auto const columns = std::size_t(box.extent(1));
+    for (std::size_t i = 0, n = std::size_t(box.extent(0)); i < n / 2; ++i)
+      std::swap_ranges(image.begin() + std::ptrdiff_t(i * columns), image.begin() + std::ptrdiff_t((i + 1) * columns),
+                       image.begin() + std::ptrdiff_t((n - 1 - i) * columns));
+    fields.mirrored.push_back(std::move(image));
+  }
+  return fields;
+}
+
+}  // namespace graticule::forecast

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "data/fields.hpp"
+#include "time_steps.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace graticule::forecast {
+
+/// Use of a variable: both input and output of a step, or output only.
+enum class Role : std::uint8_t { prognostic, diagnostic };
+
+/// One level of one variable.
+struct StateChannel {
+  std::string label;  ///< `t 850 hPa`, or the name of a variable without levels
+  std::string variable;
+  Index level = 0;  ///< position among the variable's levels
+  Role role = Role::prognostic;
+  train::FieldInfo info = {};
+};
+
+/// The variables of a series of files as states: one per time and member, of one channel per variable and level.
+///
+/// The time axis is the one whose coordinate counts `UNIT since DATE`. Axes of members are those named realization (by
+/// standard_name), number, member, ensemble, realization or sample; all others are levels, of which each combination is
+/// a channel. Variables may differ in levels, not in times and members.
+/// Example: z(number=10, time=4, level=2, latitude, longitude) gives 40 states of 2 channels, and with t2m(number,
+/// time, latitude, longitude) of 3.
+class StateTable {
+ public:
+  /// Collective. @throws what `FieldSeries` and `make_grid` throw; `MissingVariable`, `BadInput` (input) for variables
+  ///         without a time axis or of different grids, times and members
+  StateTable(Comm const& comm, std::string const& files, std::vector<std::string> const& prognostic,
+             std::vector<std::string> const& diagnostic);
+
+  [[nodiscard]] train::Grid const& grid() const noexcept { return grid_; }
+  [[nodiscard]] std::vector<Seconds> const& times() const noexcept { return times_; }
+  [[nodiscard]] Index num_members() const noexcept { return num_members_; }
+  /// Prognostic ones first.
+  [[nodiscard]] std::vector<StateChannel> const& channels() const noexcept { return channels_; }
+  [[nodiscard]] std::string const& latitude_name() const noexcept { return latitude_name_; }
+  [[nodiscard]] std::string const& longitude_name() const noexcept { return longitude_name_; }
+  [[nodiscard]] std::string const& time_name() const noexcept { return time_name_; }
+  [[nodiscard]] FieldSeries const& file() const noexcept { return *file_; }
+  /// The axes of a variable that are levels, in order.
+  [[nodiscard]] std::vector<std::string> const& level_axes(std::string const& variable) const;
+
+  /// Of all times and members.
+  [[nodiscard]] Index num_states() const noexcept { return Index(times_.size()) * num_members_; }
+  /// What reads the channels of state `time * num_members() + member` on this rank's box by itself. Not collective.
+  /// @param num_mirrored further numbers: the mirror images of as many states
+  [[nodiscard]] train::SampleReader reader(Box const& box, Index num_mirrored) const;
+
+ private:
+  struct VariableAxes {
+    std::string name;
+    HorizontalAxes horizontal;
+    int time = -1;
+    std::vector<int> members;
+    std::vector<int> levels;
+    std::vector<std::string> level_names;
+  };
+  VariableAxes axes_of(std::string const& name) const;
+  void add(std::string const& name, Role role);
+  void compare(VariableAxes const& axes) const;
+
+  std::shared_ptr<FieldSeries const> file_;
+  train::Grid grid_;
+  std::string latitude_name_;
+  std::string longitude_name_;
+  std::string time_name_;
+  std::vector<Seconds> times_;
+  std::vector<std::string> member_names_;
+  std::vector<Index> member_extents_;
+  Index num_members_ = 1;
+  std::vector<VariableAxes> variables_;
+  std::vector<StateChannel> channels_;
+  std::vector<train::SampleReader::Source> sources_;
+};
+
+/// Fields that are the same at all times, such as orography, on this rank's box and mirrored, in units.
+struct StaticFields {
+  std::vector<std::string> names;
+  std::vector<std::vector<double>> values;    ///< [row][column] each; NaN where missing
+  std::vector<std::vector<double>> mirrored;  ///< of the rows n-1-i
+};
+
+/// Reads variables of the grid from a file; axes other than latitude and longitude have one entry. Collective.
+/// @throws `BadInput` (input) for another grid
+[[nodiscard]] StaticFields read_statics(Comm const& comm, std::string const& file,
+                                        std::vector<std::string> const& names, train::Grid const& grid, Box const& box);
+
+}  // namespace graticule::forecast

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "forecast_run.hpp"
+
+#include "network/forecast_training.hpp"
+#include "run_parts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+
+namespace graticule::train {
+namespace {
+
+using forecast::Period;
+using forecast::Seconds;
+
+/// Names of functions of latitude, which `--static` mixes with those of fields of `--static-file`.
+bool is_row_function(std::string const& name) {
+  return name == "coriolis" || name == "sin_latitude" || name == "cos_latitude";
+}
+
+std::vector<std::string> statics_of(RunSettings const& settings, bool row_functions) {
+  std::vector<std::string> names;
+  for (std::string const& name : settings.statics)
+    if (is_row_function(name) == row_functions) names.push_back(name);
+  return names;
+}
+
+/// The targets of each part of the samples; an empty period holds no time.
+struct Parts {
+  Period training;
+  Period validation{1, 0};
+  Period test{1, 0};
+};
+
+Parts parts_of(std::vector<Seconds> const& times, RunSettings const& settings) {
+  auto const& forecast = *settings.forecast;
+  Parts parts;
+  bool const has_dates = forecast.train_dates || forecast.validate_dates || forecast.test_dates;
+  if (forecast.train_dates) {
+    parts.training = *forecast.train_dates;
+  } else if (has_dates) {
+    Seconds end = times.back() + 1;
+    for (auto const* period : {&forecast.validate_dates, &forecast.test_dates})
+      if (*period) end = std::min(end, (*period)->first);
+    parts.training = {times.front(), end - 1};
+  } else {
+    auto const num = Index(times.size());
+    Index const first = std::clamp<Index>(std::llround(settings.train_fraction * double(num)), 1, num);
+    parts.training = {times.front(), times[std::size_t(first - 1)]};
+    if (first < num) parts.validation = {times[std::size_t(first)], times.back()};
+  }
+  if (forecast.validate_dates) parts.validation = *forecast.validate_dates;
+  if (forecast.test_dates) parts.test = *forecast.test_dates;
+  for (auto const& [name, period] :
+       {std::pair("--validate-dates", &parts.validation), std::pair("--test-dates", &parts.test)})
+    if (period->first <= period->last && period->first <= parts.training.last && parts.training.first <= period->last)
+      throw Error(Fault::usage, "BadOption",
+                  std::string(name) + " from " + forecast::time_text(period->first) + " to " +
+                      forecast::time_text(period->last) + " overlaps the training dates, to " +
+                      forecast::time_text(parts.training.last));
+  return parts;
+}
+
+/// Positions of initial times whose first target lies in the period, and how many are left out because of gaps.
+struct InitialTimes {
+  std::vector<Index> positions;
+  std::vector<Seconds> left_out;  ///< because a state before or after is missing
+};
+
+InitialTimes initial_times(forecast::TimeSteps const& steps, Index history, Period const& targets) {
+  InitialTimes found;
+  for (Index t = 0; t < steps.num_times(); ++t) {
+    auto const target = steps.at(t, 1);
+    Seconds const time = steps.times()[std::size_t(t)];
+    bool const has_target = target && targets.contains(steps.times()[std::size_t(*target)]);
+    bool const has_history = steps.at(t, 1 - history).has_value() && [&] {
+      for (Index k = 1; k < history; ++k)
+        if (!steps.at(t, -k)) return false;
+      return true;
+    }();
+    if (has_target && has_history) found.positions.push_back(t);
+    // The ends of the axis and of the period are no gaps.
+    bool const expects_target =
+        targets.contains(time + steps.lead_seconds()) && time + steps.lead_seconds() <= steps.times().back();
+    bool const expects_history = time - (history - 1) * steps.lead_seconds() >= steps.times().front();
+    if (!(has_target && has_history) && expects_target && expects_history) found.left_out.push_back(time);
+  }
+  return found;
+}
+
+std::string describe_gaps(std::vector<Seconds> const& left_out, char const* part) {
+  std::string text = std::to_string(left_out.size()) + " initial times of the " + part +
+                     " part are left out because the time axis has gaps: ";
+  for (std::size_t i = 0; i < left_out.size() && i < 5; ++i)
+    text += (i == 0 ? "" : ", ") + forecast::time_text(left_out[i]);
+  return text + (left_out.size() > 5 ? ", ..." : "");
+}
+
+std::vector<double> weights_of(std::vector<forecast::StateChannel> const& channels,
+                               std::map<std::string, double> const& given) {
+  std::vector<double> weights;
+  std::vector<std::string> used;
+  for (auto const& channel : channels) {
+    double weight = 1;
+    for (std::string const& name : {channel.variable, channel.label})
+      if (auto const found = given.find(name); found != given.end()) {
+        weight = found->second;
+        used.push_back(name);
+      }
+    weights.push_back(weight);
+  }
+  for (auto const& [name, weight] : given)
+    if (std::find(used.begin(), used.end(), name) == used.end())
+      throw Error(Fault::usage, "BadOption",
+                  "--channel-weights names " + name + ", which is no channel and no variable");
+  if (std::accumulate(weights.begin(), weights.end(), 0.0) <= 0)
+    throw Error(Fault::usage, "BadOption", "--channel-weights leaves no channel with a weight above 0");
+  return weights;
+}
+
+forecast::Places places_of(Grid const& grid, Box const& box) {
+  return {{grid.latitudes.begin() + box.lo(0), grid.latitudes.begin() + box.hi(0)},
+          {grid.longitudes.begin() + box.lo(1), grid.longitudes.begin() + box.hi(1)}};
+}
+
+/// Mean and standard deviation of a static field over the globe. Collective over the domain.
+forecast::ChannelScale scale_of(Comm const& domain, Cells const& cells, std::string const& name,
+                                std::vector<double> const& values) {
+  LevelStatistics field;
+  field.channel.name = "--static " + name;
+  field.levels.push_back(moments_of(cells, values));
+  finish_statistics(domain, std::span(&field, 1));
+  return {field.scaling.mean[0], field.scaling.scale[0]};
+}
+
+/// Opens the input, chooses samples and looks at all states.
+class ForecastInput {
+ public:
+  ForecastInput(RunResult& result, RunSettings const& settings, RunObserver const& observer)
+      : result_(result), settings_(settings), forecast_(*settings.forecast), observer_(observer) {
+    run_agreed(result.teams.world(), [&] { open(); });
+    for (std::string const& note : notes_) observer.on_note(note);
+    survey();
+  }
+  ForecastInput(ForecastInput const&) = delete;
+  ForecastInput& operator=(ForecastInput const&) = delete;
+
+  [[nodiscard]] ForecastParts parts() { return {result_.teams, *cells_, data_, *steps_, *source_}; }
+  [[nodiscard]] forecast::SequenceSource& source() { return *source_; }
+  [[nodiscard]] ForecastData const& data() const { return data_; }
+  [[nodiscard]] forecast::TimeSteps const& steps() const { return *steps_; }
+
+ private:
+  /// What needs no other team; the ranks of a domain fail together.
+  void open() {
+    Comm const& domain = result_.teams.domain();
+    table_.emplace(domain, settings_.input.string(), forecast_.prognostic, forecast_.diagnostic);
+    steps_.emplace(table_->times(), forecast::parse_lead("--lead", forecast_.lead));
+    result_.grid = table_->grid();
+    result_.latitude_name = table_->latitude_name();
+    result_.longitude_name = table_->longitude_name();
+    result_.row_weights = area_weights(result_.grid.latitudes);
+    result_.layout =
+        choose_layout(settings_.partition, domain.num_ranks(), result_.row_weights, result_.grid.num_columns());
+    cells_.emplace(Cells{result_.grid, result_.layout, result_.layout.owned(domain.rank()), result_.row_weights});
+    has_images_ = uses_mirror(settings_.mirror, result_.grid);
+    choose_samples();
+    auto const fields = statics_of(settings_, false);
+    if (!fields.empty() && forecast_.static_file.empty())
+      throw Error(Fault::usage, "BadOption",
+                  "--static " + fields.front() +
+                      " needs --static-file; of latitude there are coriolis, sin_latitude and "
+                      "cos_latitude");
+    data_.statics = forecast::read_statics(domain, forecast_.static_file.string(), fields, result_.grid, cells_->box);
+    describe();
+  }
+
+  void choose_samples() {
+    parts_ = parts_of(steps_->times(), settings_);
+    data_.num_members = table_->num_members();
+    data_.num_states = table_->num_states();
+    data_.training = samples_of(parts_.training, "training");
+    data_.validation = samples_of(parts_.validation, "validation");
+    data_.test = samples_of(parts_.test, "test");
+    data_.training_targets = parts_.training;
+    data_.validation_targets = parts_.validation;
+    data_.test_targets = parts_.test;
+    if (data_.training.empty())
+      throw Error(Fault::usage, "BadOption",
+                  "no training sample: none of the " + std::to_string(steps_->num_times()) + " times from " +
+                      forecast::time_text(steps_->times().front()) + " to " +
+                      forecast::time_text(steps_->times().back()) + " has a target " +
+                      forecast::duration_text(steps_->lead_seconds()) + " later in the training part, from " +
+                      forecast::time_text(parts_.training.first) + " to " + forecast::time_text(parts_.training.last) +
+                      (forecast_.history > 1 ? ", and the states before that --history needs" : ""));
+    require_samples("--validate-dates", forecast_.validate_dates, data_.validation);
+    require_samples("--test-dates", forecast_.test_dates, data_.test);
+    if (settings_.network.validate_every > 0 && data_.validation.empty())
+      throw Error(Fault::usage, "BadOption",
+                  "--validate-every and --early-stopping need validation samples; give --validate-dates or lower "
+                  "--train-fraction");
+    result_.num_training = Index(data_.training.size());
+    if (has_images_)
+      for (Index s = 0; s < result_.num_training; ++s)
+        data_.training.push_back(data_.training[std::size_t(s)] + data_.num_states);
+    result_.num_mirrored = has_images_ ? result_.num_training : 0;
+  }
+
+  std::vector<Index> samples_of(Period const& targets, char const* part) {
+    std::vector<Index> samples;
+    if (targets.first > targets.last) return samples;
+    auto const found = initial_times(*steps_, forecast_.history, targets);
+    if (!found.left_out.empty()) notes_.push_back(describe_gaps(found.left_out, part));
+    for (Index const position : found.positions)
+      for (Index m = 0; m < data_.num_members; ++m) samples.push_back(position * data_.num_members + m);
+    return samples;
+  }
+
+  static void require_samples(char const* option, std::optional<Period> const& period,
+                              std::vector<Index> const& samples) {
+    if (period && samples.empty())
+      throw Error(Fault::usage, "BadOption",
+                  std::string(option) + " from " + forecast::time_text(period->first) + " to " +
+                      forecast::time_text(period->last) + " holds no target of the input");
+  }
+
+  void describe() {
+    auto& d = data_.description;
+    d.channels = table_->channels();
+    d.features = features_of(settings_.features.size() == 1 && settings_.features[0] == "auto"
+                                 ? std::vector<std::string>{"value", "east", "north"}
+                                 : settings_.features,
+                             {});
+    d.history = forecast_.history;
+    d.lead = steps_->counts_positions() ? forecast::parse_lead("--lead", forecast_.lead)
+                                        : forecast::Lead{.duration = steps_->lead_seconds()};
+    d.lead_seconds = steps_->lead_seconds();
+    d.predict = forecast_.predict;
+    d.forcings = forecast_.forcings;
+    d.row_functions = statics_of(settings_, true);
+    d.model = settings_.network.model;
+    d.width = settings_.network.channels;
+    d.blocks = settings_.network.blocks;
+    d.kernel = settings_.network.kernel;
+    d.dtype = settings_.network.precision == Precision::f64 ? DType::f64 : DType::f32;
+    d.latitudes = result_.grid.latitudes;
+    d.longitudes = result_.grid.longitudes;
+    data_.rollouts = forecast_.rollouts;
+    data_.checkpoint_steps = forecast_.rollout_checkpoint;
+    data_.num_leads = most_leads();
+    data_.channel_weights = weights_of(d.channels, forecast_.channel_weights);
+  }
+
+  /// At most `validate_steps`, and no more than any case has targets.
+  [[nodiscard]] Index most_leads() const {
+    Index most = 1;
+    for (auto const& [samples, targets] :
+         {std::pair(&data_.validation, &parts_.validation), std::pair(&data_.test, &parts_.test)})
+      for (Index const sample : *samples)
+        for (Index lead = most + 1; lead <= forecast_.validate_steps; ++lead) {
+          auto const target = steps_->at(sample / data_.num_members, lead);
+          if (target && targets->contains(steps_->times()[std::size_t(*target)])) most = lead;
+        }
+    return most;
+  }
+
+  [[nodiscard]] forecast::TimeUse use() const {
+    forecast::TimeUse use;
+    for (Seconds const time : steps_->times()) {
+      // Initial states before the first target train too: they are inputs.
+      bool const trains =
+          time <= parts_.training.last && time >= parts_.training.first - forecast_.history * steps_->lead_seconds();
+      use.trains.push_back(trains);
+      use.used.push_back(trains || parts_.validation.contains(time) || parts_.test.contains(time));
+    }
+    return use;
+  }
+
+  void survey() {
+    auto const& world = result_.teams.world();
+    store_.emplace(table_->reader(cells_->box, has_images_ ? data_.num_states : 0), data_.num_states,
+                   observer_.on_read);
+    forecast::SequenceSource::Options options{.num_members = data_.num_members,
+                                              .num_prognostic = std::size_t(std::count_if(
+                                                  table_->channels().begin(), table_->channels().end(),
+                                                  [](auto const& c) { return c.role == forecast::Role::prognostic; })),
+                                              .scales = std::vector<forecast::ChannelScale>(table_->channels().size()),
+                                              .forcings = forecast::forcings_of(forecast_.forcings),
+                                              .places = places_of(result_.grid, cells_->box),
+                                              .dtype = data_.description.dtype};
+    Index const most_samples = most_samples_at_once(settings_.network, result_.teams);
+    Index const own = forecast::SequenceSource::working_bytes(
+        store_->reader(), options, {.history = forecast_.history, .steps = data_.most_steps(), .targets = {}},
+        most_samples);
+    result_.input.memory_bytes = agreed_memory(world, settings_.memory_bytes, own, most_samples);
+    store_->set_budget(result_.input.memory_bytes - own);
+    data_.statistics =
+        forecast::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members, table_->channels(), use());
+    auto& d = data_.description;
+    d.values = data_.statistics.values;
+    d.tendencies = data_.statistics.tendencies;
+    d.east_scales = data_.statistics.east_scales;
+    d.north_scales = data_.statistics.north_scales;
+    for (std::size_t i = 0; i < data_.statics.names.size(); ++i)
+      d.statics.push_back({data_.statics.names[i],
+                           scale_of(result_.teams.domain(), *cells_, data_.statics.names[i], data_.statics.values[i])});
+    options.scales = d.values;
+    source_.emplace(world, *steps_, *store_, std::move(options));
+    for (ChannelInfo const& channel : d.inputs()) result_.channels.push_back(channel.name);
+    result_.channels.insert(result_.channels.end(), d.row_functions.begin(), d.row_functions.end());
+  }
+
+  RunResult& result_;
+  RunSettings const& settings_;
+  ForecastSettings const& forecast_;
+  RunObserver const& observer_;
+  std::vector<std::string> notes_;
+  std::optional<forecast::StateTable> table_;
+  std::optional<forecast::TimeSteps> steps_;
+  std::optional<Cells> cells_;
+  bool has_images_ = false;
+  Parts parts_;
+  ForecastData data_;
+  std::optional<SampleStore> store_;
+  std::optional<forecast::SequenceSource> source_;
+};
+
+/// The picture's fields from the team that has them to all. Collective.
+void share_picture(RunResult& result, std::size_t num_values) {
+  auto& outcome = *result.forecast;
+  Comm const& data = result.teams.data();
+  std::array<Index, 1> owner{outcome.pictured_truth.empty() ? -1 : result.teams.team()};
+  data.max(std::span<Index>(owner));
+  if (owner[0] < 0) return;
+  for (auto* values : {&outcome.pictured_truth, &outcome.pictured_forecast}) {
+    values->resize(num_values);
+    data.broadcast(values->data(), Index(num_values * sizeof(double)), int(owner[0]));
+  }
+}
+
+}  // namespace
+
+RunResult run_forecast_training(Comm const& comm, RunSettings const& settings, RunObserver const& observer) {
+  Stopwatch watch;
+  RunResult result{.teams = DataTeams(comm, settings.data_teams), .layout = Layout(ProcessGrid{1, 1}, {1, 1})};
+  ForecastInput input(result, settings, observer);
+  auto const& data = input.data();
+  auto& outcome = result.forecast.emplace();
+  outcome.description = data.description;
+  outcome.has_test = !data.test.empty();
+  outcome.num_validation = Index(data.validation.size());
+  outcome.num_test = Index(data.test.size());
+  for (Index const sample : outcome.has_test ? data.test : data.validation)
+    outcome.scored.push_back(input.steps().times()[std::size_t(sample / data.num_members)]);
+  result.seconds["read"] = watch.lap();
+
+  observer.on_start(result, num_steps(settings.network, Index(data.training.size())));
+  bool predicts = false;
+  auto const note_evaluation = [&] {
+    if (!std::exchange(predicts, true)) result.seconds["train"] = watch.lap();
+  };
+  ForecastCalls const calls{
+      .on_validation = [&](Index epoch, Index step,
+                           forecast::ScoreTable const& scores) { observer.on_scores(result, epoch, step, scores); },
+      .on_scores = [&](forecast::ScoreTable&& scores) { outcome.scores = std::move(scores); },
+      .on_fields =
+          [&](ForecastFields const& fields) {
+            note_evaluation();
+            if (fields.case_number != 0 || fields.lead != 0) return;
+            outcome.pictured_forecast.assign(fields.forecast.begin(), fields.forecast.end());
+            outcome.pictured_truth.assign(fields.truth.begin(), fields.truth.end());
+          },
+      .on_note = observer.on_note};
+  result.network = train_forecast(input.parts(), *result.layout.grid(), result.grid.boundary, settings.network, calls,
+                                  {.on_step = observer.on_step,
+                                   .on_resume = observer.on_resume,
+                                   .on_note = observer.on_note,
+                                   .reason_to_stop = observer.reason_to_stop,
+                                   .checkpoints = settings.checkpoints});
+  result.seconds["wait_for_input"] = input.source().seconds_waited();
+  result.input.store = input.source().counts();
+  if (!result.network.stopped_by)
+    share_picture(result, data.description.channels.size() *
+                              std::size_t(result.layout.owned(result.teams.domain().rank()).num_cells()));
+  result.seconds[predicts ? "evaluate" : "train"] = watch.lap();
+  return result;
+}
+
+}  // namespace graticule::train

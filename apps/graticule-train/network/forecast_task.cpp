@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "forecast_task.hpp"
+
+#include <graticule/nn_bridge/model/rollout.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <sstream>
+
+namespace graticule::train {
+namespace {
+
+using forecast::SequenceShape;
+
+nn::LossOptions weighted_sum(Cells const& cells, std::vector<double> const& channel_weights) {
+  auto const rows = cells.row_weights.subspan(std::size_t(cells.box.lo(0)), std::size_t(cells.box.extent(0)));
+  return {.reduction = nn::LossReduction::sum,
+          .row_weights = {rows.begin(), rows.end()},
+          .channel_weights = channel_weights};
+}
+
+/// [channel][cell] in units.
+std::vector<double> in_units(torch::Tensor const& normalised, forecast::Description const& description) {
+  torch::Tensor const values = normalised.to(torch::kFloat64).contiguous();
+  std::vector<double> result(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
+  std::size_t const cells = result.size() / description.channels.size();
+  for (std::size_t c = 0; c < description.channels.size(); ++c)
+    for (std::size_t i = 0; i < cells; ++i)
+      result[c * cells + i] = result[c * cells + i] * description.values[c].scale + description.values[c].mean;
+  return result;
+}
+
+}  // namespace
+
+ForecastTask::ForecastTask(ForecastParts const& parts, nn::Domain const& domain, NetworkSettings const& settings,
+                           ForecastCalls const& calls)
+    : teams_(parts.teams),
+      domain_(domain),
+      cells_(parts.cells),
+      data_(parts.data),
+      steps_(parts.steps),
+      source_(parts.source),
+      settings_(settings),
+      calls_(calls),
+      stepper_(data_.description, cells_, domain, data_.statics.values, data_.statics.mirrored),
+      loss_of_(make_loss(settings, domain, weighted_sum(cells_, data_.channel_weights))),
+      areas_(std::size_t(data_.num_states)) {
+  std::size_t const channels = data_.description.channels.size();
+  for (std::size_t s = 0; s < areas_.size(); ++s)
+    for (std::size_t c = 0; c < channels; ++c)
+      areas_[s] += data_.channel_weights[c] * data_.statistics.areas[s * channels + c];
+  rollout_ = data_.rollout_of(0);
+}
+
+std::shared_ptr<Model> ForecastTask::make_network() const { return make_model(stepper_.model_options(), domain_); }
+
+std::string ForecastTask::settings_text() const {
+  std::ostringstream text;
+  text << "forecast " << forecast::to_text(data_.description) << "\nrollouts";
+  for (auto const& [epoch, steps] : data_.rollouts) text << " " << steps << "@" << epoch;
+  text << "\nchannel weights";
+  for (double const weight : data_.channel_weights) text << " " << weight;
+  text << "\ntraining samples " << data_.training.size() << "\nvalidation samples " << data_.validation.size()
+       << "\nvalidation leads " << data_.num_leads << "\n";
+  return text.str();
+}
+
+/// 0 where the target lies outside of the training part.
+double ForecastTask::area_of_target(Index sample, Index step) const {
+  Index const state = sample % data_.num_states;
+  auto const position = steps_.at(state / data_.num_members, step);
+  if (!position || !data_.training_targets.contains(steps_.times()[std::size_t(*position)])) return 0;
+  return areas_[std::size_t(*position * data_.num_members + state % data_.num_members)];
+}
+
+double ForecastTask::weight_of(Index sample) const {
+  double sum = 0;
+  for (Index step = 1; step <= rollout_; ++step) sum += area_of_target(sample, step);
+  return sum;
+}
+
+void ForecastTask::begin_epoch(Index epoch) {
+  Index const steps = data_.rollout_of(epoch);
+  if (steps != rollout_)
+    calls_.on_note("epoch " + std::to_string(epoch + 1) + ": rollouts of " + std::to_string(steps) +
+                   (steps == 1 ? " step" : " steps"));
+  rollout_ = steps;
+}
+
+/// Until the last target of any sample; the same on all teams, which may gather parameters together.
+Index ForecastTask::num_steps_of(std::span<Index const> samples) const {
+  Index steps = 1;
+  for (Index const sample : samples)
+    for (Index step = 2; step <= rollout_; ++step)
+      if (area_of_target(sample, step) > 0) steps = std::max(steps, step);
+  return steps;
+}
+
+std::vector<bool> ForecastTask::images_of(std::span<Index const> samples) const {
+  std::vector<bool> images;
+  for (Index const sample : samples) images.push_back(sample >= data_.num_states);
+  return images;
+}
+
+torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& share, std::span<Index const> upcoming) {
+  auto const& description = data_.description;
+  SequenceShape const shape{description.history, rollout_, data_.training_targets};
+  auto const batch = source_.take(share.samples, shape, upcoming);
+  auto const states = forecast::states_of(batch, shape, description.channels.size(), cells_.box);
+  auto const forcings = forecast::forcings_of(
+      batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
+  auto const mask = stepper_.mask(states);
+  auto const images = images_of(share.samples);
+  std::vector<bool> has_target;
+  for (Index step = 1; step <= rollout_; ++step)
+    has_target.push_back(std::any_of(share.samples.begin(), share.samples.end(),
+                                     [&](Index sample) { return area_of_target(sample, step) > 0; }));
+  // With checkpoints the backward calls both again, when this function has returned: they own what they use.
+  torch::Tensor const sum = nn::rollout(
+      domain_, stepper_.initial(states),
+      {.num_steps = num_steps_of(share.batch), .checkpoint_steps = data_.checkpoint_steps},
+      [this, forward, forcings, mask, images](torch::Tensor const& state, std::int64_t k) {
+        return stepper_.next(forward, state, forcings.select(1, k), mask, images);
+      },
+      [this, states, has_target, history = description.history](torch::Tensor const& state, std::int64_t k) {
+        if (!has_target[std::size_t(k)]) return torch::zeros({}, torch::kFloat64);
+        auto const target = states.select(1, history + k);
+        return loss_of_(stepper_.present(state) * stepper_.error_factors(), target * stepper_.error_factors());
+      });
+  return sum * ((share.weight > 0 ? 1 : 0) / share.batch_weight);
+}
+
+std::optional<double> ForecastTask::validate(Forward const& forward, Index epoch, Index step) {
+  auto const table =
+      score(forward, data_.validation, data_.validation_targets, {forecast::standard_regions().front()}, false);
+  calls_.on_validation(epoch, step, table);
+  return loss_of(table);
+}
+
+/// In the units of the training's loss, over the leads of the longest rollout.
+double ForecastTask::loss_of(forecast::ScoreTable const& table) const {
+  auto const& description = data_.description;
+  auto const factors = description.error_factors();
+  double sum = 0;
+  double weights = 0;
+  for (Index lead = 0; lead < std::min(data_.longest_rollout(), data_.num_leads); ++lead)
+    for (std::size_t c = 0; c < description.channels.size(); ++c) {
+      auto const score = table.score(Index(c), lead, 0);
+      if (std::isnan(score.rmse)) continue;
+      sum += data_.channel_weights[c] * std::pow(score.rmse * factors[c] / description.values[c].scale, 2);
+      weights += data_.channel_weights[c];
+    }
+  return weights > 0 ? sum / weights : std::numeric_limits<double>::quiet_NaN();
+}
+
+forecast::ScoreTable ForecastTask::score(Forward const& forward, std::vector<Index> const& cases,
+                                         forecast::Period const& targets, std::vector<forecast::Region> regions,
+                                         bool tells_fields) {
+  forecast::ScoreTable table(teams_.domain(), cells_.layout, cells_.grid.latitudes, cells_.row_weights,
+                             {.num_cases = Index(cases.size()),
+                              .num_channels = Index(data_.description.channels.size()),
+                              .num_leads = data_.num_leads,
+                              .regions = std::move(regions)});
+  SequenceShape const shape{data_.description.history, data_.num_leads, targets};
+  auto const part_of = [&](Index first) {
+    Index const last = std::min(first + settings_.batch, Index(cases.size()));
+    auto const [begin, end] = teams_.my_part_of(std::max<Index>(last - first, 0));
+    return std::span(cases).subspan(std::size_t(std::min(first + begin, Index(cases.size()))),
+                                    std::size_t(end - begin));
+  };
+  for (Index first = 0; first < Index(cases.size()); first += settings_.batch) {
+    auto const mine = part_of(first);
+    auto const batch = source_.take(mine, shape, part_of(first + settings_.batch));
+    if (!mine.empty()) score_batch(forward, mine, mine.data() - cases.data(), shape, batch, table, tells_fields);
+  }
+  table.join(teams_.data());
+  return table;
+}
+
+void ForecastTask::score_batch(Forward const& forward, std::span<Index const> mine, Index first_case,
+                               SequenceShape const& shape, forecast::SequenceBatch const& batch,
+                               forecast::ScoreTable& table, bool tells_fields) {
+  auto const& description = data_.description;
+  std::size_t const channels = description.channels.size();
+  auto const states = forecast::states_of(batch, shape, channels, cells_.box);
+  auto const forcings = forecast::forcings_of(
+      batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
+  auto const mask = stepper_.mask(states);
+  auto const images = images_of(mine);
+  auto const cells = std::size_t(cells_.per_sample());
+  auto state = stepper_.initial(states);
+  for (Index lead = 0; lead < shape.steps; ++lead) {
+    state = stepper_.next(forward, state, forcings.select(1, lead), mask, images);
+    auto const present = stepper_.present(state);
+    for (std::size_t place = 0; place < mine.size(); ++place) {
+      auto const forecast = in_units(present[std::int64_t(place)], description);
+      auto const truth = in_units(states[std::int64_t(place)][shape.history + lead], description);
+      auto const initial = in_units(states[std::int64_t(place)][0], description);
+      std::vector<forecast::ScoredField> fields;
+      for (std::size_t c = 0; c < channels; ++c) {
+        auto const part = [&](std::vector<double> const& values) {
+          return std::span(values).subspan(c * cells, cells);
+        };
+        bool const has_initial = description.channels[c].role == forecast::Role::prognostic;
+        fields.push_back({part(forecast), part(truth), has_initial ? part(initial) : std::span<double const>(),
+                          part(data_.statistics.climatology)});
+      }
+      table.add(first_case + Index(place), lead, fields);
+      if (tells_fields) calls_.on_fields({first_case + Index(place), lead, forecast, truth});
+    }
+  }
+}
+
+void ForecastTask::describe(CheckpointWriter& writer) const {
+  Comm const& world = teams_.world();
+  // Each cell is written by the first team.
+  std::array<Index, 4> own{};
+  if (teams_.team() == 0) own = {cells_.box.lo(0), cells_.box.lo(1), cells_.box.hi(0), cells_.box.hi(1)};
+  std::vector<Index> corners(std::size_t(world.num_ranks()) * own.size());
+  world.gather_to_all(own.data(), Index(sizeof own), corners.data());
+  std::vector<Box> boxes;
+  for (std::size_t r = 0; r < corners.size(); r += own.size())
+    boxes.emplace_back(Indices{corners[r], corners[r + 1]}, Indices{corners[r + 2], corners[r + 3]});
+  auto const layout = Layout::from_boxes(cells_.layout.global().extents(), boxes);
+  Box const box = layout.owned(world.rank());
+  forecast::save_description(writer, data_.description, layout, box, data_.statistics.climatology,
+                             data_.statics.values);
+}
+
+void ForecastTask::predict(Forward const& forward) {
+  bool const has_test = !data_.test.empty();
+  auto const& cases = has_test ? data_.test : data_.validation;
+  if (cases.empty()) return;
+  calls_.on_scores(score(forward, cases, has_test ? data_.test_targets : data_.validation_targets,
+                         forecast::standard_regions(), true));
+}
+
+TrainedNetwork train_forecast(ForecastParts const& parts, ProcessGrid const& grid, Boundary const& boundary,
+                              NetworkSettings const& settings, ForecastCalls const& calls,
+                              TrainingControl const& control) {
+  nn::Domain const domain(parts.teams.domain(), grid, boundary);
+  ForecastTask task(parts, domain, settings, calls);
+  return train_on_task(parts.teams, task, settings, control);
+}
+
+}  // namespace graticule::train

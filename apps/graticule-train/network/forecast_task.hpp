@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "forecast_training.hpp"
+#include "stepper.hpp"
+#include "task.hpp"
+
+#include <vector>
+
+namespace graticule::train {
+
+/// States from states of the times before.
+class ForecastTask : public Task {
+ public:
+  /// Collective. All references must outlive this.
+  ForecastTask(ForecastParts const& parts, nn::Domain const& domain, NetworkSettings const& settings,
+               ForecastCalls const& calls);
+
+  [[nodiscard]] std::shared_ptr<Model> make_network() const override;
+  [[nodiscard]] std::string settings_text() const override;
+  [[nodiscard]] std::vector<Index> const& training() const override { return data_.training; }
+  [[nodiscard]] std::vector<Index> const& validation() const override { return data_.validation; }
+  [[nodiscard]] double weight_of(Index sample) const override;
+  void begin_epoch(Index epoch) override;
+  [[nodiscard]] torch::Tensor share_of_loss(Forward const& forward, Share const& share,
+                                            std::span<Index const> upcoming) override;
+  [[nodiscard]] bool nests_backwards() const override { return data_.checkpoint_steps > 0; }
+  [[nodiscard]] std::optional<double> validate(Forward const& forward, Index epoch, Index step) override;
+  void describe(CheckpointWriter& writer) const override;
+  [[nodiscard]] bool is_runnable() const override { return true; }
+  void predict(Forward const& forward) override;
+
+ private:
+  [[nodiscard]] double area_of_target(Index sample, Index step) const;
+  [[nodiscard]] Index num_steps_of(std::span<Index const> samples) const;
+  [[nodiscard]] std::vector<bool> images_of(std::span<Index const> samples) const;
+  [[nodiscard]] forecast::ScoreTable score(Forward const& forward, std::vector<Index> const& cases,
+                                           forecast::Period const& targets, std::vector<forecast::Region> regions,
+                                           bool tells_fields);
+  void score_batch(Forward const& forward, std::span<Index const> mine, Index first_case,
+                   forecast::SequenceShape const& shape, forecast::SequenceBatch const& batch,
+                   forecast::ScoreTable& table, bool tells_fields);
+  [[nodiscard]] double loss_of(forecast::ScoreTable const& table) const;
+
+  DataTeams const& teams_;
+  nn::Domain domain_;
+  Cells const& cells_;
+  ForecastData const& data_;
+  forecast::TimeSteps const& steps_;
+  forecast::SequenceSource& source_;
+  NetworkSettings const& settings_;
+  ForecastCalls const& calls_;
+  forecast::Stepper stepper_;
+  Loss loss_of_;
+  std::vector<double> areas_;  ///< of each state, weighted by channel
+  Index rollout_ = 0;
+};
+
+}  // namespace graticule::train
