@@ -2,10 +2,13 @@
 #include "linear_operator.hpp"
 
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/linear_call.hpp>
 
 #include "kept.hpp"
 #include "recorded_calls.hpp"
 #include "resolved.hpp"
+
+#include <utility>
 
 namespace graticule::nn::detail {
 
@@ -14,20 +17,20 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct LinearCall {
+struct OperatorCall {
   std::shared_ptr<LinearOperator const> op;
   Way way;
 };
 
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static variable_list forward(AutogradContext* ctx, torch::Tensor const& x, torch::Tensor const& /*anchor*/,
-                               LinearCall const& call) {
+                               OperatorCall const& call) {
     keep(ctx, call);
     auto const y = call.way == Way::forward ? call.op->apply(x) : call.op->apply_adjoint(x);
     return {y, make_token(y.options())};
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
-    auto const call = kept<LinearCall>(ctx);
+    auto const call = kept<OperatorCall>(ctx);
     auto const other = call.way == Way::forward ? Way::adjoint : Way::forward;
     // Inside a backward that builds a graph, every rank gets a node again.
     auto const next_anchor = anchor(torch::GradMode::is_enabled(), grads[0].options());
@@ -35,13 +38,30 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
   }
 };
 
+// The two functions of another library as an operator.
+class FunctionPair : public LinearOperator {
+ public:
+  explicit FunctionPair(std::shared_ptr<LinearCall const> call) : call_(std::move(call)) {}
+
+  [[nodiscard]] torch::Tensor apply(torch::Tensor const& x) const override { return call_->apply(x); }
+  [[nodiscard]] torch::Tensor apply_adjoint(torch::Tensor const& y) const override { return call_->adjoint(y); }
+
+ private:
+  std::shared_ptr<LinearCall const> call_;
+};
+
 }  // namespace
 
 torch::Tensor apply_linear(std::shared_ptr<LinearOperator const> const& op, Way way, torch::Tensor const& x,
                            torch::Tensor const& anchor) {
-  auto y = LinearFunction::apply(resolved(x), anchor, LinearCall{op, way})[0];
+  auto y = LinearFunction::apply(resolved(x), anchor, OperatorCall{op, way})[0];
   RecordedCalls::record_derivative(y);
   return y;
+}
+
+torch::Tensor apply_linear_call(std::shared_ptr<LinearCall const> const& call, torch::Tensor const& x,
+                                torch::Tensor const& anchor) {
+  return apply_linear(std::make_shared<FunctionPair const>(call), Way::forward, x, anchor);
 }
 
 }  // namespace graticule::nn::detail
