@@ -24,14 +24,16 @@ struct Decision {
 
 struct State {
   double cost = 0;
-  std::map<ValueId, std::set<Placement>> copies;  // of the values that later nodes need
+  // Of the values that later nodes need, where they are; those that are only whole, as weights are, do not stand here.
+  std::map<ValueId, std::set<Placement>> copies;
   std::shared_ptr<Decision const> last;
 };
 
-// Weights of the cost in bytes received.
-constexpr double message_cost = 1024;
-constexpr double work_cost = 0.25;
-constexpr double replicated_cost = 4;  // of work that every rank repeats, beyond that it takes as long as on one
+std::set<Placement> const& placements_of(State const& state, ValueId value) {
+  static std::set<Placement> const whole{Placement()};
+  auto const found = state.copies.find(value);
+  return found == state.copies.end() ? whole : found->second;
+}
 
 // Of a value that is needed whole.
 Transfer transfer_of(ValueId value) {
@@ -57,6 +59,7 @@ class Planner {
   void keep_best(std::vector<State>& next);
   void refuse_gathers(std::size_t node) const;
   void finish();
+  [[nodiscard]] Placement output_cut(std::size_t output, ValueId value) const;
   void end_outputs(State& state, std::vector<Transfer>& outputs) const;
   void count_memory();
   void fetch(State& state, Transfer& transfer) const;
@@ -71,11 +74,13 @@ class Planner {
   std::vector<std::size_t> last_use_;
   std::vector<State> states_;
   std::vector<ValueId> weights_;
-  std::int64_t rows_ = 0;  // of the caller's cut
+  std::vector<OutputSpec> outputs_;
+  std::size_t first_ndim_ = 0;  // of the first field
+  std::int64_t rows_ = 0;       // of the caller's cut
 };
 
 Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options)
-    : sizes_(&sizes), options_(options) {
+    : sizes_(&sizes), options_(options), outputs_(program.outputs) {
   check_operators(program);
   plan_.graph = inlined(program.graph);
   plan_.num_ranks = options.num_ranks;
@@ -95,7 +100,7 @@ Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions c
 // Rows of the network's inputs, or of outputs with as many.
 Placement Planner::caller_cut(Shape const& shape) const {
   std::int64_t const axis = static_cast<std::int64_t>(shape.size()) + options_.field_axis;
-  if (axis < 0 || shape[index(axis)] < 1) {
+  if (!is_field(shape.size(), first_ndim_) || axis < 0 || shape[index(axis)] < 1) {
     return std::nullopt;
   }
   if (shape[index(axis)] == rows_ && !options_.bounds.empty()) {
@@ -113,10 +118,12 @@ void Planner::place_inputs(ExportedGraph const& program) {
     Shape const& shape = plan_.shapes[index(tensor->value)];
     if (program.inputs[i].kind != InputSpec::Kind::user) {
       weights_.push_back(tensor->value);
-      states_[0].copies[tensor->value].insert(Placement());
       continue;
     }
-    if (rows_ == 0 && static_cast<std::int64_t>(shape.size()) + options_.field_axis >= 0) {
+    plan_.user_inputs.push_back(tensor->value);
+    if (rows_ == 0 && is_field(shape.size(), shape.size()) &&
+        static_cast<std::int64_t>(shape.size()) + options_.field_axis >= 0) {
+      first_ndim_ = shape.size();
       rows_ = shape[shape.size() - index(-options_.field_axis)];
       auto const& bounds = options_.bounds;
       if (!bounds.empty() && (bounds.front() != 0 || bounds.back() != rows_ || !std::ranges::is_sorted(bounds) ||
@@ -128,7 +135,9 @@ void Planner::place_inputs(ExportedGraph const& program) {
     }
     field_[index(tensor->value)] = true;
     plan_.inputs[index(tensor->value)] = caller_cut(shape);
-    states_[0].copies[tensor->value].insert(plan_.inputs[index(tensor->value)]);
+    if (plan_.inputs[index(tensor->value)]) {
+      states_[0].copies[tensor->value].insert(plan_.inputs[index(tensor->value)]);
+    }
   }
 }
 
@@ -163,11 +172,11 @@ void Planner::find_last_uses() {
 void Planner::fetch(State& state, Transfer& transfer) const {
   Transfer best;
   double cost = -1;
-  for (Placement const& from : state.copies.at(transfer.value)) {
+  for (Placement const& from : placements_of(state, transfer.value)) {
     transfer.from = from;
     detail::count(transfer, plan_.shapes[index(transfer.value)], item(transfer.value), options_.num_ranks);
-    double const own =
-        static_cast<double>(std::ranges::max(transfer.bytes)) + message_cost * static_cast<double>(transfer.messages);
+    double const own = static_cast<double>(std::ranges::max(transfer.bytes)) +
+                       options_.costs.message * static_cast<double>(transfer.messages);
     if (cost < 0 || own < cost) {
       cost = own;
       best = transfer;
@@ -183,7 +192,7 @@ void Planner::fetch(State& state, Transfer& transfer) const {
 void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::vector<State>& next) const {
   State extended = state;
   for (Transfer& transfer : node.tensors) {
-    bool const was_cut = !extended.copies.at(transfer.value).contains(Placement());
+    bool const was_cut = !placements_of(extended, transfer.value).contains(Placement());
     fetch(extended, transfer);
     node.gathered |= options_.num_ranks > 1 && was_cut && transfer.axis < 0 && !transfer.to;
   }
@@ -193,21 +202,23 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
     most = std::max(most, num_elements(node.local_sizes.back()));
   }
   double const work =
-      work_cost * static_cast<double>(most) *
+      options_.costs.work * static_cast<double>(most) *
       (rule.view ? 0.0 : 2.0 * static_cast<double>(item(rule.results[0])) + static_cast<double>(rule.operations) / 4.0);
   bool const repeated = node.field && !node.placement && !node.sum_over_ranks;
-  extended.cost += node.field ? work * (repeated ? replicated_cost : 1.0) : 0.0;
+  extended.cost += node.field ? work * (repeated ? options_.costs.replicated : 1.0) : 0.0;
   if (options_.num_ranks > 1 && (node.sum_over_ranks || node.mode == AxisRule::Mode::statistic)) {
     node.statistics_bytes = rule.statistics * item(rule.results[0]);
-    extended.cost += 2.0 * static_cast<double>(node.statistics_bytes) + 2.0 * message_cost;
+    extended.cost += 2.0 * static_cast<double>(node.statistics_bytes) + 2.0 * options_.costs.message;
   }
   for (ValueId const id : rule.tensors) {
     if (last_use_[index(id)] <= index(node.node)) {
       extended.copies.erase(id);
     }
   }
-  for (ValueId const id : rule.results) {
-    extended.copies[id] = {node.placement};
+  for (std::size_t i = 0; i < rule.results.size(); ++i) {
+    if (auto const placement = result_placement(node, rule.result_shapes, i)) {
+      extended.copies[rule.results[i]] = {placement};
+    }
   }
   extended.last = std::make_shared<Decision const>(Decision{std::move(node), state.last});
   next.push_back(std::move(extended));
@@ -219,7 +230,7 @@ void Planner::add_cuts(State const& state, std::size_t node, NodeRule const& rul
     cuts.insert(cut);
   }
   for (std::size_t i = 0; i < rule.tensors.size(); ++i) {
-    for (Placement const& placement : state.copies.at(rule.tensors[i])) {
+    for (Placement const& placement : placements_of(state, rule.tensors[i])) {
       if (placement) {
         for (Cut const& cut : detail::cuts_after(rule, i, *placement)) {
           cuts.insert(cut);
@@ -229,8 +240,10 @@ void Planner::add_cuts(State const& state, std::size_t node, NodeRule const& rul
   }
   for (Cut const& cut : cuts) {
     auto transfers = detail::needs(rule, cut);
+    bool const statistic = rule.axes[index(cut.axis)].mode == AxisRule::Mode::statistic;
     bool const alike = std::ranges::all_of(rule.result_shapes, [&](Shape const& shape) {
-      return index(cut.axis) < shape.size() && shape[index(cut.axis)] == rule.result_shapes[0][index(cut.axis)];
+      Shape const& first = rule.result_shapes[0];
+      return shape.size() == first.size() ? shape[index(cut.axis)] == first[index(cut.axis)] : statistic;
     });
     if (transfers && alike) {
       NodePlan plan;
@@ -249,7 +262,7 @@ void Planner::add_sums(State const& state, std::size_t node, NodeRule const& rul
   for (auto const& label : rule.contracted) {
     std::set<Cut> cuts;
     for (std::size_t i = 0; i < rule.tensors.size(); ++i) {
-      for (Placement const& placement : state.copies.at(rule.tensors[i])) {
+      for (Placement const& placement : placements_of(state, rule.tensors[i])) {
         if (placement && label[i] == placement->axis) {
           cuts.insert(*placement);
         }
@@ -325,12 +338,23 @@ void Planner::step(std::size_t node) {
   refuse_gathers(node);
 }
 
+// Fields go back as the caller cuts them, what overwrites an input as that input, all else whole.
+Placement Planner::output_cut(std::size_t output, ValueId value) const {
+  OutputSpec const& spec = outputs_[output];
+  if (spec.kind == OutputSpec::Kind::user_input_mutation) {
+    ValueId const input = plan_.graph.find(spec.name);
+    return input < 0 ? Placement() : plan_.inputs[index(input)];
+  }
+  bool const cut = spec.kind == OutputSpec::Kind::user && field_[index(value)];
+  return cut ? caller_cut(plan_.shapes[index(value)]) : Placement();
+}
+
 void Planner::end_outputs(State& state, std::vector<Transfer>& outputs) const {
-  for (Argument const& output : plan_.graph.outputs) {
-    if (auto const* tensor = std::get_if<TensorRef>(&output)) {
+  for (std::size_t i = 0; i < plan_.graph.outputs.size(); ++i) {
+    if (auto const* tensor = std::get_if<TensorRef>(&plan_.graph.outputs[i])) {
       Transfer transfer;
       transfer.value = tensor->value;
-      transfer.to = field_[index(tensor->value)] ? caller_cut(plan_.shapes[index(tensor->value)]) : Placement();
+      transfer.to = output_cut(i, tensor->value);
       fetch(state, transfer);
       outputs.push_back(std::move(transfer));
     }
@@ -350,7 +374,8 @@ void Planner::count_memory() {
       auto const rule = node_rule(plan_.graph, plan_.graph.nodes[index(node.node)], *sizes_);
       for (std::size_t i = 0; i < rule->results.size() && !rule->view; ++i) {
         plan_.activation_bytes[rank] +=
-            num_elements(local_shape(rule->result_shapes[i], node.placement, static_cast<std::int64_t>(rank))) *
+            num_elements(local_shape(rule->result_shapes[i], result_placement(node, rule->result_shapes, i),
+                                     static_cast<std::int64_t>(rank))) *
             item(rule->results[i]);
       }
       for (Transfer const& transfer : node.tensors) {
@@ -399,6 +424,25 @@ Plan Planner::plan() {
 }
 
 }  // namespace
+
+std::optional<std::size_t> first_field(ExportedGraph const& program) {
+  auto const ids = user_inputs(program);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (program.graph.value(ids[i]).tensor.sizes.size() >= 2) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_field(std::size_t ndim, std::size_t first_ndim) {
+  return ndim >= 2 && ndim + 1 >= first_ndim && ndim <= first_ndim + 1;
+}
+
+Placement result_placement(NodePlan const& node, std::vector<Shape> const& result_shapes, std::size_t result) {
+  bool const whole = node.mode == AxisRule::Mode::statistic && result_shapes[result].size() != result_shapes[0].size();
+  return whole ? Placement() : node.placement;
+}
 
 Plan plan_layout(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options) {
   if (options.num_ranks < 1 || options.field_axis >= 0) {

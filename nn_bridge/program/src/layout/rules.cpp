@@ -94,7 +94,10 @@ void reduction(NodeShapes& shapes) {
       shapes.rule.axes.at(result++) = same({axis});
       continue;
     }
-    shapes.rule.contracted.push_back({axis});
+    // Of these a rank's part of the axis gives a part of the result; of others all ranks need all of it.
+    if (any_of(shapes.operator_name(), {"sum", "mean", "var"})) {
+      shapes.rule.contracted.push_back({axis});
+    }
     result += kept ? 1 : 0;
   }
   shapes.rule.statistics = 2 * num_elements(shapes.out());
@@ -116,6 +119,10 @@ void layer_norm(NodeShapes& shapes) {
   std::int64_t const first = shapes.ndim() - axes;
   Shape const rows(shapes.out().begin(), shapes.out().begin() + first);
   norm_over(shapes, first, shapes.ndim(), num_elements(rows));
+  if (shapes.operator_name() != "layer_norm") {
+    std::fill(shapes.rule.axes.begin() + first, shapes.rule.axes.end(), AxisRule{});
+    return;
+  }
   for (std::int64_t axis = first; axis < shapes.ndim(); ++axis) {
     // Weights have the normalised axes themselves.
     auto& own = shapes.rule.axes[static_cast<std::size_t>(axis)].axes;
@@ -127,12 +134,20 @@ void layer_norm(NodeShapes& shapes) {
 void group_norm(NodeShapes& shapes) {
   norm_over(shapes, 2, shapes.ndim(), shapes.in()[0] * shapes.integer("num_groups", shapes.in().at(1)));
   shapes.rule.axes.at(1) = {};
+  bool const overwrites = shapes.operator_name() == "instance_norm" && shapes.has("running_mean");
+  if (shapes.operator_name() == "native_group_norm" || overwrites) {
+    std::fill(shapes.rule.axes.begin() + 2, shapes.rule.axes.end(), AxisRule{});
+  }
 }
 
 void batch_norm(NodeShapes& shapes) {
   bool const trained = shapes.flag("training", shapes.operator_name().find("no_training") == std::string_view::npos);
   norm_over(shapes, 0, trained ? shapes.ndim() : 0, shapes.in().at(1));
   shapes.rule.axes.at(1) = {};
+  bool const functional = shapes.operator_name().find("functional") != std::string_view::npos;
+  if (trained && !functional && shapes.has("running_mean")) {
+    std::ranges::fill(shapes.rule.axes, AxisRule{});  // it overwrites running statistics
+  }
 }
 
 // Along one axis every rank needs all of it.
@@ -285,7 +300,7 @@ void apply_rule(NodeShapes& shapes) {
   }
   if (operator_class(shapes.node().target) != OperatorClass::local) {
     shapes.refuse(
-        "the layout pass has no rule for it; export by run_decompositions({}), and see docs/program_layout.md "
+        "the layout pass has no rule for it; export by run_decompositions({}), and see docs/programs.md "
         "for the operators");
   }
   elementwise(shapes);

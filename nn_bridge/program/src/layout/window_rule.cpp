@@ -2,6 +2,7 @@
 #include "node_shapes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace graticule::program::detail {
@@ -123,33 +124,53 @@ void pooling(NodeShapes& shapes) {
       set_adaptive(rule, shapes.out()[axis], shapes.in()[axis]);
       continue;
     }
+    bool const average = shapes.operator_name().starts_with("avg");
+    bool const counts_padding = shapes.flag("count_include_pad", true) || padding[i] == 0;
+    if (average && (!counts_padding || shapes.flag("ceil_mode", false))) {
+      rule.mode = AxisRule::Mode::whole;  // the divisor differs from row to row
+      continue;
+    }
     bool const given = i < stride.size() && stride[i] > 0;
     set_stencil(rule, shapes.out()[axis], {sizes[i], given ? stride[i] : sizes[i], padding[i], dilation[i]});
   }
 }
 
-// Rows of the tensor that a row of a resized one depends on. One row more on each side than needed would do no harm, so
-// that rounding in the scale does not matter.
-Window resized(std::string_view name, std::int64_t row, std::int64_t from, std::int64_t to, bool corners) {
-  double const scale = corners ? (to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0)
-                               : static_cast<double>(from) / static_cast<double>(to);
-  double const at = corners ? static_cast<double>(row) * scale : (static_cast<double>(row) + 0.5) * scale - 0.5;
-  auto const below = static_cast<std::int64_t>(std::floor(at));
-  std::int64_t lo = below;
-  std::int64_t hi = below + 2;
-  if (name.find("nearest") != std::string_view::npos) {
-    auto const nearest = static_cast<std::int64_t>(std::floor(static_cast<double>(row) * scale));
-    lo = nearest;
-    hi = nearest + 1;
-    if (name.find("exact") != std::string_view::npos) {
-      hi = nearest + 2;
-    }
-  } else if (name.find("bicubic") != std::string_view::npos) {
-    lo = below - 1;
-    hi = below + 3;
+// Rows of the tensor that a row of a resized one depends on, whatever the rounding of the scale.
+Window resized(std::string_view name, std::int64_t row, std::int64_t from, double scale, bool corners) {
+  double const rounding = 1e-3;
+  bool const nearest = name.find("nearest") != std::string_view::npos;
+  bool const centers = !corners && (!nearest || name.find("exact") != std::string_view::npos);
+  double const at =
+      centers ? (static_cast<double>(row) + 0.5) * scale - (nearest ? 0 : 0.5) : static_cast<double>(row) * scale;
+  auto lo = static_cast<std::int64_t>(std::floor(at - rounding));
+  auto hi = static_cast<std::int64_t>(std::floor(at + rounding)) + (nearest ? 1 : 2);
+  if (name.find("bicubic") != std::string_view::npos) {
+    lo -= 1;
+    hi += 1;
   }
   lo = std::clamp<std::int64_t>(lo, 0, from - 1);
   return {lo, std::clamp<std::int64_t>(hi, lo + 1, from)};
+}
+
+// Rows of the tensor per row of the result: by the sizes, unless the node gives its inverse.
+double scale_of(NodeShapes const& shapes, std::size_t axis, bool corners) {
+  auto const from = static_cast<double>(shapes.in()[axis]);
+  auto const to = static_cast<double>(shapes.out()[axis]);
+  if (corners) {
+    return to > 1 ? (from - 1) / (to - 1) : 0;
+  }
+  std::size_t const i = axis - 2;
+  std::size_t const spatial = shapes.out().size() - 2;
+  static constexpr std::array<std::string_view, 3> names{"scales_d", "scales_h", "scales_w"};
+  Argument const* const factors = shapes.node().input("scale_factors");
+  if (auto const* list = factors == nullptr ? nullptr : std::get_if<std::vector<double>>(factors);
+      list != nullptr && i < list->size() && (*list)[i] > 0) {
+    return 1 / (*list)[i];
+  }
+  Argument const* const own =
+      spatial > 3 ? nullptr : shapes.node().input(spatial == 1 ? std::string_view("scales") : names[3 - spatial + i]);
+  auto const* const factor = own == nullptr ? nullptr : std::get_if<double>(own);
+  return factor != nullptr && *factor > 0 ? 1 / *factor : from / to;
 }
 
 void resizing(NodeShapes& shapes) {
@@ -164,8 +185,9 @@ void resizing(NodeShapes& shapes) {
     rule.axes = first_only(shapes, axis);
     rule.mode = AxisRule::Mode::same;
     if (axis >= 2) {
+      double const scale = scale_of(shapes, a, corners);
       set_windows(rule, shapes.out()[a],
-                  [&](std::int64_t row) { return resized(name, row, shapes.in()[a], shapes.out()[a], corners); });
+                  [&](std::int64_t row) { return resized(name, row, shapes.in()[a], scale, corners); });
     }
   }
 }

@@ -33,7 +33,7 @@ struct NodePlan {
   AxisRule::Mode mode = AxisRule::Mode::same;
   /// The axis of the result that is cut. With `table`, the operator does nothing along it any more; with `window`, it
   /// runs without padding along it; with `statistic`, its sums over the axis are summed over ranks.
-  Placement placement;             ///< of all results
+  Placement placement;             ///< of all results, see `result_placement`
   std::vector<Transfer> tensors;   ///< one per tensor argument, lists opened
   std::vector<Shape> local_sizes;  ///< per rank the shape of the first result: the size argument of views and factories
   bool sum_over_ranks = false;     ///< each rank has a part of the sum, which all then get
@@ -42,12 +42,17 @@ struct NodePlan {
   bool gathered = false;              ///< a value that was cut is needed whole on every rank
 };
 
+/// Where a result of the node is: results without the cut axis, as the statistics of a norm, are whole on every rank.
+[[nodiscard]] Placement result_placement(NodePlan const& node, std::vector<Shape> const& result_shapes,
+                                         std::size_t result);
+
 /// The shares of a program on ranks.
 struct Plan {
   Graph graph;  ///< with subgraphs inlined; nodes and values of the plan are those of this graph
   std::int64_t num_ranks = 1;
-  std::vector<NodePlan> nodes;    ///< one per node that results in tensors, in order
-  std::vector<Placement> inputs;  ///< per value, of the graph's inputs
+  std::vector<NodePlan> nodes;       ///< one per node that results in tensors, in order
+  std::vector<ValueId> user_inputs;  ///< the tensors that the network takes, in order
+  std::vector<Placement> inputs;     ///< per value, of the graph's inputs
   std::vector<Transfer> outputs;  ///< to the placement that the caller gets, one per tensor among the graph's outputs
   std::vector<Shape> shapes;      ///< per value; empty for a number
   std::vector<std::int64_t> weights_bytes;  ///< per rank: parameters, buffers and constants
@@ -57,6 +62,19 @@ struct Plan {
   std::int64_t messages = 0;                 ///< received in a forward pass, sum over nodes of the most of a rank
 };
 
+/// Which of the tensors that the network takes tells how its fields are cut: the first with at least two axes.
+[[nodiscard]] std::optional<std::size_t> first_field(ExportedGraph const& program);
+/// Whether the caller cuts an input or output of so many axes: at least two, and as many as the first field has, one
+/// less or one more. Others are whole on every rank.
+[[nodiscard]] bool is_field(std::size_t ndim, std::size_t first_ndim);
+
+/// Weights of the cost of a plan, in bytes received.
+struct PlanCosts {
+  double message = 1024;  ///< of a message
+  double work = 0.25;     ///< of a byte that an operator reads or writes, and of four operations
+  double replicated = 4;  ///< factor of work that every rank repeats, beyond that it takes as long as on one
+};
+
 /// On how many ranks, how the caller cuts its fields, and what may be gathered.
 struct PlanOptions {
   std::int64_t num_ranks = 2;
@@ -64,6 +82,7 @@ struct PlanOptions {
   std::vector<std::int64_t> bounds;  ///< of the caller's cut; empty: balanced
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   std::size_t beam = 16;                                 ///< plans that are followed at a time
+  PlanCosts costs = {};
 };
 
 /// Chooses a placement for every value of the program.
@@ -71,8 +90,8 @@ struct PlanOptions {
 /// Goes along the nodes and keeps the `beam` cheapest plans that differ in the placements of the values still needed,
 /// which is dynamic programming where there are no more. The cost of a plan is the sum over nodes of the bytes that the
 /// busiest rank receives, of 1 KiB per message, and of a quarter of the bytes that it reads and writes, with operations
-/// counted four to the byte. A value moves where a node needs it in another placement, and stays available in the old
-/// one; moves along the way are one exchange. Ranks are virtual: no MPI.
+/// counted four to the byte (`PlanCosts`). A value moves where a node needs it in another placement, and stays
+/// available in the old one; moves along the way are one exchange. Ranks are virtual: no MPI.
 /// @throws Error `RefusedProgram` with operator, module path, source line and advice; `BadCuts` for bounds that do not
 /// fit Cost: linear in the nodes, the beam and the ranks.
 [[nodiscard]] Plan plan_layout(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options);
