@@ -179,11 +179,11 @@ Indices extents_of(program::ExportedGraph const& network, program::Sizes const& 
   throw Error(Fault::input, "RefusedProgram", "the network has no input with rows and columns to cut");
 }
 
-program::PlanOptions plan_options(app::Context const& context, Indices const& extents, Options const& options) {
+program::PlanOptions plan_options(Comm const& comm, Indices const& extents, Options const& options) {
   program::PlanOptions result;
   result.num_ranks = options.num_ranks;
   if (options.cuts == "balanced") return result;
-  auto const choice = parse_cut_choice(context.comm, options.cuts, extents);
+  auto const choice = parse_cut_choice(comm, options.cuts, extents);
   if (!choice.given[0] || choice.given[1])
     throw Error(Fault::usage, "BadCuts", "--cuts " + options.cuts + ": a network is cut by a list of rows");
   auto const& cuts = *choice.given[0];
@@ -240,10 +240,22 @@ ProgramPlan readable(program::Plan const& plan, std::string const& network) {
   return result;
 }
 
+std::vector<Index> rows_of_ranks(Comm const& comm, program::ExportedGraph const& network, Options const& options) {
+  program::Sizes const sizes(network);
+  auto on_ranks = options;
+  on_ranks.num_ranks = comm.num_ranks();
+  auto const extents = extents_of(network, sizes);
+  auto bounds = plan_options(comm, extents, on_ranks).bounds;
+  if (bounds.empty()) bounds = program::balanced_cut(0, extents[0], comm.num_ranks()).bounds;
+  std::vector<Index> rows;
+  for (std::size_t rank = 0; rank + 1 < bounds.size(); ++rank) rows.push_back(bounds[rank + 1] - bounds[rank]);
+  return rows;
+}
+
 void show_layout(app::Context& context, program::ExportedGraph const& network, Options const& options) {
   auto const name = std::filesystem::path(options.file).filename().string();
   auto const sizes = sizes_of(network, options);
-  auto const chosen = plan_options(context, extents_of(network, sizes), options);
+  auto const chosen = plan_options(context.comm, extents_of(network, sizes), options);
   try {
     auto const plan = program::plan_layout(network, sizes, chosen);
     show(context, readable(plan, name), &plan, options);

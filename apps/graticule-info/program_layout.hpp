@@ -8,6 +8,7 @@
 #include "program_plan.hpp"
 
 #include <string>
+#include <vector>
 
 namespace graticule::info {
 
@@ -22,5 +23,10 @@ namespace graticule::info {
 /// rank 0 prints and writes.
 /// @throws `RefusedProgram` (input) after it is printed and drawn; usage errors for what the options ask
 void show_layout(app::Context& context, program::ExportedGraph const& network, Options const& options);
+
+/// Rows of each rank of `comm`, of the network's first field, by `--cuts`. Collective.
+/// @throws usage errors for `--cuts`
+[[nodiscard]] std::vector<Index> rows_of_ranks(Comm const& comm, program::ExportedGraph const& network,
+                                               Options const& options);
 
 }  // namespace graticule::info

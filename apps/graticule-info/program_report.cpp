@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "program_report.hpp"
 
+#include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/program/golden.hpp>
 #include <graticule/program/operators.hpp>
 #include <graticule/program/program.hpp>
+#include <graticule/program/sharded_program.hpp>
 #include <graticule/program/sizes.hpp>
 
 #include "program_layout.hpp"
@@ -124,6 +126,21 @@ bool has_wide_figures(std::string const& folder) {
          });
 }
 
+/// On several ranks each takes its rows, as `--cuts` says.
+program::GoldenDifferences compare(app::Context& context, program::Program const& network, Options const& options) {
+  auto const& comm = context.comm;
+  if (comm.num_ranks() == 1) return program::compare_with_golden(network, options.check);
+  auto const rows = rows_of_ranks(comm, network->graph(), options);
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  program::ShardedProgram shards(network, domain);
+  auto const differences = program::compare_with_golden(shards, domain, rows, options.check);
+  std::cout << "on " << comm.num_ranks() << " ranks with rows";
+  for (auto const share : rows) std::cout << " " << share;
+  std::cout << "\n";
+  context.report.data()["check_rows"] = rows;
+  return differences;
+}
+
 int check(app::Context& context, program::Program const& network, Options const& options) {
   double const tolerance = options.tolerance >= 0                                      ? options.tolerance
                            : options.dtype == "f64" && has_wide_figures(options.check) ? 1e-10
@@ -131,7 +148,7 @@ int check(app::Context& context, program::Program const& network, Options const&
   program::GoldenDifferences differences;
   {
     auto const phase = context.report.phase("check");
-    differences = program::compare_with_golden(network, options.check);
+    differences = compare(context, network, options);
   }
   std::cout << "largest relative differences from " << options.check << " in " << options.dtype << "\n";
   print_difference("outputs", differences.num_outputs, differences.outputs);
@@ -151,11 +168,9 @@ int check(app::Context& context, program::Program const& network, Options const&
 }  // namespace
 
 int show_program(app::Context& context, Options const& options) {
-  if (context.comm.num_ranks() > 1)
-    throw Error(Fault::usage, "Unsupported",
-                "exported networks run on one rank in this version; start graticule-info without mpiexec");
   torch::set_num_threads(std::max(1, context.num_threads));
-  program::Program network(std::filesystem::path(options.file));
+  program::Program network(nullptr);
+  run_agreed(context.comm, [&] { network = program::Program(std::filesystem::path(options.file)); });
   auto& report = context.report.data()["program"];
   std::cout << options.file << ": exported by PyTorch " << network->graph().torch_version << ", schema "
             << network->graph().schema_major << "." << network->graph().schema_minor << ", "

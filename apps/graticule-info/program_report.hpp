@@ -7,10 +7,9 @@
 
 namespace graticule::info {
 
-/// Prints inputs, outputs, parameters and operators of an exported network, and compares it with golden figures. Rank 0
-/// prints.
-/// @return an exit code, the same on all ranks @throws those of `program::Program`; `Unsupported` for a check on
-/// several ranks
+/// Prints inputs, outputs, parameters and operators of an exported network, and compares it with golden figures, on as
+/// many ranks as the program has. Rank 0 prints.
+/// @return an exit code, the same on all ranks @throws those of `program::Program` and `program::ShardedProgram`
 [[nodiscard]] int show_program(app::Context& context, Options const& options);
 
 }  // namespace graticule::info

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/program/golden.hpp>
 #include <graticule/program/sizes.hpp>
@@ -8,10 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -76,16 +82,56 @@ void note(Difference& difference, double value, std::string const& at) {
   }
 }
 
-double relative(torch::Tensor const& found, torch::Tensor const& wanted) {
-  if (found.sizes() != wanted.sizes()) {
-    return INFINITY;
+// How the tensors of a comparison are divided among ranks; alone by default.
+struct Division {
+  std::optional<nn::Domain> domain;
+  ShardedProgramImpl* shards = nullptr;
+  std::vector<std::int64_t> bounds;  // of the rows
+
+  [[nodiscard]] bool alone() const { return !domain || domain->comm().num_ranks() == 1; }
+
+  // This rank's part.
+  [[nodiscard]] torch::Tensor part(torch::Tensor const& whole, Placement const& placement) const {
+    if (!domain || !placement) {
+      return whole;
+    }
+    auto const rows = owned_indices(*placement, whole.size(placement->axis), domain->comm().rank());
+    return whole.index_select(placement->axis, torch::tensor(rows, torch::kLong));
   }
-  if (found.numel() == 0) {
-    return 0;
+
+  [[nodiscard]] double largest(double value) const {
+    if (!alone()) {
+      std::array<double, 1> values{value};
+      domain->comm().max(std::span<double>(values));
+      return values[0];
+    }
+    return value;
   }
-  double const scale = wide(wanted).abs().max().item<double>();
-  double const largest = (wide(found) - wide(wanted)).abs().max().item<double>();
-  return largest == 0 ? 0 : largest / scale;
+
+  // Of the ranks' gradients; undefined where no rank has one.
+  [[nodiscard]] torch::Tensor sum(torch::Tensor const& gradient, torch::Tensor const& of) const {
+    if (alone() || largest(gradient.defined() ? 1 : 0) == 0) {
+      return gradient;
+    }
+    torch::Tensor total = gradient.defined() ? wide(gradient).contiguous().clone()
+                                             : torch::zeros_like(wide(of), at::MemoryFormat::Contiguous);
+    nn::detail::sum_over(domain->comm(), total);
+    return total;
+  }
+};
+
+double relative(torch::Tensor const& found, torch::Tensor const& wanted, Placement const& placement,
+                Division const& division) {
+  torch::Tensor const own = division.part(wanted, placement);
+  double gap = 0;
+  if (found.sizes() != own.sizes()) {
+    gap = INFINITY;
+  } else if (own.numel() > 0) {
+    gap = (wide(found) - wide(own)).abs().max().item<double>();
+    gap = std::isnan(gap) ? INFINITY : gap;
+  }
+  gap = division.largest(gap);
+  return gap == 0 || wanted.numel() == 0 ? gap : gap / wide(wanted).abs().max().item<double>();
 }
 
 struct Norm {
@@ -129,58 +175,135 @@ std::vector<torch::Tensor> read_inputs(Program const& program, std::filesystem::
     if (inputs.size() < ids.size()) {
       input = input.to(program->device(), conversion(graph.graph.value(ids[inputs.size()]).tensor.dtype));
     }
-    input.set_requires_grad(input.is_floating_point() || input.is_complex());
     inputs.push_back(input);
   }
   return inputs;
 }
 
-std::vector<Norm> parameter_norms(Program const& program, GoldenJson const& wanted) {
+// Fields as the comparison cuts them.
+std::vector<Placement> input_cuts(std::vector<torch::Tensor> const& inputs, Program const& program,
+                                  Division const& division) {
+  std::vector<Placement> cuts(inputs.size());
+  auto const first = first_field(program->graph());
+  if (!division.domain || !first || *first >= inputs.size()) {
+    return cuts;
+  }
+  int const num_ranks = division.domain->comm().num_ranks();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto const ndim = static_cast<std::size_t>(inputs[i].dim());
+    if (!is_field(ndim, static_cast<std::size_t>(inputs[*first].dim()))) {
+      continue;
+    }
+    std::int64_t const axis = inputs[i].dim() - 2;
+    cuts[i] = inputs[i].size(axis) == division.bounds.back() ? Cut{axis, inputs[i].size(axis), division.bounds}
+                                                             : balanced_cut(axis, inputs[i].size(axis), num_ranks);
+  }
+  return cuts;
+}
+
+// Of the user's outputs, in order.
+std::vector<Placement> output_cuts(Program const& program, Division const& division) {
+  std::vector<Placement> cuts;
+  std::size_t tensor = 0;
+  for (OutputSpec const& output : program->graph().outputs) {
+    bool const is_tensor = std::holds_alternative<TensorRef>(output.value);
+    bool const divided = is_tensor && division.shards != nullptr;
+    if (output.kind == OutputSpec::Kind::user) {
+      cuts.push_back(divided ? division.shards->plan().outputs.at(tensor).to : Placement());
+    }
+    tensor += is_tensor ? 1 : 0;
+  }
+  return cuts;
+}
+
+std::vector<Norm> parameter_norms(Program const& program, GoldenJson const& wanted, Division const& division) {
   std::vector<Norm> norms;
   for (auto const& [name, norm] : wanted.items()) {
-    norms.push_back(norm_of(name, program->parameter(name).grad(), norm));
+    torch::Tensor const parameter = program->parameter(name);
+    norms.push_back(norm_of(name, division.sum(parameter.grad(), parameter), norm));
   }
   return norms;
 }
 
-std::vector<Norm> input_norms(std::vector<torch::Tensor> const& inputs, GoldenJson const& golden) {
+std::vector<Norm> input_norms(std::vector<torch::Tensor> const& inputs, std::vector<Placement> const& cuts,
+                              GoldenJson const& golden, Division const& division) {
   std::vector<Norm> norms;
   auto const& wanted = golden.at("input_gradient_norms");
   for (std::size_t i = 0; i < wanted.size() && i < inputs.size(); ++i) {
-    norms.push_back(norm_of(golden.at("inputs").at(i).at("name").get<std::string>(), inputs[i].grad(), wanted[i]));
+    torch::Tensor gradient = inputs[i].grad();
+    if (cuts[i]) {
+      // Of cut fields each rank has its own cells: the norm of the norms.
+      torch::Tensor const own = gradient.defined() ? wide(gradient).norm().square() : torch::zeros({}, torch::kDouble);
+      gradient = division.sum(torch::real(own), own).sqrt();
+    } else {
+      gradient = division.sum(gradient, inputs[i]);
+    }
+    norms.push_back(norm_of(golden.at("inputs").at(i).at("name").get<std::string>(), gradient, wanted[i]));
   }
   return norms;
 }
 
-GoldenDifferences compare(Program program, std::filesystem::path const& folder, GoldenJson const& golden) {
+// This rank's part of the mean of the squares.
+torch::Tensor mean_of_squares(torch::Tensor const& output, Placement const& cut, torch::Tensor const& whole,
+                              Division const& division) {
+  torch::Tensor const squares = (output.is_complex() ? torch::view_as_real(output) : output).square();
+  if (division.alone()) {
+    return squares.mean() * (output.is_complex() ? 2 : 1);
+  }
+  double const copies = cut ? 1 : division.domain->comm().num_ranks();
+  return nn::reduce_loss(squares.sum() / (static_cast<double>(whole.numel()) * copies), *division.domain);
+}
+
+using Network = std::function<std::vector<torch::Tensor>(std::vector<torch::Tensor> const&)>;
+
+GoldenDifferences compare(Program program, Network const& network, Division const& division,
+                          std::filesystem::path const& folder, GoldenJson const& golden) {
   if (golden.contains("loss_is") && golden["loss_is"] != "mean of the squares of output 0") {
     bad_golden(folder / "golden.json",
                "its loss is " + golden["loss_is"].dump() + ", not the mean of the squares of output 0");
   }
-  std::vector<torch::Tensor> const inputs = read_inputs(program, folder, golden);
+  std::vector<torch::Tensor> inputs = read_inputs(program, folder, golden);
+  auto const cuts = input_cuts(inputs, program, division);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = division.part(inputs[i], cuts[i]);
+    inputs[i].set_requires_grad(inputs[i].is_floating_point() || inputs[i].is_complex());
+  }
   program->zero_grad();
-  std::vector<torch::Tensor> const outputs = program->run(inputs);
+  std::vector<torch::Tensor> const outputs = network(inputs);
   if (outputs.size() != golden.at("outputs").size() || outputs.empty() || !outputs[0].defined()) {
     bad_golden(folder / "golden.json", "it has " + std::to_string(golden.at("outputs").size()) +
                                            " outputs, the program " + std::to_string(outputs.size()));
   }
   GoldenDifferences differences;
+  auto const placements = output_cuts(program, division);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     GoldenJson const& entry = golden.at("outputs").at(i);
-    note(differences.outputs, relative(outputs[i], read_tensor(folder, entry)),
+    note(differences.outputs, relative(outputs[i], read_tensor(folder, entry), placements[i], division),
          "output " + entry.at("name").get<std::string>());
   }
-  torch::Tensor const loss = (outputs[0].is_complex() ? torch::view_as_real(outputs[0]) : outputs[0]).square().mean() *
-                             (outputs[0].is_complex() ? 2 : 1);
+  torch::Tensor const loss =
+      mean_of_squares(outputs[0], placements[0], read_tensor(folder, golden.at("outputs").at(0)), division);
   loss.backward();
   auto const wanted_loss = golden.at("loss").get<double>();
   note(differences.loss, std::abs(loss.item<double>() - wanted_loss) / std::abs(wanted_loss), "loss");
-  differences.parameter_gradients = compare_norms(parameter_norms(program, golden.at("parameter_gradient_norms")));
-  differences.input_gradients = compare_norms(input_norms(inputs, golden));
+  differences.parameter_gradients =
+      compare_norms(parameter_norms(program, golden.at("parameter_gradient_norms"), division));
+  differences.input_gradients = compare_norms(input_norms(inputs, cuts, golden, division));
   differences.num_outputs = static_cast<int>(outputs.size());
   differences.num_parameters = static_cast<int>(golden.at("parameter_gradient_norms").size());
   differences.num_inputs = static_cast<int>(inputs.size());
   return differences;
+}
+
+GoldenDifferences compare_file(Program const& program, Network const& network, Division const& division,
+                               std::filesystem::path const& folder) {
+  std::filesystem::path const path = folder / "golden.json";
+  std::string const text = read_file(path);
+  try {
+    return compare(program, network, division, folder, GoldenJson::parse(text));
+  } catch (GoldenJson::exception const& error) {
+    bad_golden(path, error.what());
+  }
 }
 
 }  // namespace
@@ -190,13 +313,18 @@ double GoldenDifferences::largest() const noexcept {
 }
 
 GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder) {
-  std::filesystem::path const path = folder / "golden.json";
-  std::string const text = read_file(path);
-  try {
-    return compare(program, folder, GoldenJson::parse(text));
-  } catch (GoldenJson::exception const& error) {
-    bad_golden(path, error.what());
+  auto const run = [&program](std::vector<torch::Tensor> const& inputs) { return program->run(inputs); };
+  return compare_file(program, run, {}, folder);
+}
+
+GoldenDifferences compare_with_golden(ShardedProgram shards, nn::Domain const& domain,
+                                      std::vector<std::int64_t> const& rows, std::filesystem::path const& folder) {
+  Division division{domain, shards.get(), {0}};
+  for (std::int64_t const share : rows) {
+    division.bounds.push_back(division.bounds.back() + share);
   }
+  auto const run = [&shards](std::vector<torch::Tensor> const& inputs) { return shards->run(inputs); };
+  return compare_file(shards->serial(), run, division, folder);
 }
 
 }  // namespace graticule::program

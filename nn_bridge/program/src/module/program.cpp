@@ -5,6 +5,7 @@
 #include <graticule/program/sizes.hpp>
 
 #include "archive/archive.hpp"
+#include "module/program_access.hpp"
 #include "module/weights.hpp"
 #include "run/compiled_graph.hpp"
 
@@ -183,7 +184,11 @@ std::vector<torch::Tensor> ProgramImpl::run(std::vector<torch::Tensor> const& in
     state_->compiled->bind(Sizes(*state_->graph, sizes));
     state_->bound = sizes;
   }
-  std::vector<c10::IValue> const outputs = state_->compiled->run(graph_inputs(inputs), is_training());
+  return finish(inputs, state_->compiled->run(graph_inputs(inputs), is_training()));
+}
+
+std::vector<torch::Tensor> ProgramImpl::finish(std::vector<torch::Tensor> const& inputs,
+                                               std::vector<c10::IValue> const& outputs) {
   std::vector<torch::Tensor> results;
   try {
     write_back(inputs, outputs);
@@ -219,6 +224,21 @@ void ProgramImpl::write_back(std::vector<torch::Tensor> const& inputs, std::vect
     }
   }
 }
+
+namespace detail {
+
+Conversion ProgramAccess::conversion(ProgramImpl const& program) { return program.state_->conversion; }
+
+std::vector<c10::IValue> ProgramAccess::inputs(ProgramImpl const& program, std::vector<torch::Tensor> const& inputs) {
+  return program.graph_inputs(inputs);
+}
+
+std::vector<torch::Tensor> ProgramAccess::finish(ProgramImpl& program, std::vector<torch::Tensor> const& inputs,
+                                                 std::vector<c10::IValue> const& outputs) {
+  return program.finish(inputs, outputs);
+}
+
+}  // namespace detail
 
 void ProgramImpl::save(std::filesystem::path const& path) const {
   detail::write_archive(path, *state_->content, state_->weights.tensors);

@@ -150,9 +150,14 @@ void for_each_value(Argument const& argument, Visit const& visit) {
 
 void Step::bind(Sizes const&) {}
 
-CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion) : graph_(graph) {
+CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion)
+    : CompiledGraph(graph, conversion, [](std::size_t) { return std::unique_ptr<Step>(); }) {}
+
+CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion, StepMaker const& special)
+    : graph_(graph) {
   for (Node const& node : graph.nodes) {
-    Ready ready{make_step(graph, node, conversion), {}, {}};
+    auto step = special(steps_.size());
+    Ready ready{step ? std::move(step) : make_step(graph, node, conversion), {}, {}};
     for (Argument const& output : node.outputs) {
       for_each_value(output, [&](ValueId id) {
         if (graph.value(id).kind == Value::Kind::tensor) {
@@ -196,6 +201,10 @@ void CompiledGraph::bind(Sizes const& sizes) {
   for (Ready const& ready : steps_) {
     ready.step->bind(sizes);
   }
+}
+
+void CompiledGraph::bind(std::vector<std::vector<std::int64_t>> const& shapes) {
+  expected_.assign(shapes.begin(), shapes.end());
 }
 
 void CompiledGraph::check_results(Ready const& ready, Frame const& frame, Node const& node) const {

@@ -5,6 +5,7 @@
 #include "run/frame.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,8 +19,14 @@ class CompiledGraph {
   /// @throws Error `RefusedProgram`, `BrokenFile` with the node
   CompiledGraph(Graph const& graph, Conversion const& conversion);
 
+  /// What runs the node of that place; null: its operator.
+  using StepMaker = std::function<std::unique_ptr<Step>(std::size_t)>;
+  CompiledGraph(Graph const& graph, Conversion const& conversion, StepMaker const& special);
+
   /// Results must have these sizes, and those of their file where they are fixed.
   void bind(Sizes const& sizes);
+  /// The same for a graph without dynamic sizes, with the sizes of each value.
+  void bind(std::vector<std::vector<std::int64_t>> const& shapes);
 
   /// Runs all nodes.
   /// @param inputs one value per input of the graph

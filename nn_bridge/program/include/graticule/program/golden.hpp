@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/nn_bridge/call/domain.hpp>
 #include <graticule/program/program.hpp>
+#include <graticule/program/sharded_program.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace graticule::program {
 
@@ -41,5 +45,11 @@ inline constexpr double small_norm = 1e-2;
 /// in order. Inputs are converted to the program's types. Gradients that the parameters have are dropped.
 /// @throws Error `NoSuchFile`, `BadInput` (with the place), and those of `Program::run`
 [[nodiscard]] GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder);
+
+/// The same on the ranks of a domain: each takes its rows of the inputs, and the differences are those of all ranks.
+/// Every rank reads the folder. Collective. `rows`: of each rank, in total those of the first field
+[[nodiscard]] GoldenDifferences compare_with_golden(ShardedProgram shards, nn::Domain const& domain,
+                                                    std::vector<std::int64_t> const& rows,
+                                                    std::filesystem::path const& folder);
 
 }  // namespace graticule::program

@@ -18,6 +18,7 @@ namespace graticule::program {
 namespace detail {
 struct ArchiveContent;
 class CompiledGraph;
+struct ProgramAccess;
 }  // namespace detail
 
 /// A network exported by PyTorch (`torch.export.save`), without Python: runs, learns, and goes back to Python.
@@ -89,6 +90,7 @@ class ProgramImpl : public torch::nn::Module {
   void pretty_print(std::ostream& stream) const override;
 
  private:
+  friend struct detail::ProgramAccess;
   struct State;
   explicit ProgramImpl(std::unique_ptr<State> state);
 
@@ -96,6 +98,8 @@ class ProgramImpl : public torch::nn::Module {
   void compile();
   void convert(torch::Device device, torch::Dtype dtype);
   [[nodiscard]] std::vector<c10::IValue> graph_inputs(std::vector<torch::Tensor> const& inputs) const;
+  [[nodiscard]] std::vector<torch::Tensor> finish(std::vector<torch::Tensor> const& inputs,
+                                                  std::vector<c10::IValue> const& outputs);
   void write_back(std::vector<torch::Tensor> const& inputs, std::vector<c10::IValue> const& outputs);
 
   std::unique_ptr<State> state_;

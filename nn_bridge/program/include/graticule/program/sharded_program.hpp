@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/nn_bridge/call/communicating_module.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/program/layout/plan.hpp>
+#include <graticule/program/program.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace graticule::program {
+
+/// Options of `ShardedProgram`.
+struct ShardOptions {
+  std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
+  PlanCosts costs = {};                                  ///< by which the layout pass chooses
+};
+
+/// An exported network on the ranks of a domain: takes shards of the fields and returns shards, equal to what the
+/// program computes on one process, forward and backward, to any order that its operators have.
+///
+/// Rows (latitude) of the inputs are cut among the ranks as the caller cuts them: unevenly, and with ranks without
+/// rows. Inputs and outputs with the number of axes of the first input, one less or more are fields; others are whole,
+/// and equal, on every rank. Where the layout pass finds it cheaper, values are cut along other axes, windows or heads
+/// on the way (`plan`).
+///
+/// Parameters and buffers are those of the program, under its names, whole on every rank. Gradients follow the
+/// convention of this library: each rank holds its part, and the sum over the domain is the gradient (`GradientSync`,
+/// docs/decisions/0023). A loss ends with `nn::reduce_loss`. An output that is whole on every rank enters the loss on
+/// one rank alone, or divided by the number of ranks.
+///
+/// Example, on 3 ranks with 10, 23 and 0 of 33 rows:
+/// ```
+/// program::Program network("net.pt2");
+/// program::ShardedProgram shards(network, domain);
+/// torch::Tensor y = shards->forward(x);  // x[1, 4, 10, 64] and y[1, 4, 10, 64] on rank 0
+/// torch::Tensor loss = nn::reduce_loss((y - target).square().sum() / global_count, domain);
+/// loss.backward();
+/// ```
+/// Operators in place, automatic casts and dropout in training are refused, all by name and on all ranks alike.
+/// Cost: the messages of `plan`, and one small all-reduce per call.
+class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
+ public:
+  /// Local. The module has the parameters and buffers of `program`, which are not copied.
+  /// @throws Error `RefusedProgram`; `Unsupported` for a domain that cuts both latitude and longitude
+  ShardedProgramImpl(Program program, nn::Domain const& domain, ShardOptions const& options = {});
+
+  /// The only output of a program with one input. Collective.
+  /// @throws Error as `run`; `Unsupported` for a program with several inputs or outputs
+  torch::Tensor forward(torch::Tensor const& input);
+  /// All outputs, in the order of the file. Collective, as is the backward.
+  /// @param inputs this rank's shards of the fields, and whole tensors; see `Program::run`
+  /// @throws Error on all ranks alike `StructureDisagreement`, `BadLayout`, `ShapeMismatch` (of the whole inputs),
+  /// `RefusedProgram` and what `Program::run` throws. After an error in the middle of a call on one rank, the others
+  /// throw `PeerFailed`
+  std::vector<torch::Tensor> run(std::vector<torch::Tensor> const& inputs);
+
+  /// How the inputs of the latest call are divided. @pre a forward
+  [[nodiscard]] Plan const& plan() const;
+  /// The program whose parameters these are.
+  [[nodiscard]] Program const& serial() const noexcept { return program_; }
+  void reset_structure() override;
+
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
+  /// A sharded copy of a copy of the program.
+  [[nodiscard]] std::shared_ptr<torch::nn::Module> clone(
+      std::optional<torch::Device> const& device = std::nullopt) const override;
+
+ private:
+  struct SetUp;
+  class Calls;
+
+  [[nodiscard]] std::shared_ptr<SetUp const> set_up(std::vector<torch::Tensor> const& inputs, Layout const& layout);
+  [[nodiscard]] std::vector<Shape> whole_shapes(std::vector<torch::Tensor> const& inputs, Layout const& layout) const;
+  [[nodiscard]] std::vector<torch::Tensor> with_gradients(std::vector<torch::Tensor> const& inputs,
+                                                          bool first_requires) const;
+
+  Program program_;
+  nn::Domain domain_;
+  ShardOptions options_;
+  std::int64_t field_axis_ = -2;
+  std::size_t first_field_ = 0;  ///< the input that tells the cut
+  std::shared_ptr<Calls> calls_;
+  std::shared_ptr<SetUp const> latest_;
+};
+TORCH_MODULE(ShardedProgram);
+
+}  // namespace graticule::program

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/program/program.hpp>
+
+#include "run/conversion.hpp"
+
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace graticule::program::detail {
+
+/// What a program does before and after its nodes, for those who run the nodes in another way.
+struct ProgramAccess {
+  [[nodiscard]] static Conversion conversion(ProgramImpl const& program);
+  /// One value per input of the graph. @throws Error `UnsupportedTensor`, `RefusedProgram`
+  [[nodiscard]] static std::vector<c10::IValue> inputs(ProgramImpl const& program,
+                                                       std::vector<torch::Tensor> const& inputs);
+  /// Overwrites buffers and inputs, and returns the user's outputs.
+  [[nodiscard]] static std::vector<torch::Tensor> finish(ProgramImpl& program, std::vector<torch::Tensor> const& inputs,
+                                                         std::vector<c10::IValue> const& outputs);
+};
+
+}  // namespace graticule::program::detail

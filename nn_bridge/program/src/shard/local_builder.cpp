@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "shard/local_builder.hpp"
+
+#include <graticule/partition/error.hpp>
+#include <graticule/program/operators.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <variant>
+
+namespace graticule::program::detail {
+
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+bool one_of_names(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+TensorMeta meta_of(Shape const& shape, Dtype dtype) {
+  TensorMeta meta;
+  meta.dtype = dtype;
+  for (std::int64_t const extent : shape) {
+    meta.sizes.push_back({extent, {}});
+  }
+  return meta;
+}
+
+bool in_place(std::string_view target) {
+  auto const first = target.find('.');
+  auto const second = target.find('.', first + 1);
+  if (second == std::string_view::npos) {
+    return false;
+  }
+  std::string_view const base = target.substr(first + 1, second - first - 1);
+  return base.ends_with('_') && !base.ends_with("__");
+}
+
+template <class Visit>
+void visit_tensors(Argument const& argument, Visit const& visit) {
+  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
+    visit(tensor->value);
+  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
+    std::ranges::for_each(*tensors, visit, &TensorRef::value);
+  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
+    for (auto const& one : *optional) {
+      if (one) {
+        visit(one->value);
+      }
+    }
+  }
+}
+
+// Whether the operator draws random numbers in training.
+bool drops(PlannedNode const& node) {
+  bool const dropout = node.name() == "dropout" || node.name() == "native_dropout";
+  Argument const* const given = node.node.input(dropout ? "p" : "dropout_p");
+  auto const* const p = given == nullptr ? nullptr : std::get_if<double>(given);
+  return p != nullptr && *p > 0 && (!dropout || node.shapes.flag("train", true));
+}
+
+std::vector<std::int64_t> every_row(std::int64_t extent) {
+  std::vector<std::int64_t> rows(at(extent));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+bool ascending_from(std::vector<std::int64_t> const& rows, std::int64_t first) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != first + static_cast<std::int64_t>(i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+NamedArgument tensor_input(std::string name, ValueId value) { return {std::move(name), TensorRef{value}, false}; }
+NamedArgument input_of(std::string name, Argument value) { return {std::move(name), std::move(value), false}; }
+
+void set_input(Node& node, std::string const& name, Argument value) {
+  for (NamedArgument& input : node.inputs) {
+    if (input.name == name) {
+      input.value = std::move(value);
+      return;
+    }
+  }
+  node.inputs.push_back(input_of(name, std::move(value)));
+}
+
+LocalBuilder::LocalBuilder(Plan const& plan, Sizes const& sizes, Conversion const& conversion, int rank)
+    : plan_(&plan), sizes_(&sizes), conversion_(&conversion), rank_(rank) {}
+
+ValueId LocalBuilder::new_value(Shape shape, Dtype dtype) {
+  auto const id = static_cast<ValueId>(result_.graph.values.size());
+  Value value;
+  value.name = "local_" + std::to_string(id);
+  value.tensor = meta_of(shape, dtype);
+  result_.graph.values.push_back(std::move(value));
+  result_.shapes.push_back(std::move(shape));
+  return id;
+}
+
+ValueId LocalBuilder::emit(std::string const& target, Inputs inputs, Shape shape, Dtype dtype, Task task) {
+  ValueId const id = new_value(std::move(shape), dtype);
+  Node node;
+  node.target = target;
+  node.inputs = std::move(inputs);
+  node.outputs = {TensorRef{id}};
+  if (current_ != nullptr) {
+    node.name = current_->name;
+    node.modules = current_->modules;
+    node.stack_trace = current_->stack_trace;
+  }
+  result_.graph.nodes.push_back(std::move(node));
+  result_.tasks.push_back(std::move(task));
+  return id;
+}
+
+ValueId LocalBuilder::constant(torch::Tensor const& tensor, Dtype dtype) {
+  result_.constants.push_back(tensor.to(conversion_->device));
+  return new_value(tensor.sizes().vec(), dtype);
+}
+
+ValueId LocalBuilder::summed(ValueId source) {
+  return emit("graticule.sum", {tensor_input("self", source)}, shape(source), dtype(source), SumTask{});
+}
+
+// Rows along the axis; the fill value is what lies beyond both ends, or else one more row.
+ValueId LocalBuilder::arranged(ValueId source, std::int64_t axis, std::vector<std::int64_t> const& rows, double fill) {
+  auto const first = std::ranges::find_if(rows, [](std::int64_t row) { return row >= 0; });
+  auto const last = std::find_if(rows.rbegin(), rows.rend(), [](std::int64_t row) { return row >= 0; }).base();
+  std::vector<std::int64_t> inner(first, std::max(first, last));
+  std::int64_t lower = first - rows.begin();
+  std::int64_t upper = first == rows.end() ? 0 : rows.end() - last;
+  std::int64_t const extent = shape(source)[at(axis)];
+  auto const pad = [&](ValueId tensor, std::int64_t below, std::int64_t above) {
+    Shape padded = shape(tensor);
+    padded[at(axis)] += below + above;
+    std::vector<std::int64_t> widths(2 * (padded.size() - at(axis)), 0);
+    widths[widths.size() - 2] = below;
+    widths[widths.size() - 1] = above;
+    return emit("aten.constant_pad_nd.default",
+                {tensor_input("self", tensor), input_of("pad", widths), input_of("value", fill)}, padded,
+                dtype(tensor));
+  };
+  if (std::ranges::find(inner, -1) != inner.end()) {
+    source = pad(source, 0, 1);
+    std::ranges::replace(inner, -1, extent);
+  }
+  if (!ascending_from(inner, 0) || static_cast<std::int64_t>(inner.size()) != shape(source)[at(axis)]) {
+    Shape taken = shape(source);
+    taken[at(axis)] = static_cast<std::int64_t>(inner.size());
+    std::int64_t const start = inner.empty() ? 0 : inner.front();
+    if (ascending_from(inner, start)) {
+      source = emit("aten.slice.Tensor",
+                    {tensor_input("self", source), input_of("dim", axis), input_of("start", start),
+                     input_of("end", start + taken[at(axis)])},
+                    taken, dtype(source));
+    } else {
+      ValueId const index = constant(torch::tensor(inner, torch::kLong), Dtype::i64);
+      source = emit("aten.index_select.default",
+                    {tensor_input("self", source), input_of("dim", axis), tensor_input("index", index)}, taken,
+                    dtype(source));
+    }
+  }
+  return lower + upper == 0 ? source : pad(source, lower, upper);
+}
+
+ValueId LocalBuilder::moved(ValueId value, Cut const& from, std::int64_t axis, Rows const& rows) {
+  auto const key = std::tuple(value, from, axis, rows);
+  if (auto const found = moves_.find(key); found != moves_.end()) {
+    return found->second;
+  }
+  ValueId const source = copies_.at({value, from});
+  Shape const& whole = plan_->shapes[at(value)];
+  bool local = axis == from.axis;
+  for (std::int64_t rank = 0; rank < plan_->num_ranks && local; ++rank) {
+    auto const owned = owned_indices(from, whole[at(axis)], rank);
+    local = std::ranges::includes(owned, rows[at(rank)]);
+  }
+  ValueId result = -1;
+  if (local) {
+    auto const owned = owned_indices(from, whole[at(axis)], rank_);
+    std::vector<std::int64_t> places;
+    for (std::int64_t const row : rows[at(rank_)]) {
+      places.push_back(std::ranges::lower_bound(owned, row) - owned.begin());
+    }
+    result = arranged(source, axis, places, 0);
+  } else {
+    Shape target = whole;
+    target[at(axis)] = static_cast<std::int64_t>(rows[at(rank_)].size());
+    result = emit("graticule.move", {tensor_input("self", source)}, target, dtype(source),
+                  MoveTask{whole, from, axis, rows});
+  }
+  moves_[key] = result;
+  return result;
+}
+
+ValueId LocalBuilder::placed(ValueId value, Placement const& from, Placement const& to) {
+  auto const found = copies_.find({value, to});
+  if (found != copies_.end()) {
+    return found->second;
+  }
+  Shape const& whole = plan_->shapes[at(value)];
+  ValueId result = -1;
+  if (!from) {
+    result = arranged(copies_.at({value, from}), to->axis, owned_indices(*to, whole[at(to->axis)], rank_), 0);
+  } else {
+    std::int64_t const axis = to ? to->axis : from->axis;
+    Rows rows;
+    for (std::int64_t rank = 0; rank < plan_->num_ranks; ++rank) {
+      rows.push_back(to ? owned_indices(*to, whole[at(axis)], rank) : every_row(whole[at(axis)]));
+    }
+    result = moved(value, *from, axis, rows);
+  }
+  copies_[{value, to}] = result;
+  return result;
+}
+
+ValueId LocalBuilder::fetched(Transfer const& transfer, double fill) {
+  if (transfer.axis < 0) {
+    return placed(transfer.value, transfer.from, transfer.to);
+  }
+  auto const key = std::tuple(transfer.value, transfer.axis, transfer.rows, fill);
+  if (auto const found = pulled_.find(key); found != pulled_.end()) {
+    return found->second;
+  }
+  auto const& own = transfer.rows[at(rank_)];
+  ValueId result = -1;
+  if (!transfer.from) {
+    result = arranged(copies_.at({transfer.value, {}}), transfer.axis, own, fill);
+  } else {
+    Rows needed;
+    for (auto const& rows : transfer.rows) {
+      std::set<std::int64_t> unique(rows.begin(), rows.end());
+      unique.erase(-1);
+      needed.emplace_back(unique.begin(), unique.end());
+    }
+    ValueId const source = moved(transfer.value, *transfer.from, transfer.axis, needed);
+    auto const& have = needed[at(rank_)];
+    std::vector<std::int64_t> places;
+    for (std::int64_t const row : own) {
+      places.push_back(row < 0 ? -1 : std::ranges::lower_bound(have, row) - have.begin());
+    }
+    result = arranged(source, transfer.axis, places, fill);
+  }
+  pulled_[key] = result;
+  return result;
+}
+
+std::int64_t LocalBuilder::number_of(ValueId symbol) const {
+  Value const& value = plan_->graph.value(symbol);
+  auto const number = value.kind == Value::Kind::integer ? (*sizes_)(value.number) : std::nullopt;
+  if (!number) {
+    throw Error(Fault::input, "RefusedProgram",
+                "refused: " + current_->describe() + ": the number '" + value.name +
+                    "' is not known before the network runs; export with real sizes");
+  }
+  return *number;
+}
+
+Argument LocalBuilder::local_argument(Argument const& argument, std::vector<ValueId> const& tensors,
+                                      std::size_t& next) const {
+  auto const take = [&] { return next < tensors.size() ? tensors[next++] : ValueId(-1); };
+  if (std::holds_alternative<TensorRef>(argument)) {
+    ValueId const id = take();
+    return id < 0 ? Argument(None{}) : Argument(TensorRef{id});
+  }
+  if (auto const* symbol = std::get_if<SymbolRef>(&argument)) {
+    return number_of(symbol->value);
+  }
+  if (auto const* list = std::get_if<Tensors>(&argument)) {
+    Tensors local;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      local.push_back({take()});
+    }
+    return local;
+  }
+  if (auto const* list = std::get_if<OptionalTensors>(&argument)) {
+    OptionalTensors local;
+    for (auto const& one : *list) {
+      local.push_back(one ? std::optional(TensorRef{take()}) : std::nullopt);
+    }
+    return local;
+  }
+  if (auto const* list = std::get_if<Integers>(&argument)) {
+    std::vector<std::int64_t> numbers;
+    for (auto const& one : *list) {
+      auto const* symbol = std::get_if<SymbolRef>(&one);
+      numbers.push_back(symbol != nullptr ? number_of(symbol->value) : std::get<std::int64_t>(one));
+    }
+    return numbers;
+  }
+  return argument;
+}
+
+Node LocalBuilder::localized(Node const& node, std::vector<ValueId> const& tensors) const {
+  Node local = node;
+  std::size_t next = 0;
+  for (NamedArgument& input : local.inputs) {
+    input.value = local_argument(input.value, tensors, next);
+  }
+  return local;
+}
+
+void LocalBuilder::place_inputs() {
+  for (Argument const& input : plan_->graph.inputs) {
+    auto const* tensor = std::get_if<TensorRef>(&input);
+    if (tensor == nullptr) {
+      result_.graph.inputs.push_back(std::holds_alternative<SymbolRef>(input) ? Argument(None{}) : input);
+      continue;
+    }
+    Placement const& placement = plan_->inputs[at(tensor->value)];
+    ValueId const id = new_value(local_shape(plan_->shapes[at(tensor->value)], placement, rank_),
+                                 plan_->graph.value(tensor->value).tensor.dtype);
+    copies_[{tensor->value, placement}] = id;
+    result_.graph.inputs.push_back(TensorRef{id});
+  }
+}
+
+void LocalBuilder::finish(PlannedNode const& node, ValueId result) {
+  copies_[{node.shapes.rule.results[0], node.plan.placement}] = result;
+}
+
+void LocalBuilder::append(PlannedNode const& node, Task task) {
+  Node local = node.node;
+  auto const& rule = node.shapes.rule;
+  std::size_t next = 0;
+  auto const result = [&](ValueId id) {
+    Placement const placement = result_placement(node.plan, rule.result_shapes, next);
+    ValueId const own =
+        new_value(local_shape(rule.result_shapes[next], placement, rank_), plan_->graph.value(id).tensor.dtype);
+    copies_[{id, placement}] = own;
+    ++next;
+    return TensorRef{own};
+  };
+  for (Argument& output : local.outputs) {
+    if (auto* one = std::get_if<TensorRef>(&output)) {
+      *one = result(one->value);
+    } else if (auto* many = std::get_if<Tensors>(&output)) {
+      for (TensorRef& tensor : *many) {
+        tensor = result(tensor.value);
+      }
+    }
+  }
+  result_.graph.nodes.push_back(std::move(local));
+  result_.tasks.push_back(std::move(task));
+}
+
+void LocalBuilder::append_empty(PlannedNode const& node) {
+  EmptyTask task;
+  auto const& rule = node.shapes.rule;
+  for (std::size_t i = 0; i < rule.results.size(); ++i) {
+    task.shapes.push_back(local_shape(rule.result_shapes[i], node.plan.placement, rank_));
+    task.dtypes.push_back(plan_->graph.value(rule.results[i]).tensor.dtype);
+  }
+  append(node, std::move(task));
+}
+
+void LocalBuilder::write_view(PlannedNode& node) {
+  finish(node, emit("aten.reshape.default", {tensor_input("self", node.tensors.at(0)), input_of("shape", node.local)},
+                    node.local, dtype(node.tensors[0])));
+}
+
+// New tensors by the sizes of another: of the sizes alone.
+void LocalBuilder::write_factory(PlannedNode& node) {
+  std::string_view const name = node.name();
+  Dtype const dtype = plan_->graph.value(node.shapes.rule.results[0]).tensor.dtype;
+  Inputs inputs{input_of("size", node.local), input_of("dtype", dtype)};
+  std::string target = name.find("ones") != std::string_view::npos ? "aten.ones.default" : "aten.zeros.default";
+  if (Argument const* fill = node.node.input("fill_value"); fill != nullptr && name.find("full") == 0) {
+    inputs.push_back(input_of("fill_value", *fill));
+    target = "aten.full.default";
+  } else if (fill != nullptr) {
+    inputs.push_back(input_of("fill_value", *fill));
+    target = "aten.full.default";
+  }
+  finish(node, emit(target, std::move(inputs), node.local, dtype));
+}
+
+ValueId LocalBuilder::root(ValueId value) {
+  while (alias_of_[at(value)] != value) {
+    value = alias_of_[at(value)];
+  }
+  return value;
+}
+
+// Values that may share memory: results of views with their tensors.
+void LocalBuilder::find_aliases() {
+  alias_of_.resize(plan_->graph.values.size());
+  std::iota(alias_of_.begin(), alias_of_.end(), 0);
+  for (Node const& node : plan_->graph.nodes) {
+    auto const kind = operator_class(node.target);
+    auto const first = node.target.find('.') + 1;
+    std::string_view const base = std::string_view(node.target).substr(first, node.target.find('.', first) - first);
+    bool const same_memory =
+        kind == OperatorClass::view || in_place(node.target) ||
+        one_of_names(base, {"alias", "detach", "contiguous", "to", "_to_copy", "real", "imag", "view_as_real",
+                            "view_as_complex", "conj", "_conj", "resolve_conj", "type_as", "positive", "dropout"});
+    Argument const* const self = node.input("self");
+    auto const* const tensor = self == nullptr ? nullptr : std::get_if<TensorRef>(self);
+    if (!same_memory || tensor == nullptr) {
+      continue;
+    }
+    for (Argument const& output : node.outputs) {
+      visit_tensors(output, [&](ValueId id) { alias_of_[at(root(id))] = root(tensor->value); });
+    }
+  }
+}
+
+// Parts of what is overwritten are out of date.
+void LocalBuilder::forget_parts(ValueId overwritten) {
+  if (alias_of_.empty()) {
+    find_aliases();
+  }
+  ValueId const shared = root(overwritten);
+  std::erase_if(copies_, [&](auto const& copy) { return copy.first.second && root(copy.first.first) == shared; });
+  std::erase_if(pulled_, [&](auto const& pulled) { return root(std::get<0>(pulled.first)) == shared; });
+}
+
+// An operator in place runs on a copy here, so nothing may read what it overwrites in the whole network.
+void LocalBuilder::check_overwriting(PlannedNode const& node) {
+  if (alias_of_.empty()) {
+    find_aliases();
+  }
+  ValueId const shared = root(node.shapes.rule.tensors.at(0));
+  auto const reads = [&](Argument const& argument) {
+    visit_tensors(argument, [&](ValueId id) {
+      bool const older = plan_->graph.value(id).producer < node.plan.node;
+      if (older && root(id) == shared) {
+        throw Error(Fault::input, "RefusedProgram",
+                    "refused: " + current_->describe() + ": it overwrites '" +
+                        plan_->graph.value(node.shapes.rule.tensors[0]).name +
+                        "', which is read later; export by run_decompositions({}), which has no such operators");
+      }
+    });
+  };
+  for (std::size_t later = at(node.plan.node) + 1; later < plan_->graph.nodes.size(); ++later) {
+    for (NamedArgument const& input : plan_->graph.nodes[later].inputs) {
+      reads(input.value);
+    }
+  }
+  std::ranges::for_each(plan_->graph.outputs, reads);
+}
+
+void LocalBuilder::write_plain(PlannedNode& node) {
+  bool const alone = !node.plan.placement && !node.plan.field;
+  if (in_place(node.node.target) && !node.tensors.empty()) {
+    if (alone) {
+      forget_parts(node.shapes.rule.tensors.at(0));
+    } else {
+      check_overwriting(node);
+      node.tensors[0] = emit("aten.clone.default", {tensor_input("self", node.tensors[0])}, shape(node.tensors[0]),
+                             dtype(node.tensors[0]));
+      node.node = localized(*current_, node.tensors);
+    }
+  }
+  if (drops(node)) {
+    node.tensors[0] = emit("graticule.dropout", {tensor_input("self", node.tensors.at(0))}, shape(node.tensors[0]),
+                           dtype(node.tensors[0]), DropoutTask{});
+    node.node = localized(*current_, node.tensors);
+  }
+  append(node, PlainTask{});
+}
+
+void LocalBuilder::write(PlannedNode& node) {
+  auto const& rule = node.shapes.rule;
+  std::string_view const name = node.name();
+  bool const cut = node.plan.placement.has_value();
+  bool const dropped = one_of_names(name, {"view_as", "reshape_as"});
+  if (node.plan.sum_over_ranks) {
+    finish(node, write_sum(*this, node));
+  } else if (cut && node.plan.mode == AxisRule::Mode::statistic) {
+    append(node, norm_task(node, *this));
+  } else if (cut && num_elements(node.local) == 0) {
+    append_empty(node);
+  } else if (rule.view && (node.plan.field || dropped)) {
+    write_view(node);
+  } else if (one_of_names(name, {"expand", "expand_as", "broadcast_to"}) && (cut || name == "expand_as")) {
+    finish(node, emit("aten.expand.default", {tensor_input("self", node.tensors.at(0)), input_of("size", node.local)},
+                      node.local, dtype(node.tensors[0])));
+  } else if (name.starts_with("new_") || name.ends_with("_like")) {
+    write_factory(node);
+  } else if (cut && node.plan.mode == AxisRule::Mode::table) {
+    finish(node, write_table(*this, node));
+  } else if (cut && node.plan.mode == AxisRule::Mode::window) {
+    finish(node, write_window(*this, node));
+  } else {
+    write_plain(node);
+  }
+}
+
+void LocalBuilder::step(NodePlan const& plan) {
+  current_ = &plan_->graph.nodes[at(plan.node)];
+  NodeShapes shapes(plan_->graph, *current_, *sizes_);
+  apply_rule(shapes);
+  std::vector<ValueId> tensors;
+  for (Transfer const& transfer : plan.tensors) {
+    tensors.push_back(fetched(transfer, fill_value(shapes)));
+  }
+  PlannedNode node{plan,
+                   shapes,
+                   localized(*current_, tensors),
+                   tensors,
+                   plan.local_sizes[at(rank_)],
+                   plan.placement ? plan.placement->axis : -1};
+  write(node);
+}
+
+void LocalBuilder::end_outputs() {
+  std::size_t next = 0;
+  for (Argument const& output : plan_->graph.outputs) {
+    if (std::holds_alternative<TensorRef>(output)) {
+      result_.graph.outputs.push_back(TensorRef{fetched(plan_->outputs[next++], 0)});
+    } else if (auto const* symbol = std::get_if<SymbolRef>(&output)) {
+      result_.graph.outputs.push_back(number_of(symbol->value));
+    } else {
+      result_.graph.outputs.push_back(output);
+    }
+  }
+}
+
+LocalGraph LocalBuilder::build() {
+  place_inputs();
+  for (NodePlan const& node : plan_->nodes) {
+    step(node);
+  }
+  end_outputs();
+  // Constants are inputs as well.
+  std::vector<bool> produced(result_.graph.values.size(), false);
+  auto const mark = [&](ValueId id) { produced[at(id)] = true; };
+  for (Argument const& input : result_.graph.inputs) {
+    visit_tensors(input, mark);
+  }
+  for (std::size_t i = 0; i < result_.graph.nodes.size(); ++i) {
+    for (Argument const& output : result_.graph.nodes[i].outputs) {
+      visit_tensors(output, [&](ValueId id) {
+        produced[at(id)] = true;
+        result_.graph.values[at(id)].producer = static_cast<NodeId>(i);
+      });
+    }
+  }
+  for (std::size_t id = 0; id < produced.size(); ++id) {
+    if (!produced[id]) {
+      result_.graph.inputs.push_back(TensorRef{static_cast<ValueId>(id)});
+    }
+  }
+  return std::move(result_);
+}
+
+LocalGraph local_graph(Plan const& plan, Sizes const& sizes, Conversion const& conversion, int rank) {
+  return LocalBuilder(plan, sizes, conversion, rank).build();
+}
+
+}  // namespace graticule::program::detail

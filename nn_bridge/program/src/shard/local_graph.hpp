@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/program/layout/plan.hpp>
+#include <graticule/program/sizes.hpp>
+
+#include "run/conversion.hpp"
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace graticule::program::detail {
+
+/// The node's own operator, on this rank's tensors.
+struct PlainTask {};
+
+/// Cells from the ranks that have them: a linear map, of which every rank runs its part. Collective.
+struct MoveTask {
+  Shape shape;        ///< of the whole value
+  Cut from;           ///< what this rank has
+  std::int64_t axis;  ///< of the rows that ranks need
+  /// Per rank, ascending, each once. The result has them along `axis`, and the whole of all other axes.
+  std::vector<std::vector<std::int64_t>> rows;
+};
+
+/// The sum over the ranks, on all ranks. Collective.
+struct SumTask {};
+
+/// Results without cells, connected to the node's tensors so that all ranks have the same graph.
+struct EmptyTask {
+  std::vector<Shape> shapes;
+  std::vector<Dtype> dtypes;
+};
+
+/// A normalisation by statistics over all ranks; the node's tensors are the input, weight, bias, and of a batch norm
+/// with results for the running statistics also those. Collective.
+struct NormTask {
+  std::int64_t outer = 1;
+  std::int64_t groups = 1;
+  std::int64_t inner = 1;
+  std::int64_t cells = 1;
+  std::int64_t channels = 1;
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool weighted_cells = false;  ///< weight and bias have the axes of the cells (layer norm), not the channels
+  int weight = -1;              ///< places among the node's tensors
+  int bias = -1;
+  int running_mean = -1;
+  int running_var = -1;
+};
+
+/// The tensor as it is; refused while the program is in training, because the next node draws random numbers then.
+struct DropoutTask {};
+
+using Task = std::variant<PlainTask, MoveTask, SumTask, EmptyTask, NormTask, DropoutTask>;
+
+/// What one rank runs of a program: nodes on this rank's tensors, and the calls in which ranks exchange cells.
+///
+/// All ranks have the same collective tasks in the same order; nodes between them may differ.
+struct LocalGraph {
+  Graph graph;              ///< inputs: those of the plan's graph, then `constants`
+  std::vector<Task> tasks;  ///< one per node
+  std::vector<torch::Tensor> constants;
+  std::vector<std::vector<std::int64_t>> shapes;  ///< per value
+};
+
+/// Turns the plan into one rank's graph. Local.
+/// @throws Error `RefusedProgram` for nodes that run on one rank only (in place, on values that others read), on all
+///   ranks alike
+[[nodiscard]] LocalGraph local_graph(Plan const& plan, Sizes const& sizes, Conversion const& conversion, int rank);
+
+}  // namespace graticule::program::detail

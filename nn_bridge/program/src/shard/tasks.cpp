@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "shard/tasks.hpp"
+
+#include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/linear_call.hpp>
+#include <graticule/nn_bridge/detail/norm_step.hpp>
+#include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/partition/error.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace graticule::program::detail {
+
+namespace {
+
+using Context = std::shared_ptr<TaskContext const>;
+
+void add_ids(Argument const& argument, std::vector<ValueId>& ids) {
+  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
+    ids.push_back(tensor->value);
+  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
+    std::ranges::transform(*tensors, std::back_inserter(ids), &TensorRef::value);
+  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
+    for (auto const& one : *optional) {
+      if (one) {
+        ids.push_back(one->value);
+      }
+    }
+  }
+}
+
+std::vector<ValueId> tensor_inputs(Node const& node) {
+  std::vector<ValueId> ids;
+  for (NamedArgument const& input : node.inputs) {
+    add_ids(input.value, ids);
+  }
+  return ids;
+}
+
+std::vector<ValueId> tensor_results(Node const& node) {
+  std::vector<ValueId> ids;
+  for (Argument const& output : node.outputs) {
+    add_ids(output, ids);
+  }
+  return ids;
+}
+
+// A linear map between the tensors of all ranks: whether its result requires a gradient is the same on all of them,
+// because the graphs are.
+class LinearStep : public Step {
+ public:
+  LinearStep(Context context, std::shared_ptr<nn::detail::LinearCall const> call, Node const& node)
+      : context_(std::move(context)),
+        call_(std::move(call)),
+        source_(tensor_inputs(node).at(0)),
+        result_(tensor_results(node).at(0)) {}
+
+  void run(Frame& frame) const override {
+    torch::Tensor const x = frame.at(source_).toTensor();
+    bool const with_graph = torch::GradMode::is_enabled() && x.requires_grad();
+    torch::Tensor const y = nn::detail::apply_linear_call(call_, x, nn::detail::anchor(with_graph, x.options()));
+    context_->record(y);
+    frame.at(result_) = y;
+  }
+
+ private:
+  Context context_;
+  std::shared_ptr<nn::detail::LinearCall const> call_;
+  ValueId source_;
+  ValueId result_;
+};
+
+class EmptyStep : public Step {
+ public:
+  EmptyStep(EmptyTask const& task, Node const& node, Conversion const& conversion)
+      : shapes_(task.shapes), tensors_(tensor_inputs(node)), results_(tensor_results(node)) {
+    for (Dtype const dtype : task.dtypes) {
+      types_.push_back(conversion(dtype));
+    }
+    device_ = conversion.device;
+  }
+
+  void run(Frame& frame) const override {
+    torch::Tensor link;
+    for (ValueId const id : tensors_) {
+      torch::Tensor const x = frame.at(id).toTensor();
+      if (torch::GradMode::is_enabled() && x.requires_grad()) {
+        // The sum of no cells depends on the tensor, with a gradient of 0.
+        torch::Tensor const none = x.dim() > 0 ? x.narrow(0, 0, 0).sum() : x * 0;
+        torch::Tensor const term = (none.is_complex() ? torch::real(none) : none).to(torch::kDouble);
+        link = link.defined() ? link + term : term;
+      }
+    }
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      torch::Tensor result = torch::zeros(shapes_[i], torch::TensorOptions(device_).dtype(types_[i]));
+      bool const differentiable = torch::isFloatingType(types_[i]) || torch::isComplexType(types_[i]);
+      frame.at(results_[i]) = link.defined() && differentiable ? result + link.to(types_[i]) : result;
+    }
+  }
+
+ private:
+  std::vector<Shape> shapes_;
+  std::vector<torch::ScalarType> types_;
+  torch::Device device_ = torch::kCPU;
+  std::vector<ValueId> tensors_;
+  std::vector<ValueId> results_;
+};
+
+class NormStep : public Step {
+ public:
+  NormStep(Context context, NormTask task, Node const& node)
+      : context_(std::move(context)), task_(task), tensors_(tensor_inputs(node)), results_(tensor_results(node)) {
+    norm_.layer = node.describe();
+    norm_.shape = {task.outer, task.groups, task.inner, task.cells, task.channels};
+    norm_.eps = task.eps;
+    norm_.teams = {context_->comm};
+  }
+
+  void run(Frame& frame) const override {
+    torch::Tensor const x = frame.at(tensors_[0]).toTensor();
+    torch::Tensor const weight = tensor(frame, task_.weight);
+    torch::Tensor const bias = tensor(frame, task_.bias);
+    bool const with_graph = torch::GradMode::is_enabled() && x.requires_grad();
+    auto const statistics = nn::detail::norm_statistics(norm_, x, with_graph);
+    torch::Tensor y = nn::detail::normalize(norm_, statistics, x, task_.weighted_cells ? torch::Tensor() : weight,
+                                            task_.weighted_cells ? torch::Tensor() : bias);
+    context_->record(y);
+    if (task_.weighted_cells) {
+      y = weight.defined() ? y * weight : y;
+      y = bias.defined() ? y + bias : y;
+    }
+    frame.at(results_[0]) = y;
+    store_statistics(frame, statistics, x);
+  }
+
+ private:
+  [[nodiscard]] torch::Tensor tensor(Frame const& frame, int place) const {
+    return place < 0 ? torch::Tensor() : frame.at(tensors_[static_cast<std::size_t>(place)]).toTensor();
+  }
+
+  // Mean and inverse deviation, then the new running statistics.
+  void store_statistics(Frame& frame, nn::detail::NormStatistics const& statistics, torch::Tensor const& x) const {
+    if (results_.size() < 3) {
+      return;
+    }
+    torch::NoGradGuard const no_grad;
+    torch::Tensor const variance = statistics.m2 / statistics.count;
+    auto const type = nn::detail::type_of_sums(x.scalar_type());
+    frame.at(results_[1]) = statistics.mean.to(type);
+    frame.at(results_[2]) = (variance + task_.eps).rsqrt().to(type);
+    if (results_.size() < 5) {
+      return;
+    }
+    torch::Tensor const mean = tensor(frame, task_.running_mean);
+    torch::Tensor const var = tensor(frame, task_.running_var);
+    torch::Tensor const unbiased = statistics.m2 / std::max(statistics.count - 1, 1.0);
+    frame.at(results_[3]) = mean * (1 - task_.momentum) + (statistics.mean * task_.momentum).to(mean.scalar_type());
+    frame.at(results_[4]) = var * (1 - task_.momentum) + (unbiased * task_.momentum).to(var.scalar_type());
+  }
+
+  Context context_;
+  NormTask task_;
+  nn::detail::Norm norm_;
+  std::vector<ValueId> tensors_;
+  std::vector<ValueId> results_;
+};
+
+class DropoutStep : public Step {
+ public:
+  explicit DropoutStep(Node const& node)
+      : where_(node.describe()), source_(tensor_inputs(node).at(0)), result_(tensor_results(node).at(0)) {}
+
+  void run(Frame& frame) const override {
+    if (frame.training) {
+      throw Error("Unsupported", where_ +
+                                     ": dropout in training is not divided among ranks; call eval(), or export "
+                                     "the network with a probability of 0");
+    }
+    frame.at(result_) = frame.at(source_);
+  }
+
+ private:
+  std::string where_;
+  ValueId source_;
+  ValueId result_;
+};
+
+std::shared_ptr<nn::detail::LinearCall const> sum_call(Comm const& comm) {
+  auto const sum = [comm](torch::Tensor const& x) {
+    torch::Tensor total = x.clone(at::MemoryFormat::Contiguous);
+    nn::detail::sum_over(comm, total);
+    return total;
+  };
+  return std::make_shared<nn::detail::LinearCall const>(nn::detail::LinearCall{sum, sum});
+}
+
+}  // namespace
+
+TaskSteps::TaskSteps(Context context, LocalGraph const& local, Conversion const& conversion)
+    : context_(std::move(context)), local_(&local), conversion_(conversion) {}
+
+std::unique_ptr<Step> TaskSteps::make(std::size_t index) {
+  Task const& task = local_->tasks[index];
+  Node const& node = local_->graph.nodes[index];
+  if (auto const* move = std::get_if<MoveTask>(&task)) {
+    auto& movement = movements_[{move->shape, move->from, move->axis, move->rows}];
+    if (!movement) {
+      movement = std::make_shared<Movement const>(context_->comm, *move);
+    }
+    auto const apply = [movement](torch::Tensor const& x) { return movement->apply(x); };
+    auto const adjoint = [movement](torch::Tensor const& y) { return movement->apply_adjoint(y); };
+    return std::make_unique<LinearStep>(
+        context_, std::make_shared<nn::detail::LinearCall const>(nn::detail::LinearCall{apply, adjoint}), node);
+  }
+  if (std::holds_alternative<SumTask>(task)) {
+    return std::make_unique<LinearStep>(context_, sum_call(context_->comm), node);
+  }
+  if (auto const* empty = std::get_if<EmptyTask>(&task)) {
+    return std::make_unique<EmptyStep>(*empty, node, conversion_);
+  }
+  if (auto const* norm = std::get_if<NormTask>(&task)) {
+    return std::make_unique<NormStep>(context_, *norm, node);
+  }
+  if (std::holds_alternative<DropoutTask>(task)) {
+    return std::make_unique<DropoutStep>(node);
+  }
+  return nullptr;
+}
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/comm.hpp>
+
+#include "run/frame.hpp"
+#include "shard/local_graph.hpp"
+#include "shard/movement.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+namespace graticule::program::detail {
+
+/// What tasks of one graph share.
+struct TaskContext {
+  Comm comm;
+  /// Records the node that made a result of a collective task, so that losses on other ranks reach it.
+  std::function<void(torch::Tensor const&)> record;
+};
+
+/// Makes the steps of a local graph's tasks. Tasks that move alike share a plan.
+class TaskSteps {
+ public:
+  TaskSteps(std::shared_ptr<TaskContext const> context, LocalGraph const& local, Conversion const& conversion);
+
+  /// Null for a node that runs its own operator. Collective for a node that moves cells.
+  [[nodiscard]] std::unique_ptr<Step> make(std::size_t node);
+
+ private:
+  std::shared_ptr<TaskContext const> context_;
+  LocalGraph const* local_;
+  Conversion conversion_;
+  std::map<std::tuple<Shape, Cut, std::int64_t, std::vector<std::vector<std::int64_t>>>,
+           std::shared_ptr<Movement const>>
+      movements_;
+};
+
+}  // namespace graticule::program::detail

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/program/sharded_program.hpp>
+
+#include "expect_error.hpp"
+#include "random_program.hpp"
+#include "tiny_archive.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule {
+namespace {
+
+using program::Program;
+using program::ShardedProgram;
+using test::append;
+using test::draw;
+using test::empty_program;
+using test::ints;
+using test::Json;
+using test::Payload;
+using test::tensor;
+
+Program load(Json const& program, std::vector<Payload> const& weights = {}) {
+  std::filesystem::path const path =
+      std::filesystem::temp_directory_path() / ("graticule-shards-" + std::to_string(::getpid()) + ".pt2");
+  test::write_records(path, test::make_records(program, weights));
+  Program loaded(path);
+  std::filesystem::remove(path);
+  loaded->to(torch::kFloat64);
+  return loaded;
+}
+
+nn::Domain world() {
+  Comm const comm = Comm::world();
+  return {comm, ProcessGrid{comm.num_ranks(), 1}};
+}
+
+// Small integers, the same on all ranks.
+torch::Tensor integers(std::vector<std::int64_t> const& shape, std::int64_t seed) {
+  torch::manual_seed(static_cast<std::uint64_t>(seed));
+  return torch::randint(-2, 3, shape, torch::kFloat64);
+}
+
+// Where each rank's rows begin; any of them may have none.
+std::vector<std::int64_t> random_bounds(test::Random& random, std::int64_t rows, int num_ranks) {
+  std::vector<std::int64_t> bounds{0, rows};
+  for (int rank = 1; rank < num_ranks; ++rank) {
+    bounds.push_back(draw(random, 0, rows));
+  }
+  std::ranges::sort(bounds);
+  return bounds;
+}
+
+torch::Tensor own_rows(torch::Tensor const& whole, std::vector<std::int64_t> const& bounds, int rank) {
+  auto const at = static_cast<std::size_t>(rank);
+  return whole.narrow(-2, bounds[at], bounds[at + 1] - bounds[at]);
+}
+
+torch::Tensor total(torch::Tensor const& partial, torch::Tensor const& of) {
+  torch::Tensor sum = partial.defined() ? partial.contiguous().clone() : torch::zeros_like(of);
+  nn::detail::sum_over(Comm::world(), sum);
+  return sum;
+}
+
+program::ShardOptions cut_wherever_possible() { return {.costs = {.message = 0, .replicated = 1000}}; }
+
+// A view of permuted axes needs a copy.
+Json with_copies(Json program) {
+  for (Json& node : test::graph_of(program)["nodes"]) {
+    if (node["target"] == "torch.ops.aten.view.default") {
+      node["target"] = "torch.ops.aten.reshape.default";
+      node["inputs"][1]["name"] = "shape";
+    }
+  }
+  return program;
+}
+
+TEST(ShardedProgram, equals_the_serial_one_bit_for_bit_in_integers_forward_and_adjoint) {
+  nn::Domain const domain = world();
+  int const rank = domain.comm().rank();
+  test::Random random(11);
+  std::int64_t received = 0;
+  for (int trial = 0; trial < 16; ++trial) {
+    std::int64_t const rows = draw(random, 4, 13);
+    Json const text = with_copies(test::random_program(random, rows, 6));
+    auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
+    Program serial = load(text, {{"head.weight", integers({2, 2, 3, 3}, trial).to(torch::kFloat), true}});
+    torch::Tensor const whole = integers({1, 2, rows, 6}, 100 + trial);
+    torch::Tensor const x = whole.clone().requires_grad_();
+    torch::Tensor const y = serial->forward(x);
+    torch::Tensor const cotangent = integers(y.sizes().vec(), 200 + trial);
+    (y * cotangent).sum().backward();
+    ShardedProgram shards(serial, domain, trial % 2 == 0 ? cut_wherever_possible() : program::ShardOptions{});
+    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+
+    torch::Tensor const own_y = shards->forward(own_x);
+    auto const& output = shards->plan().outputs.at(0);
+    auto const indices = program::owned_indices(*output.to, y.size(-2), rank);
+    torch::Tensor const taken = torch::tensor(indices, torch::kLong);
+    nn::reduce_loss((own_y * cotangent.index_select(-2, taken)).sum(), domain).backward();
+
+    ASSERT_TRUE(torch::equal(own_y.detach(), y.detach().index_select(-2, taken))) << "trial " << trial;
+    ASSERT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank))) << "trial " << trial;
+    received += *std::ranges::max_element(shards->plan().received_bytes);
+  }
+  EXPECT_TRUE(received > 0 || domain.comm().num_ranks() == 1);
+}
+
+// y = batch_norm(x) in training, with new running statistics.
+Json batch_norm_network() {
+  Json program = empty_program({2, 3, 7, 5});
+  for (char const* name : {"running_mean", "running_var"}) {
+    test::add_weight(program, "buffer", name, std::string("norm.") + name, {3});
+  }
+  Json const real = {{"as_float", 0.25}};
+  test::graph_of(program)["nodes"].push_back(
+      test::node("aten._native_batch_norm_legit_functional.default",
+                 {{"input", tensor("x")},
+                  {"weight", {{"as_none", true}}},
+                  {"bias", {{"as_none", true}}},
+                  {"running_mean", tensor("running_mean")},
+                  {"running_var", tensor("running_var")},
+                  {"training", {{"as_bool", true}}},
+                  {"momentum", real},
+                  {"eps", {{"as_float", 1e-5}}}},
+                 {tensor("y"), tensor("mean"), tensor("deviation"), tensor("new_mean"), tensor("new_var")}));
+  auto& values = test::graph_of(program)["tensor_values"];
+  values["y"] = test::tensor_meta({2, 3, 7, 5});
+  for (char const* name : {"mean", "deviation", "new_mean", "new_var"}) {
+    values[name] = test::tensor_meta({3});
+  }
+  test::graph_of(program)["outputs"] = {tensor("new_mean"), tensor("new_var"), tensor("y")};
+  auto const mutation = [](char const* value, char const* buffer) {
+    return Json{{"buffer_mutation", {{"arg", {{"name", value}}}, {"buffer_name", buffer}}}};
+  };
+  test::signature_of(program)["output_specs"] = {mutation("new_mean", "norm.running_mean"),
+                                                 mutation("new_var", "norm.running_var"),
+                                                 {{"user_output", {{"arg", tensor("y")}}}}};
+  return program;
+}
+
+TEST(ShardedProgram, updates_running_statistics_from_all_ranks) {
+  nn::Domain const domain = world();
+  std::vector<Payload> const weights{{"norm.running_mean", torch::zeros({3})}, {"norm.running_var", torch::ones({3})}};
+  Program serial = load(batch_norm_network(), weights);
+  Program divided = load(batch_norm_network(), weights);
+  ShardedProgram shards(divided, domain, cut_wherever_possible());
+  test::Random random(3);
+  auto const bounds = random_bounds(random, 7, domain.comm().num_ranks());
+  torch::manual_seed(7);
+  torch::Tensor const whole = torch::randn({2, 3, 7, 5}, torch::kFloat64) + 3;
+  torch::Tensor const x = whole.clone().requires_grad_();
+  torch::Tensor const y = serial->forward(x);
+  y.pow(3).sum().backward();
+  torch::Tensor const own_x = own_rows(whole, bounds, domain.comm().rank()).clone().requires_grad_();
+
+  torch::Tensor const own_y = shards->forward(own_x);
+  nn::reduce_loss(own_y.pow(3).sum(), domain).backward();
+
+  EXPECT_TRUE(torch::allclose(own_y, own_rows(y, bounds, domain.comm().rank()), 1e-12, 1e-12));
+  EXPECT_TRUE(torch::allclose(own_x.grad(), own_rows(x.grad(), bounds, domain.comm().rank()), 1e-11, 1e-11));
+  for (auto const& buffer : serial->named_buffers()) {
+    EXPECT_TRUE(torch::allclose(shards->named_buffers()[buffer.key()], buffer.value(), 1e-12, 1e-12)) << buffer.key();
+    EXPECT_GT((buffer.value() - (buffer.key().ends_with("var") ? 1.0 : 0.0)).abs().max().item<double>(), 0.01);
+  }
+}
+
+// y = x * |x|^2 summed over rows and columns: second derivatives cross ranks.
+Json coupled_network() {
+  Json program = empty_program({1, 2, 6, 4});
+  test::add_weight(program, "parameter", "w", "head.weight", {2, 2, 3, 3});
+  append(program, "aten.conv2d.default", {{"input", tensor("x")}, {"weight", tensor("w")}, {"padding", ints({1, 1})}},
+         "a", {1, 2, 6, 4});
+  append(program, "aten.group_norm.default", {{"input", tensor("a")}, {"num_groups", {{"as_int", 1}}}}, "b",
+         {1, 2, 6, 4});
+  append(program, "aten.mul.Tensor", {{"self", tensor("b")}, {"other", tensor("a")}}, "c", {1, 2, 6, 4});
+  append(program, "aten.mean.dim", {{"self", tensor("c")}, {"dim", ints({2, 3})}, {"keepdim", {{"as_bool", true}}}},
+         "m", {1, 2, 1, 1});
+  append(program, "aten.mul.Tensor", {{"self", tensor("c")}, {"other", tensor("m")}}, "y", {1, 2, 6, 4});
+  test::set_output(program, "y");
+  test::graph_of(program)["tensor_values"]["w"]["requires_grad"] = true;
+  return program;
+}
+
+TEST(ShardedProgram, has_the_serial_second_derivatives) {
+  nn::Domain const domain = world();
+  torch::manual_seed(5);
+  torch::Tensor const weight = torch::randn({2, 2, 3, 3});
+  torch::Tensor const whole = torch::randn({1, 2, 6, 4}, torch::kFloat64);
+  Program serial = load(coupled_network(), {{"head.weight", weight, true}});
+  torch::Tensor const x = whole.clone().requires_grad_();
+  torch::Tensor const first = torch::autograd::grad({serial->forward(x).square().sum()}, {x}, {}, true, true)[0];
+  first.square().sum().backward();
+  torch::Tensor const wanted = serial->parameter("head.weight").grad().clone();
+  test::Random random(9);
+  for (int trial = 0; trial < 3; ++trial) {
+    auto const bounds = random_bounds(random, 6, domain.comm().num_ranks());
+    Program divided = load(coupled_network(), {{"head.weight", weight, true}});
+    ShardedProgram shards(divided, domain, cut_wherever_possible());
+    torch::Tensor const own_x = own_rows(whole, bounds, domain.comm().rank()).clone().requires_grad_();
+
+    torch::Tensor const loss = nn::reduce_loss(shards->forward(own_x).square().sum(), domain);
+    torch::Tensor const own_first = torch::autograd::grad({loss}, {own_x}, {}, true, true)[0];
+    nn::reduce_loss(own_first.square().sum(), domain).backward();
+
+    torch::Tensor const parameter = divided->parameter("head.weight");
+    torch::Tensor const found = total(parameter.grad(), parameter);
+    EXPECT_TRUE(torch::allclose(own_first, own_rows(first, bounds, domain.comm().rank()), 1e-11, 1e-11));
+    EXPECT_LE((found - wanted).abs().max().item<double>(), 1e-11 * wanted.abs().max().item<double>());
+    EXPECT_GT(wanted.abs().max().item<double>(), 0);
+  }
+}
+
+TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
+  nn::Domain const domain = world();
+  torch::Tensor const x = torch::ones({1, 2, 4, 6}, torch::kFloat64);
+  auto const rule = [&](Json const& text, torch::Tensor const& input) {
+    ShardedProgram shards(load(text), domain, cut_wherever_possible());
+    return test::thrown_by([&] { (void)shards->forward(input); });
+  };
+  std::int64_t const rows = 4 * domain.comm().num_ranks();
+  Json unknown = empty_program({1, 2, rows, 6});
+  append(unknown, "aten.tril.default", {{"self", tensor("x")}}, "y", {1, 2, rows, 6});
+  test::set_output(unknown, "y");
+  Json overwrites = empty_program({1, 2, rows, 6});
+  append(overwrites, "aten.add.Tensor", {{"self", tensor("x")}, {"other", {{"as_float", 1.0}}}}, "a", {1, 2, rows, 6});
+  append(overwrites, "aten.relu_.default", {{"self", tensor("a")}}, "b", {1, 2, rows, 6});
+  append(overwrites, "aten.add.Tensor", {{"self", tensor("a")}, {"other", tensor("b")}}, "y", {1, 2, rows, 6});
+  test::set_output(overwrites, "y");
+  Json drops = empty_program({1, 2, rows, 6});
+  append(drops, "aten.dropout.default",
+         {{"input", tensor("x")}, {"p", {{"as_float", 0.5}}}, {"train", {{"as_bool", true}}}}, "y", {1, 2, rows, 6});
+  test::set_output(drops, "y");
+
+  auto const of_unknown = rule(unknown, x);
+  EXPECT_EQ(of_unknown.rule, "RefusedProgram");
+  EXPECT_NE(of_unknown.text.find("aten.tril.default in head (head.py:27)"), std::string::npos) << of_unknown.text;
+  EXPECT_EQ(rule(overwrites, x).rule, "RefusedProgram");
+  EXPECT_EQ(rule(drops, x).rule, "Unsupported");
+  EXPECT_EQ(rule(drops, x.slice(2, 0, 3)).rule, "ShapeMismatch");
+  // Of another type on the last rank alone.
+  bool const last = domain.comm().rank() + 1 == domain.comm().num_ranks();
+  EXPECT_EQ(rule(drops, last ? x.to(torch::kFloat) : x).rule, "UnsupportedTensor");
+  EXPECT_EQ(test::rule_of([&] {
+              nn::Domain const alone(domain.comm(), ProcessGrid{domain.comm().num_ranks(), 1});
+              ShardedProgram shards(load(drops), alone);
+              (void)shards->plan();
+            }),
+            "WrongState");
+}
+
+TEST(ShardedProgram, has_the_names_of_the_serial_one_and_runs_dropout_in_eval) {
+  nn::Domain const domain = world();
+  std::int64_t const rows = 4 * domain.comm().num_ranks();
+  Json text = empty_program({1, 2, rows, 6});
+  test::add_weight(text, "parameter", "w", "deep.part.weight", {2, 1, 1});
+  append(text, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", tensor("w")}}, "a", {1, 2, rows, 6});
+  append(text, "aten.dropout.default",
+         {{"input", tensor("a")}, {"p", {{"as_float", 0.5}}}, {"train", {{"as_bool", true}}}}, "y", {1, 2, rows, 6});
+  test::set_output(text, "y");
+  ShardedProgram shards(load(text, {{"deep.part.weight", torch::full({2, 1, 1}, 3.0F), true}}), domain);
+  shards->eval();
+  torch::Tensor const x = torch::ones({1, 2, 4, 6}, torch::kFloat64);
+
+  EXPECT_TRUE(torch::equal(shards->forward(x), x * 3));
+  EXPECT_TRUE(shards->named_parameters().contains("deep.part.weight"));
+  auto const copy = std::dynamic_pointer_cast<program::ShardedProgramImpl>(shards->clone());
+  EXPECT_TRUE(torch::equal(copy->forward(x), x * 3));
+}
+
+}  // namespace
+}  // namespace graticule
