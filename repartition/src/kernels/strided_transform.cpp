@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Transforms on the host: pieces of rows become double in a buffer that stays in the cache, and are stored from there.
+#include "strided_packed.hpp"
 #include "strided_rows.hpp"
 #include "transform.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 
 namespace graticule::detail {
 
@@ -185,9 +188,36 @@ void run_sum(StridedTask const& task, Passes const& passes, RowWalk& walk, Index
   passes.store(sum, task.to, to, 1, 1);
 }
 
+/// Rows that share no memory with one another.
+bool are_apart(std::byte const* a, Index a_bytes, std::byte const* b, Index b_bytes) {
+  std::less<> const before;
+  return !before(a, b + b_bytes) || !before(b, a + a_bytes);
+}
+
+/// Runs rows that are converted in one loop; false where one of them shares memory with what it is read from.
+bool run_packed_rows(StridedTask const& task, PackedRows const& packed, Index first, Index last) {
+  Index const count = task.extent[std::size_t(task.ndim) - 1];
+  Index const to_bytes = size_of(task.dtype);
+  Index const from_bytes = size_of(task.from_dtype);
+  auto* const to = static_cast<std::byte*>(task.to);
+  auto const* const from = static_cast<std::byte const*>(task.from);
+  RowWalk walk(task, first);
+  for (Index row = first; row < last; ++row, walk.next())
+    if (!are_apart(to + walk.to() * to_bytes, count * to_bytes, from + walk.from() * from_bytes, count * from_bytes))
+      return false;
+  RowWalk again(task, first);
+  for (Index row = first; row < last; ++row, again.next()) {
+    auto const* const read = from + again.from() * from_bytes;
+    packed.convert(to + again.to() * to_bytes, read, count, packed);
+    if (task.clear_from) std::memset(const_cast<std::byte*>(read), 0, std::size_t(count * from_bytes));
+  }
+  return true;
+}
+
 }  // namespace
 
 void run_transform_rows(StridedTask const& task, Index first, Index last) {
+  if (auto const packed = packed_rows(task); packed && run_packed_rows(task, *packed, first, last)) return;
   Passes const passes(task);
   RowWalk walk(task, first);
   if (task.num_sum_axes > 0) {

@@ -6,8 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstring>
+#include <vector>
 
 using namespace graticule;
 using detail::Packed;
@@ -486,6 +489,96 @@ TEST(StridedTransform, rounds_a_sum_once) {
     run(std::span(&task, 1));
 
     EXPECT_EQ(value_of(formats[0], cell), 2348);
+  }
+}
+
+/// Numbers that lie on ties between two integers or beside them, and what may become of the others in their row.
+template <class From>
+std::vector<From> numbers_near_ties(Random& random, Packed const& packed, Index count) {
+  std::vector<From> values;
+  for (Index i = 0; i < count; ++i) {
+    auto value = From(packed.offset + (double(draw(random, -40000, 40000)) + 0.5) * packed.scale);
+    for (Index step = draw(random, -2, 2); step != 0; step += step < 0 ? 1 : -1)
+      value = std::nextafter(value, From(step < 0 ? -infinity : infinity));
+    values.push_back(value);
+  }
+  values[3] = From(nan_value);
+  values[5] = From(infinity);
+  values[6] = From(-infinity);
+  return values;
+}
+
+template <class From, class To>
+void expect_packed_as_divided(Random& random, Packed const& packed, double alpha) {
+  Index const count = 301;
+  auto const from = numbers_near_ties<From>(random, packed, count);
+  std::vector<To> to(std::size_t(count + 1), To(77));
+  StridedTask task;
+  task.op = StridedOp::transform;
+  task.from_dtype = sizeof(From) == 4 ? DType::f32 : DType::f64;
+  task.dtype = sizeof(To) == 4 ? DType::i32 : sizeof(To) == 2 ? DType::i16 : DType(std::is_signed_v<To> ? 1 : 0);
+  task.from = from.data();
+  task.to = to.data();
+  task.ndim = 1;
+  task.extent = {count};
+  task.from_stride = {1};
+  task.to_stride = {1};
+  task.transform.to = packed;
+  task.transform.alpha[0] = alpha;
+
+  detail::run_strided_host(std::span(&task, 1));
+
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    double const divided = (double(from[i]) * alpha - packed.offset) / packed.scale;
+    double const number = std::isnan(divided) ? (packed.has_fill ? packed.fill : 0) : divided;
+    double const limited =
+        std::clamp(number, double(std::numeric_limits<To>::min()), double(std::numeric_limits<To>::max()));
+    ASSERT_EQ(to[i], To(std::nearbyint(limited))) << from[i] << " in " << packed.scale;
+  }
+  ASSERT_EQ(to.back(), To(77));
+}
+
+/// Multiplying by the inverse scale would round some of them to the other side.
+TEST(StridedTransform, packs_as_a_division_does) {
+  static_assert(int(DType::u8) == 0 && int(DType::i8) == 1);
+  Random random(71);
+  for (double const scale : {0.01, 0.3, -1e-3, 2.0, 7e4, 0x1p-1000})
+    for (auto const& packed :
+         {Packed{.scale = scale, .offset = 273.15, .has_fill = true, .fill = -99}, Packed{.scale = scale}}) {
+      double const alpha = scale == 0.3 ? -1.5 : 1;
+      expect_packed_as_divided<float, std::int16_t>(random, packed, alpha);
+      expect_packed_as_divided<double, std::int16_t>(random, packed, alpha);
+      expect_packed_as_divided<double, std::int32_t>(random, packed, alpha);
+      expect_packed_as_divided<double, std::int8_t>(random, packed, alpha);
+      expect_packed_as_divided<float, std::uint8_t>(random, packed, alpha);
+    }
+}
+
+/// Rows of integers and floats in one memory, element for element.
+TEST(StridedTransform, unpacks_in_place) {
+  std::vector<std::int32_t> cells(1000);
+  for (std::size_t i = 0; i < cells.size(); ++i) cells[i] = std::int32_t(i) - 500;
+  StridedTask task;
+  task.op = StridedOp::transform;
+  task.from_dtype = DType::i32;
+  task.dtype = DType::f32;
+  task.from = cells.data();
+  task.to = cells.data();
+  task.ndim = 1;
+  task.extent = {Index(cells.size())};
+  task.from_stride = {1};
+  task.to_stride = {1};
+  task.transform.from = {.scale = 0.25, .offset = 2, .has_fill = true, .fill = 0};
+
+  detail::run_strided_host(std::span(&task, 1));
+
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    float value = 0;
+    std::memcpy(&value, &cells[i], sizeof value);
+    if (i == 500)
+      ASSERT_TRUE(std::isnan(value));
+    else
+      ASSERT_EQ(value, 0.25F * (float(i) - 500) + 2);
   }
 }
 
