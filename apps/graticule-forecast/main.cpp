@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Autoregressive forecasts with a network that graticule-train has trained.
+#include <graticule/app/driver.hpp>
+
+#include "network/trained_network.hpp"
+#include "run.hpp"
+
+namespace {
+
+using graticule::Index;
+
+void declare(CLI::App& app, graticule::forecast::Options& o) {
+  constexpr Index many = 1'000'000;
+  app.add_option("--checkpoint", o.checkpoint,
+                 "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it")
+      ->required();
+  app.add_option("--input", o.input,
+                 "netCDF-4 file with the initial states, and truth where it has later ones; or a pattern")
+      ->required();
+  app.add_option("--start", o.start,
+                 "Initial dates such as 2006-01-06T18, or periods A..B: all times of the input in them")
+      ->required()
+      ->delimiter(',');
+  app.add_option("--steps", o.steps, "Steps of each forecast, one lead each")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str();
+  app.add_option("--every", o.every, "Steps between the records that are written and scored")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str();
+  app.add_option("--members", o.members, "Members: the first starts from the input, the others from perturbed states")
+      ->check(CLI::Range(Index(1), many))
+      ->capture_default_str();
+  app.add_option("--perturbation", o.perturbation,
+                 "Standard deviation of the perturbations, as a part of that of a step's change")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "Seed of the perturbations")->capture_default_str();
+  app.add_option("--teams", o.teams,
+                 "Teams of ranks that the members are divided among; must divide the number of ranks")
+      ->check(CLI::Range(1, int(many)))
+      ->capture_default_str();
+  app.add_option("--partition", o.partition.partition, "Ranks of a team along LATITUDExLONGITUDE, such as 4x1; or auto")
+      ->capture_default_str();
+  app.add_option("--output", o.output, "Folder for forecast.nc, scores, pictures and report.json")
+      ->capture_default_str();
+  app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
+      ->check(CLI::Range(Index(0), many))
+      ->capture_default_str();
+  app.add_option("--resume", o.resume,
+                 "auto: continue from the newest checkpoint of the output folder; never: begin anew")
+      ->check(CLI::IsMember({"auto", "never"}))
+      ->capture_default_str();
+  app.add_option("--time-limit", o.time_limit,
+                 "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace graticule;
+  forecast::Options options;
+  return app::run_driver(
+      argc, argv,
+      {.name = "graticule-forecast",
+       .description = "Forecasts with a network that graticule-train --lead has trained, and scores them.",
+       .declare = [&](CLI::App& app) { declare(app, options); },
+       .run = [&](app::Context& context) { return forecast::run_forecast(context, options); },
+       .torch_version = train::torch_version(),
+       .set_threads = train::use_torch_threads});
+}

@@ -1,0 +1,622 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "run.hpp"
+
+#include <graticule/app/random.hpp>
+#include <graticule/app/stopping.hpp>
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/field_io/complete_file.hpp>
+#include <graticule/partition/cuts.hpp>
+
+#include "data/data_teams.hpp"
+#include "forecast_file.hpp"
+#include "forecaster.hpp"
+#include "output/forecast_outputs.hpp"
+#include "output/map_picture.hpp"
+#include "output/outputs.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <numbers>
+
+namespace graticule::forecast {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool nearly_equal(std::vector<double> const& a, std::vector<double> const& b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
+}
+
+/// All channels where the input has them, else the prognostic ones: a forecast needs no more.
+StateTable open_states(Comm const& domain, std::string const& files, Description const& description) {
+  StateTable prognostic(domain, files, description.variables(Role::prognostic), {});
+  auto const diagnostic = description.variables(Role::diagnostic);
+  bool const has_all = std::all_of(diagnostic.begin(), diagnostic.end(), [&](std::string const& name) {
+    return prognostic.file().contents().find(name) != nullptr;
+  });
+  if (diagnostic.empty() || !has_all) return prognostic;
+  return {domain, files, description.variables(Role::prognostic), diagnostic};
+}
+
+void require_same_states(StateTable const& table, Description const& description, std::string const& files) {
+  for (std::size_t c = 0; c < table.channels().size(); ++c)
+    if (c >= description.channels.size() || table.channels()[c].label != description.channels[c].label)
+      throw Error(Fault::input, "BadInput",
+                  files + " has '" + table.channels()[c].label + "' where the network was trained on '" +
+                      (c < description.channels.size() ? description.channels[c].label : "nothing") + "'");
+  if (!nearly_equal(table.grid().latitudes, description.latitudes) ||
+      !nearly_equal(table.grid().longitudes, description.longitudes))
+    throw Error(Fault::input, "BadInput", files + " is on another grid than the network was trained on");
+}
+
+/// One driver run: its states, files and scores.
+class Run {
+ public:
+  Run(app::Context& context, Options const& options)
+      : context_(context),
+        options_(options),
+        teams_(context.comm, options.teams),
+        trained_(open_trained(context.comm, options.checkpoint)),
+        description_(description_of(trained_.value<std::string>("forecast/description"), trained_.path().string())),
+        table_(open_states(teams_.domain(), options.input, description_)),
+        steps_(table_.times(), description_.lead),
+        row_weights_(area_weights(table_.grid().latitudes)),
+        layout_(train::choose_layout(options.partition, teams_.domain().num_ranks(), row_weights_,
+                                     table_.grid().num_columns())),
+        cells_{table_.grid(), layout_, layout_.owned(teams_.domain().rank()), row_weights_},
+        reader_(table_.reader(cells_.box, 0)),
+        starts_(start_times(options.start, steps_, description_.history)),
+        climatology_(load_climatology(trained_, description_, cells_.box)),
+        store_(context.comm, options.output / "checkpoints", {.keep = 2}) {
+    require_same_states(table_, description_, options.input);
+    auto const part = teams_.my_part_of(options.members);
+    own_ = {cells_.box, part.first, part.last - part.first};
+    std::vector<std::vector<double>> statics;
+    for (std::size_t i = 0; i < description_.statics.size(); ++i)
+      statics.push_back(load_static(trained_, i, cells_.box));
+    forecaster_.emplace(teams_.domain(), *layout_.grid(), cells_, trained_, context.comm, description_, statics);
+    scores_.emplace(teams_.domain(), layout_, table_.grid().latitudes, row_weights_,
+                    ScoreTable::Shape{.num_cases = Index(starts_.size()),
+                                      .num_channels = Index(description_.channels.size()),
+                                      .num_leads = num_records()});
+    context.report.set_partition(layout_, {table_.latitude_name(), table_.longitude_name()});
+  }
+
+  int operator()() {
+    app::StopSignals const signals{SIGINT, SIGTERM, SIGUSR1};
+    app::TimeLimit const limit(options_.time_limit);
+    if (options_.resume == "auto") load();
+    auto progress = context_.progress("forecast", Index(starts_.size()) * options_.steps);
+    spdlog::info("{} x {} cells; {} forecasts of {} steps of {} from {}, {} members; network {}",
+                 cells_.grid.num_rows(), cells_.grid.num_columns(), starts_.size(), options_.steps,
+                 duration_text(description_.lead_seconds), time_text(starts_.front()), options_.members,
+                 trained_.path().string());
+    for (; case_ < Index(starts_.size()); ++case_, step_ = 0) {
+      begin_case();
+      while (step_ < options_.steps) {
+        double const begin = MPI_Wtime();
+        step();
+        progress.update(case_ * options_.steps + step_);
+        bool const is_last = case_ + 1 == Index(starts_.size()) && step_ == options_.steps;
+        auto const reason =
+            is_last ? std::nullopt : app::reason_to_stop(context_.comm, signals, limit, 3 * (MPI_Wtime() - begin));
+        bool const due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
+        if (due || reason) save();
+        if (reason) return stop(*reason);
+      }
+      file_.reset();
+    }
+    finish();
+    return app::good;
+  }
+
+ private:
+  [[nodiscard]] Index num_records() const { return options_.steps / options_.every; }
+  [[nodiscard]] std::size_t num_cells() const { return std::size_t(cells_.per_sample()); }
+  [[nodiscard]] std::size_t num_channels() const { return description_.channels.size(); }
+  [[nodiscard]] Seconds start() const { return starts_[std::size_t(case_)]; }
+
+  /// Fields of a time and member of the input, [channel][row][column] in units; NaN for channels that it lacks, and for
+  /// all where the input ends. Ranks agree on failures.
+  std::vector<double> read(std::optional<Index> position, Index member, std::size_t channels) {
+    auto const phase = context_.report.phase("read");
+    std::vector<double> values(channels * num_cells(), std::numeric_limits<double>::quiet_NaN());
+    run_agreed(context_.comm, [&] {
+      for (std::size_t c = 0; c < std::min(channels, table_.channels().size()) && position; ++c) {
+        Index const state = *position * table_.num_members() + member % table_.num_members();
+        reader_.unpack(state, c, reader_.read(state, c), std::span(values).subspan(c * num_cells(), num_cells()));
+      }
+    });
+    return values;
+  }
+
+  /// The initial states of this team's members.
+  void begin_case() {
+    Index const position = *steps_.find(start());
+    initial_ = read(position, 0, num_channels());
+    std::size_t const prognostic = description_.num_prognostic();
+    std::vector<double> states;
+    Index most = 0;
+    for (int team = 0; team < teams_.num_teams(); ++team)
+      most = std::max(most, teams_.part_of(options_.members, team).last - teams_.part_of(options_.members, team).first);
+    for (Index m = 0; m < most; ++m) {
+      bool const mine = m < own_.num_members;
+      Index const member = own_.first_member + (mine ? m : 0);
+      for (Index t = 0; t < description_.history; ++t) {
+        auto const values = read(steps_.at(position, -t), member, prognostic);
+        if (mine) states.insert(states.end(), values.begin(), values.end());
+      }
+      if (mine && member > 0) perturb(states, std::size_t(m), member);
+    }
+    forecaster_->start(states, own_.num_members);
+    if (resumed_) forecaster_states_from(*resumed_);
+    bool const goes_on = std::exchange(resumed_, std::nullopt).has_value() || step_ > 0;
+    auto const name = starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start()) + ".nc";
+    file_.emplace(context_.comm, teams_.domain(), table_, description_, own_,
+                  ForecastFile::Options{.path = options_.output / name,
+                                        .start = start(),
+                                        .num_members = options_.members,
+                                        .history = "graticule-forecast --start " + compact(start())},
+                  goes_on);
+  }
+
+  /// Adds the same smooth noise to all states of a member.
+  void perturb(std::vector<double>& states, std::size_t place, Index member) const {
+    std::size_t const prognostic = description_.num_prognostic();
+    for (std::size_t c = 0; c < prognostic; ++c) {
+      SmoothNoise const noise(options_.seed, fmt::format("member {} {}", member, description_.channels[c].label));
+      double const amplitude = options_.perturbation * description_.tendencies[c].scale;
+      std::size_t cell = 0;
+      for (Index i = cells_.box.lo(0); i < cells_.box.hi(0); ++i)
+        for (Index j = cells_.box.lo(1); j < cells_.box.hi(1); ++j, ++cell) {
+          double const value =
+              amplitude * noise.at(cells_.grid.latitudes[std::size_t(i)], cells_.grid.longitudes[std::size_t(j)]);
+          for (std::size_t t = 0; t < std::size_t(description_.history); ++t)
+            states[((place * std::size_t(description_.history) + t) * prognostic + c) * num_cells() + cell] += value;
+        }
+    }
+  }
+
+  void step() {
+    {
+      auto const phase = context_.report.phase("steps");
+      forecaster_->step(start() + step_ * description_.lead_seconds);
+    }
+    ++step_;
+    if (step_ % options_.every == 0 && step_ / options_.every <= num_records()) record();
+  }
+
+  void record() {
+    Index const number = step_ / options_.every - 1;
+    std::vector<double> fields;
+    for (Index m = 0; m < own_.num_members; ++m) {
+      auto const present = forecaster_->present(m);
+      fields.insert(fields.end(), present.begin(), present.end());
+    }
+    {
+      auto const phase = context_.report.phase("write");
+      file_->write(number, step_ * description_.lead_seconds, fields);
+    }
+    auto const position = steps_.at(*steps_.find(start()), step_);
+    auto const truth = read(position, 0, num_channels());
+    auto const phase = context_.report.phase("scores");
+    score(number, fields, truth, position.has_value());
+  }
+
+  /// All members of a channel on this rank's box. Collective over the teams.
+  std::vector<double> all_members(std::span<double const> fields, std::size_t channel) {
+    std::vector<double> members(std::size_t(options_.members) * num_cells(), 0.0);
+    for (Index m = 0; m < own_.num_members; ++m)
+      std::copy_n(fields.begin() + std::ptrdiff_t((std::size_t(m) * num_channels() + channel) * num_cells()),
+                  num_cells(), members.begin() + std::ptrdiff_t(std::size_t(own_.first_member + m) * num_cells()));
+    if (teams_.num_teams() > 1) teams_.data().sum(std::span(members));
+    return members;
+  }
+
+  void score(Index number, std::span<double const> fields, std::vector<double> const& truth, bool has_truth) {
+    std::size_t const size = num_channels() * num_cells();
+    std::vector<double> mean(size);
+    std::vector<double> crps(size);
+    std::vector<double> variance(size);
+    auto const part = [&](std::vector<double>& values, std::size_t c) {
+      return std::span(values).subspan(c * num_cells(), num_cells());
+    };
+    for (std::size_t c = 0; c < num_channels(); ++c)
+      ensemble_statistics(all_members(fields, c), std::size_t(options_.members),
+                          std::span(truth).subspan(c * num_cells(), num_cells()), part(crps, c), part(mean, c),
+                          part(variance, c));
+    keep_pictures(number, mean, truth, has_truth);
+    if (!has_truth) return;
+    std::vector<ScoredField> scored;
+    for (std::size_t c = 0; c < num_channels(); ++c) {
+      bool const has_initial = description_.channels[c].role == Role::prognostic;
+      scored.push_back({part(mean, c), std::span(truth).subspan(c * num_cells(), num_cells()),
+                        has_initial ? part(initial_, c) : std::span<double>(), part(climatology_, c), part(crps, c),
+                        part(variance, c)});
+    }
+    scores_->add(case_, number, scored);
+  }
+
+  /// Of the first case: the first and the last lead.
+  void keep_pictures(Index number, std::vector<double> const& forecast, std::vector<double> const& truth,
+                     bool has_truth) {
+    if (case_ != 0 || (number != 0 && number + 1 != num_records())) return;
+    bool const has_missing =
+        std::any_of(forecast.begin(), forecast.end(), [](double value) { return std::isnan(value); });
+    std::array<Index, 1> any_missing{has_missing ? 1 : 0};
+    teams_.domain().max(any_missing);
+    Kept kept{.number = number, .step = step_, .has_truth = has_truth};
+    for (std::size_t c = 0; c < std::min<std::size_t>(num_channels(), 3); ++c) {
+      auto const cut = [&](std::vector<double> const& values) {
+        auto const begin = values.begin() + std::ptrdiff_t(c * num_cells());
+        return std::vector<double>(begin, begin + std::ptrdiff_t(num_cells()));
+      };
+      auto const add = [&](std::vector<double> const& field, std::vector<std::vector<double>>& maps,
+                           std::vector<std::vector<double>>& spectra) {
+        maps.push_back(train::gathered(teams_.domain(), layout_, field));
+        if (any_missing[0] != 0) return;
+        auto const degrees = forecaster_->spectra(field, 1);
+        spectra.push_back(degrees.empty() ? forecaster_->zonal_spectra(field, 1, -90, 90)[0] : degrees[0]);
+      };
+      add(cut(forecast), kept.forecast, kept.forecast_spectra);
+      if (has_truth) add(cut(truth), kept.truth, kept.truth_spectra);
+    }
+    kept_.push_back(std::move(kept));
+  }
+
+  /// The boxes of members, rows and columns that the ranks hold.
+  [[nodiscard]] Layout state_layout() const {
+    Comm const& world = context_.comm;
+    Box const& box = cells_.box;
+    std::array<Index, 6> const own{own_.first_member, box.lo(0), box.lo(1), own_.first_member + own_.num_members,
+                                   box.hi(0),         box.hi(1)};
+    std::vector<Index> all(std::size_t(world.num_ranks()) * own.size());
+    world.gather_to_all(own.data(), Index(sizeof own), all.data());
+    std::vector<Box> boxes;
+    for (std::size_t r = 0; r < all.size(); r += own.size())
+      boxes.emplace_back(Indices{all[r], all[r + 1], all[r + 2]}, Indices{all[r + 3], all[r + 4], all[r + 5]});
+    return Layout::from_boxes({options_.members, cells_.grid.num_rows(), cells_.grid.num_columns()}, boxes);
+  }
+
+  /// [channel][member][row][column] of the states of [member][channel][row][column].
+  [[nodiscard]] FieldView states() {
+    FieldView view = forecaster_->states();
+    std::swap(view.extents[0], view.extents[1]);
+    std::swap(view.strides[0], view.strides[1]);
+    view.grid_axes = {1, 2, 3};
+    return view;
+  }
+
+  /// All that the same forecast depends on.
+  [[nodiscard]] std::string settings() const {
+    std::string text = trained_.path().string() + " " + options_.input;
+    for (Seconds const time : starts_) text += " " + compact(time);
+    return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}", options_.steps,
+                              options_.every, options_.members, options_.perturbation, options_.seed);
+  }
+
+  void save() {
+    auto const phase = context_.report.phase("checkpoint");
+    auto writer = store_.begin(case_ * options_.steps + step_);
+    writer.add("states", state_layout(), states());
+    writer.add_value("settings", settings());
+    writer.add_value("scores", scores_->values());
+    writer.commit();
+  }
+
+  void load() {
+    auto found = store_.newest();
+    if (!found) return;
+    if (found->value<std::string>("settings") != settings())
+      throw Error(Fault::usage, "StateMismatch",
+                  found->path().string() + " is of another forecast (" + found->value<std::string>("settings") +
+                      "); choose another --output, or --resume never");
+    scores_->set_values(found->value<std::vector<double>>("scores"));
+    case_ = found->step() / options_.steps;
+    step_ = found->step() % options_.steps;
+    if (step_ == 0 && case_ > 0) {
+      // The end of a case: the next one begins anew.
+      spdlog::info("continues with forecast {}", case_ + 1);
+      return;
+    }
+    spdlog::info("continues after step {} of {}", step_, options_.steps);
+    resumed_ = std::move(found);
+  }
+  void forecaster_states_from(Checkpoint const& checkpoint) { checkpoint.read("states", state_layout(), states()); }
+
+  int stop(std::string const& reason) {
+    context_.report.data()["stopped_by"] = reason;
+    if (context_.comm.rank() == 0)
+      write_complete_file(options_.output / "stopped", fmt::format("{} after step {} of {} from {}\n", reason, step_,
+                                                                   options_.steps, time_text(start())));
+    spdlog::info("stopped by {}, with a checkpoint; run the same command to resume", reason);
+    return app::run_again;
+  }
+
+  /// Seconds of a lead of the score table.
+  [[nodiscard]] Description scored_description() const {
+    Description scored = description_;
+    scored.lead_seconds *= options_.every;
+    return scored;
+  }
+
+  void finish() {
+    auto const phase = context_.report.phase("finish");
+    auto const scored = scored_description();
+    bool has_scores = false;
+    for (Index lead = 0; lead < num_records(); ++lead) has_scores |= scores_->score(0, lead, 0).num_cases > 0;
+    context_.report.data()["forecast"] = nullptr;
+    if (has_scores) context_.report.data()["forecast"] = train::forecast_report(*scores_, scored);
+    context_.report.data()["starts"] = nlohmann::ordered_json::array();
+    for (Seconds const time : starts_) context_.report.data()["starts"].push_back(time_text(time));
+    if (has_scores) write_scores();
+    run_agreed(context_.comm, [&] {
+      if (context_.comm.rank() != 0) return;
+      if (has_scores) {
+        write_complete_file(options_.output / "scores.csv",
+                            train::score_header() + train::score_lines(*scores_, scored, 0, 0, "forecast"));
+        draw_scores();
+      }
+      draw_kept();
+      context_.report.write(options_.output / "report.json");
+    });
+    if (has_scores) log_scores();
+    spdlog::info("wrote the forecast and {} to {}", has_scores ? "scores" : "pictures", options_.output.string());
+  }
+
+  void log_scores() const {
+    for (std::size_t c = 0; c < num_channels(); ++c)
+      for (Index lead = 0; lead < num_records(); lead += std::max<Index>(1, num_records() - 1)) {
+        auto const score = scores_->score(Index(c), lead, 0);
+        if (score.num_cases == 0) continue;
+        spdlog::info("{} after {}: rmse {:.4g}, persistence {:.4g}, climatology {:.4g} {}, anomaly correlation {:.3f}",
+                     description_.channels[c].label,
+                     duration_text((lead + 1) * options_.every * description_.lead_seconds), score.rmse,
+                     score.persistence_rmse, score.climatology_rmse, description_.channels[c].info.units, score.acc);
+      }
+  }
+
+  /// scores.nc: metric(channel, region, lead). Collective.
+  void write_scores() {
+    FieldWriter writer(
+        context_.comm, options_.output / "scores.nc",
+        {Attribute::of_text("title", "Scores of a forecast"), Attribute::of_text("source", "graticule-forecast")});
+    auto const text_axis = [&](std::string const& name, std::vector<std::string> const& texts) {
+      std::size_t longest = 1;
+      for (auto const& text : texts) longest = std::max(longest, text.size());
+      writer.add_dimension(name, Index(texts.size()));
+      writer.add_dimension(name + "_length", Index(longest));
+      writer.add_variable({.name = name, .dimensions = {name, name + "_length"}, .type = ValueType::text});
+      std::vector<std::byte> bytes(texts.size() * longest, std::byte(0));
+      for (std::size_t i = 0; i < texts.size(); ++i)
+        for (std::size_t k = 0; k < texts[i].size(); ++k) bytes[i * longest + k] = std::byte(texts[i][k]);
+      bool const first = context_.comm.rank() == 0;
+      writer.write_stored(name, Box({0, 0}, {first ? Index(texts.size()) : 0, Index(longest)}),
+                          std::span<std::byte const>(bytes).first(first ? bytes.size() : 0));
+    };
+    std::vector<std::string> labels;
+    for (auto const& channel : description_.channels) labels.push_back(channel.label);
+    std::vector<std::string> regions;
+    for (auto const& region : scores_->shape().regions) regions.push_back(region.name);
+    text_axis("channel", labels);
+    text_axis("region", regions);
+    std::vector<double> hours;
+    for (Index lead = 0; lead < num_records(); ++lead)
+      hours.push_back(double((lead + 1) * options_.every * description_.lead_seconds) / 3600);
+    writer.add_coordinate(
+        "lead_time", hours, ValueType::f64,
+        {Attribute::of_text("standard_name", "forecast_period"), Attribute::of_text("units", "hours")});
+    std::vector<std::pair<char const*, double Score::*>> const metrics{{"rmse", &Score::rmse},
+                                                                       {"mae", &Score::mae},
+                                                                       {"bias", &Score::bias},
+                                                                       {"acc", &Score::acc},
+                                                                       {"persistence_rmse", &Score::persistence_rmse},
+                                                                       {"climatology_rmse", &Score::climatology_rmse},
+                                                                       {"crps", &Score::crps},
+                                                                       {"spread", &Score::spread}};
+    Index const count = context_.comm.rank() == 0 ? Index(labels.size()) : 0;
+    for (auto const& [name, metric] : metrics) {
+      writer.add_variable({.name = name,
+                           .dimensions = {"channel", "region", "lead_time"},
+                           .type = ValueType::f64,
+                           .fill = 9.969209968386869e+36});
+      std::vector<double> values;
+      for (Index c = 0; c < count; ++c)
+        for (Index region = 0; region < Index(regions.size()); ++region)
+          for (Index lead = 0; lead < num_records(); ++lead) values.push_back(scores_->score(c, lead, region).*metric);
+      writer.write(name, Box({0, 0, 0}, {count, count > 0 ? Index(regions.size()) : 0, count > 0 ? num_records() : 0}),
+                   std::span<double const>(values));
+    }
+    writer.commit();
+  }
+
+  void draw_scores() const {
+    std::vector<Chart> charts;
+    for (std::size_t c = 0; c < std::min<std::size_t>(num_channels(), 6); ++c) {
+      auto const& channel = description_.channels[c];
+      Chart chart{.title = channel.label,
+                  .x_label = "lead time (hours)",
+                  .y_label = "rmse (" + channel.info.units + ")",
+                  .curves = {}};
+      auto const add = [&](char const* name, double Score::*metric, int colour, bool dashed) {
+        Curve curve{.name = name, .x = {}, .y = {}, .colour = colour, .is_dashed = dashed};
+        for (Index lead = 0; lead < num_records(); ++lead) {
+          double const value = scores_->score(Index(c), lead, 0).*metric;
+          if (!std::isfinite(value)) continue;
+          curve.x.push_back(double((lead + 1) * options_.every * description_.lead_seconds) / 3600);
+          curve.y.push_back(value);
+        }
+        if (!curve.x.empty()) chart.curves.push_back(std::move(curve));
+      };
+      add("forecast", &Score::rmse, 0, false);
+      add("persistence", &Score::persistence_rmse, 1, true);
+      add("climatology", &Score::climatology_rmse, 2, true);
+      if (options_.members > 1) add("spread", &Score::spread, 3, false);
+      charts.push_back(std::move(chart));
+    }
+    draw_charts(fmt::format("Root mean square error over the globe, {} forecast{}", starts_.size(),
+                            starts_.size() == 1 ? " from " + time_text(starts_.front()) : "s"),
+                charts, options_.output / "scores.png");
+  }
+
+  /// Maps and spectra of the first case. On rank 0.
+  void draw_kept() const {
+    std::vector<Chart> charts;
+    for (Kept const& kept : kept_) {
+      auto const lead = duration_text(kept.step * description_.lead_seconds);
+      if (kept.has_truth) {
+        train::MapPicture picture{"Forecast of " + lead + " from " + time_text(starts_.front()),
+                                  options_.input + (options_.members > 1 ? "; mean of the members" : ""),
+                                  table_.grid().latitudes,
+                                  table_.grid().longitudes,
+                                  row_weights_,
+                                  layout_,
+                                  {}};
+        for (std::size_t c = 0; c < kept.truth.size(); ++c)
+          picture.rows.push_back(
+              {description_.channels[c].label, description_.channels[c].info.units, kept.truth[c], kept.forecast[c]});
+        auto name = "map_" + lead + ".png";
+        std::erase(name, ' ');
+        write_complete_file(options_.output / name, [&](fs::path const& temporary) { draw_map(picture, temporary); });
+      }
+      for (std::size_t c = 0; c < kept.forecast_spectra.size(); ++c) {
+        auto const& channel = description_.channels[c];
+        Chart chart{.title = channel.label + ", " + lead,
+                    .x_label = "wavenumber",
+                    .y_label = "power",
+                    .is_logarithmic = true,
+                    .curves = {}};
+        if (c < kept.truth_spectra.size()) chart.curves.push_back(spectrum("truth", kept.truth_spectra[c], 1, true));
+        chart.curves.push_back(spectrum("forecast", kept.forecast_spectra[c], 0, false));
+        charts.push_back(std::move(chart));
+      }
+    }
+    if (!charts.empty()) draw_charts("Power by wavenumber on the sphere", charts, options_.output / "spectra.png");
+  }
+
+  static Curve spectrum(char const* name, std::vector<double> const& power, int colour, bool dashed) {
+    Curve curve{.name = name, .x = {}, .y = {}, .colour = colour, .is_dashed = dashed};
+    for (std::size_t k = 1; k < power.size(); ++k) {
+      if (!(power[k] > 0)) continue;
+      curve.x.push_back(double(k));
+      curve.y.push_back(power[k]);
+    }
+    return curve;
+  }
+
+  /// The ensemble mean, and the truth, of some channels, whole on rank 0.
+  struct Kept {
+    Index number = 0;
+    Index step = 0;
+    bool has_truth = false;
+    std::vector<std::vector<double>> forecast = {};
+    std::vector<std::vector<double>> truth = {};
+    std::vector<std::vector<double>> forecast_spectra = {};
+    std::vector<std::vector<double>> truth_spectra = {};
+  };
+
+  app::Context& context_;
+  Options const& options_;
+  train::DataTeams teams_;
+  Checkpoint trained_;
+  Description description_;
+  StateTable table_;
+  TimeSteps steps_;
+  std::vector<double> row_weights_;
+  Layout layout_;
+  train::Cells cells_;
+  train::SampleReader reader_;
+  std::vector<Seconds> starts_;
+  std::vector<double> climatology_;
+  CheckpointStore store_;
+  OwnPart own_;
+  std::optional<Forecaster> forecaster_;
+  std::optional<ScoreTable> scores_;
+  std::optional<ForecastFile> file_;
+  std::optional<Checkpoint> resumed_;
+  std::vector<double> initial_;
+  std::vector<Kept> kept_;
+  Index case_ = 0;
+  Index step_ = 0;
+};
+
+}  // namespace
+
+std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeSteps const& steps, Index history) {
+  std::vector<Seconds> starts;
+  auto const has_history = [&](Index position) {
+    for (Index k = 1; k < history; ++k)
+      if (!steps.at(position, -k)) return false;
+    return true;
+  };
+  for (std::string const& text : texts) {
+    bool const is_period = text.find("..") != std::string::npos;
+    Period const period = is_period ? parse_period("--start", text) : parse_date("--start", text);
+    auto const before = starts.size();
+    for (Index t = 0; t < steps.num_times(); ++t) {
+      Seconds const time = steps.times()[std::size_t(t)];
+      if (!(is_period ? period.contains(time) : time == period.first) || !has_history(t)) continue;
+      starts.push_back(time);
+    }
+    if (starts.size() == before)
+      throw Error(Fault::usage, "BadOption",
+                  "--start " + text + " is no time of the input with " + std::to_string(history - 1) +
+                      " earlier states, one lead apart; the input has " + std::to_string(steps.num_times()) +
+                      " times from " + time_text(steps.times().front()) + " to " + time_text(steps.times().back()));
+  }
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  return starts;
+}
+
+SmoothNoise::SmoothNoise(std::uint64_t seed, std::string const& stream) {
+  constexpr int num_waves = 48;
+  // Radians of phase per radius of the Earth.
+  constexpr double wavenumber = 12;
+  app::Random random(seed, "perturbation " + stream);
+  for (int w = 0; w < num_waves; ++w) {
+    Wave wave{};
+    for (double& component : wave.vector) component = wavenumber * random.normal();
+    wave.phase = 2 * std::numbers::pi * random.uniform();
+    waves_.push_back(wave);
+  }
+}
+
+double SmoothNoise::at(double latitude, double longitude) const {
+  constexpr double radians = std::numbers::pi / 180;
+  double const cosine = std::cos(latitude * radians);
+  double const x = cosine * std::cos(longitude * radians);
+  double const y = cosine * std::sin(longitude * radians);
+  double const z = std::sin(latitude * radians);
+  double sum = 0;
+  for (Wave const& wave : waves_)
+    sum += std::cos(wave.vector[0] * x + wave.vector[1] * y + wave.vector[2] * z + wave.phase);
+  return sum * std::sqrt(2 / double(waves_.size()));
+}
+
+int run_forecast(app::Context& context, Options const& options) {
+  if (options.every > options.steps)
+    throw Error(Fault::usage, "BadOption",
+                fmt::format("--every {} exceeds --steps {}: nothing would be written", options.every, options.steps));
+  if (options.teams > options.members)
+    throw Error(Fault::usage, "BadOption",
+                fmt::format("--teams {} exceeds --members {}", options.teams, options.members));
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() != 0) return;
+    std::error_code error;
+    fs::create_directories(options.output, error);
+    if (error || !fs::is_directory(options.output))
+      throw Error(Fault::usage, "BadOption",
+                  "--output " + options.output.string() + " cannot be created: " + error.message());
+    fs::remove(options.output / "stopped", error);
+  });
+  return Run(context, options)();
+}
+
+}  // namespace graticule::forecast

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/app/driver.hpp>
+
+#include "data/partition.hpp"
+#include "description.hpp"
+#include "scores.hpp"
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace graticule::forecast {
+
+/// The command line of graticule-forecast.
+struct Options {
+  std::filesystem::path checkpoint;
+  std::string input;
+  std::vector<std::string> start;
+  Index steps = 40;
+  Index every = 1;
+  Index members = 1;
+  int teams = 1;
+  double perturbation = 0.5;
+  std::uint64_t seed = 1;
+  std::filesystem::path output = "forecast";
+  std::string resume = "auto";
+  std::string time_limit = "auto";
+  Index checkpoint_every = 0;
+  train::PartitionChoice partition;
+};
+
+/// Forecasts from all dates, writes and scores them. Collective. @return an exit code
+[[nodiscard]] int run_forecast(app::Context& context, Options const& options);
+
+/// The initial times of `--start`: dates, or all times of periods `A..B`.
+/// @throws `BadOption` (usage) for a date that is not on the axis or has no history
+[[nodiscard]] std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeSteps const& steps,
+                                               Index history);
+
+/// Smooth noise of mean 0 and variance 1 at a place: waves of random direction and phase in space, with wavelengths of
+/// about 2000 km. The same for every partition.
+class SmoothNoise {
+ public:
+  SmoothNoise(std::uint64_t seed, std::string const& stream);
+  [[nodiscard]] double at(double latitude, double longitude) const;
+
+ private:
+  struct Wave {
+    std::array<double, 3> vector;
+    double phase;
+  };
+  std::vector<Wave> waves_;
+};
+
+/// What `scores.png` and `spectra.png` draw.
+struct Curve {
+  std::string name;
+  std::vector<double> x;
+  std::vector<double> y;
+  int colour = 0;
+  bool is_dashed = false;
+};
+struct Chart {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  bool is_logarithmic = false;  ///< both axes
+  std::vector<Curve> curves;
+};
+
+/// Draws charts side by side, up to three in a row, as a PNG file. Serial. @throws `OutputError`
+void draw_charts(std::string const& title, std::vector<Chart> const& charts, std::filesystem::path const& path);
+
+}  // namespace graticule::forecast

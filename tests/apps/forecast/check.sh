@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of graticule-forecast from outside: check.sh CASE. The environment names the folder of the programs (BIN) and the
+# launcher (MPIEXEC).
+# `A && B || fail` fails when either does.
+# shellcheck disable=SC2015
+. "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
+# A small simulation and a small network of it.
+prepare() {
+    launch 2 "$BIN/graticule-swe" --case random --nlat 16 --nlon 32 --days 3 --every 6h --threads 1 --progress none --log-level warn \
+        --output swe
+    succeeds
+    launch 2 "$BIN/graticule-train" --input swe/series.nc --prognostic h,u,v --diagnostic vorticity --lead 6h --channels 4 --blocks 1 \
+        --epochs 2 --train-fraction 0.7 --threads 1 --progress none --log-level warn --output net
+    succeeds
+}
+# run NUM_RANKS ARGUMENT...
+run() {
+    launch "$1" "$BIN/graticule-forecast" --checkpoint net --input swe/series.nc --threads 1 --progress none --log-level warn "${@:2}"
+}
+
+case_forecasts() {
+    need ncdump netcdf-bin
+    prepare
+    run 2 --start 2000-01-01T06..2000-01-01T12 --steps 4 --output two
+    succeeds
+    local file text
+    for file in forecast_2000-01-01T06.nc forecast_2000-01-01T12.nc scores.nc scores.csv scores.png spectra.png map_6h.png map_24h.png \
+        report.json; do
+        [ -s "two/$file" ] || fail "no $file"
+    done
+    ncdump -h two/forecast_2000-01-01T06.nc >out || fail "ncdump"
+    for text in 'time = UNLIMITED ; // (4 currently)' 'float h(time, latitude, longitude) ;' 'float vorticity(time' \
+        'time:units = "hours since 2000-01-01 06:00:00"' 'double lead_time(time)'; do
+        grep -qF -- "$text" out || fail "forecast.nc lacks '$text'"
+    done
+    ncdump -v lead_time,channel two/scores.nc >out || fail "ncdump of scores.nc"
+    grep -qF 'lead_time = 6, 12, 18, 24 ;' out && grep -qF '"vorticity"' out || fail "the axes of scores.nc"
+    [ "$(grep -c '^0,0,forecast,h,m,.*,globe,2,' two/scores.csv)" -eq 4 ] || fail "scores.csv"
+    for text in '"persistence_rmse"' '"acc"' '"starts"'; do grep -qF "$text" two/report.json || fail "the report lacks $text"; done
+
+    # The truth ends before the forecast does: what has no truth is not scored.
+    run 1 --start 2000-01-03T18 --steps 3 --every 3 --output ahead
+    succeeds
+    [ -s ahead/forecast.nc ] && [ ! -e ahead/scores.csv ] || fail "scores without truth"
+}
+
+# The same scores of an ensemble on other teams; the same bytes after a restart.
+case_restarts() {
+    prepare
+    local options="--start 2000-01-01T12 --steps 6 --members 3 --seed 5"
+    # shellcheck disable=SC2086
+    run 1 $options --output whole
+    succeeds
+    # shellcheck disable=SC2086
+    run 1 $options --output parts --time-limit 0
+    [ $code -eq 85 ] || fail "exit $code of a run without time"
+    grep -q '^the time limit after step 1 of 6 from 2000-01-01 12:00' parts/stopped || fail "the file stopped"
+    # shellcheck disable=SC2086
+    run 1 $options --output parts --checkpoint-every 2
+    succeeds
+    cmp whole/forecast.nc parts/forecast.nc || fail "a restarted forecast has other bytes"
+    cmp whole/scores.csv parts/scores.csv || fail "a restarted forecast has other scores"
+    # shellcheck disable=SC2086
+    run 3 $options --teams 3 --output teams
+    succeeds
+    cmp whole/forecast.nc teams/forecast.nc || fail "members on other teams have other bytes"
+    cmp whole/scores.csv teams/scores.csv || fail "members on other teams have other scores"
+    run 1 --start 2000-01-01T12 --steps 5 --output parts
+    [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "a checkpoint of another forecast"
+}
+
+case_errors() {
+    prepare
+    local arguments
+    while IFS='|' read -r status arguments text; do
+        # shellcheck disable=SC2086
+        run 2 $arguments --output errors
+        [ $code -eq "$status" ] || fail "exit $code of $arguments"
+        grep -qF -- "$text" err || fail "$arguments does not say '$text'"
+    done <<'END'
+2|--start 2001-01-01|is no time of the input
+2|--start soon|is no date
+2|--start 2000-01-01|with 1 earlier states
+2|--start 2000-01-01T12 --teams 2|--teams 2 exceeds --members 1
+2|--start 2000-01-01T12 --steps 2 --every 3|nothing would be written
+END
+    launch 1 "$BIN/graticule-forecast" --checkpoint nowhere --input swe/series.nc --start 2000 --log-level warn --output errors
+    [ $code -eq 3 ] && grep -qF 'does not exist' err || fail "exit $code without a network"
+    launch 1 "$BIN/graticule-make-fields" other.nc --nlat 19 --nlon 36 --levels 1 --samples 2 --log-level warn
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input other.nc --start 2000 --log-level warn --output errors
+    [ $code -eq 3 ] || fail "exit $code for a file without the variables"
+}
+
+"case_$1"
