@@ -67,9 +67,15 @@ class Painter {
     cairo_paint(cr_.get());
   }
 
+  /// Smaller where the picture is narrow.
   void title(std::string const& text, int columns) {
-    // Smaller over a single chart.
-    write(text, margin_left, 34, columns == 1 ? 11.5 : 17, CAIRO_FONT_WEIGHT_BOLD, 0);
+    constexpr double size = 17;
+    cairo_select_font_face(cr_.get(), "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
+    cairo_set_font_size(cr_.get(), size);
+    cairo_text_extents_t extents;
+    cairo_text_extents(cr_.get(), text.c_str(), &extents);
+    double const room = columns * chart_width - margin_left - margin_right;
+    write(text, margin_left, 34, size * std::min(1.0, room / extents.x_advance), CAIRO_FONT_WEIGHT_BOLD, 0);
   }
 
   void chart(Chart const& chart, double left, double top) {
