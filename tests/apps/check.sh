@@ -133,8 +133,12 @@ case_info_program() {
     cp -r "$net" changed && chmod -R u+w changed && sed -i 's/"loss": [0-9.e-]*/"loss": 0.5/' changed/golden.json || fail "copy"
     run 1 "$BIN/graticule-info" "$net/program.pt2" --check changed
     fails_with 4 "above the tolerance"
-    run 2 "$BIN/graticule-info" "$net/program.pt2"
-    fails_with 2 "one rank"
+    run 3 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --cuts 10,14,0
+    succeeds
+    run 2 "$BIN/graticule-info" "$net/program.pt2" --check changed
+    fails_with 4 "above the tolerance"
+    run 2 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --cuts 10,13
+    fails_with 2 "--cuts"
     run 1 "$BIN/graticule-info" "$DATA/eraint_uvz.nc" --check "$net"
     fails_with 2 "NET.pt2"
     head -c 40000 "$net/program.pt2" >short.pt2
