@@ -8,8 +8,8 @@
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
 
-#include "../nn_bridge/support/guarded_torch.hpp"
-#include "../nn_bridge/support/shards.hpp"
+#include "guarded_torch.hpp"
+#include "shards.hpp"
 #include "replicated_net.hpp"
 
 #include <gtest/gtest.h>
