@@ -46,6 +46,12 @@ torch::Tensor row_tensor(std::vector<std::string> const& names, train::Cells con
 
 double inverse(double distance) { return distance == 0 ? 0 : 1 / distance; }
 
+/// Metres that differences along a row are divided by at least. Near a pole columns lie 100 times closer than rows: the
+/// quotient would magnify the errors of a step in the next one, and the forecast would grow without bound there.
+double least_distance(train::Grid const& grid, Index row) {
+  return std::abs(train::metres_between_rows(grid, row)) / 4;
+}
+
 }  // namespace
 
 Stepper::Stepper(Description const& description, train::Cells const& cells, nn::Domain const& domain,
@@ -89,8 +95,11 @@ void Stepper::make_derivative_factors(train::Cells const& cells) {
     double const to_north = description_.values[c].scale / description_.north_scales[c];
     for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i) {
       *north_out++ = to_north * inverse(train::metres_between_rows(cells.grid, i));
-      for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j)
-        *east_out++ = to_east * inverse(train::metres_between_columns(cells.grid, i, j));
+      for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j) {
+        double const distance = train::metres_between_columns(cells.grid, i, j);
+        *east_out++ =
+            to_east * inverse(std::copysign(std::max(std::abs(distance), least_distance(cells.grid, i)), distance));
+      }
     }
   }
   east_factors_ = east.to(dtype_);
