@@ -297,11 +297,12 @@ void AxisSumPlan::State::make_buffers(std::span<AxisSumField const> fields) cons
     Index const words = batch * words_of(field.dtype, options.how);
     DType const dtype = options.how == AxisSumMethod::exact ? DType::i64 : DType::f64;
     auto const bytes = [](Box const& box, Index elements) { return std::size_t(box.num_cells() * elements) * 8; };
-    to.partial_view = ring_view(to.partial.resize(bytes(geometry.sums, words), field.space, calls.queue()), dtype, geometry.sums,
-                                words, field.space);
-    to.totals_view =
-        ring_view(to.totals.resize(bytes(owner_box, words), field.space, calls.queue()), dtype, owner_box, words, field.space);
-    to.values_view = ring_view_like(to.values.resize(bytes(owner_box, batch), field.space, calls.queue()), field, owner_box);
+    to.partial_view = ring_view(to.partial.resize(bytes(geometry.sums, words), field.space, calls.queue()), dtype,
+                                geometry.sums, words, field.space);
+    to.totals_view = ring_view(to.totals.resize(bytes(owner_box, words), field.space, calls.queue()), dtype, owner_box,
+                               words, field.space);
+    to.values_view =
+        ring_view_like(to.values.resize(bytes(owner_box, batch), field.space, calls.queue()), field, owner_box);
   }
 }
 

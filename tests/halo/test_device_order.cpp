@@ -77,7 +77,9 @@ class DeviceField {
 
 constexpr Index num_columns = 6;
 
-double number_of(Indices const& cell, int round) { return double(100 * round) + double(cell[0] * num_columns + cell[1]); }
+double number_of(Indices const& cell, int round) {
+  return double(100 * round) + double(cell[0] * num_columns + cell[1]);
+}
 
 /// Rows of a sphere whose columns go round, so that halos beyond the edges need cells of all ranks.
 struct Exchange {

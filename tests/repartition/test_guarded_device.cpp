@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The device that stands behind device fields in tests: what it finds, and in which order it works.
-#include "guarded_device.hpp"
-
 #include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/device_queue.hpp>
+
+#include "guarded_device.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,9 +12,9 @@ namespace graticule::test {
 /// What is done wrong.
 enum class DeviceFault : std::uint8_t {
   none,
-  kernels_on_the_host,    ///< a kernel runs as host code
-  kernels_in_own_queue,   ///< kernels are put into a queue that nobody else uses
-  copies_in_own_queue,    ///< a message is unpacked before it is on the device
+  kernels_on_the_host,       ///< a kernel runs as host code
+  kernels_in_own_queue,      ///< kernels are put into a queue that nobody else uses
+  copies_in_own_queue,       ///< a message is unpacked before it is on the device
   sent_before_it_is_packed,  ///< nobody waits for the copy to host memory
   buffers_reused_too_early,  ///< a call does not wait for what the last one still copies
 };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "guarded_device.hpp"
 
-#include <gtest/gtest.h>
-
 #include <execinfo.h>
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -131,8 +130,8 @@ class OpenArenas {
 
 std::string in_words(Access const& access) {
   int const device = arena_of(access.address);
-  std::string text = access.device_of_work < 0 ? std::string("host code")
-                                               : "work of device " + std::to_string(access.device_of_work);
+  std::string text =
+      access.device_of_work < 0 ? std::string("host code") : "work of device " + std::to_string(access.device_of_work);
   text += " touched memory of device " + std::to_string(device);
   {
     std::lock_guard const lock(arenas_mutex);

@@ -9,8 +9,8 @@
 #include <graticule/training/data_parallel/wrapper.hpp>
 
 #include "guarded_torch.hpp"
-#include "shards.hpp"
 #include "replicated_net.hpp"
+#include "shards.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,8 @@
 
 namespace graticule::nn::detail {
 
-/// LibTorch's current stream of a tensor's device, in order of which a call of the engine runs; nothing for host tensors.
+/// LibTorch's current stream of a tensor's device, in order of which a call of the engine runs; nothing for host
+/// tensors.
 ///
 /// The stream is asked for when a call starts, in the thread that makes it: in a backward this is the one that autograd
 /// has chosen, that of the forward.

@@ -475,10 +475,8 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
     if (workspace == nullptr && has_match) std::this_thread::yield();
   }
   if (workspace == nullptr) {
-    CallShape shape{.direction = direction,
-                    .device = device,
-                    .node_shared = node_shared,
-                    .streamed = stream_plan_.has_value()};
+    CallShape shape{
+        .direction = direction, .device = device, .node_shared = node_shared, .streamed = stream_plan_.has_value()};
     if (!fields.empty()) shape.space = fields.front().source.space;
     for (auto const& field : fields) {
       shape.kinds.push_back(field.kind);

@@ -396,7 +396,8 @@ bool Stream::take_back_late(PullStats& stats) {
     out.in_place = false;
     auto const count = count_segments(out.cursor, plan_.segment_bytes);
     out.segments_left = count.segments;
-    out.slots.resize(count.segments, std::min(count.bytes, plan_.segment_bytes) + sizeof(SegmentTrailer), true, place());
+    out.slots.resize(count.segments, std::min(count.bytes, plan_.segment_bytes) + sizeof(SegmentTrailer), true,
+                     place());
     pack_all(out, stats);
     moved = true;
   }

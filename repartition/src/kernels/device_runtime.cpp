@@ -43,8 +43,7 @@ void copy_in_order(DeviceQueue const& queue, void* to, void const* from, std::si
   if (bytes == 0) return;
   if (auto* const device = installed_device()) return device->copy(queue, to, from, bytes);
   Kokkos::deep_copy(
-      device_space(queue),
-      Kokkos::View<std::byte*, To, Kokkos::MemoryUnmanaged>(static_cast<std::byte*>(to), bytes),
+      device_space(queue), Kokkos::View<std::byte*, To, Kokkos::MemoryUnmanaged>(static_cast<std::byte*>(to), bytes),
       Kokkos::View<std::byte const*, From, Kokkos::MemoryUnmanaged>(static_cast<std::byte const*>(from), bytes));
 }
 
@@ -175,14 +174,14 @@ DeviceQueue kept_queue(NativeStream stream, int device) {
   }();
   (void)cleared;
   std::lock_guard const lock(mutex);
-  auto const at =
-      std::find_if(queues.begin(), queues.end(), [&](Kept const& kept) { return kept.stream == stream; });
+  auto const at = std::find_if(queues.begin(), queues.end(), [&](Kept const& kept) { return kept.stream == stream; });
   if (at != queues.end()) {
     std::rotate(at, at + 1, queues.end());
     return queues.back().queue;
   }
   if (queues.size() == most_queues) queues.erase(queues.begin());
-  return queues.emplace_back(Kept{stream, DeviceQueue(std::make_shared<DeviceSpace const>(instance_of(stream)), device)})
+  return queues
+      .emplace_back(Kept{stream, DeviceQueue(std::make_shared<DeviceSpace const>(instance_of(stream)), device)})
       .queue;
 }
 

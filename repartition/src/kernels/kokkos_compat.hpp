@@ -66,7 +66,8 @@ class Region {
 };
 
 /// True where the default execution space works on memory that the host cannot read.
-inline constexpr bool kokkos_has_device = !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
-                                                               Kokkos::DefaultExecutionSpace::memory_space>::accessible;
+inline constexpr bool kokkos_has_device =
+    !Kokkos::SpaceAccessibility<Kokkos::DefaultHostExecutionSpace,
+                                Kokkos::DefaultExecutionSpace::memory_space>::accessible;
 
 }  // namespace graticule::detail

@@ -60,14 +60,15 @@ TEST(GuardedTorch, runs_operators_late_and_keeps_the_host_out) {
   auto y = x * 2;
   y.add_(1);
   auto const pending = GuardedDevice::instance().num_pending();
-  auto const before = *static_cast<float volatile const*>(y.const_data_ptr());
+  auto const before = *static_cast<float const volatile*>(y.const_data_ptr());
   auto const accesses = GuardedDevice::instance().take_accesses();
 
   EXPECT_GT(pending, 0U);
   EXPECT_TRUE(std::isnan(before));
   EXPECT_EQ(accesses.size(), 1U);
   EXPECT_TRUE(torch::equal(y.cpu(), torch::arange(6, torch::kFloat) * 2 + 1));
-  EXPECT_TRUE(torch::equal(y.view({2, 3}).t().contiguous().cpu(), (torch::arange(6, torch::kFloat) * 2 + 1).view({2, 3}).t()));
+  EXPECT_TRUE(
+      torch::equal(y.view({2, 3}).t().contiguous().cpu(), (torch::arange(6, torch::kFloat) * 2 + 1).view({2, 3}).t()));
   EXPECT_EQ(y.sum().item<double>(), 36);
 }
 
@@ -222,8 +223,9 @@ TEST_F(DeviceStreams, are_joined_when_a_call_ends_in_another_one) {
                                     std::vector{Target{local, {local}}}, {}, 0);
   auto const first = new_guarded_stream();
   auto const second = new_guarded_stream();
-  auto const own = torch::arange(double(layout.owned(comm.rank()).lo(0) * 4), double(layout.owned(comm.rank()).hi(0) * 4))
-                       .view({1, 1, -1, 4});
+  auto const own =
+      torch::arange(double(layout.owned(comm.rank()).lo(0) * 4), double(layout.owned(comm.rank()).hi(0) * 4))
+          .view({1, 1, -1, 4});
   Tensor x;
   Tensor target;
   nn::detail::TensorPending pending;

@@ -69,9 +69,7 @@ struct Streams {
 thread_local int current_device = 0;
 thread_local std::array<c10::StreamId, GuardedDevice::num_devices> current_streams{};
 
-c10::Stream current_stream(int device) {
-  return stream_of(device, current_streams.at(std::size_t(device)));
-}
+c10::Stream current_stream(int device) { return stream_of(device, current_streams.at(std::size_t(device))); }
 
 DeviceQueue current_queue(c10::Device const& device) { return Streams::get().queue(current_stream(device.index())); }
 
@@ -221,8 +219,8 @@ at::Tensor seen_by_kernels(at::Tensor const& tensor) {
   auto const& storage = tensor.storage();
   c10::Storage const alias(c10::Storage::use_byte_size_t(), storage.nbytes(),
                            c10::DataPtr(storage.data_ptr().get(), c10::kCPU), nullptr, false);
-  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(alias), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                         tensor.dtype());
+  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(alias),
+                                                         c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   auto* const impl = result.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
@@ -246,7 +244,8 @@ void launch(DeviceQueue const& queue, Kernel kernel) {
 
 /// A tensor of the device with what a kernel has made in host memory.
 at::Tensor brought_over(at::Tensor const& made, c10::Device const& device) {
-  auto const strides = made.is_non_overlapping_and_dense() ? made.strides().vec() : at::Tensor(made.contiguous()).strides().vec();
+  auto const strides =
+      made.is_non_overlapping_and_dense() ? made.strides().vec() : at::Tensor(made.contiguous()).strides().vec();
   auto result = at::empty_strided(made.sizes(), strides, made.options().device(device));
   if (made.numel() > 0)
     launch(current_queue(device), [to = seen_by_kernels(result), from = made]() mutable { to.copy_(from); });
@@ -256,8 +255,8 @@ at::Tensor brought_over(at::Tensor const& made, c10::Device const& device) {
 /// A view, as a kernel has made it, of what belongs to `base`.
 at::Tensor view_of(at::Tensor const& base, at::Tensor const& seen) {
   auto const key = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
-  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()), key,
-                                                         seen.dtype());
+  auto result =
+      at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()), key, seen.dtype());
   result.unsafeGetTensorImpl()->set_sizes_and_strides(seen.sizes(), seen.strides(), seen.storage_offset());
   return result;
 }
@@ -407,8 +406,9 @@ void run_on_device(c10::OperatorHandle const& op, torch::jit::Stack* stack) {
 }
 
 /// The same for a function of tensors; what it returns comes to the device.
-std::vector<at::Tensor> compute(std::vector<at::Tensor> const& inputs,
-                                std::function<std::vector<at::Tensor>(std::vector<at::Tensor> const&)> const& function) {
+std::vector<at::Tensor> compute(
+    std::vector<at::Tensor> const& inputs,
+    std::function<std::vector<at::Tensor>(std::vector<at::Tensor> const&)> const& function) {
   auto const device = inputs.front().device();
   auto const queue = current_queue(device);
   std::vector<at::Tensor> seen;
@@ -431,9 +431,8 @@ at::Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> type, st
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::optional<c10::ScalarType> type,
                          std::optional<c10::Layout>, std::optional<c10::Device> device, std::optional<bool>) {
   c10::DeviceGuard const guard(device.value_or(c10::Device(device_type, c10::DeviceIndex(current_device))));
-  return at::detail::empty_strided_generic(sizes, strides, &allocator,
-                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                           c10::dtype_or_default(type));
+  return at::detail::empty_strided_generic(
+      sizes, strides, &allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(type));
 }
 
 at::Tensor copy_from(at::Tensor const& from, at::Tensor const& to, bool non_blocking) {
@@ -508,21 +507,22 @@ at::Tensor& set_storage(at::Tensor& self, c10::Storage storage, std::int64_t off
 at::Tensor convolution(at::Tensor const& input, at::Tensor const& weight, std::optional<at::Tensor> const& bias,
                        c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed,
                        c10::IntArrayRef output_padding, std::int64_t groups) {
-  return compute({input, weight, bias.value_or(at::Tensor())},
-                 [s = stride.vec(), p = padding.vec(), d = dilation.vec(), o = output_padding.vec(), transposed,
-                  groups](auto const& in) {
-                   return std::vector{at::convolution(in[0], in[1], in[2].defined() ? std::optional(in[2]) : std::nullopt,
-                                                      s, p, d, transposed, o, groups)};
-                 })[0];
+  return compute(
+      {input, weight, bias.value_or(at::Tensor())}, [s = stride.vec(), p = padding.vec(), d = dilation.vec(),
+                                                     o = output_padding.vec(), transposed, groups](auto const& in) {
+        return std::vector{at::convolution(in[0], in[1], in[2].defined() ? std::optional(in[2]) : std::nullopt, s, p, d,
+                                           transposed, o, groups)};
+      })[0];
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
-    at::Tensor const& gradient, at::Tensor const& input, at::Tensor const& weight, c10::IntArrayRef stride,
-    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding,
-    std::int64_t groups, std::array<bool, 3> mask) {
-  auto const results = compute(
-      {gradient, input, weight}, [s = stride.vec(), p = padding.vec(), d = dilation.vec(), o = output_padding.vec(),
-                                  transposed, groups, mask](auto const& in) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(at::Tensor const& gradient, at::Tensor const& input,
+                                                                    at::Tensor const& weight, c10::IntArrayRef stride,
+                                                                    c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                                                                    bool transposed, c10::IntArrayRef output_padding,
+                                                                    std::int64_t groups, std::array<bool, 3> mask) {
+  auto const results =
+      compute({gradient, input, weight}, [s = stride.vec(), p = padding.vec(), d = dilation.vec(),
+                                          o = output_padding.vec(), transposed, groups, mask](auto const& in) {
         std::vector<std::int64_t> const bias_sizes{in[0].size(1)};
         auto const [of_input, of_weight, of_bias] =
             at::convolution_backward(in[0], in[1], in[2], bias_sizes, s, p, d, transposed, o, groups, mask);

@@ -25,7 +25,8 @@ using Runner = void (*)(std::span<detail::StridedTask const>);
 
 inline std::vector<Runner> runners() {
   std::vector<Runner> result{detail::run_strided_host};
-  if (device_is_host) result.push_back([](std::span<detail::StridedTask const> tasks) { detail::run_strided_device(tasks); });
+  if (device_is_host)
+    result.push_back([](std::span<detail::StridedTask const> tasks) { detail::run_strided_device(tasks); });
   return result;
 }
 

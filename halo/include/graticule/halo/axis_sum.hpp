@@ -48,13 +48,12 @@ class AxisSumPending;
 /// Adds all cells along one axis, "all columns of row j", for every row, and gives each rank the sums of its rows.
 ///
 /// Zonal sums and means, values at the poles, input of polar filters. Fields are f32 or f64, in host or device memory
-/// (in order of the `DeviceQueueScope`), with any batch axes. The ranks that own cells of a ring add it, in two rounds of messages for all rings and fields
-/// together. NaN and infinities propagate as in arithmetic; exact sums overflow only if the result does.
-/// A mean is the rounded sum divided by the number of cells. A sum of -0 alone is -0 (exact) or 0 (fast).
-/// Example: 4 x 6 cells on a 2 x 3 grid of ranks, `sum_axis` 1: rank 0 owns [0, 2) x [0, 2) and receives the sums of
-/// rows 0 and 1, each over 6 cells, in a field that covers `sums()`, [0, 2) x [0, 1).
-/// Cost of exact sums: about 2 ns per cell, twice a plain sum; 368 bytes per ring, batch element and rank for f64, 72
-/// for f32.
+/// (in order of the `DeviceQueueScope`), with any batch axes. The ranks that own cells of a ring add it, in two rounds
+/// of messages for all rings and fields together. NaN and infinities propagate as in arithmetic; exact sums overflow
+/// only if the result does. A mean is the rounded sum divided by the number of cells. A sum of -0 alone is -0 (exact)
+/// or 0 (fast). Example: 4 x 6 cells on a 2 x 3 grid of ranks, `sum_axis` 1: rank 0 owns [0, 2) x [0, 2) and receives
+/// the sums of rows 0 and 1, each over 6 cells, in a field that covers `sums()`, [0, 2) x [0, 1). Cost of exact sums:
+/// about 2 ns per cell, twice a plain sum; 368 bytes per ring, batch element and rank for f64, 72 for f32.
 class AxisSumPlan {
  public:
   /// Collective. @throws `BadAxis`, `OutOfRange` (not in the global box), `ArgumentDisagreement`

@@ -68,9 +68,9 @@ class RepartitionPlan {
   /// The boxes that target views cover, in this order, as passed; one empty box for an empty list.
   [[nodiscard]] std::vector<Box> const& target_boxes() const noexcept { return target_boxes_; }
 
-  /// Writes the selected cells of `to`: `to = alpha * op(from) + beta * to`. Device fields are read and written in order
-  /// of the `DeviceQueueScope`, if there is one, in this and all other calls. The elements that a call writes are not
-  /// shared with other memory of the call (`AliasedFields`), except that a cell may stay in place: an all-gather of
+  /// Writes the selected cells of `to`: `to = alpha * op(from) + beta * to`. Device fields are read and written in
+  /// order of the `DeviceQueueScope`, if there is one, in this and all other calls. The elements that a call writes are
+  /// not shared with other memory of the call (`AliasedFields`), except that a cell may stay in place: an all-gather of
   /// parts inside the whole, a plain `apply` to the same layout. Interleaved views do not overlap. The memory of other
   /// calls in flight is not checked.
   /// `apply` returns when the peers have received the cells that they need from this rank; after `start`, `wait` does
