@@ -56,7 +56,8 @@ std::string misplaced_option(Options const& options) {
   if (options.transport != "auto" && !is("halo", "repartition", "allreduce")) return "--transport";
   if (!options.widths.empty() && !is("halo")) return "--widths";
   if (options.output != "." && !is("io")) return "--output";
-  if (!options.grid.empty() && is("replay")) return "--grid";
+  if (!options.grid.empty() && is("replay", "program")) return "--grid";
+  if (!options.share.empty() && !is("program")) return "--share";
   return "";
 }
 

@@ -14,11 +14,16 @@ int main(int argc, char** argv) {
     app.add_option(
            "KIND,--kind", options.kind,
            "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, fused-layer, pull-layer "
-           "(pooling and resizing), repartition-layer, unet, data-parallel; or replay, which times a plan")
+           "(pooling and resizing), repartition-layer, unet, data-parallel, program (an exported network); or replay, "
+           "which times a plan")
         ->required()
         ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "fused-layer",
-                               "pull-layer", "repartition-layer", "unet", "data-parallel", "replay"}));
-    app.add_option("PLAN,--plan", options.plan, "Plan file written by GRATICULE_DUMP (replay)");
+                               "pull-layer", "repartition-layer", "unet", "data-parallel", "program", "replay"}));
+    app.add_option("FILE,--plan", options.plan,
+                   "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
+    app.add_option("--share", options.share,
+                   "The same network exported for the rows of one rank, to compare with; default: FILE, which then "
+                   "takes any number of rows (program)");
     auto* const rows =
         app.add_option("--nlat", options.num_rows, "Latitudes; default: 721, for repartition 512, for data-parallel 32")
             ->check(CLI::Range(Index(2), Index(1) << 20));
@@ -59,14 +64,15 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"cold", "warm"}));
   };
   auto const run = [&](app::Context& context) -> int {
-    if ((options.kind == "replay") == options.plan.empty())
-      throw Error(Fault::usage, "BadOption", "replay requires a plan file, and no other kind accepts one");
+    if ((options.kind == "replay" || options.kind == "program") == options.plan.empty())
+      throw Error(Fault::usage, "BadOption",
+                  options.plan.empty() ? options.kind + " requires a file" : options.kind + " accepts no file");
     if (auto const wrong = bench::misplaced_option(options); !wrong.empty())
       throw Error(Fault::usage, "BadOption", wrong + " does not apply to the kind " + options.kind);
     bool const moves = options.kind == "repartition";
     bool const trains = options.kind == "data-parallel";
-    bool const has_poles =
-        !moves && !trains && options.kind != "replay" && options.kind != "allreduce" && options.kind != "io";
+    bool const has_poles = !moves && !trains && options.kind != "replay" && options.kind != "program" &&
+                           options.kind != "allreduce" && options.kind != "io";
     if (!options.grid.empty()) bench::set_grid(options);
     if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
     if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
@@ -87,9 +93,10 @@ int main(int argc, char** argv) {
     if (options.kind == "pull-layer") bench::run_pull_layers(context, options);
     if (options.kind == "repartition-layer") bench::run_repartition_layer(context, options);
     if (options.kind == "unet") bench::run_unet(context, options);
+    if (options.kind == "program") bench::run_program(context, options);
     if (trains) bench::run_data_parallel(context, options);
 #else
-    if (options.kind.ends_with("layer") || options.kind == "unet" || trains)
+    if (options.kind.ends_with("layer") || options.kind == "unet" || options.kind == "program" || trains)
       throw Error(Fault::usage, "Unsupported", "this graticule-bench was built without LibTorch; layers need it");
 #endif
     return app::good;

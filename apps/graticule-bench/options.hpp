@@ -12,7 +12,8 @@ namespace graticule::bench {
 
 struct Options {
   std::string kind;
-  std::string plan;       ///< file of a plan to replay
+  std::string plan;       ///< file of a plan to replay, or of a network
+  std::string share;      ///< file of the network for the rows of one rank; empty: `plan` takes any number of rows
   Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32
   Index num_columns = 0;  ///< 0: 1440, for repartition 512, for data-parallel 32
   Index num_levels = 64;  ///< third axis of a repartition
@@ -50,6 +51,8 @@ void run_pull_layers(app::Context& context, Options const& options);
 void run_repartition_layer(app::Context& context, Options const& options);
 /// A training step of a U-Net on the globe against that of each rank's rows alone.
 void run_unet(app::Context& context, Options const& options);
+/// A training step of an exported network against that of the same network on each rank's rows alone.
+void run_program(app::Context& context, Options const& options);
 /// Steps of a CNN with reduced gradients against steps of each rank alone.
 void run_data_parallel(app::Context& context, Options const& options);
 /// Halo exchange with autograd, forward and backward, against the engine's own calls.

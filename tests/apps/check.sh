@@ -577,9 +577,9 @@ case_replay() {
     run 2 $replay "$plan"
     fails_with 2 "is a plan of 3 ranks, this run has 2"
     run 2 $replay
-    fails_with 2 "replay requires a plan file"
+    fails_with 2 "replay requires a file"
     run 2 "$BIN/graticule-bench" halo "$plan"
-    fails_with 2 "no other kind accepts one"
+    fails_with 2 "halo accepts no file"
     run 2 "$BIN/graticule-bench" halo --nlat 4 --nlon 6 --width 3
     fails_with 2 "exceeds the 2 rows"
     run 2 "$BIN/graticule-bench" halo --nlat 8 --nlon 5
@@ -639,6 +639,25 @@ case_bench() {
     for option in --grid --channels --widths --dtype --partition --transport --report allreduce io; do
         grep -qF -- "$option" out || fail "--help lacks $option"
     done
+}
+
+case_bench_program() {
+    [ "${HAS_PROGRAMS:-no}" = yes ] || skip "built without LibTorch"
+    [ -e "$DATA/programs/unet_probe/program.pt2" ] || skip "GRATICULE_TEST_DATA/programs is missing"
+    local net=$DATA/programs/unet_probe/program.pt2
+    bench 2 program "$net" --share "$net"
+    succeeds
+    shows "program.pt2, forward and backward, 2 ranks" "each rank alone, no exchange" "sharded over latitude"
+    grep -q '"received_bytes"' r.json || fail "no bytes in the report"
+    grep -q 'most bytes of tensors in a step' out || fail "no memory"
+    run 2 "$BIN/graticule-bench" program
+    fails_with 2 "program requires a file"
+    run 2 "$BIN/graticule-bench" program no.pt2
+    fails_with 3 "no.pt2"
+    run 2 "$BIN/graticule-bench" program "$net" --grid 8x8
+    fails_with 2 "--grid does not apply to the kind program"
+    run 2 "$BIN/graticule-bench" unet --share "$net"
+    fails_with 2 "--share does not apply to the kind unet"
 }
 
 case_bench_errors() {

@@ -169,4 +169,14 @@ std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t 
   return axes;
 }
 
+bool in_place(std::string_view target) {
+  auto const first = target.find('.');
+  auto const second = target.find('.', first + 1);
+  if (second == std::string_view::npos) {
+    return false;
+  }
+  std::string_view const base = target.substr(first + 1, second - first - 1);
+  return base.ends_with('_') && !base.ends_with("__");
+}
+
 }  // namespace graticule::program::detail

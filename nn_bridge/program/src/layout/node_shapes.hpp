@@ -64,4 +64,7 @@ void table_rule(NodeShapes& shapes);
 /// tensor that is repeated along it.
 [[nodiscard]] std::vector<std::int64_t> broadcast_axes(NodeShapes const& shapes, std::int64_t axis);
 
+/// Whether an operator overwrites its first tensor, as "aten.add_.Tensor" does.
+[[nodiscard]] bool in_place(std::string_view target);
+
 }  // namespace graticule::program::detail

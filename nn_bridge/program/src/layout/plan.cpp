@@ -2,6 +2,7 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "constants.hpp"
 #include "strategy.hpp"
 
 #include <algorithm>
@@ -406,6 +407,7 @@ void Planner::finish() {
     plan_.nodes.push_back(decision->node);
   }
   std::ranges::reverse(plan_.nodes);
+  detail::cut_constants(plan_, *sizes_);
   for (NodePlan const& node : plan_.nodes) {
     for (Transfer const& transfer : node.tensors) {
       plan_.messages += transfer.messages;

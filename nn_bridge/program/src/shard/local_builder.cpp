@@ -29,16 +29,6 @@ TensorMeta meta_of(Shape const& shape, Dtype dtype) {
   return meta;
 }
 
-bool in_place(std::string_view target) {
-  auto const first = target.find('.');
-  auto const second = target.find('.', first + 1);
-  if (second == std::string_view::npos) {
-    return false;
-  }
-  std::string_view const base = target.substr(first + 1, second - first - 1);
-  return base.ends_with('_') && !base.ends_with("__");
-}
-
 template <class Visit>
 void visit_tensors(Argument const& argument, Visit const& visit) {
   if (auto const* tensor = std::get_if<TensorRef>(&argument)) {

@@ -231,6 +231,42 @@ TEST(Plan, a_cut_that_can_stay_is_not_moved) {
   EXPECT_EQ(plan.nodes[4].placement, (Cut{2, 8, {0, 1, 5, 8}}));
 }
 
+TEST(Plan, tables_are_converted_in_the_parts_that_are_used) {
+  Json program = empty_program({1, 2, 8, 16});
+  add_weight(program, "buffer", "t", "table", {8, 16});
+  append(program, "aten.neg.default", {{"self", tensor("t")}}, "n", {8, 16});
+  append(program, "aten.exp.default", {{"self", tensor("n")}}, "e", {8, 16});
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", tensor("e")}}, "y", {1, 2, 8, 16});
+  append(program, "aten.mul.Tensor", {{"self", tensor("y")}, {"other", tensor("e")}}, "z", {1, 2, 8, 16});
+  set_output(program, "z");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), {.num_ranks = 3, .field_axis = -2, .bounds = {0, 1, 5, 8}});
+
+  Cut const rows{0, 8, {0, 1, 5, 8}};
+  EXPECT_EQ(plan.nodes[0].placement, rows);
+  EXPECT_EQ(plan.nodes[1].placement, rows);
+  EXPECT_EQ(plan.nodes[1].local_sizes, (std::vector<Shape>{{1, 16}, {4, 16}, {3, 16}}));
+  EXPECT_EQ(plan.nodes[3].tensors[1].from, rows);
+  EXPECT_EQ(plan.received_bytes, (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(plan.activation_bytes, (std::vector<std::int64_t>{384, 1536, 1152}));
+}
+
+TEST(Plan, constants_that_the_caller_gets_stay_whole) {
+  Json program = empty_program({1, 2, 8, 8});
+  add_weight(program, "buffer", "t", "table", {8, 8});
+  append(program, "aten.neg.default", {{"self", tensor("t")}}, "n", {8, 8});
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", tensor("n")}}, "y", {1, 2, 8, 8});
+  graph_of(program)["outputs"] = {tensor("y"), tensor("n")};
+  signature_of(program)["output_specs"] = {{{"user_output", {{"arg", tensor("y")}}}},
+                                           {{"user_output", {{"arg", tensor("n")}}}}};
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), {.num_ranks = 2, .field_axis = -2, .bounds = {0, 3, 8}});
+
+  EXPECT_EQ(plan.nodes[0].placement, Placement());
+}
+
 TEST(Plan, refuses_operators_without_a_rule_and_bounds_that_do_not_fit) {
   Json unknown = empty_program({1, 2, 8, 16});
   append(unknown, "aten.tril.default", {{"self", tensor("x")}}, "y", {1, 2, 8, 16});

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/partition/cuts.hpp>
+#include <graticule/program/program.hpp>
+#include <graticule/program/sharded_program.hpp>
+#include <graticule/program/sizes.hpp>
+
+#include "options.hpp"
+#include "timing.hpp"
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <type_traits>
+
+namespace graticule::bench {
+
+namespace {
+
+/// Bytes of the tensors of this thread: those that are alive, and the most that were.
+class LiveBytes : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* /*memory*/, std::int64_t bytes, std::size_t /*total*/, std::size_t /*reserved*/,
+                         c10::Device /*device*/) override {
+    alive_ += bytes;
+    most_ = std::max(most_, alive_);
+  }
+  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
+  [[nodiscard]] std::int64_t most() const { return most_; }
+
+ private:
+  std::int64_t alive_ = 0;
+  std::int64_t most_ = 0;
+};
+
+/// Most bytes of tensors during a call, beyond those that were there before.
+template <class Call>
+double peak_bytes(Call&& call) {
+  auto const live = std::make_shared<LiveBytes>();
+  c10::DebugInfoGuard const guard(c10::DebugInfoKind::PROFILER_STATE, live);
+  call();
+  return double(live->most());
+}
+
+std::vector<program::Shape> input_shapes(program::Program const& network) {
+  auto const& graph = network->graph();
+  program::Sizes const sizes(graph);
+  std::vector<program::Shape> shapes;
+  for (auto const id : program::user_inputs(graph)) shapes.push_back(sizes(graph.graph.value(id).tensor).value());
+  return shapes;
+}
+
+/// Forward, mean of the squares of the first output, and backward, on random inputs that need no gradient.
+template <class Network>
+struct ProgramStep {
+  ProgramStep(Network one, nn::Domain on, std::vector<program::Shape> const& shapes)
+      : network(std::move(one)), domain(std::move(on)) {
+    for (auto const& shape : shapes) inputs.push_back(torch::randn(shape, network_dtype()));
+  }
+
+  [[nodiscard]] torch::Dtype network_dtype() const {
+    if constexpr (std::is_same_v<Network, program::Program>)
+      return network->dtype();
+    else
+      return network->serial()->dtype();
+  }
+
+  void clear_gradients() {
+    for (auto& parameter : network->parameters()) parameter.mutable_grad() = torch::Tensor();
+  }
+
+  void operator()() {
+    clear_gradients();
+    auto const y = network->run(inputs).front();
+    nn::reduce_loss(y.square().sum(), domain).backward();
+  }
+
+  Network network;
+  nn::Domain domain;
+  std::vector<torch::Tensor> inputs;
+};
+
+double most(Comm const& comm, double value) {
+  std::array<double, 1> result{value};
+  comm.max(result);
+  return result[0];
+}
+
+/// Rows of the fields among these inputs are this rank's.
+std::vector<program::Shape> own_shapes(std::vector<program::Shape> shapes, program::ExportedGraph const& graph,
+                                       Comm const& comm) {
+  auto const first = program::first_field(graph);
+  if (!first) throw Error(Fault::input, "RefusedProgram", "the network has no input with rows and columns to cut");
+  auto const ndim = shapes[*first].size();
+  for (auto& shape : shapes)
+    if (program::is_field(shape.size(), ndim)) {
+      auto& rows = shape[shape.size() - 2];
+      rows = balanced_cuts(rows, comm.num_ranks()).size(comm.rank());
+    }
+  return shapes;
+}
+
+void show_memory(app::Context& context, double alone, double sharded) {
+  auto const& comm = context.comm;
+  auto const fullest = most(comm, sharded);
+  auto& data = context.report.data()["memory"];
+  data["alone_bytes"] = alone;
+  data["sharded_bytes"] = fullest;
+  if (comm.rank() != 0) return;
+  std::printf(
+      "  most bytes of tensors in a step: %.1f MB each rank alone, %.1f MB sharded (fullest rank), ratio %.3f\n",
+      alone / 1e6, fullest / 1e6, fullest / alone);
+}
+
+void show_traffic(app::Context& context, program::Plan const& plan) {
+  auto& data = context.report.data()["plan"];
+  data["received_bytes"] = plan.received_bytes;
+  data["messages"] = plan.messages;
+  if (context.comm.rank() != 0) return;
+  auto const busiest = *std::max_element(plan.received_bytes.begin(), plan.received_bytes.end());
+  std::printf("  forward, busiest rank: %.2f MB received in %lld messages\n", double(busiest) / 1e6,
+              static_cast<long long>(plan.messages));
+}
+
+}  // namespace
+
+void run_program(app::Context& context, Options const& options) {
+  auto const& comm = context.comm;
+  torch::set_num_threads(context.num_threads);
+  torch::manual_seed(1);
+  program::Program const network(options.plan);
+  // The same layers on as many rows as a rank has, each rank by itself: what is left is the compute.
+  program::Program const share(options.share.empty() ? options.plan : options.share);
+  nn::Domain const globe(comm, bands(comm));
+  nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1});
+
+  auto const whole = input_shapes(network);
+  auto const own = own_shapes(whole, network->graph(), comm);
+  auto const local_shapes = options.share.empty() ? own : input_shapes(share);
+  auto sharded =
+      std::make_shared<ProgramStep<program::ShardedProgram>>(program::ShardedProgram(network, globe), globe, own);
+  auto local = std::make_shared<ProgramStep<program::Program>>(share, alone, local_shapes);
+  auto const samples = interleave(
+      context,
+      {{"each rank alone, no exchange", [=] { (*local)(); }}, {"sharded over latitude", [=] { (*sharded)(); }}},
+      options.timing);
+  show(context, options.plan + ", forward and backward, " + std::to_string(comm.num_ranks()) + " ranks", samples);
+  local->clear_gradients();
+  auto const alone_bytes = most(comm, peak_bytes([&] { (*local)(); }));
+  local->clear_gradients();
+  sharded->clear_gradients();
+  show_memory(context, alone_bytes, peak_bytes([&] { (*sharded)(); }));
+  show_traffic(context, sharded->network->plan());
+}
+
+}  // namespace graticule::bench

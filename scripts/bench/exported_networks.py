@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exports three networks for graticule-bench program, each for the whole grid and for the share of one rank.
+
+    scripts/bench/exported_networks.py FOLDER [--grid 721x1440] [--ranks 2]
+
+writes FOLDER/{unet,window,spherical}.pt2 and FOLDER/{unet,window,spherical}_share.pt2:
+
+- unet: convolutions with circular columns, GroupNorm, three grids, transposed convolutions, skips;
+- window: attention in windows of 7 x 10 cells, every second layer shifted by half a window;
+- spherical: FFT over longitude, a Legendre transform as einsum, weights per degree, and back.
+
+The share has the rows of the fullest rank, whole windows for the window transformer, and the same transform on fewer rows for the
+spherical network. Then
+
+    mpiexec -n 2 graticule-bench program FOLDER/window.pt2 --share FOLDER/window_share.pt2
+"""
+import argparse
+import importlib.util
+import os
+
+import numpy
+import torch
+from torch import nn
+
+
+class Conv(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3)
+        self.norm = nn.GroupNorm(4, outputs)
+
+    def forward(self, x):
+        x = nn.functional.pad(x, (1, 1, 0, 0), mode="circular")
+        x = nn.functional.pad(x, (0, 0, 1, 1))
+        return nn.functional.gelu(self.norm(self.conv(x)))
+
+
+class UNet(nn.Module):
+    def __init__(self, channels=4, width=16):
+        super().__init__()
+        self.first = Conv(channels, width)
+        self.second = Conv(width, 2 * width)
+        self.third = Conv(2 * width, 4 * width)
+        self.up_two = nn.ConvTranspose2d(4 * width, 2 * width, 2, stride=2)
+        self.up_one = nn.ConvTranspose2d(2 * width, width, 2, stride=2)
+        self.after_two = Conv(4 * width, 2 * width)
+        self.after_one = Conv(2 * width, width)
+        self.last = nn.Conv2d(width, channels, 1)
+
+    @staticmethod
+    def joined(fine, coarse):
+        coarse = nn.functional.pad(coarse, (0, fine.shape[3] - coarse.shape[3], 0, fine.shape[2] - coarse.shape[2]))
+        return torch.cat([fine, coarse], 1)
+
+    def forward(self, x):
+        one = self.first(x)
+        two = self.second(nn.functional.max_pool2d(one, 2))
+        three = self.third(nn.functional.max_pool2d(two, 2))
+        two = self.after_two(self.joined(two, self.up_two(three)))
+        return self.last(self.after_one(self.joined(one, self.up_one(two))))
+
+
+class WindowLayer(nn.Module):
+    def __init__(self, width, heads, window, shift):
+        super().__init__()
+        self.heads, self.window, self.shift = heads, window, shift
+        self.norm_one = nn.LayerNorm(width)
+        self.norm_two = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.project = nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def attention(self, x):
+        b, h, w, c = x.shape
+        rows, columns = self.window
+        x = x.view(b, h // rows, rows, w // columns, columns, c).permute(0, 1, 3, 2, 4, 5)
+        x = x.reshape(-1, rows * columns, c)
+        q, k, v = self.qkv(x).reshape(x.shape[0], rows * columns, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        x = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(-1, rows * columns, c)
+        x = self.project(x).view(b, h // rows, w // columns, rows, columns, c).permute(0, 1, 3, 2, 4, 5)
+        return x.reshape(b, h, w, c)
+
+    def forward(self, x):
+        y = self.norm_one(x)
+        if self.shift:
+            y = torch.roll(y, (-(self.window[0] // 2), -(self.window[1] // 2)), (1, 2))
+        y = self.attention(y)
+        if self.shift:
+            y = torch.roll(y, (self.window[0] // 2, self.window[1] // 2), (1, 2))
+        x = x + y
+        return x + self.mlp(self.norm_two(x))
+
+
+class WindowTransformer(nn.Module):
+    def __init__(self, channels=4, width=16, layers=2, heads=2, window=(7, 10)):
+        super().__init__()
+        self.embed = nn.Conv2d(channels, width, 1)
+        self.layers = nn.ModuleList(WindowLayer(width, heads, window, shift=number % 2 == 1) for number in range(layers))
+        self.last = nn.Conv2d(width, channels, 1)
+
+    def forward(self, x):
+        x = self.embed(x).permute(0, 2, 3, 1)
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x.permute(0, 3, 1, 2))
+
+
+def legendre(latitudes, degrees):
+    """Normalised associated Legendre functions [degree, order, latitude] by the stable recurrence over degrees."""
+    x, s = numpy.sin(latitudes), numpy.cos(latitudes)
+    p = numpy.zeros((degrees, degrees, len(x)))
+    p[0, 0] = numpy.sqrt(1 / (4 * numpy.pi))
+    for m in range(1, degrees):
+        p[m, m] = -numpy.sqrt((2 * m + 1) / (2 * m)) * s * p[m - 1, m - 1]
+    for m in range(degrees - 1):
+        p[m + 1, m] = numpy.sqrt(2 * m + 3) * x * p[m, m]
+        for n in range(m + 2, degrees):
+            a = numpy.sqrt((4 * n * n - 1) / (n * n - m * m))
+            b = numpy.sqrt(((n - 1) ** 2 - m * m) / (4 * (n - 1) ** 2 - 1))
+            p[n, m] = a * (x * p[n - 1, m] - b * p[n - 2, m])
+    return p
+
+
+class SphericalLayer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, width, dtype=torch.complex64) / width)
+        self.skip = nn.Conv2d(width, width, 1)
+
+    def forward(self, x, forward_table, inverse_table):
+        modes = inverse_table.shape[1]
+        spectrum = torch.fft.rfft(x, dim=-1, norm="forward")[..., :modes]
+        spectrum = torch.einsum("bchm,lmh->bclm", spectrum, forward_table.to(spectrum.dtype))
+        spectrum = torch.einsum("bclm,cd->bdlm", spectrum, self.weight)
+        spectrum = torch.einsum("bclm,lmh->bchm", spectrum, inverse_table.to(spectrum.dtype))
+        return nn.functional.gelu(torch.fft.irfft(spectrum, n=x.shape[-1], dim=-1, norm="forward") + self.skip(x))
+
+
+class Spherical(nn.Module):
+    """Equidistant rows with weights of their areas: a transform there and back in the cost of any quadrature."""
+
+    def __init__(self, rows, all_rows, channels=4, width=16, layers=2, degrees=180):
+        super().__init__()
+        latitudes = numpy.linspace(numpy.pi / 2, -numpy.pi / 2, all_rows)[:rows]
+        table = legendre(latitudes, degrees)
+        area = numpy.cos(latitudes) * numpy.pi / (all_rows - 1) * 2 * numpy.pi
+        self.register_buffer("inverse_table", torch.tensor(table, dtype=torch.float32))
+        self.register_buffer("forward_table", torch.tensor(table * area, dtype=torch.float32))
+        self.embed = nn.Conv2d(channels, width, 1)
+        self.layers = nn.ModuleList(SphericalLayer(width) for _ in range(layers))
+        self.last = nn.Conv2d(width, channels, 1)
+
+    def forward(self, x):
+        x = self.embed(x)
+        for layer in self.layers:
+            x = layer(x, self.forward_table, self.inverse_table)
+        return self.last(x)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--grid", default="721x1440")
+    parser.add_argument("--ranks", type=int, default=2)
+    options = parser.parse_args()
+    rows, columns = (int(extent) for extent in options.grid.split("x"))
+    own = -(-rows // options.ranks)
+    window = (7, 10)
+    if rows % window[0] or columns % window[1]:
+        parser.error(f"--grid {options.grid}: windows of {window[0]} x {window[1]} cells do not fill it")
+    own_windows = -(-(rows // window[0]) // options.ranks) * window[0]
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "export.py")
+    spec = importlib.util.spec_from_file_location("export", source)
+    export = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(export)
+    os.makedirs(options.folder, exist_ok=True)
+    for name, make, share in (
+        ("unet", lambda number: UNet(), own),
+        ("window", lambda number: WindowTransformer(window=window), own_windows),
+        ("spherical", lambda number: Spherical(number, rows), own),
+    ):
+        for number, suffix in ((rows, ""), (share, "_share")):
+            torch.manual_seed(1)
+            path = os.path.join(options.folder, name + suffix + ".pt2")
+            export.save(make(number), (torch.zeros(1, 4, number, columns),), path)
+            print(path, flush=True)
+
+
+if __name__ == "__main__":
+    main()
