@@ -3,6 +3,7 @@
 #include <graticule/program/operators.hpp>
 
 #include "constants.hpp"
+#include "shuffles.hpp"
 #include "strategy.hpp"
 
 #include <algorithm>
@@ -83,7 +84,7 @@ class Planner {
 Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options)
     : sizes_(&sizes), options_(options), outputs_(program.outputs) {
   check_operators(program);
-  plan_.graph = inlined(program.graph);
+  plan_.graph = detail::with_open_shuffles(inlined(program.graph), sizes);
   plan_.num_ranks = options.num_ranks;
   field_.resize(plan_.graph.values.size());
   plan_.inputs.resize(plan_.graph.values.size());

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <initializer_list>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
+#include <variant>
 
 namespace graticule::program {
 
@@ -184,15 +186,48 @@ void made_anywhere(NodeShapes& shapes) {
   std::ranges::fill(shapes.rule.axes, same(std::vector<std::int64_t>(shapes.rule.tensors.size(), -1)));
 }
 
-// Tables of indices: the indexed tensor whole, its parts by the indices' axes where there is one table.
+// The only axis that is indexed; nothing where there are more.
+std::optional<std::int64_t> indexed_axis(NodeShapes const& shapes) {
+  auto const* const indices = shapes.node().input("indices");
+  auto const* const some = indices == nullptr ? nullptr : std::get_if<OptionalTensors>(indices);
+  auto const* const all = indices == nullptr ? nullptr : std::get_if<Tensors>(indices);
+  if (all != nullptr && all->size() == 1) {
+    return 0;
+  }
+  if (some == nullptr || std::ranges::count_if(*some, [](auto const& one) { return one.has_value(); }) != 1) {
+    return std::nullopt;
+  }
+  return std::ranges::find_if(*some, [](auto const& one) { return one.has_value(); }) - some->begin();
+}
+
+// Rows by a table of indices in one axis: the result has the table's axes in its place. Cut there, each rank has a part
+// of the table and all rows; cut along another axis, the whole table.
 void lookup(NodeShapes& shapes) {
-  if (shapes.rule.tensors.size() != 2) {
+  auto const axis = shapes.operator_name() == "index_select" ? shapes.axis("dim", 0, shapes.ndim())
+                    : shapes.operator_name() == "embedding"  ? std::optional<std::int64_t>(0)
+                                                             : indexed_axis(shapes);
+  if (!axis || shapes.rule.tensors.size() != 2) {
     return;
   }
-  std::size_t const indices = shapes.in(1).size();
-  for (std::size_t axis = 0; axis < std::min(indices, shapes.out().size()); ++axis) {
-    if (shapes.in(1)[axis] == shapes.out()[axis]) {
-      shapes.rule.axes[axis] = same({-1, static_cast<std::int64_t>(axis)});
+  auto const inner = static_cast<std::int64_t>(shapes.in(1).size());
+  for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
+    bool const in_table = *axis <= a && a < *axis + inner;
+    std::int64_t const of_rows = a < *axis ? a : a - inner + 1;
+    shapes.rule.axes[static_cast<std::size_t>(a)] = in_table ? same({-1, a - *axis}) : same({of_rows, -1});
+  }
+}
+
+// Values at places of one axis, as a slice assignment makes: other axes are cut alike.
+void put(NodeShapes& shapes) {
+  auto const axis = indexed_axis(shapes);
+  if (!axis || shapes.rule.tensors.size() != 3 || shapes.in(1).size() != 1 ||
+      shapes.in(2).size() != shapes.in().size()) {
+    return;
+  }
+  for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
+    auto const at = static_cast<std::size_t>(a);
+    if (a != *axis) {
+      shapes.rule.axes[at] = same({a, -1, shapes.in(2)[at] == shapes.out()[at] ? a : -1});
     }
   }
 }
@@ -224,6 +259,8 @@ Table const& table() {
          "concatenate",
          "stack",
          "select",
+         "select_scatter",
+         "slice_scatter",
          "unbind",
          "chunk",
          "unsafe_chunk",
@@ -284,6 +321,7 @@ Table const& table() {
     add(t, made_anywhere,
         {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like",
          "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye", "meshgrid"});
+    add(t, put, {"index_put"});
     add(t, lookup, {"index", "index_select", "embedding"});
     return t;
   }();
@@ -298,12 +336,10 @@ void apply_rule(NodeShapes& shapes) {
     found->second(shapes);
     return;
   }
-  if (operator_class(shapes.node().target) != OperatorClass::local) {
-    shapes.refuse(
-        "the layout pass has no rule for it; export by run_decompositions({}), and see docs/programs.md "
-        "for the operators");
+  // Without a rule no axis may be cut: every rank runs the operator on the whole.
+  if (operator_class(shapes.node().target) == OperatorClass::local) {
+    elementwise(shapes);
   }
-  elementwise(shapes);
 }
 
 }  // namespace detail

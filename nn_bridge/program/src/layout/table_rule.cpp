@@ -145,6 +145,17 @@ void select(NodeShapes& shapes) {
   }
 }
 
+// A tensor with an interval of one axis, or an index, from another; along that axis every rank needs all of it.
+void scatter(NodeShapes& shapes) {
+  std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
+  bool const gone = shapes.operator_name() == "select_scatter";
+  keep_all(shapes);
+  for (std::int64_t a = axis; gone && a < shapes.ndim(); ++a) {
+    shapes.rule.axes[static_cast<std::size_t>(a)].axes.at(1) = a - 1;
+  }
+  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {};
+}
+
 void split(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   keep_all(shapes);
@@ -167,6 +178,8 @@ void table_rule(NodeShapes& shapes) {
     cat(shapes);
   } else if (name == "stack") {
     stack(shapes);
+  } else if (name == "select_scatter" || name == "slice_scatter") {
+    scatter(shapes);
   } else if (name == "select" || name == "unbind") {
     select(shapes);
   } else if (name == "chunk" || name.find("split") != std::string_view::npos) {

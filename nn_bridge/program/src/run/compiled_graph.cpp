@@ -55,6 +55,23 @@ class OperatorStep : public Step {
   std::vector<Argument> results_;
 };
 
+// `copy` has no derivative of its own: the second tensor in the sizes and the type of the first.
+class CopyStep : public Step {
+ public:
+  CopyStep(CallArguments arguments, ValueId result) : arguments_(std::move(arguments)), result_(result) {}
+
+  void run(Frame& frame) const override {
+    c10::Stack const stack = arguments_.fill(frame);
+    auto const& self = stack.at(0).toTensor();
+    frame.at(result_) =
+        stack.at(1).toTensor().expand(self.sizes()).to(self.options(), /*non_blocking=*/false, /*copy=*/true);
+  }
+
+ private:
+  CallArguments arguments_;
+  ValueId result_;
+};
+
 class NoStep : public Step {
  public:
   void run(Frame&) const override {}
@@ -103,6 +120,10 @@ std::unique_ptr<Step> make_operator_step(Graph const& graph, Node const& node, C
     if (!fits(node.outputs[i], schema.returns()[i])) {
       not_a_program(node, "its result " + std::to_string(i) + " is of another kind than in the program");
     }
+  }
+  if (node.target == "aten.copy.default" && node.outputs.size() == 1) {
+    return std::make_unique<CopyStep>(CallArguments(graph, node, schema, conversion),
+                                      std::get<TensorRef>(node.outputs[0]).value);
   }
   return std::make_unique<OperatorStep>(handle, CallArguments(graph, node, schema, conversion), node.outputs);
 }

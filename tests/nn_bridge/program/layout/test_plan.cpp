@@ -267,16 +267,41 @@ TEST(Plan, constants_that_the_caller_gets_stay_whole) {
   EXPECT_EQ(plan.nodes[0].placement, Placement());
 }
 
-TEST(Plan, refuses_operators_without_a_rule_and_bounds_that_do_not_fit) {
+TEST(Plan, operators_without_a_rule_run_on_the_whole_up_to_a_limit) {
   Json unknown = empty_program({1, 2, 8, 16});
   append(unknown, "aten.tril.default", {{"self", tensor("x")}}, "y", {1, 2, 8, 16});
   set_output(unknown, "y");
   ExportedGraph const graph = read_graph(unknown.dump());
 
-  Thrown const thrown = thrown_by([&] { (void)plan_layout(graph, Sizes(graph), {}); });
+  Plan const plan = plan_layout(graph, Sizes(graph), PlanOptions{});
 
+  EXPECT_TRUE(plan.nodes[0].gathered);
+  EXPECT_EQ(plan.received_bytes, (std::vector<std::int64_t>{512, 512}));
+  Thrown const thrown = thrown_by([&] {
+    (void)plan_layout(graph, Sizes(graph), {.num_ranks = 2, .field_axis = -2, .bounds = {}, .largest_gather = 511});
+  });
   EXPECT_EQ(thrown.rule, "RefusedProgram");
   EXPECT_NE(thrown.text.find("aten.tril.default in head (head.py:27)"), std::string::npos) << thrown.text;
+}
+
+TEST(Plan, shuffles_of_pixels_keep_the_cut) {
+  Json program = empty_program({1, 8, 6, 4});
+  append(program, "aten.pixel_shuffle.default", {{"self", tensor("x")}, {"upscale_factor", integer(2)}}, "a",
+         {1, 2, 12, 8});
+  append(program, "aten.pixel_unshuffle.default", {{"self", tensor("a")}, {"downscale_factor", integer(2)}}, "b",
+         {1, 8, 6, 4});
+  set_output(program, "b");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), {.num_ranks = 3, .field_axis = -2, .bounds = {0, 1, 5, 6}});
+
+  EXPECT_EQ(plan.received_bytes, (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(plan.nodes.at(2).placement, (Cut{2, 12, {0, 2, 10, 12}}));
+}
+
+TEST(Plan, refuses_bounds_that_do_not_fit) {
+  Json const program = empty_program({1, 2, 8, 16});
+  ExportedGraph const graph = read_graph(program.dump());
   EXPECT_EQ(rule_of([&] {
               (void)plan_layout(graph, Sizes(graph), {.num_ranks = 2, .field_axis = -2, .bounds = {0, 3, 9}});
             }),
