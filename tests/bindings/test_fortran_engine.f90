@@ -277,6 +277,33 @@ contains
     call gr_layout_destroy(columns)
     call gr_cuts_destroy(cuts(1))
     call gr_cuts_destroy(cuts(2))
+    call bounds_cost()
+  end subroutine
+
+  !> Rows to columns whose sizes are 1, 2, ..., n in two orders: the largest shares are those of equal sizes.
+  subroutine bounds_cost()
+    integer, parameter :: n = 1100, cells = n * (n + 1) / 2
+    type(gr_layout) :: rows, columns, back
+    type(gr_cuts) :: cuts(4)
+    type(gr_relabelling) :: saving
+    integer(c_int64_t) :: least
+    integer :: i
+    call gr_cuts_create([(1 + modulo(37 * i, n), i=1, n)], cuts(1))
+    call gr_cuts_create([cells], cuts(2))
+    call gr_cuts_create([cells], cuts(3))
+    call gr_cuts_create([(1 + modulo(211 * i, n), i=1, n)], cuts(4))
+    call gr_layout_create_cuts(cuts(:2), layout=columns)
+    call gr_layout_create_cuts(cuts(3:), layout=rows)
+    call gr_layout_relabel(rows, columns, layout=back, saving=saving)
+    least = int(cells, c_int64_t)**2 - sum([(int(i, c_int64_t)**2, i=1, n)])
+    call that(saving%moved_cells >= least .and. saving%moved_cells - saving%cost_above_least <= least, 'the bound of the cost')
+    call that(saving%cost_above_least > 0, 'a cost that is not the least')
+    call gr_layout_destroy(rows)
+    call gr_layout_destroy(columns)
+    call gr_layout_destroy(back)
+    do i = 1, 4
+      call gr_cuts_destroy(cuts(i))
+    end do
   end subroutine
 
   subroutine cuts_axes()

@@ -108,6 +108,11 @@ static void shifted_rows(gr_layout** rows, gr_layout** shifted, int num_ranks) {
   OK(gr_cuts_destroy(&cuts[1]));
 }
 
+static int ascending(void const* a, void const* b) {
+  int64_t const difference = *(int64_t const*)a - *(int64_t const*)b;
+  return difference < 0 ? -1 : difference > 0;
+}
+
 static void returns_boxes(void) {
   enum { RANKS = 4 };
   gr_layout* rows = NULL;
@@ -125,6 +130,35 @@ static void returns_boxes(void) {
   }
   OK(gr_layout_destroy(&back));
 
+  // Rows to columns of random sizes, where the cheapest assignment is not searched for: it pairs the largest.
+  enum { MANY = 1100, CELLS = 4 * MANY };
+  int64_t sizes[2][MANY];
+  unsigned random = 59;
+  for (int a = 0; a < 2; ++a) {
+    for (int i = 0; i < MANY; ++i) sizes[a][i] = 1;
+    for (int i = MANY; i < CELLS; ++i) {
+      random = 1664525U * random + 1013904223U;
+      ++sizes[a][(random >> 8) % MANY];
+    }
+  }
+  int64_t const whole[1] = {CELLS};
+  gr_cuts* cuts[3] = {NULL, NULL, NULL};
+  gr_layout* many[2] = {NULL, NULL};
+  OK(gr_cuts_create(MANY, sizes[0], &cuts[0]));
+  OK(gr_cuts_create(1, whole, &cuts[1]));
+  OK(gr_cuts_create(MANY, sizes[1], &cuts[2]));
+  OK(gr_layout_create_cuts(2, (gr_cuts const* const*)cuts, 0, NULL, &many[0]));
+  OK(gr_layout_create_cuts(2, (gr_cuts const* const*)(cuts + 1), 0, NULL, &many[1]));
+  OK(gr_layout_relabel(many[0], many[1], NULL, 0, NULL, 0, NULL, &back, &cells));
+  for (int a = 0; a < 2; ++a) qsort(sizes[a], MANY, sizeof(int64_t), ascending);
+  int64_t least = (int64_t)CELLS * CELLS;
+  for (int i = 0; i < MANY; ++i) least -= sizes[0][i] * sizes[1][i];
+  CHECK(cells.cost_above_least > 0 && cells.moved_cells >= least &&
+        cells.moved_cells - cells.cost_above_least <= least);
+  OK(gr_layout_destroy(&back));
+  for (int a = 0; a < 2; ++a) OK(gr_layout_destroy(&many[a]));
+  for (int a = 0; a < 3; ++a) OK(gr_cuts_destroy(&cuts[a]));
+
   // Columns of the transposed grid: with nodes of two ranks, half of the cells leave their node at least.
   gr_layout* columns = NULL;
   int64_t const extents[2] = {4, 3 * RANKS};
@@ -138,7 +172,8 @@ static void returns_boxes(void) {
   options.off_node_weight = 2;
   OK(gr_layout_create(2, extents, parts, &columns));
   OK(gr_layout_relabel(rows, columns, &options, RANKS, nodes, 0, NULL, &back, &cells));
-  CHECK(cells.moved_cells == cells.moved_cells_before && cells.moved_cells == 36 && cells.off_node_cells == 24);
+  CHECK(cells.cost_above_least == 0 && cells.moved_cells == cells.moved_cells_before && cells.moved_cells == 36 &&
+        cells.off_node_cells == 24);
   OK(gr_layout_destroy(&back));
 
   // All boxes to ranks 5 to 8, of which none holds a cell.

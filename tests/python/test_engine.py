@@ -273,6 +273,18 @@ def test_relabelled_layouts():
     two, saving = rows.relabel(e.Layout.create([4, 9], [2, 1]), options, node_of_rank=[0, 1, 2], ranks=[0, 2])
     assert saving.moved_cells == saving.off_node_cells == 24 and np.prod(np.subtract(*two.owned(1))) == 0
     raises("LayoutMismatch", lambda: rows.relabel(e.Layout.create([4, 9], [2, 1])))
+    assert saving.cost_above_least == 0
+
+
+def test_bounds_of_the_cost_of_a_relabelling():
+    # Rows to columns whose sizes are 1, 2, ..., n in two orders: the largest shares are those of equal sizes.
+    n = 1100
+    cells = n * (n + 1) // 2
+    rows = e.Layout.create_cuts([e.Cuts.create([1 + 37 * i % n for i in range(n)]), e.Cuts.create([cells])])
+    columns = e.Layout.create_cuts([e.Cuts.create([cells]), e.Cuts.create([1 + 211 * i % n for i in range(n)])])
+    _, saving = rows.relabel(columns)
+    least = cells**2 - sum(i * i for i in range(1, n + 1))
+    assert saving.moved_cells >= least >= saving.moved_cells - saving.cost_above_least and saving.cost_above_least > 0
 
 
 def repartitioned(options=None, to=None):

@@ -291,6 +291,7 @@ module graticule_types
     integer(c_int64_t) :: moved_cells = 0  !< with the boxes of the new layout
     integer(c_int64_t) :: off_node_cells_before = 0  !< the part of `moved_cells_before` that leaves its node
     integer(c_int64_t) :: off_node_cells = 0  !< the part of `moved_cells` that leaves its node
+    integer(c_int64_t) :: cost_above_least = 0  !< no assignment costs less by more than this; 0: none costs less
   end type
 
   type, bind(c) :: gr_counts
@@ -3716,8 +3717,9 @@ contains
   !> Gives the boxes of a layout to the ranks that already hold most of their cells, for grids whose ranks may swap
   !> boxes.
   !>
-  !> No other assignment of the boxes moves fewer cells, a cell that leaves its node counted `off_node_weight` times.
-  !> Ranks with equal arguments agree without messages.
+  !> A moved cell costs 1, or `off_node_weight` where it leaves its node. Up to a thousand ranks, and with balanced cuts
+  !> beyond, no other assignment of the boxes costs less; `cost_above_least` bounds what one may save elsewhere. Ranks
+  !> with equal arguments agree without messages.
   !> Example: a field on the rows [0, 3), [3, 6), [6, 9) of ranks 0, 1, 2, and a layout with the same rows on the ranks
   !> 2, 0, 1: all boxes return to the ranks that hold them, and a repartition to `layout` sends nothing.
   subroutine gr_layout_relabel(from, to, options, node_of_rank, ranks, layout, saving, stat)

@@ -359,6 +359,7 @@ gr_status gr_layout_relabel(gr_layout const* from, gr_layout const* to, gr_relab
     cells.moved_cells = result.moved_cells;
     cells.off_node_cells_before = result.off_node_cells_before;
     cells.off_node_cells = result.off_node_cells;
+    cells.cost_above_least = result.cost_above_least;
     write_structure(cells, saving, "saving");
   });
 }

@@ -277,6 +277,7 @@ typedef struct gr_relabelling {
   int64_t moved_cells;            ///< with the boxes of the new layout
   int64_t off_node_cells_before;  ///< the part of `moved_cells_before` that leaves its node
   int64_t off_node_cells;         ///< the part of `moved_cells` that leaves its node
+  int64_t cost_above_least;       ///< no assignment costs less by more than this; 0: none costs less
 } gr_relabelling;
 #define GR_RELABELLING_INIT GR_INITIAL(gr_relabelling)
 
@@ -527,8 +528,9 @@ GR_API gr_status gr_layout_create_shared(gr_comm const* comm,    // [in] communi
 /// Gives the boxes of a layout to the ranks that already hold most of their cells, for grids whose ranks may swap
 /// boxes.
 ///
-/// No other assignment of the boxes moves fewer cells, a cell that leaves its node counted `off_node_weight` times.
-/// Ranks with equal arguments agree without messages.
+/// A moved cell costs 1, or `off_node_weight` where it leaves its node. Up to a thousand ranks, and with balanced cuts
+/// beyond, no other assignment of the boxes costs less; `cost_above_least` bounds what one may save elsewhere. Ranks
+/// with equal arguments agree without messages.
 /// Example: a field on the rows [0, 3), [3, 6), [6, 9) of ranks 0, 1, 2, and a layout with the same rows on the ranks
 /// 2, 0, 1: all boxes return to the ranks that hold them, and a repartition to `layout` sends nothing.
 GR_API gr_status
