@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the CMake package, find_package(Graticule [COMPONENTS nn | c | fortran]), and what the installed drivers need: the libraries that
+# Installs the CMake package, find_package(Graticule [COMPONENTS nn | c | fortran | c_nn | fortran_nn]), and what the installed drivers need: the libraries that
 # scripts/setup put into .deps, batch scripts, a module file, documentation and manual pages.
 include(CMakePackageConfigHelpers)
 
@@ -22,6 +22,10 @@ if(TARGET graticule_fortran)
 endif()
 if(TARGET graticule_nn)
   install(EXPORT GraticuleNnTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
+  install(EXPORT GraticuleCNnTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
+endif()
+if(TARGET graticule_fortran_nn)
+  install(EXPORT GraticuleFortranNnTargets NAMESPACE graticule:: DESTINATION "${package_folder}")
 endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
         DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/graticule")

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""check_coverage.py PROJECT: the tests call every function of graticule.h from C, and every procedure from Fortran."""
+"""check_coverage.py PROJECT: the tests call every function of the headers from C, and every procedure from Fortran."""
 import re
 import sys
 from pathlib import Path
 
 project = Path(sys.argv[1])
-header = (project / 'halo/bindings/include/graticule/graticule.h').read_text()
-functions = re.findall(r'^GR_API (?:gr_status|char const\*)\s+(gr_\w+)\(', header, re.M)
+headers = ('halo/bindings/include/graticule/graticule.h', 'nn_bridge/bindings/include/graticule/graticule_nn.h')
+functions = [name for header in headers
+             for name in re.findall(r'^GR_API (?:gr_status|char const\*)\s+(gr_\w+)\(', (project / header).read_text(), re.M)]
 only_c = {'gr_field_dense'}
 tests = project / 'tests/bindings'
 failed = not functions

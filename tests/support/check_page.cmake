@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # cmake -DPAGE=page.md -DSOURCE=test.cpp [-DLANGUAGE=cpp] [-DWHOLE=ON] -P check_page.cmake
-# Fails unless the source contains each code block of the language in the page, up to line breaks and indentation. With WHOLE
+# Fails unless the source, or one of several separated by commas, contains each code block of the language in the page, up to line breaks and indentation. With WHOLE
 # the blocks together must be the whole source, except for its first line (the licence).
 cmake_minimum_required(VERSION 3.22)
 if(NOT LANGUAGE)
   set(LANGUAGE cpp)
 endif()
 file(READ ${PAGE} page)
-file(READ ${SOURCE} source)
+set(source "")
+string(REPLACE "," ";" files "${SOURCE}")
+foreach(file IN LISTS files)
+  file(READ ${file} text)
+  string(APPEND source "${text}")
+endforeach()
 if(WHOLE)
   string(FIND "${source}" "\n" begin)
   string(SUBSTRING "${source}" ${begin} -1 source)

@@ -1506,12 +1506,107 @@ contains
 #endif
 end module graticule_fields
 
-!> The functions.
-module graticule_calls
+!> What the procedures that scripts/bindings makes have in common; for the modules of this library.
+module graticule_support
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit
   use graticule_types
+  implicit none
+  private
+  public :: ended, wrong_size, text_at, to_texts, reversed_words
+
+  interface
+    function last_error_text() bind(c, name='gr_error_text') result(text)
+      import
+      type(c_ptr) :: text
+    end function
+
+    function c_wrong_size(function, argument, found, expected) bind(c, name='gr_fortran_wrong_size') result(status)
+      import
+      character(kind=c_char), intent(in) :: function(*), argument(*)
+      integer(c_int), value :: found, expected
+      integer(c_int) :: status
+    end function
+
+    function c_strlen(text) bind(c, name='strlen') result(length)
+      import
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+contains
+
+  !> Passes the status to the caller, or ends the program with the text of the error.
+  subroutine ended(status, stat)
+    integer(c_int), intent(in) :: status
+    integer(c_int), intent(out), optional :: stat
+    if (present(stat)) then
+      stat = status
+    else if (status /= GR_SUCCESS) then
+      write (error_unit, '(a)') text_at(last_error_text())
+      error stop 1
+    end if
+  end subroutine
+
+  subroutine wrong_size(function, argument, found, expected, stat)
+    character(*), intent(in) :: function, argument
+    integer(c_int), intent(in) :: found, expected
+    integer(c_int), intent(out), optional :: stat
+    call ended(c_wrong_size(function // c_null_char, argument // c_null_char, found, expected), stat)
+  end subroutine
+
+  function text_at(address) result(text)
+    type(c_ptr), intent(in) :: address
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: characters(:)
+    integer :: i, length
+    length = int(c_strlen(address))
+    call c_f_pointer(address, characters, [length])
+    allocate (character(length) :: text)
+    do i = 1, length
+      text(i:i) = characters(i)
+    end do
+  end function
+
+  !> Texts without the blanks at their ends, as C has them.
+  subroutine to_texts(given, texts, addresses)
+    character(*), intent(in) :: given(:)
+    character(kind=c_char), allocatable, target, intent(out) :: texts(:, :)
+    type(c_ptr), allocatable, intent(out) :: addresses(:)
+    integer :: i, j
+    allocate (texts(len(given) + 1, size(given)), addresses(size(given)))
+    do i = 1, size(given)
+      do j = 1, len_trim(given(i))
+        texts(j, i) = given(i)(j:j)
+      end do
+      texts(len_trim(given(i)) + 1, i) = c_null_char
+      addresses(i) = c_loc(texts(1, i))
+    end do
+  end subroutine
+
+  !> `lon lat` becomes `lat lon`.
+  pure function reversed_words(text) result(reversed)
+    character(*), intent(in) :: text
+    character(:), allocatable :: reversed, rest
+    integer :: blank
+    reversed = ''
+    rest = trim(adjustl(text))
+    do while (len(rest) > 0)
+      blank = index(rest, ' ')
+      if (blank == 0) blank = len(rest) + 1
+      reversed = trim(rest(:blank - 1) // ' ' // reversed)
+      rest = trim(adjustl(rest(min(blank, len(rest) + 1):)))
+    end do
+  end function
+end module graticule_support
+
+!> The functions.
+module graticule_calls
+  use, intrinsic :: iso_c_binding
+  use graticule_types
   use graticule_fields
+  use graticule_support
   implicit none
   private :: ended, wrong_size, text_at, to_texts, reversed_words, ndim_of, in_c_order
 
@@ -1598,19 +1693,6 @@ module graticule_calls
     function c_gr_error_status() bind(c, name='gr_error_status') result(status)
       import
       integer(c_int) :: status
-    end function
-
-    function c_wrong_size(function, argument, found, expected) bind(c, name='gr_fortran_wrong_size') result(status)
-      import
-      character(kind=c_char), intent(in) :: function(*), argument(*)
-      integer(c_int), value :: found, expected
-      integer(c_int) :: status
-    end function
-
-    function c_strlen(text) bind(c, name='strlen') result(length)
-      import
-      type(c_ptr), value :: text
-      integer(c_size_t) :: length
     end function
 
     function c_gr_version(major, minor, patch) bind(c, name='gr_version') result(status)
@@ -2963,7 +3045,6 @@ module graticule_calls
       integer(c_int) :: status
     end function
   end interface
-  private :: c_wrong_size, c_strlen
 
 contains
 
@@ -2983,69 +3064,6 @@ contains
   function gr_error_status() result(status)
     integer(c_int) :: status
     status = c_gr_error_status()
-  end function
-
-  !> Passes the status to the caller, or ends the program with the text of the error.
-  subroutine ended(status, stat)
-    integer(c_int), intent(in) :: status
-    integer(c_int), intent(out), optional :: stat
-    if (present(stat)) then
-      stat = status
-    else if (status /= GR_SUCCESS) then
-      write (error_unit, '(a)') gr_error_text()
-      error stop 1
-    end if
-  end subroutine
-
-  subroutine wrong_size(function, argument, found, expected, stat)
-    character(*), intent(in) :: function, argument
-    integer(c_int), intent(in) :: found, expected
-    integer(c_int), intent(out), optional :: stat
-    call ended(c_wrong_size(function // c_null_char, argument // c_null_char, found, expected), stat)
-  end subroutine
-
-  function text_at(address) result(text)
-    type(c_ptr), intent(in) :: address
-    character(:), allocatable :: text
-    character(kind=c_char), pointer :: characters(:)
-    integer :: i, length
-    length = int(c_strlen(address))
-    call c_f_pointer(address, characters, [length])
-    allocate (character(length) :: text)
-    do i = 1, length
-      text(i:i) = characters(i)
-    end do
-  end function
-
-  !> Texts without the blanks at their ends, as C has them.
-  subroutine to_texts(given, texts, addresses)
-    character(*), intent(in) :: given(:)
-    character(kind=c_char), allocatable, target, intent(out) :: texts(:, :)
-    type(c_ptr), allocatable, intent(out) :: addresses(:)
-    integer :: i, j
-    allocate (texts(len(given) + 1, size(given)), addresses(size(given)))
-    do i = 1, size(given)
-      do j = 1, len_trim(given(i))
-        texts(j, i) = given(i)(j:j)
-      end do
-      texts(len_trim(given(i)) + 1, i) = c_null_char
-      addresses(i) = c_loc(texts(1, i))
-    end do
-  end subroutine
-
-  !> `lon lat` becomes `lat lon`.
-  pure function reversed_words(text) result(reversed)
-    character(*), intent(in) :: text
-    character(:), allocatable :: reversed, rest
-    integer :: blank
-    reversed = ''
-    rest = trim(adjustl(text))
-    do while (len(rest) > 0)
-      blank = index(rest, ' ')
-      if (blank == 0) blank = len(rest) + 1
-      reversed = trim(rest(:blank - 1) // ' ' // reversed)
-      rest = trim(adjustl(rest(min(blank, len(rest) + 1):)))
-    end do
   end function
 
   !> Number of axes of a layout; 0 for a handle that holds none.

@@ -27,6 +27,9 @@ void require_started();
 /// Keeps the exception as the last error of this thread.
 [[nodiscard]] gr_status record(char const* function, std::exception_ptr const& failure) noexcept;
 
+/// Keeps an error as the last one of this thread. @param text NULL: no memory was left for it @return its status
+gr_status keep_error(gr_status status, char const* rule, char const* text) noexcept;
+
 /// Runs the body of an exported function. No exception leaves it.
 template <class Body>
 [[nodiscard]] gr_status guarded(char const* function, Body&& body) noexcept {

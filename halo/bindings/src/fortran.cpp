@@ -11,11 +11,6 @@ namespace graticule::c {
 
 namespace {
 
-constexpr int unknown_type = -1;
-constexpr int too_many_axes = -2;
-constexpr int wrong_axes = -3;
-constexpr int wrong_owned = -4;
-
 /// @return 0, or the reason why the array cannot be described
 int describe(gr_field& field, int type, int rank, std::span<int const> axes, std::span<int const> owned) {
   if (type < 0) return unknown_type;
@@ -33,15 +28,6 @@ int describe(gr_field& field, int type, int rank, std::span<int const> axes, std
 }
 
 }  // namespace
-
-char const* faulty_field(int type) noexcept {
-  switch (type) {
-    case too_many_axes: return "an array of more than 8 dimensions";
-    case wrong_axes: return "axes= of gr_field are not dimensions of the array";
-    case wrong_owned: return "owned= of gr_field has not one place for each dimension of the array";
-    default: return "an array of a type that fields do not have";
-  }
-}
 
 }  // namespace graticule::c
 

@@ -22,6 +22,12 @@ GR_API void gr_fortran_field(void* base, int type, int rank, int64_t const* exte
 
 namespace graticule::c {
 
+// Types of fields that cannot be used.
+constexpr int unknown_type = -1;
+constexpr int too_many_axes = -2;
+constexpr int wrong_axes = -3;
+constexpr int wrong_owned = -4;
+
 /// Why a field of Fortran has a type below 0.
 [[nodiscard]] char const* faulty_field(int type) noexcept;
 

@@ -3,6 +3,7 @@
 #include <graticule/partition/stall.hpp>
 #include <graticule/repartition/runtime.hpp>
 
+#include "extension.hpp"
 #include "handles.hpp"
 #include "queues.hpp"
 
@@ -68,6 +69,7 @@ std::string live_handles() {
   count<gr_checkpoints>(text, "gr_checkpoints");
   count<gr_checkpoint_writer>(text, "gr_checkpoint_writer");
   count<gr_checkpoint>(text, "gr_checkpoint");
+  if (auto const others = extension_handles(); !others.empty()) text += (text.empty() ? "" : ", ") + others;
   return text;
 }
 
@@ -125,6 +127,7 @@ gr_status gr_finalize(void) {
     if (library.num_inits == 1) {
       if (auto const live = live_handles(); !live.empty())
         throw Error("WrongState", live + " were not freed; free them and call it again");
+      end_extensions();
       forget_queues();
       library.runtime.reset();
     }

@@ -26,6 +26,15 @@ static_assert(int(Transport::automatic) == GR_TRANSPORT_AUTOMATIC &&
               int(Transport::node_shared) == GR_TRANSPORT_NODE_SHARED);
 static_assert(max_ndim == GR_MAX_AXES);
 
+char const* faulty_field(int type) noexcept {
+  switch (type) {
+    case too_many_axes: return "an array of more than 8 dimensions";
+    case wrong_axes: return "axes= of gr_field are not dimensions of the array";
+    case wrong_owned: return "owned= of gr_field has not one place for each dimension of the array";
+    default: return "an array of a type that fields do not have";
+  }
+}
+
 void require_count(int number, int least, char const* name) {
   if (number < least)
     throw bad_argument(std::string(name) + " is " + std::to_string(number) + ", at least " + std::to_string(least) +

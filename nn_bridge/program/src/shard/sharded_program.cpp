@@ -80,6 +80,42 @@ ShardedProgramImpl::ShardedProgramImpl(Program program, nn::Domain const& domain
   calls_ = std::make_shared<Calls>(domain_, "ShardedProgram", domain_.sharding());
 }
 
+void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<std::int64_t> const& parts) {
+  Comm const& comm = domain_.comm();
+  auto const ids = user_inputs(program_->graph());
+  Shape first;
+  std::int64_t extent = 0;
+  run_agreed(comm, [&] {
+    if (whole.size() != ids.size() || whole[first_field_].size() < 2) {
+      throw Error("ShapeMismatch",
+                  "the program takes " + std::to_string(ids.size()) + " inputs, of which a field has rows and columns");
+    }
+    first = whole[first_field_];
+    extent = first[first.size() - place(-field_axis_)];
+    if (place(comm.num_ranks()) != parts.size() ||
+        std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) != extent) {
+      throw Error("CutsMismatch", "the parts " + c10::str(at::IntArrayRef(parts)) + " are not those of " +
+                                      std::to_string(comm.num_ranks()) + " ranks and " + std::to_string(extent) +
+                                      " cells");
+    }
+  });
+  auto const conversion = detail::ProgramAccess::conversion(*program_);
+  std::vector<torch::Tensor> inputs;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    Shape own = whole[i];
+    if (is_field(own.size(), first.size())) {
+      std::int64_t& cells = own[own.size() - place(-field_axis_)];
+      cells = cells == extent ? parts[place(comm.rank())] : balanced_cuts(cells, comm.num_ranks()).size(comm.rank());
+    }
+    auto const type = conversion(program_->graph().graph.value(ids[i]).tensor.dtype);
+    inputs.push_back(torch::zeros({}, torch::dtype(type).device(conversion.device)).expand(own));
+  }
+  auto const cut = Cuts(parts);
+  bool const rows = field_axis_ == -2;
+  auto const other = Cuts{first[first.size() - (rows ? 1 : 2)]};
+  (void)set_up(inputs, Layout(domain_.grid(), rows ? std::vector<Cuts>{cut, other} : std::vector<Cuts>{other, cut}));
+}
+
 void ShardedProgramImpl::reset_structure() { calls_->reset_structure(); }
 
 Plan const& ShardedProgramImpl::plan() const {

@@ -1,0 +1,614 @@
+! SPDX-License-Identifier: BSD-3-Clause
+! Made by scripts/bindings from graticule_nn.h and graticule_nn.F90.in: change those.
+!
+! Networks exported by PyTorch in a simulation code: `use graticule` and `use graticule_nn`. The interface is that of
+! graticule_nn.h, with the conventions of the module graticule.
+
+!> Constants and types.
+module graticule_nn_types
+  use, intrinsic :: iso_c_binding
+  implicit none
+  public
+
+  enum, bind(c)
+    enumerator :: GR_SGD = 0
+    enumerator :: GR_ADAM = 1
+    enumerator :: GR_ADAMW = 2
+  end enum
+
+  !> an exported network, divided among the ranks
+  type :: gr_net
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  !> what changes the parameters of a network
+  type :: gr_optimizer
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  type, bind(c) :: gr_net_options
+    integer(c_size_t) :: size = 0  !< sizeof(gr_net_options)
+    integer(c_int) :: has_type = 0  !< `type` is set; otherwise the network computes as it was exported
+    integer(c_int) :: type = 0  !< real type to compute in: GR_F32, GR_F64 or GR_BF16
+    integer(c_int) :: num_threads = 0  !< threads of LibTorch on this rank; 0: OMP_NUM_THREADS, or this rank's part of the cores
+    integer(c_int) :: dropout = 0  !< dropout layers work in `gr_net_learn`; otherwise they are off
+    integer(c_int64_t) :: largest_gather = 0  !< bytes of a value that every rank may hold whole; 0: 4 GiB
+  end type
+
+  type, bind(c) :: gr_optimizer_options
+    integer(c_size_t) :: size = 0  !< sizeof(gr_optimizer_options)
+    real(c_double) :: momentum = 0  !< of GR_SGD
+    integer(c_int) :: has_betas = 0  !< `betas` is set; otherwise 0.9 and 0.999
+    real(c_double) :: betas(2) = 0  !< decay of the averages of GR_ADAM and GR_ADAMW
+    real(c_double) :: epsilon = 0  !< of GR_ADAM and GR_ADAMW; 0: 1e-8
+    integer(c_int) :: has_decay = 0  !< `decay` is set; otherwise 0.01 for GR_ADAMW and 0 for the others
+    real(c_double) :: decay = 0  !< decay of the weights
+    real(c_double) :: most_gradient = 0  !< longer gradients (norm over all parameters) are shortened to it; 0: no limit
+  end type
+end module graticule_nn_types
+
+!> The functions.
+module graticule_nn
+  use, intrinsic :: iso_c_binding
+  use graticule_types, only: gr_comm, gr_layout, gr_field
+  use graticule_nn_types
+  use graticule_support
+  implicit none
+  private :: ended, wrong_size, text_at, to_texts, reversed_words
+  private :: gr_comm, gr_layout, gr_field
+
+  interface gr_net_bind_input
+    module procedure gr_net_bind_input_list, gr_net_bind_input_one
+  end interface
+
+  interface gr_net_bind_output
+    module procedure gr_net_bind_output_list, gr_net_bind_output_one
+  end interface
+
+  interface gr_net_bind_target
+    module procedure gr_net_bind_target_list, gr_net_bind_target_one
+  end interface
+
+  interface
+    function c_gr_net_load(comm, path, options, net) bind(c, name='gr_net_load') result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: path
+      type(c_ptr), value :: options
+      type(c_ptr), value :: net
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_destroy(net) bind(c, name='gr_net_destroy') result(status)
+      import
+      type(c_ptr), value :: net
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_num_inputs(net, num_inputs) bind(c, name='gr_net_num_inputs') result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: num_inputs
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_num_outputs(net, num_outputs) bind(c, name='gr_net_num_outputs') result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: num_outputs
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_input_name(net, input, name) bind(c, name='gr_net_input_name') result(status)
+      import
+      type(c_ptr), value :: net
+      integer(c_int), value :: input
+      type(c_ptr), value :: name
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_output_name(net, output, name) bind(c, name='gr_net_output_name') result(status)
+      import
+      type(c_ptr), value :: net
+      integer(c_int), value :: output
+      type(c_ptr), value :: name
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_text(net, text) bind(c, name='gr_net_text') result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_save(net, path) bind(c, name='gr_net_save') result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: path
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_bind_input(net, name, layout, num_fields, fields) bind(c, name='gr_net_bind_input') &
+        result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: name
+      type(c_ptr), value :: layout
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_bind_output(net, name, layout, num_fields, fields) bind(c, name='gr_net_bind_output') &
+        result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: name
+      type(c_ptr), value :: layout
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_bind_target(net, name, layout, num_fields, fields, scale, num_rows, weights) bind(c, &
+        name='gr_net_bind_target') result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: name
+      type(c_ptr), value :: layout
+      integer(c_int), value :: num_fields
+      type(c_ptr), value :: fields
+      real(c_double), value :: scale
+      integer(c_int), value :: num_rows
+      type(c_ptr), value :: weights
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_run(net) bind(c, name='gr_net_run') result(status)
+      import
+      type(c_ptr), value :: net
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_start(net) bind(c, name='gr_net_start') result(status)
+      import
+      type(c_ptr), value :: net
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_finish(net) bind(c, name='gr_net_finish') result(status)
+      import
+      type(c_ptr), value :: net
+      integer(c_int) :: status
+    end function
+
+    function c_gr_optimizer_create(net, kind, rate, options, optimizer) bind(c, name='gr_optimizer_create') &
+        result(status)
+      import
+      type(c_ptr), value :: net
+      integer(c_int), value :: kind
+      real(c_double), value :: rate
+      type(c_ptr), value :: options
+      type(c_ptr), value :: optimizer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_optimizer_destroy(optimizer) bind(c, name='gr_optimizer_destroy') result(status)
+      import
+      type(c_ptr), value :: optimizer
+      integer(c_int) :: status
+    end function
+
+    function c_gr_optimizer_set_rate(optimizer, rate) bind(c, name='gr_optimizer_set_rate') result(status)
+      import
+      type(c_ptr), value :: optimizer
+      real(c_double), value :: rate
+      integer(c_int) :: status
+    end function
+
+    function c_gr_net_learn(net, optimizer, loss) bind(c, name='gr_net_learn') result(status)
+      import
+      type(c_ptr), value :: net
+      type(c_ptr), value :: optimizer
+      type(c_ptr), value :: loss
+      integer(c_int) :: status
+    end function
+  end interface
+
+contains
+
+  !> Reads a network and divides it among the ranks of a communicator. Collective.
+  !>
+  !> A network that cannot be divided, or has an operator that this library does not run, is refused here, on all ranks,
+  !> with the operator, its module, its line in the Python source, and advice: at the sizes that it was exported with.
+  subroutine gr_net_load(comm, path, options, net, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: path
+    type(gr_net_options), intent(in), optional :: options
+    type(gr_net), intent(inout) :: net
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: path_c
+    type(gr_net_options), target :: options_c
+    type(c_ptr), target :: net_c
+    type(c_ptr) :: options_p
+    integer(c_int) :: status
+    comm_c = comm%handle
+    path_c = trim(path) // c_null_char
+    if (present(options)) then
+    options_c = options
+    options_c%size = c_sizeof(options_c)
+    end if
+    net_c = net%handle
+    options_p = c_null_ptr
+    if (present(options)) options_p = c_loc(options_c)
+    status = c_gr_net_load(comm_c, c_loc(path_c), options_p, c_loc(net_c))
+    net%handle = net_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a network. Optimizers of it stay valid until they are freed.
+  subroutine gr_net_destroy(net, stat)
+    type(gr_net), intent(inout) :: net
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: net_c
+    integer(c_int) :: status
+    net_c = net%handle
+    status = c_gr_net_destroy(c_loc(net_c))
+    net%handle = net_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of inputs. Not collective.
+  subroutine gr_net_num_inputs(net, num_inputs, stat)
+    type(gr_net), intent(in) :: net
+    integer(c_int), intent(out) :: num_inputs
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int), target :: num_inputs_c
+    integer(c_int) :: status
+    net_c = net%handle
+    num_inputs_c = 0
+    status = c_gr_net_num_inputs(net_c, c_loc(num_inputs_c))
+    if (status == 0) num_inputs = num_inputs_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Number of outputs. Not collective.
+  subroutine gr_net_num_outputs(net, num_outputs, stat)
+    type(gr_net), intent(in) :: net
+    integer(c_int), intent(out) :: num_outputs
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int), target :: num_outputs_c
+    integer(c_int) :: status
+    net_c = net%handle
+    num_outputs_c = 0
+    status = c_gr_net_num_outputs(net_c, c_loc(num_outputs_c))
+    if (status == 0) num_outputs = num_outputs_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Name of an input: that of the argument in Python. Not collective.
+  subroutine gr_net_input_name(net, input, name, stat)
+    type(gr_net), intent(in) :: net
+    integer(c_int), intent(in) :: input
+    character(:), allocatable, intent(out) :: name
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int) :: input_c
+    type(c_ptr), target :: name_c
+    integer(c_int) :: status
+    net_c = net%handle
+    input_c = input - 1
+    name_c = c_null_ptr
+    status = c_gr_net_input_name(net_c, input_c, c_loc(name_c))
+    if (status == 0) name = text_at(name_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Name of an output: that of its value in the exported graph. Not collective.
+  subroutine gr_net_output_name(net, output, name, stat)
+    type(gr_net), intent(in) :: net
+    integer(c_int), intent(in) :: output
+    character(:), allocatable, intent(out) :: name
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int) :: output_c
+    type(c_ptr), target :: name_c
+    integer(c_int) :: status
+    net_c = net%handle
+    output_c = output - 1
+    name_c = c_null_ptr
+    status = c_gr_net_output_name(net_c, output_c, c_loc(name_c))
+    if (status == 0) name = text_at(name_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Report for people: type, parameters, each input and output with its sizes, what is bound to it and how it is moved,
+  !> and the traffic of a call once there was one. Not collective.
+  subroutine gr_net_text(net, text, stat)
+    type(gr_net), intent(in) :: net
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    type(c_ptr), target :: text_c
+    integer(c_int) :: status
+    net_c = net%handle
+    text_c = c_null_ptr
+    status = c_gr_net_text(net_c, c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Writes the network with its present parameters, in the types of the original file, for Python's `torch.export.load`
+  !> and for `gr_net_load`. Collective; rank 0 writes.
+  subroutine gr_net_save(net, path, stat)
+    type(gr_net), intent(in) :: net
+    character(*), intent(in) :: path
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    character(:, c_char), allocatable, target :: path_c
+    integer(c_int) :: status
+    net_c = net%handle
+    path_c = trim(path) // c_null_char
+    status = c_gr_net_save(net_c, c_loc(path_c))
+    call ended(status, stat)
+  end subroutine
+
+  !> Binds the caller's arrays to an input: every run reads them. Collective.
+  !>
+  !> Several arrays are stacked along the channels, in order; an array with levels is as many channels. All axes but
+  !> latitude and longitude count as one list, the last one varying fastest, that the arrays together fill. The memory
+  !> stays the caller's, and must be there until the input is bound again or the network is freed.
+  !> The first field is bound first: its layout decides which rows each rank computes. If its grid changes (in networks
+  !> with dynamic sizes), all other arrays must be bound again.
+  !> Example: x[1, 4, 721, 1440] from u[721][1440] and t[3][721][1440] of each rank's box.
+  subroutine gr_net_bind_input_list(net, name, layout, fields, stat)
+    type(gr_net), intent(inout) :: net
+    character(*), intent(in), optional :: name
+    type(gr_layout), intent(in), optional :: layout
+    type(gr_field), intent(in), target, contiguous :: fields(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    character(:, c_char), allocatable, target :: name_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: num_fields
+    type(c_ptr) :: name_p
+    integer(c_int) :: status
+    layout_c = c_null_ptr
+    net_c = net%handle
+    if (present(name)) then
+    name_c = trim(name) // c_null_char
+    end if
+    if (present(layout)) then
+    layout_c = layout%handle
+    end if
+    num_fields = int(size(fields), c_int)
+    name_p = c_null_ptr
+    if (present(name)) name_p = c_loc(name_c)
+    status = c_gr_net_bind_input(net_c, name_p, layout_c, num_fields, c_loc(fields))
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_net_bind_input_one(net, name, layout, fields, stat)
+    type(gr_net), intent(inout) :: net
+    character(*), intent(in), optional :: name
+    type(gr_layout), intent(in), optional :: layout
+    type(gr_field), intent(in), target :: fields
+    integer(c_int), intent(out), optional :: stat
+    call gr_net_bind_input_list(net, name, layout, [fields], stat)
+  end subroutine
+
+  !> Binds the caller's arrays to an output: every run writes them. Outputs that are not bound are not moved. Collective.
+  subroutine gr_net_bind_output_list(net, name, layout, fields, stat)
+    type(gr_net), intent(inout) :: net
+    character(*), intent(in), optional :: name
+    type(gr_layout), intent(in), optional :: layout
+    type(gr_field), intent(in), target, contiguous :: fields(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    character(:, c_char), allocatable, target :: name_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: num_fields
+    type(c_ptr) :: name_p
+    integer(c_int) :: status
+    layout_c = c_null_ptr
+    net_c = net%handle
+    if (present(name)) then
+    name_c = trim(name) // c_null_char
+    end if
+    if (present(layout)) then
+    layout_c = layout%handle
+    end if
+    num_fields = int(size(fields), c_int)
+    name_p = c_null_ptr
+    if (present(name)) name_p = c_loc(name_c)
+    status = c_gr_net_bind_output(net_c, name_p, layout_c, num_fields, c_loc(fields))
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_net_bind_output_one(net, name, layout, fields, stat)
+    type(gr_net), intent(inout) :: net
+    character(*), intent(in), optional :: name
+    type(gr_layout), intent(in), optional :: layout
+    type(gr_field), intent(in), target :: fields
+    integer(c_int), intent(out), optional :: stat
+    call gr_net_bind_output_list(net, name, layout, [fields], stat)
+  end subroutine
+
+  !> Binds arrays with the values that an output should have: `gr_net_learn` reads them. Collective.
+  !>
+  !> The loss is the mean of the squared differences, or with `weights` the mean over the sphere: sum of w (y - t)^2
+  !> divided by the sum of w over all values. Losses of several outputs are added, each times its `scale`.
+  subroutine gr_net_bind_target_list(net, name, layout, fields, scale, weights, stat)
+    type(gr_net), intent(inout) :: net
+    character(*), intent(in), optional :: name
+    type(gr_layout), intent(in), optional :: layout
+    type(gr_field), intent(in), target, contiguous :: fields(:)
+    real(c_double), intent(in), optional :: scale
+    real(c_double), intent(in), optional :: weights(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    character(:, c_char), allocatable, target :: name_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: num_fields
+    real(c_double) :: scale_c
+    integer(c_int) :: num_rows
+    real(c_double), allocatable, target :: weights_c(:)
+    type(c_ptr) :: name_p
+    type(c_ptr) :: weights_p
+    integer(c_int) :: status
+    layout_c = c_null_ptr
+    net_c = net%handle
+    if (present(name)) then
+    name_c = trim(name) // c_null_char
+    end if
+    if (present(layout)) then
+    layout_c = layout%handle
+    end if
+    num_fields = int(size(fields), c_int)
+    scale_c = 1
+    if (present(scale)) then
+    scale_c = scale
+    end if
+    num_rows = 0
+    if (present(weights)) num_rows = int(size(weights), c_int)
+    if (present(weights)) then
+    weights_c = weights
+    end if
+    name_p = c_null_ptr
+    if (present(name)) name_p = c_loc(name_c)
+    weights_p = c_null_ptr
+    if (present(weights)) weights_p = c_loc(weights_c)
+    status = c_gr_net_bind_target(net_c, name_p, layout_c, num_fields, c_loc(fields), scale_c, num_rows, weights_p)
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_net_bind_target_one(net, name, layout, fields, scale, weights, stat)
+    type(gr_net), intent(inout) :: net
+    character(*), intent(in), optional :: name
+    type(gr_layout), intent(in), optional :: layout
+    type(gr_field), intent(in), target :: fields
+    real(c_double), intent(in), optional :: scale
+    real(c_double), intent(in), optional :: weights(:)
+    integer(c_int), intent(out), optional :: stat
+    call gr_net_bind_target_list(net, name, layout, [fields], scale, weights, stat)
+  end subroutine
+
+  !> Computes the outputs from the inputs. Collective.
+  !>
+  !> Dropout is off. Running statistics of a network that was exported in training mode are updated.
+  subroutine gr_net_run(net, stat)
+    type(gr_net), intent(inout) :: net
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int) :: status
+    net_c = net%handle
+    status = c_gr_net_run(net_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Starts a run: the inputs travel, and may not be written until `gr_net_finish`. Collective.
+  subroutine gr_net_start(net, stat)
+    type(gr_net), intent(inout) :: net
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int) :: status
+    net_c = net%handle
+    status = c_gr_net_start(net_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Ends the run that was started: the network computes, and the outputs are written. Collective.
+  subroutine gr_net_finish(net, stat)
+    type(gr_net), intent(inout) :: net
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int) :: status
+    net_c = net%handle
+    status = c_gr_net_finish(net_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Makes an optimizer of the parameters of a network.
+  subroutine gr_optimizer_create(net, kind, rate, options, optimizer, stat)
+    type(gr_net), intent(in) :: net
+    integer(c_int), intent(in) :: kind
+    real(c_double), intent(in) :: rate
+    type(gr_optimizer_options), intent(in), optional :: options
+    type(gr_optimizer), intent(inout) :: optimizer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    integer(c_int) :: kind_c
+    real(c_double) :: rate_c
+    type(gr_optimizer_options), target :: options_c
+    type(c_ptr), target :: optimizer_c
+    type(c_ptr) :: options_p
+    integer(c_int) :: status
+    net_c = net%handle
+    kind_c = kind
+    rate_c = rate
+    if (present(options)) then
+    options_c = options
+    options_c%size = c_sizeof(options_c)
+    end if
+    optimizer_c = optimizer%handle
+    options_p = c_null_ptr
+    if (present(options)) options_p = c_loc(options_c)
+    status = c_gr_optimizer_create(net_c, kind_c, rate_c, options_p, c_loc(optimizer_c))
+    optimizer%handle = optimizer_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees an optimizer.
+  subroutine gr_optimizer_destroy(optimizer, stat)
+    type(gr_optimizer), intent(inout) :: optimizer
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: optimizer_c
+    integer(c_int) :: status
+    optimizer_c = optimizer%handle
+    status = c_gr_optimizer_destroy(c_loc(optimizer_c))
+    optimizer%handle = optimizer_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Changes the learning rate.
+  subroutine gr_optimizer_set_rate(optimizer, rate, stat)
+    type(gr_optimizer), intent(inout) :: optimizer
+    real(c_double), intent(in) :: rate
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: optimizer_c
+    real(c_double) :: rate_c
+    integer(c_int) :: status
+    optimizer_c = optimizer%handle
+    rate_c = rate
+    status = c_gr_optimizer_set_rate(optimizer_c, rate_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> One step of training: the outputs for the present inputs, their loss against the targets, its gradients summed over
+  !> the ranks, and a step of the optimizer, the same on all ranks. Outputs are not written. Collective.
+  !>
+  !> Fails with the rule NotFinite, and changes no parameter, where the loss or a gradient is not a number.
+  subroutine gr_net_learn(net, optimizer, loss, stat)
+    type(gr_net), intent(inout) :: net
+    type(gr_optimizer), intent(inout), optional :: optimizer
+    real(c_double), intent(out) :: loss
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: net_c
+    type(c_ptr) :: optimizer_c
+    real(c_double), target :: loss_c
+    integer(c_int) :: status
+    optimizer_c = c_null_ptr
+    net_c = net%handle
+    if (present(optimizer)) then
+    optimizer_c = optimizer%handle
+    end if
+    loss_c = 0
+    status = c_gr_net_learn(net_c, optimizer_c, c_loc(loss_c))
+    if (status == 0) loss = loss_c
+    call ended(status, stat)
+  end subroutine
+end module graticule_nn

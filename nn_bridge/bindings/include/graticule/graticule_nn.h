@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Networks exported by PyTorch (torch.export.save) inside a simulation in C or Fortran: divided among the ranks, run on
+// the model's own arrays, trained online, and saved for Python. Library graticule_c_nn, which needs LibTorch; the
+// conventions are those of graticule.h.
+//
+//   gr_net_load(comm, "closure.pt2", NULL, &net);
+//   gr_net_bind_input(net, "x", layout, 2, u_and_t);          // the model's arrays, with halos, where they are
+//   gr_net_bind_output(net, NULL, layout, 1, &tendency);
+//   for (...) gr_net_run(net);                                // once per time step
+//
+// - Rows of latitude are divided among the ranks. Where the caller's boxes are bands of whole circles of latitude, in
+//   order of ranks, the network uses the caller's rows, and nothing is moved. Any other boxes are moved to bands and
+//   back, by a plan that is made when an array is bound.
+// - Inputs and outputs are fields if they have as many axes as the first input with rows and columns, one less or one
+//   more; latitude and longitude are their last two axes. All others are whole, and the same, on every rank.
+// - Values are converted between the type of an array and that of the network.
+// - Every function with a `gr_net` or a `gr_optimizer` is collective unless it says otherwise, with the same arguments
+//   except for arrays and boxes.
+#ifndef GRATICULE_GRATICULE_NN_H
+#define GRATICULE_GRATICULE_NN_H
+
+#include <graticule/graticule.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// How an optimizer changes the parameters by their gradients.
+typedef enum gr_optimizer_kind {
+  GR_SGD = 0,   ///< stochastic gradient descent, with momentum where `momentum` is set
+  GR_ADAM = 1,  ///< Adam
+  GR_ADAMW = 2  ///< Adam with decoupled decay of weights
+} gr_optimizer_kind;
+
+typedef struct gr_net gr_net;              ///< an exported network, divided among the ranks
+typedef struct gr_optimizer gr_optimizer;  ///< what changes the parameters of a network
+
+/// How a network is run.
+typedef struct gr_net_options {
+  size_t size;             ///< sizeof(gr_net_options)
+  int has_type;            ///< [flag] `type` is set; otherwise the network computes as it was exported
+  gr_type type;            ///< real type to compute in: GR_F32, GR_F64 or GR_BF16
+  int num_threads;         ///< threads of LibTorch on this rank; 0: OMP_NUM_THREADS, or this rank's part of the cores
+  int dropout;             ///< [flag] dropout layers work in `gr_net_learn`; otherwise they are off
+  int64_t largest_gather;  ///< bytes of a value that every rank may hold whole; 0: 4 GiB
+} gr_net_options;
+#define GR_NET_OPTIONS_INIT GR_INITIAL(gr_net_options)
+
+/// Rates of an optimizer. Where `has_NAME` is 0 the value is PyTorch's.
+typedef struct gr_optimizer_options {
+  size_t size;           ///< sizeof(gr_optimizer_options)
+  double momentum;       ///< of GR_SGD
+  int has_betas;         ///< [flag] `betas` is set; otherwise 0.9 and 0.999
+  double betas[2];       ///< decay of the averages of GR_ADAM and GR_ADAMW
+  double epsilon;        ///< of GR_ADAM and GR_ADAMW; 0: 1e-8
+  int has_decay;         ///< [flag] `decay` is set; otherwise 0.01 for GR_ADAMW and 0 for the others
+  double decay;          ///< decay of the weights
+  double most_gradient;  ///< longer gradients (norm over all parameters) are shortened to it; 0: no limit
+} gr_optimizer_options;
+#define GR_OPTIMIZER_OPTIONS_INIT GR_INITIAL(gr_optimizer_options)
+
+// --- Networks --------------------------------------------------------------------------------------------------------
+
+/// Reads a network and divides it among the ranks of a communicator. Collective.
+///
+/// A network that cannot be divided, or has an operator that this library does not run, is refused here, on all ranks,
+/// with the operator, its module, its line in the Python source, and advice: at the sizes that it was exported with.
+GR_API gr_status gr_net_load(gr_comm const* comm,            // [in] communicator
+                             char const* path,               // [in] file (.pt2)
+                             gr_net_options const* options,  // [in] [optional] type, threads, limits
+                             gr_net** net);                  // [out] network
+
+/// Frees a network. Optimizers of it stay valid until they are freed.
+GR_API gr_status gr_net_destroy(gr_net** net);  // [inout] network
+
+/// Number of inputs. Not collective.
+GR_API gr_status gr_net_num_inputs(gr_net const* net,  // [in] network
+                                   int* num_inputs);   // [out] number of inputs
+
+/// Number of outputs. Not collective.
+GR_API gr_status gr_net_num_outputs(gr_net const* net,  // [in] network
+                                    int* num_outputs);  // [out] number of outputs
+
+/// Name of an input: that of the argument in Python. Not collective.
+GR_API gr_status gr_net_input_name(gr_net const* net,   // [in] network
+                                   int input,           // [in] [index] input
+                                   char const** name);  // [out] name
+
+/// Name of an output: that of its value in the exported graph. Not collective.
+GR_API gr_status gr_net_output_name(gr_net const* net,   // [in] network
+                                    int output,          // [in] [index] output
+                                    char const** name);  // [out] name
+
+/// Report for people: type, parameters, each input and output with its sizes, what is bound to it and how it is moved,
+/// and the traffic of a call once there was one. Not collective.
+GR_API gr_status gr_net_text(gr_net const* net,   // [in] network
+                             char const** text);  // [out] text
+
+/// Writes the network with its present parameters, in the types of the original file, for Python's `torch.export.load`
+/// and for `gr_net_load`. Collective; rank 0 writes.
+GR_API gr_status gr_net_save(gr_net const* net,  // [in] network
+                             char const* path);  // [in] file
+
+// --- Arrays of a network ---------------------------------------------------------------------------------------------
+
+/// Binds the caller's arrays to an input: every run reads them. Collective.
+///
+/// Several arrays are stacked along the channels, in order; an array with levels is as many channels. All axes but
+/// latitude and longitude count as one list, the last one varying fastest, that the arrays together fill. The memory
+/// stays the caller's, and must be there until the input is bound again or the network is freed.
+/// The first field is bound first: its layout decides which rows each rank computes. If its grid changes (in networks
+/// with dynamic sizes), all other arrays must be bound again.
+/// Example: x[1, 4, 721, 1440] from u[721][1440] and t[3][721][1440] of each rank's box.
+GR_API gr_status
+gr_net_bind_input(gr_net* net,              // [inout] network
+                  char const* name,         // [in] [optional] input; NULL: the only one, or the first not yet bound
+                  gr_layout const* layout,  // [in] [optional] boxes of the arrays; NULL for an input that is no field
+                  int num_fields,           // [in] [count fields] number of arrays
+                  gr_field const* fields);  // [in] [values num_fields] arrays on this rank's box of `layout`
+
+/// Binds the caller's arrays to an output: every run writes them. Outputs that are not bound are not moved. Collective.
+GR_API gr_status
+gr_net_bind_output(gr_net* net,              // [inout] network
+                   char const* name,         // [in] [optional] output; NULL: the only one, or the first not yet bound
+                   gr_layout const* layout,  // [in] [optional] boxes of the arrays; NULL for an output that is no field
+                   int num_fields,           // [in] [count fields] number of arrays
+                   gr_field const* fields);  // [in] [values num_fields] arrays on this rank's box of `layout`
+
+/// Binds arrays with the values that an output should have: `gr_net_learn` reads them. Collective.
+///
+/// The loss is the mean of the squared differences, or with `weights` the mean over the sphere: sum of w (y - t)^2
+/// divided by the sum of w over all values. Losses of several outputs are added, each times its `scale`.
+GR_API gr_status
+gr_net_bind_target(gr_net* net,              // [inout] network
+                   char const* name,         // [in] [optional] output; NULL: the only one, or the first without target
+                   gr_layout const* layout,  // [in] [optional] boxes of the arrays; NULL for an output that is no field
+                   int num_fields,           // [in] [count fields] number of arrays
+                   gr_field const* fields,   // [in] [values num_fields] arrays on this rank's box of `layout`
+                   double scale,             // [in] [default 1] factor of this loss
+                   int num_rows,             // [in] [count weights] number of `weights`
+                   double const* weights);   // [in] [optional] [values num_rows] of each row, as `gr_area_weights`
+
+// --- Running and learning --------------------------------------------------------------------------------------------
+
+/// Computes the outputs from the inputs. Collective.
+///
+/// Dropout is off. Running statistics of a network that was exported in training mode are updated.
+GR_API gr_status gr_net_run(gr_net* net);  // [inout] network
+
+/// Starts a run: the inputs travel, and may not be written until `gr_net_finish`. Collective.
+GR_API gr_status gr_net_start(gr_net* net);  // [inout] network
+
+/// Ends the run that was started: the network computes, and the outputs are written. Collective.
+GR_API gr_status gr_net_finish(gr_net* net);  // [inout] network
+
+/// Makes an optimizer of the parameters of a network.
+GR_API gr_status gr_optimizer_create(gr_net const* net,                    // [in] network
+                                     gr_optimizer_kind kind,               // [in] method
+                                     double rate,                          // [in] learning rate, at least 0
+                                     gr_optimizer_options const* options,  // [in] [optional] other rates
+                                     gr_optimizer** optimizer);            // [out] optimizer
+
+/// Frees an optimizer.
+GR_API gr_status gr_optimizer_destroy(gr_optimizer** optimizer);  // [inout] optimizer
+
+/// Changes the learning rate.
+GR_API gr_status gr_optimizer_set_rate(gr_optimizer* optimizer,  // [inout] optimizer
+                                       double rate);             // [in] learning rate, at least 0
+
+/// One step of training: the outputs for the present inputs, their loss against the targets, its gradients summed over
+/// the ranks, and a step of the optimizer, the same on all ranks. Outputs are not written. Collective.
+///
+/// Fails with the rule NotFinite, and changes no parameter, where the loss or a gradient is not a number.
+GR_API gr_status gr_net_learn(gr_net* net,              // [inout] network
+                              gr_optimizer* optimizer,  // [inout] [optional] optimizer; NULL: only computes the loss
+                              double* loss);            // [out] loss before the step
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Handles of this library, and what it reads from those of libgraticule_c, whose engine is another one.
+#pragma once
+
+#include <graticule/graticule_nn.h>
+#include <graticule/partition/comm.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include "extension.hpp"
+#include "structures.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace graticule::c {
+
+/// Counts the handles of one type that exist. @tparam name of the type
+template <char const* name>
+struct CountedByName {
+  CountedByName() noexcept { gr_extension_count(name, 1); }
+  CountedByName(CountedByName const&) = delete;
+  CountedByName& operator=(CountedByName const&) = delete;
+  ~CountedByName() { gr_extension_count(name, -1); }
+};
+
+/// Frees a handle. NULL and a NULL pointer to it are ignored.
+template <class T>
+void free_handle(T** handle, char const* name) {
+  std::unique_ptr<T> const owned(std::exchange(required(handle, name), nullptr));
+}
+
+/// A duplicate of the communicator, for this library's engine. Collective.
+[[nodiscard]] Comm comm_of(gr_comm const* comm);
+
+/// The boxes of `num_ranks` ranks on a grid of latitude and longitude.
+[[nodiscard]] Layout layout_of(gr_layout const* layout, int num_ranks);
+
+/// Runs the body of an exported function; LibTorch's errors lose the addresses in their texts.
+template <class Body>
+void with_torch(Body&& body) {
+  try {
+    body();
+  } catch (c10::Error const& error) {
+    throw std::runtime_error(error.what_without_backtrace());
+  }
+}
+
+}  // namespace graticule::c
+
+/// As `GR_BODY`, for functions that call LibTorch.
+#define GR_TORCH_BODY(...) GR_BODY({ ::graticule::c::with_torch([&] __VA_ARGS__); })
