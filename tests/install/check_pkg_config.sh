@@ -26,6 +26,16 @@ flags() { pkg-config --cflags --libs "$1" || fail "pkg-config $1"; }
     "$mpicc" -std=c11 "$sources/c.c" -o consumer_c $(flags graticule_c) >out 2>&1 || fail "mpicc"
     "$@" 2 ./consumer_c >out 2>&1 || fail "the consumer in C"
     grep -q 'c: 2 ranks agree' out || fail "the consumer in C did not report"
+    if [ -e "$PKG_CONFIG_PATH/graticule_c_nn.pc" ]; then
+        "$mpicc" -std=c11 "$sources/c_nn.c" -o consumer_c_nn $(flags graticule_c_nn) >out 2>&1 || fail "mpicc with networks"
+        "$@" 2 ./consumer_c_nn >out 2>&1 || fail "the consumer in C with networks"
+        grep -q 'c_nn: 2 ranks agree' out || fail "the consumer in C with networks did not report"
+    fi
+    if [ -e "$PKG_CONFIG_PATH/graticule_fortran_nn.pc" ]; then
+        "$mpifort" "$sources/fortran_nn.f90" -o consumer_fortran_nn $(flags graticule_fortran_nn) >out 2>&1 || fail "mpifort with networks"
+        "$@" 2 ./consumer_fortran_nn >out 2>&1 || fail "the consumer in Fortran with networks"
+        grep -q 'fortran_nn: 2 ranks agree' out || fail "the consumer in Fortran with networks did not report"
+    fi
     if [ -e "$PKG_CONFIG_PATH/graticule_fortran.pc" ]; then
         "$mpifort" "$sources/fortran.f90" -o consumer_fortran $(flags graticule_fortran) >out 2>&1 || fail "mpifort"
         "$@" 2 ./consumer_fortran >out 2>&1 || fail "the consumer in Fortran"
