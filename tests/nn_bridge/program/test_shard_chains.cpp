@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/detail/reduce.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/program/sharded_program.hpp>
 
 #include "expect_error.hpp"
@@ -319,8 +320,9 @@ TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
   append(overwrites, "aten.add.Tensor", {{"self", tensor("a")}, {"other", tensor("b")}}, "y", {1, 2, rows, 6});
   test::set_output(overwrites, "y");
   Json drops = empty_program({1, 2, rows, 6});
-  append(drops, "aten.dropout.default",
-         {{"input", tensor("x")}, {"p", {{"as_float", 0.5}}}, {"train", {{"as_bool", true}}}}, "y", {1, 2, rows, 6});
+  append(drops, "aten.scaled_dot_product_attention.default",
+         {{"query", tensor("x")}, {"key", tensor("x")}, {"value", tensor("x")}, {"dropout_p", {{"as_float", 0.5}}}},
+         "y", {1, 2, rows, 6});
   test::set_output(drops, "y");
 
   EXPECT_EQ(rule(overwrites, x).rule, "RefusedProgram");
@@ -335,6 +337,85 @@ TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
               (void)shards->plan();
             }),
             "WrongState");
+}
+
+// Two masks on rows, one on what all ranks have: x[2, 3, rows, 5] -> a[2, 3, rows, 5], b[2, 3].
+Json dropping(std::int64_t rows) {
+  std::vector<std::int64_t> const shape{2, 3, rows, 5};
+  auto const drop = [](char const* input) {
+    return std::vector<std::pair<std::string, Json>>{
+        {"input", tensor(input)}, {"p", {{"as_float", 0.25}}}, {"train", {{"as_bool", true}}}};
+  };
+  Json text = empty_program(shape);
+  append(text, "aten.dropout.default", drop("x"), "once", shape);
+  append(text, "aten.dropout.default", drop("once"), "a", shape);
+  append(text, "aten.sum.dim_IntList", {{"self", tensor("x")}, {"dim", ints({2, 3})}}, "sum", {2, 3});
+  append(text, "aten.dropout.default", drop("sum"), "b", {2, 3});
+  test::graph_of(text)["outputs"] = {tensor("a"), tensor("b")};
+  test::signature_of(text)["output_specs"] = {{{"user_output", {{"arg", tensor("a")}}}},
+                                              {{"user_output", {{"arg", tensor("b")}}}}};
+  return text;
+}
+
+TEST(ShardedProgram, drops_the_same_values_on_any_number_of_ranks) {
+  nn::Domain const domain = world();
+  nn::Domain const self(Comm(MPI_COMM_SELF), ProcessGrid{1, 1});
+  int const rank = domain.comm().rank();
+  int const num_ranks = domain.comm().num_ranks();
+  std::int64_t const rows = 40;
+  // Two thirds on the first rank, the rest on the second, none on a third.
+  std::int64_t const lo = rank == 0 ? 0 : rank == 1 ? 27 : rows;
+  std::int64_t const hi = rank == 0 && num_ranks > 1 ? 27 : rows;
+  torch::Tensor const x = torch::ones({2, 3, rows, 5}, torch::kFloat64);
+  ShardedProgram alone(load(dropping(rows)), self);
+  ShardedProgram shards(load(dropping(rows)), domain, cut_wherever_possible());
+
+  torch::Tensor const own = x.slice(2, lo, hi).clone().requires_grad_();
+  auto const first = alone->run({x});
+  auto const part = shards->run({own});
+  auto const second = alone->run({x});
+  auto const next = shards->run({own.detach()});
+
+  auto const rows_of = [&](torch::Tensor const& whole) { return whole.slice(2, lo, hi); };
+  EXPECT_TRUE(torch::equal(part[0], rows_of(first[0])));
+  EXPECT_TRUE(torch::equal(next[0], rows_of(second[0])));
+  EXPECT_TRUE(torch::equal(part[1], first[1])) << part[1] << first[1];
+  EXPECT_FALSE(torch::equal(first[0], second[0]));
+  // Of 1,200 values 0.75^2 are kept, each divided by that.
+  double const kept = (first[0] != 0).sum().item<double>() / 1200;
+  EXPECT_NEAR(kept, 0.5625, 0.06);
+  EXPECT_NEAR(first[0].max().item<double>(), 1 / 0.5625, 1e-12);
+  // The derivative is the mask.
+  nn::reduce_loss(part[0].sum() + 0 * part[1].sum(), domain).backward();
+  EXPECT_TRUE(torch::allclose(own.grad(), rows_of(first[0]), 1e-12, 1e-12));
+  // The same draw again.
+  nn::set_num_draws(domain, 0);
+  EXPECT_TRUE(torch::equal(shards->run({own.detach()})[0], part[0]));
+  shards->eval();
+  EXPECT_TRUE(torch::equal(shards->run({own.detach()})[0], own));
+}
+
+TEST(ShardedProgram, plans_without_running) {
+  nn::Domain const domain = world();
+  int const num_ranks = domain.comm().num_ranks();
+  std::int64_t const rows = 40;
+  ShardedProgram shards(load(dropping(rows)), domain);
+  std::vector<std::int64_t> parts(static_cast<std::size_t>(num_ranks), 0);
+  parts[0] = rows;
+
+  shards->plan_for({{2, 3, rows, 5}}, parts);
+
+  EXPECT_EQ(test::rule_of([&] { shards->plan_for({{2, 3, rows + 1, 5}}, parts); }), "CutsMismatch");
+  EXPECT_EQ(test::rule_of([&] { shards->plan_for({}, parts); }), "ShapeMismatch");
+  parts[0] = rows + 1;
+  EXPECT_EQ(test::rule_of([&] { shards->plan_for({{2, 3, rows + 1, 5}}, parts); }), "ShapeMismatch");
+  Json unknown = empty_program({1, 2, 12, 12});
+  append(unknown, "aten.tril.default", {{"self", tensor("x")}}, "y", {1, 2, 12, 12});
+  test::set_output(unknown, "y");
+  parts[0] = 12;
+  ShardedProgram refused(load(unknown), domain);
+  EXPECT_EQ(test::rule_of([&] { refused->plan_for({{1, 2, 12, 12}}, parts); }), "RefusedProgram");
+  EXPECT_EQ(test::rule_of([&] { (void)shards->plan(); }), "WrongState");
 }
 
 TEST(ShardedProgram, has_the_names_of_the_serial_one_and_runs_dropout_in_eval) {

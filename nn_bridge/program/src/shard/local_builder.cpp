@@ -44,12 +44,12 @@ void visit_tensors(Argument const& argument, Visit const& visit) {
   }
 }
 
-// Whether the operator draws random numbers in training.
-bool drops(PlannedNode const& node) {
+// The probability with which the operator drops values in training; 0 for all others.
+double drop_probability(PlannedNode const& node) {
   bool const dropout = node.name() == "dropout" || node.name() == "native_dropout";
   Argument const* const given = node.node.input(dropout ? "p" : "dropout_p");
   auto const* const p = given == nullptr ? nullptr : std::get_if<double>(given);
-  return p != nullptr && *p > 0 && (!dropout || node.shapes.flag("train", true));
+  return p != nullptr && *p > 0 && (!dropout || node.shapes.flag("train", true)) ? *p : 0;
 }
 
 std::vector<std::int64_t> every_row(std::int64_t extent) {
@@ -450,10 +450,16 @@ void LocalBuilder::write_plain(PlannedNode& node) {
       node.node = localized(*current_, node.tensors);
     }
   }
-  if (drops(node)) {
+  if (double const p = drop_probability(node); p > 0) {
+    bool const within = node.name() != "dropout";
+    DropoutTask task{p, plan_->shapes[at(node.shapes.rule.tensors.at(0))], node.plan.placement,
+                     static_cast<std::uint32_t>(node.plan.node), within};
     node.tensors[0] = emit("graticule.dropout", {tensor_input("self", node.tensors.at(0))}, shape(node.tensors[0]),
-                           dtype(node.tensors[0]), DropoutTask{});
+                           dtype(node.tensors[0]), std::move(task));
     node.node = localized(*current_, node.tensors);
+    if (!within) {
+      set_input(node.node, "train", false);
+    }
   }
   append(node, PlainTask{});
 }
@@ -463,6 +469,7 @@ void LocalBuilder::write(PlannedNode& node) {
   std::string_view const name = node.name();
   bool const cut = node.plan.placement.has_value();
   bool const dropped = one_of_names(name, {"view_as", "reshape_as"});
+  result_.draws = result_.draws || drop_probability(node) > 0;
   if (node.plan.sum_over_ranks) {
     finish(node, write_sum(*this, node));
   } else if (cut && node.plan.mode == AxisRule::Mode::statistic) {

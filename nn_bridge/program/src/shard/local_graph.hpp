@@ -53,8 +53,15 @@ struct NormTask {
   int running_var = -1;
 };
 
-/// The tensor as it is; refused while the program is in training, because the next node draws random numbers then.
-struct DropoutTask {};
+/// In training each value is zeroed with probability p and the others divided by 1 - p, alike for every division; in
+/// evaluation the tensor stays as it is.
+struct DropoutTask {
+  double p = 0;
+  Shape whole;              ///< of the whole value
+  Placement part;           ///< what this rank has of it
+  std::uint32_t layer = 0;  ///< number of the node in the plan
+  bool within = false;      ///< the next node draws random numbers within: refused in training
+};
 
 using Task = std::variant<PlainTask, MoveTask, SumTask, EmptyTask, NormTask, DropoutTask>;
 
@@ -66,6 +73,7 @@ struct LocalGraph {
   std::vector<Task> tasks;  ///< one per node
   std::vector<torch::Tensor> constants;
   std::vector<std::vector<std::int64_t>> shapes;  ///< per value
+  bool draws = false;                             ///< random numbers in training, on some rank
 };
 
 /// Turns the plan into one rank's graph. Local.

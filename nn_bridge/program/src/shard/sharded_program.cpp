@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/model/dropout.hpp>
 #include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/program/operators.hpp>
@@ -48,6 +49,7 @@ struct ShardedProgramImpl::SetUp {
   Plan plan;
   detail::LocalGraph local;
   std::unique_ptr<detail::CompiledGraph> compiled;
+  std::shared_ptr<std::int64_t> draw;  ///< number of the masks of a call
 };
 
 class ShardedProgramImpl::Calls : public nn::detail::LayerState<SetUp> {
@@ -188,8 +190,9 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
     }
     result->local = detail::local_graph(result->plan, sizes, conversion, comm.rank());
   });
-  auto const context = std::make_shared<detail::TaskContext const>(
-      detail::TaskContext{comm, [calls = calls_.get()](torch::Tensor const& output) { (void)calls->record(output); }});
+  auto const context = std::make_shared<detail::TaskContext const>(detail::TaskContext{
+      comm, [calls = calls_.get()](torch::Tensor const& output) { (void)calls->record(output); }, options_.seed});
+  result->draw = context->draw;
   detail::TaskSteps steps(context, result->local, conversion);
   result->compiled = std::make_unique<detail::CompiledGraph>(result->local.graph, conversion,
                                                              [&](std::size_t node) { return steps.make(node); });
@@ -246,6 +249,10 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
   auto values = detail::ProgramAccess::inputs(*program_, own);
   for (torch::Tensor const& constant : latest_->local.constants) {
     values.emplace_back(constant);
+  }
+  if (is_training() && latest_->local.draws) {
+    *latest_->draw = nn::num_draws(domain_);
+    nn::set_num_draws(domain_, *latest_->draw + 1);
   }
   std::vector<c10::IValue> outputs;
   try {

@@ -5,9 +5,15 @@
 #include <graticule/nn_bridge/detail/linear_call.hpp>
 #include <graticule/nn_bridge/detail/norm_step.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/nn_bridge/model/philox.hpp>
 #include <graticule/partition/error.hpp>
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -167,24 +173,96 @@ class NormStep : public Step {
   std::vector<ValueId> results_;
 };
 
+// Word (i mod 4) of Philox at the counter (i / 4, draw, layer) for the value at the flat index i of the whole tensor.
 class DropoutStep : public Step {
  public:
-  explicit DropoutStep(Node const& node)
-      : where_(node.describe()), source_(tensor_inputs(node).at(0)), result_(tensor_results(node).at(0)) {}
+  DropoutStep(Context context, DropoutTask task, Node const& node)
+      : context_(std::move(context)),
+        task_(std::move(task)),
+        where_(node.describe()),
+        source_(tensor_inputs(node).at(0)),
+        result_(tensor_results(node).at(0)) {
+    std::size_t const axis = task_.part ? static_cast<std::size_t>(task_.part->axis) : 0;
+    if (task_.whole.empty()) {
+      task_.whole = {1};
+    }
+    extent_ = task_.whole[axis];
+    inner_ = std::accumulate(task_.whole.begin() + static_cast<std::ptrdiff_t>(axis) + 1, task_.whole.end(),
+                             std::int64_t{1}, std::multiplies<>());
+    std::vector<std::int64_t> owned(static_cast<std::size_t>(extent_));
+    std::iota(owned.begin(), owned.end(), 0);
+    if (task_.part) {
+      owned = owned_indices(*task_.part, extent_, context_->comm.rank());
+    }
+    for (std::int64_t const i : owned) {
+      if (runs_.empty() || runs_.back().first + runs_.back().count != i) {
+        runs_.push_back({i, 0, num_owned_});
+      }
+      ++runs_.back().count;
+      ++num_owned_;
+    }
+  }
 
   void run(Frame& frame) const override {
-    if (frame.training) {
+    if (frame.training && task_.within) {
       throw Error("Unsupported", where_ +
-                                     ": dropout in training is not divided among ranks; call eval(), or export "
-                                     "the network with a probability of 0");
+                                     ": random numbers within an operator are not divided among ranks; call eval(), "
+                                     "or export the network with a probability of 0");
     }
-    frame.at(result_) = frame.at(source_);
+    torch::Tensor const x = frame.at(source_).toTensor();
+    frame.at(result_) = frame.training ? x * factor(x) : x;
   }
 
  private:
+  // Consecutive indices along the cut axis, and the place of the first one on this rank.
+  struct Run {
+    std::int64_t first;
+    std::int64_t count;
+    std::int64_t place;
+  };
+
+  [[nodiscard]] torch::Tensor factor(torch::Tensor const& x) const {
+    torch::Tensor const mask = torch::empty(x.sizes(), torch::kFloat32);
+    float const kept = task_.p < 1 ? static_cast<float>(1 / (1 - task_.p)) : 0.0F;
+    auto const threshold = static_cast<std::uint64_t>(std::ceil(task_.p * 0x1p32));
+    std::int64_t const outer = num_owned_ * inner_ > 0 ? x.numel() / (num_owned_ * inner_) : 0;
+    auto* const values = mask.mutable_data_ptr<float>();
+    at::parallel_for(0, outer * static_cast<std::int64_t>(runs_.size()), 1, [&](std::int64_t lo, std::int64_t hi) {
+      for (std::int64_t i = lo; i < hi; ++i) {
+        auto const num_runs = static_cast<std::int64_t>(runs_.size());
+        Run const& own = runs_[static_cast<std::size_t>(i % num_runs)];
+        fill(((i / num_runs) * extent_ + own.first) * inner_, own.count * inner_, threshold, kept,
+             values + ((i / num_runs) * num_owned_ + own.place) * inner_);
+      }
+    });
+    torch::Tensor const factors = x.scalar_type() == torch::kFloat64 && task_.p < 1
+                                      ? (mask != 0).to(torch::kFloat64) / (1 - task_.p)
+                                      : mask.to(x.scalar_type());
+    return factors.to(x.device());
+  }
+
+  void fill(std::int64_t first, std::int64_t count, std::uint64_t threshold, float kept, float* values) const {
+    for (std::int64_t i = 0; i < count;) {
+      auto const index = static_cast<std::uint64_t>(first + i);
+      auto const words =
+          nn::philox({static_cast<std::uint32_t>(index / 4), static_cast<std::uint32_t>(index >> 34U),
+                      static_cast<std::uint32_t>(*context_->draw), task_.layer},
+                     {static_cast<std::uint32_t>(context_->seed), static_cast<std::uint32_t>(context_->seed >> 32U)});
+      for (auto lane = index % 4; lane < 4 && i < count; ++lane, ++i) {
+        values[i] = words[lane] >= threshold ? kept : 0.0F;
+      }
+    }
+  }
+
+  Context context_;
+  DropoutTask task_;
   std::string where_;
   ValueId source_;
   ValueId result_;
+  std::int64_t extent_ = 1;
+  std::int64_t inner_ = 1;
+  std::int64_t num_owned_ = 0;
+  std::vector<Run> runs_;
 };
 
 std::shared_ptr<nn::detail::LinearCall const> sum_call(Comm const& comm) {
@@ -223,8 +301,8 @@ std::unique_ptr<Step> TaskSteps::make(std::size_t index) {
   if (auto const* norm = std::get_if<NormTask>(&task)) {
     return std::make_unique<NormStep>(context_, *norm, node);
   }
-  if (std::holds_alternative<DropoutTask>(task)) {
-    return std::make_unique<DropoutStep>(node);
+  if (auto const* drop = std::get_if<DropoutTask>(&task)) {
+    return std::make_unique<DropoutStep>(context_, *drop, node);
   }
   return nullptr;
 }

@@ -21,6 +21,9 @@ struct TaskContext {
   Comm comm;
   /// Records the node that made a result of a collective task, so that losses on other ranks reach it.
   std::function<void(torch::Tensor const&)> record;
+  std::uint64_t seed = 0;
+  /// Number of the masks of the present call, the same on all ranks.
+  std::shared_ptr<std::int64_t> draw = std::make_shared<std::int64_t>(0);
 };
 
 /// Makes the steps of a local graph's tasks. Tasks that move alike share a plan.

@@ -19,6 +19,7 @@ namespace graticule::program {
 struct ShardOptions {
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   PlanCosts costs = {};                                  ///< by which the layout pass chooses
+  std::uint64_t seed = 0;                                ///< of the masks of dropout
 };
 
 /// An exported network on the ranks of a domain: takes shards of the fields and returns shards, equal to what the
@@ -42,8 +43,10 @@ struct ShardOptions {
 /// torch::Tensor loss = nn::reduce_loss((y - target).square().sum() / global_count, domain);
 /// loss.backward();
 /// ```
-/// Operators in place, automatic casts and dropout in training are refused, all by name and on all ranks alike.
-/// Cost: the messages of `plan`, and one small all-reduce per call.
+/// Dropout in training zeroes the same values on any number of ranks: its masks depend on the place in the whole
+/// tensor, the node, the seed, and the number of the call (`nn::num_draws` of the domain), as those of `nn::Dropout`
+/// do. Operators in place, automatic casts, and attention that drops weights in training are refused, all by name and
+/// on all ranks alike. Cost: the messages of `plan`, and one small all-reduce per call.
 class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
  public:
   /// Local. The module has the parameters and buffers of `program`, which are not copied.
