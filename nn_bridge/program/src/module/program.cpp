@@ -117,7 +117,8 @@ void ProgramImpl::register_tensors() {
     for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
       std::string const part(rest.substr(0, dot));
       rest.remove_prefix(dot + 1);
-      auto const* child = owner->named_children().find(part);
+      auto const children = owner->named_children();  // a copy, into which `child` points
+      auto const* child = children.find(part);
       owner = child != nullptr ? child->get() : owner->register_module(part, std::make_shared<Part>()).get();
     }
     torch::Tensor const& tensor = state_->weights.tensors.at(input.name);
