@@ -54,7 +54,8 @@ def normalised(field, domain, row_weights):
     return ((field - mean) / spread).float()
 
 
-def save_picture(path, forecast, truth):
+def save_picture(path, variable, forecast, truth, latitudes):
+    """The three maps side by side, north up; forecast and truth with one color scale, the error with its own."""
     try:
         import matplotlib
     except ImportError:
@@ -62,12 +63,18 @@ def save_picture(path, forecast, truth):
         return
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    figure, panels = plt.subplots(1, 3, figsize=(15, 3.2), constrained_layout=True)
-    for panel, (title, values) in zip(panels, {"forecast": forecast, "truth": truth, "error": forecast - truth}.items()):
-        limit = values.abs().max().item()
-        panel.imshow(values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-        panel.set_title(title)
-        panel.axis("off")
+    figure, panels = plt.subplots(1, 3, figsize=(15, 3.2), constrained_layout=True, sharey=True)
+    limit, worst = max(forecast.abs().max().item(), truth.abs().max().item()), (forecast - truth).abs().max().item()
+    edges = [0, 360, latitudes[-1], latitudes[0]]
+    if edges[2] > edges[3]:
+        edges[2:], forecast, truth = edges[:1:-1], forecast.flip(0), truth.flip(0)
+    for panel, title, values, top in ((panels[0], "forecast", forecast, limit), (panels[1], "truth", truth, limit),
+                                      (panels[2], "forecast minus truth", forecast - truth, worst)):
+        image = panel.imshow(values, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto", extent=edges, interpolation="nearest")
+        panel.set_title(f"{variable}: {title}")
+        panel.set_xlabel("column (degrees from the first)")
+        figure.colorbar(image, ax=panel, label="standard deviations")
+    panels[0].set_ylabel("latitude (degrees)")
     figure.savefig(path, dpi=80)
     print(f"wrote {path}")
 
@@ -122,7 +129,7 @@ def main():
     if given.checkpoints:
         graticule.save_model(given.checkpoints, given.steps, net, world)
     if given.picture and world.rank == 0:
-        save_picture(given.picture, forecast, truth)
+        save_picture(given.picture, given.variable, forecast, truth, latitudes)
 
 
 if __name__ == "__main__":
