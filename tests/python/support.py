@@ -30,7 +30,7 @@ def raises(rule, call, *texts):
         for text in texts:
             assert text in str(error), f"{text!r} is not in {error}"
         return error
-    raise AssertionError(f"{rule} was not raised")
+    raise AssertionError(f"{rule} was not raised, with {texts}")
 
 
 def close(a, b, tolerance=1e-12):

@@ -32,6 +32,60 @@ class UNet(nn.Module):
         return x + self.last(self.leave(torch.cat([skip, up], dim=1)))
 
 
+class PlainUNet(nn.Module):
+    """Without a layer of graticule: attention of cells by torch.nn, between flattening and its reverse."""
+
+    def __init__(self, channels=2, width=4, batch_first=True):
+        super().__init__()
+        self.enter, self.pool, self.deep = block(channels, width), nn.MaxPool2d(2), block(width, 2 * width)
+        self.norm, self.mix = nn.LayerNorm(2 * width), nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 2 * width))
+        self.attention = nn.MultiheadAttention(2 * width, 2, batch_first=batch_first)
+        self.up = nn.ConvTranspose2d(2 * width, width, 2, stride=2)
+        self.leave, self.last = block(2 * width, width), nn.Conv2d(width, channels, 1)
+
+    def attend(self, field):
+        b, c, h, w = field.shape
+        t = field.flatten(2).transpose(1, 2)
+        n = self.norm(t)
+        assert n.shape == (b, h * w, c)
+        t = t + self.attention(n, n, n, need_weights=False)[0]
+        return (t + self.mix(t)).transpose(1, 2).reshape(b, c, h, w)
+
+    def forward(self, x):
+        skip = self.enter(x)
+        up = self.up(self.attend(self.deep(self.pool(skip))), output_size=skip.shape[-2:])
+        return x + self.last(self.leave(torch.cat([skip, up], dim=1)))
+
+
+class CellsFirst(PlainUNet):
+    """Attention with the cells as the first axis, and a window of channels last."""
+
+    def __init__(self):
+        super().__init__(batch_first=False)
+
+    def attend(self, field):
+        b, c, h, w = field.shape
+        t = field.permute(0, 2, 3, 1)
+        t = self.mix(self.norm(t)).reshape(b, h * w, c).movedim(1, 0)
+        t = t + self.attention(t, t, t)[0]
+        return field + t.permute(1, 2, 0).view(b, c, h, w)
+
+
+class ByHeads(PlainUNet):
+    """Queries, keys and values of one linear layer, by heads, as vision transformers write them."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention, self.qkv = nn.Identity(), nn.Linear(8, 24)
+
+    def attend(self, field):
+        b, c, h, w = field.shape
+        t = field.flatten(2).mT
+        q, k, v = self.qkv(self.norm(t)).reshape(b, h * w, 3, 2, c // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        t = t + F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return self.mix(t).transpose(1, 2).unflatten(2, (h, w))
+
+
 class PaddedUNet(UNet):
     """Odd sizes by `F.pad`, and functions instead of layers."""
 
@@ -132,6 +186,18 @@ def test_unet_on_real_fields_with_uneven_cuts():
     check_training(UNet, real_fields(), uneven, steps=3)
 
 
+def test_unet_of_torch_alone_on_real_fields():
+    check_training(PlainUNet, real_fields(), balanced)
+    check_training(PlainUNet, real_fields(), uneven, steps=2)
+
+
+def test_attention_with_cells_in_any_axis():
+    check_training(CellsFirst, random_fields(), uneven, steps=3)
+    check_training(ByHeads, random_fields(), balanced, steps=3)
+    few = random_fields(6, 8)
+    check_training(PlainUNet, few, lambda rows: [rows] + [0] * (RANKS - 1), steps=3)
+
+
 def test_unet_of_functions():
     check_training(PaddedUNet, random_fields(), uneven)
 
@@ -163,7 +229,7 @@ def test_refusals_name_all_layers_and_leave_the_model():
             super().__init__()
             self.scale = nn.Parameter(torch.ones(3))
 
-    model = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MultiheadAttention(4, 1), Own(), nn.Flatten(), nn.RReLU(), nn.Softmax(3))
+    model = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MultiheadAttention(4, 1, dropout=0.5), Own(), nn.Flatten(), nn.RReLU(), nn.Softmax(3))
     raises("NotSharded", lambda: graticule.shard(model, domain), "1 (MultiheadAttention)", "2 (Own)", "3 (Flatten)", "4 (RReLU)",
            *["5 (Softmax)"] * (RANKS > 1))
     assert type(model[0]) is nn.Conv2d
@@ -194,9 +260,17 @@ def test_functions_that_mix_rows_are_refused_by_name():
     domain = graticule.Domain(COMM)
     x = graticule.shard_of(torch.randn(1, 1, 9, 6), domain)
     for act, name in ((lambda y: y.mean((2, 3)), "mean"), (lambda y: y.softmax(-1), "softmax"), (lambda y: y[:, :, 1:], "getitem"),
-                      (lambda y: F.conv2d(y, torch.ones(1, 1, 3, 3)), "conv2d"), (lambda y: y.flatten(2), "flatten"),
+                      (lambda y: F.conv2d(y, torch.ones(1, 1, 3, 3)), "conv2d"), (lambda y: torch.cat([y, y], 1).flatten(1), "flatten"), (lambda y: y.permute(0, 2, 1, 3), "permute"),
                       (lambda y: torch.roll(y, 1, -1), "roll"), (lambda y: y.max(), "max"), (lambda y: F.dropout(y), "dropout"),
-                      (lambda y: y.permute(0, 2, 3, 1), "permute")):
+                      (lambda y: y.transpose(2, 3), "transpose"), (lambda y: y.view(1, 1, 6, 9), "view"),
+                      (lambda y: torch.fft.fft2(y), "fft2"), (lambda y: y.mT, "mT"), (lambda y: y.cummax(-1)[0], "cummax"),
+                      (lambda y: y.permute(0, 2, 3, 1)[:, 1:], "getitem"), (lambda y: y.flatten(2).softmax(-1), "softmax"),
+                      (lambda y: y.flatten(2) @ y.flatten(2).mT, "matmul"), (lambda y: y.flatten(2).mean(-1), "mean"),
+                      (lambda y: torch.cat([y.flatten(2)] * 2, -1), "cat"), (lambda y: F.layer_norm(y.flatten(2), (54,)), "layer_norm"),
+                      (lambda y: F.linear(y.flatten(2), torch.ones(2, 54)), "linear"), (lambda y: y + y.flatten(2)[:, :, None], "add"),
+                      (lambda y: F.scaled_dot_product_attention(y, y, y), "scaled_dot_product"),
+                      (lambda y: F.scaled_dot_product_attention(*[y.flatten(2).mT] * 3, is_causal=True), "is_causal"),
+                      (lambda y: F.avg_pool2d(y.permute(0, 2, 3, 1), 2), "avg_pool2d")):
         net = Act(act)
         graticule.shard(net, domain)
         raises("NotSharded", lambda: net(x), name)
@@ -207,7 +281,8 @@ def test_functions_of_cells_and_channels_pass():
     torch.manual_seed(2)
     whole = torch.randn(2, 1, 9, 6)
     for act in (lambda y: y.softmax(1), lambda y: torch.sigmoid(y) * y, lambda y: torch.cat(y.chunk(2, 0), 1), lambda y: y.sum(1),
-                lambda y: torch.maximum(y, -y), lambda y: F.leaky_relu(y, 0.1), lambda y: torch.where(y > 0, y, -y)):
+                lambda y: torch.maximum(y, -y), lambda y: y.permute(0, 2, 3, 1).permute(0, 3, 1, 2), lambda y: y.flatten(2).unflatten(2, (9, 6)) + y.data,
+                lambda y: torch.cat([y.flatten(2)] * 2, 1).view(2, 2, 9, 6), lambda y: y.permute(1, 2, 3, 0).movedim(-1, 0), lambda y: F.leaky_relu(y, 0.1), lambda y: torch.where(y > 0, y, -y)):
         serial = Act(act)
         net = copy.deepcopy(serial)
         graticule.shard(net, domain)

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from . import _core
+from . import _core, _cells
 from ._cuts import Active, NotSharded, ask, cuts, extents, mark, tensors
 from ._domain import Domain
 from ._errors import Error
@@ -16,7 +16,9 @@ from ._layer import TorchLayer
 # Along whole axes they are right on shards: along these alone they are let through, by their argument `dim`.
 _OF_AXES = {"softmax", "log_softmax", "softmin", "cumsum", "cumprod", "flip", "sort", "normalize", "mean", "sum", "std", "var",
             "prod", "norm", "amax", "amin", "max", "min", "argmax", "argmin", "median", "logsumexp", "nansum", "nanmean",
-            "all", "any", "topk", "unbind", "chunk", "split", "roll", "cosine_similarity", "vector_norm"}
+            "all", "any", "topk", "unbind", "chunk", "split", "roll", "cosine_similarity", "vector_norm", "argsort", "cummax",
+            "cummin", "logcumsumexp", "var_mean", "std_mean", "quantile", "nanquantile", "nanmedian", "kthvalue", "mode", "aminmax",
+            "count_nonzero", "diff", "renorm", "gather", "index_select", "take_along_dim", "linalg_vector_norm"}
 # Wrong on shards, or their arguments are sizes or axes of a whole field.
 _REFUSED = {"layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm", "conv1d", "conv2d", "conv3d",
             "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d", "max_pool3d", "avg_pool1d", "avg_pool3d",
@@ -24,10 +26,14 @@ _REFUSED = {"layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm
             "pixel_shuffle", "pixel_unshuffle", "unfold", "fold", "grid_sample", "scaled_dot_product_attention",
             "multi_head_attention_forward", "dropout", "dropout2d", "alpha_dropout", "feature_dropout", "bernoulli",
             "rand_like", "randn_like", "randint_like", "normal_", "uniform_", "matmul", "bmm", "mm", "einsum", "__matmul__",
-            "transpose", "permute", "swapaxes", "movedim", "view", "reshape", "flatten", "cumulative_trapezoid", "rot90",
-            "fliplr", "flipud", "tensordot"}
+            "cumulative_trapezoid", "trapezoid", "gradient", "rot90", "fliplr", "flipud", "tensordot", "msort", "tril", "triu",
+            "cross", "inverse", "pinverse", "matrix_exp", "matrix_power", "baddbmm", "addmm", "addbmm", "cdist", "scatter",
+            "scatter_add", "index_add", "index_copy", "index_fill", "masked_scatter", "H", "mH", "adjoint", "dropout1d", "dropout3d",
+            "feature_alpha_dropout", "rrelu", "embedding_bag", "_transformer_encoder_layer_fwd", "_native_multi_head_attention"}
+_REFUSED_FAMILIES = ("fft_", "linalg_", "special_log_softmax", "special_softmax")
 _PLAIN = {"__get__", "__set__", "dim", "ndim", "numel", "data_ptr", "backward", "register_hook", "is_floating_point",
           "requires_grad_", "is_complex", "__repr__", "retain_grad", "get_device", "__delete__"}
+_VIEWS = {"data", "real"}  # of the same cells
 _PAD_MODES = {"constant", "reflect", "replicate", "circular"}
 
 
@@ -60,20 +66,28 @@ class Joins(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        first = next((x for x in tensors((args, kwargs)) if cuts(x) is not None), None)
-        if first is None:
+        given = [x for x in tensors((args, kwargs)) if _cells.placed(x) is not None]
+        if not given:
             return func(*args, **kwargs)
+        first = given[0]
         name = getattr(func, "__name__", str(func))
         if func == torch.Tensor.shape.__get__ or func is torch.Tensor.size:
-            rows, columns = extents(cuts(first))
-            shape = torch.Size([*first.shape[:-2], rows, columns])
+            shape = torch.Size(_cells.shape_of(first, _cells.placed(first)))
             where = args[1] if len(args) > 1 else kwargs.get("dim")
             return shape if where is None else shape[where]
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", name)
+            if name in _VIEWS:
+                return _cells.place(func(*args, **kwargs), _cells.placed(first))
+            if name not in _cells.MOVES and name not in _REFUSED:
+                return func(*args, **kwargs)
         if name in _PLAIN:
             return func(*args, **kwargs)
+        if name in _cells.MOVES or name in _cells.REGROUPS or any(_cells.cells(x) is not None for x in given):
+            return _cells.call(self, func, name, _name(func, name), given, args, kwargs)
         if name in _FIELDS:
             return _FIELDS[name](self, *args, **kwargs)
-        if name in _REFUSED or name in _OF_AXES and not _along_whole_axes(name, first, args, kwargs):
+        if self.is_refused(name) or name in _OF_AXES and not self.along_whole_axes(name, first, args, kwargs, (-2, -1)):
             raise NotSharded(f"{_name(func, name)} of a shard would mix its rows and columns, or take them for a whole field: use "
                              "the layer of torch.nn or graticule.nn")
         args, kwargs = self._matched(first, name, (args, kwargs))
@@ -85,6 +99,30 @@ class Joins(TorchFunctionMode):
                                  "selects rows or columns, which are cut")
             mark(y, of)
         return result
+
+    of_axes = _OF_AXES
+
+    @staticmethod
+    def is_refused(name: str) -> bool:
+        """Whether a function is wrong on shards, whatever its arguments."""
+        return name in _REFUSED or name in _FIELDS or name.startswith(_REFUSED_FAMILIES) and name not in _OF_AXES
+
+    @staticmethod
+    def along_whole_axes(name: str, x: torch.Tensor, args: tuple, kwargs: dict, cut: Tuple[int, ...]) -> bool:
+        """Whether the axes that a function of `_OF_AXES` works along are none of those that are cut."""
+        if name in ("max", "min") and len(args) > 1 and isinstance(args[1], torch.Tensor):
+            return True
+        at = {"chunk": 2, "split": 2, "roll": 2, "norm": 2, "topk": 2, "normalize": 2, "vector_norm": 2, "cosine_similarity": 2,
+              "quantile": 2, "nanquantile": 2, "kthvalue": 2, "diff": 2, "renorm": 2, "take_along_dim": 2,
+              "linalg_vector_norm": 2}.get(name, 1)
+        given = kwargs.get("dim", kwargs.get("dims", kwargs.get("axis", args[at] if len(args) > at else None)))
+        if given is None and name in ("chunk", "split", "unbind"):
+            given = 0
+        if given is None and name in ("normalize", "cosine_similarity"):
+            given = 1
+        axes = given if isinstance(given, (tuple, list)) else [given]
+        whole = [a % x.dim() for a in axes if isinstance(a, int)]
+        return bool(axes) and len(whole) == len(axes) and not {c % x.dim() for c in cut} & set(whole)
 
     def _matched(self, first: torch.Tensor, name: str, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -116,20 +154,6 @@ _NOTHING = torch.nn.Module()
 
 def _name(func: Any, name: str) -> str:
     return resolve_name(func) or name
-
-
-def _along_whole_axes(name: str, x: torch.Tensor, args: tuple, kwargs: dict) -> bool:
-    if name in ("max", "min") and len(args) > 1 and isinstance(args[1], torch.Tensor):
-        return True
-    at = {"chunk": 2, "split": 2, "roll": 2, "norm": 2, "topk": 2, "normalize": 2, "vector_norm": 2,
-          "cosine_similarity": 2}.get(name, 1)
-    given = kwargs.get("dim", kwargs.get("dims", kwargs.get("axis", args[at] if len(args) > at else None)))
-    if given is None and name in ("chunk", "split", "unbind"):
-        given = 0
-    if given is None and name in ("normalize", "cosine_similarity"):
-        given = 1
-    axes = given if isinstance(given, (tuple, list)) else [given]
-    return bool(axes) and all(isinstance(a, int) and a % x.dim() < x.dim() - 2 for a in axes)
 
 
 def _pair(value: Any) -> Tuple[int, int]:

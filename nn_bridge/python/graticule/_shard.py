@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from . import _core
+from ._cells import Attends, cells, judge_attention
 from ._cuts import Active, NotSharded, cuts, extents
 from ._domain import Domain
 from ._errors import Error
@@ -44,16 +45,15 @@ class ShardReport:
     def text(self) -> str:
         """One line per module, as C++ `ShardReport::text` writes it."""
         lines = [("path", "type", "verdict", "why")] + [(m.path or ".", m.type, m.verdict, m.reason) for m in self.modules]
-        wide = [max(len(line[i]) for line in lines) + 2 for i in range(2)]
-        return "".join(f"{path:{wide[0]}}{kind:{wide[1]}}{f'{verdict:9}{why}' if why else verdict}\n"
-                       for path, kind, verdict, why in lines)
+        wide = [max(len(line[i]) for line in lines) + 2 for i in range(3)]
+        return "".join(f"{path:{wide[0]}}{kind:{wide[1]}}{verdict:{wide[2]}}{why}".rstrip() + "\n" for path, kind, verdict, why in lines)
 
 
 _ELEMENTWISE = {"ELU", "SELU", "Hardshrink", "Hardtanh", "Hardswish", "Hardsigmoid", "LeakyReLU", "LogSigmoid", "ReLU", "ReLU6",
                 "CELU", "GELU", "SiLU", "Mish", "Sigmoid", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink",
                 "Threshold", "Identity", "Embedding"}
 _CHANNELS = {"PReLU", "Softmax2d", "CrossMapLRN2d", "ChannelShuffle"}
-_ATTENTION = {"MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer",
+_ATTENTION = {"Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer",
               "TransformerDecoderLayer"}
 _AXIS = {"Softmax", "Softmin", "LogSoftmax", "GLU"}
 _CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
@@ -92,12 +92,23 @@ class Forward:
     @uncompiled
     def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         layer: TorchLayer = self.__dict__["_graticule_layer"]
+        if cells(x) is not None:
+            return self._on_cells(layer, x)
         output_size = kwargs.get("output_size", args[0] if args else None)
         if output_size is not None:
             if layer.type.startswith("MaxUnpool"):
                 return layer.call(self, "forward", x, output_size)  # its second argument: the indices
             return layer.call(self, "forward", x, output_padding=_output_padding(self, layer, x, output_size))
         return layer.call(self, "forward_with_indices" if getattr(self, "return_indices", False) else "forward", x)
+
+    def _on_cells(self, layer: TorchLayer, x: torch.Tensor) -> torch.Tensor:
+        """A layer after x.flatten(2).transpose(1, 2) or x.permute(0, 2, 3, 1): along the features of each cell."""
+        if layer.type in ("LayerNorm", "RMSNorm"):
+            return super().forward(x)  # whose functions are checked
+        if layer.type.startswith(("Dropout", "AlphaDropout")) and (not self.training or self.p == 0):
+            return x
+        raise NotSharded(f"{layer.path} ({layer.type}) needs a field, [..., rows, columns]: the cells of its input are in axes "
+                         f"{cells(x).axes} of {x.dim()}")
 
     @uncompiled
     def forward_like(self, x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -119,6 +130,11 @@ def _output_padding(module: Any, layer: TorchLayer, x: torch.Tensor, output_size
 @functools.lru_cache(maxsize=None)
 def _layer_class(base: type) -> type:
     return type(base.__name__, (Forward, base), {"__module__": base.__module__, "__doc__": base.__doc__})
+
+
+@functools.lru_cache(maxsize=None)
+def _attention_class(base: type) -> type:
+    return type(base.__name__, (Attends, base), {"__module__": base.__module__, "__doc__": base.__doc__})
 
 
 @functools.lru_cache(maxsize=None)
@@ -175,7 +191,7 @@ class _Sharder:
         known = getattr(nn, name, None) is kind
         if path and (path in self.local or name in self.local):
             return self.add(path, name, "local", "named in `local`")
-        if "_graticule_layer" in module.__dict__:
+        if "_graticule_layer" in module.__dict__ or "_graticule_attention" in module.__dict__:
             return self.add(path, name, "local", "is sharded")
         if isinstance(module, NativeLayer):
             return self.visit_native(module, path, name)
@@ -183,7 +199,13 @@ class _Sharder:
             self.add(path, name, "children only")
         elif known and name in _ATTRIBUTES:
             return self.visit_layer(module, path, name)
-        elif isinstance(module, tuple(getattr(nn, n) for n in _ATTENTION)):
+        elif known and name == "MultiheadAttention":
+            reason = judge_attention(module)
+            if reason is None:
+                self.changes.append(lambda: _give_attention(module, path, self.domain))
+                return self.add(path, name, "sharded", "of cells in one axis")
+            return self.add(path, name, "refused", reason)
+        elif isinstance(module, (nn.MultiheadAttention, *(getattr(nn, n) for n in _ATTENTION))):
             return self.add(path, name, "refused", "attends over shards as if they were whole; use the attention of graticule.nn")
         elif known and (judgement := _judge(module, self.domain)):
             return self.add(path, name, *judgement)
@@ -226,6 +248,12 @@ def give_layer(module: nn.Module, layer: TorchLayer) -> None:
     if "_graticule_layer" not in module.__dict__:
         module.__dict__["_graticule_layer"] = layer
         module.__class__ = _layer_class(type(module))
+
+
+def _give_attention(module: nn.MultiheadAttention, path: str, domain: Domain) -> None:
+    if "_graticule_attention" not in module.__dict__:
+        module.__dict__["_graticule_attention"] = (path, domain)
+        module.__class__ = _attention_class(type(module))
 
 
 def _run_code(module: nn.Module, domain: Domain) -> None:
