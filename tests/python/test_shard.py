@@ -346,12 +346,52 @@ def test_padding_by_domain_and_dropout():
     assert RANK or all(m == masks[0] for m in masks)
 
 
-def test_compiled_models_run_as_they_are():
+class Scaled(nn.Module):
+    """A sharded model within code that is compiled."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return 3 * torch.sin(self.inner(2 * torch.cos(x)))
+
+
+def test_compiled_models_give_the_values_and_gradients_of_the_serial_one():
+    domain = graticule.Domain(COMM)
+    torch.manual_seed(6)
+    serial = PlainUNet().double()
+    net = copy.deepcopy(serial)
+    graticule.shard(net, domain)
+    whole = torch.randn(1, 2, 11, 8, dtype=torch.double)
+    expected = Scaled(serial)(whole)
+    expected.square().sum().backward()
+    for backend in ("eager", "aot_eager"):
+        torch._dynamo.reset()
+        net.zero_grad()
+        y = torch.compile(Scaled(net), backend=backend)(graticule.shard_of(whole, domain))
+        close(graticule.whole_field(y, domain), expected)
+        graticule.reduce_loss(y.square().sum(), domain).backward()
+        graticule.GradientSync(net, [(COMM, "sum")]).reduce()
+        for a, b in zip(net.parameters(), serial.parameters()):
+            close(a.grad, b.grad, 1e-11)
+
+
+def test_a_graph_without_breaks_is_refused_by_name():
     domain = graticule.Domain(COMM)
     net = nn.Sequential(nn.Conv2d(1, 1, 3, padding=1), nn.ReLU())
     graticule.shard(net, domain)
     x = graticule.shard_of(torch.randn(1, 1, 9, 6), domain)
-    close(torch.compile(net, backend="eager")(x), net(x), 0)
+    halo = graticule.nn.HaloExchange(domain, latitude=(1, 1))
+    for call, name in ((Scaled(net), "Sequential.forward, sharded, of graticule"), (lambda y: graticule.all_sum(y, domain) + 1, "all_sum of graticule"),
+                       (lambda y: halo(y) + 1, "of graticule")):
+        torch._dynamo.reset()
+        try:
+            torch.compile(call, backend="eager", fullgraph=True)(x)
+        except torch._dynamo.exc.Unsupported as error:
+            assert name in str(error), error
+        else:
+            raise AssertionError(f"was compiled: {name}")
 
 
 main(globals())

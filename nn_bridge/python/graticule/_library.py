@@ -82,6 +82,7 @@ def uncompiled(function: F) -> F:
     That is torch.compiler.disable, whose module takes seconds to import and is imported by torch.compile only.
     """
     disabled: Optional[Callable[..., Any]] = None
+    reason = f"{function.__qualname__} of graticule sends messages, whose order a compiled graph does not keep: compile without fullgraph"
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -89,8 +90,8 @@ def uncompiled(function: F) -> F:
         if disabled is None:
             if "torch._dynamo" not in sys.modules:
                 return function(*args, **kwargs)
-            disabled = torch.compiler.disable(function)
+            disabled = torch.compiler.disable(function, reason=reason)
         return disabled(*args, **kwargs)
 
-    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    call._torchdynamo_disable, call._torchdynamo_disable_msg = True, reason  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]

@@ -139,7 +139,6 @@ def _attention_class(base: type) -> type:
 
 @functools.lru_cache(maxsize=None)
 def _code_class(base: type) -> type:
-    @uncompiled
     def forward(self, *args, **kwargs):
         if Active.mode is not None:
             return base.forward(self, *args, **kwargs)
@@ -149,7 +148,8 @@ def _code_class(base: type) -> type:
         with mode:
             return base.forward(self, *args, **kwargs)
 
-    return type(base.__name__, (base,), {"forward": forward, "__module__": base.__module__, "__doc__": base.__doc__})
+    forward.__qualname__ = f"{base.__qualname__}.forward, sharded,"
+    return type(base.__name__, (base,), {"forward": uncompiled(forward), "__module__": base.__module__, "__doc__": base.__doc__})
 
 
 def _judge(module: nn.Module, domain: Domain) -> Optional[Tuple[str, str]]:
