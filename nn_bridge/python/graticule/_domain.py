@@ -8,6 +8,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 import torch
 
 from . import _core
+from ._errors import Error, tensor_of
 from ._library import handle_of, start, uncompiled
 
 Edges = Union[str, Tuple[str, str]]
@@ -30,6 +31,8 @@ class Domain:
                  longitude: Edges = "periodic", constant: float = 0.0, odd_longitudes: bool = False) -> None:
         handle = handle_of(comm)
         start()
+        if grid is not None and len(tuple(grid)) != 2:
+            raise Error("BadProcessGrid", f"grid = {tuple(grid)}: ranks along latitude and along longitude are 2 numbers", "argument")
         rows, columns = (0, 0) if grid is None else grid
         self._object = _core.Domain(handle, rows, columns, _both(latitude), _both(longitude), constant, odd_longitudes)
 
@@ -127,7 +130,7 @@ def shard_of(whole: torch.Tensor, domain: Domain, rows: Optional[Sequence[int]] 
     rows, columns: cells of each part, the same on all ranks; default: balanced.
     Example: 7 rows on 2 ranks: rank 0 gets rows 0 to 3, rank 1 rows 4 to 6. Errors: CutsMismatch, UnsupportedTensor.
     """
-    return _core.shard_of(whole, domain._object, None if rows is None else list(rows),
+    return _core.shard_of(tensor_of(whole, "shard_of"), domain._object, None if rows is None else list(rows),
                           None if columns is None else list(columns))
 
 
@@ -137,7 +140,7 @@ def part_of(shard: torch.Tensor, domain: Domain) -> FieldPart:
 
     Errors: UnsupportedTensor, BadLayout where shards do not fit together, on all ranks alike.
     """
-    (row, rows), (column, columns) = _core.part_of(shard, domain._object)
+    (row, rows), (column, columns) = _core.part_of(tensor_of(shard, "part_of"), domain._object)
     return FieldPart(AxisPart(row, tuple(rows)), AxisPart(column, tuple(columns)))
 
 
@@ -147,4 +150,4 @@ def whole_field(shard: torch.Tensor, domain: Domain) -> torch.Tensor:
 
     For output and diagnosis: every rank holds the whole field. Errors: UnsupportedTensor, BadLayout.
     """
-    return _core.whole_field(shard, domain._object)
+    return _core.whole_field(tensor_of(shard, "whole_field"), domain._object)

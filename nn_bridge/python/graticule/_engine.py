@@ -176,8 +176,18 @@ class Field:
         self.raw.parity, self.raw.kind = int(parity), kind
 
 
+def _require_writable(array: Any, what: str) -> None:
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise Error("FieldMismatch", f"{what} is a read-only array of numpy, and would be written", "argument")
+    if isinstance(array, torch.Tensor) and array.requires_grad and torch.is_grad_enabled():
+        raise Error("FieldMismatch", f"{what} requires a gradient, which would not see what is written: use graticule.nn, or detach()", "argument")
+
+
 def _describe(array: Any) -> Any:
     if hasattr(array, "data_ptr"):  # torch
+        if array.layout is not torch.strided or array.device.type == "meta":
+            kind = f"layout {array.layout}" if array.layout is not torch.strided else "device meta"
+            raise Error("WrongType", f"a tensor with {kind}: a field has an address and strides", "argument")
         bytes_each = array.element_size()
         queue = torch.cuda.current_stream(array.device).cuda_stream if array.device.type == "cuda" else 0
         return _raw(array.data_ptr(), str(array.dtype).replace("torch.", ""), list(array.shape),
@@ -254,9 +264,20 @@ class Function:
             if a.counts is not None:
                 counts[a.name] = self.count(a, values)
         for a in self.arguments:
-            held[a.name], c = self.convert(a, values.get(a.name), counts)
+            value = values.get(a.name)
+            try:
+                held[a.name], c = self.convert(a, value, counts)
+            except (Error, TypeError, RuntimeError, BufferError) as error:
+                if a.base != "gr_field" or a.is_out:
+                    raise
+                # The library refuses the call as well, which tells the other ranks.
+                held.setdefault("refused", error)
+                held[a.name] = c = (_structures["gr_field"] * max(1, len(value) if isinstance(value, (list, tuple)) else 1))()
             passed.append(c)
-        check(self.pointer(*passed))
+        status = self.pointer(*passed)
+        if "refused" in held:
+            raise held["refused"]
+        check(status)
         return self.results(held, counts, values)
 
     def count(self, a: Argument, values: Dict[str, Any]) -> int:
@@ -291,6 +312,9 @@ class Function:
             return self.convert_handle(a, value)
         if a.base == "gr_field":
             fields = [f if isinstance(f, Field) else Field(f) for f in (value if isinstance(value, (list, tuple)) else [value])]
+            if self.writes(a.name):
+                for i, field in enumerate(fields):
+                    _require_writable(field.array, f"{self.name}: {a.name}[{i}]" if len(fields) > 1 else f"{self.name}: {a.name}")
             array = (_structures["gr_field"] * len(fields))(*[f.raw for f in fields])
             return (fields, array), array
         if a.base in _structures:
@@ -311,10 +335,20 @@ class Function:
             if array.size != np.prod([counts[n] for n in a.lengths], dtype=int):
                 raise Error("ShapeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
             return array, array.ctypes.data_as(ctypes.c_void_p)
+        if a.base == "MPI_Fint" and value == -1:
+            from mpi4py import MPI
+            value = MPI.COMM_WORLD.py2f()
         try:
             return value, kind(float(value) if kind is ctypes.c_double else int(value))
         except (TypeError, ValueError):
             raise TypeError(f"{self.name}: {a.name} = {value!r} is no {a.base}") from None
+
+    def writes(self, argument: str) -> bool:
+        """Whether the elements of a field are written."""
+        if self.name in ("gr_writer_write", "gr_checkpoint_add", "gr_checkpoint_add_replicated"):
+            return False
+        back = "adjoint" in self.name or "inverse" in self.name
+        return argument in ("field", "fields") or (argument in ("from", "cells")) == back or self.name == "gr_repartition_tune"
 
     def convert_handle(self, a: Argument, value: Any) -> Tuple[Any, Any]:
         kind = _handles[a.base]

@@ -2,6 +2,10 @@
 """Errors of the library."""
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 
 class Error(RuntimeError):
     """A broken rule: its name, and one sentence that states what was found.
@@ -17,3 +21,10 @@ class Error(RuntimeError):
 
     def __reduce__(self):
         return type(self), (self.rule, self.text, self.fault)
+
+
+def tensor_of(x: Any, what: str, optional: bool = False) -> Any:
+    """x, which is a tensor, or also None where that is an answer of its own."""
+    if isinstance(x, torch.Tensor) or optional and x is None:
+        return x
+    raise TypeError(f"{what} takes a tensor of torch, not {type(x).__module__}.{type(x).__qualname__}")

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from . import _core
-from ._cuts import Active, cuts, follow, mark
+from ._cuts import Active, NotSharded, cuts, follow, mark
 from ._domain import AxisPart, Domain
-from ._errors import Error
+from ._errors import Error, tensor_of
 from ._library import start
 
 _STATE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
@@ -45,6 +45,8 @@ class TorchLayer:
 
     def call(self, module: nn.Module, method: str, *inputs: Optional[torch.Tensor], **changes: Any) -> Any:
         """Collective."""
+        for x in inputs:
+            tensor_of(x, f"{self.path} ({self.type})" if self.path else self.type, optional=True)
         if self.type in ("Upsample", "Resize"):
             changes.update(self._sizes(module, inputs[0]))
         layer = self.make(module, **changes)
@@ -119,6 +121,11 @@ class NativeLayer(nn.Module):
         self._layer.reset_structure()
 
     def _call(self, method: str, *inputs: Optional[torch.Tensor]) -> torch.Tensor:
+        for x in inputs:
+            tensor_of(x, type(self).__name__, optional=True)
+            if hasattr(x, "_graticule_cells"):
+                raise NotSharded(f"{type(self).__name__} of graticule.nn needs a field, [..., rows, columns]: the cells of its input are "
+                                 f"in axes {x._graticule_cells.axes} of {x.dim()}")
         for name, tensor in self._own.items():
             if _find(self, name) is not tensor:
                 raise Error("ParametersChanged", f"{type(self).__name__}.{name} is another tensor than at first: copy values "

@@ -66,6 +66,8 @@ def handle_of(comm: Any) -> int:
     if isinstance(comm, int) and not isinstance(comm, bool):
         return comm
     if hasattr(comm, "py2f"):
+        if comm and getattr(comm, "is_inter", False):
+            raise Error("WrongState", "an intercommunicator; ranks that share work are in one intracommunicator, see Merge of mpi4py", "argument")
         return comm.py2f()
     raise TypeError(f"comm is a communicator of mpi4py, its py2f(), or None, not {comm!r}")
 

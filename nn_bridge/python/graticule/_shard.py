@@ -277,6 +277,8 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
     Raises NotSharded, on all ranks, with path, type and reason of every refused module; the model is left as it was.
     Errors: ArgumentDisagreement where ranks hold different models, BadOption.
     """
+    if not isinstance(model, nn.Module) or not isinstance(domain, Domain):
+        raise TypeError(f"shard takes a torch.nn.Module and a graticule.Domain, not {type(model).__name__} and {type(domain).__name__}")
     for name, value, allowed in (("padding", padding, ("mode", "domain")), ("on_refusal", on_refusal, ("fail", "report"))):
         if value not in allowed:
             raise Error("BadOption", f"{name} = {value!r} is none of {', '.join(map(repr, allowed))}", "argument")
