@@ -41,6 +41,7 @@ path() { sed -n "s/^$1 //p" <<<"$out"; }
 [ -f "$(path PKG_CONFIG_PATH)/graticule_c.pc" ] || fail "PKG_CONFIG_PATH: $out"
 compgen -G "$(path LD_LIBRARY_PATH)/libgraticule_c.so*" >/dev/null || fail "LD_LIBRARY_PATH: $out"
 for page in "$prefix"/share/man/man1/graticule-*.1; do
+    [ -e "$page" ] || continue # built without drivers
     [ -f "$(path MANPATH)/man1/${page##*/}" ] || fail "MANPATH: $out"
 done
 printf 'passed\n'

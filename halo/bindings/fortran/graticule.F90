@@ -4081,10 +4081,12 @@ contains
   subroutine gr_halo_create_one(comm, layout, kinds, halo, stat)
     type(gr_comm), intent(in) :: comm
     type(gr_layout), intent(in) :: layout
-    type(gr_halo_kind), intent(in) :: kinds
+    type(gr_halo_kind), intent(in), target :: kinds
     type(gr_halo), intent(inout) :: halo
     integer(c_int), intent(out), optional :: stat
-    call gr_halo_create_list(comm, layout, [kinds], halo, stat)
+    type(gr_halo_kind), pointer, contiguous :: kinds_list(:)
+    call c_f_pointer(c_loc(kinds), kinds_list, [1])
+    call gr_halo_create_list(comm, layout, kinds_list, halo, stat)
   end subroutine
 
   !> Frees a plan. Calls in flight remain valid.
@@ -4301,7 +4303,9 @@ contains
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in), target :: fields
     integer(c_int), intent(out), optional :: stat
-    call gr_halo_exchange_list(halo, [fields], stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_halo_exchange_list(halo, fields_list, stat)
   end subroutine
 
   !> Starts an exchange: until `gr_finish`, owned cells may be read and ghost cells not used. Collective.
@@ -4327,7 +4331,9 @@ contains
     type(gr_field), intent(in), target :: fields
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
-    call gr_halo_start_list(halo, [fields], pending, stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_halo_start_list(halo, fields_list, pending, stat)
   end subroutine
 
   !> The transposed exchange: adds to each owned cell the values of its images, and zeroes the images. Collective.
@@ -4348,7 +4354,9 @@ contains
     type(gr_halo), intent(in) :: halo
     type(gr_field), intent(in), target :: fields
     integer(c_int), intent(out), optional :: stat
-    call gr_halo_exchange_adjoint_list(halo, [fields], stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_halo_exchange_adjoint_list(halo, fields_list, stat)
   end subroutine
 
   !> Starts a transposed exchange. Collective.
@@ -4374,7 +4382,9 @@ contains
     type(gr_field), intent(in), target :: fields
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
-    call gr_halo_start_adjoint_list(halo, [fields], pending, stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_halo_start_adjoint_list(halo, fields_list, pending, stat)
   end subroutine
 
   !> Sets the transport of later calls; the same on all ranks, between the same calls.
@@ -4418,7 +4428,9 @@ contains
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
-    call gr_halo_tune_list(halo, [fields], num_calls, chosen, stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_halo_tune_list(halo, fields_list, num_calls, chosen, stat)
   end subroutine
 
   !> Traffic of a call on this rank.
@@ -4949,12 +4961,16 @@ contains
     type(gr_repartition), intent(in) :: plan
     type(gr_field), intent(in), target :: from
     type(gr_field), intent(in), target :: to
-    type(gr_update), intent(in), optional :: updates
+    type(gr_update), intent(in), optional, target :: updates
     integer(c_int), intent(out), optional :: stat
+    type(gr_field), pointer, contiguous :: from_list(:)
+    type(gr_field), pointer, contiguous :: to_list(:)
+    call c_f_pointer(c_loc(from), from_list, [1])
+    call c_f_pointer(c_loc(to), to_list, [1])
     if (present(updates)) then
-    call gr_repartition_apply_list(plan=plan, from=[from], to=[to], updates=[updates], stat=stat)
+    call gr_repartition_apply_list(plan=plan, from=from_list, to=to_list, updates=[updates], stat=stat)
     else
-    call gr_repartition_apply_list(plan=plan, from=[from], to=[to], stat=stat)
+    call gr_repartition_apply_list(plan=plan, from=from_list, to=to_list, stat=stat)
     end if
   end subroutine
 
@@ -4998,13 +5014,18 @@ contains
     type(gr_repartition), intent(in) :: plan
     type(gr_field), intent(in), target :: from
     type(gr_field), intent(in), target :: to
-    type(gr_update), intent(in), optional :: updates
+    type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
+    type(gr_field), pointer, contiguous :: from_list(:)
+    type(gr_field), pointer, contiguous :: to_list(:)
+    call c_f_pointer(c_loc(from), from_list, [1])
+    call c_f_pointer(c_loc(to), to_list, [1])
     if (present(updates)) then
-    call gr_repartition_start_list(plan=plan, from=[from], to=[to], updates=[updates], pending=pending, stat=stat)
+    call gr_repartition_start_list(plan=plan, from=from_list, to=to_list, updates=[updates], pending=pending, &
+        stat=stat)
     else
-    call gr_repartition_start_list(plan=plan, from=[from], to=[to], pending=pending, stat=stat)
+    call gr_repartition_start_list(plan=plan, from=from_list, to=to_list, pending=pending, stat=stat)
     end if
   end subroutine
 
@@ -5045,12 +5066,16 @@ contains
     type(gr_repartition), intent(in) :: plan
     type(gr_field), intent(in), target :: from
     type(gr_field), intent(in), target :: to
-    type(gr_update), intent(in), optional :: updates
+    type(gr_update), intent(in), optional, target :: updates
     integer(c_int), intent(out), optional :: stat
+    type(gr_field), pointer, contiguous :: from_list(:)
+    type(gr_field), pointer, contiguous :: to_list(:)
+    call c_f_pointer(c_loc(from), from_list, [1])
+    call c_f_pointer(c_loc(to), to_list, [1])
     if (present(updates)) then
-    call gr_repartition_apply_adjoint_list(plan=plan, from=[from], to=[to], updates=[updates], stat=stat)
+    call gr_repartition_apply_adjoint_list(plan=plan, from=from_list, to=to_list, updates=[updates], stat=stat)
     else
-    call gr_repartition_apply_adjoint_list(plan=plan, from=[from], to=[to], stat=stat)
+    call gr_repartition_apply_adjoint_list(plan=plan, from=from_list, to=to_list, stat=stat)
     end if
   end subroutine
 
@@ -5095,14 +5120,18 @@ contains
     type(gr_repartition), intent(in) :: plan
     type(gr_field), intent(in), target :: from
     type(gr_field), intent(in), target :: to
-    type(gr_update), intent(in), optional :: updates
+    type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
+    type(gr_field), pointer, contiguous :: from_list(:)
+    type(gr_field), pointer, contiguous :: to_list(:)
+    call c_f_pointer(c_loc(from), from_list, [1])
+    call c_f_pointer(c_loc(to), to_list, [1])
     if (present(updates)) then
-    call gr_repartition_start_adjoint_list(plan=plan, from=[from], to=[to], updates=[updates], pending=pending, &
-        stat=stat)
+    call gr_repartition_start_adjoint_list(plan=plan, from=from_list, to=to_list, updates=[updates], &
+        pending=pending, stat=stat)
     else
-    call gr_repartition_start_adjoint_list(plan=plan, from=[from], to=[to], pending=pending, stat=stat)
+    call gr_repartition_start_adjoint_list(plan=plan, from=from_list, to=to_list, pending=pending, stat=stat)
     end if
   end subroutine
 
@@ -5142,12 +5171,16 @@ contains
     type(gr_repartition), intent(in) :: plan
     type(gr_field), intent(in), target :: from
     type(gr_field), intent(in), target :: to
-    type(gr_update), intent(in), optional :: updates
+    type(gr_update), intent(in), optional, target :: updates
     integer(c_int), intent(out), optional :: stat
+    type(gr_field), pointer, contiguous :: from_list(:)
+    type(gr_field), pointer, contiguous :: to_list(:)
+    call c_f_pointer(c_loc(from), from_list, [1])
+    call c_f_pointer(c_loc(to), to_list, [1])
     if (present(updates)) then
-    call gr_repartition_apply_inverse_list(plan=plan, from=[from], to=[to], updates=[updates], stat=stat)
+    call gr_repartition_apply_inverse_list(plan=plan, from=from_list, to=to_list, updates=[updates], stat=stat)
     else
-    call gr_repartition_apply_inverse_list(plan=plan, from=[from], to=[to], stat=stat)
+    call gr_repartition_apply_inverse_list(plan=plan, from=from_list, to=to_list, stat=stat)
     end if
   end subroutine
 
@@ -5192,14 +5225,18 @@ contains
     type(gr_repartition), intent(in) :: plan
     type(gr_field), intent(in), target :: from
     type(gr_field), intent(in), target :: to
-    type(gr_update), intent(in), optional :: updates
+    type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
+    type(gr_field), pointer, contiguous :: from_list(:)
+    type(gr_field), pointer, contiguous :: to_list(:)
+    call c_f_pointer(c_loc(from), from_list, [1])
+    call c_f_pointer(c_loc(to), to_list, [1])
     if (present(updates)) then
-    call gr_repartition_start_inverse_list(plan=plan, from=[from], to=[to], updates=[updates], pending=pending, &
-        stat=stat)
+    call gr_repartition_start_inverse_list(plan=plan, from=from_list, to=to_list, updates=[updates], &
+        pending=pending, stat=stat)
     else
-    call gr_repartition_start_inverse_list(plan=plan, from=[from], to=[to], pending=pending, stat=stat)
+    call gr_repartition_start_inverse_list(plan=plan, from=from_list, to=to_list, pending=pending, stat=stat)
     end if
   end subroutine
 
@@ -5248,7 +5285,11 @@ contains
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
-    call gr_repartition_tune_list(plan, [from], [to], num_calls, chosen, stat)
+    type(gr_field), pointer, contiguous :: from_list(:)
+    type(gr_field), pointer, contiguous :: to_list(:)
+    call c_f_pointer(c_loc(from), from_list, [1])
+    call c_f_pointer(c_loc(to), to_list, [1])
+    call gr_repartition_tune_list(plan, from_list, to_list, num_calls, chosen, stat)
   end subroutine
 
   !> Traffic of a call on this rank.
@@ -5461,7 +5502,11 @@ contains
     type(gr_field), intent(in), target :: cells
     type(gr_field), intent(in), target :: sums
     integer(c_int), intent(out), optional :: stat
-    call gr_zonal_apply_list(zonal, [cells], [sums], stat)
+    type(gr_field), pointer, contiguous :: cells_list(:)
+    type(gr_field), pointer, contiguous :: sums_list(:)
+    call c_f_pointer(c_loc(cells), cells_list, [1])
+    call c_f_pointer(c_loc(sums), sums_list, [1])
+    call gr_zonal_apply_list(zonal, cells_list, sums_list, stat)
   end subroutine
 
   !> Adds the cells of this rank and sends the partial sums; the sums are valid after `gr_finish`. Collective.
@@ -5493,7 +5538,11 @@ contains
     type(gr_field), intent(in), target :: sums
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
-    call gr_zonal_start_list(zonal, [cells], [sums], pending, stat)
+    type(gr_field), pointer, contiguous :: cells_list(:)
+    type(gr_field), pointer, contiguous :: sums_list(:)
+    call c_f_pointer(c_loc(cells), cells_list, [1])
+    call c_f_pointer(c_loc(sums), sums_list, [1])
+    call gr_zonal_start_list(zonal, cells_list, sums_list, pending, stat)
   end subroutine
 
   !> Adds to each cell the cotangent of its sum (divided by the number of cells for means). Collective.
@@ -5524,7 +5573,11 @@ contains
     type(gr_field), intent(in), target :: sums
     integer(c_int), intent(in) :: cotangents
     integer(c_int), intent(out), optional :: stat
-    call gr_zonal_apply_adjoint_list(zonal, [cells], [sums], cotangents, stat)
+    type(gr_field), pointer, contiguous :: cells_list(:)
+    type(gr_field), pointer, contiguous :: sums_list(:)
+    call c_f_pointer(c_loc(cells), cells_list, [1])
+    call c_f_pointer(c_loc(sums), sums_list, [1])
+    call gr_zonal_apply_adjoint_list(zonal, cells_list, sums_list, cotangents, stat)
   end subroutine
 
   !> Plans the sum of all cells times a weight of their row, with the same bits for every split. Collective.
