@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # check_pip.sh SOURCE BUILD CMAKE PYTHON LAUNCHER...: `pip install .` in an environment of its own, with the torch of PYTHON, then the
-# example on real fields from another folder. Compiles all layers. Needs DATA.
+# example on real fields from another folder. Compiles all layers, in BUILD/pip, so that a compiler cache serves the next time. Needs DATA.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 source=$1
@@ -28,7 +28,7 @@ value() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 CC=$(value CMAKE_C_COMPILER) CXX=$(value CMAKE_CXX_COMPILER) MPI_C_COMPILER=$(value MPI_C_COMPILER) Kokkos_ROOT=$(value Kokkos_DIR)
 CMAKE_CXX_COMPILER_LAUNCHER=$(value CMAKE_CXX_COMPILER_LAUNCHER)
 export CC CXX MPI_C_COMPILER Kokkos_ROOT CMAKE_CXX_COMPILER_LAUNCHER
-pip --disable-pip-version-check install --no-build-isolation -C build-dir="$work/build" "$source" >"$work/log" 2>&1 || fail "pip install"
+pip --disable-pip-version-check install --no-build-isolation -C build-dir="$build/pip" "$source" >"$work/log" 2>&1 || fail "pip install"
 
 cd "$work" || exit 1
 package=$(python -c 'import graticule, pathlib; print(pathlib.Path(graticule.__file__).parent)') || fail "import"
@@ -39,7 +39,7 @@ done
 for file in "$package"/*.so "$package/graticule-read-structure"; do
     paths=$(readelf -d "$file" | sed -n 's/.*R\(UN\)\?PATH.*\[\(.*\)\]/\2/p')
     case :$paths: in *"$work"* | *"$build"* | *::*) fail "$file looks for libraries in $paths" ;; esac
-    ! grep -qF "$work/build/bin" "$file" || fail "$file names a folder of its build"
+    ! grep -qF "$build/pip/bin" "$file" || fail "$file names a folder of its build"
 done
 "$@" 2 python "$source/tests/install/consumer_python/consumer.py" "$package" >log 2>&1 || fail "the consumer"
 grep -q 'python: 2 ranks agree' log || fail "the consumer did not report"
