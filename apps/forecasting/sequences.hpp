@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/forcing.hpp>
+
 #include "data/background.hpp"
 #include "data/batches.hpp"
 #include "data/sample_store.hpp"
-#include "forcing.hpp"
 #include "states.hpp"
 
 #include <array>
@@ -20,12 +21,6 @@ struct SequenceShape {
   Period targets;     ///< states that follow and lie outside of this period are missing
 
   friend bool operator==(SequenceShape const&, SequenceShape const&) = default;
-};
-
-/// (value - mean) / scale of a channel.
-struct ChannelScale {
-  double mean = 0;
-  double scale = 1;
 };
 
 /// Some samples on this rank's box, normalised, without gaps.

@@ -10,18 +10,6 @@
 
 namespace graticule::forecast {
 
-/// Use of a variable: both input and output of a step, or output only.
-enum class Role : std::uint8_t { prognostic, diagnostic };
-
-/// One level of one variable.
-struct StateChannel {
-  std::string label;  ///< `t 850 hPa`, or the name of a variable without levels
-  std::string variable;
-  Index level = 0;  ///< position among the variable's levels
-  Role role = Role::prognostic;
-  train::FieldInfo info = {};
-};
-
 /// The variables of a series of files as states: one per time and member, of one channel per variable and level.
 ///
 /// The time axis is the one whose coordinate counts `UNIT since DATE`. Axes of members are those named realization (by

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "calendar.hpp"
+#include <graticule/models/description.hpp>
+
+#include "data/names.hpp"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace graticule::forecast {
-
-/// How far a network looks ahead: a number of steps of the time axis, or a duration.
-struct Lead {
-  Index steps = 0;  ///< 0: `duration` counts
-  Seconds duration = 0;
-
-  friend bool operator==(Lead const&, Lead const&) = default;
-};
 
 /// `4` (steps of the time axis), `6h`, `1d`. @throws `BadOption` (usage)
 [[nodiscard]] Lead parse_lead(std::string const& option, std::string const& text);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "model.hpp"
-
+#include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
 #include "options.hpp"
@@ -24,16 +23,14 @@ std::vector<double> latitudes(Index num_rows) {
 struct Step {
   Step(nn::Domain const& on, Index rows, Options const& options, Index channels)
       : domain(on),
-        model(train::make_model({.kind = train::ModelKind::unet,
-                                 .num_inputs = 2,
-                                 .num_outputs = 2,
-                                 .channels = channels,
-                                 .blocks = 5,
-                                 .latitudes = latitudes(rows),
-                                 .num_columns = options.num_columns},
-                                on)) {
-    train::initialise_parameters(*model, 1);
-  }
+        model(models::make_model({.kind = models::ModelKind::unet,
+                                  .num_inputs = 2,
+                                  .num_outputs = 2,
+                                  .channels = channels,
+                                  .blocks = 5,
+                                  .latitudes = latitudes(rows),
+                                  .num_columns = options.num_columns},
+                                 on)) {}
 
   void operator()(torch::Tensor const& x, torch::Tensor const& target) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad() = torch::Tensor();
@@ -41,7 +38,7 @@ struct Step {
   }
 
   nn::Domain domain;
-  std::shared_ptr<train::Model> model;
+  std::shared_ptr<models::Model> model;
 };
 
 }  // namespace

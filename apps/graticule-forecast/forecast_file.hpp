@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/description.hpp>
+
 #include "data/companions.hpp"
-#include "description.hpp"
+#include "states.hpp"
 
 #include <filesystem>
 #include <span>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Autoregressive forecasts with a network that graticule-train has trained.
 #include <graticule/app/driver.hpp>
+#include <graticule/models/threads.hpp>
 
-#include "network/trained_network.hpp"
 #include "run.hpp"
 
 namespace {
@@ -66,6 +66,6 @@ int main(int argc, char** argv) {
        .description = "Forecasts with a network that graticule-train --lead has trained, and scores them.",
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](app::Context& context) { return forecast::run_forecast(context, options); },
-       .torch_version = train::torch_version(),
-       .set_threads = train::use_torch_threads});
+       .torch_version = models::torch_version(),
+       .set_threads = models::use_torch_threads});
 }

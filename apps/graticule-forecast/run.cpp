@@ -5,14 +5,15 @@
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/models/forecaster.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "data/data_teams.hpp"
 #include "forecast_file.hpp"
-#include "forecaster.hpp"
 #include "output/forecast_outputs.hpp"
 #include "output/map_picture.hpp"
 #include "output/outputs.hpp"
+#include "spectra.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -63,7 +64,7 @@ class Run {
         options_(options),
         teams_(context.comm, options.teams),
         trained_(open_trained(context.comm, options.checkpoint)),
-        description_(description_of(trained_.value<std::string>("forecast/description"), trained_.path().string())),
+        description_(description_of(trained_)),
         table_(open_states(teams_.domain(), options.input, description_)),
         steps_(table_.times(), description_.lead),
         row_weights_(area_weights(table_.grid().latitudes)),
@@ -77,10 +78,8 @@ class Run {
     require_same_states(table_, description_, options.input);
     auto const part = teams_.my_part_of(options.members);
     own_ = {cells_.box, part.first, part.last - part.first};
-    std::vector<std::vector<double>> statics;
-    for (std::size_t i = 0; i < description_.statics.size(); ++i)
-      statics.push_back(load_static(trained_, i, cells_.box));
-    forecaster_.emplace(teams_.domain(), *layout_.grid(), cells_, trained_, context.comm, description_, statics);
+    forecaster_.emplace(teams_.domain(), layout_, trained_, context.comm);
+    spectra_.emplace(teams_.domain(), cells_);
     scores_.emplace(teams_.domain(), layout_, table_.grid().latitudes, row_weights_,
                     ScoreTable::Shape{.num_cases = Index(starts_.size()),
                                       .num_channels = Index(description_.channels.size()),
@@ -261,8 +260,8 @@ class Run {
                            std::vector<std::vector<double>>& spectra) {
         maps.push_back(train::gathered(teams_.domain(), layout_, field));
         if (any_missing[0] != 0) return;
-        auto const degrees = forecaster_->spectra(field, 1);
-        spectra.push_back(degrees.empty() ? forecaster_->zonal_spectra(field, 1, -90, 90)[0] : degrees[0]);
+        auto const degrees = spectra_->spherical(field, 1);
+        spectra.push_back(degrees.empty() ? spectra_->zonal(field, 1, -90, 90)[0] : degrees[0]);
       };
       add(cut(forecast), kept.forecast, kept.forecast_spectra);
       if (has_truth) add(cut(truth), kept.truth, kept.truth_spectra);
@@ -537,6 +536,7 @@ class Run {
   CheckpointStore store_;
   OwnPart own_;
   std::optional<Forecaster> forecaster_;
+  std::optional<Spectra> spectra_;
   std::optional<ScoreTable> scores_;
   std::optional<ForecastFile> file_;
   std::optional<Checkpoint> resumed_;

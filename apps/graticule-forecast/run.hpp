@@ -2,10 +2,11 @@
 #pragma once
 
 #include <graticule/app/driver.hpp>
+#include <graticule/models/description.hpp>
 
 #include "data/partition.hpp"
-#include "description.hpp"
 #include "scores.hpp"
+#include "time_steps.hpp"
 
 #include <array>
 #include <filesystem>

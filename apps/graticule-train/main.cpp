@@ -2,6 +2,7 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/models/threads.hpp>
 
 #include "options.hpp"
 #include "output/forecast_outputs.hpp"
@@ -353,6 +354,6 @@ int main(int argc, char** argv) {
        .description = "Trains a network, sharded over the ranks, that predicts target fields from input fields.",
        .declare = [&](CLI::App& app) { train::declare_options(app, options); },
        .run = [&](app::Context& context) { return train::run(context, options); },
-       .torch_version = train::torch_version(),
-       .set_threads = train::use_torch_threads});
+       .torch_version = models::torch_version(),
+       .set_threads = models::use_torch_threads});
 }

@@ -3,6 +3,8 @@
 
 #include <graticule/app/bytes.hpp>
 
+#include "time_steps.hpp"
+
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -461,7 +463,10 @@ void refuse_forecast_options(Options const& options) {
   refuse(options.rollout != 1, "--rollout");
   refuse(!options.rollout_schedule.empty(), "--rollout-schedule");
   refuse(!options.channel_weights.empty(), "--channel-weights");
-  for (std::string const& name : options.run.statics) static_cast<void>(static_rows(name, Grid{}));
+  for (std::string const& name : options.run.statics)
+    if (name != "coriolis" && name != "sin_latitude" && name != "cos_latitude")
+      throw Error(Fault::usage, "BadOption",
+                  "--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
 }
 
 void check_forecast(Options& options) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/description.hpp>
+
 #include "data/companions.hpp"
 #include "data/fields.hpp"
 #include "data/partition.hpp"
-#include "description.hpp"
 #include "network/trained_network.hpp"
 #include "scores.hpp"
 

@@ -54,7 +54,7 @@ function(graticule_add_library name)
 
   # Whoever uses the engine alone must not need LibTorch, so what needs it is exported on its own.
   set(export GraticuleTargets)
-  if(name MATCHES "^(nn|program|training)$")
+  if(name MATCHES "^(nn|models|program|training)$")
     set(export GraticuleNnTargets)
   endif()
   install(
@@ -79,7 +79,7 @@ function(graticule_add_test_program name)
     target_link_libraries(${target} PRIVATE graticule_test_main graticule_pmpi_shim)
   endif()
   # tests/support/test_field.hpp has fields on it.
-  if(arg_DEPENDS MATCHES "graticule::(repartition|halo|field_io|nn|training|program)")
+  if(arg_DEPENDS MATCHES "graticule::(repartition|halo|field_io|nn|training|program|models)")
     target_link_libraries(${target} PRIVATE graticule_test_device)
   endif()
   # GCC 12 needs 80 % of the time at -O1 for tests of layers, 40 to 70 % for those of the engine. The libraries stay at -O3.

@@ -5,40 +5,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numbers>
-#include <numeric>
 
 namespace graticule::train {
 namespace {
 
-constexpr double earth_radius_m = 6.371e6;
-constexpr double earth_rotation_per_s = 7.292e-5;
-constexpr double radians = std::numbers::pi / 180;
-
 double quotient(double difference, double distance) { return distance == 0 ? 0 : difference / distance; }
 
-/// Of a row's latitude, bounded below by its value half a row from the pole.
-double bounded_cosine(Grid const& grid, Index row) {
-  double const row_spacing =
-      grid.num_rows() > 1 ? std::abs(grid.latitudes[1] - grid.latitudes[0]) * radians : std::numbers::pi;
-  double const smallest_cosine = std::sin(std::min(row_spacing, std::numbers::pi) / 2);
-  return std::max(std::cos(grid.latitudes[std::size_t(row)] * radians), smallest_cosine);
-}
-
-double metres_on_row(Grid const& grid, double cosine, Index column) {
-  return (extended_longitude(grid, column + 1) - extended_longitude(grid, column - 1)) * radians * cosine *
-         earth_radius_m;
-}
-
 }  // namespace
-
-double metres_between_rows(Grid const& grid, Index row) {
-  return (extended_latitude(grid, row + 1) - extended_latitude(grid, row - 1)) * radians * earth_radius_m;
-}
-
-double metres_between_columns(Grid const& grid, Index row, Index column) {
-  return metres_on_row(grid, bounded_cosine(grid, row), column);
-}
 
 void Moments::add(Moments const& other) noexcept {
   if (!(other.weight > 0)) return;
@@ -140,12 +113,6 @@ std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInf
   return {Feature::value, Feature::east, Feature::north};
 }
 
-ChannelInfo channel_of(Feature feature, FieldInfo const& info) {
-  if (feature == Feature::value) return {info.name, info.parity};
-  return {(feature == Feature::east ? "d/dx " : "d/dy ") + info.name,
-          info.parity == Parity::even ? Parity::odd : Parity::even};
-}
-
 Derivatives::Derivatives(Comm const& comm, Cells const& cells)
     : cells_(cells), plan_(comm, cells.layout, {{1, 1}, {1, 1}}, cells.grid.boundary, Corners::skip) {}
 
@@ -197,33 +164,12 @@ void Derivatives::get(PaddedField const& field, Index sample, Feature which, std
   }
 }
 
-std::vector<double> static_rows(std::string const& name, Grid const& grid) {
-  double (*function)(double) = nullptr;
-  if (name == "coriolis")
-    function = [](double latitude) { return 2 * earth_rotation_per_s * std::sin(latitude * radians); };
-  if (name == "sin_latitude") function = [](double latitude) { return std::sin(latitude * radians); };
-  if (name == "cos_latitude") function = [](double latitude) { return std::cos(latitude * radians); };
-  if (function == nullptr)
-    throw Error(Fault::usage, "BadOption",
-                "--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
-  std::vector<double> rows(grid.latitudes.size());
-  std::transform(grid.latitudes.begin(), grid.latitudes.end(), rows.begin(), function);
-  return rows;
-}
-
 Channel static_channel(std::string const& name, Cells const& cells) {
-  std::vector<double> rows = static_rows(name, cells.grid);
-  double const area = std::accumulate(cells.row_weights.begin(), cells.row_weights.end(), 0.0);
-  double const mean = std::inner_product(rows.begin(), rows.end(), cells.row_weights.begin(), 0.0) / area;
-  double squares = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) squares += cells.row_weights[i] * (rows[i] - mean) * (rows[i] - mean);
-  double const deviation = std::sqrt(squares / area);
+  auto const rows = normalised_rows(name, cells.grid, cells.row_weights);
   Channel channel{name, Parity::even, {}};
   channel.values.reserve(std::size_t(cells.per_sample()));
-  for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i) {
-    double const value = deviation > 0 ? (rows[std::size_t(i)] - mean) / deviation : 0;
-    channel.values.insert(channel.values.end(), std::size_t(cells.box.extent(1)), value);
-  }
+  for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i)
+    channel.values.insert(channel.values.end(), std::size_t(cells.box.extent(1)), rows[std::size_t(i)]);
   return channel;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <graticule/halo/plan.hpp>
+#include <graticule/models/fields.hpp>
+#include <graticule/models/grid.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include "fields.hpp"
@@ -22,27 +24,11 @@ struct Scaling {
   std::vector<double> scale;  ///< one per level, positive
 };
 
-/// Description of a channel of the network's input or output.
-struct ChannelInfo {
-  std::string name;
-  Parity parity = Parity::even;
-};
-
 /// A channel that is the same in all samples.
 struct Channel {
   std::string name;
   Parity parity = Parity::even;
   std::vector<double> values;  ///< [row][column] of this rank's box, normalised
-};
-
-/// Position of a rank's cells, and weights of the rows in means.
-struct Cells {
-  Grid const& grid;
-  Layout const& layout;
-  Box box;                              ///< this rank's owned box
-  std::span<double const> row_weights;  ///< of all rows of the grid
-
-  [[nodiscard]] Index per_sample() const noexcept { return box.extent(0) * box.extent(1); }
 };
 
 /// Area-weighted mean of some cells and their squared distances from it; missing cells do not count.
@@ -77,14 +63,9 @@ enum class Missing { keep, mean };
 template <class Value>
 void normalise(std::span<double const> values, Scaling const& scaling, std::size_t level, Missing missing, Value* out);
 
-/// A feature of an input field: its value, or its derivative along the parallel or the meridian.
-enum class Feature : std::uint8_t { value, east, north };
 /// From `auto` or a list of `value`, `east` and `north`; `auto` takes the derivatives alone for a potential, whose
 /// value means nothing, and all three for any other field. @throws `BadOption` (usage)
 [[nodiscard]] std::vector<Feature> features_of(std::vector<std::string> const& names, FieldInfo const& info);
-
-/// The channel that a feature of a field is: a derivative's parity is opposite to the field's.
-[[nodiscard]] ChannelInfo channel_of(Feature feature, FieldInfo const& info);
 
 /// Samples of a field with one ghost cell on every side: [sample][row][column] of the local box.
 struct PaddedField {
@@ -119,16 +100,7 @@ class Derivatives {
   HaloPlan plan_;
 };
 
-/// Metres between the rows above and below a row, and between the columns beside a cell: what differences are divided
-/// by. Negative where coordinates fall.
-[[nodiscard]] double metres_between_rows(Grid const& grid, Index row);
-[[nodiscard]] double metres_between_columns(Grid const& grid, Index row, Index column);
-
-/// Functions of latitude that can be input channels: `coriolis` (2 Omega sin(latitude), 1/s), `sin_latitude`,
-/// `cos_latitude`. One value per row of the grid. @throws `BadOption` (usage)
-[[nodiscard]] std::vector<double> static_rows(std::string const& name, Grid const& grid);
-
-/// The rows as an input channel of one sample, normalised over the globe. Needs no message.
+/// A function of latitude as an input channel of one sample, normalised over the globe. Needs no message.
 [[nodiscard]] Channel static_channel(std::string const& name, Cells const& cells);
 
 }  // namespace graticule::train

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <graticule/field_io/series_reader.hpp>
+#include <graticule/models/fields.hpp>
+#include <graticule/models/grid.hpp>
 #include <graticule/partition/layout.hpp>
 #include <graticule/repartition/pull.hpp>
 
 #include "companions.hpp"
-#include "grid.hpp"
 #include "samples.hpp"
 
 #include <span>
@@ -14,18 +15,6 @@
 #include <vector>
 
 namespace graticule::train {
-
-/// Description of a field.
-struct FieldInfo {
-  std::string name;
-  std::string units;
-  std::string long_name;
-  std::string standard_name;
-  Component component = Component::scalar;
-  Parity parity = Parity::even;
-  bool is_potential = false;
-  bool mirror_negates = false;  ///< its mirror image about the equator has the opposite sign
-};
 
 /// Reads one sample of one field at a time, on this rank's box.
 ///

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <graticule/field_io/contents.hpp>
+#include <graticule/models/fields.hpp>
 #include <graticule/partition/indices.hpp>
+
+#include "data/names.hpp"
 
 #include <cstdint>
 #include <string>
@@ -36,10 +39,6 @@ struct SampleAxes {
 /// The order of training samples in one epoch: a permutation that depends on seed and epoch alone, so that all ranks
 /// agree without a message. Fisher and Yates, drawn from SplitMix64.
 [[nodiscard]] std::vector<Index> shuffled(std::vector<Index> samples, std::uint64_t seed, Index epoch);
-
-/// Symmetry of a variable: components of a horizontal vector change sign across a pole, northward ones in a mirror
-/// image about the equator.
-enum class Component : std::uint8_t { scalar, eastward, northward };
 
 /// By the words eastward or northward in the standard_name; without one by "U component" or "V component" in the
 /// long_name or by a wind's usual name (u, u10, ua, uas; v, v10, va, vas).

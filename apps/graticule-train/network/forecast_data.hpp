@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "description.hpp"
+#include <graticule/models/description.hpp>
+
 #include "statistics.hpp"
 
 #include <algorithm>

@@ -13,6 +13,22 @@ namespace {
 
 using forecast::SequenceShape;
 
+/// The sequences of a batch as tensors, where they lie.
+torch::Tensor states_of(forecast::SequenceBatch const& batch, SequenceShape const& shape, std::size_t num_channels,
+                        Box const& box) {
+  return torch::from_blob(
+      const_cast<void*>(batch.states),  // only read
+      {batch.num_samples, shape.history + shape.steps, std::int64_t(num_channels), box.extent(0), box.extent(1)},
+      batch.dtype == DType::f64 ? torch::kFloat64 : torch::kFloat32);
+}
+
+torch::Tensor forcings_of(forecast::SequenceBatch const& batch, SequenceShape const& shape, std::size_t num_forcings,
+                          Box const& box) {
+  return torch::from_blob(const_cast<void*>(batch.forcings),  // only read
+                          {batch.num_samples, shape.steps, std::int64_t(num_forcings), box.extent(0), box.extent(1)},
+                          batch.dtype == DType::f64 ? torch::kFloat64 : torch::kFloat32);
+}
+
 nn::LossOptions weighted_sum(Cells const& cells, std::vector<double> const& channel_weights) {
   auto const rows = cells.row_weights.subspan(std::size_t(cells.box.lo(0)), std::size_t(cells.box.extent(0)));
   return {.reduction = nn::LossReduction::sum,
@@ -107,8 +123,8 @@ torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& s
   auto const& description = data_.description;
   SequenceShape const shape{description.history, rollout_, data_.training_targets};
   auto const batch = source_.take(share.samples, shape, upcoming);
-  auto const states = forecast::states_of(batch, shape, description.channels.size(), cells_.box);
-  auto const forcings = forecast::forcings_of(
+  auto const states = states_of(batch, shape, description.channels.size(), cells_.box);
+  auto const forcings = forcings_of(
       batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
   auto const mask = stepper_.mask(states);
   auto const images = images_of(share.samples);
@@ -183,8 +199,8 @@ void ForecastTask::score_batch(Forward const& forward, std::span<Index const> mi
                                forecast::ScoreTable& table, bool tells_fields) {
   auto const& description = data_.description;
   std::size_t const channels = description.channels.size();
-  auto const states = forecast::states_of(batch, shape, channels, cells_.box);
-  auto const forcings = forecast::forcings_of(
+  auto const states = states_of(batch, shape, channels, cells_.box);
+  auto const forcings = forcings_of(
       batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
   auto const mask = stepper_.mask(states);
   auto const images = images_of(mine);

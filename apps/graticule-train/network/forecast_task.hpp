@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/stepper.hpp>
+
 #include "forecast_training.hpp"
-#include "stepper.hpp"
 #include "task.hpp"
 
 #include <vector>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/description.hpp>
+
 #include "data/data_teams.hpp"
-#include "description.hpp"
 #include "forecast_data.hpp"
 #include "scores.hpp"
 #include "sequences.hpp"

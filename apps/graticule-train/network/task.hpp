@@ -2,9 +2,9 @@
 #pragma once
 
 #include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
 
-#include "model.hpp"
 #include "trained_network.hpp"
 
 #include <torch/torch.h>

@@ -5,7 +5,6 @@
 
 #include "regression_task.hpp"
 
-#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -42,15 +41,6 @@ TrainedNetwork train_network(DataTeams const& teams, ProcessGrid const& grid, Bo
   nn::Domain const domain(teams.domain(), grid, boundary);
   RegressionTask task(teams, domain, data, source, settings, control.on_prediction);
   return train_on_task(teams, task, settings, control);
-}
-
-std::string torch_version() { return TORCH_VERSION; }
-
-void use_torch_threads(int num_threads) {
-  at::set_num_threads(num_threads);
-  // May be set once in a process, and one thread is enough: this program runs one operation at a time.
-  static bool const once = (at::set_num_interop_threads(1), true);
-  static_cast<void>(once);
 }
 
 }  // namespace graticule::train

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/model_kind.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include "data/batches.hpp"
 #include "data/channels.hpp"
 #include "data/data_teams.hpp"
-#include "model_kind.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -165,10 +165,5 @@ struct TrainingControl {
 [[nodiscard]] TrainedNetwork train_network(DataTeams const& teams, ProcessGrid const& grid, Boundary const& boundary,
                                            TrainingData const& data, BatchSource& source,
                                            NetworkSettings const& settings, TrainingControl const& control);
-
-[[nodiscard]] std::string torch_version();
-
-/// Sets the threads that LibTorch computes with.
-void use_torch_threads(int num_threads);
 
 }  // namespace graticule::train

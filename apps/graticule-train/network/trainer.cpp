@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>
 #include <graticule/training/schedule/early_stopping.hpp>
 #include <graticule/training/schedule/learning_rate.hpp>
 #include <graticule/training/state/model.hpp>
 
-#include "model.hpp"
+#include "first_weights.hpp"
 #include "settings_text.hpp"
 #include "task.hpp"
 #include "tensors.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/models/model.hpp>
 #include <graticule/training/state/training.hpp>
 
-#include "model.hpp"
 #include "trained_network.hpp"
 
 #include <torch/torch.h>

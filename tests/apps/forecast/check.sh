@@ -70,6 +70,23 @@ case_restarts() {
     [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "a checkpoint of another forecast"
 }
 
+# A program that loads the network has the numbers of the driver, on any ranks; a file of another kind is one clear error.
+case_library() {
+    prepare
+    run 2 --start 2000-01-01T12 --steps 3 --output out3
+    succeeds
+    local ranks
+    for ranks in 1 2 3; do
+        launch $ranks "$LOAD_NETWORK" net swe/series.nc 2 out3/forecast.nc 3
+        succeeds
+        grep -q '^largest difference' out || fail "nothing was compared"
+    done
+    launch 2 "$LOAD_NETWORK" swe/series.nc swe/series.nc 2 out3/forecast.nc 3
+    [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF 'series.nc' err || fail "exit $code for a file that is no network"
+    launch 2 "$LOAD_NETWORK" net swe/series.nc 1 out3/forecast.nc 3
+    [ $code -eq 1 ] || fail "exit $code for a forecast from another date"
+}
+
 case_errors() {
     prepare
     local arguments

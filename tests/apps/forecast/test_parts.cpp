@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dates, time axes, forcings and scores.
+#include <graticule/models/calendar.hpp>
+#include <graticule/models/forcing.hpp>
 #include <graticule/partition/cuts.hpp>
 
-#include "calendar.hpp"
 #include "expect_error.hpp"
-#include "forcing.hpp"
 #include "scores.hpp"
 #include "time_steps.hpp"
 

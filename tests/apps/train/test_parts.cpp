@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "data/grid.hpp"
+#include <graticule/models/grid.hpp>
+
 #include "data/partition.hpp"
 #include "data/samples.hpp"
 #include "expect_error.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A training program's view of the installed graticule::nn and graticule::training: a step of a convolution divided by
-// rows equals that of the whole one.
+// A training program's view of the installed graticule::nn, graticule::training and graticule::models: a step of a
+// convolution divided by rows equals that of the whole one.
+#include <graticule/models/forecaster.hpp>
+#include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/partition/cuts.hpp>
 #include <graticule/repartition/runtime.hpp>
@@ -11,6 +13,21 @@
 #include <cstdio>
 
 using namespace graticule;
+
+namespace {
+
+/// The networks of graticule-train, and what loads them.
+bool has_models(nn::Domain const& domain) {
+  auto const model = models::make_model({.num_inputs = 2, .channels = 4, .latitudes = {60, 30, 0, -30, -60}}, domain);
+  try {
+    static_cast<void>(models::load("no_such_folder", domain.comm()));
+  } catch (Error const& error) {
+    return model->parameters().size() > 4;
+  }
+  return false;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   Runtime const runtime(argc, argv);
@@ -43,7 +60,7 @@ int main(int argc, char** argv) {
   torch::NoGradGuard const no_grad;
   bool const equal = torch::allclose(output, shard(expected), 1e-12, 1e-12) &&
                      torch::allclose(sharded->weight, whole->weight - 0.1 * whole->weight.grad(), 1e-12, 1e-12);
-  std::vector<double> num_equal{equal ? 1.0 : 0.0};
+  std::vector<double> num_equal{equal && has_models(domain) ? 1.0 : 0.0};
   comm.sum(num_equal);
   bool const all_equal = num_equal[0] == comm.num_ranks();
   if (comm.rank() == 0 && all_equal) std::printf("nn: %d ranks agree\n", comm.num_ranks());

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+namespace graticule::models {}
+
+// What a checkpoint says of fields, grids, states and times has its names in the library.
+namespace graticule::train {
+using namespace models;
+}
+namespace graticule::forecast {
+using namespace models;
+}

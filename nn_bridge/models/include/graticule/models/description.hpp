@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/models/calendar.hpp>
+#include <graticule/models/fields.hpp>
+#include <graticule/models/forcing.hpp>
+#include <graticule/models/model_kind.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace graticule::models {
+
+/// How far a network looks ahead: a number of steps of the time axis, or a duration.
+struct Lead {
+  Index steps = 0;  ///< 0: `duration` counts
+  Seconds duration = 0;
+
+  friend bool operator==(Lead const&, Lead const&) = default;
+};
+
+/// What the output of a network is: the next state, or its difference from the present one.
+enum class Predict : std::uint8_t { state, tendency };
+
+/// A static field as an input: (value - mean) / scale, 0 where missing.
+struct StaticScale {
+  std::string name;
+  ChannelScale scale;
+};
+
+/// Everything but parameters that a forecast with a trained network needs; a part of its checkpoint.
+struct Description {
+  std::vector<StateChannel> channels;  ///< prognostic ones first
+  std::vector<ChannelScale> values;
+  std::vector<ChannelScale> tendencies;  ///< of prognostic channels, and so the following two
+  std::vector<double> east_scales;
+  std::vector<double> north_scales;
+  std::vector<Feature> features;
+  Index history = 1;
+  Lead lead;
+  Seconds lead_seconds = 0;
+  Predict predict = Predict::tendency;
+  std::vector<std::string> forcings;
+  std::vector<std::string> row_functions;  ///< `coriolis`, ...
+  std::vector<StaticScale> statics;
+  ModelKind model = ModelKind::convnet;
+  Index width = 32;
+  Index blocks = 4;
+  Index kernel = 3;
+  DType dtype = DType::f32;
+  std::vector<double> latitudes;
+  std::vector<double> longitudes;
+
+  [[nodiscard]] std::size_t num_prognostic() const noexcept { return tendencies.size(); }
+  [[nodiscard]] std::size_t num_diagnostic() const noexcept { return channels.size() - tendencies.size(); }
+  /// Names of a role's variables, each once.
+  [[nodiscard]] std::vector<std::string> variables(Role role) const;
+  /// The input channels of the network but for functions of latitude, with their parities.
+  [[nodiscard]] std::vector<ChannelInfo> inputs() const;
+  /// What errors in normalised units are multiplied by in the loss: to the scale of tendencies where these are
+  /// predicted.
+  [[nodiscard]] std::vector<double> error_factors() const;
+};
+
+/// As JSON text, numbers with all their digits.
+[[nodiscard]] std::string to_text(Description const& description);
+/// From such a text. @throws `BrokenFile`, `UnsupportedFile` (input), which name the `file`
+[[nodiscard]] Description description_of(std::string const& text, std::string const& file);
+/// That of a checkpoint. @throws likewise, and `BadInput` (input) for a checkpoint of another use
+[[nodiscard]] Description description_of(Checkpoint const& checkpoint);
+
+/// Adds the description, the climatology and the static fields to a checkpoint. Collective.
+/// `layout` is that of the checkpoint's ranks, `box` this rank's part, `climatology` [channel][row][column] of it,
+/// `statics` [field][row][column], in units.
+void save_description(CheckpointWriter& writer, Description const& description, Layout const& layout, Box const& box,
+                      std::vector<double> const& climatology, std::vector<std::vector<double>> const& statics);
+
+/// The climatology on this rank's box, [channel][row][column], from a checkpoint. Collective.
+[[nodiscard]] std::vector<double> load_climatology(Checkpoint const& checkpoint, Description const& description,
+                                                   Box const& box);
+/// A static field, by its place, likewise. Collective.
+[[nodiscard]] std::vector<double> load_static(Checkpoint const& checkpoint, std::size_t place, Box const& box);
+
+/// Opens what was trained: a checkpoint file, a folder of checkpoints, or the output of graticule-train, whose best
+/// network counts, else the last one. Collective. @throws `NoSuchFile` (input); `BadInput` (input) for a checkpoint of
+/// another use
+[[nodiscard]] Checkpoint open_trained(Comm const& comm, std::filesystem::path const& path);
+
+}  // namespace graticule::models

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/halo/boundary.hpp>
+#include <graticule/partition/layout.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace graticule::models {
+
+/// A latitude-longitude grid and its boundary rules.
+struct Grid {
+  std::vector<double> latitudes;   ///< degrees north of all rows, either way
+  std::vector<double> longitudes;  ///< degrees east of all columns, either way
+  Boundary boundary;
+
+  [[nodiscard]] Index num_rows() const noexcept { return Index(latitudes.size()); }
+  [[nodiscard]] Index num_columns() const noexcept { return Index(longitudes.size()); }
+  [[nodiscard]] bool is_periodic() const noexcept { return boundary.axes[1].lower == Edge::periodic; }
+};
+
+/// Derives the boundary rule of each edge from the coordinates.
+///
+/// Longitude is periodic when n columns of equal spacing cover 360 degrees. A side reaches the pole when its row lies
+/// on it (`pole_row`, within 1e-6 degrees) or half a spacing away from it (`pole_face`); poles are crossed where
+/// longitude is periodic. Every other edge repeats its last cell.
+/// Example: 241 rows from 90 to -90, 480 columns from -180 to 179.25: both poles `pole_row`, longitude periodic.
+/// @throws `BadCoordinates`, `OddLongitudeFold` (input)
+[[nodiscard]] Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes);
+
+/// Latitude of row `row`, which may lie beyond the grid: beyond a pole the count goes on (90.75 is 89.25 on the far
+/// side), at an edge that repeats cells the last row's latitude is repeated. @pre `-1 <= row <= num_rows()`
+[[nodiscard]] double extended_latitude(Grid const& grid, Index row);
+/// Likewise for columns; beyond a periodic edge the count goes on.
+[[nodiscard]] double extended_longitude(Grid const& grid, Index column);
+
+/// Whether the rows lie symmetric about the equator, so that the grid is its own mirror image.
+[[nodiscard]] bool is_symmetric(Grid const& grid);
+
+/// `first and last row: pole crossed (row on the pole); longitude periodic`
+[[nodiscard]] std::string describe_edges(Grid const& grid);
+
+/// Position of a rank's cells, and weights of the rows in means. What it refers to must outlive it.
+struct Cells {
+  Grid const& grid;
+  Layout const& layout;
+  Box box;                              ///< this rank's owned box
+  std::span<double const> row_weights;  ///< of all rows of the grid
+
+  [[nodiscard]] Index per_sample() const noexcept { return box.extent(0) * box.extent(1); }
+};
+
+/// Metres between the rows above and below a row: what differences are divided by. Negative where coordinates fall. The
+/// Earth's radius is 6371 km.
+[[nodiscard]] double metres_between_rows(Grid const& grid, Index row);
+/// Likewise for the columns beside a cell.
+[[nodiscard]] double metres_between_columns(Grid const& grid, Index row, Index column);
+/// The latter for a row whose `bounded_cosine` is known.
+[[nodiscard]] double metres_on_row(Grid const& grid, double cosine, Index column);
+/// Cosine of a row's latitude, bounded below by its value half a row from the pole.
+[[nodiscard]] double bounded_cosine(Grid const& grid, Index row);
+
+/// Functions of latitude that can be input channels: `coriolis` (2 Omega sin(latitude), 1/s), `sin_latitude`,
+/// `cos_latitude`. One value per row of the grid. @throws `BadOption` (usage)
+[[nodiscard]] std::vector<double> static_rows(std::string const& name, Grid const& grid);
+/// The same with mean 0 and standard deviation 1 over the globe.
+[[nodiscard]] std::vector<double> normalised_rows(std::string const& name, Grid const& grid,
+                                                  std::span<double const> row_weights);
+
+}  // namespace graticule::models

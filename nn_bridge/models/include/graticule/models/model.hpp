@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/models/model_kind.hpp>
+#include <graticule/nn_bridge/call/domain.hpp>
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace graticule::models {
+
+/// Size and kind of a network.
+struct ModelOptions {
+  ModelKind kind = ModelKind::convnet;
+  std::int64_t num_inputs = 1;
+  std::int64_t num_statics = 0;
+  std::int64_t num_outputs = 1;
+  std::int64_t channels = 32;
+  std::int64_t blocks = 4;
+  std::int64_t kernel = 3;                      ///< odd
+  std::vector<std::int64_t> odd_channels = {};  ///< inputs that are components of a horizontal vector
+  std::vector<double> latitudes = {};           ///< degrees north of all rows of the grid
+  std::int64_t num_columns = 0;                 ///< of the grid
+};
+
+/// A network from fields to fields of the same grid, divided among the ranks of a domain.
+class Model : public torch::nn::Module {
+ public:
+  /// Collective. @param inputs [batch, inputs, rows, columns] of this rank
+  /// @param statics [rows, statics], functions of latitude; ignored by a network without
+  /// @return [batch, outputs, rows, columns]
+  virtual torch::Tensor forward(torch::Tensor const& inputs, torch::Tensor const& statics) = 0;
+};
+
+/// A network of a kind that graticule-train trains, with LibTorch's first weights.
+///
+///     h = stem([inputs, statics]) * (1 + gate(statics));   h = trunk(h);   output = head(h)
+///
+/// The stem is a k x k convolution that crosses ranks, poles and the date line; the gate is a network of two layers on
+/// the static values of a row, the head a 1 x 1 convolution. The gate lets one weight mean something else at every
+/// latitude, as the Coriolis parameter does in a wind balance. Kinds of models differ in their trunk. What holds most
+/// parameters is a unit: gathered, and waited for, on its own.
+/// Example: two input fields, one output, on 3 ranks with rows [0, 11), [11, 22) and [22, 33) of 33:
+/// `auto net = make_model({.num_inputs = 2, .latitudes = latitudes, .num_columns = 64}, domain);`
+/// `net->forward(x, {})` gives [1, 1, 11, 64] from x[1, 2, 11, 64] on each.
+/// @throws `BadCoordinates` (usage) for `sfno` on latitudes without a quadrature rule
+[[nodiscard]] std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const& domain);
+
+}  // namespace graticule::models

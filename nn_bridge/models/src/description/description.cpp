@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/models/description.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+
+namespace graticule::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string to_string(Feature feature) {
+  return feature == Feature::value ? "value" : feature == Feature::east ? "east" : "north";
+}
+
+std::string to_string(Component component) {
+  return component == Component::scalar ? "scalar" : component == Component::eastward ? "eastward" : "northward";
+}
+
+Component component_named(std::string const& name) {
+  return name == "eastward" ? Component::eastward : name == "northward" ? Component::northward : Component::scalar;
+}
+
+Json to_json(ChannelScale const& scale) { return {{"mean", scale.mean}, {"scale", scale.scale}}; }
+ChannelScale scale_of(Json const& json) { return {json.at("mean").get<double>(), json.at("scale").get<double>()}; }
+
+Json to_json(Description const& d, std::size_t c) {
+  auto const& channel = d.channels[c];
+  Json json{{"label", channel.label},
+            {"variable", channel.variable},
+            {"level", channel.level},
+            {"role", channel.role == Role::prognostic ? "prognostic" : "diagnostic"},
+            {"units", channel.info.units},
+            {"long_name", channel.info.long_name},
+            {"standard_name", channel.info.standard_name},
+            {"component", to_string(channel.info.component)},
+            {"is_potential", channel.info.is_potential},
+            {"mirror_negates", channel.info.mirror_negates},
+            {"value", to_json(d.values[c])}};
+  if (channel.role == Role::prognostic) {
+    json["tendency"] = to_json(d.tendencies[c]);
+    json["east_scale"] = d.east_scales[c];
+    json["north_scale"] = d.north_scales[c];
+  }
+  return json;
+}
+
+void add_channel(Description& d, Json const& json) {
+  StateChannel channel;
+  channel.label = json.at("label");
+  channel.variable = json.at("variable");
+  channel.level = json.at("level");
+  channel.role = json.at("role") == "prognostic" ? Role::prognostic : Role::diagnostic;
+  channel.info.name = channel.variable;
+  channel.info.units = json.at("units");
+  channel.info.long_name = json.at("long_name");
+  channel.info.standard_name = json.at("standard_name");
+  channel.info.component = component_named(json.at("component"));
+  channel.info.parity = channel.info.component == Component::scalar ? Parity::even : Parity::odd;
+  channel.info.is_potential = json.at("is_potential");
+  channel.info.mirror_negates = json.at("mirror_negates");
+  d.values.push_back(scale_of(json.at("value")));
+  if (channel.role == Role::prognostic) {
+    d.tendencies.push_back(scale_of(json.at("tendency")));
+    d.east_scales.push_back(json.at("east_scale"));
+    d.north_scales.push_back(json.at("north_scale"));
+  }
+  d.channels.push_back(std::move(channel));
+}
+
+std::string static_name(std::size_t place) { return "forecast/static" + std::to_string(place); }
+
+}  // namespace
+
+std::vector<std::string> Description::variables(Role role) const {
+  std::vector<std::string> names;
+  for (StateChannel const& channel : channels)
+    if (channel.role == role && (names.empty() || names.back() != channel.variable)) names.push_back(channel.variable);
+  return names;
+}
+
+std::vector<ChannelInfo> Description::inputs() const {
+  std::vector<ChannelInfo> infos;
+  for (Feature const feature : features)
+    for (std::size_t c = 0; c < num_prognostic(); ++c) {
+      infos.push_back(channel_of(feature, channels[c].info));
+      infos.back().name = (feature == Feature::value  ? ""
+                           : feature == Feature::east ? "d/dx "
+                                                      : "d/dy ") +
+                          channels[c].label;
+    }
+  for (Index t = 1; t < history; ++t)
+    for (std::size_t c = 0; c < num_prognostic(); ++c)
+      infos.push_back({"change of " + channels[c].label + (t == 1 ? "" : " " + std::to_string(t) + " leads ago"),
+                       channels[c].info.parity});
+  for (std::string const& name : forcing_channels(forcings_of(forcings))) infos.push_back({name, Parity::even});
+  for (StaticScale const& field : statics) infos.push_back({field.name, Parity::even});
+  return infos;
+}
+
+std::vector<double> Description::error_factors() const {
+  std::vector<double> factors(channels.size(), 1.0);
+  if (predict == Predict::tendency)
+    for (std::size_t c = 0; c < num_prognostic(); ++c) factors[c] = values[c].scale / tendencies[c].scale;
+  return factors;
+}
+
+std::string to_text(Description const& d) {
+  Json json{{"format", 1}};
+  for (std::size_t c = 0; c < d.channels.size(); ++c) json["channels"].push_back(to_json(d, c));
+  json["features"] = Json::array();
+  for (Feature const feature : d.features) json["features"].push_back(to_string(feature));
+  json["history"] = d.history;
+  json["lead_steps"] = d.lead.steps;
+  json["lead_duration"] = d.lead.duration;
+  json["lead_seconds"] = d.lead_seconds;
+  json["predict"] = d.predict == Predict::state ? "state" : "tendency";
+  json["forcings"] = d.forcings;
+  json["row_functions"] = d.row_functions;
+  json["statics"] = Json::array();
+  for (StaticScale const& field : d.statics)
+    json["statics"].push_back({{"name", field.name}, {"scale", to_json(field.scale)}});
+  json["model"] = {{"kind", to_string(d.model)}, {"width", d.width}, {"blocks", d.blocks}, {"kernel", d.kernel}};
+  json["dtype"] = graticule::to_string(d.dtype);
+  json["latitudes"] = d.latitudes;
+  json["longitudes"] = d.longitudes;
+  return json.dump();
+}
+
+Description description_of(std::string const& text, std::string const& file) try {
+  Json const json = Json::parse(text);
+  if (json.at("format") != 1) throw Error(Fault::input, "UnsupportedFile", file + " was written by a newer version");
+  Description d;
+  for (Json const& channel : json.at("channels")) add_channel(d, channel);
+  for (Json const& feature : json.at("features"))
+    d.features.push_back(feature == "value" ? Feature::value : feature == "east" ? Feature::east : Feature::north);
+  d.history = json.at("history");
+  d.lead = {json.at("lead_steps"), json.at("lead_duration")};
+  d.lead_seconds = json.at("lead_seconds");
+  d.predict = json.at("predict") == "state" ? Predict::state : Predict::tendency;
+  d.forcings = json.at("forcings").get<std::vector<std::string>>();
+  d.row_functions = json.at("row_functions").get<std::vector<std::string>>();
+  for (Json const& field : json.at("statics")) d.statics.push_back({field.at("name"), scale_of(field.at("scale"))});
+  Json const& model = json.at("model");
+  d.model = model_kinds().at(model.at("kind"));
+  d.width = model.at("width");
+  d.blocks = model.at("blocks");
+  d.kernel = model.at("kernel");
+  d.dtype = json.at("dtype") == "f64" ? DType::f64 : DType::f32;
+  d.latitudes = json.at("latitudes").get<std::vector<double>>();
+  d.longitudes = json.at("longitudes").get<std::vector<double>>();
+  return d;
+} catch (nlohmann::json::exception const& error) {
+  throw Error(Fault::input, "BrokenFile", file + ": the description of the forecast cannot be read: " + error.what());
+}
+
+void save_description(CheckpointWriter& writer, Description const& description, Layout const& layout, Box const& box,
+                      std::vector<double> const& climatology, std::vector<std::vector<double>> const& statics) {
+  writer.add_value("forecast/description", to_text(description));
+  writer.add("forecast/climatology", layout,
+             field_view(climatology.data(), {Index(description.channels.size()), box.extent(0), box.extent(1)}, 2));
+  for (std::size_t i = 0; i < statics.size(); ++i)
+    writer.add(static_name(i), layout, field_view(statics[i].data(), box.extents(), 2));
+}
+
+std::vector<double> load_climatology(Checkpoint const& checkpoint, Description const& description, Box const& box) {
+  auto const channels = Index(description.channels.size());
+  std::vector<double> values(std::size_t(channels * box.extent(0) * box.extent(1)));
+  checkpoint.read("forecast/climatology", box, field_view(values.data(), {channels, box.extent(0), box.extent(1)}, 2));
+  return values;
+}
+
+std::vector<double> load_static(Checkpoint const& checkpoint, std::size_t place, Box const& box) {
+  std::vector<double> values(std::size_t(box.extent(0) * box.extent(1)));
+  checkpoint.read(static_name(place), box, field_view(values.data(), box.extents(), 2));
+  return values;
+}
+
+Checkpoint open_trained(Comm const& comm, std::filesystem::path const& path) {
+  // Rank 0 alone looks, so that all ranks see the same.
+  std::string chosen = path.string();
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::error_code error;
+    if (!std::filesystem::exists(path, error))
+      throw Error(Fault::input, "NoSuchFile", path.string() + " does not exist");
+    if (!std::filesystem::is_directory(path, error)) return;
+    for (char const* folder : {"best", "last"})
+      if (std::filesystem::is_directory(path / folder, error)) {
+        chosen = (path / folder).string();
+        return;
+      }
+  });
+  chosen = comm.broadcast(chosen, 0);
+  std::error_code error;
+  std::array<Index, 1> is_folder{comm.rank() == 0 && std::filesystem::is_directory(chosen, error) ? 1 : 0};
+  comm.max(is_folder);
+  auto checkpoint = [&] {
+    if (is_folder[0] == 0) return Checkpoint(comm, chosen);
+    auto found = CheckpointStore(comm, chosen).newest();
+    if (!found) throw Error(Fault::input, "NoSuchFile", chosen + " holds no intact checkpoint");
+    return std::move(*found);
+  }();
+  static_cast<void>(description_of(checkpoint));
+  return checkpoint;
+}
+
+Description description_of(Checkpoint const& checkpoint) {
+  if (!checkpoint.has_value("forecast/description"))
+    throw Error(Fault::input, "BadInput",
+                checkpoint.path().string() +
+                    " is no network that forecasts; graticule-train --lead makes them in "
+                    "OUTPUT/best and OUTPUT/last");
+  return description_of(checkpoint.value<std::string>("forecast/description"), checkpoint.path().string());
+}
+
+}  // namespace graticule::models
