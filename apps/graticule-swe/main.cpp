@@ -7,6 +7,7 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/error.hpp>
 
+#include "emulator.hpp"
 #include "series.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <numbers>
 
 namespace {
@@ -39,6 +41,7 @@ struct Options {
   std::string resume = "auto";
   std::string partition = "auto";
   std::string time_limit = "auto";
+  std::string emulator;
 };
 
 void declare(CLI::App& app, Options& o) {
@@ -69,6 +72,9 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"auto", "never"}));
   app.add_option("--partition", o.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 4x1; auto: latitude only");
+  app.add_option("--emulator", o.emulator,
+                 "Network in place of the solver's steps: output folder of graticule-train --lead on series.nc, or a "
+                 "checkpoint of it");
   app.add_option("--time-limit", o.time_limit,
                  "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)");
 }
@@ -109,22 +115,37 @@ double seconds_of(std::string const& text) {
 
 /// How long a run is, in steps that end at output times.
 struct Schedule {
-  double step_seconds;
+  double step_seconds;  ///< of a step of the solver, or of an emulator's lead
   Index steps_per_record;
   Index num_steps;
+  Index solver_steps = 1;  ///< of the solver in one of these
 };
 
-Schedule schedule_of(Options const& o) {
+Schedule schedule_of(Options const& o, std::optional<swe::EmulatorFacts> const& emulator) {
   double const every = seconds_of(o.every);
   double const days = o.days > 0 ? o.days : swe::default_days(o.experiment.name);
   double const fineness = double(std::max(o.num_rows, o.num_columns / 2));
   double const longest = o.step > 0 ? o.step : 12800 / fineness;
-  auto const per_record = Index(std::ceil(every / longest - 1e-9));
-  double const step = every / double(per_record);
-  auto const num_steps = Index(std::llround(days * 86400 / step));
-  if (num_steps < 1)
-    throw Error(Fault::usage, "BadOption", fmt::format("--days {} is less than a step of {} s", days, step));
-  return {step, per_record, num_steps};
+  auto const parts = [](double seconds, double most) { return Index(std::ceil(seconds / most - 1e-9)); };
+  Schedule schedule{every / double(parts(every, longest)), parts(every, longest), 0};
+  if (emulator) {
+    auto const lead = double(emulator->lead_seconds);
+    schedule = {lead, Index(std::llround(every / lead)), 0, parts(lead, longest)};
+    if (schedule.steps_per_record < 1 || double(schedule.steps_per_record) * lead != every)
+      throw Error(Fault::usage, "BadOption",
+                  fmt::format("--every {} is no whole number of leads of the emulator, {} s each ({})", o.every, lead,
+                              emulator->file.string()));
+  }
+  schedule.num_steps = Index(std::llround(days * 86400 / schedule.step_seconds));
+  if (schedule.num_steps < 1)
+    throw Error(Fault::usage, "BadOption",
+                fmt::format("--days {} is less than a step of {} s", days, schedule.step_seconds));
+  return schedule;
+}
+
+std::optional<swe::EmulatorFacts> emulator_of(Options const& o, Comm const& comm) {
+  if (o.emulator.empty()) return {};
+  return swe::read_emulator(comm, o.emulator);
 }
 
 swe::Scheme scheme_of(Options const& o) {
@@ -141,11 +162,12 @@ Layout layout_of(Options const& o, swe::Grid const& grid, int num_ranks) {
 }
 
 /// What makes the same states again: everything but the length of the run and the ranks.
-std::string description(Options const& o, Schedule const& schedule) {
+std::string description(Options const& o, Schedule const& schedule, std::optional<swe::EmulatorFacts> const& emulator) {
   return fmt::format(
-      "graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}",
-      o.experiment.name, o.angle, o.experiment.seed, o.num_rows, o.num_columns, o.scheme, schedule.step_seconds,
-      o.every);
+      "graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}{}",
+      o.experiment.name, o.angle, o.experiment.seed, o.num_rows, o.num_columns, o.scheme,
+      schedule.step_seconds / double(schedule.solver_steps), o.every,
+      emulator ? " --emulator " + emulator->file.string() : std::string());
 }
 
 /// One run: its state, its files, and where it is.
@@ -154,17 +176,20 @@ class Run {
   Run(app::Context& context, Options const& o)
       : context_(context),
         o_(o),
-        schedule_(schedule_of(o)),
-        description_(description(o, schedule_)),
+        facts_(emulator_of(o, context.comm)),
+        schedule_(schedule_of(o, facts_)),
+        description_(description(o, schedule_, facts_)),
         grid_(o.num_rows, o.num_columns, swe::planet_of(o.experiment)),
         solver_(grid_, context.comm, layout_of(o, grid_, context.comm.num_ranks()), scheme_of(o),
-                schedule_.step_seconds),
+                schedule_.step_seconds / double(schedule_.solver_steps)),
         diagnostics_(solver_),
         store_(context.comm, fs::path(o.output) / "checkpoints") {
     context.report.set_partition(solver_.layout(), {"latitude", "longitude"});
     swe::set_initial_state(solver_, o.experiment);
     first_ = diagnostics_.invariants();
+    if (facts_) emulator_ = std::make_unique<swe::Emulator>(solver_, *facts_, schedule_.solver_steps);
     if (o.resume == "auto") load();
+    if (emulator_ && done_ == 0) emulator_->begin(diagnostics_);
     series_.emplace(solver_, fs::path(o.output) / "series.nc", description_, o.dtype == "f64", done_ > 0);
     if (done_ == 0) record();
   }
@@ -178,14 +203,17 @@ class Run {
     while (done_ < schedule_.num_steps) {
       {
         auto const phase = context_.report.phase("steps");
-        solver_.step();
+        if (emulator_)
+          emulator_->step(done_, diagnostics_);
+        else
+          solver_.step();
         ++done_;
       }
       if (done_ % schedule_.steps_per_record == 0) record();
       progress.update(done_);
       bool const due = o_.checkpoint_every > 0 && done_ % o_.checkpoint_every == 0;
       std::optional<std::string> reason;
-      if (done_ % steps_between_looks == 0 && done_ < schedule_.num_steps)
+      if ((emulator_ || done_ % steps_between_looks == 0) && done_ < schedule_.num_steps)
         reason = app::reason_to_stop(context_.comm, signals, limit, 10 * (MPI_Wtime() - start) / double(done_ - begin));
       if (due || reason) save();
       if (reason) return stop(*reason);
@@ -202,6 +230,7 @@ class Run {
     auto const phase = context_.report.phase("write");
     check_state();
     auto centred = diagnostics_.centred();
+    if (emulator_) emulator_->replace_winds(centred);
     series_->write(done_ / schedule_.steps_per_record, double(done_) * schedule_.step_seconds / 3600, centred,
                    solver_.state().h);
   }
@@ -210,9 +239,12 @@ class Run {
   void check_state() {
     auto const now = diagnostics_.invariants();
     if (!std::isfinite(now.mass + now.energy + now.enstrophy))
-      throw Error("NotFinite",
-                  fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may help", done_,
-                              schedule_.num_steps, schedule_.step_seconds));
+      throw Error(
+          "NotFinite",
+          emulator_ ? fmt::format("the emulator's state is not finite after step {} of {}", done_, schedule_.num_steps)
+                    : fmt::format("the state is not finite after step {} of {}; a shorter --step than {} s may "
+                                  "help",
+                                  done_, schedule_.num_steps, schedule_.step_seconds));
   }
 
   void save() {
@@ -222,6 +254,7 @@ class Run {
     for (std::size_t f = 0; f < names.size(); ++f)
       writer.add(names[f], solver_.layout(), solver_.state().fields()[f]->part(solver_.owned()));
     writer.add_value("description", description_);
+    if (emulator_) emulator_->save(writer);
     writer.commit();
   }
 
@@ -237,6 +270,7 @@ class Run {
     for (std::size_t f = 0; f < names.size(); ++f)
       checkpoint->read(names[f], solver_.layout(), solver_.state().fields()[f]->part(solver_.owned()));
     done_ = checkpoint->step();
+    if (emulator_) emulator_->load(*checkpoint);
     spdlog::info("continues after step {}", done_);
   }
 
@@ -257,6 +291,10 @@ class Run {
     auto const last = diagnostics_.invariants();
     data["steps"] = schedule_.num_steps;
     data["step_seconds"] = schedule_.step_seconds;
+    if (facts_)
+      data["emulator"] = {{"checkpoint", facts_->file.string()},
+                          {"lead_seconds", facts_->lead_seconds},
+                          {"first_states_of_solver", std::min(facts_->history, schedule_.num_steps + 1)}};
     data["simulated_days"] = double(schedule_.num_steps) * schedule_.step_seconds / 86400;
     data["days_per_second"] = double(done_ - begin) * schedule_.step_seconds / 86400 / seconds;
     data["mass_drift"] = last.mass / first_.mass - 1;
@@ -276,12 +314,14 @@ class Run {
 
   app::Context& context_;
   Options const& o_;
+  std::optional<swe::EmulatorFacts> facts_;
   Schedule schedule_;
   std::string description_;
   swe::Grid grid_;
   swe::Solver solver_;
   swe::Diagnostics diagnostics_;
   CheckpointStore store_;
+  std::unique_ptr<swe::Emulator> emulator_;
   std::optional<swe::Series> series_;
   swe::Invariants first_;
   Index done_ = 0;
@@ -312,5 +352,7 @@ int main(int argc, char** argv) {
            "Simulates the shallow-water equations on the sphere: the test cases of Williamson et al. 1992 and "
            "Galewsky et al. 2004, or a random balanced state.",
        .declare = [&](CLI::App& app) { declare(app, options); },
-       .run = [&](graticule::app::Context& context) { return run(context, options); }});
+       .run = [&](graticule::app::Context& context) { return run(context, options); },
+       .torch_version = graticule::swe::torch_version(),
+       .set_threads = graticule::swe::use_torch_threads});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// load_network CHECKPOINT SERIES.nc RECORD FORECAST.nc STEPS: loads a network of h, u and v, begins with a record of
-// the series (and those before, as far as its history goes), and compares with the forecast of graticule-forecast.
+// load_network CHECKPOINT SERIES.nc RECORD FORECAST.nc STEPS [FIRST]: loads a network of h, u and v, begins with a
+// record of the series (and those before, as far as its history goes), and compares with the forecast of
+// graticule-forecast.
 #include <graticule/field_io/file.hpp>
 #include <graticule/models/forecaster.hpp>
 #include <graticule/models/threads.hpp>
@@ -28,7 +29,7 @@ std::vector<double> record(FieldFile const& file, Index number, Box const& box) 
   return values;
 }
 
-int compare(Comm const& comm, char** arguments) {
+int compare(Comm const& comm, char** arguments, Index first_record) {
   auto network = models::load(arguments[1], comm);
   FieldFile const series(comm, arguments[2]);
   FieldFile const forecast(comm, arguments[4]);
@@ -44,7 +45,7 @@ int compare(Comm const& comm, char** arguments) {
   for (Index step = 0; step < num_steps; ++step) {
     network.step(models::parse_date("", "2000-01-01").first + (first + step) * network.description().lead_seconds);
     auto const mine = network.present(0);
-    auto const theirs = record(forecast, step, network.owned());
+    auto const theirs = record(forecast, first_record + step, network.owned());
     for (std::size_t i = 0; i < theirs.size(); ++i) {
       largest[0] = std::max(largest[0], std::abs(mine[i] - theirs[i]));
       largest[1] = std::max(largest[1], std::abs(theirs[i]));
@@ -62,9 +63,9 @@ int main(int argc, char** argv) {
   Runtime const runtime(argc, argv);
   models::use_torch_threads(1);
   Comm const comm = Comm::world();
-  if (argc != 6) return 2;
+  if (argc != 6 && argc != 7) return 2;
   try {
-    return compare(comm, argv);
+    return compare(comm, argv, argc == 7 ? std::atoi(argv[6]) : 0);
   } catch (std::exception const& error) {
     if (comm.rank() == 0) std::fprintf(stderr, "%s\n", error.what());
     return 3;

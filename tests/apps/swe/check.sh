@@ -88,9 +88,78 @@ case_errors() {
     run 1 --help
     succeeds
     local option
-    for option in --case --angle --nlat --nlon --days --scheme --every --output --checkpoint-every --resume --partition --report; do
+    for option in --case --angle --nlat --nlon --days --scheme --every --output --checkpoint-every --resume --partition --emulator --report; do
         grep -qF -- "$option" out || fail "--help lacks $option"
     done
+}
+
+# A trained network in place of the solver's steps.
+case_emulator() {
+    if [ ! -x "$BIN/graticule-train" ]; then
+        run 2 --emulator net
+        refuses 2 "built without LibTorch"
+        return
+    fi
+    need ncdump netcdf-bin
+    run 2 --case random --days 3 --every 6h --output simulation
+    succeeds
+    # learn FOLDER ARGUMENT...
+    learn() {
+        launch 2 "$BIN/graticule-train" --input simulation/series.nc --lead 6h --channels 4 --blocks 1 --epochs 2 --train-fraction 0.7 \
+            --threads 1 --progress none --log-level warn --output "$@"
+        succeeds
+    }
+    learn net --prognostic h,u,v --history 3
+    local options="--case random --every 6h --emulator net"
+    # shellcheck disable=SC2086
+    run 2 $options --days 2 --output whole --report r.json
+    succeeds
+    local text
+    for text in '"lead_seconds": 21600' '"first_states_of_solver": 3' '"mass_drift":' '"steps": 8' '"step_seconds": 21600'; do
+        grep -qF -- "$text" r.json || fail "the report lacks '$text'"
+    done
+    ncdump -v time whole/series.nc | grep -qF 'time = 0, 6, 12, 18, 24, 30, 36, 42, 48 ;' || fail "the times"
+    # Until the network has its history, the states are the solver's.
+    # shellcheck disable=SC2086
+    run 2 $options --days 0.5 --output short
+    succeeds
+    run 1 --case random --every 6h --days 0.5 --output solver
+    succeeds
+    ncdump short/series.nc | grep -v ':history' >short.txt
+    ncdump solver/series.nc | sed 's/^netcdf .*/netcdf series {/' | grep -v ':history' >solver.txt
+    cmp short.txt solver.txt || fail "the first states are not the solver's"
+    # From then on they are those of the network in any other program.
+    local ranks
+    for ranks in 1 3; do
+        launch $ranks "$LOAD_NETWORK" net simulation/series.nc 2 whole/series.nc 6 3
+        succeeds
+    done
+    # Stopped after each of the first steps, also before the network has its states.
+    local times=0
+    while :; do
+        # shellcheck disable=SC2086
+        run 2 $options --days 2 --output parts --time-limit 0
+        [ $code -ne 85 ] && break
+        times=$((times + 1))
+        [ $times -lt 20 ] || fail "stops for ever"
+    done
+    succeeds
+    [ $times -eq 7 ] || fail "$times stops, expected 7"
+    cmp whole/series.nc parts/series.nc || fail "a restarted run gives other bytes"
+
+    run 2 --case random --emulator net --every 5h --output errors
+    refuses 2 "--every 5h is no whole number of leads of the emulator, 21600 s"
+    launch 2 "$BIN/graticule-swe" --nlat 18 --nlon 32 --threads 1 --log-level warn --emulator net --output errors
+    refuses 3 "was trained on another grid, of 16 x 32 cells; this run has --nlat 18 --nlon 32"
+    run 2 --emulator nowhere --output errors
+    refuses 3 "nowhere does not exist"
+    run 2 --emulator simulation/series.nc --output errors
+    refuses 3 "series.nc cannot be used: it is an HDF5 file, but not a checkpoint"
+    run 2 --case random --seed 2 --every 6h --days 2 --emulator net --output parts
+    refuses 3 "is of another run"
+    learn flat --prognostic h,divergence
+    run 2 --emulator flat --every 6h --output errors
+    refuses 3 "has the prognostic variables h, divergence; an emulator of shallow water has h, u, v"
 }
 
 "case_$1"
