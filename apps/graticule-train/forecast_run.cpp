@@ -243,6 +243,7 @@ class ForecastInput {
     d.forcings = forecast_.forcings;
     d.row_functions = statics_of(settings_, true);
     d.model = settings_.network.model;
+    d.program = settings_.network.program;
     d.width = settings_.network.channels;
     d.blocks = settings_.network.blocks;
     d.kernel = settings_.network.kernel;

@@ -92,6 +92,46 @@ CLI::Validator const fraction(
     },
     "(0, 1]");
 
+void declare_model(CLI::App& app, NetworkSettings& net) {
+  std::string names;
+  for (auto const& [name, kind] : model_kinds()) names += name + "|";
+  app.add_option_function<std::string>(
+         "--model",
+         [&net](std::string const& name) {
+           auto const kind = model_kinds().find(name);
+           net.model = kind == model_kinds().end() ? ModelKind::program : kind->second;
+           net.program = net.model == ModelKind::program ? name : std::string();
+         },
+         "Network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
+         "sphere), window (attention in shifted windows); or a network exported by PyTorch, which is trained further "
+         "and written to network.pt2 of the output folder")
+      ->check(CLI::Validator(
+          [names](std::string& text) -> std::string {
+            if (model_kinds().contains(text) || text.ends_with(".pt2")) return {};
+            return "'" + text + "' is none of " + names + "FILE.pt2";
+          },
+          ""))
+      ->type_name(names + "FILE.pt2")
+      ->default_str(to_string(net.model))
+      ->group("Network");
+}
+
+/// An exported network has its own layers, and takes its channels as they are: what is not asked for is left out.
+void adapt_to_program(Options& options) {
+  RunSettings& run = options.run;
+  if (run.network.model != ModelKind::program) return;
+  for (char const* option : {"--channels", "--blocks", "--kernel"})
+    if (options.is_given(option))
+      throw Error(
+          Fault::usage, "BadOption",
+          std::string(option) + " is not for --model " + run.network.program.string() + ", which has its own layers");
+  if (!options.is_given("--static")) run.statics.clear();
+  if (!options.is_given("--features")) run.features = {"value"};
+  if (!options.is_given("--forcing")) options.forecast.forcings.clear();
+  if (!options.is_given("--history")) options.forecast.history = 1;
+  if (!options.is_given("--mirror")) run.mirror = Mirror::off;
+}
+
 void declare_forecast_options(CLI::App& app, Options& options) {
   ForecastSettings& forecast = options.forecast;
   constexpr Index many = 1'000'000;
@@ -226,10 +266,8 @@ void declare_options(CLI::App& app, Options& options) {
 
   declare_forecast_options(app, options);
 
-  add_choice(app, "--model", net.model, {model_kinds().begin(), model_kinds().end()},
-             "Network: convnet (residual convolutions), unet (several grids), sfno (global convolutions on the "
-             "sphere), window (attention in shifted windows)")
-      ->group("Network");
+  declare_model(app, net);
+  options.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
   app.add_option("--channels", net.channels, "Channels of the hidden layers")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str()
@@ -520,6 +558,7 @@ void check_options(Options& options) {
   check_parallel(options);
   check_daso(options);
   resolve_daso(run.network);
+  adapt_to_program(options);
   drop_none(run.statics, "--static");
   require_distinct(run.inputs, "--inputs");
   require_distinct(run.targets, "--targets");
@@ -533,7 +572,7 @@ void check_options(Options& options) {
   run.checkpoints->resume = options.resume == "auto"    ? Resume::newest
                             : options.resume == "never" ? Resume::never
                                                         : Resume::file;
-  if (run.forecast) run.checkpoints->runnable = options.output;
+  if (run.forecast || run.network.model == ModelKind::program) run.checkpoints->runnable = options.output;
   if (run.checkpoints->resume == Resume::file) run.checkpoints->file = options.resume;
 }
 

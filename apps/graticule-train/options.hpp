@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
+#include <functional>
+#include <string>
 
 namespace graticule::train {
 
@@ -28,6 +30,8 @@ struct Options {
   Index rollout = 1;
   std::vector<std::string> rollout_schedule;
   std::filesystem::path channel_weights;
+  /// Whether an option is on the command line or in the configuration file; of `declare_options`.
+  std::function<bool(std::string const&)> is_given = [](std::string const&) { return false; };
 };
 
 /// Declares all options of this driver; values land in `options`, which must outlive `app`.

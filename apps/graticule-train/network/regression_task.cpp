@@ -21,6 +21,10 @@ ModelOptions model_options(TrainingData const& data, NetworkSettings const& sett
   options.kernel = settings.kernel;
   options.latitudes = data.latitudes;
   options.num_columns = data.num_global_columns;
+  options.program = settings.program;
+  for (auto const& input : data.inputs) options.input_names.push_back(input.name);
+  for (auto const& field : data.statics) options.static_names.push_back(field.name);
+  for (auto const& target : data.targets) options.output_names.push_back(target.name);
   for (std::size_t c = 0; c < data.inputs.size(); ++c)
     if (data.inputs[c].parity == Parity::odd) options.odd_channels.push_back(std::int64_t(c));
   return options;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings_text.hpp"
 
+#include <graticule/partition/hash.hpp>
+
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 namespace graticule::train {
@@ -13,6 +18,14 @@ std::string exactly(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.17g", value);
   return text;
+}
+
+/// Of the contents: files may move.
+std::string fingerprint(std::filesystem::path const& file) {
+  if (file.empty()) return {};
+  std::ifstream stream(file, std::ios::binary);
+  std::string const text{std::istreambuf_iterator<char>(stream), {}};
+  return " " + std::to_string(Hash().add(std::string_view(text)).value());
 }
 
 std::string to_string(Wire wire) { return wire == Wire::own ? "own" : wire == Wire::bf16 ? "bf16" : "f16"; }
@@ -43,12 +56,12 @@ std::string settings_text(NetworkSettings const& settings) {
   std::ostringstream text;
   bool const depends_on_length =
       settings.schedule != "constant" || settings.warmup_steps < 0 || settings.parallel == Parallel::daso;
-  text << "--model " << to_string(settings.model) << "\n--channels " << settings.channels << "\n--blocks "
-       << settings.blocks << "\n--kernel " << settings.kernel << "\n--batch " << settings.batch << "\n--lr "
-       << exactly(settings.learning_rate) << "\n--schedule " << settings.schedule << "\n--warmup-steps "
-       << settings.warmup_steps << "\n--wire " << to_string(settings.wire) << "\n--seed " << settings.seed
-       << "\n--dtype " << (settings.precision == Precision::f64 ? "f64" : "f32") << "\n--validate-every "
-       << settings.validate_every << "\n--early-stopping " << settings.patience << "\n";
+  text << "--model " << to_string(settings.model) << fingerprint(settings.program) << "\n--channels "
+       << settings.channels << "\n--blocks " << settings.blocks << "\n--kernel " << settings.kernel << "\n--batch "
+       << settings.batch << "\n--lr " << exactly(settings.learning_rate) << "\n--schedule " << settings.schedule
+       << "\n--warmup-steps " << settings.warmup_steps << "\n--wire " << to_string(settings.wire) << "\n--seed "
+       << settings.seed << "\n--dtype " << (settings.precision == Precision::f64 ? "f64" : "f32")
+       << "\n--validate-every " << settings.validate_every << "\n--early-stopping " << settings.patience << "\n";
   if (settings.compute != Compute::own) text << "--precision bf16\n";
   if (settings.parallel == Parallel::daso)
     text << "--parallel daso\n--daso-warmup " << settings.daso.warmup_epochs << "\n--daso-cooldown "

@@ -46,6 +46,7 @@ struct DasoSettings {
 /// The network and how it is trained.
 struct NetworkSettings {
   ModelKind model = ModelKind::convnet;
+  std::filesystem::path program = {};  ///< file of `ModelKind::program`
   Index channels = 32;
   Index blocks = 4;
   Index kernel = 3;

@@ -52,10 +52,14 @@ class Trainer {
         stopping_(std::max<Index>(settings.patience, 1)) {
     trained_.num_steps = num_steps(settings, Index(task.training().size()));
     trained_.steps_per_epoch = trained_.num_steps / settings.epochs;
-    updater_ = make_updater(teams, initialised_model(), settings, trained_.steps_per_epoch);
+    model_ = initialised_model();
+    updater_ = make_updater(teams, model_, settings, trained_.steps_per_epoch);
     updater_->state().add("early_stopping", stopping_);
     // Evaluated in place of the network that trains: an average of it, or a copy in its own precision.
-    if (settings.ema > 0 || task.is_runnable()) evaluated_ = initialised_model();
+    if (settings.ema > 0 || task.is_runnable() || is_program()) {
+      evaluated_ = initialised_model();
+      evaluated_->eval();
+    }
     if (control.checkpoints) store_.emplace(teams.world(), control.checkpoints->folder);
   }
 
@@ -78,10 +82,11 @@ class Trainer {
   std::shared_ptr<Model> initialised_model() {
     auto model = task_.make_network();
     model->to(dtype_of(settings_.precision));
-    initialise_parameters(*model, settings_.seed);
+    if (!is_program()) initialise_parameters(*model, settings_.seed);
     return model;
   }
 
+  [[nodiscard]] bool is_program() const noexcept { return settings_.model == ModelKind::program; }
   [[nodiscard]] Index num_done() const noexcept { return Index(trained_.losses.size()); }
 
   void train() {
@@ -215,6 +220,14 @@ class Trainer {
       torch::Tensor parameter = parameters[i];
       parameter.lerp_(current[i].second.to(parameter.dtype()), 1 - decay);
     }
+    copy_buffers();
+  }
+
+  /// Running statistics of exported networks; the networks of this project have no buffers.
+  void copy_buffers() {
+    auto const buffers = evaluated_->buffers();
+    auto const current = model_->buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) torch::Tensor(buffers[i]).copy_(current[i]);
   }
 
   /// Without an average, the network that is evaluated is a copy. Collective.
@@ -225,6 +238,7 @@ class Trainer {
     auto const parameters = evaluated_->parameters();
     auto const current = updater_->whole_parameters();
     for (std::size_t i = 0; i < parameters.size(); ++i) torch::Tensor(parameters[i]).copy_(current[i].second);
+    copy_buffers();
   }
 
   [[nodiscard]] std::size_t heaviest_of(std::span<Index const> samples) const {
@@ -319,7 +333,18 @@ class Trainer {
       auto const best = CheckpointStore(teams_.world(), control_.checkpoints->runnable / "best").newest();
       if (best) training::load_model(teams_.world(), *best, *evaluated_);
     }
+    save_exported();
     task_.predict(evaluated_forward());
+  }
+
+  /// The program for PyTorch, with the weights that predict. Collective.
+  void save_exported() {
+    if (!is_program() || !control_.checkpoints || control_.checkpoints->runnable.empty()) return;
+    auto const file = control_.checkpoints->runnable / "network.pt2";
+    run_agreed(teams_.world(), [&] {
+      if (teams_.world().rank() == 0) models::save_program(*evaluated_, file);
+    });
+    control_.on_note("exported network " + file.string());
   }
 
   void save() {
@@ -391,6 +416,7 @@ class Trainer {
   Index ordered_epoch_ = -1;
   training::EarlyStopping stopping_;
   std::unique_ptr<Updater> updater_;
+  std::shared_ptr<Model> model_;
   std::shared_ptr<Model> evaluated_;
   std::optional<CheckpointStore> store_;
   TrainedNetwork trained_;

@@ -87,6 +87,40 @@ case_library() {
     [ $code -eq 1 ] || fail "exit $code for a forecast from another date"
 }
 
+# A network exported by PyTorch: trained further, forecasting from its checkpoint, and in place of a solver's steps.
+case_exported() {
+    local network=$DATA/programs/makani_afno/program.pt2
+    [ -e "$network" ] || skip "there is no sample network makani_afno"
+    launch 2 "$BIN/graticule-swe" --case random --nlat 32 --nlon 64 --days 3 --every 6h --threads 1 --progress none --log-level warn \
+        --dtype f64 --output swe
+    succeeds
+    # train NUM_RANKS ARGUMENT...
+    train() {
+        launch "$1" "$BIN/graticule-train" --input swe/series.nc --model "$network" --lead 6h --epochs 1 --batch 2 --lr 1e-4 \
+            --train-fraction 0.7 --threads 1 --progress none --log-level warn "${@:2}"
+    }
+    local ranks
+    for ranks in 2 3; do
+        train $ranks --prognostic h,u,v,vorticity --dtype f64 --verify --output net$ranks
+        succeeds
+    done
+    [ -s net2/network.pt2 ] || fail "no network for PyTorch"
+    launch 1 "$BIN/graticule-info" net2/network.pt2
+    succeeds
+    ! cmp -s "$network" net2/network.pt2 || fail "the network has not changed"
+    launch 2 "$BIN/graticule-forecast" --checkpoint net2 --input swe/series.nc --start 2000-01-02T12 --steps 3 --threads 1 --progress none \
+        --log-level warn --output trained
+    succeeds
+    [ -s trained/forecast.nc ] && [ -s trained/scores.csv ] || fail "no forecast of the checkpoint"
+    launch 2 "$BIN/graticule-swe" --case random --nlat 32 --nlon 64 --days 1 --every 6h --threads 1 --progress none --log-level warn \
+        --emulator net2 --output emulated
+    succeeds
+    train 2 --prognostic h,u,v --output errors
+    [ $code -eq 2 ] && grep -qF 'where [batch, 3, 32, 64] is needed: 3 channels (h, u, v)' err || fail "exit $code for three channels"
+    train 2 --prognostic h,u,v,vorticity --blocks 3 --output errors
+    [ $code -eq 2 ] && grep -qF -- '--blocks is not for --model' err || fail "exit $code for --blocks"
+}
+
 case_errors() {
     prepare
     local arguments

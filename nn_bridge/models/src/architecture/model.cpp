@@ -3,6 +3,7 @@
 
 #include "convnet.hpp"
 #include "gated_model.hpp"
+#include "program_model.hpp"
 #include "sfno.hpp"
 #include "unet.hpp"
 #include "window.hpp"
@@ -49,9 +50,16 @@ std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const&
     case ModelKind::convnet: return std::make_shared<ConvNet>(options, domain);
     case ModelKind::unet: return std::make_shared<UNet>(options, domain);
     case ModelKind::sfno: return std::make_shared<SphericalNet>(options, domain);
+    case ModelKind::program: return std::make_shared<ProgramModel>(options, domain);
     case ModelKind::window: return std::make_shared<WindowNet>(options, domain);
   }
   throw Error("BadOption", "there is no model of kind " + std::to_string(int(options.kind)));
+}
+
+void save_program(Model const& model, std::filesystem::path const& file) {
+  auto const* const program = model.as<ProgramModel>();
+  if (program == nullptr) throw Error("Unsupported", file.string() + ": only exported networks can be written as such");
+  program->save(file);
 }
 
 }  // namespace graticule::models

@@ -12,6 +12,7 @@ std::map<std::string, ModelKind> const& model_kinds() {
 }
 
 std::string to_string(ModelKind kind) {
+  if (kind == ModelKind::program) return "program";
   for (auto const& [name, other] : model_kinds())
     if (other == kind) return name;
   return "?";

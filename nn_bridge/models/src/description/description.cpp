@@ -3,7 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
 
 namespace graticule::models {
 namespace {
@@ -67,6 +71,22 @@ void add_channel(Description& d, Json const& json) {
     d.north_scales.push_back(json.at("north_scale"));
   }
   d.channels.push_back(std::move(channel));
+}
+
+constexpr char const* program_name = "forecast/program";
+
+std::vector<std::byte> file_bytes(std::filesystem::path const& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string const text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream || text.empty()) throw Error(Fault::input, "UnreadableFile", file.string() + " cannot be read");
+  std::vector<std::byte> bytes(text.size());
+  std::transform(text.begin(), text.end(), bytes.begin(), [](char c) { return std::byte(c); });
+  return bytes;
+}
+
+FieldView bytes_view(std::vector<std::byte> const& bytes) {
+  auto* const data = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(bytes.data()));
+  return field_view(data, {Index(bytes.size())}, 0);
 }
 
 std::string static_name(std::size_t place) { return "forecast/static" + std::to_string(place); }
@@ -143,7 +163,7 @@ Description description_of(std::string const& text, std::string const& file) try
   d.row_functions = json.at("row_functions").get<std::vector<std::string>>();
   for (Json const& field : json.at("statics")) d.statics.push_back({field.at("name"), scale_of(field.at("scale"))});
   Json const& model = json.at("model");
-  d.model = model_kinds().at(model.at("kind"));
+  d.model = model.at("kind") == "program" ? ModelKind::program : model_kinds().at(model.at("kind"));
   d.width = model.at("width");
   d.blocks = model.at("blocks");
   d.kernel = model.at("kernel");
@@ -155,13 +175,44 @@ Description description_of(std::string const& text, std::string const& file) try
   throw Error(Fault::input, "BrokenFile", file + ": the description of the forecast cannot be read: " + error.what());
 }
 
+Description program_description(std::filesystem::path const& file, std::vector<StateChannel> channels, Lead const& lead,
+                                Seconds lead_seconds, std::vector<double> latitudes, std::vector<double> longitudes) {
+  Description d;
+  d.channels = std::move(channels);
+  auto const prognostic = std::size_t(
+      std::count_if(d.channels.begin(), d.channels.end(), [](auto const& c) { return c.role == Role::prognostic; }));
+  d.values.resize(d.channels.size());
+  d.tendencies.resize(prognostic);
+  d.east_scales.resize(prognostic, 1);
+  d.north_scales.resize(prognostic, 1);
+  d.features = {Feature::value};
+  d.lead = lead;
+  d.lead_seconds = lead_seconds;
+  d.predict = Predict::state;
+  d.model = ModelKind::program;
+  d.program = file;
+  d.latitudes = std::move(latitudes);
+  d.longitudes = std::move(longitudes);
+  return d;
+}
+
 void save_description(CheckpointWriter& writer, Description const& description, Layout const& layout, Box const& box,
                       std::vector<double> const& climatology, std::vector<std::vector<double>> const& statics) {
   writer.add_value("forecast/description", to_text(description));
   writer.add("forecast/climatology", layout,
              field_view(climatology.data(), {Index(description.channels.size()), box.extent(0), box.extent(1)}, 2));
+  if (description.model == ModelKind::program) {
+    auto const bytes = file_bytes(description.program);
+    writer.add(program_name, bytes_view(bytes));
+  }
   for (std::size_t i = 0; i < statics.size(); ++i)
     writer.add(static_name(i), layout, field_view(statics[i].data(), box.extents(), 2));
+}
+
+std::vector<std::byte> load_program(Checkpoint const& checkpoint) {
+  std::vector<std::byte> bytes(std::size_t(checkpoint.field(program_name).extents[0]));
+  checkpoint.read(program_name, bytes_view(bytes));
+  return bytes;
 }
 
 std::vector<double> load_climatology(Checkpoint const& checkpoint, Description const& description, Box const& box) {

@@ -4,6 +4,14 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/training/state/model.hpp>
 
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -40,10 +48,40 @@ Layout fitting(Layout const& layout, Comm const& domain, Description const& desc
   return layout;
 }
 
+/// The copy of an exported network that a checkpoint holds, while it is read; of this rank alone.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::vector<std::byte> const& bytes) {
+    std::string name = (std::filesystem::temp_directory_path() / "graticule-program-XXXXXX").string();
+    int const descriptor = ::mkstemp(name.data());
+    if (descriptor < 0) throw Error("OutputError", name + " cannot be made: " + std::strerror(errno));
+    ::close(descriptor);
+    path_ = name;
+    std::ofstream stream(path_, std::ios::binary);
+    stream.write(reinterpret_cast<char const*>(bytes.data()), std::streamsize(bytes.size()));
+    if (stream.flush()) return;
+    remove();
+    throw Error("OutputError", name + " cannot be written: is the disk of temporary files full?");
+  }
+  ~TemporaryFile() { remove(); }
+  TemporaryFile(TemporaryFile const&) = delete;
+  TemporaryFile& operator=(TemporaryFile const&) = delete;
+  [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
+
+ private:
+  void remove() const {
+    std::error_code error;
+    std::filesystem::remove(path_, error);
+  }
+  std::filesystem::path path_;
+};
+
 }  // namespace
 
 struct Forecaster::State {
-  State(Comm const& comm, Layout const& on, Description of, std::filesystem::path from, Checkpoint const& checkpoint)
+  /// @param fields of `Description::statics`, read on a box
+  State(Comm const& comm, Layout const& on, Description of, std::filesystem::path from,
+        std::function<std::vector<std::vector<double>>(Box const&)> const& fields)
       : path(std::move(from)),
         description(std::move(of)),
         grid(make_grid(description.latitudes, description.longitudes)),
@@ -51,13 +89,14 @@ struct Forecaster::State {
         row_weights(area_weights(grid.latitudes)),
         cells{grid, layout, layout.owned(comm.rank()), row_weights},
         domain(comm, *layout.grid(), grid.boundary),
-        statics(statics_of(checkpoint, description, cells.box)),
+        statics(fields(cells.box)),
         stepper(description, cells, domain, statics, statics),
         network(make_model(stepper.model_options(), domain)),
         forcings(forcings_of(description.forcings)),
         places{{grid.latitudes.begin() + cells.box.lo(0), grid.latitudes.begin() + cells.box.hi(0)},
                {grid.longitudes.begin() + cells.box.lo(1), grid.longitudes.begin() + cells.box.hi(1)}} {
     network->to(stepper.dtype());
+    network->eval();
   }
   State(State const&) = delete;
   State& operator=(State const&) = delete;
@@ -148,10 +187,21 @@ std::vector<double> Forecaster::State::present(Members const& members, Index mem
 }
 
 Forecaster::Forecaster(Comm const& domain, Layout const& layout, Checkpoint const& checkpoint,
-                       Comm const& checkpoint_comm)
-    : state_(std::make_unique<State>(domain, layout, description_of(checkpoint), checkpoint.path(), checkpoint)) {
+                       Comm const& checkpoint_comm) {
+  auto description = description_of(checkpoint);
+  std::optional<TemporaryFile> program;
+  if (description.model == ModelKind::program) description.program = program.emplace(load_program(checkpoint)).path();
+  state_ = std::make_unique<State>(domain, layout, description, checkpoint.path(),
+                                   [&](Box const& box) { return statics_of(checkpoint, description, box); });
+  state_->description.program.clear();
   training::load_model(checkpoint_comm, checkpoint, *state_->network);
-  state_->network->eval();
+}
+
+Forecaster::Forecaster(Comm const& domain, Layout const& layout, Description const& description) {
+  if (!description.statics.empty())
+    throw Error(Fault::usage, "Unsupported", description.program.string() + ": static fields come from a checkpoint");
+  state_ = std::make_unique<State>(domain, layout, description, description.program,
+                                   [](Box const&) { return std::vector<std::vector<double>>(); });
 }
 
 Forecaster::~Forecaster() = default;

@@ -115,6 +115,10 @@ ModelOptions Stepper::model_options() const {
   options.kernel = description_.kernel;
   options.latitudes = description_.latitudes;
   options.num_columns = std::int64_t(description_.longitudes.size());
+  options.program = description_.program;
+  for (auto const& input : inputs) options.input_names.push_back(input.name);
+  options.static_names = description_.row_functions;
+  for (auto const& channel : description_.channels) options.output_names.push_back(channel.label);
   for (std::size_t c = 0; c < inputs.size(); ++c)
     if (inputs[c].parity == Parity::odd) options.odd_channels.push_back(std::int64_t(c));
   return options;

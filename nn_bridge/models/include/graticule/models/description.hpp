@@ -7,6 +7,7 @@
 #include <graticule/models/forcing.hpp>
 #include <graticule/models/model_kind.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -46,6 +47,7 @@ struct Description {
   std::vector<std::string> row_functions;  ///< `coriolis`, ...
   std::vector<StaticScale> statics;
   ModelKind model = ModelKind::convnet;
+  std::filesystem::path program = {};  ///< file of an exported network; not in the text, a checkpoint has a copy
   Index width = 32;
   Index blocks = 4;
   Index kernel = 3;
@@ -71,12 +73,20 @@ struct Description {
 /// That of a checkpoint. @throws likewise, and `BadInput` (input) for a checkpoint of another use
 [[nodiscard]] Description description_of(Checkpoint const& checkpoint);
 
+/// The description of an exported network (`torch.export`) that takes and gives the present values of these channels in
+/// their units: without scaling, derivatives, history and forcings. `predict` may be changed.
+[[nodiscard]] Description program_description(std::filesystem::path const& file, std::vector<StateChannel> channels,
+                                              Lead const& lead, Seconds lead_seconds, std::vector<double> latitudes,
+                                              std::vector<double> longitudes);
+
 /// Adds the description, the climatology and the static fields to a checkpoint. Collective.
 /// `layout` is that of the checkpoint's ranks, `box` this rank's part, `climatology` [channel][row][column] of it,
 /// `statics` [field][row][column], in units.
 void save_description(CheckpointWriter& writer, Description const& description, Layout const& layout, Box const& box,
                       std::vector<double> const& climatology, std::vector<std::vector<double>> const& statics);
 
+/// Bytes of the exported network of a checkpoint, a `.pt2` file. Collective. @pre `ModelKind::program`
+[[nodiscard]] std::vector<std::byte> load_program(Checkpoint const& checkpoint);
 /// The climatology on this rank's box, [channel][row][column], from a checkpoint. Collective.
 [[nodiscard]] std::vector<double> load_climatology(Checkpoint const& checkpoint, Description const& description,
                                                    Box const& box);

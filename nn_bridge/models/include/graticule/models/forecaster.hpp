@@ -39,6 +39,10 @@ class Forecaster {
   /// @throws `BrokenFile`, `UnsupportedFile`, `BadInput` (input); `LayoutMismatch` for a layout of another grid or
   /// number of ranks; what `training::load_model` throws
   Forecaster(Comm const& domain, Layout const& layout, Checkpoint const& checkpoint, Comm const& checkpoint_comm);
+  /// An exported network with the weights of its file. Collective over the domain. The description says what its
+  /// channels are and how they are scaled: see `program_description`.
+  /// @throws what `make_model` throws for a program; `Unsupported` (usage) for a description with static fields
+  Forecaster(Comm const& domain, Layout const& layout, Description const& description);
   ~Forecaster();
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;

@@ -7,7 +7,9 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace graticule::models {
@@ -24,6 +26,9 @@ struct ModelOptions {
   std::vector<std::int64_t> odd_channels = {};  ///< inputs that are components of a horizontal vector
   std::vector<double> latitudes = {};           ///< degrees north of all rows of the grid
   std::int64_t num_columns = 0;                 ///< of the grid
+  std::filesystem::path program = {};           ///< file of `ModelKind::program`, which has its own channels and blocks
+  /// Of the channels, for messages about a program that does not fit.
+  std::vector<std::string> input_names = {}, static_names = {}, output_names = {};
 };
 
 /// A network from fields to fields of the same grid, divided among the ranks of a domain.
@@ -46,7 +51,15 @@ class Model : public torch::nn::Module {
 /// Example: two input fields, one output, on 3 ranks with rows [0, 11), [11, 22) and [22, 33) of 33:
 /// `auto net = make_model({.num_inputs = 2, .latitudes = latitudes, .num_columns = 64}, domain);`
 /// `net->forward(x, {})` gives [1, 1, 11, 64] from x[1, 2, 11, 64] on each.
-/// @throws `BadCoordinates` (usage) for `sfno` on latitudes without a quadrature rule
+/// A `program` is the network of the file with its weights (`program::ShardedProgram`): the inputs, then the statics as
+/// channels that are constant along rows, are its channels. Batches of a program exported for one sample run one by
+/// one.
+/// @throws `BadCoordinates` (usage) for `sfno` on latitudes without a quadrature rule; `ShapeMismatch` and
+/// `Unsupported` (usage) for a program of other channels or another grid; what `program::Program` throws
 [[nodiscard]] std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const& domain);
+
+/// Writes a model of kind `program` with its present weights, for PyTorch (`torch.export.load`). By one rank.
+/// @throws `Unsupported` for a model of another kind; `OutputError`
+void save_program(Model const& model, std::filesystem::path const& file);
 
 }  // namespace graticule::models

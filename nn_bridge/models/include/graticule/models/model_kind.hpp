@@ -7,10 +7,10 @@
 
 namespace graticule::models {
 
-/// Networks that graticule-train trains; see `make_model`.
-enum class ModelKind : std::uint8_t { convnet, unet, sfno, window };
+/// Networks that graticule-train trains; see `make_model`. A `program` was exported by PyTorch to a file.
+enum class ModelKind : std::uint8_t { convnet, unet, sfno, window, program };
 
-/// By the names of `--model`.
+/// By the names of `--model`, but for `program`, which has the name of its file.
 [[nodiscard]] std::map<std::string, ModelKind> const& model_kinds();
 /// The name of `--model`.
 [[nodiscard]] std::string to_string(ModelKind kind);
