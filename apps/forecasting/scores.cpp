@@ -63,8 +63,8 @@ void ScoreTable::add(Index case_number, Index lead, std::span<ScoredField const>
     for (std::size_t i = 0; i < num_cells; ++i) {
       double const truth = field.truth[i];
       double const error = field.forecast[i] - truth;
-      double const mean = field.climatology[i];
-      if (std::isnan(error) || std::isnan(mean)) continue;
+      double const mean = field.climatology.empty() ? nan : field.climatology[i];
+      if (std::isnan(error) || (!field.climatology.empty() && std::isnan(mean))) continue;
       double const persistent = field.persistence.empty() ? nan : std::pow(field.persistence[i] - truth, 2);
       if (!field.persistence.empty() && std::isnan(persistent)) continue;
       double const forecast_anomaly = field.forecast[i] - mean;

@@ -40,8 +40,8 @@ struct Score {
 struct ScoredField {
   std::span<double const> forecast;  ///< of the mean of the members
   std::span<double const> truth;
-  std::span<double const> persistence;  ///< the initial state; empty without one (diagnostic channels)
-  std::span<double const> climatology;
+  std::span<double const> persistence;    ///< the initial state; empty without one (diagnostic channels)
+  std::span<double const> climatology;    ///< empty without one
   std::span<double const> crps = {};      ///< of each cell; empty: |forecast - truth|
   std::span<double const> variance = {};  ///< of the members; empty: 0
 };

@@ -12,8 +12,17 @@ using graticule::Index;
 void declare(CLI::App& app, graticule::forecast::Options& o) {
   constexpr Index many = 1'000'000;
   app.add_option("--checkpoint", o.checkpoint,
-                 "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it")
-      ->required();
+                 "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it");
+  app.add_option(
+      "--model", o.model,
+      "Instead: a network exported by PyTorch (FILE.pt2), which takes and gives the variables in their units");
+  app.add_option("--prognostic", o.prognostic, "With --model: variables that are its first channels, in and out")
+      ->delimiter(',');
+  app.add_option("--diagnostic", o.diagnostic, "With --model: variables that are its further outputs")->delimiter(',');
+  app.add_option("--lead", o.lead, "With --model: its step, in steps of the time axis or hours (6h)");
+  app.add_option("--predict", o.predict, "With --model: whether its output is the next state or the tendency")
+      ->check(CLI::IsMember({"state", "tendency"}))
+      ->capture_default_str();
   app.add_option("--input", o.input,
                  "netCDF-4 file with the initial states, and truth where it has later ones; or a pattern")
       ->required();

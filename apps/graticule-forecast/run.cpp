@@ -56,6 +56,35 @@ void require_same_states(StateTable const& table, Description const& description
     throw Error(Fault::input, "BadInput", files + " is on another grid than the network was trained on");
 }
 
+std::optional<Checkpoint> trained(Comm const& comm, Options const& options) {
+  if (options.checkpoint.empty()) return {};
+  return open_trained(comm, options.checkpoint);
+}
+
+/// Of a checkpoint, or of an exported network and the options that describe it.
+Description describe(Comm const& domain, Options const& options, std::optional<Checkpoint> const& checkpoint) {
+  if (checkpoint) return description_of(*checkpoint);
+  StateTable const table(domain, options.input, options.prognostic, options.diagnostic);
+  Lead const lead = parse_lead("--lead", options.lead);
+  TimeSteps const steps(table.times(), lead);
+  auto description = program_description(options.model, table.channels(), lead, steps.lead_seconds(),
+                                         table.grid().latitudes, table.grid().longitudes);
+  description.predict = options.predict == "state" ? Predict::state : Predict::tendency;
+  return description;
+}
+
+void check_network(Options const& options) {
+  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
+  bool const describes = !options.prognostic.empty() || !options.diagnostic.empty() || !options.lead.empty();
+  if (options.checkpoint.empty() == options.model.empty()) refuse("give one of --checkpoint and --model");
+  if (options.model.empty()) {
+    if (describes) refuse("--prognostic, --diagnostic and --lead describe a network of --model; a checkpoint has them");
+    return;
+  }
+  if (options.prognostic.empty() || options.lead.empty())
+    refuse("--model " + options.model.string() + " needs --prognostic, its variables, and --lead, its step");
+}
+
 /// One driver run: its states, files and scores.
 class Run {
  public:
@@ -63,8 +92,8 @@ class Run {
       : context_(context),
         options_(options),
         teams_(context.comm, options.teams),
-        trained_(open_trained(context.comm, options.checkpoint)),
-        description_(description_of(trained_)),
+        trained_(trained(context.comm, options)),
+        description_(describe(teams_.domain(), options, trained_)),
         table_(open_states(teams_.domain(), options.input, description_)),
         steps_(table_.times(), description_.lead),
         row_weights_(area_weights(table_.grid().latitudes)),
@@ -73,12 +102,15 @@ class Run {
         cells_{table_.grid(), layout_, layout_.owned(teams_.domain().rank()), row_weights_},
         reader_(table_.reader(cells_.box, 0)),
         starts_(start_times(options.start, steps_, description_.history)),
-        climatology_(load_climatology(trained_, description_, cells_.box)),
+        climatology_(trained_ ? load_climatology(*trained_, description_, cells_.box) : std::vector<double>()),
         store_(context.comm, options.output / "checkpoints", {.keep = 2}) {
     require_same_states(table_, description_, options.input);
     auto const part = teams_.my_part_of(options.members);
     own_ = {cells_.box, part.first, part.last - part.first};
-    forecaster_.emplace(teams_.domain(), layout_, trained_, context.comm);
+    if (trained_)
+      forecaster_.emplace(teams_.domain(), layout_, *trained_, context.comm);
+    else
+      forecaster_.emplace(teams_.domain(), layout_, description_);
     spectra_.emplace(teams_.domain(), cells_);
     scores_.emplace(teams_.domain(), layout_, table_.grid().latitudes, row_weights_,
                     ScoreTable::Shape{.num_cases = Index(starts_.size()),
@@ -95,7 +127,7 @@ class Run {
     spdlog::info("{} x {} cells; {} forecasts of {} steps of {} from {}, {} members; network {}",
                  cells_.grid.num_rows(), cells_.grid.num_columns(), starts_.size(), options_.steps,
                  duration_text(description_.lead_seconds), time_text(starts_.front()), options_.members,
-                 trained_.path().string());
+                 forecaster_->path().string());
     for (; case_ < Index(starts_.size()); ++case_, step_ = 0) {
       begin_case();
       while (step_ < options_.steps) {
@@ -236,7 +268,8 @@ class Run {
     for (std::size_t c = 0; c < num_channels(); ++c) {
       bool const has_initial = description_.channels[c].role == Role::prognostic;
       scored.push_back({part(mean, c), std::span(truth).subspan(c * num_cells(), num_cells()),
-                        has_initial ? part(initial_, c) : std::span<double>(), part(climatology_, c), part(crps, c),
+                        has_initial ? part(initial_, c) : std::span<double>(),
+                        climatology_.empty() ? std::span<double>() : part(climatology_, c), part(crps, c),
                         part(variance, c)});
     }
     scores_->add(case_, number, scored);
@@ -294,7 +327,7 @@ class Run {
 
   /// All that the same forecast depends on.
   [[nodiscard]] std::string settings() const {
-    std::string text = trained_.path().string() + " " + options_.input;
+    std::string text = forecaster_->path().string() + " " + options_.input;
     for (Seconds const time : starts_) text += " " + compact(time);
     return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}", options_.steps,
                               options_.every, options_.members, options_.perturbation, options_.seed);
@@ -523,7 +556,7 @@ class Run {
   app::Context& context_;
   Options const& options_;
   train::DataTeams teams_;
-  Checkpoint trained_;
+  std::optional<Checkpoint> trained_;
   Description description_;
   StateTable table_;
   TimeSteps steps_;
@@ -601,6 +634,7 @@ double SmoothNoise::at(double latitude, double longitude) const {
 }
 
 int run_forecast(app::Context& context, Options const& options) {
+  check_network(options);
   if (options.every > options.steps)
     throw Error(Fault::usage, "BadOption",
                 fmt::format("--every {} exceeds --steps {}: nothing would be written", options.every, options.steps));

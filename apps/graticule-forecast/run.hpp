@@ -18,7 +18,12 @@ namespace graticule::forecast {
 
 /// The command line of graticule-forecast.
 struct Options {
-  std::filesystem::path checkpoint;
+  std::filesystem::path checkpoint;  ///< or `model`
+  std::filesystem::path model;       ///< an exported network, which the following describe
+  std::vector<std::string> prognostic;
+  std::vector<std::string> diagnostic;
+  std::string lead;
+  std::string predict = "state";
   std::string input;
   std::vector<std::string> start;
   Index steps = 40;

@@ -87,7 +87,7 @@ case_library() {
     [ $code -eq 1 ] || fail "exit $code for a forecast from another date"
 }
 
-# A network exported by PyTorch: trained further, forecasting from its checkpoint, and in place of a solver's steps.
+# A network exported by PyTorch: trained further, forecasting from its checkpoint, in place of a solver's steps, and as it was.
 case_exported() {
     local network=$DATA/programs/makani_afno/program.pt2
     [ -e "$network" ] || skip "there is no sample network makani_afno"
@@ -115,10 +115,19 @@ case_exported() {
     launch 2 "$BIN/graticule-swe" --case random --nlat 32 --nlon 64 --days 1 --every 6h --threads 1 --progress none --log-level warn \
         --emulator net2 --output emulated
     succeeds
+    launch 2 "$BIN/graticule-forecast" --model net2/network.pt2 --prognostic h,u,v,vorticity --lead 6h --input swe/series.nc \
+        --start 2000-01-02T12 --steps 2 --threads 1 --progress none --log-level warn --output direct
+    succeeds
+    [ -s direct/forecast.nc ] && grep -q ',globe,1,' direct/scores.csv || fail "no forecast of the exported network"
+
     train 2 --prognostic h,u,v --output errors
     [ $code -eq 2 ] && grep -qF 'where [batch, 3, 32, 64] is needed: 3 channels (h, u, v)' err || fail "exit $code for three channels"
     train 2 --prognostic h,u,v,vorticity --blocks 3 --output errors
     [ $code -eq 2 ] && grep -qF -- '--blocks is not for --model' err || fail "exit $code for --blocks"
+    launch 2 "$BIN/graticule-forecast" --model "$network" --input swe/series.nc --start 2000 --log-level warn --output errors
+    [ $code -eq 2 ] && grep -qF 'needs --prognostic' err || fail "exit $code without --prognostic"
+    launch 2 "$BIN/graticule-forecast" --input swe/series.nc --start 2000 --log-level warn --output errors
+    [ $code -eq 2 ] && grep -qF 'give one of --checkpoint and --model' err || fail "exit $code without a network"
 }
 
 case_errors() {
