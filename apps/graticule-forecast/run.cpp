@@ -10,8 +10,8 @@
 
 #include "data/data_teams.hpp"
 #include "forecast_file.hpp"
+#include "map_picture.hpp"
 #include "output/forecast_outputs.hpp"
-#include "output/map_picture.hpp"
 #include "output/outputs.hpp"
 #include "spectra.hpp"
 
@@ -503,13 +503,13 @@ class Run {
     for (Kept const& kept : kept_) {
       auto const lead = duration_text(kept.step * description_.lead_seconds);
       if (kept.has_truth) {
-        train::MapPicture picture{"Forecast of " + lead + " from " + time_text(starts_.front()),
-                                  options_.input + (options_.members > 1 ? "; mean of the members" : ""),
-                                  table_.grid().latitudes,
-                                  table_.grid().longitudes,
-                                  row_weights_,
-                                  layout_,
-                                  {}};
+        app::MapPicture picture{"Forecast of " + lead + " from " + time_text(starts_.front()),
+                                options_.input + (options_.members > 1 ? "; mean of the members" : ""),
+                                table_.grid().latitudes,
+                                table_.grid().longitudes,
+                                row_weights_,
+                                layout_,
+                                {}};
         for (std::size_t c = 0; c < kept.truth.size(); ++c)
           picture.rows.push_back(
               {description_.channels[c].label, description_.channels[c].info.units, kept.truth[c], kept.forecast[c]});

@@ -8,6 +8,7 @@
 #include <graticule/partition/error.hpp>
 
 #include "emulator.hpp"
+#include "pictures.hpp"
 #include "series.hpp"
 
 #include <fmt/format.h>
@@ -64,7 +65,7 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"enstrophy", "arakawa-lamb"}));
   app.add_option("--every", o.every, "Time between records of series.nc, such as 6h, 30m or 1d");
   app.add_option("--dtype", o.dtype, "Data type of series.nc: f32 or f64")->check(CLI::IsMember({"f32", "f64"}));
-  app.add_option("--output", o.output, "Folder for series.nc, checkpoints and the file stopped");
+  app.add_option("--output", o.output, "Folder for series.nc, map.png, checkpoints and the file stopped");
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints; 0: only when the run is stopped")
       ->check(CLI::Range(Index(0), Index(1) << 40));
   app.add_option("--resume", o.resume,
@@ -219,6 +220,7 @@ class Run {
       if (reason) return stop(*reason);
     }
     finish(begin, MPI_Wtime() - start);
+    draw();
     return app::good;
   }
 
@@ -282,6 +284,12 @@ class Run {
     spdlog::info("stopped by {} after step {} of {}, with a checkpoint; run the same command to resume", reason, done_,
                  schedule_.num_steps);
     return app::run_again;
+  }
+
+  void draw() {
+    auto const phase = context_.report.phase("pictures");
+    auto const folder = fs::path(o_.output);
+    swe::draw_series(solver_, folder / "series.nc", swe::describe(o_.experiment.name), folder / "map.png");
   }
 
   void finish(Index begin, double seconds) {

@@ -94,7 +94,7 @@ void Solver::set_tendencies(State& state) {
   filter_.apply(tendencies_);
 }
 
-void Solver::combine(double first, State& a, double second, State& b, State& result) {
+void Solver::combine(State& a, double part, State& b, State& result) {
   auto const& box = halo_.owned();
   if (box.empty()) return;
   std::size_t const num_fields = scheme_ == Scheme::fixed_wind ? 1 : 3;
@@ -105,7 +105,7 @@ void Solver::combine(double first, State& a, double second, State& b, State& res
       double const* const y = b.fields()[f]->at(j, box.lo(1));
       double const* const d = tendencies_.fields()[f]->at(j, box.lo(1));
       double* const out = result.fields()[f]->at(j, box.lo(1));
-      for (Index i = 0; i < box.extent(1); ++i) out[i] = first * x[i] + second * (y[i] + seconds_ * d[i]);
+      for (Index i = 0; i < box.extent(1); ++i) out[i] = x[i] + part * ((y[i] - x[i]) + seconds_ * d[i]);
     }
   });
   Kokkos::fence();
@@ -118,11 +118,11 @@ void Solver::step() {
     stage_.v = state_.v;
   }
   set_tendencies(state_);
-  combine(0, state_, 1, state_, stage_);
+  combine(state_, 1, state_, stage_);
   set_tendencies(stage_);
-  combine(0.75, state_, 0.25, stage_, stage_);
+  combine(state_, 0.25, stage_, stage_);
   set_tendencies(stage_);
-  combine(1.0 / 3, state_, 2.0 / 3, stage_, state_);
+  combine(state_, 2.0 / 3, stage_, state_);
 }
 
 }  // namespace graticule::swe

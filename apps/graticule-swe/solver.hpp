@@ -48,8 +48,9 @@ class Solver {
   /// Tendencies of a state, filtered.
   void set_tendencies(State& state);
   [[nodiscard]] Poles poles(State& state);
-  /// first * a + second * (b + seconds * tendencies), on owned cells, into `result`.
-  void combine(double first, State& a, double second, State& b, State& result);
+  /// (1 - part) * a + part * (b + seconds * tendencies), on owned cells, into `result`. From the difference of both:
+  /// factors whose sum is not exactly 1, such as 1/3 and 2/3, would change the mass at every step.
+  void combine(State& a, double part, State& b, State& result);
 
   Grid grid_;
   Comm comm_;

@@ -183,7 +183,7 @@ void write_forecast(app::Context& context, Options const& options, RunResult con
   auto const phase = context.report.phase("write");
   auto const& outcome = *result.forecast;
   if (outcome.scores) {
-    MapPicture const picture = forecast_picture(result, options.run);
+    app::MapPicture const picture = forecast_picture(result, options.run);
     run_agreed(context.comm, [&] {
       if (context.comm.rank() != 0) return;
       auto const steps = Index(result.network.losses.size());
@@ -202,7 +202,7 @@ void write_outputs(app::Context& context, Options const& options, RunResult cons
                    PredictionFile& predictions) {
   auto const phase = context.report.phase("write");
   predictions.commit();
-  MapPicture const picture = picture_of(result, options.run);
+  app::MapPicture const picture = picture_of(result, options.run);
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;
     write_complete_file(options.output / "loss.csv", loss_table(result.network, options.run.network));

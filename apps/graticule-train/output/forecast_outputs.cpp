@@ -86,20 +86,21 @@ Json forecast_report(forecast::ScoreTable const& scores, forecast::Description c
   return report;
 }
 
-MapPicture forecast_picture(RunResult const& result, RunSettings const& settings) {
+app::MapPicture forecast_picture(RunResult const& result, RunSettings const& settings) {
   auto const& outcome = *result.forecast;
   auto const& description = outcome.description;
   constexpr std::size_t most_rows = 4;
-  MapPicture picture{"Forecast of " + forecast::duration_text(description.lead_seconds) + " from " +
-                         forecast::time_text(outcome.scored.front()),
-                     std::string(outcome.has_test ? "test" : "validation") + " part; " +
-                         std::to_string(result.network.num_parameters) + " parameters, " +
-                         std::to_string(result.network.losses.size()) + " steps; " + settings.input.filename().string(),
-                     result.grid.latitudes,
-                     result.grid.longitudes,
-                     result.row_weights,
-                     result.layout,
-                     {}};
+  app::MapPicture picture{"Forecast of " + forecast::duration_text(description.lead_seconds) + " from " +
+                              forecast::time_text(outcome.scored.front()),
+                          std::string(outcome.has_test ? "test" : "validation") + " part; " +
+                              std::to_string(result.network.num_parameters) + " parameters, " +
+                              std::to_string(result.network.losses.size()) + " steps; " +
+                              settings.input.filename().string(),
+                          result.grid.latitudes,
+                          result.grid.longitudes,
+                          result.row_weights,
+                          result.layout,
+                          {}};
   std::size_t const cells = outcome.pictured_truth.size() / description.channels.size();
   for (std::size_t c = 0; c < std::min(most_rows, description.channels.size()); ++c) {
     auto const part = [&](std::vector<double> const& values) {

@@ -27,7 +27,7 @@ namespace graticule::train {
                                                      forecast::Description const& description);
 
 /// The first case at the first lead: truth, forecast and error of the first channels. Complete on rank 0. Collective.
-[[nodiscard]] MapPicture forecast_picture(RunResult const& result, RunSettings const& settings);
+[[nodiscard]] app::MapPicture forecast_picture(RunResult const& result, RunSettings const& settings);
 
 /// A table that grows line by line and can be read while the program runs.
 class LiveTable {

@@ -69,7 +69,7 @@ std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector
   return whole;
 }
 
-MapPicture picture_of(RunResult const& result, RunSettings const& settings) {
+app::MapPicture picture_of(RunResult const& result, RunSettings const& settings) {
   Comm const& comm = result.teams.domain();
   bool const validates = result.num_training < result.samples.num_samples();
   ProcessGrid const& grid = *result.layout.grid();
@@ -79,16 +79,16 @@ MapPicture picture_of(RunResult const& result, RunSettings const& settings) {
                                 ? teams + "1 rank"
                                 : teams + std::to_string(comm.num_ranks()) + " ranks (" +
                                       std::to_string(grid.extent(0)) + " x " + std::to_string(grid.extent(1)) + ")";
-  MapPicture picture{joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
-                     std::string(validates ? "validation" : "training") +
-                         " sample: " + result.samples.describe(result.pictured) + "; " +
-                         std::to_string(result.network.num_parameters) + " parameters, " +
-                         std::to_string(result.network.losses.size()) + " steps; " + settings.input.filename().string(),
-                     result.grid.latitudes,
-                     result.grid.longitudes,
-                     result.row_weights,
-                     result.layout,
-                     {}};
+  app::MapPicture picture{
+      joined(settings.targets) + " from " + joined(settings.inputs) + ", learned on " + ranks,
+      std::string(validates ? "validation" : "training") + " sample: " + result.samples.describe(result.pictured) +
+          "; " + std::to_string(result.network.num_parameters) + " parameters, " +
+          std::to_string(result.network.losses.size()) + " steps; " + settings.input.filename().string(),
+      result.grid.latitudes,
+      result.grid.longitudes,
+      result.row_weights,
+      result.layout,
+      {}};
   for (TargetResult const& target : result.targets)
     picture.rows.push_back({target.info.name, target.info.units, gathered(comm, result.layout, target.pictured_truth),
                             gathered(comm, result.layout, target.pictured_prediction)});

@@ -24,7 +24,7 @@ namespace graticule::train {
 [[nodiscard]] std::vector<double> gathered(Comm const& comm, Layout const& layout, std::vector<double> const& values);
 
 /// The picture of one sample: the first that validates, or the first of all. Complete on rank 0. Collective.
-[[nodiscard]] MapPicture picture_of(RunResult const& result, RunSettings const& settings);
+[[nodiscard]] app::MapPicture picture_of(RunResult const& result, RunSettings const& settings);
 
 /// How neighbors are reached, and the messages and bytes that the layers sent in an optimizer step, forward and
 /// backward: least, mean and most of any rank. Collective.

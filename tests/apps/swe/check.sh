@@ -15,6 +15,7 @@ case_runs() {
         run 2 --case "$name" --days 0.5 --every 6h --output "$name" --report r.json
         succeeds
         [ ! -s err ] || fail "something on stderr"
+        [ "$(head -c 4 "$name/map.png" | tail -c 3)" = PNG ] || fail "no map.png of case $name"
         for text in '"driver": "graticule-swe"' '"mass_drift":' '"energy_drift":' '"steps": 54' '"days_per_second":'; do
             grep -qF -- "$text" r.json || fail "the report of case $name lacks '$text'"
         done
@@ -52,6 +53,7 @@ case_restarts() {
     succeeds
     [ ! -e parts/stopped ] || fail "the file stopped is left"
     cmp whole/series.nc parts/series.nc || fail "a restarted run gives other bytes"
+    cmp whole/map.png parts/map.png || fail "a restarted run draws other pictures"
     # A complete run is complete.
     # shellcheck disable=SC2086
     run 2 $options --output parts

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/grid.hpp>
 
+#include "colours.hpp"
 #include "data/partition.hpp"
 #include "data/samples.hpp"
 #include "expect_error.hpp"
+#include "map_picture.hpp"
 #include "network/settings_text.hpp"
-#include "output/colours.hpp"
-#include "output/map_picture.hpp"
 #include "output/outputs.hpp"
 #include "output/verify.hpp"
 
@@ -27,6 +27,10 @@ std::vector<double> evenly(double first, double step, int count) {
   return values;
 }
 
+using app::Colour;
+using app::diverging_colour;
+using app::MapPicture;
+using app::sequential_colour;
 using test::rule_of;
 
 TEST(Grid, rows_on_the_poles_are_crossed_as_pole_rows) {
@@ -281,6 +285,32 @@ TEST(DrawMap, writes_a_png_of_the_announced_size) {
   EXPECT_EQ(number(20), picture_size(picture).height);
   std::filesystem::remove(path);
   EXPECT_EQ(rule_of([&] { draw_map(picture, "/nowhere/map.png"); }), "OutputError");
+}
+
+TEST(DrawFields, writes_a_png_with_a_row_per_time_and_a_column_per_field) {
+  auto const size_of = [](std::size_t times, std::size_t columns) {
+    app::FieldPicture picture{"title", "", evenly(85, -10, 18), evenly(5, 10, 36), Layout(ProcessGrid{1, 1}, {18, 36}),
+                              {},      {}};
+    picture.times.assign(times, "day 1");
+    std::vector<double> const values(18 * 36, 1e-5);
+    picture.columns.assign(columns, {"h", "m", std::vector(times, values)});
+    std::filesystem::path const path = std::filesystem::temp_directory_path() / "graticule_test_fields.png";
+    draw_fields(picture, path);
+    std::ifstream file(path, std::ios::binary);
+    std::array<unsigned char, 24> head{};
+    file.read(reinterpret_cast<char*>(head.data()), head.size());
+    std::filesystem::remove(path);
+    auto const size = picture_size(picture);
+    EXPECT_EQ(std::string(head.begin() + 1, head.begin() + 4), "PNG");
+    EXPECT_EQ(head[18] << 8 | head[19], size.width);
+    EXPECT_EQ(head[22] << 8 | head[23], size.height);
+    return size;
+  };
+  auto const one = size_of(1, 1);
+  auto const more = size_of(3, 2);
+
+  EXPECT_GT(more.width, one.width + 500);
+  EXPECT_GT(more.height, one.height + 500);
 }
 
 TEST(LossTable, has_one_line_per_step_and_all_digits) {

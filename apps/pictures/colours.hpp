@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace graticule::train {
+namespace graticule::app {
 
 /// Red, green and blue, 0 to 255.
 struct Colour {
@@ -21,4 +21,4 @@ struct Colour {
 /// Dark violet over green to yellow for `t` from 0 to 1, lightness linear in `t`. Values beyond are clamped.
 [[nodiscard]] Colour sequential_colour(double t);
 
-}  // namespace graticule::train
+}  // namespace graticule::app

@@ -15,7 +15,7 @@
 #include <memory>
 #include <numbers>
 
-namespace graticule::train {
+namespace graticule::app {
 namespace {
 
 constexpr double margin_left = 104;
@@ -60,7 +60,8 @@ struct Projection {
   double west = 0;
   double east = 360;
 
-  explicit Projection(MapPicture const& picture)
+  template <class Picture>
+  explicit Projection(Picture const& picture)
       : latitude_bounds(bounds_of(picture.latitudes)), longitude_bounds(bounds_of(picture.longitudes)) {
     for (double& latitude : latitude_bounds) latitude = std::clamp(latitude, -90.0, 90.0);
     std::tie(south, north) = std::minmax(latitude_bounds.front(), latitude_bounds.back());
@@ -195,16 +196,32 @@ class Painter {
   }
 
   void paint(PictureSize size) {
-    ink(0.10);
-    text(picture_.title, margin_left, 42, 24, Align::left, CAIRO_FONT_WEIGHT_BOLD);
-    ink(0.35);
-    text(picture_.subtitle, margin_left, 70, 16, Align::left);
+    paint_header();
     double y = header_height;
     for (MapRow const& row : picture_.rows) {
       paint_row(row, y);
       y += heading_height + projection_.panel_height() + ticks_height;
     }
-    paint_footer(double(size.height) - 20);
+    paint_footer("rmse weighted by cell area", double(size.height) - 20);
+  }
+
+  void paint(FieldPicture const& picture, PictureSize size) {
+    paint_header();
+    double const height = projection_.panel_height();
+    for (std::size_t c = 0; c < picture.columns.size(); ++c) {
+      FieldColumn const& column = picture.columns[c];
+      std::vector<double> all;
+      for (auto const& map : column.maps) all.insert(all.end(), map.begin(), map.end());
+      Range const range = range_of(all);
+      double const x = margin_left + double(c) * (panel_width + bar_space);
+      for (std::size_t t = 0; t < picture.times.size(); ++t) {
+        double const top = header_height + double(t) * (heading_height + height + ticks_height) + heading_height;
+        paint_panel(column.maps[t], range, {x, top, panel_width, height}, column.name + ", " + picture.times[t],
+                    c == 0 ? Labels::rows_and_columns : Labels::columns);
+        paint_bar(range, {x + panel_width + 16, top, bar_width, height}, pretty_units(column.units));
+      }
+    }
+    paint_footer("", double(size.height) - 20);
   }
 
   void write(std::filesystem::path const& path) {
@@ -215,6 +232,13 @@ class Painter {
   }
 
  private:
+  void paint_header() {
+    ink(0.10);
+    text(picture_.title, margin_left, 42, 24, Align::left, CAIRO_FONT_WEIGHT_BOLD);
+    ink(0.35);
+    text(picture_.subtitle, margin_left, 70, 16, Align::left);
+  }
+
   void ink(double grey) { cairo_set_source_rgb(context_.get(), grey, grey, grey); }
 
   void text(std::string const& words, double x, double y, double size, Align align,
@@ -450,10 +474,10 @@ class Painter {
     return weight > 0 ? std::sqrt(sum / weight) : std::numeric_limits<double>::quiet_NaN();
   }
 
-  void paint_footer(double y) {
+  void paint_footer(std::string words, double y) {
     ink(0.35);
-    std::string words = "rmse weighted by cell area";
-    if (picture_.layout.num_ranks() > 1) words += "; dashed: boundaries between ranks";
+    if (picture_.layout.num_ranks() > 1)
+      words += (words.empty() ? "" : "; ") + std::string("dashed: boundaries between ranks");
     auto const has_missing = [](MapRow const& row) {
       return std::any_of(row.truth.begin(), row.truth.end(), [](double v) { return std::isnan(v); });
     };
@@ -475,6 +499,12 @@ PictureSize picture_size(MapPicture const& picture) {
   return {int(width), int(header_height + double(picture.rows.size()) * row + footer_height)};
 }
 
+PictureSize picture_size(FieldPicture const& picture) {
+  double const width = margin_left + double(picture.columns.size()) * (panel_width + bar_space) + margin_right;
+  double const row = heading_height + Projection(picture).panel_height() + ticks_height;
+  return {int(width), int(header_height + double(picture.times.size()) * row + footer_height)};
+}
+
 void draw_map(MapPicture const& picture, std::filesystem::path const& path) {
   PictureSize const size = picture_size(picture);
   Painter painter(picture, size);
@@ -482,4 +512,13 @@ void draw_map(MapPicture const& picture, std::filesystem::path const& path) {
   painter.write(path);
 }
 
-}  // namespace graticule::train
+void draw_fields(FieldPicture const& picture, std::filesystem::path const& path) {
+  MapPicture const frame{
+      picture.title, picture.subtitle, picture.latitudes, picture.longitudes, {}, picture.layout, {}};
+  PictureSize const size = picture_size(picture);
+  Painter painter(frame, size);
+  painter.paint(picture, size);
+  painter.write(path);
+}
+
+}  // namespace graticule::app

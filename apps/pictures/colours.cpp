@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace graticule::train {
+namespace graticule::app {
 namespace {
 
 /// Linear-light sRGB of a colour given by OKLab lightness, chroma and hue in degrees.
@@ -61,4 +61,4 @@ Colour sequential_colour(double t) {
   return displayed(0.25 + 0.67 * x, 0.11 + 0.05 * x, 300 - 195 * x);
 }
 
-}  // namespace graticule::train
+}  // namespace graticule::app
