@@ -148,6 +148,25 @@ class Run {
   }
 
  private:
+  /// The ensemble mean, and the truth, of some channels on this rank, [channel][row][column]; the first team's count.
+  struct Pictured {
+    Index number = 0;
+    Index step = 0;
+    bool has_truth = false;
+    std::vector<double> forecast;
+    std::vector<double> truth;
+  };
+  /// The same whole on rank 0, with spectra.
+  struct Kept {
+    Index number = 0;
+    Index step = 0;
+    bool has_truth = false;
+    std::vector<std::vector<double>> forecast = {};
+    std::vector<std::vector<double>> truth = {};
+    std::vector<std::vector<double>> forecast_spectra = {};
+    std::vector<std::vector<double>> truth_spectra = {};
+  };
+
   [[nodiscard]] Index num_records() const { return options_.steps / options_.every; }
   [[nodiscard]] std::size_t num_cells() const { return std::size_t(cells_.per_sample()); }
   [[nodiscard]] std::size_t num_channels() const { return description_.channels.size(); }
@@ -279,27 +298,81 @@ class Run {
   void keep_pictures(Index number, std::vector<double> const& forecast, std::vector<double> const& truth,
                      bool has_truth) {
     if (case_ != 0 || (number != 0 && number + 1 != num_records())) return;
-    bool const has_missing =
-        std::any_of(forecast.begin(), forecast.end(), [](double value) { return std::isnan(value); });
-    std::array<Index, 1> any_missing{has_missing ? 1 : 0};
+    auto const size = std::ptrdiff_t(num_pictured() * num_cells());
+    pictured_.push_back({number, step_, has_truth, std::vector(forecast.begin(), forecast.begin() + size),
+                         std::vector(truth.begin(), truth.begin() + size)});
+  }
+  [[nodiscard]] std::size_t num_pictured() const { return std::min<std::size_t>(num_channels(), 3); }
+
+  /// Whole fields and spectra of what is pictured. Collective over the domain.
+  Kept whole(Pictured const& pictured) {
+    std::array<Index, 1> any_missing{
+        std::any_of(pictured.forecast.begin(), pictured.forecast.end(), [](double value) { return std::isnan(value); })
+            ? 1
+            : 0};
     teams_.domain().max(any_missing);
-    Kept kept{.number = number, .step = step_, .has_truth = has_truth};
-    for (std::size_t c = 0; c < std::min<std::size_t>(num_channels(), 3); ++c) {
-      auto const cut = [&](std::vector<double> const& values) {
-        auto const begin = values.begin() + std::ptrdiff_t(c * num_cells());
-        return std::vector<double>(begin, begin + std::ptrdiff_t(num_cells()));
-      };
-      auto const add = [&](std::vector<double> const& field, std::vector<std::vector<double>>& maps,
+    Kept kept{.number = pictured.number, .step = pictured.step, .has_truth = pictured.has_truth};
+    for (std::size_t c = 0; c < num_pictured(); ++c) {
+      auto const add = [&](std::vector<double> const& fields, std::vector<std::vector<double>>& maps,
                            std::vector<std::vector<double>>& spectra) {
+        auto const begin = fields.begin() + std::ptrdiff_t(c * num_cells());
+        std::vector<double> const field(begin, begin + std::ptrdiff_t(num_cells()));
         maps.push_back(train::gathered(teams_.domain(), layout_, field));
         if (any_missing[0] != 0) return;
         auto const degrees = spectra_->spherical(field, 1);
         spectra.push_back(degrees.empty() ? spectra_->zonal(field, 1, -90, 90)[0] : degrees[0]);
       };
-      add(cut(forecast), kept.forecast, kept.forecast_spectra);
-      if (has_truth) add(cut(truth), kept.truth, kept.truth_spectra);
+      add(pictured.forecast, kept.forecast, kept.forecast_spectra);
+      if (pictured.has_truth) add(pictured.truth, kept.truth, kept.truth_spectra);
     }
-    kept_.push_back(std::move(kept));
+    return kept;
+  }
+
+  /// The boxes of the first team, which keeps what is pictured.
+  [[nodiscard]] Layout picture_layout() const {
+    Comm const& world = context_.comm;
+    std::array<Index, 4> own{};
+    if (teams_.team() == 0) own = {cells_.box.lo(0), cells_.box.lo(1), cells_.box.hi(0), cells_.box.hi(1)};
+    std::vector<Index> all(std::size_t(world.num_ranks()) * own.size());
+    world.gather_to_all(own.data(), Index(sizeof own), all.data());
+    std::vector<Box> boxes;
+    for (std::size_t r = 0; r < all.size(); r += own.size())
+      boxes.emplace_back(Indices{all[r], all[r + 1]}, Indices{all[r + 2], all[r + 3]});
+    return Layout::from_boxes({cells_.grid.num_rows(), cells_.grid.num_columns()}, boxes);
+  }
+
+  /// [channel][row][column] on this rank's part of `picture_layout`.
+  [[nodiscard]] FieldView picture_view(std::vector<double>& fields) const {
+    bool const first = teams_.team() == 0;
+    return field_view(
+        fields.data(),
+        Indices{Index(num_pictured()), first ? cells_.box.extent(0) : 0, first ? cells_.box.extent(1) : 0}, 2);
+  }
+
+  void save_pictures(CheckpointWriter& writer) {
+    auto const layout = picture_layout();
+    std::vector<double> list;
+    for (std::size_t n = 0; n < pictured_.size(); ++n) {
+      auto& pictured = pictured_[n];
+      list.insert(list.end(), {double(pictured.number), double(pictured.step), pictured.has_truth ? 1.0 : 0.0});
+      auto const name = "pictures/" + std::to_string(n);
+      writer.add(name + "/forecast", layout, picture_view(pictured.forecast));
+      writer.add(name + "/truth", layout, picture_view(pictured.truth));
+    }
+    writer.add_value("pictures", list);
+  }
+
+  void load_pictures(Checkpoint const& checkpoint) {
+    auto const layout = picture_layout();
+    auto const list = checkpoint.value<std::vector<double>>("pictures");
+    for (std::size_t n = 0; 3 * n < list.size(); ++n) {
+      std::vector<double> const zeros(num_pictured() * num_cells());
+      auto& pictured = pictured_.emplace_back(
+          Pictured{Index(list[3 * n]), Index(list[3 * n + 1]), list[3 * n + 2] != 0, zeros, zeros});
+      auto const name = "pictures/" + std::to_string(n);
+      checkpoint.read(name + "/forecast", layout, picture_view(pictured.forecast));
+      checkpoint.read(name + "/truth", layout, picture_view(pictured.truth));
+    }
   }
 
   /// The boxes of members, rows and columns that the ranks hold.
@@ -339,6 +412,7 @@ class Run {
     writer.add("states", state_layout(), states());
     writer.add_value("settings", settings());
     writer.add_value("scores", scores_->values());
+    save_pictures(writer);
     writer.commit();
   }
 
@@ -350,6 +424,7 @@ class Run {
                   found->path().string() + " is of another forecast (" + found->value<std::string>("settings") +
                       "); choose another --output, or --resume never");
     scores_->set_values(found->value<std::vector<double>>("scores"));
+    load_pictures(*found);
     case_ = found->step() / options_.steps;
     step_ = found->step() % options_.steps;
     if (step_ == 0 && case_ > 0) {
@@ -388,6 +463,7 @@ class Run {
     context_.report.data()["starts"] = nlohmann::ordered_json::array();
     for (Seconds const time : starts_) context_.report.data()["starts"].push_back(time_text(time));
     if (has_scores) write_scores();
+    for (Pictured const& pictured : pictured_) kept_.push_back(whole(pictured));
     run_agreed(context_.comm, [&] {
       if (context_.comm.rank() != 0) return;
       if (has_scores) {
@@ -542,17 +618,6 @@ class Run {
     return curve;
   }
 
-  /// The ensemble mean, and the truth, of some channels, whole on rank 0.
-  struct Kept {
-    Index number = 0;
-    Index step = 0;
-    bool has_truth = false;
-    std::vector<std::vector<double>> forecast = {};
-    std::vector<std::vector<double>> truth = {};
-    std::vector<std::vector<double>> forecast_spectra = {};
-    std::vector<std::vector<double>> truth_spectra = {};
-  };
-
   app::Context& context_;
   Options const& options_;
   train::DataTeams teams_;
@@ -574,6 +639,7 @@ class Run {
   std::optional<ForecastFile> file_;
   std::optional<Checkpoint> resumed_;
   std::vector<double> initial_;
+  std::vector<Pictured> pictured_;
   std::vector<Kept> kept_;
   Index case_ = 0;
   Index step_ = 0;

@@ -61,6 +61,12 @@ case_restarts() {
     succeeds
     cmp whole/forecast.nc parts/forecast.nc || fail "a restarted forecast has other bytes"
     cmp whole/scores.csv parts/scores.csv || fail "a restarted forecast has other scores"
+    [ "$(cd whole && ls ./*.png)" = "$(cd parts && ls ./*.png)" ] || fail "a restarted forecast has other pictures"
+    [ "$(cd whole && ls ./*.png | wc -l)" -ge 4 ] || fail "pictures are missing"
+    local picture
+    for picture in whole/*.png; do
+        cmp "$picture" "parts/${picture#*/}" || fail "a restarted forecast draws another $picture"
+    done
     # shellcheck disable=SC2086
     run 3 $options --teams 3 --output teams
     succeeds
