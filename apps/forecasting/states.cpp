@@ -163,22 +163,21 @@ bool same_coordinates(std::vector<double> const& a, std::vector<double> const& b
          std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
 }
 
-std::vector<double> read_static(FieldFile const& file, std::string const& name, train::Grid const& grid,
-                                Box const& box) {
+std::vector<double> read_static(FieldFile const& file, std::string const& path, std::string const& name,
+                                train::Grid const& grid, Box const& box) {
   Variable const& variable = file.variable(name);
   HorizontalAxes const axes = file.horizontal_axes(name);
   Box wanted = Box::from_extents(Indices::filled(variable.ndim(), 1));
   for (int a = 0; a < variable.ndim(); ++a)
     if (a != axes.latitude && a != axes.longitude && variable.extents[a] != 1)
-      throw Error(Fault::input, "BadInput",
-                  "--static: " + to_string(variable) +
-                      " varies along more than latitude and "
-                      "longitude");
+      throw Error(
+          Fault::input, "BadInput",
+          "--static: " + to_string(variable) + " of " + path + " varies along more than latitude and longitude");
   if (!same_coordinates(file.coordinate(variable.dimensions[std::size_t(axes.latitude)]), grid.latitudes) ||
       !same_coordinates(file.coordinate(variable.dimensions[std::size_t(axes.longitude)]), grid.longitudes))
     throw Error(Fault::input, "BadInput",
-                "--static: " + to_string(variable) +
-                    " of --static-file is on another grid than the input, or its rows "
+                "--static: " + to_string(variable) + " of " + path +
+                    " is on another grid than the input, or its rows "
                     "are in another order");
   wanted.set(axes.latitude, box.lo(0), box.hi(0));
   wanted.set(axes.longitude, box.lo(1), box.hi(1));
@@ -206,8 +205,8 @@ StaticFields read_statics(Comm const& comm, std::string const& path, std::vector
   Box const opposite({grid.num_rows() - box.hi(0), box.lo(1)}, {grid.num_rows() - box.lo(0), box.hi(1)});
   for (std::string const& name : names) {
     fields.names.push_back(name);
-    fields.values.push_back(read_static(file, name, grid, box));
-    auto image = read_static(file, name, grid, opposite);
+    fields.values.push_back(read_static(file, path, name, grid, box));
+    auto image = read_static(file, path, name, grid, opposite);
     auto const columns = std::size_t(box.extent(1));
     for (std::size_t i = 0, n = std::size_t(box.extent(0)); i < n / 2; ++i)
       std::swap_ranges(image.begin() + std::ptrdiff_t(i * columns), image.begin() + std::ptrdiff_t((i + 1) * columns),

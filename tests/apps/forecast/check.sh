@@ -45,6 +45,54 @@ case_forecasts() {
     [ -s ahead/forecast.nc ] && [ ! -e ahead/scores.csv ] || fail "scores without truth"
 }
 
+# write_statics FILE NUM_ROWS: orography on the grid of `prepare`, from south to north
+write_statics() {
+    awk -v rows="$2" 'BEGIN {
+        print "netcdf constants {\ndimensions: latitude = " rows "; longitude = 32;\nvariables: double latitude(latitude);"
+        print "latitude:units = \"degrees_north\"; latitude:standard_name = \"latitude\"; double longitude(longitude);"
+        print "longitude:units = \"degrees_east\"; longitude:standard_name = \"longitude\";"
+        print "float orography(latitude, longitude); orography:units = \"m\";\ndata:"
+        for (j = 0; j < rows; ++j) latitudes = latitudes (j ? ", " : "") (-90 + (j + 0.5) * 180 / rows)
+        for (i = 0; i < 32; ++i) longitudes = longitudes (i ? ", " : "") (i * 11.25)
+        for (j = 0; j < rows; ++j) for (i = 0; i < 32; ++i) heights = heights (i + j ? ", " : "") (100 * ((7 * j + 3 * i) % 11))
+        print "latitude = " latitudes ";\nlongitude = " longitudes ";\norography = " heights ";\n}"
+    }' | ncgen -4 -o "$1" || fail "ncgen"
+}
+# A field of --static-file is an input like functions of latitude: losses depend on it, but not on the ranks, and the
+# checkpoint holds it.
+case_statics() {
+    need ncgen netcdf-bin
+    launch 1 "$BIN/graticule-swe" --case random --nlat 16 --nlon 32 --days 2 --every 6h --threads 1 --progress none --log-level warn \
+        --output swe
+    succeeds
+    write_statics constants.nc 16
+    local name ranks
+    for name in plain static_1 static_3; do
+        ranks=${name#*_}
+        local options="--static coriolis,orography --static-file constants.nc"
+        if [ "$name" = plain ]; then ranks=1 options="--static coriolis"; fi
+        # shellcheck disable=SC2086
+        launch "$ranks" "$BIN/graticule-train" --input swe/series.nc --prognostic h,u,v --lead 6h --channels 4 --blocks 1 --epochs 2 \
+            --dtype f64 --train-fraction 0.7 --threads 1 --progress none --log-level warn $options --output "$name"
+        succeeds
+    done
+    paste -d, plain/loss.csv static_1/loss.csv static_3/loss.csv | awk -F, '
+        NR == 1 { columns = NF / 3; for (c = 1; c <= columns; ++c) if ($c == "loss") loss = c; if (!loss) exit 1; next }
+        { plain = $loss; one = $(columns + loss); three = $(2 * columns + loss); ++lines
+          if ((plain - one) ^ 2 > 1e-16 * one ^ 2) differs = 1
+          if ((three - one) ^ 2 > 1e-24 * one ^ 2) { print "step " NR - 1 ": " one " on 1 rank, " three " on 3"; exit 1 } }
+        END { if (lines < 2 || !differs) exit 1 }' >out || fail "losses with a static field: $(cat out)"
+    launch 2 "$BIN/graticule-forecast" --checkpoint static_3 --input swe/series.nc --start 2000-01-01T12 --steps 2 --threads 1 \
+        --progress none --log-level warn --output ahead
+    succeeds
+    launch 1 "$BIN/graticule-train" --input swe/series.nc --prognostic h --lead 6h --static orography --threads 1 --progress none --output no
+    [ $code -eq 2 ] && grep -qF -- '--static-file' err || fail "a static field without its file"
+    write_statics other.nc 8
+    launch 2 "$BIN/graticule-train" --input swe/series.nc --prognostic h --lead 6h --static orography --static-file other.nc --threads 1 \
+        --progress none --output no
+    [ $code -eq 3 ] && grep -qF other.nc err || fail "exit $code for a static field on another grid: $(cat err)"
+}
+
 # The same scores of an ensemble on other teams; the same bytes after a restart.
 case_restarts() {
     prepare
