@@ -398,7 +398,9 @@ contains
     type(gr_layout), intent(in), optional :: layout
     type(gr_field), intent(in), target :: fields
     integer(c_int), intent(out), optional :: stat
-    call gr_net_bind_input_list(net, name, layout, [fields], stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_net_bind_input_list(net, name, layout, fields_list, stat)
   end subroutine
 
   !> Binds the caller's arrays to an output: every run writes them. Outputs that are not bound are not moved. Collective.
@@ -435,7 +437,9 @@ contains
     type(gr_layout), intent(in), optional :: layout
     type(gr_field), intent(in), target :: fields
     integer(c_int), intent(out), optional :: stat
-    call gr_net_bind_output_list(net, name, layout, [fields], stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_net_bind_output_list(net, name, layout, fields_list, stat)
   end subroutine
 
   !> Binds arrays with the values that an output should have: `gr_net_learn` reads them. Collective.
@@ -494,7 +498,9 @@ contains
     real(c_double), intent(in), optional :: scale
     real(c_double), intent(in), optional :: weights(:)
     integer(c_int), intent(out), optional :: stat
-    call gr_net_bind_target_list(net, name, layout, [fields], scale, weights, stat)
+    type(gr_field), pointer, contiguous :: fields_list(:)
+    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call gr_net_bind_target_list(net, name, layout, fields_list, scale, weights, stat)
   end subroutine
 
   !> Computes the outputs from the inputs. Collective.

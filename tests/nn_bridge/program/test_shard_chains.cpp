@@ -410,7 +410,7 @@ TEST(ShardedProgram, plans_without_running) {
   parts[0] = rows + 1;
   EXPECT_EQ(test::rule_of([&] { shards->plan_for({{2, 3, rows + 1, 5}}, parts); }), "ShapeMismatch");
   Json unknown = empty_program({1, 2, 12, 12});
-  append(unknown, "aten.tril.default", {{"self", tensor("x")}}, "y", {1, 2, 12, 12});
+  append(unknown, "aten.roll.default", {{"self", tensor("x")}, {"shifts", ints({1})}}, "y", {1, 2, 12, 12});
   test::set_output(unknown, "y");
   parts[0] = 12;
   ShardedProgram refused(load(unknown), domain);
