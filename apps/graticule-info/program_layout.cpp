@@ -104,17 +104,22 @@ class Reader {
     return found == names_.end() ? new_name(cut.axis, shape(id)) : found->second;
   }
 
-  /// The name of an axis that a move chooses. A tensor of as many axes and the same ratio of rows to columns as the
-  /// network's input is taken for a field.
+  /// The name of an axis that a move chooses: by its extent, where that is the rows or columns of the network's input
+  /// and not both. A tensor of as many axes and the same ratio of rows to columns is taken for a coarser field.
   [[nodiscard]] std::string new_name(std::int64_t axis, Shape const& tensor) const {
     auto const from_end = static_cast<std::int64_t>(tensor.size()) - axis;
     auto const num = field_shape_.size();
+    if (num >= 2 && axis > 0 && field_shape_[num - 2] != field_shape_[num - 1]) {
+      bool const like_input = tensor.size() == num;
+      if (tensor[index(axis)] == field_shape_[num - 2] && (!like_input || from_end == 2)) return "latitude";
+      if (tensor[index(axis)] == field_shape_[num - 1] && (!like_input || from_end == 1)) return "longitude";
+    }
     bool const is_field = tensor.size() == num && num >= 3 &&
                           std::abs(tensor[num - 2] * field_shape_[num - 1] - tensor[num - 1] * field_shape_[num - 2]) <=
                               2 * std::max(field_shape_[num - 2], field_shape_[num - 1]);
     if (is_field && from_end == 2) return "latitude";
     if (is_field && from_end == 1) return "longitude";
-    return axis == 1 && tensor.size() > 2 ? "channels or heads" : "another axis";
+    return axis == 1 && tensor.size() > 2 ? "channels or heads" : "axis " + std::to_string(axis);
   }
 
   void keep(program::NodePlan const& plan, ValueId id) {
@@ -134,7 +139,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(program::Plan const& p
   auto const gathered = std::ranges::count_if(plan.nodes, &program::NodePlan::gathered);
   auto const total = double(std::reduce(plan.activation_bytes.begin(), plan.activation_bytes.end()));
   auto const fullest = most(plan.activation_bytes);
-  return {{"weights of a rank", bytes_text(most(plan.weights_bytes))},
+  return {{"weights and constants of a rank", bytes_text(most(plan.weights_bytes))},
           {"activations, fullest rank", bytes_text(fullest)},
           {"fullest to mean", total > 0 ? rounded_text(fullest * double(plan.num_ranks) / total, 2) : "-"},
           {"received, busiest rank", bytes_text(most(plan.received_bytes))},
