@@ -21,7 +21,7 @@ PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name graticule_c.pc)")
 export PKG_CONFIG_PATH
 # Debian's wrapper of Open MPI for Fortran leaves out the folder of libmpi, which beside MPICH is that of MPICH; for mpicc it names it.
 folders() { "$mpicc" -showme:libdirs 2>/dev/null | tr ' ' '\n' | sed -n 's/^\//-L\//p'; }
-flags() { folders && { pkg-config --cflags --libs "$1" || fail "pkg-config $1"; }; }
+flags() { folders; pkg-config --cflags --libs "$1" || fail "pkg-config $1"; }
 # What it says is a list of options.
 # shellcheck disable=SC2046
 {

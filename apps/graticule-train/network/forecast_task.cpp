@@ -60,7 +60,7 @@ ForecastTask::ForecastTask(ForecastParts const& parts, nn::Domain const& domain,
       settings_(settings),
       calls_(calls),
       stepper_(data_.description, cells_, domain, data_.statics.values, data_.statics.mirrored),
-      loss_of_(make_loss(settings, domain, weighted_sum(cells_, data_.channel_weights))),
+      loss_of_(make_loss(settings, domain, weighted_sum(cells_, data_.channel_weights), cells_.grid.num_columns())),
       areas_(std::size_t(data_.num_states)) {
   std::size_t const channels = data_.description.channels.size();
   for (std::size_t s = 0; s < areas_.size(); ++s)

@@ -41,7 +41,7 @@ RegressionTask::RegressionTask(DataTeams const& teams, nn::Domain const& domain,
       settings_(settings),
       on_prediction_(std::move(on_prediction)),
       statics_(static_tensor(data, dtype_of(settings.precision))),
-      loss_of_(make_loss(settings, domain, {.row_weights = data.row_weights})) {}
+      loss_of_(make_loss(settings, domain, {.row_weights = data.row_weights}, data.num_global_columns)) {}
 
 std::shared_ptr<Model> RegressionTask::make_network() const {
   return make_model(model_options(data_, settings_), domain_);

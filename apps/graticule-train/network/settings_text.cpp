@@ -66,7 +66,10 @@ std::string settings_text(NetworkSettings const& settings) {
   if (settings.parallel == Parallel::daso)
     text << "--parallel daso\n--daso-warmup " << settings.daso.warmup_epochs << "\n--daso-cooldown "
          << settings.daso.cooldown_epochs << "\n--daso-max-skip " << settings.daso.max_skip << "\n";
-  if (settings.loss != LossKind::mse) text << "--loss " << (settings.loss == LossKind::mae ? "mae" : "huber") << "\n";
+  if (settings.loss == LossKind::mae) text << "--loss mae\n";
+  if (settings.loss == LossKind::huber) text << "--loss huber\n";
+  if (settings.loss == LossKind::spectral)
+    text << "--loss spectral\n--spectral-weight " << exactly(settings.spectral_weight) << "\n";
   if (settings.optimizer != OptimizerKind::adam)
     text << "--optimizer " << (settings.optimizer == OptimizerKind::adamw ? "adamw" : "sgd") << "\n";
   if (settings.weight_decay > 0) text << "--weight-decay " << exactly(settings.weight_decay) << "\n";

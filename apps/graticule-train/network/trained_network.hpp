@@ -31,8 +31,9 @@ enum class Shards : std::uint8_t { none, domain, data, all };
 /// Data type of gradients in messages; sums are computed in the network's own type, or in f32.
 enum class Wire : std::uint8_t { own, bf16, f16 };
 
-/// Errors that a training minimises: squared, absolute, or Huber's (quadratic up to 1 in normalised units).
-enum class LossKind : std::uint8_t { mse, mae, huber };
+/// Errors that a training minimises: squared, absolute, Huber's (quadratic up to 1 in normalised units), or squared
+/// ones of cells and of the amplitudes of waves along rows.
+enum class LossKind : std::uint8_t { mse, mae, huber, spectral };
 enum class OptimizerKind : std::uint8_t { adam, adamw, sgd };
 
 /// See `nn::DasoScheduleOptions`.
@@ -65,6 +66,7 @@ struct NetworkSettings {
   DasoSettings daso = {};
   Index patience = 0;  ///< validations without improvement that end the training; 0: it runs to its end
   LossKind loss = LossKind::mse;
+  double spectral_weight = 0.1;  ///< of the amplitudes in `LossKind::spectral`
   OptimizerKind optimizer = OptimizerKind::adam;
   double weight_decay = 0;
   double clip = 0;       ///< largest norm of the gradients; 0: any

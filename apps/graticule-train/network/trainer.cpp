@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/call/traffic.hpp>
+#include <graticule/nn_bridge/loss/spectral_loss.hpp>
 #include <graticule/training/schedule/early_stopping.hpp>
 #include <graticule/training/schedule/learning_rate.hpp>
 #include <graticule/training/state/model.hpp>
@@ -424,6 +425,18 @@ class Trainer {
   Longest longest_save_;
 };
 
+/// Squared errors of cells, plus those of the amplitudes of waves added over wavenumbers: in the units of a variance, as
+/// the mean over a row of squared cells is half the sum of squared amplitudes.
+Loss spectral_loss(NetworkSettings const& settings, nn::Domain const& domain, nn::LossOptions const& options,
+                   Index num_columns) {
+  bool const is_mean = options.reduction == nn::LossReduction::mean;
+  double const factor = settings.spectral_weight * double(is_mean ? num_columns / 2 + 1 : num_columns);
+  return [cells = nn::MSELoss(domain, options), waves = nn::SpectralLoss(domain, options), factor](
+             torch::Tensor const& prediction, torch::Tensor const& target) mutable {
+    return cells(prediction, target) + factor * waves(prediction, target);
+  };
+}
+
 }  // namespace
 
 TrainedNetwork train_on_task(DataTeams const& teams, Task& task, NetworkSettings const& settings,
@@ -431,7 +444,8 @@ TrainedNetwork train_on_task(DataTeams const& teams, Task& task, NetworkSettings
   return Trainer(teams, task, settings, control)();
 }
 
-Loss make_loss(NetworkSettings const& settings, nn::Domain const& domain, nn::LossOptions const& options) {
+Loss make_loss(NetworkSettings const& settings, nn::Domain const& domain, nn::LossOptions const& options,
+               Index num_columns) {
   auto const call = [](auto loss) {
     return [loss](torch::Tensor const& prediction, torch::Tensor const& target) mutable {
       return loss(prediction, target);
@@ -440,6 +454,7 @@ Loss make_loss(NetworkSettings const& settings, nn::Domain const& domain, nn::Lo
   switch (settings.loss) {
     case LossKind::mae: return call(nn::L1Loss(domain, options));
     case LossKind::huber: return call(nn::HuberLoss(1.0, domain, options));
+    case LossKind::spectral: return spectral_loss(settings, domain, options, num_columns);
     case LossKind::mse: break;
   }
   return call(nn::MSELoss(domain, options));

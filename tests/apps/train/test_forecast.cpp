@@ -102,6 +102,25 @@ TEST_F(ForecastRun, losses_and_scores_do_not_depend_on_ranks_and_teams) {
   }
 }
 
+TEST_F(ForecastRun, losses_of_amplitudes_do_not_depend_on_ranks) {
+  test::write_train_fields(comm_, path_, {.num_times = 8, .has_missing = true});
+  auto settings = this->settings();
+  settings.network.epochs = 2;
+  Comm const self = comm_.split(comm_.rank(), 0);
+  auto const of_cells = run_training(self, settings, silent);
+  settings.network.loss = LossKind::spectral;
+  auto const alone = run_training(self, settings, silent);
+
+  for (auto const& partition : {std::string("auto"), "1x" + std::to_string(comm_.num_ranks())}) {
+    settings.partition.partition = partition;
+    auto const result = run_training(comm_, settings, silent);
+
+    EXPECT_LE(compare_runs(result.network, alone.network).max_relative_loss_difference, 1e-12) << partition;
+  }
+  // Some amplitudes are wrong at first.
+  EXPECT_GT(alone.network.losses.front(), of_cells.network.losses.front());
+}
+
 TEST_F(ForecastRun, learns_waves_that_move) {
   test::write_train_fields(comm_, path_, {.num_times = 16});
   auto settings = this->settings();
