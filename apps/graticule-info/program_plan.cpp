@@ -104,7 +104,8 @@ std::string to_text(ProgramPlan const& plan) {
                       shape_text(stage.shape), shares_text(stage), bytes_or_dash(stage.traffic.move_bytes),
                       bytes_or_dash(stage.traffic.halo_bytes), bytes_or_dash(stage.traffic.sum_bytes),
                       std::to_string(stage.traffic.num_messages), bytes_text(stage.memory_bytes)});
-    text += "stages; bytes of the busiest rank of each node, added; activations of the fullest rank\n" + table_text(rows);
+    text +=
+        "stages; bytes of the busiest rank of each node, added; activations of the fullest rank\n" + table_text(rows);
   }
   for (auto const& refusal : plan.refusals)
     text += "refused: " + refusal.where + ": " + refusal.reason + "\n  " + refusal.advice + "\n";

@@ -191,13 +191,11 @@ void declare_forecast_options(CLI::App& app, Options& options) {
 }
 
 void declare_optimizer_options(CLI::App& app, NetworkSettings& net) {
-  add_choice(app, "--loss", net.loss,
-             {{"mse", LossKind::mse},
-              {"mae", LossKind::mae},
-              {"huber", LossKind::huber},
-              {"spectral", LossKind::spectral}},
-             "Errors that are minimised, in normalised units: squared, absolute, Huber's, or squared ones of cells and "
-             "of the amplitudes of waves along rows")
+  add_choice(
+      app, "--loss", net.loss,
+      {{"mse", LossKind::mse}, {"mae", LossKind::mae}, {"huber", LossKind::huber}, {"spectral", LossKind::spectral}},
+      "Errors that are minimised, in normalised units: squared, absolute, Huber's, or squared ones of cells and "
+      "of the amplitudes of waves along rows")
       ->group("Training");
   app.add_option("--spectral-weight", net.spectral_weight, "Weight of the amplitudes in --loss spectral")
       ->check(CLI::PositiveNumber)

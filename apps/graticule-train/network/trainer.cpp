@@ -425,8 +425,8 @@ class Trainer {
   Longest longest_save_;
 };
 
-/// Squared errors of cells, plus those of the amplitudes of waves added over wavenumbers: in the units of a variance, as
-/// the mean over a row of squared cells is half the sum of squared amplitudes.
+/// Squared errors of cells, plus those of the amplitudes of waves added over wavenumbers: in the units of a variance,
+/// as the mean over a row of squared cells is half the sum of squared amplitudes.
 Loss spectral_loss(NetworkSettings const& settings, nn::Domain const& domain, nn::LossOptions const& options,
                    Index num_columns) {
   bool const is_mean = options.reduction == nn::LossReduction::mean;
