@@ -198,7 +198,7 @@ void declare_optimizer_options(CLI::App& app, NetworkSettings& net) {
       "of the amplitudes of waves along rows")
       ->group("Training");
   app.add_option("--spectral-weight", net.spectral_weight, "Weight of the amplitudes in --loss spectral")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str()
       ->group("Training");
   add_choice(app, "--optimizer", net.optimizer,
