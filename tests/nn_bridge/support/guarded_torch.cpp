@@ -365,8 +365,8 @@ class Call {
 
   void take_resized() const {
     for (auto const& [given, seen] : resized_) {
-      if (seen.numel() == 0) continue;
       given.resize_(seen.sizes());
+      if (seen.numel() == 0) continue;
       launch(current_queue(*device_), [to = seen_by_kernels(given), from = seen]() mutable { to.copy_(from); });
     }
   }
