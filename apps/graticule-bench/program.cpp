@@ -53,7 +53,7 @@ std::vector<program::Shape> input_shapes(program::Program const& network) {
   return shapes;
 }
 
-/// Forward, mean of the squares of the first output, and backward, on random inputs that need no gradient.
+/// Forward, the sum of the squares of the first output, and backward, on random inputs that need no gradient.
 template <class Network>
 struct ProgramStep {
   ProgramStep(Network one, nn::Domain on, std::vector<program::Shape> const& shapes)
