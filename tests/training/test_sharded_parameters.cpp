@@ -125,10 +125,12 @@ TEST(ShardedParameters, mean_gradients_over_ranks_with_samples_of_their_own) {
   auto net = test::make_net();
   training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::mean});
   auto const batch = test::make_batch(0);
-  auto const mine = test::even_part(batch, comm);
+  auto const mine = test::uneven_part(batch, comm);
 
   loss_of(serial->forward(batch.x), batch.y, 12).backward();
-  loss_of(sharded.forward([&] { return net->forward(mine.x); }), mine.y, mine.x.size(0)).backward();
+  // The mean over ranks of num_ranks times their parts of the mean over 12 samples.
+  auto const loss = loss_of(sharded.forward([&] { return net->forward(mine.x); }), mine.y, 12);
+  (loss * comm.num_ranks()).backward();
 
   auto const expected = test::gradients_of(nn::parameters_of(*serial));
   auto const found = test::gradients_of(sharded.named_parameters());
