@@ -1513,7 +1513,7 @@ module graticule_support
   use graticule_types
   implicit none
   private
-  public :: ended, wrong_size, text_at, to_texts, reversed_words
+  public :: address_of, ended, wrong_size, text_at, to_texts, reversed_words
 
   interface
     function last_error_text() bind(c, name='gr_error_text') result(text)
@@ -1526,6 +1526,13 @@ module graticule_support
       character(kind=c_char), intent(in) :: function(*), argument(*)
       integer(c_int), value :: found, expected
       integer(c_int) :: status
+    end function
+
+    !> Where a field is. Unlike `c_loc` it needs no `target`, for which compilers copy a description that is an expression.
+    function address_of(field) bind(c, name='gr_fortran_address') result(address)
+      import
+      type(gr_field), intent(in) :: field
+      type(c_ptr) :: address
     end function
 
     function c_strlen(text) bind(c, name='strlen') result(length)
@@ -1608,7 +1615,7 @@ module graticule_calls
   use graticule_fields
   use graticule_support
   implicit none
-  private :: ended, wrong_size, text_at, to_texts, reversed_words, ndim_of, in_c_order
+  private :: address_of, ended, wrong_size, text_at, to_texts, reversed_words, ndim_of, in_c_order
 
   interface gr_halo_create
     module procedure gr_halo_create_list, gr_halo_create_one
@@ -4301,10 +4308,10 @@ contains
 
   subroutine gr_halo_exchange_one(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_exchange_list(halo, fields_list, stat)
   end subroutine
 
@@ -4328,11 +4335,11 @@ contains
 
   subroutine gr_halo_start_one(halo, fields, pending, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_start_list(halo, fields_list, pending, stat)
   end subroutine
 
@@ -4352,10 +4359,10 @@ contains
 
   subroutine gr_halo_exchange_adjoint_one(halo, fields, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_exchange_adjoint_list(halo, fields_list, stat)
   end subroutine
 
@@ -4379,11 +4386,11 @@ contains
 
   subroutine gr_halo_start_adjoint_one(halo, fields, pending, stat)
     type(gr_halo), intent(in) :: halo
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_start_adjoint_list(halo, fields_list, pending, stat)
   end subroutine
 
@@ -4424,12 +4431,12 @@ contains
 
   subroutine gr_halo_tune_one(halo, fields, num_calls, chosen, stat)
     type(gr_halo), intent(inout) :: halo
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_halo_tune_list(halo, fields_list, num_calls, chosen, stat)
   end subroutine
 
@@ -4959,14 +4966,14 @@ contains
 
   subroutine gr_repartition_apply_one(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in), target :: from
-    type(gr_field), intent(in), target :: to
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
-    call c_f_pointer(c_loc(from), from_list, [1])
-    call c_f_pointer(c_loc(to), to_list, [1])
+    call c_f_pointer(address_of(from), from_list, [1])
+    call c_f_pointer(address_of(to), to_list, [1])
     if (present(updates)) then
     call gr_repartition_apply_list(plan=plan, from=from_list, to=to_list, updates=[updates], stat=stat)
     else
@@ -5012,15 +5019,15 @@ contains
 
   subroutine gr_repartition_start_one(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in), target :: from
-    type(gr_field), intent(in), target :: to
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
-    call c_f_pointer(c_loc(from), from_list, [1])
-    call c_f_pointer(c_loc(to), to_list, [1])
+    call c_f_pointer(address_of(from), from_list, [1])
+    call c_f_pointer(address_of(to), to_list, [1])
     if (present(updates)) then
     call gr_repartition_start_list(plan=plan, from=from_list, to=to_list, updates=[updates], pending=pending, &
         stat=stat)
@@ -5064,14 +5071,14 @@ contains
 
   subroutine gr_repartition_apply_adjoint_one(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in), target :: from
-    type(gr_field), intent(in), target :: to
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
-    call c_f_pointer(c_loc(from), from_list, [1])
-    call c_f_pointer(c_loc(to), to_list, [1])
+    call c_f_pointer(address_of(from), from_list, [1])
+    call c_f_pointer(address_of(to), to_list, [1])
     if (present(updates)) then
     call gr_repartition_apply_adjoint_list(plan=plan, from=from_list, to=to_list, updates=[updates], stat=stat)
     else
@@ -5118,15 +5125,15 @@ contains
 
   subroutine gr_repartition_start_adjoint_one(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in), target :: from
-    type(gr_field), intent(in), target :: to
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
-    call c_f_pointer(c_loc(from), from_list, [1])
-    call c_f_pointer(c_loc(to), to_list, [1])
+    call c_f_pointer(address_of(from), from_list, [1])
+    call c_f_pointer(address_of(to), to_list, [1])
     if (present(updates)) then
     call gr_repartition_start_adjoint_list(plan=plan, from=from_list, to=to_list, updates=[updates], &
         pending=pending, stat=stat)
@@ -5169,14 +5176,14 @@ contains
 
   subroutine gr_repartition_apply_inverse_one(plan, from, to, updates, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in), target :: from
-    type(gr_field), intent(in), target :: to
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
-    call c_f_pointer(c_loc(from), from_list, [1])
-    call c_f_pointer(c_loc(to), to_list, [1])
+    call c_f_pointer(address_of(from), from_list, [1])
+    call c_f_pointer(address_of(to), to_list, [1])
     if (present(updates)) then
     call gr_repartition_apply_inverse_list(plan=plan, from=from_list, to=to_list, updates=[updates], stat=stat)
     else
@@ -5223,15 +5230,15 @@ contains
 
   subroutine gr_repartition_start_inverse_one(plan, from, to, updates, pending, stat)
     type(gr_repartition), intent(in) :: plan
-    type(gr_field), intent(in), target :: from
-    type(gr_field), intent(in), target :: to
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
     type(gr_update), intent(in), optional, target :: updates
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
-    call c_f_pointer(c_loc(from), from_list, [1])
-    call c_f_pointer(c_loc(to), to_list, [1])
+    call c_f_pointer(address_of(from), from_list, [1])
+    call c_f_pointer(address_of(to), to_list, [1])
     if (present(updates)) then
     call gr_repartition_start_inverse_list(plan=plan, from=from_list, to=to_list, updates=[updates], &
         pending=pending, stat=stat)
@@ -5280,15 +5287,15 @@ contains
 
   subroutine gr_repartition_tune_one(plan, from, to, num_calls, chosen, stat)
     type(gr_repartition), intent(inout) :: plan
-    type(gr_field), intent(in), target :: from
-    type(gr_field), intent(in), target :: to
+    type(gr_field), intent(in) :: from
+    type(gr_field), intent(in) :: to
     integer(c_int), intent(in) :: num_calls
     integer(c_int), intent(out) :: chosen
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: from_list(:)
     type(gr_field), pointer, contiguous :: to_list(:)
-    call c_f_pointer(c_loc(from), from_list, [1])
-    call c_f_pointer(c_loc(to), to_list, [1])
+    call c_f_pointer(address_of(from), from_list, [1])
+    call c_f_pointer(address_of(to), to_list, [1])
     call gr_repartition_tune_list(plan, from_list, to_list, num_calls, chosen, stat)
   end subroutine
 
@@ -5499,13 +5506,13 @@ contains
 
   subroutine gr_zonal_apply_one(zonal, cells, sums, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in), target :: cells
-    type(gr_field), intent(in), target :: sums
+    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in) :: sums
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: cells_list(:)
     type(gr_field), pointer, contiguous :: sums_list(:)
-    call c_f_pointer(c_loc(cells), cells_list, [1])
-    call c_f_pointer(c_loc(sums), sums_list, [1])
+    call c_f_pointer(address_of(cells), cells_list, [1])
+    call c_f_pointer(address_of(sums), sums_list, [1])
     call gr_zonal_apply_list(zonal, cells_list, sums_list, stat)
   end subroutine
 
@@ -5534,14 +5541,14 @@ contains
 
   subroutine gr_zonal_start_one(zonal, cells, sums, pending, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in), target :: cells
-    type(gr_field), intent(in), target :: sums
+    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in) :: sums
     type(gr_pending), intent(inout) :: pending
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: cells_list(:)
     type(gr_field), pointer, contiguous :: sums_list(:)
-    call c_f_pointer(c_loc(cells), cells_list, [1])
-    call c_f_pointer(c_loc(sums), sums_list, [1])
+    call c_f_pointer(address_of(cells), cells_list, [1])
+    call c_f_pointer(address_of(sums), sums_list, [1])
     call gr_zonal_start_list(zonal, cells_list, sums_list, pending, stat)
   end subroutine
 
@@ -5569,14 +5576,14 @@ contains
 
   subroutine gr_zonal_apply_adjoint_one(zonal, cells, sums, cotangents, stat)
     type(gr_zonal), intent(in) :: zonal
-    type(gr_field), intent(in), target :: cells
-    type(gr_field), intent(in), target :: sums
+    type(gr_field), intent(in) :: cells
+    type(gr_field), intent(in) :: sums
     integer(c_int), intent(in) :: cotangents
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: cells_list(:)
     type(gr_field), pointer, contiguous :: sums_list(:)
-    call c_f_pointer(c_loc(cells), cells_list, [1])
-    call c_f_pointer(c_loc(sums), sums_list, [1])
+    call c_f_pointer(address_of(cells), cells_list, [1])
+    call c_f_pointer(address_of(sums), sums_list, [1])
     call gr_zonal_apply_adjoint_list(zonal, cells_list, sums_list, cotangents, stat)
   end subroutine
 

@@ -396,10 +396,10 @@ contains
     type(gr_net), intent(inout) :: net
     character(*), intent(in), optional :: name
     type(gr_layout), intent(in), optional :: layout
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_net_bind_input_list(net, name, layout, fields_list, stat)
   end subroutine
 
@@ -435,10 +435,10 @@ contains
     type(gr_net), intent(inout) :: net
     character(*), intent(in), optional :: name
     type(gr_layout), intent(in), optional :: layout
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_net_bind_output_list(net, name, layout, fields_list, stat)
   end subroutine
 
@@ -494,12 +494,12 @@ contains
     type(gr_net), intent(inout) :: net
     character(*), intent(in), optional :: name
     type(gr_layout), intent(in), optional :: layout
-    type(gr_field), intent(in), target :: fields
+    type(gr_field), intent(in) :: fields
     real(c_double), intent(in), optional :: scale
     real(c_double), intent(in), optional :: weights(:)
     integer(c_int), intent(out), optional :: stat
     type(gr_field), pointer, contiguous :: fields_list(:)
-    call c_f_pointer(c_loc(fields), fields_list, [1])
+    call c_f_pointer(address_of(fields), fields_list, [1])
     call gr_net_bind_target_list(net, name, layout, fields_list, scale, weights, stat)
   end subroutine
 
