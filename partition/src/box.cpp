@@ -35,7 +35,7 @@ Index Box::num_cells() const {
   for (int a = 0; a < ndim(); ++a) {
     Index extent = 0;
     if (__builtin_sub_overflow(hi_[a], lo_[a], &extent) || __builtin_mul_overflow(cells, extent, &cells))
-      throw Error("Overflow", "the box " + to_string(*this) + " has more than 2^63 cells");
+      throw Error("OutOfRange", "the box " + to_string(*this) + " has more than 2^63 cells");
   }
   return cells;
 }

@@ -3,14 +3,10 @@
 
 #include "comm_state.hpp"
 
-#ifdef __linux__
-#include <sched.h>
-#endif
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <thread>
+#include <memory>
 
 namespace graticule {
 
@@ -35,48 +31,61 @@ CommState::~CommState() {
 
 }  // namespace detail
 
-namespace {
-
-/// Cores that the ranks of `node` may run on, together: launchers bind each rank to cores of its own.
-int num_cores(MPI_Comm node) {
-#ifdef __linux__
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  bool const known = sched_getaffinity(0, sizeof cores, &cores) == 0;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &cores, int(sizeof cores), MPI_BYTE, MPI_BOR, node), "MPI_Allreduce");
-  if (known) return CPU_COUNT(&cores);
-#else
-  (void)node;
-#endif
-  return int(std::thread::hardware_concurrency());
+void detail::CommState::meet_ranks(MPI_Comm ranks) {
+  check_mpi(MPI_Comm_rank(ranks, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(ranks, &num_ranks), "MPI_Comm_size");
+  if (auto* const known = detail::Channel::find(ranks)) {
+    places = known->places(ranks).value();
+    channel = known;
+  }
 }
 
-}  // namespace
-
-void detail::CommState::look_around() {
+void detail::CommState::look_around(Comm const& comm) {
   check_mpi(MPI_Comm_set_errhandler(handle, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(handle, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
-  check_mpi(MPI_Comm_rank(node, &node_rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(node, &num_node_ranks), "MPI_Comm_size");
-  int const cores = num_cores(node);
-  node_ranks.resize(std::size_t(num_node_ranks));
-  check_mpi(MPI_Allgather(&rank, 1, MPI_INT, node_ranks.data(), 1, MPI_INT, node), "MPI_Allgather");
-  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
   int world_rank = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank), "MPI_Comm_rank");
   auto const own_id = std::int64_t(world_rank + 1) << 32U | ++num_made;
-  // Nodes may differ, yet all ranks must choose alike: blocking and non-blocking collective calls do not match.
-  std::array<std::int64_t, 3> counts{node_rank == 0 ? 1 : 0, cores != 0 && num_node_ranks > cores ? 1 : 0,
-                                     rank == 0 ? own_id : 0};
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, counts.data(), 3, MPI_INT64_T, MPI_SUM, handle), "MPI_Allreduce");
-  num_nodes = int(counts[0]);
-  oversubscribed = counts[1] > 0;
-  id = counts[2];
+  auto members = known_node_members(handle);
+  if (!describe(comm, members, own_id)) {
+    members = ask_node_members(handle);
+    static_cast<void>(describe(comm, members, own_id));
+  }
   void* bound = nullptr;
   int found = 0;
   check_mpi(MPI_Comm_get_attr(handle, MPI_TAG_UB, static_cast<void*>(&bound), &found), "MPI_Comm_get_attr");
   max_tag = found ? *static_cast<int*>(bound) : 32767;
+  if (channel) return;
+  auto& made = detail::Channel::make(handle);
+  places = made.places(handle).value();
+  channel = &made;
+}
+
+bool detail::CommState::describe(Comm const& comm, std::optional<NodeMembers> const& members, std::int64_t own_id) {
+  if (members) {
+    node_ranks = members->ranks;
+    num_node_ranks = int(node_ranks.size());
+    node_rank = int(std::find(node_ranks.begin(), node_ranks.end(), rank) - node_ranks.begin());
+  }
+  // Nodes may differ, yet all ranks must choose alike: blocking and non-blocking collective calls do not match.
+  bool const crowded = members && members->num_cores != 0 && num_node_ranks > members->num_cores;
+  oversubscribed = crowded;  // for the wait
+  using Words = std::array<std::int64_t, 4>;
+  auto sums = std::make_unique<std::array<Words, 2>>();
+  auto& [own, counts] = *sums;
+  own = {members ? 1 : 0, node_rank == 0 ? 1 : 0, crowded ? 1 : 0, rank == 0 ? own_id : 0};
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(own.data(), counts.data(), 4, MPI_INT64_T, MPI_SUM, handle, &request), "MPI_Iallreduce");
+  try {
+    comm.wait(request, "for the other ranks to make a communicator");
+  } catch (...) {
+    static_cast<void>(sums.release());  // MPI may still use it
+    given_up = true;
+    throw;
+  }
+  num_nodes = int(counts[1]);
+  oversubscribed = counts[2] > 0;
+  id = counts[3];
+  return counts[0] == num_ranks;
 }
 
 Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
@@ -89,21 +98,12 @@ Comm::Comm(MPI_Comm parent) : state_(std::make_shared<detail::CommState>()) {
   // Here, and not in the middle of a wait.
   static_cast<void>(stall_rule());
   auto& s = *state_;
-  check_mpi(MPI_Comm_rank(parent, &s.rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(parent, &s.num_ranks), "MPI_Comm_size");
-  if (auto* const known = detail::Channel::find(parent)) {
-    s.places = known->places(parent).value();
-    s.channel = known;
-  }
+  s.meet_ranks(parent);
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(parent, &request), "MPI_Ibarrier");
   wait(request, "for the other ranks to make a communicator");
   check_mpi(MPI_Comm_dup(parent, &s.handle), "MPI_Comm_dup");
-  s.look_around();
-  if (s.channel) return;
-  auto& made = detail::Channel::make(parent);
-  s.places = made.places(parent).value();
-  s.channel = &made;
+  s.look_around(*this);
 }
 
 int Comm::rank() const noexcept { return state_->rank; }
@@ -120,8 +120,12 @@ Comm Comm::split(int color, int key) const {
   detail::enter(*this, detail::CommCall::split, 0);
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(handle(), color, key, &part), "MPI_Comm_split");
-  Comm result(part);
-  check_mpi(MPI_Comm_free(&part), "MPI_Comm_free");
+  if (part == MPI_COMM_NULL) throw Error("WrongState", "MPI_COMM_NULL: this rank is in no communicator");
+  Comm result(*this);
+  result.state_ = std::make_shared<detail::CommState>();
+  result.state_->handle = part;
+  result.state_->meet_ranks(part);
+  result.state_->look_around(result);
   // The other parts keep running on the same cores.
   result.state_->oversubscribed = result.oversubscribed() || oversubscribed();
   return result;

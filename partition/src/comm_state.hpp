@@ -4,11 +4,13 @@
 #include <graticule/partition/comm.hpp>
 
 #include "channel.hpp"
+#include "node_members.hpp"
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,8 +66,14 @@ struct CommState {
   ~CommState();
 
   [[nodiscard]] static CommState& of(Comm const& comm) noexcept { return *comm.state_; }
-  /// Sets what follows from a fresh `handle`. Collective.
-  void look_around();
+  /// Sets what follows from the group of `ranks`. No communication.
+  void meet_ranks(MPI_Comm ranks);
+  /// Sets what follows from a fresh `handle`, of `comm`. Collective.
+  void look_around(Comm const& comm);
+
+ private:
+  /// Sets what follows from the members of this node. Collective. @return whether all ranks know theirs
+  bool describe(Comm const& comm, std::optional<NodeMembers> const& members, std::int64_t own_id);
 };
 
 class Patience;

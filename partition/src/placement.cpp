@@ -11,14 +11,8 @@
 namespace graticule {
 
 std::vector<int> nodes_of_ranks(Comm const& comm) {
-  // A rank knows the number of ranks of its node, not which they are; the lowest is the leader.
-  comm.barrier();
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm.handle(), MPI_COMM_TYPE_SHARED, comm.rank(), MPI_INFO_NULL, &node),
-            "MPI_Comm_split_type");
-  int leader = comm.rank();
-  check_mpi(MPI_Bcast(&leader, 1, MPI_INT, 0, node), "MPI_Bcast");
-  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  int leader = 0;
+  while (!comm.on_this_node(leader)) ++leader;
   std::map<Index, int> numbers;
   std::vector<int> nodes;
   for (Index const each : comm.gather_to_all(leader))

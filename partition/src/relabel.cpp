@@ -113,7 +113,7 @@ class Labels {
     for (int label = 0; label < to.num_ranks(); ++label)
       if (!overlaps_[std::size_t(label)].empty()) boxes_.push_back(label);
     if (boxes_.size() > problem_.ranks.size())
-      throw Error("TooFewRanks", std::to_string(boxes_.size()) + " boxes with cells for " +
+      throw Error("BadProcessGrid", std::to_string(boxes_.size()) + " boxes with cells for " +
                                      std::to_string(problem_.ranks.size()) + " ranks");
     // On a single node all assignments save the same.
     auto const& nodes = problem_.node_of_rank;
@@ -121,7 +121,7 @@ class Labels {
     Index most = 0;
     if (__builtin_mul_overflow(to.global().num_cells(), weight_, &cost_of_all_) ||
         __builtin_mul_overflow(cost_of_all_, num_labels() + 1, &most) || most > Index(1) << 62)
-      throw Error("Overflow", to_string(to) + " with " + std::to_string(weight_) + " per cell that leaves its node");
+      throw Error("OutOfRange", to_string(to) + " with " + std::to_string(weight_) + " per cell that leaves its node");
   }
 
   /// Cells that change rank and, of them, those that change node too.

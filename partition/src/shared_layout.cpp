@@ -146,7 +146,7 @@ std::vector<int> ranks_in(Comm const& parent, Comm const& part) {
 
 Layout on_ranks(Layout const& layout, std::span<int const> ranks) {
   if (std::ssize(ranks) < layout.num_ranks())
-    throw Error("TooFewRanks", to_string(layout) + " on " + std::to_string(ranks.size()) + " ranks");
+    throw Error("BadProcessGrid", to_string(layout) + " on " + std::to_string(ranks.size()) + " ranks");
   bool in_order = true;
   for (int r = 0; r < layout.num_ranks(); ++r) in_order = in_order && ranks[std::size_t(r)] == r;
   if (in_order) return layout;

@@ -16,11 +16,11 @@ std::string describe(std::vector<TeamAxis> const& axes) {
   return text.empty() ? "no axis" : text;
 }
 
-/// The same axes with the free size filled in. @throws `TeamShape`
+/// The same axes with the free size filled in. @throws `BadProcessGrid`
 std::vector<TeamAxis> sized(std::vector<TeamAxis> axes, int num_ranks) {
   auto const given = describe(axes);
   auto const refuse = [&](std::string const& why) {
-    throw Error("TeamShape", "teams of " + given + " on " + std::to_string(num_ranks) + " ranks: " + why);
+    throw Error("BadProcessGrid", "teams of " + given + " on " + std::to_string(num_ranks) + " ranks: " + why);
   };
   if (axes.empty() || axes.size() > std::size_t(max_ndim)) refuse("1 to 8 axes are needed");
   Index product = 1;
