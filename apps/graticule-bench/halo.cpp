@@ -334,7 +334,7 @@ void run_halo(app::Context& context, Options const& options) {
   bool const by_hand =
       options.partition == "auto" && options.transport == "auto" && options.widths.empty() && c.dtype == DType::f32;
   if (by_hand && options.width > options.num_rows / context.comm.num_ranks())
-    throw Error(Fault::usage, "HaloTooWide",
+    throw Error(Fault::usage, "BadHaloWidth",
                 "--width " + std::to_string(options.width) + " exceeds the " +
                     std::to_string(options.num_rows / context.comm.num_ranks()) + " rows that a rank may have");
   with_element(c.dtype, [&](auto element) { compare_case<decltype(element)>(context, options, c); });

@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
     if (options.num_rows == 0) options.num_rows = moves ? 512 : trains ? 32 : 721;
     if (options.num_columns == 0) options.num_columns = moves ? 512 : trains ? 32 : 1440;
     if (has_poles && options.num_columns % 2 != 0)
-      throw Error(Fault::usage, "OddLongitudeFold",
+      throw Error(Fault::usage, "BadBoundary",
                   "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
     // Before the first plan, all of which ask rank 0's environment.
     if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);

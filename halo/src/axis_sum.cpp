@@ -511,8 +511,8 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int sum_axis, int row_a
       throw Error("BadAxis", "rows along axis " + std::to_string(row_axis) + ", rings along axis " +
                                  std::to_string(sum_axis) + " of " + std::to_string(layout.ndim()));
     if (Index(weights_.size()) != layout.extent(row_axis))
-      throw Error("WeightLength", std::to_string(weights_.size()) + " weights for " +
-                                      std::to_string(layout.extent(row_axis)) + " rows");
+      throw Error("ShapeMismatch", std::to_string(weights_.size()) + " weights for " +
+                                       std::to_string(layout.extent(row_axis)) + " rows");
   });
   Hash hash;
   hash.add(row_axis).add(int(scale)).add(weights_);

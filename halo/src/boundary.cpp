@@ -61,17 +61,16 @@ void check_longitudes(Indices const& extents, Boundary const& boundary, int axis
   int const longitude = boundary.longitude_axis;
   if (longitude < 0 || longitude >= extents.size() || longitude == axis ||
       boundary.axes[std::size_t(longitude)].lower != Edge::periodic)
-    throw Error("PoleNeedsPeriodicLongitude", "axis " + std::to_string(axis) +
-                                                  " ends at a pole or a seam, the longitude axis is " +
-                                                  std::to_string(longitude));
+    throw Error("BadBoundary", "axis " + std::to_string(axis) + " ends at a pole or a seam, the longitude axis is " +
+                                   std::to_string(longitude));
   bool const copies = boundary.mirror_line == MirrorLine::copy;
   bool const refused = boundary.odd_longitudes == OddLongitudes::refuse || copies;
   if ((is_pole(rules.lower) || is_pole(rules.upper)) && extents[longitude] % 2 != 0 && refused)
-    throw Error("OddLongitudeFold", std::to_string(extents[longitude]) +
-                                        " longitudes: the point across the pole falls between two columns; an even "
-                                        "number is needed, or OddLongitudes::shift_floor without copies on the pole");
+    throw Error("BadBoundary", std::to_string(extents[longitude]) +
+                                   " longitudes: the point across the pole falls between two columns; an even "
+                                   "number is needed, or OddLongitudes::shift_floor without copies on the pole");
   if (copies && extents[axis] == 1)
-    throw Error("HaloTooWide", "copies of values on a mirror along axis " + std::to_string(axis) + " of 1 cell");
+    throw Error("BadHaloWidth", "copies of values on a mirror along axis " + std::to_string(axis) + " of 1 cell");
 }
 
 void check(Indices const& extents, Boundary const& boundary) {
@@ -190,8 +189,8 @@ class AxisCutter {
     constexpr Index most_folds = 1000;
     Index const extent = std::max<Index>(rules_.extent, 1);
     if (std::max(-run.lo, run.hi - extent) / extent > most_folds)
-      throw Error("HaloTooWide", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                     ") of an axis of " + std::to_string(extent) + " cells");
+      throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
+                                      ") of an axis of " + std::to_string(extent) + " cells");
     runs_.clear();
     add(run);
     std::sort(runs_.begin(), runs_.end(), [](Run const& a, Run const& b) { return a.lo < b.lo; });
@@ -203,8 +202,8 @@ class AxisCutter {
     if (run.hi <= run.lo) return;
     if (rules_.extent == 0) {
       if (rules_.lower.edge == Edge::untouched && rules_.upper.edge == Edge::untouched) return;
-      throw Error("HaloTooWide", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                     ") of an axis without cells");
+      throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
+                                      ") of an axis without cells");
     }
     add_inside(part_with_image(run, 0, rules_.extent));
     beyond(part_with_image(run, -far, 0), rules_.lower);
@@ -259,8 +258,8 @@ class AxisCutter {
     if (side.edge == Edge::periodic) return add(mapped(run, 1, side.wrap));
     if (side.edge == Edge::replicate) return add_inside(mapped(run, 0, side.edge_cell));
     if (mirrors_at_row(side.edge) && rules_.extent == 1)
-      throw Error("ReflectTooWide", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
-                                        ") mirrored in an axis of 1 cell (" + to_string(side.edge) + ")");
+      throw Error("BadHaloWidth", "ghost cells [" + std::to_string(run.lo) + ", " + std::to_string(run.hi) +
+                                      ") mirrored in an axis of 1 cell (" + to_string(side.edge) + ")");
     if (side.inside_distance == 2) {
       // The ghost next to the edge lies on the mirror itself.
       Index const on_mirror = side.mirror / 2;

@@ -94,7 +94,7 @@ std::vector<Layout> possible_layouts(GridRequest const& request) {
   if (!layouts.empty()) return layouts;
   auto cells = Indices::filled(ndim, 1);
   if (request.min_extents.size() > 0) cells = request.min_extents;
-  throw Error("NoProcessGrid",
+  throw Error("BadProcessGrid",
               std::to_string(num_ranks) + " ranks cannot be arranged over " + times(request.extents) + " cells with " +
                   times(cells) + " cells or more per rank" +
                   (request.ranks.size() > 0 ? " on " + times(request.ranks) + " ranks (0: any number)" : ""));

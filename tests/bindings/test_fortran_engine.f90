@@ -229,7 +229,7 @@ contains
     call gr_comm_destroy(data)
     call gr_comm_destroy(all)
     call gr_teams_create(comm, ['data'], [world_size + 1], teams, stat)
-    call fails(stat, GR_ERROR_PROGRAM, 'TeamShape')
+    call fails(stat, GR_ERROR_PROGRAM, 'BadProcessGrid')
     call gr_teams_create(comm, ['data'], [1, 2], teams, stat)
     call fails(stat, GR_ERROR_ARGUMENT, 'sizes has 2 elements, 1 are needed')
     nodes = -1

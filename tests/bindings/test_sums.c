@@ -113,7 +113,7 @@ static void adds_areas(void) {
   OK(gr_area_sum_destroy(&sum));
   REFUSES(gr_area_sum_destroy(NULL), "area_sum is NULL");
   FAILS(gr_area_sum_create(comm, layout, 1, 0, ROWS - 1, weights, GR_SCALE_SUM, &sum), GR_ERROR_PROGRAM,
-        "WeightLength");
+        "ShapeMismatch");
   REFUSES(gr_area_sum_create(comm, layout, 1, 0, ROWS, NULL, GR_SCALE_SUM, &sum), "weights is NULL");
   CHECK(sum == NULL);
 }

@@ -60,7 +60,7 @@ static void refuses_bad_teams(void) {
   REFUSES(gr_teams_create(comm, 2, missing, sizes, &teams), "names[1] is NULL");
   REFUSES(gr_teams_create(comm, 2, names, NULL, &teams), "sizes is NULL");
   REFUSES(gr_teams_create(comm, 2, names, sizes, NULL), "teams is NULL");
-  FAILS(gr_teams_create(comm, 2, names, too_many, &teams), GR_ERROR_PROGRAM, "TeamShape");
+  FAILS(gr_teams_create(comm, 2, names, too_many, &teams), GR_ERROR_PROGRAM, "BadProcessGrid");
   if (world_size > 1) {  // one rank's argument is an error of all
     gr_status const status = gr_teams_create(comm, 2, names, world_rank == 1 ? NULL : sizes, &teams);
     CHECK(status == GR_ERROR_ARGUMENT && strstr(gr_error_text(), "sizes is NULL") != NULL);
@@ -198,7 +198,7 @@ static void returns_boxes(void) {
   cells.size = 0;
   REFUSES(gr_layout_relabel(rows, shifted, NULL, 0, NULL, 0, NULL, &back, &cells), "saving.size is 0");
   FAILS(gr_layout_relabel(rows, columns, NULL, 0, NULL, 0, NULL, &back, NULL), GR_ERROR_PROGRAM, "LayoutMismatch");
-  FAILS(gr_layout_relabel(rows, shifted, NULL, 0, NULL, 2, others, &back, NULL), GR_ERROR_PROGRAM, "TooFewRanks");
+  FAILS(gr_layout_relabel(rows, shifted, NULL, 0, NULL, 2, others, &back, NULL), GR_ERROR_PROGRAM, "BadProcessGrid");
   CHECK(back == NULL);
   OK(gr_layout_destroy(&columns));
   OK(gr_layout_destroy(&rows));

@@ -546,7 +546,7 @@ TEST(CheckpointWriter, refuses_wrong_arguments_by_name_on_all_ranks) {
   EXPECT_EQ(rule("w", layout, whole), "FieldMismatch");
   EXPECT_EQ(rule("w", view), "FieldMismatch");
   EXPECT_EQ(rule("w", layout, view, Options{.local = Box({0, 0}, {1, 3})}), "FieldMismatch");
-  EXPECT_EQ(rule("w", Layout({comm.num_ranks() + 1, 1}, {20, 3}), view), "TooFewRanks");
+  EXPECT_EQ(rule("w", Layout({comm.num_ranks() + 1, 1}, {20, 3}), view), "BadProcessGrid");
   EXPECT_EQ(rule("w", layout, view, Options{.attributes = {Attribute::of_text("graticule_x", "")}}),
             (test::ErrorWith{"BadName", "attribute"}));
   EXPECT_EQ(test::rule_of([&] { writer.add_value("", Index(1)); }), (test::ErrorWith{"BadName", "cannot be a name"}));

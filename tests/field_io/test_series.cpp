@@ -128,7 +128,7 @@ TEST(FieldSeries, fills_up_short_variables_file_by_file) {
     FieldSeries const broken(comm, {second, torn});
     ADD_FAILURE();
   } catch (Error const& error) {
-    EXPECT_EQ(error.rule(), "SeriesMismatch");
+    EXPECT_EQ(error.rule(), "BadInput");
     EXPECT_NE(error.text().find("c.nc lacks a value at record 1 of 2"), std::string::npos) << error.text();
   }
 }
@@ -143,14 +143,14 @@ TEST(FieldSeries, refuses_files_that_do_not_continue_one_another) {
   };
   for (auto const& one :
        std::vector<Case>{{{.times = {3}}, "", ""},
-                         {{.times = {2, 3}}, "SeriesMismatch", "part_9.nc follows"},
-                         {{.times = {-1}}, "SeriesMismatch", "from 2.0"},
-                         {{.times = {4, 3}}, "SeriesMismatch", "within"},
-                         {{.times = {3}, .units = "degC"}, "SeriesMismatch", "'degC' instead of 'K'"},
-                         {{.times = {3}, .time_units = "days since 2000-01-01"}, "SeriesMismatch", "units of time"},
-                         {{.times = {3}, .latitudes = "10, 0, -20"}, "SeriesMismatch", "values of lat"},
+                         {{.times = {2, 3}}, "BadInput", "part_9.nc follows"},
+                         {{.times = {-1}}, "BadInput", "from 2.0"},
+                         {{.times = {4, 3}}, "BadInput", "within"},
+                         {{.times = {3}, .units = "degC"}, "BadInput", "'degC' instead of 'K'"},
+                         {{.times = {3}, .time_units = "days since 2000-01-01"}, "BadInput", "units of time"},
+                         {{.times = {3}, .latitudes = "10, 0, -20"}, "BadInput", "values of lat"},
                          {{.times = {3}, .dimensions = "lat = 3; lon = 4; x = 2;", .more = "int q(time, x);"},
-                          "SeriesMismatch",
+                          "BadInput",
                           "variable q"},
                          {{.times = {3}, .dimensions = "lat = 3; lon = 4; k = 2;", .more = "int k(k);"}, "", ""}}) {
     Folder const folder(comm);

@@ -611,7 +611,7 @@ TEST(AreaSum, refuses_what_does_not_fit) {
 
   EXPECT_EQ(rule(1, 1, six), "BadAxis");
   EXPECT_EQ(rule(1, 2, six), "BadAxis");
-  EXPECT_EQ(rule(1, 0, std::vector<double>(5, 1.0)), "WeightLength");
+  EXPECT_EQ(rule(1, 0, std::vector<double>(5, 1.0)), "ShapeMismatch");
   EXPECT_EQ(rule(1, 0, other), comm.num_ranks() == 1 ? "nothing was thrown" : "ArgumentDisagreement");
   AreaSum const sum(comm, layout, 1, 0, six);
   std::vector<double> cells(24, 0.0);

@@ -130,7 +130,7 @@ TEST(GridCandidates, find_the_best_of_random_grids_by_looking_at_few) {
       request.num_candidates = 1000;
       all = grid_candidates(request);
     } catch (Error const& error) {
-      ASSERT_TRUE(error.rule() == "NoProcessGrid" || error.rule() == "ReflectTooWide") << error.what();
+      ASSERT_TRUE(error.rule() == "BadProcessGrid" || error.rule() == "BadHaloWidth") << error.what();
       continue;
     }
     ++num_tried;
@@ -228,11 +228,11 @@ TEST(GridCandidates, refuse_the_impossible_by_name) {
     r.extents = {10, 20};
     r.node_of_rank = consecutive_nodes(97, 4);
   });
-  EXPECT_EQ(prime.rule, "NoProcessGrid");
+  EXPECT_EQ(prime.rule, "BadProcessGrid");
   EXPECT_NE(prime.text.find("97 ranks cannot be arranged over 10 x 20 cells"), std::string::npos) << prime.text;
-  EXPECT_EQ(thrown([](auto& r) { r.ranks = {3, 0}; }).rule, "NoProcessGrid");
-  EXPECT_EQ(thrown([](auto& r) { r.ranks = {8, 4}; }).rule, "NoProcessGrid");
-  EXPECT_EQ(thrown([](auto& r) { r.min_extents = {200, 200}; }).rule, "NoProcessGrid");
+  EXPECT_EQ(thrown([](auto& r) { r.ranks = {3, 0}; }).rule, "BadProcessGrid");
+  EXPECT_EQ(thrown([](auto& r) { r.ranks = {8, 4}; }).rule, "BadProcessGrid");
+  EXPECT_EQ(thrown([](auto& r) { r.min_extents = {200, 200}; }).rule, "BadProcessGrid");
   EXPECT_EQ(thrown([](auto& r) { r.ranks = {8}; }).rule, "BadOption");
   EXPECT_EQ(thrown([](auto& r) { r.ranks = {-8, 8}; }).rule, "BadOption");
   EXPECT_EQ(thrown([](auto& r) { r.min_extents = {8}; }).rule, "BadOption");
@@ -266,7 +266,7 @@ TEST(GridCandidates, count_ranks_that_own_nothing) {
   request.halo = {{{1, 1}, {1, 1}}, Boundary::uniform(2, Edge::constant)};
   request.node_of_rank = consecutive_nodes(5, 4);
   request.ranks = {5, 1};
-  EXPECT_EQ(rule_of([&] { (void)grid_candidates(request); }), "NoProcessGrid");
+  EXPECT_EQ(rule_of([&] { (void)grid_candidates(request); }), "BadProcessGrid");
   request.min_extents = {0, 0};
 
   auto const best = grid_candidates(request).front();

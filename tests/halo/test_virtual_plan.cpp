@@ -226,8 +226,8 @@ TEST(VirtualHalo, refuses_what_the_real_plan_refuses) {
 
   EXPECT_EQ(rule({{1, -1}, {0, 0}}, Boundary::uniform(2, Edge::constant)), "BadHaloWidth");
   EXPECT_EQ(rule({{1, 1}}, Boundary::uniform(2, Edge::constant)), "AxesMismatch");
-  EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::sphere(Edge::pole_face)), "OddLongitudeFold");
-  EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::uniform(2, Edge::reflect)), "ReflectTooWide");
+  EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::sphere(Edge::pole_face)), "BadBoundary");
+  EXPECT_EQ(rule({{1, 1}, {0, 0}}, Boundary::uniform(2, Edge::reflect)), "BadHaloWidth");
   EXPECT_EQ(rule({{0, 0}, {1, 1}}, Boundary::uniform(2, Edge::reflect)), "nothing was thrown");
   HaloKind kind{{{1, 1}, {1, 1}}, Boundary::uniform(2, Edge::constant)};
   auto const rule_after = [&](auto&& change) {

@@ -46,10 +46,10 @@ TEST(Box, counts_its_cells) {
 }
 
 TEST(Box, refuses_to_count_more_than_63_bits) {
-  EXPECT_EQ(rule_of([] { (void)Box({0, 0}, {Index(1) << 32, Index(1) << 31}).num_cells(); }), "Overflow");
+  EXPECT_EQ(rule_of([] { (void)Box({0, 0}, {Index(1) << 32, Index(1) << 31}).num_cells(); }), "OutOfRange");
   EXPECT_EQ(rule_of([] { (void)Box({0, 0, 0}, {highest, 2, 0}).num_cells(); }), "nothing was thrown");
-  EXPECT_EQ(rule_of([] { (void)Box({lowest}, {highest}).num_cells(); }), "Overflow");
-  EXPECT_EQ(rule_of([] { (void)Box({-2}, {highest}).num_cells(); }), "Overflow");
+  EXPECT_EQ(rule_of([] { (void)Box({lowest}, {highest}).num_cells(); }), "OutOfRange");
+  EXPECT_EQ(rule_of([] { (void)Box({-2}, {highest}).num_cells(); }), "OutOfRange");
 }
 
 TEST(Box, extent_is_never_negative) {

@@ -13,12 +13,12 @@ namespace {
 
 TEST(Error, carries_rule_text_place_and_fault) {
   auto const line = std::source_location::current().line() + 1;
-  Error const error("CutsMismatch", "240 rows for 241");
+  Error const error("BadCuts", "240 rows for 241");
   Error const input(Fault::input, "NotHdf5", "a text file");
 
-  EXPECT_EQ(error.rule(), "CutsMismatch");
+  EXPECT_EQ(error.rule(), "BadCuts");
   EXPECT_EQ(error.text(), "240 rows for 241");
-  EXPECT_STREQ(error.what(), "CutsMismatch: 240 rows for 241");
+  EXPECT_STREQ(error.what(), "BadCuts: 240 rows for 241");
   EXPECT_EQ(error.where().line(), line);
   EXPECT_NE(std::string_view(error.where().file_name()).find("test_error.cpp"), std::string_view::npos);
   EXPECT_EQ(error.fault(), Fault::program);

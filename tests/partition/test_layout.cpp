@@ -156,7 +156,7 @@ TEST(Layout, keeps_more_ranks_than_rows) {
 TEST(Layout, refuses_cuts_that_do_not_fit_the_grid) {
   EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2, 1}, {Cuts{1, 2}}); }), "AxesMismatch");
   EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2}, Indices{3, 4}); }), "AxesMismatch");
-  EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2, 2}, {Cuts{1, 2}, Cuts{3}}); }), "CutsMismatch");
+  EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2, 2}, {Cuts{1, 2}, Cuts{3}}); }), "BadCuts");
   EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2}, Indices{-3}); }), "BadCuts");
 }
 

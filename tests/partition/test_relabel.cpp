@@ -376,7 +376,7 @@ TEST(Relabel, refuses_what_does_not_fit) {
             (test::ErrorWith{"BadProcessGrid", "nodes of 3 ranks"}));
   EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.off_node_weight = 0}); }),
             (test::ErrorWith{"BadProcessGrid", "the weight of cells"}));
-  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.ranks = {0, 1, 2}}); }), "TooFewRanks");
+  EXPECT_EQ(rule_of([&] { (void)relabel(layout, layout, {.ranks = {0, 1, 2}}); }), "BadProcessGrid");
   EXPECT_EQ(rule_of([&] {
               (void)relabel(layout, layout, {.ranks = {0, 1, 1, 2}});
             }),
@@ -392,7 +392,7 @@ TEST(Relabel, refuses_what_does_not_fit) {
   EXPECT_EQ(rule_of([&] {
               (void)relabel(Layout(ProcessGrid{4}, Indices{4 * huge}), Layout(ProcessGrid{4}, Indices{4 * huge}));
             }),
-            "Overflow");
+            "OutOfRange");
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST(SharedLayout, is_refused_on_all_ranks_where_it_is_missing_or_differs) {
   auto const missing = share(comm, std::nullopt);
   EXPECT_EQ(missing.rule, "BadLayout");
   EXPECT_NE(missing.text.find("provides a layout"), std::string::npos) << missing.text;
-  EXPECT_EQ(share(comm, is_last ? std::optional(PartLayout{many, comm}) : std::nullopt).rule, "TooFewRanks");
+  EXPECT_EQ(share(comm, is_last ? std::optional(PartLayout{many, comm}) : std::nullopt).rule, "BadProcessGrid");
   EXPECT_EQ(share(comm, PartLayout{rows, comm}).rule, "nothing was thrown");
   if (n == 1) return;
   auto const differs = share(comm, PartLayout{is_last ? columns : rows, comm});
@@ -151,7 +151,7 @@ TEST(OnRanks, refuses_ranks_that_repeat_or_are_too_few) {
   for (auto const& layout : {rows, boxes}) {
     auto const rule = [&](std::vector<int> const& ranks) { return rule_of([&] { (void)on_ranks(layout, ranks); }); };
 
-    EXPECT_EQ(rule({0, 1}), "TooFewRanks");
+    EXPECT_EQ(rule({0, 1}), "BadProcessGrid");
     EXPECT_EQ(rule({0, 2, 2}), "BadProcessGrid");
     EXPECT_EQ(rule({0, -1, 2}), "BadProcessGrid");
     EXPECT_EQ(rule({7, 1, 2}), "nothing was thrown");

@@ -88,20 +88,20 @@ TEST(Teams, refuse_shapes_that_do_not_fit) {
   int const n = comm.num_ranks();
   auto const rule = [&](std::vector<TeamAxis> const& axes) { return rule_of([&] { (void)Teams(comm, axes); }); };
 
-  EXPECT_EQ(rule({}), "TeamShape");
-  EXPECT_EQ(rule({{"domain", n + 1}}), "TeamShape");
-  EXPECT_EQ(rule({{"data", 2}, {"domain", n}}), "TeamShape");
-  EXPECT_EQ(rule({{"data", 0}, {"domain", 0}}), "TeamShape");
-  EXPECT_EQ(rule({{"data", -1}, {"domain", -n}}), "TeamShape");
-  EXPECT_EQ(rule({{"domain", 1}, {"domain", n}}), "TeamShape");
+  EXPECT_EQ(rule({}), "BadProcessGrid");
+  EXPECT_EQ(rule({{"domain", n + 1}}), "BadProcessGrid");
+  EXPECT_EQ(rule({{"data", 2}, {"domain", n}}), "BadProcessGrid");
+  EXPECT_EQ(rule({{"data", 0}, {"domain", 0}}), "BadProcessGrid");
+  EXPECT_EQ(rule({{"data", -1}, {"domain", -n}}), "BadProcessGrid");
+  EXPECT_EQ(rule({{"domain", 1}, {"domain", n}}), "BadProcessGrid");
   if (n > 2) {
     auto const thrown = thrown_by([&] { (void)Teams(comm, {{"data", 0}, {"domain", n - 1}}); });
-    EXPECT_EQ(thrown.rule, "TeamShape");
+    EXPECT_EQ(thrown.rule, "BadProcessGrid");
     EXPECT_EQ(thrown.text, "teams of data 0 x domain " + std::to_string(n - 1) + " on " + std::to_string(n) +
                                " ranks: 1 are left over");
   }
   if (n > 1) {
-    EXPECT_EQ(rule({{"domain", 1}}), "TeamShape");
+    EXPECT_EQ(rule({{"domain", 1}}), "BadProcessGrid");
     EXPECT_EQ(rule({{"domain", comm.rank() == 0 ? n : 0}}), "ArgumentDisagreement");
   }
   EXPECT_EQ(rule_of([&] { (void)Teams(comm, {{"domain", n}}).team("data"); }), "UnknownName");

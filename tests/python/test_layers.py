@@ -343,7 +343,7 @@ def test_losses():
     here, there = (gn.CRPSLoss(d)(e, f) for d, e, f in ((DOMAIN, shard(ensemble), u), (ALONE, ensemble, t)))
     close(here, there)
     close(gn.SpectralLoss(DOMAIN)(q, u), gn.SpectralLoss(ALONE)(p, t))
-    raises("WeightLength", lambda: gn.MSELoss(DOMAIN, row_weights=[1.0, 2.0])(q, u), "2")
+    raises("ShapeMismatch", lambda: gn.MSELoss(DOMAIN, row_weights=[1.0, 2.0])(q, u), "2")
     raises("BadOption", lambda: gn.MSELoss(DOMAIN, reduction="none"), "reduction", "'none'")
 
 

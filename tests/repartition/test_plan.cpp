@@ -294,11 +294,11 @@ TEST(RepartitionPlan, refuses_layouts_that_do_not_match_on_all_ranks) {
   EXPECT_EQ(rule(layout, {0, 0}), "AxesMismatch");
   EXPECT_EQ(rule(layout, {0, 2}), "AxesMismatch");
   EXPECT_EQ(rule(layout, {-1, 0}), "AxesMismatch");
-  EXPECT_EQ(rule(Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), {}), "TooFewRanks");
+  EXPECT_EQ(rule(Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), {}), "BadProcessGrid");
   EXPECT_EQ(rule_of([&] {
               RepartitionPlan(comm, Layout(ProcessGrid{n + 1, 1}, Indices{6, 4}), layout);
             }),
-            "TooFewRanks");
+            "BadProcessGrid");
   EXPECT_EQ(rule(Layout(ProcessGrid{1, n}, Indices{4, 6}), {1, 0}), "nothing was thrown");
 }
 

@@ -326,7 +326,7 @@ TEST(Daso, is_alone_in_reducing_a_modules_gradients) {
   DasoOptions const options{.schedule = {.total_epochs = 9}, .gradient_rules = {{world, nn::Reduction::sum}}};
   Daso const daso(*model, optimizer, world.split(world.rank(), 0), options);
 
-  EXPECT_EQ(rule_of([&] { Daso(*model, optimizer, world.split(world.rank(), 0), options); }), "WrappedTwice");
+  EXPECT_EQ(rule_of([&] { Daso(*model, optimizer, world.split(world.rank(), 0), options); }), "WrongState");
 }
 
 TEST(Daso, keeps_equal_parameters_bit_for_bit_whatever_the_wire) {
@@ -673,7 +673,7 @@ TEST(Daso, refuses_what_differs_among_ranks_and_bad_options_on_all_of_them) {
   bad = good;
   bad.node = world.rank() == 0 ? 1 : 0;
   bad.unequal_nodes = training::UnequalNodes::refuse;
-  EXPECT_EQ(rule(bad), world.num_ranks() > 2 ? "TeamShape" : "nothing was thrown");
+  EXPECT_EQ(rule(bad), world.num_ranks() > 2 ? "BadProcessGrid" : "nothing was thrown");
   bad = good;
   bad.schedule.warmup_epochs = odd_one ? 3 : 2;
   EXPECT_EQ(rule(bad), several ? "ArgumentDisagreement" : "nothing was thrown");

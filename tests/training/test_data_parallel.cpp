@@ -235,7 +235,7 @@ TEST(DataParallel, refuses_what_is_wrong_on_any_rank_on_all) {
   EXPECT_EQ(rule_of([&] { training::DataParallel const parallel(*frozen, {}, mean); }), "NoParameters");
   auto twice = small_layer(1);
   training::DataParallel const parallel(*twice, {}, mean);
-  EXPECT_EQ(rule_of([&] { training::DataParallel const again(*twice, {}, mean); }), "WrappedTwice");
+  EXPECT_EQ(rule_of([&] { training::DataParallel const again(*twice, {}, mean); }), "WrongState");
 }
 
 TEST(DataParallel, adds_up_without_messages_and_reduces_the_total) {

@@ -71,7 +71,7 @@ TEST(DataParallel, names_a_parameter_that_is_ready_twice) {
   holder.zero_grad();
   (a.sum() + b.sum()).backward();
 
-  EXPECT_EQ(thrown.rule, "ReadyTwice");
+  EXPECT_EQ(thrown.rule, "WrongState");
   EXPECT_NE(thrown.text.find("'b'"), std::string::npos) << thrown.text;
   EXPECT_TRUE((b.grad() == comm.num_ranks()).all().item<bool>());
   // What a failed pass had under way was given up with its communicators.

@@ -146,9 +146,9 @@ TEST(Replicate, refuses_copies_that_are_not_alike) {
   torch::nn::Sequential const longer(torch::nn::Linear(2, 2), torch::nn::ReLU(), torch::nn::ReLU());
   for (auto const& odd : {other, longer}) {
     auto const thrown = thrown_by([&] { (void)training::replicate(odd_one ? *odd.ptr() : *plain.ptr(), world); });
-    EXPECT_EQ(thrown.rule, world.num_ranks() > 1 ? "NotIsomorphic" : "nothing was thrown");
+    EXPECT_EQ(thrown.rule, world.num_ranks() > 1 ? "ReplicaMismatch" : "nothing was thrown");
     auto const found = thrown_by([&] { (void)training::replicate({plain.ptr(), plain.ptr(), odd.ptr()}); });
-    EXPECT_EQ(found.rule, "NotIsomorphic");
+    EXPECT_EQ(found.rule, "ReplicaMismatch");
     EXPECT_NE(found.text.find("copy 2 has module"), std::string::npos) << found.text;
   }
   EXPECT_EQ(rule_of([] { (void)training::replicate(std::vector<std::shared_ptr<torch::nn::Module>>{}); }), "BadOption");
@@ -262,15 +262,15 @@ TEST(GatherNested, names_the_place_that_differs) {
     return thrown.rule + ": " + thrown.text;
   };
   EXPECT_EQ(given({map({"a", "b"}), map({"a"})}),
-            "NotIsomorphic: output[b] of copy 1: a key is missing that is in the first copy");
+            "ReplicaMismatch: output[b] of copy 1: a key is missing that is in the first copy");
   EXPECT_EQ(given({map({"a"}), map({"a", "b"})}),
-            "NotIsomorphic: output of copy 1: a key that is not in the first copy");
-  EXPECT_EQ(given({list(2), list(3)}), "NotIsomorphic: output of copy 1: 3 elements, 2 in the first copy");
-  EXPECT_EQ(given({list(2), IValue()}), "NotIsomorphic: output of copy 1: a none, a list in the first copy");
+            "ReplicaMismatch: output of copy 1: a key that is not in the first copy");
+  EXPECT_EQ(given({list(2), list(3)}), "ReplicaMismatch: output of copy 1: 3 elements, 2 in the first copy");
+  EXPECT_EQ(given({list(2), IValue()}), "ReplicaMismatch: output of copy 1: a none, a list in the first copy");
   EXPECT_EQ(rule_of([] { (void)training::gather_nested(std::vector<IValue>{}); }), "BadOption");
   auto const world = Comm::world();
   auto const over_ranks = rule_of([&] { (void)training::gather_nested(world, world.rank() == 0 ? list(2) : list(3)); });
-  EXPECT_EQ(over_ranks, world.num_ranks() > 1 ? "NotIsomorphic" : "nothing was thrown");
+  EXPECT_EQ(over_ranks, world.num_ranks() > 1 ? "ReplicaMismatch" : "nothing was thrown");
 }
 
 // The code of docs/replication.md.
@@ -304,7 +304,7 @@ TEST(ScatterNested, wants_one_input_for_each_copy) {
     return [count](IValue const& input, int /*num_copies*/) { return std::vector<IValue>(count, input); };
   };
   EXPECT_EQ(training::scatter_nested(fixed(3), IValue(1.0), 3).size(), 3U);
-  EXPECT_EQ(rule_of([&] { (void)training::scatter_nested(fixed(2), IValue(1.0), 3); }), "NotIsomorphic");
+  EXPECT_EQ(rule_of([&] { (void)training::scatter_nested(fixed(2), IValue(1.0), 3); }), "ReplicaMismatch");
 }
 
 }  // namespace

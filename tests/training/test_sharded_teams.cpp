@@ -141,7 +141,7 @@ TEST(ShardedParameters, refuse_what_cannot_be_cut) {
   conv->weight.set_data(conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   EXPECT_EQ(rule(conv.ptr()), "UnsupportedTensor");
   auto const table = make_table();
-  EXPECT_EQ(rule(torch::nn::Sequential(nn::Unit<Table>(table), nn::Unit<Table>(table)).ptr()), "WrappedTwice");
+  EXPECT_EQ(rule(torch::nn::Sequential(nn::Unit<Table>(table), nn::Unit<Table>(table)).ptr()), "WrongState");
   if (comm.num_ranks() > 1) {
     EXPECT_EQ(rule(torch::nn::Linear(2, 2 + comm.rank()).ptr()), "ReplicaMismatch");
   }
@@ -156,11 +156,11 @@ TEST(ShardedParameters, are_cut_once_and_marked) {
     EXPECT_EQ(test::rule_of([&] {
                 training::ShardedParameters const twice(net.ptr(), {comm, nn::Reduction::mean});
               }),
-              "WrappedTwice");
+              "WrongState");
     EXPECT_EQ(test::rule_of([&] {
                 training::ShardedParameters const part(net->first.ptr(), {comm, nn::Reduction::mean});
               }),
-              "WrappedTwice");
+              "WrongState");
     for (auto const& module : net->modules()) {
       EXPECT_EQ(training::is_managed(*module), module != net->head.ptr()) << module->name();
       EXPECT_EQ(training::uses_original_parameters(*module), module != net->head.ptr());
@@ -187,12 +187,12 @@ TEST(ShardedParameters, are_alone_in_reducing_a_models_gradients) {
   auto const average = [&] { training::Daso const averaged(*net, sgd, comm, daso); };
   {
     training::DataParallel const parallel(*net, sgd, mean);
-    EXPECT_EQ(test::rule_of(cut), "WrappedTwice");
+    EXPECT_EQ(test::rule_of(cut), "WrongState");
   }
   {
     training::ShardedParameters sharded(net.ptr(), mean.front());
-    EXPECT_EQ(test::rule_of(reduce), "WrappedTwice");
-    EXPECT_EQ(test::rule_of(average), "WrappedTwice");
+    EXPECT_EQ(test::rule_of(reduce), "WrongState");
+    EXPECT_EQ(test::rule_of(average), "WrongState");
     sharded.unwrap();
     EXPECT_EQ(test::rule_of(reduce), "nothing was thrown");
     EXPECT_EQ(test::rule_of(average), "nothing was thrown");
@@ -299,7 +299,7 @@ TEST(ShardedParameters, refuse_changes_that_would_give_wrong_gradients) {
   EXPECT_EQ(test::rule_of([&] { first.backward(); }),
             (test::ErrorWith{"ParametersChanged", "between its forward and its backward"}));
   sharded.reset();
-  EXPECT_EQ(test::rule_of([&] { loss().backward({}, true, /*create_graph=*/true); }), "DoubleBackwardUnsupported");
+  EXPECT_EQ(test::rule_of([&] { loss().backward({}, true, /*create_graph=*/true); }), "Unsupported");
   sharded.reset();
   {
     auto const whole = sharded.gathered();

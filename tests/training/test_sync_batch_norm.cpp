@@ -244,7 +244,7 @@ TEST(SyncBatchNorm, refuses_bad_and_unequal_inputs_on_all_ranks) {
               torch::AutoGradMode const mode(!odd_one);
               (void)layer->forward(good);
             }),
-            several ? "GradModeDisagreement" : "nothing was thrown");
+            several ? "StructureDisagreement" : "nothing was thrown");
   EXPECT_EQ(rule(good), "nothing was thrown");
   EXPECT_EQ(rule_of([&] { (void)training::replicate({layer.ptr()}); }), "Unsupported");
 }

@@ -163,7 +163,7 @@ class Trainer {
     training::set_learning_rate(updater_->optimizer(), learning_rate(settings_, num_done(), trained_.num_steps));
     updater_->zero_grad();
     double const all = weight_of(batch);
-    if (!(all > 0)) throw Error("EmptyLoss", "all targets of a batch are missing");
+    if (!(all > 0)) throw Error("TooFewValues", "all targets of a batch are missing");
     std::array<double, 1> loss{};
     Index const count = num_portions(Index(batch.size()));
     for (Index number = 0; number < count; ++number) {

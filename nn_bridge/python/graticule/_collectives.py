@@ -58,19 +58,19 @@ def gather(x: torch.Tensor, axis: int, domain: Domain, consumer: str = "replicat
 
 @uncompiled
 def scatter(x: torch.Tensor, axis: int, domain: Domain, cuts: Sizes = None) -> torch.Tensor:
-    """This rank's part of x, which is equal on all ranks; cuts: sizes, default balanced. Errors: CutsMismatch."""
+    """This rank's part of x, which is equal on all ranks; cuts: sizes, default balanced. Errors: BadCuts."""
     return _core.scatter(x, axis, domain._object, _list(cuts))
 
 
 @uncompiled
 def reduce_scatter(x: torch.Tensor, axis: int, domain: Domain, cuts: Sizes = None) -> torch.Tensor:
-    """This rank's part of the sum of all ranks' x, added in order of ranks. Errors: CutsMismatch."""
+    """This rank's part of the sum of all ranks' x, added in order of ranks. Errors: BadCuts."""
     return _core.reduce_scatter(x, axis, domain._object, _list(cuts))
 
 
 @uncompiled
 def all_to_all(x: torch.Tensor, split_axis: int, join_axis: int, domain: Domain, cuts: Sizes = None) -> torch.Tensor:
-    """Redistributes parts along `join_axis` to parts along `split_axis`, which is whole in each rank's x. Errors: CutsMismatch."""
+    """Redistributes parts along `join_axis` to parts along `split_axis`, which is whole in each rank's x. Errors: BadCuts."""
     return _core.all_to_all(x, split_axis, join_axis, domain._object, _list(cuts))
 
 
@@ -82,7 +82,7 @@ def gather_to_root(x: torch.Tensor, axis: int, root: int, domain: Domain) -> tor
 
 @uncompiled
 def scatter_from_root(x: Optional[torch.Tensor], axis: int, cuts: Sequence[int], root: int, domain: Domain) -> torch.Tensor:
-    """This rank's part of rank root's x; None elsewhere. Errors: OutOfRange, CutsMismatch."""
+    """This rank's part of rank root's x; None elsewhere. Errors: OutOfRange, BadCuts."""
     return _core.scatter_from_root(x, axis, list(cuts), root, domain._object)
 
 
@@ -103,7 +103,7 @@ def checkpoint(domain: Domain, segment: Segment, *inputs: torch.Tensor) -> Union
     """Runs `segment(*inputs)` without storing its activations, and again in the backward, on all ranks together.
 
     In place of torch.utils.checkpoint, whose second run would leave a sharded model's code. Dropouts repeat their masks.
-    The loss is differentiated by `backward()`, once. Errors: Unsupported, DoubleBackwardUnsupported.
+    The loss is differentiated by `backward()`, once. Errors: Unsupported.
     """
     mode, of, single = Active.mode, [cuts(x) for x in inputs], []
     results: List[Optional[object]] = []

@@ -23,7 +23,7 @@ class Domain:
     "pole_row" (on the row itself), "periodic", "replicate", "reflect", "constant", and the others of the halo plans.
     constant: beyond edges with the rule "constant". odd_longitudes: poles with an odd number of columns are shifted by
     half of them, rounded down, instead of refused.
-    Collective. Errors: BadProcessGrid, BadBoundary, PoleNeedsPeriodicLongitude, BadArgument, WrongState.
+    Collective. Errors: BadProcessGrid, BadBoundary, BadArgument, WrongState.
     Example: 721 rows on 4 ranks: `Domain(MPI.COMM_WORLD, latitude="pole_row")`.
     """
 
@@ -128,7 +128,7 @@ def shard_of(whole: torch.Tensor, domain: Domain, rows: Optional[Sequence[int]] 
     """This rank's rows and columns, the last two axes, of a field that it holds whole: a view. No message.
 
     rows, columns: cells of each part, the same on all ranks; default: balanced.
-    Example: 7 rows on 2 ranks: rank 0 gets rows 0 to 3, rank 1 rows 4 to 6. Errors: CutsMismatch, UnsupportedTensor.
+    Example: 7 rows on 2 ranks: rank 0 gets rows 0 to 3, rank 1 rows 4 to 6. Errors: BadCuts, UnsupportedTensor.
     """
     return _core.shard_of(tensor_of(whole, "shard_of"), domain._object, None if rows is None else list(rows),
                           None if columns is None else list(columns))

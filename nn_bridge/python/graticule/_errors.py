@@ -10,7 +10,7 @@ import torch
 class Error(RuntimeError):
     """A broken rule: its name, and one sentence that states what was found.
 
-    rule: stable, such as "CutsMismatch", so that programs can react to one kind of failure. text: the sentence.
+    rule: stable, such as "BadCuts", so that programs can react to one kind of failure. text: the sentence.
     fault: "program", "usage" (a setting from outside), "input" (a file), "check" (a requested check), "argument", "mpi" or
     "memory".
     """

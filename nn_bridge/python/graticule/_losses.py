@@ -18,7 +18,7 @@ class _Loss(NativeLayer):
 
     reduction: "mean" (sum w f / sum w), "sum" or "batchmean". per: "domain", "sample", "channel" or "level".
     row_weights: one for each row of the globe; channel_weights, level_weights: one for each.
-    Cells whose target is NaN count nowhere. Errors: BadOption, WeightLength, ShapeMismatch, EmptyLoss.
+    Cells whose target is NaN count nowhere. Errors: BadOption, ShapeMismatch, TooFewValues.
     """
 
     def __init__(self, domain: Domain, reduction: str = "mean", per: str = "domain", row_weights: Numbers = None,
@@ -41,7 +41,7 @@ class MSELoss(_Loss):
 
     reduction: "mean" (sum w f / sum w), "sum" or "batchmean". per: "domain", "sample", "channel" or "level".
     row_weights: one for each row of the globe; channel_weights, level_weights: one for each.
-    Cells whose target is NaN count nowhere. Errors: BadOption, WeightLength, ShapeMismatch, EmptyLoss.
+    Cells whose target is NaN count nowhere. Errors: BadOption, ShapeMismatch, TooFewValues.
     """
 
 
@@ -113,7 +113,7 @@ class CRPSLoss(_Loss):
 class SpectralLoss(_Loss):
     """Error of the amplitudes of waves along each row. error: "squared" or "absolute". Takes no mask.
 
-    wavenumber_weights: one for each zonal wavenumber. Other arguments as `MSELoss`. Errors: WeightLength.
+    wavenumber_weights: one for each zonal wavenumber. Other arguments as `MSELoss`. Errors: ShapeMismatch.
     """
 
     def __init__(self, domain: Domain, error: str = "squared", wavenumber_weights: Numbers = None, **weights: Any) -> None:

@@ -73,7 +73,7 @@ class FourierTransform(_Transform):
     """`torch.fft.rfft` along longitude, or `rfft2` with axes "rows_and_columns", of the whole field, and the inverse.
 
     norm: as torch's. num_waves: zonal wavenumbers kept; 0: all. field_rows, field_columns: cuts of the fields, for an inverse
-    before any forward. Errors: UnsupportedTensor, BadOption, CutsMismatch.
+    before any forward. Errors: UnsupportedTensor, BadOption, BadCuts.
     """
 
     def __init__(self, domain: Domain, axes: str = "columns", norm: str = "backward", num_waves: int = 0,
@@ -176,7 +176,7 @@ class Repartition(_Field):
     """Moves a tensor from one sharding to another, so that a layer can have whole axes, and back.
 
     from_axes, to_axes: the axes that are cut, from the last as -1; from_grid, to_grid: parts of each, together all ranks.
-    cuts: cells of the parts of each axis of `to_axes`; default: balanced. Errors: BadOption, CutsMismatch, WrongState.
+    cuts: cells of the parts of each axis of `to_axes`; default: balanced. Errors: BadOption, BadCuts, WrongState.
     """
 
     def __init__(self, domain: Domain, from_axes: Sequence[int], from_grid: Sequence[int], to_axes: Sequence[int],
@@ -203,7 +203,7 @@ class Linear(_Field):
 
     axes, grid: the cut axes of the cut side, the feature axis included, and parts of each. whole: whether the uncut side is
     used alike on all ranks ("replicated") or not ("distinct"). Parameters are whole on each rank.
-    Errors: BadOption, CutsMismatch, ShapeMismatch.
+    Errors: BadOption, BadCuts, ShapeMismatch.
     """
 
     def __init__(self, in_features: int, out_features: int, domain: Domain, axes: Sequence[int], grid: Sequence[int],
@@ -268,15 +268,15 @@ class _OfAxis(_Field):
 
 
 class Scatter(_OfAxis):
-    """Module form of `graticule.scatter`. Errors: BadAxis, CutsMismatch."""
+    """Module form of `graticule.scatter`. Errors: BadAxis, BadCuts."""
 
 
 class ReduceScatter(_OfAxis):
-    """Module form of `graticule.reduce_scatter`. Errors: BadAxis, CutsMismatch."""
+    """Module form of `graticule.reduce_scatter`. Errors: BadAxis, BadCuts."""
 
 
 class AllToAll(_Field):
-    """Module form of `graticule.all_to_all`. Errors: BadAxis, CutsMismatch."""
+    """Module form of `graticule.all_to_all`. Errors: BadAxis, BadCuts."""
 
     def __init__(self, domain: Domain, split_axis: int, join_axis: int, cuts: Sizes = None) -> None:
         super().__init__(domain, split_axis=split_axis, join_axis=join_axis, cuts=cuts)
@@ -338,7 +338,7 @@ class GlobalMean(_Field):
     """Weighted mean over the rows and columns of all ranks, in f64: [..., channels] of [..., channels, rows, columns].
 
     consumer: "distinct" if each rank applies the means to its own cells, "replicated" if they enter a loss alike.
-    row_weights: of all rows of the globe. level_weights: the mean then includes the levels. Errors: BadOption, WeightLength.
+    row_weights: of all rows of the globe. level_weights: the mean then includes the levels. Errors: BadOption, ShapeMismatch.
     """
 
     def __init__(self, domain: Domain, consumer: str = "distinct", row_weights: Numbers = None,

@@ -68,7 +68,7 @@ class DataParallel(_Wrapper):
     module: its parameters and buffers become those of each team's first rank. optimizer: for `step`; or None, to step it
     oneself. rules: as `GradientSync`. unused: parameters without a gradient are "refused" or "allowed". wire: "own", "bf16" or
     "f16" in messages. order: "by_rank" (the same bits in every run) or "any". buffers: "leave", "broadcast" or "mean".
-    Errors: ReplicaMismatch, NoParameters, BadOption, WrappedTwice, UnusedParameter.
+    Errors: ReplicaMismatch, NoParameters, BadOption, WrongState, UnusedParameter.
     Example: two ranks with gradients 1 and 3 under "mean": both hold 2 after `backward()`.
     """
 
@@ -166,7 +166,7 @@ class ShardedParameters:
 
     The model is one unit: whole parameters exist from the beginning of a forward to the end of its backward, in the model's
     own parameters. team: ranks; reduction: "mean" if they have their own samples, "sum" if their losses are parts of one.
-    replicas: teams over which everything is replicated, with their rules. Errors: NoParameters, ReplicaMismatch, WrappedTwice.
+    replicas: teams over which everything is replicated, with their rules. Errors: NoParameters, ReplicaMismatch, WrongState.
     Example:
         sharded = graticule.ShardedParameters(model, team)
         optimizer = torch.optim.Adam(sharded.parameters())

@@ -111,7 +111,7 @@ class Pad1d(_Pad):
     """Pads the whole field, not the shards. padding: widths in torch's order, the last axis first; negative ones crop.
 
     mode: "constant", "reflect", "replicate", "circular", or "domain" (poles and the date line). cuts: who owns the padding:
-    "extend_edges" or "balanced". Errors: HaloTooWide, LongitudeIsCut.
+    "extend_edges" or "balanced". Errors: BadHaloWidth, LongitudeIsCut.
     """
 
 
@@ -129,7 +129,7 @@ class _Trim(_Fixed):
 
 
 class Trim1d(_Trim):
-    """Removes widths from the edges of the whole field: the inverse of a pad. Errors: HaloTooWide."""
+    """Removes widths from the edges of the whole field: the inverse of a pad. Errors: BadHaloWidth."""
 
 
 class Trim2d(_Trim):

@@ -122,7 +122,7 @@ struct RingFunction : torch::autograd::Function<RingFunction> {
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
     if (torch::GradMode::is_enabled())
       throw Error(
-          "DoubleBackwardUnsupported",
+          "Unsupported",
           "AttentionKernel::ring is differentiable once; AttentionKernel::plain is differentiable to any order");
     auto const& ring = *kept<RingPointer>(ctx);
     auto const saved = ctx->get_saved_variables();

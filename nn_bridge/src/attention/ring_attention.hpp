@@ -23,7 +23,7 @@ struct RingTokens {
 /// are not stored; the memory is that of two ranks' keys and values and of one block of scores. In the backward keys
 /// and values circulate again, together with their gradients, to which each rank adds in turn: a fixed order. 16-bit
 /// types are accumulated in f32. Collective, as is its backward, which cannot be differentiated
-/// (`DoubleBackwardUnsupported`).
+/// (`Unsupported`).
 /// @param anchor see `agreement.hpp`; the result is for `LayerState::record`
 [[nodiscard]] torch::Tensor ring_attention(std::shared_ptr<RingTokens const> const& ring, torch::Tensor const& q,
                                            torch::Tensor const& k, torch::Tensor const& v, torch::Tensor const& anchor);

@@ -84,7 +84,7 @@ struct OnceFunction : torch::autograd::Function<OnceFunction> {
                                                  torch::autograd::variable_list const& grads) {
     if (torch::GradMode::is_enabled())
       throw Error(
-          "DoubleBackwardUnsupported",
+          "Unsupported",
           "AttentionKernel::fused is differentiable once; AttentionKernel::plain is differentiable to any order");
     return grads;
   }

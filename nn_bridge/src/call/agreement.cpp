@@ -120,11 +120,11 @@ Agreed Agreement::agree(torch::Tensor const& x, std::function<void()> const& che
   if (!head.agrees(order)) {
     auto const differ = head.difference(order, "call " + std::to_string(call_) + " of " + described_);
     leave_call();
-    throw Error("CallOrderDisagreement", differ);
+    throw Error("CallDisagreement", differ);
   }
   head.rethrow();
   if (!head.agrees(modes))
-    throw Error("GradModeDisagreement",
+    throw Error("StructureDisagreement",
                 layer_ + ": " + head.difference(modes, grad_mode ? "grad mode on" : "grad mode off"));
   if (!head.agrees(commons))
     throw Error("StructureDisagreement", layer_ + ": all axes that are not cut must be equal (" + to_string(sharding_) +

@@ -50,8 +50,8 @@ std::string axis_names(std::size_t num_axes) {
 void check_width(Edge edge, Width const& padding, Index extent) {
   Index const widest = std::max(padding.lower, padding.upper);
   if ((edge == Edge::reflect && widest >= extent) || (edge == Edge::periodic && widest > extent))
-    throw Error("HaloTooWide", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
-                                   std::to_string(extent));
+    throw Error("BadHaloWidth", to_string(edge) + " padding of " + std::to_string(widest) + " cells on an axis of " +
+                                    std::to_string(extent));
 }
 
 torch::Tensor with_columns(torch::Tensor const& x, std::size_t num_axes) {

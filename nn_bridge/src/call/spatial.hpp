@@ -27,7 +27,7 @@ void check_odd_channels(std::vector<std::int64_t> const& odd_channels, std::int6
 /// `[batch, channels, rows, columns]` for two axes, for messages.
 [[nodiscard]] std::string axis_names(std::size_t num_axes);
 
-/// @throws `HaloTooWide` where an axis of `extent` cells has no image for so much padding
+/// @throws `BadHaloWidth` where an axis of `extent` cells has no image for so much padding
 void check_width(Edge edge, Width const& padding, Index extent);
 
 /// A length as a column of one cell; other tensors unchanged. `x` may be undefined.

@@ -33,9 +33,9 @@ void require_dense(torch::Tensor const& x) {
 
 void require_cuts(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, Comm const& comm) {
   if (cuts.num_parts() != comm.num_ranks() || cuts.extent() != x.size(axis))
-    throw Error("CutsMismatch", std::to_string(cuts.num_parts()) + " parts of " + std::to_string(cuts.extent()) +
-                                    " cells for " + std::to_string(comm.num_ranks()) + " ranks and an axis of " +
-                                    std::to_string(x.size(axis)));
+    throw Error("BadCuts", std::to_string(cuts.num_parts()) + " parts of " + std::to_string(cuts.extent()) +
+                               " cells for " + std::to_string(comm.num_ranks()) + " ranks and an axis of " +
+                               std::to_string(x.size(axis)));
 }
 
 void require_root(int root, Comm const& comm) {
@@ -257,7 +257,7 @@ detail::CollectiveOptions whole_along(std::string name, std::int64_t axis, Shard
                                       std::function<MapPointer(CutAxis, Layout const&)> map) {
   detail::CollectiveOptions options{.name = std::move(name), .sharding = std::move(sharding), .check = {}, .make = {}};
   auto const comm = domain.comm();
-  require_same(comm, "CutsMismatch", cuts ? Hash().add(std::string_view(described(axis, *cuts))).value() : 0,
+  require_same(comm, "BadCuts", cuts ? Hash().add(std::string_view(described(axis, *cuts))).value() : 0,
                cuts ? described(axis, *cuts) : "balanced cuts");
   options.check = [=](torch::Tensor const& x) {
     (void)from_last(x, checked_axis(axis));

@@ -60,7 +60,7 @@ SplitLayer::SplitLayer(std::string const& name, Features features, SplitOptions 
   auto const parts = int(sharding_.grid.extent(place));
   if (options_.output_cuts &&
       (options_.output_cuts->extent() != features_.outputs || options_.output_cuts->num_parts() != parts))
-    throw Error("CutsMismatch", text.str());
+    throw Error("BadCuts", text.str());
 }
 
 torch::Tensor SplitLayer::forward(torch::Tensor const& x, std::function<void()> const& check,

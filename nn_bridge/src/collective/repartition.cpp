@@ -76,10 +76,9 @@ std::vector<Cuts> target_cuts(RepartitionOptions const& options, std::vector<std
     auto const parts = options.to.grid.extent(int(i));
     cuts.push_back(options.cuts.empty() ? balanced_cuts(extent, parts) : options.cuts[i]);
     if (cuts.back().extent() != extent || cuts.back().num_parts() != parts)
-      throw Error("CutsMismatch", "cuts of " + std::to_string(cuts.back().extent()) + " cells in " +
-                                      std::to_string(cuts.back().num_parts()) + " parts for axis " +
-                                      std::to_string(axis) + " of " + std::to_string(extent) + " cells in " +
-                                      std::to_string(parts));
+      throw Error("BadCuts", "cuts of " + std::to_string(cuts.back().extent()) + " cells in " +
+                                 std::to_string(cuts.back().num_parts()) + " parts for axis " + std::to_string(axis) +
+                                 " of " + std::to_string(extent) + " cells in " + std::to_string(parts));
   }
   return cuts;
 }

@@ -57,7 +57,7 @@ torch::Tensor sum_but(torch::Tensor const& x, std::int64_t kept) {
 
 void check_length(std::string const& loss, std::string const& what, std::size_t found, std::int64_t expected) {
   if (std::int64_t(found) != expected)
-    throw Error("WeightLength",
+    throw Error("ShapeMismatch",
                 loss + ": " + std::to_string(found) + " weights for " + std::to_string(expected) + " " + what);
 }
 
@@ -119,7 +119,7 @@ torch::Tensor row_weights(std::string const& loss, LossOptions const& options, L
   std::array<Index, 2> found{num_rows > 0 && !options.row_weights.empty() ? 1 : 0,
                              num_rows > 0 && options.row_weights.empty() ? 1 : 0};
   domain.comm().max(found);
-  if (found[0] && found[1]) throw Error("WeightLength", loss + ": row weights on some ranks only");
+  if (found[0] && found[1]) throw Error("ShapeMismatch", loss + ": row weights on some ranks only");
   if (!found[0]) return {};
   return tensor_of(options.row_weights, torch::kCPU).unsqueeze(-1);
 }
@@ -152,8 +152,8 @@ torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch:
   auto const weight = totals[1].detach();
   auto const least = weight.numel() ? weight.min().item<double>() : 0;
   if (!(least > 0))
-    throw Error("EmptyLoss", loss + ": no cell with a weight and a target on any rank" +
-                                 (weight.numel() > 1 ? ", for one value of " + std::to_string(weight.numel()) : ""));
+    throw Error("TooFewValues", loss + ": no cell with a weight and a target on any rank" +
+                                    (weight.numel() > 1 ? ", for one value of " + std::to_string(weight.numel()) : ""));
   switch (options.reduction) {
     case LossReduction::sum: return totals[0];
     case LossReduction::batchmean: return totals[0] / double(options.per == LossPer::sample ? 1 : sums.size(0));

@@ -51,14 +51,14 @@ struct LossFunction {
 void check_weights(LossOptions const& options);
 
 /// Sizes of terms against the options that name their axes, and those against each other.
-/// @param channels the terms have channels as axis 1 @throws `ShapeMismatch`, `WeightLength`
+/// @param channels the terms have channels as axis 1 @throws `ShapeMismatch`
 void check_axes(std::string const& loss, LossOptions const& options, at::IntArrayRef sizes, bool channels);
 
 /// In words, all that must be the same on all ranks.
 [[nodiscard]] std::string described(LossOptions const& options);
 
 /// This rank's rows' weights as [rows, 1] in f64; undefined where there are none. @param layout of rows and columns
-/// @throws `WeightLength` on all ranks alike
+/// @throws `ShapeMismatch` on all ranks alike
 [[nodiscard]] torch::Tensor row_weights(std::string const& loss, LossOptions const& options, Layout const& layout,
                                         Domain const& domain);
 
@@ -66,7 +66,7 @@ void check_axes(std::string const& loss, LossOptions const& options, at::IntArra
 [[nodiscard]] LossSums summed(LossTerms const& terms);
 
 /// The loss over all ranks. @param rows as from `row_weights` Collective.
-/// @throws `EmptyLoss` on all ranks alike
+/// @throws `TooFewValues` on all ranks alike
 [[nodiscard]] torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch::Tensor const& rows,
                                         LossOptions const& options, bool channels, Domain const& domain);
 

@@ -209,7 +209,7 @@ BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions o
               text << "BCEWithLogitsLoss: prediction " << p.sizes() << ", target " << t.sizes();
               if (p.sizes() != t.sizes() || (count > 0 && p.dim() < 4)) throw Error("ShapeMismatch", text.str());
               if (count > 0 && count != p.size(1))
-                throw Error("WeightLength",
+                throw Error("ShapeMismatch",
                             std::to_string(count) + " positive weights for " + std::to_string(p.size(1)) + " channels");
             };
             return std::make_shared<LossFunction const>(std::move(function));
@@ -244,8 +244,8 @@ void check_classes(std::string const& name, ClassOptions const& o, bool probabil
       (are_classes(t) ? t.scalar_type() != torch::kLong : !probabilities))
     throw Error("ShapeMismatch", text.str());
   if (!o.class_weights.empty() && std::int64_t(o.class_weights.size()) != p.size(1))
-    throw Error("WeightLength", name + ": " + std::to_string(o.class_weights.size()) + " weights for " +
-                                    std::to_string(p.size(1)) + " classes");
+    throw Error("ShapeMismatch", name + ": " + std::to_string(o.class_weights.size()) + " weights for " +
+                                     std::to_string(p.size(1)) + " classes");
   if (!are_classes(t)) return;
   auto const wrong = ((t < 0) | (t >= p.size(1))) & (t != o.ignore_index);
   if (wrong.any().item<bool>())

@@ -67,7 +67,7 @@ struct CheckpointFunction : torch::autograd::Function<CheckpointFunction> {
     auto const& call = *kept;
     auto const saved = ctx->get_saved_variables();
     if (torch::GradMode::is_enabled())
-      throw Error("DoubleBackwardUnsupported", "the backward of a checkpoint cannot be differentiated");
+      throw Error("Unsupported", "the backward of a checkpoint cannot be differentiated");
     torch::AutoGradMode const with_graph(true);
     Tensors inputs;
     for (std::size_t i = 0; i < call.num_inputs; ++i)

@@ -116,9 +116,9 @@ Trial try_sharded(Forward const& reference, Forward const& sharded, torch::Tenso
     if (x.dim() < 2)
       throw Error("ShapeMismatch", "a trial needs an input of at least two axes, not " + std::to_string(x.dim()));
     if (cuts && (cuts->first.extent() != x.size(-2) || cuts->second.extent() != x.size(-1)))
-      throw Error("CutsMismatch", "cuts of " + std::to_string(cuts->first.extent()) + " x " +
-                                      std::to_string(cuts->second.extent()) + " cells for an input of " +
-                                      std::to_string(x.size(-2)) + " x " + std::to_string(x.size(-1)));
+      throw Error("BadCuts", "cuts of " + std::to_string(cuts->first.extent()) + " x " +
+                                 std::to_string(cuts->second.extent()) + " cells for an input of " +
+                                 std::to_string(x.size(-2)) + " x " + std::to_string(x.size(-1)));
   });
   Comparer const comparer(domain);
   Layout const layout(domain.grid(), {cuts ? cuts->first : balanced_cuts(x.size(-2), domain.grid().extent(0)),

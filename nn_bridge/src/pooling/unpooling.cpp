@@ -94,7 +94,7 @@ std::vector<torch::Tensor> coordinates(std::vector<UnpoolAxis> const& axes, torc
   return result;
 }
 
-/// @throws `IndexOutsideWindow`
+/// @throws `OutOfRange`
 void check_windows(UnpoolDescription const& d, std::vector<UnpoolAxis> const& axes, torch::Tensor const& indices) {
   auto const places = coordinates(axes, indices);
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -108,7 +108,7 @@ void check_windows(UnpoolDescription const& d, std::vector<UnpoolAxis> const& ax
     auto const outside =
         (at < start.clamp_min(0)).logical_or(at >= (start + axis.window.kernel).clamp_max(axis.num_outputs));
     if (outside.any().item<bool>())
-      throw Error("IndexOutsideWindow", d.layer + ": index " +
+      throw Error("OutOfRange", d.layer + ": index " +
                                             std::to_string(indices.masked_select(outside)[0].item<std::int64_t>()) +
                                             " lies outside the window of its maximum");
   }

@@ -21,7 +21,7 @@ void check_description(WindowPoolDescription const& d) {
                                    ", padding " + std::to_string(w.padding[a]));
     Index const reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
     if (2 * w.padding[a] > reach)
-      throw Error("HaloTooWide", d.layer + " with padding " + std::to_string(w.padding[a]) +
+      throw Error("BadHaloWidth", d.layer + " with padding " + std::to_string(w.padding[a]) +
                                      ", more than half a window of " + std::to_string(reach));
   }
   if (!d.odd_channels.empty() && !d.by_domain)

@@ -33,7 +33,7 @@ struct WindowPoolDescription {
 /// outputs so, otherwise of one tensor with all inputs of the outputs; see `PoolSplits`.
 class WindowPool : public NeedState<PoolSetUp> {
  public:
-  /// @throws `BadOption`, `HaloTooWide`
+  /// @throws `BadOption`, `BadHaloWidth`
   WindowPool(Domain const& domain, WindowPoolDescription description);
 
   /// Collective.

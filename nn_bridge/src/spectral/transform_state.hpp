@@ -76,7 +76,7 @@ class TransformState : public LayerState<Map> {
   void check_cuts(Layout const& layout) const {
     auto const& given = description_.fields;
     if (given && !(*layout.cuts(0) == given->rows && *layout.cuts(1) == given->columns))
-      throw Error("CutsMismatch", description_.layer + " with cuts for " +
+      throw Error("BadCuts", description_.layer + " with cuts for " +
                                       to_string(Layout(this->domain().grid(), {given->rows, given->columns})) +
                                       " given " + to_string(layout));
   }

@@ -129,7 +129,7 @@ void check_width(AxisRule const& axis, Width const& reach) {
     bool const on_row = edge == Edge::reflect || edge == Edge::pole_row;
     bool const between = edge == Edge::symmetric || edge == Edge::pole_face;
     if ((on_row && width >= axis.extent) || (between && width > axis.extent))
-      throw Error("HaloTooWide", to_string(edge) + " padding of " + std::to_string(width) + " cells on an axis of " +
+      throw Error("BadHaloWidth", to_string(edge) + " padding of " + std::to_string(width) + " cells on an axis of " +
                                      std::to_string(axis.extent));
   }
 }
@@ -183,7 +183,7 @@ std::shared_ptr<FusedSetUp const> make_set_up(torch::nn::SequentialImpl const& l
   auto set_up = std::make_shared<FusedSetUp>();
   auto boundary = boundary_of(layers, options.padding, domain);
   if (boundary.longitude_axis >= 0 && layout.extent(1) % 2 != 0 && boundary.odd_longitudes == OddLongitudes::refuse)
-    throw Error("OddLongitudeFold", std::to_string(layout.extent(1)) + " longitudes");
+    throw Error("BadBoundary", std::to_string(layout.extent(1)) + " longitudes");
   auto const own = layout.owned(domain.comm().rank());
   std::vector<Reach> reaches;
   for (auto const& layer : layers)

@@ -70,11 +70,11 @@ Boundary boundary_of(PadDescription const& d, Domain const& domain) {
   return boundary;
 }
 
-/// Cells of the padded axis. @throws `HaloTooWide`
+/// Cells of the padded axis. @throws `BadHaloWidth`
 Index padded_extent(Index extent, Width const& width) {
   Index const total = extent + width.lower + width.upper;
   if (total < 1 || extent + std::min(width.lower, width.upper) < 1)
-    throw Error("HaloTooWide", "cropped: widths " + std::to_string(width.lower) + " and " +
+    throw Error("BadHaloWidth", "cropped: widths " + std::to_string(width.lower) + " and " +
                                    std::to_string(width.upper) + " on an axis of " + std::to_string(extent));
   return total;
 }
@@ -180,7 +180,7 @@ std::shared_ptr<detail::Padder> make_padder(PadOptions<D> const& o, Domain const
 template <std::size_t D>
 PadOptions<D> trimming(torch::ExpandingArray<2 * D> widths) {
   for (auto& width : *widths) {
-    if (width < 0) throw Error("HaloTooWide", "cropped: Trim of " + std::to_string(width) + " cells");
+    if (width < 0) throw Error("BadHaloWidth", "cropped: Trim of " + std::to_string(width) + " cells");
     width = -width;
   }
   return widths;

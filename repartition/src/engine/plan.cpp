@@ -124,7 +124,7 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
                                         cells_text(num_read, "old", options.from) + advice(sides, options));
   for (auto const* layout : {&from, sides.to})
     if (layout && layout->num_ranks() > comm.num_ranks())
-      throw Error("TooFewRanks", "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " +
+      throw Error("BadProcessGrid", "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " +
                                      std::to_string(comm.num_ranks()));
   std::vector<Target> targets;
   for (auto const& target : sides.targets) {

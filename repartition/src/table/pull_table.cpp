@@ -176,7 +176,7 @@ std::map<int, std::vector<Index>> exchange_sparse(Comm const& comm, std::map<int
   e.outgoing = std::move(outgoing);
   for (auto const& [peer, words] : e.outgoing) {
     if (words.size() > std::size_t(std::numeric_limits<int>::max()))
-      throw Error("Overflow", std::to_string(words.size()) + " words of plan for rank " + std::to_string(peer));
+      throw Error("OutOfRange", std::to_string(words.size()) + " words of plan for rank " + std::to_string(peer));
     check_mpi(
         MPI_Issend(words.data(), int(words.size()), MPI_INT64_T, peer, tag, comm.handle(), &e.sends.emplace_back()),
         "MPI_Issend");

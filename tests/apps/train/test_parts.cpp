@@ -77,7 +77,7 @@ TEST(Grid, longitudes_of_single_precision_are_still_periodic) {
 }
 
 TEST(Grid, coordinates_that_are_no_grid_are_input_errors) {
-  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45)); }), "OddLongitudeFold");
+  EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 8, 45)); }), "BadBoundary");
   EXPECT_EQ(rule_of([] { (void)make_grid(evenly(90, -10, 19), evenly(0, 10, 37)); }),
             (test::ErrorWith{"BadCoordinates", "the last column repeats the first"}));
   EXPECT_EQ(rule_of([] {

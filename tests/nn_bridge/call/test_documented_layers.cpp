@@ -177,7 +177,7 @@ class SmoothingImpl : public nn::CommunicatingModule<SmoothingImpl, SmoothingSet
   std::shared_ptr<SmoothingSetUp const> set_up(Layout const& layout, torch::Tensor const& x) const {
     auto const n = layout.extent(0);
     if (n != Index(row_weights_.size()))
-      throw Error("WeightLength", std::to_string(row_weights_.size()) + " weights for " + std::to_string(n) + " rows");
+      throw Error("ShapeMismatch", std::to_string(row_weights_.size()) + " weights for " + std::to_string(n) + " rows");
     auto const w = torch::tensor(row_weights_, torch::kDouble);
     auto const all = torch::cat({w.narrow(0, 0, 1), w, w.narrow(0, n - 1, 1)});  // beyond a pole: the same row
     auto const sums = all.narrow(0, 0, n) + all.narrow(0, 1, n) + all.narrow(0, 2, n);
@@ -242,7 +242,7 @@ TEST(DocumentedLayers, a_layer_of_your_own_has_the_life_cycle_of_all) {
   EXPECT_EQ(test::num_set_ups(smooth), 1);
   Smoothing const copy(std::dynamic_pointer_cast<SmoothingImpl>(smooth->clone()));
   EXPECT_EQ(test::num_set_ups(copy), 0);
-  EXPECT_EQ(test::rule_of([&] { (void)smooth(torch::ones({1, 3, 4})); }), "WeightLength");
+  EXPECT_EQ(test::rule_of([&] { (void)smooth(torch::ones({1, 3, 4})); }), "ShapeMismatch");
   (void)smooth(torch::ones({1, 2, 4}));
   EXPECT_EQ(test::rule_of([&] { (void)smooth(is_last ? torch::ones({4}) : torch::ones({1, 2, 4})); }), "ShapeMismatch");
   if (comm.num_ranks() == 1) return;

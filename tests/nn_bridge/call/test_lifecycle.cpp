@@ -299,7 +299,7 @@ TEST(Lifecycle, calls_in_different_order_are_named) {
   auto second = convolution(domain);
   auto const x = shard_of(domain);
 
-  EXPECT_EQ(rule_of([&] { (void)(domain.comm().rank() == 0 ? first(x) : second(x)); }), "CallOrderDisagreement");
+  EXPECT_EQ(rule_of([&] { (void)(domain.comm().rank() == 0 ? first(x) : second(x)); }), "CallDisagreement");
 }
 
 /// Output and gradient of `second(first(x))`.
@@ -320,7 +320,7 @@ TEST(Lifecycle, calls_go_on_after_one_in_different_order) {
   auto const [y, gradient] = in_order(first, second, x);
 
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(rule_of([&] { (void)(odd_one ? second(x) : first(x)); }), "CallOrderDisagreement");
+    EXPECT_EQ(rule_of([&] { (void)(odd_one ? second(x) : first(x)); }), "CallDisagreement");
     auto const [y_after, gradient_after] = in_order(first, second, x);
     EXPECT_TRUE(torch::equal(y_after, y));
     EXPECT_TRUE(torch::equal(gradient_after, gradient));
@@ -345,7 +345,7 @@ TEST(Lifecycle, calls_go_on_after_one_rank_has_made_one_alone) {
     domain.set_call_checks(nn::CallChecks::every_call);
   }
 
-  EXPECT_EQ(rule_of([&] { (void)first(x); }), "CallOrderDisagreement");
+  EXPECT_EQ(rule_of([&] { (void)first(x); }), "CallDisagreement");
   auto const [y_after, gradient_after] = in_order(first, second, x);
   EXPECT_TRUE(torch::equal(y_after, y));
   EXPECT_TRUE(torch::equal(gradient_after, gradient));
@@ -361,7 +361,7 @@ TEST(Lifecycle, grad_mode_on_some_ranks_only_is_named) {
               torch::AutoGradMode const mode(domain.comm().rank() != 0);
               (void)layer(x);
             }),
-            "GradModeDisagreement");
+            "StructureDisagreement");
 }
 
 TEST(Lifecycle, checks_of_new_structures_only_give_the_same_numbers) {

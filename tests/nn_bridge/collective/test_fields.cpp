@@ -76,7 +76,7 @@ TEST(Fields, reject_what_has_no_rows) {
       test::rule_of([&] {
         (void)nn::shard_of(torch::rand({7, 4}), domain, nn::FieldCuts{balanced_cuts(8, comm.num_ranks()), Cuts{4}});
       }),
-      "CutsMismatch");
+      "BadCuts");
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST(Linear, refuses_bad_arguments_on_all_ranks) {
   auto const x = torch::ones({2, size});
 
   EXPECT_EQ(rule_of([&] { make({}, -2); }), "BadOption");
-  EXPECT_EQ(rule_of([&] { make({.output_cuts = Cuts{5}}); }), "CutsMismatch");
+  EXPECT_EQ(rule_of([&] { make({.output_cuts = Cuts{5}}); }), "BadCuts");
   EXPECT_EQ(rule_of([&] { make({})(torch::ones({2, size + odd_one})); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] {
               make({.split = FeatureSplit::output})(torch::ones({2, odd_one ? 5 : 6}));

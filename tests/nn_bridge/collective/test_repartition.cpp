@@ -310,7 +310,7 @@ TEST(Repartition, refuses_by_name_on_all_ranks) {
 
   nn::Repartition wrong_cuts(nn::RepartitionOptions{options.from, options.to, {balanced_cuts(4, ranks)}}, domain);
   nn::Repartition layer(options, domain);
-  EXPECT_EQ(rule_of([&] { wrong_cuts(torch::ones({3, rows, 4})); }), "CutsMismatch");
+  EXPECT_EQ(rule_of([&] { wrong_cuts(torch::ones({3, rows, 4})); }), "BadCuts");
   EXPECT_EQ(rule_of([&] { layer->back(torch::ones({3, rows, 4})); }), "WrongState");
   EXPECT_EQ(rule_of([&] { (void)layer->after(-3); }), "BadOption");
   EXPECT_EQ(rule_of([&] {

@@ -271,7 +271,7 @@ TEST(Dropout, refuses_bad_arguments_on_all_ranks) {
                 (void)first(x);
                 (void)second(x);
               }),
-              "CallOrderDisagreement");
+              "CallDisagreement");
   }
 }
 

@@ -204,8 +204,8 @@ TEST(Conservation, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { fixer({.channels = {2}})(x, x); }), "OutOfRange");
   EXPECT_EQ(rule_of([&] { (void)fixer({.channels = {1, 1}}); }), (test::ErrorWith{"BadOption", "once"}));
   EXPECT_EQ(rule_of([&] { fixer({.correction = Correction::multiplicative})(0 * x, x); }), "NotFinite");
-  EXPECT_EQ(rule_of([&] { mean({.global_rows = {1}})(torch::ones({1, 2, 2, 4})); }), "WeightLength");
-  EXPECT_EQ(rule_of([&] { mean({.rows = {1, odd_one ? 2.0 : 1.0}})(x); }), "WeightLength");
+  EXPECT_EQ(rule_of([&] { mean({.global_rows = {1}})(torch::ones({1, 2, 2, 4})); }), "ShapeMismatch");
+  EXPECT_EQ(rule_of([&] { mean({.rows = {1, odd_one ? 2.0 : 1.0}})(x); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { mean({.rows = {0}})(x); }), "TooFewValues");
   EXPECT_EQ(rule_of([&] { (void)mean({.rows = {odd_one ? -1.0 : 1.0}}); }), (test::ErrorWith{"BadOption", "negative"}));
   EXPECT_TRUE(torch::equal(fixer()(x, 2 * x), 2 * x));

@@ -355,7 +355,7 @@ TEST(BatchNorm, over_a_data_team_equals_serial_on_all_samples) {
               torch::AutoGradMode const mode(wanted);
               sharded(shard.of(x));
             }),
-            "GradModeDisagreement");
+            "StructureDisagreement");
 }
 
 nn::Domain band_domain() { return domains().back(); }
@@ -433,7 +433,7 @@ TEST(Norms, refuse_what_they_cannot_do_on_all_ranks_alike) {
   EXPECT_EQ(rule_of([&] { nn::InstanceNorm1d(torch::nn::InstanceNormOptions(2), domains().front()); }),
             "LongitudeIsCut");
   batch->train(!odd_one);
-  EXPECT_EQ(rule_of([&] { batch(ones({2, 2, 1, 1})); }), "CallOrderDisagreement");
+  EXPECT_EQ(rule_of([&] { batch(ones({2, 2, 1, 1})); }), "CallDisagreement");
 }
 
 TEST(Norms, clones_have_state_of_their_own_and_run_without_the_original) {

@@ -554,7 +554,7 @@ TEST(Pooling2d, refuses_by_name_on_all_ranks) {
   auto const x = torch::ones({1, 2, 4, 4});
   auto const make = [&](Options const& options) { return nn::MaxPool2d(options, domain); };
 
-  EXPECT_EQ(rule_of([&] { make(Options(3).padding(2)); }), "HaloTooWide");
+  EXPECT_EQ(rule_of([&] { make(Options(3).padding(2)); }), "BadHaloWidth");
   EXPECT_EQ(rule_of([&] { make(Options(0)); }), "BadOption");
   EXPECT_EQ(rule_of([&] { make(Options(3).stride(0)); }), "BadOption");
   EXPECT_EQ(rule_of([&] { nn::AvgPool2d(torch::nn::AvgPool2dOptions(2).divisor_override(0), domain); }), "BadOption");

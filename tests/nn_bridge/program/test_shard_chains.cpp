@@ -405,7 +405,7 @@ TEST(ShardedProgram, plans_without_running) {
 
   shards->plan_for({{2, 3, rows, 5}}, parts);
 
-  EXPECT_EQ(test::rule_of([&] { shards->plan_for({{2, 3, rows + 1, 5}}, parts); }), "CutsMismatch");
+  EXPECT_EQ(test::rule_of([&] { shards->plan_for({{2, 3, rows + 1, 5}}, parts); }), "BadCuts");
   EXPECT_EQ(test::rule_of([&] { shards->plan_for({}, parts); }), "ShapeMismatch");
   parts[0] = rows + 1;
   EXPECT_EQ(test::rule_of([&] { shards->plan_for({{2, 3, rows + 1, 5}}, parts); }), "ShapeMismatch");

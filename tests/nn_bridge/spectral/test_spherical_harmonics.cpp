@@ -335,7 +335,7 @@ TEST(SphericalTransform, refuses_on_all_ranks_by_name) {
   EXPECT_LE(difference(layer->inverse(c), field), 1e-13);
   nn::SphericalTransform given(nn::SphericalTransformOptions{.rows = rule, .field = nn::FieldCuts{rows, Cuts{10}}},
                                domain);
-  EXPECT_EQ(rule_of([&] { given(field); }), "CutsMismatch");
+  EXPECT_EQ(rule_of([&] { given(field); }), "BadCuts");
 }
 
 }  // namespace

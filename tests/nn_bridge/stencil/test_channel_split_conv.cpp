@@ -133,7 +133,7 @@ TEST(ChannelSplitConv, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { make(torch::nn::Conv2dOptions(4, 4, 3))(odd_one ? x[0][0] : x); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] { make(torch::nn::Conv2dOptions(4, 4, 5))(x); }), "KernelTooLarge");
   EXPECT_EQ(rule_of([&] { make(torch::nn::Conv2dOptions(4, 4, 9).padding(4).padding_mode(torch::kReflect))(x); }),
-            "HaloTooWide");
+            "BadHaloWidth");
   EXPECT_EQ(make(torch::nn::Conv2dOptions(4, 4, 3))(x).size(-1), 2);
 }
 

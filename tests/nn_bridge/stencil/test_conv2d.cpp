@@ -108,8 +108,8 @@ TEST(Conv2d, disagreements_are_the_same_error_on_all_ranks) {
               torch::AutoGradMode const mode(!odd_one);
               layer(shard_of(domain, 12));
             }),
-            "GradModeDisagreement");
-  EXPECT_EQ(rule_of([&] { (odd_one ? layer : other)(shard_of(domain, 12)); }), "CallOrderDisagreement");
+            "StructureDisagreement");
+  EXPECT_EQ(rule_of([&] { (odd_one ? layer : other)(shard_of(domain, 12)); }), "CallDisagreement");
 }
 
 TEST(Conv2d, a_gradient_wanted_on_one_rank_only_is_right) {
@@ -173,8 +173,8 @@ TEST(Conv2d, refuses_what_no_serial_layer_could_do) {
   nn::Conv2d odd(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1), nn::Padding::by_domain), domain);
 
   EXPECT_EQ(rule_of([&] { large(shard_of(domain, 4)); }), "KernelTooLarge");
-  EXPECT_EQ(rule_of([&] { wide(shard_of(domain, 12)); }), "HaloTooWide");
-  EXPECT_EQ(rule_of([&] { odd(shard_of(domain, 12).narrow(3, 0, 3).contiguous()); }), "OddLongitudeFold");
+  EXPECT_EQ(rule_of([&] { wide(shard_of(domain, 12)); }), "BadHaloWidth");
+  EXPECT_EQ(rule_of([&] { odd(shard_of(domain, 12).narrow(3, 0, 3).contiguous()); }), "BadBoundary");
 }
 
 TEST(Conv2d, refuses_windows_that_are_none_when_it_is_made) {

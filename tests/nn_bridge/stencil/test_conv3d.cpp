@@ -45,8 +45,8 @@ TEST(Conv3d, refuses_kernels_and_padding_that_the_levels_do_not_allow) {
   nn::Conv3d round(options(3).padding({4, 0, 0}).padding_mode(torch::kCircular), domain);
 
   EXPECT_EQ(rule_of([&] { deep(x); }), "KernelTooLarge");
-  EXPECT_EQ(rule_of([&] { reflected(x); }), "HaloTooWide");
-  EXPECT_EQ(rule_of([&] { round(x); }), "HaloTooWide");
+  EXPECT_EQ(rule_of([&] { reflected(x); }), "BadHaloWidth");
+  EXPECT_EQ(rule_of([&] { round(x); }), "BadHaloWidth");
   EXPECT_EQ(rule_of([&] { deep(x[0][0]); }), "ShapeMismatch");
 }
 

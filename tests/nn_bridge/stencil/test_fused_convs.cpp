@@ -206,8 +206,8 @@ TEST(FusedConvs, refuse_by_name) {
     auto fused = nn::FusedConvs(model, nn::FusedConvsOptions{}, domain);
     return test::rule_of([&] { fused(part.of(torch::ones({1, 1, 3, 4}))); });
   };
-  EXPECT_EQ(rule_of_wide(torch::kReflect, 3), "HaloTooWide");
-  EXPECT_EQ(rule_of_wide(torch::kCircular, 4), "HaloTooWide");
+  EXPECT_EQ(rule_of_wide(torch::kReflect, 3), "BadHaloWidth");
+  EXPECT_EQ(rule_of_wide(torch::kCircular, 4), "BadHaloWidth");
   EXPECT_EQ(rule_of_wide(torch::kCircular, 3), "nothing was thrown");
 }
 

@@ -220,13 +220,13 @@ TEST(Pad2d, refuses_by_name_on_all_ranks) {
     return rule_of([&] { nn::Pad2d(nn::Pad2dOptions(widths, mode), domain)(x); });
   };
 
-  EXPECT_EQ(run({4, 0, 0, 0}, PadMode::reflect), (test::ErrorWith{"HaloTooWide", "padding of"}));
-  EXPECT_EQ(run({0, 0, 0, rows}, PadMode::reflect), (test::ErrorWith{"HaloTooWide", "padding of"}));
-  EXPECT_EQ(run({0, 0, 0, rows + 1}, PadMode::circular), (test::ErrorWith{"HaloTooWide", "padding of"}));
+  EXPECT_EQ(run({4, 0, 0, 0}, PadMode::reflect), (test::ErrorWith{"BadHaloWidth", "padding of"}));
+  EXPECT_EQ(run({0, 0, 0, rows}, PadMode::reflect), (test::ErrorWith{"BadHaloWidth", "padding of"}));
+  EXPECT_EQ(run({0, 0, 0, rows + 1}, PadMode::circular), (test::ErrorWith{"BadHaloWidth", "padding of"}));
   EXPECT_EQ(run({0, 0, 0, rows}, PadMode::circular), "nothing was thrown");
-  EXPECT_EQ(run({-2, -2, 0, 0}, PadMode::constant), (test::ErrorWith{"HaloTooWide", "cropped"}));
-  EXPECT_EQ(run({-4, 2, 0, 0}, PadMode::constant), (test::ErrorWith{"HaloTooWide", "cropped"}));
-  EXPECT_EQ(rule_of([&] { nn::Trim2d(Widths({0, 0, 0, -1}), domain); }), (test::ErrorWith{"HaloTooWide", "Trim"}));
+  EXPECT_EQ(run({-2, -2, 0, 0}, PadMode::constant), (test::ErrorWith{"BadHaloWidth", "cropped"}));
+  EXPECT_EQ(run({-4, 2, 0, 0}, PadMode::constant), (test::ErrorWith{"BadHaloWidth", "cropped"}));
+  EXPECT_EQ(rule_of([&] { nn::Trim2d(Widths({0, 0, 0, -1}), domain); }), (test::ErrorWith{"BadHaloWidth", "Trim"}));
   EXPECT_EQ(rule_of([&] { nn::Pad2d(nn::Pad2dOptions(Widths(1)), domain)(x[0][0]); }), "ShapeMismatch");
   EXPECT_EQ(rule_of([&] {
               nn::Pad3d(nn::Pad3dOptions({0, 0, 0, 0, 1, 0}, PadMode::domain), domain);

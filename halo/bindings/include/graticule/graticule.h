@@ -351,7 +351,7 @@ GR_API gr_status gr_is_initialized(int* initialized);  // [out] [flag] 1 if so
 /// Text of the last error of this thread: the function, the broken rule and the offending value. Never NULL.
 GR_API char const* gr_error_text(void);
 
-/// Name of the rule that the last error of this thread broke, such as CutsMismatch: stable, for programs. Never NULL.
+/// Name of the rule that the last error of this thread broke, such as BadCuts: stable, for programs. Never NULL.
 GR_API char const* gr_error_rule(void);
 
 /// Status of the last error of this thread; GR_SUCCESS when there was none.

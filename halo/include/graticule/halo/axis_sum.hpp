@@ -111,7 +111,7 @@ class AxisSumPending {
 /// Errors are agreed on: all ranks throw. Cost: the first round of a `AxisSumPlan`, and two integer all-reduces.
 class AreaSum {
  public:
-  /// Collective. `weights` holds one weight per index of `row_axis`. @throws as `AxisSumPlan`, `WeightLength` if their
+  /// Collective. `weights` holds one weight per index of `row_axis`. @throws as `AxisSumPlan`, `ShapeMismatch` if their
   /// number differs from the extent of the axis
   AreaSum(Comm const& comm, Layout const& layout, int sum_axis, int row_axis, std::span<double const> weights,
           AxisSumScale scale = AxisSumScale::sum);

@@ -53,7 +53,7 @@ struct AxisBoundary {
 /// With an odd number n of longitudes, no column lies opposite column i across a pole. A mean of both neighbors is not
 /// available: every cell of a plan has one source.
 enum class OddLongitudes : std::uint8_t {
-  refuse,       ///< `OddLongitudeFold`
+  refuse,       ///< `BadBoundary`
   shift_floor,  ///< column (i + floor(n/2)) mod n: each column is read once; two crossings do not lead back to i
 };
 
@@ -97,11 +97,11 @@ struct Boundary {
 
 /// The index map of `boundary` on the global box `[0, extents)`. Owned cells that are copies by `MirrorLine::copy` map
 /// to their originals, all others to themselves.
-/// @throws `AxesMismatch`, `BadBoundary`, `PoleNeedsPeriodicLongitude`,
-///         `OddLongitudeFold` (poles, odd number of longitudes; with `MirrorLine::copy` also for `shift_floor`),
-///         `HaloTooWide` (copies on an axis of 1 cell); when called, `HaloTooWide` beyond 1000 folds or wraps,
-///         `ReflectTooWide` for ghosts that a mirror at the only cell never reaches, `HaloTooWide` for ghosts of a grid
-///         without cells
+/// @throws `AxesMismatch`, `BadBoundary` (also for poles without a periodic longitude, or with an odd number of
+///         longitudes; with `MirrorLine::copy` also for `shift_floor`), `BadHaloWidth` (copies on an axis of 1 cell);
+///         when called, `BadHaloWidth` beyond 1000 folds or wraps,
+///         for ghosts that a mirror at the only cell never reaches,
+///         and for ghosts of a grid without cells
 [[nodiscard]] IndexMap boundary_map(Indices const& extents, Boundary const& boundary);
 
 /// The cells of `owned` that are copies of other cells, as disjoint boxes; none with `MirrorLine::keep`.

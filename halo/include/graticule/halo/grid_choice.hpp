@@ -72,7 +72,7 @@ struct GridCandidate {
 /// for nodes at the ends and in the centre), with their ranks placed on the nodes by `place_on_nodes`. Deterministic:
 /// equal requests give equal results on all ranks. No communication.
 /// Example: 721 x 1440 cells, width 1, 73 levels, 64 ranks, 4 per node: blocks of ranks are better than 64 bands.
-/// @throws `NoProcessGrid` when no factorization fits, `BadOption`, `BadProcessGrid`, what `VirtualHalo` throws
+/// @throws `BadProcessGrid`, also when no factorization fits, `BadOption`, what `VirtualHalo` throws
 [[nodiscard]] std::vector<GridCandidate> grid_candidates(GridRequest const& request);
 
 /// The best layout for the ranks and nodes of `comm`; `request.node_of_rank` is not read. Collective.

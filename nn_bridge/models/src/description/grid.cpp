@@ -92,7 +92,7 @@ Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes) {
   bool const crosses = grid.boundary.axes[0].lower != Edge::replicate || grid.boundary.axes[0].upper != Edge::replicate;
   if (crosses && grid.num_columns() % 2 != 0)
     throw Error(
-        Fault::input, "OddLongitudeFold",
+        Fault::input, "BadBoundary",
         "the grid reaches a pole with " + std::to_string(grid.num_columns()) +
             " longitudes; crossing the pole leads to the meridian 180 degrees away, which needs an even number");
   return grid;

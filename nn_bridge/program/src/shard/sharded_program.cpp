@@ -96,9 +96,8 @@ void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<s
     extent = first[first.size() - place(-field_axis_)];
     if (place(comm.num_ranks()) != parts.size() ||
         std::accumulate(parts.begin(), parts.end(), std::int64_t{0}) != extent) {
-      throw Error("CutsMismatch", "the parts " + c10::str(at::IntArrayRef(parts)) + " are not those of " +
-                                      std::to_string(comm.num_ranks()) + " ranks and " + std::to_string(extent) +
-                                      " cells");
+      throw Error("BadCuts", "the parts " + c10::str(at::IntArrayRef(parts)) + " are not those of " +
+                                 std::to_string(comm.num_ranks()) + " ranks and " + std::to_string(extent) + " cells");
     }
   });
   auto const conversion = detail::ProgramAccess::conversion(*program_);

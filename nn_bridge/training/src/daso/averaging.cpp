@@ -136,7 +136,7 @@ void Daso::State::choose() {
     if (!reducer)
       for (auto const& [name, tensor] : parameters)
         if (detail::GradientHooks::are_on(tensor))
-          throw Error("WrappedTwice",
+          throw Error("WrongState",
                       "gradients of '" + name + "' are reduced by another object: destroy that one first");
     if (options.moments == DasoPolicy::leave) return;
     for (auto const& [name, tensor] : parameters) (void)detail::num_moments(optimizer, tensor);

@@ -39,7 +39,7 @@ NodeGroups node_groups(Comm const& world, std::optional<int> node, UnequalNodes 
   auto const largest = std::max_element(sizes.begin(), sizes.end());
   bool const equal = *smallest == *largest;
   if (!equal && unequal == UnequalNodes::refuse)
-    throw Error("TeamShape", "rank " + std::to_string(smallest - sizes.begin()) + " is on a node of " +
+    throw Error("BadProcessGrid", "rank " + std::to_string(smallest - sizes.begin()) + " is on a node of " +
                                  std::to_string(*smallest) + " ranks, rank " + std::to_string(largest - sizes.begin()) +
                                  " on one of " + std::to_string(*largest));
   result.num_groups = int(*largest);

@@ -25,7 +25,7 @@ struct NodeGroups {
   [[nodiscard]] int member(int group) const noexcept { return group % node.num_ranks(); }
 };
 
-/// Collective over `world`. @throws `TeamShape`, `BadOption` for a negative node on any rank
+/// Collective over `world`. @throws `BadProcessGrid`, `BadOption` for a negative node on any rank
 [[nodiscard]] NodeGroups node_groups(Comm const& world, std::optional<int> node, UnequalNodes unequal);
 
 }  // namespace graticule::training::detail

@@ -26,7 +26,7 @@ bool guard_call(Comm const& team, GuardedCall const& call) {
   if (!head.agrees(order)) throw Error("CallDisagreement", call.layer + ": " + head.difference(order, text()));
   head.rethrow();
   if (!head.agrees(modes))
-    throw Error("GradModeDisagreement",
+    throw Error("StructureDisagreement",
                 call.layer + ": " + head.difference(modes, call.grad_mode ? "grad mode on" : "grad mode off"));
   if (!head.agrees(commons))
     throw Error("StructureDisagreement", call.layer + ": " + head.difference(commons, call.described));

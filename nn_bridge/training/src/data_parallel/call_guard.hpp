@@ -27,7 +27,7 @@ struct GuardedCall {
 
 /// Compares the calls of all ranks, before they communicate. Every message of a team's guarded layers follows on one of
 /// these, so that whatever calls meet, they meet here. @return `requires_grad` of any rank
-/// @throws `CallDisagreement`, a rank's failure, `GradModeDisagreement`, `StructureDisagreement` on all ranks;
+/// @throws `CallDisagreement`, a rank's failure, `StructureDisagreement` on all ranks;
 ///         `StalledExchange` when some rank makes no call for the `error_seconds` of the `StallRule`
 bool guard_call(Comm const& team, GuardedCall const& call);
 

@@ -115,7 +115,7 @@ void Reducer::after_accumulation(std::size_t i) {
   auto& bucket = buckets_[bucket_of_[i]];
   try {
     if (bucket.filled)
-      throw Error("ReadyTwice", "a second gradient of '" + parameter.name +
+      throw Error("WrongState", "a second gradient of '" + parameter.name +
                                     "' in one backward, after the first was sent; use no_sync() and reduce()");
     // One of a backward inside this one is not the last: it is sent at the end.
     if (torch::autograd::get_current_graph_task_id() == backward_ && !parameter.ready) {

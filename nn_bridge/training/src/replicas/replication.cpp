@@ -46,9 +46,9 @@ void require_isomorphic(Comm const& team, Modules const& modules) {
   team.max(longest);
   for (std::size_t i = 0; i < std::size_t(longest[0]); ++i) {
     auto const text = i < modules.size() ? described(*modules[i], i) : "no module " + std::to_string(i);
-    require_same(team, "NotIsomorphic", Hash().add(std::string_view(text)).value(), text);
+    require_same(team, "ReplicaMismatch", Hash().add(std::string_view(text)).value(), text);
   }
-  throw Error("NotIsomorphic", "different module types have the same name");
+  throw Error("ReplicaMismatch", "different module types have the same name");
 }
 
 void call_hook(torch::nn::Module& module, std::shared_ptr<ReplicaContext> const& context, int copy, int num_copies) {
@@ -164,7 +164,7 @@ ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const&
         return i < modules.size() ? described(*modules[i], i) : "no module " + std::to_string(i);
       };
       if (text(master) != text(walks[c]))
-        throw Error("NotIsomorphic",
+        throw Error("ReplicaMismatch",
                     "copy 0 has " + text(master) + ", copy " + std::to_string(c) + " has " + text(walks[c]));
     }
   ReplicaContexts contexts;

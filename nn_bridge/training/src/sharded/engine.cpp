@@ -138,7 +138,7 @@ void ShardEngine::begin_backward(std::size_t u, Index call, Index call_end, std:
   auto& calls = calls_[u];
   if (calls.backwards.contains(call)) return;
   if (torch::GradMode::is_enabled())
-    throw Error("DoubleBackwardUnsupported",
+    throw Error("Unsupported",
                 "the backward of " + units_[u]->name() + ", whose parameters are sharded, cannot be differentiated");
   auto const task = torch::autograd::get_current_graph_task_id();
   enter_task(task);

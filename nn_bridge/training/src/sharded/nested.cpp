@@ -15,7 +15,7 @@ using torch::IValue;
 using Outputs = std::vector<IValue>;
 
 [[noreturn]] void mismatch(std::string const& place, std::size_t copy, std::string const& what) {
-  throw Error("NotIsomorphic", "output" + place + " of copy " + std::to_string(copy) + ": " + what + " the first copy");
+  throw Error("ReplicaMismatch", "output" + place + " of copy " + std::to_string(copy) + ": " + what + " the first copy");
 }
 
 /// What decides how a value is gathered.
@@ -120,7 +120,7 @@ torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::
 std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input, int num_copies) {
   auto inputs = scatter(input, num_copies);
   if (inputs.size() != std::size_t(std::max(num_copies, 0)))
-    throw Error("NotIsomorphic", "a scatter returned " + std::to_string(inputs.size()) + " inputs for " +
+    throw Error("ReplicaMismatch", "a scatter returned " + std::to_string(inputs.size()) + " inputs for " +
                                      std::to_string(num_copies) + " copies");
   return inputs;
 }

@@ -67,7 +67,7 @@ class Search {
       return;
     }
     if (GradientHooks::are_on(tensor))
-      throw Error("WrappedTwice", "gradients of " + name + " are reduced by another object: destroy that one first");
+      throw Error("WrongState", "gradients of " + name + " are reduced by another object: destroy that one first");
     if (is_released(tensor))
       throw Error("ParametersChanged", name + " has no values: its ShardedParameters was destroyed without unwrap()");
     if (!tensor.is_contiguous())
@@ -88,7 +88,7 @@ class Search {
     for (auto const& [name, tensor] : unit.parameters) {
       auto const [owner, is_new] = owners_.emplace(tensor.unsafeGetTensorImpl(), unit.name);
       if (!is_new)
-        throw Error("WrappedTwice", name + " belongs to the units " + owner->second + " and " + unit.name +
+        throw Error("WrongState", name + " belongs to the units " + owner->second + " and " + unit.name +
                                         ", which are gathered separately; exclude one of them from the units");
     }
   }
@@ -111,7 +111,7 @@ UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardedPa
   for (auto const& module : model->modules()) {
     all.insert(module.get());
     if (is_managed(*module))
-      throw Error("WrappedTwice", module->name() +
+      throw Error("WrongState", module->name() +
                                       " is managed already: parameters are cut once, and a model is "
                                       "wrapped once");
   }

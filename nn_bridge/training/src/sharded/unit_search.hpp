@@ -26,7 +26,7 @@ struct UnitSearch {
 };
 
 /// Divides the parameters of a model into units. Asks no other rank.
-/// @throws `NoParameters`, `WrappedTwice`, `UnknownName`, `ParametersChanged`, `UnsupportedTensor`
+/// @throws `NoParameters`, `WrongState`, `UnknownName`, `ParametersChanged`, `UnsupportedTensor`
 [[nodiscard]] UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model,
                                     ShardedParametersOptions const& options);
 

@@ -73,7 +73,7 @@ void require_arguments(torch::nn::Module const& module, nn::NamedTensors const& 
     if (!can_sum(tensor.scalar_type()))
       throw Error("UnsupportedTensor", "'" + name + "' is of type " + c10::toString(tensor.scalar_type()));
     if (GradientHooks::are_on(tensor))
-      throw Error("WrappedTwice", "'" + name + "' is in another DataParallel: destroy that one first");
+      throw Error("WrongState", "'" + name + "' is in another DataParallel: destroy that one first");
   }
   if (!any) throw Error("NoParameters", "no parameter of the module requires a gradient");
 }
@@ -138,7 +138,7 @@ Groups grouped(nn::NamedTensors const& parameters, nn::NamedTensors const& buffe
 void refuse_cut(torch::nn::Module const& module) {
   auto const below = module.modules(/*include_self=*/false);
   if (is_managed(module) || std::any_of(below.begin(), below.end(), [](auto const& one) { return is_managed(*one); }))
-    throw Error("WrappedTwice", "parameters of the model are sharded: ShardedParameters reduces their gradients");
+    throw Error("WrongState", "parameters of the model are sharded: ShardedParameters reduces their gradients");
   for (auto const& [name, tensor] : nn::parameters_of(module))
     if (is_released(tensor))
       throw Error("ParametersChanged",

@@ -19,7 +19,7 @@ struct Wrapped {
 [[nodiscard]] Wrapped wrap(torch::nn::Module const& module, std::vector<nn::TeamRule> const& rules,
                            DataParallelOptions const& options);
 
-/// @throws `WrappedTwice` for a module whose parameters, or some of them, are cut; `ParametersChanged` for what is left
+/// @throws `WrongState` for a module whose parameters, or some of them, are cut; `ParametersChanged` for what is left
 /// of them
 void refuse_cut(torch::nn::Module const& module);
 

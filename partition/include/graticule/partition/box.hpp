@@ -36,7 +36,7 @@ class Box {
   [[nodiscard]] Index extent(int axis) const noexcept { return hi_[axis] > lo_[axis] ? hi_[axis] - lo_[axis] : 0; }
   [[nodiscard]] Indices extents() const;
   [[nodiscard]] bool empty() const noexcept;
-  /// Number of cells; a box without axes holds one cell. @throws `Overflow` beyond 2^63
+  /// Number of cells; a box without axes holds one cell. @throws `OutOfRange` beyond 2^63
   [[nodiscard]] Index num_cells() const;
   [[nodiscard]] bool contains(Indices const& cell) const noexcept;
   /// True when every cell of `other` lies in this box; an empty box lies in every box.

@@ -18,7 +18,7 @@ enum class Fault {
 
 /// A kind of failure, what was found, and the source location of the check. docs/errors.md lists the kinds.
 ///
-/// Example: `Error("CutsMismatch", "cuts of axis 0 sum to 240, the global box has 241 rows")`.
+/// Example: `Error("BadCuts", "cuts of axis 0 sum to 240, the global box has 241 rows")`.
 class Error : public std::runtime_error {
  public:
   Error(std::string_view rule, std::string_view text, std::source_location where = std::source_location::current());

@@ -44,8 +44,8 @@ struct Relabelling {
 /// ranks that hold their cells, and the repartition to `layout` sends nothing.
 /// @throws `LayoutMismatch` when the permuted extents differ, `AxesMismatch`, `BadProcessGrid` for fewer entries than
 /// ranks
-///         or an `off_node_weight` below 1, `BadProcessGrid` for `ranks` that repeat or are negative, `TooFewRanks` for
-///         more boxes with cells than `ranks`, `Overflow` where cells times weight times ranks reach 2^62
+///         or an `off_node_weight` below 1, for `ranks` that repeat or are negative, and for
+///         more boxes with cells than `ranks`, `OutOfRange` where cells times weight times ranks reach 2^62
 /// Cost: overlaps by `for_each_owner`; then shortest augmenting paths (Jonker, Volgenant 1987) over the pairs of boxes
 ///       and ranks that share cells or, with nodes, a node, or an auction (Bertsekas 1988). On one core: 4096 ranks on
 ///       64 nodes 0.2 s; a row layout and a column layout, where all pairs share cells, 0.1 s for 1024 ranks and 1.4 s

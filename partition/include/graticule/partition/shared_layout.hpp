@@ -12,7 +12,7 @@ namespace graticule {
 /// The same boxes on other ranks: rank `ranks[r]` owns what rank `r` of `layout` owns.
 ///
 /// A tensor product remains one. Example: rows on ranks 0, 1, 2, with `ranks` 5, 3, 4: rank 5 owns the first rows.
-/// @throws `TooFewRanks` for fewer `ranks` than the layout has, `BadProcessGrid` for ranks that repeat or are negative
+/// @throws `BadProcessGrid` for fewer `ranks` than the layout has, and for ranks that repeat or are negative
 [[nodiscard]] Layout on_ranks(Layout const& layout, std::span<int const> ranks);
 
 /// A layout in the rank numbers of a part of a larger communicator.
@@ -33,7 +33,7 @@ struct PartLayout {
 /// Collective on `parent`, not on the part: it is enough that one rank passes the layout; all ranks that pass it must
 /// agree.
 /// @throws on all ranks `BadLayout` when no rank passes one, `ArgumentDisagreement` when two differ, `BadLayout` for a
-///         part with ranks outside `parent`, `TooFewRanks` for a layout of more ranks than its part
+///         part with ranks outside `parent`, `BadProcessGrid` for a layout of more ranks than its part
 /// Cost: three all-reduces of one integer and a broadcast: the parts of each axis, and the ranks where they are not the
 ///       first ones of `parent` in order; for a list of boxes, the boxes with cells.
 [[nodiscard]] Layout shared_layout(Comm const& parent, std::optional<PartLayout> const& mine);

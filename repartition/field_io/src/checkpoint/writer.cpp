@@ -34,7 +34,7 @@ Description describe(Comm const& comm, std::string_view name, Layout const* layo
   if (layout == nullptr && (view.grid_axes.size() != 0 || options.local))
     throw Error("FieldMismatch", "a view with grid axes needs a layout");
   if (layout != nullptr && layout->num_ranks() > comm.num_ranks())
-    throw Error("TooFewRanks",
+    throw Error("BadProcessGrid",
                 "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " + std::to_string(comm.num_ranks()));
   auto const owned = layout != nullptr ? layout->owned(comm.rank()) : Box();
   auto const extents = detail::whole_extents(view, layout != nullptr ? layout->global() : Box());
@@ -56,7 +56,7 @@ Index num_bytes(CheckpointField const& field) {
   Index bytes = size_of(field.dtype);
   for (Index const extent : field.extents)
     if (__builtin_mul_overflow(bytes, extent, &bytes))
-      throw Error("Overflow", "a field of " + to_string(field.extents) + " cells");
+      throw Error("OutOfRange", "a field of " + to_string(field.extents) + " cells");
   return bytes;
 }
 

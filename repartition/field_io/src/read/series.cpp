@@ -58,7 +58,7 @@ std::vector<std::string> matches(std::string const& pattern) {
 
 [[noreturn]] void refuse(std::filesystem::path const& file, std::filesystem::path const& first,
                          std::string const& what) {
-  throw Error(Fault::input, "SeriesMismatch", file.string() + " does not continue " + first.string() + ": " + what);
+  throw Error(Fault::input, "BadInput", file.string() + " does not continue " + first.string() + ": " + what);
 }
 
 bool has_axis(Variable const& variable, std::string const& dimension) {
@@ -198,7 +198,7 @@ struct FieldSeries::State {
   void require_sorted(std::size_t place, std::vector<double> const& values, std::size_t first) const {
     for (std::size_t i = first; i < values.size(); ++i)
       if (std::isnan(values[i]))
-        throw Error(Fault::input, "SeriesMismatch",
+        throw Error(Fault::input, "BadInput",
                     dimension + " of " + paths[place].string() + " lacks a value at record " +
                         std::to_string(i - first) + " of " + std::to_string(values.size() - first));
     if (values.size() < 2) return;
@@ -207,7 +207,7 @@ struct FieldSeries::State {
       if (values[i] != values[i - 1] && (values[i] > values[i - 1]) == rises) continue;
       auto const where = i == first ? "where " + paths[place].string() + " follows " + paths[place - 1].string()
                                     : "within " + paths[place].string();
-      throw Error(Fault::input, "SeriesMismatch",
+      throw Error(Fault::input, "BadInput",
                   dimension + " goes from " + std::to_string(values[i - 1]) + " to " + std::to_string(values[i]) + " " +
                       where + "; give the files in order and without duplicate records");
     }

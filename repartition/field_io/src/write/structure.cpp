@@ -139,7 +139,7 @@ void FieldWriter::State::set_scales() {
 }
 
 FieldWriter::State::Room& FieldWriter::State::Room::operator+=(Room const& more) {
-  if (__builtin_add_overflow(length, more.length, &length)) throw Error("Overflow", "a file of more than 2^63 bytes");
+  if (__builtin_add_overflow(length, more.length, &length)) throw Error("OutOfRange", "a file of more than 2^63 bytes");
   on_disk += more.on_disk;
   return *this;
 }
@@ -158,7 +158,7 @@ FieldWriter::State::Room FieldWriter::State::room_for(Target const& target, Indi
   constexpr Index header_bytes = Index(8) << 10U;
   constexpr Index chunk_note_bytes = 256;
   if (overflows || bytes > most / 2 || num_chunks > most / 2 / chunk_note_bytes)
-    throw Error("Overflow", "a variable of more than 2^62 bytes");
+    throw Error("OutOfRange", "a variable of more than 2^62 bytes");
   Index const notes = num_chunks * chunk_note_bytes + header_bytes;
   return {bytes + notes + (Index(1) << 20), (target.has_filters ? 0 : bytes) + notes};
 }

@@ -60,7 +60,7 @@ struct SelfAttentionOptions {
 /// `fused` and `plain` redistribute queries, keys and values from rows and columns to heads, balanced over the ranks,
 /// and the results back; with fewer heads than ranks some ranks are idle. `ring` processes the keys of one rank after
 /// the other and distributes the work by cells. Equal to the serial layer to rounding, for any cuts. Only `plain` is
-/// differentiable to any order; differentiating the backward of the others throws `DoubleBackwardUnsupported` on all
+/// differentiable to any order; differentiating the backward of the others throws `Unsupported` on all
 /// ranks.
 /// Cost: one small all-reduce. `fused` and `plain`: three times the field to heads, once back. `ring`: each rank's keys
 /// and values pass through all ranks, in the backward with their gradients.

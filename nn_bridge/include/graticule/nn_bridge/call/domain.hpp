@@ -33,7 +33,7 @@ class Domain {
   /// All such domains share one state. @pre MPI is initialised
   Domain();
   /// Collective. @throws `BadProcessGrid` unless the grid has two axes and as many ranks as `comm`,
-  /// `PoleNeedsPeriodicLongitude`
+  /// `BadBoundary`
   Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& boundary = Boundary::sphere(Edge::pole_face));
 
   [[nodiscard]] Comm const& comm() const noexcept;

@@ -55,18 +55,18 @@ enum class Consumer : std::uint8_t {
 [[nodiscard]] torch::Tensor gather(torch::Tensor const& x, std::int64_t axis, Comm const& comm, Consumer consumer);
 
 /// This rank's part of `x`, which is equal on all ranks. Adjoint: `gather` of the parts' cotangents.
-/// @throws `CutsMismatch` unless `cuts` cut the axis into one part per rank
+/// @throws `BadCuts` unless `cuts` cut the axis into one part per rank
 [[nodiscard]] torch::Tensor scatter(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, Comm const& comm);
 
 /// This rank's part of the sum of all ranks' `x`, added in order of ranks. Adjoint: `gather` to distinct consumers.
-/// Cost: one message to and from each rank; memory for one part from each. @throws `CutsMismatch`
+/// Cost: one message to and from each rank; memory for one part from each. @throws `BadCuts`
 [[nodiscard]] torch::Tensor reduce_scatter(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts,
                                            Comm const& comm);
 
 /// Redistributes parts along `join_axis` to parts along `split_axis`, which is whole in each rank's `x`. Adjoint: the
 /// reverse.
 /// Example: 6 x 4 cells on 2 ranks, split 1, join 0, cuts {1, 3}: rank 1 passes 3 x 4 and receives 6 x 3.
-/// Cost: one message to and from each rank. @throws `CutsMismatch`
+/// Cost: one message to and from each rank. @throws `BadCuts`
 [[nodiscard]] torch::Tensor all_to_all(torch::Tensor const& x, std::int64_t split_axis, std::int64_t join_axis,
                                        Cuts const& split_cuts, Comm const& comm);
 
@@ -76,7 +76,7 @@ enum class Consumer : std::uint8_t {
 
 /// This rank's part of rank `root`'s `x`. Adjoint: `gather_to_root`, zero on the others. Except on the root, `x` may be
 /// undefined or of any sizes and dtype. Cost: one message to each rank except the root. @throws `OutOfRange`,
-/// `CutsMismatch`
+/// `BadCuts`
 [[nodiscard]] torch::Tensor scatter_from_root(torch::Tensor const& x, std::int64_t axis, Cuts const& cuts, int root,
                                               Comm const& comm);
 
@@ -109,7 +109,7 @@ class CollectiveLayer : public LayerState<CollectiveMap> {
 template <class Derived>
 class CollectiveModule : public detail::StatefulModule<Derived, detail::CollectiveLayer> {
  public:
-  /// Collective. @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  /// Collective. @throws `StructureDisagreement`, `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x) { return this->state().forward(x); }
 
  protected:

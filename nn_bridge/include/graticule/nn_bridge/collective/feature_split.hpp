@@ -50,7 +50,7 @@ class SplitLayer : public LayerState<SplitSetUp> {
   /// The layer restricted to some inputs and outputs, given the slices of weight and bias (which may be undefined).
   using Local = std::function<torch::Tensor(torch::Tensor const&, torch::Tensor const&, torch::Tensor const&)>;
 
-  /// Collective. @throws `BadOption`, `CutsMismatch`
+  /// Collective. @throws `BadOption`, `BadCuts`
   SplitLayer(std::string const& name, Features features, SplitOptions options, Domain const& domain,
              Sharding const& sharding);
 

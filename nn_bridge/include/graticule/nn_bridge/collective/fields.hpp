@@ -14,7 +14,7 @@ namespace graticule::nn {
 /// This rank's rows and columns, the last two axes, of a field that it holds whole: a view. Communicates nothing.
 /// With `cuts`, which are the same on all ranks; else balanced.
 /// Example: 7 rows on 2 ranks: rank 0 gets rows 0 to 3, rank 1 rows 4 to 6.
-/// @throws `UnsupportedTensor` for fewer than two axes, `CutsMismatch` where cuts do not fit the field or the domain
+/// @throws `UnsupportedTensor` for fewer than two axes, `BadCuts` where cuts do not fit the field or the domain
 [[nodiscard]] torch::Tensor shard_of(torch::Tensor const& whole, Domain const& domain,
                                      std::optional<FieldCuts> const& cuts = {});
 

@@ -24,11 +24,11 @@ class LinearImpl : public detail::StatefulModule<LinearImpl, detail::SplitLayer>
   /// Collective. @param options LibTorch's @param split the features to cut @param domain the ranks that share a sample
   /// @param sharding the cut axes of the cut side, including the feature axis; for `output` those of the result
   /// @param feature_axis counted from the last, as -1
-  /// @throws `BadOption`, `CutsMismatch` if `output_cuts` do not fit
+  /// @throws `BadOption`, `BadCuts` if `output_cuts` do not fit
   LinearImpl(torch::nn::LinearOptions const& options, SplitOptions const& split, Domain const& domain,
              Sharding const& sharding, std::int64_t feature_axis = -1);
 
-  /// Collective. @throws `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on
+  /// Collective. @throws `ShapeMismatch`, `StructureDisagreement`, `CallDisagreement`, on
   /// all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 

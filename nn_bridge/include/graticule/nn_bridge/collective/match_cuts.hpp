@@ -28,7 +28,7 @@ class MatchCutsImpl : public detail::StatefulModule<MatchCutsImpl, detail::Match
   /// Collective. @param x this rank's shard @param like its channels, batch and dtype may be any
   /// @throws `ShapeMismatch` where the rows or columns of the whole fields differ, `UnsupportedTensor`,
   /// `StructureDisagreement`,
-  ///         `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  ///         `StructureDisagreement`, `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x, torch::Tensor const& like);
 };
 TORCH_MODULE(MatchCuts);

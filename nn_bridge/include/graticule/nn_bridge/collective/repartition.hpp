@@ -43,8 +43,8 @@ class RepartitionImpl : public detail::StatefulModule<RepartitionImpl, detail::R
   RepartitionImpl(RepartitionOptions options, Domain domain);
 
   /// Collective. @param x this rank's shard by `from`
-  /// @throws `CutsMismatch` if the given cuts do not fit the tensor, `StructureDisagreement`, `GradModeDisagreement`,
-  ///         `CallOrderDisagreement`, on all ranks alike
+  /// @throws `BadCuts` if the given cuts do not fit the tensor, `StructureDisagreement`,
+  ///         `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   /// Moves a tensor to the source cuts of the latest forward. Collective.

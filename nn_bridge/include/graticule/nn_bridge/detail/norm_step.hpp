@@ -42,7 +42,7 @@ struct Norm {
 };
 
 /// Collective over the teams: one small all-gather each. @param requires_grad of the input, on any rank of teams[0]
-/// @throws `GradModeDisagreement` when a team's ranks differ, on all of them
+/// @throws `StructureDisagreement` when a team's ranks differ, on all of them
 [[nodiscard]] NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool requires_grad);
 
 /// (x - mean) / sqrt(m2 / count + eps) * weight + bias; its output is recorded with the domain (`LayerState::record`).

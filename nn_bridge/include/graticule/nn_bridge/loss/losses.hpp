@@ -67,8 +67,8 @@ class LossModule : public detail::StatefulModule<Derived, detail::LossLayer> {
   /// Collective. @param prediction this rank's shard @param target the same sizes, unless stated otherwise @param mask
   /// a weight or boolean per cell; its sizes are broadcast
   /// @return a scalar, or one value per sample, channel or level
-  /// @throws `ShapeMismatch`, `WeightLength`, `EmptyLoss` if no cell on any rank has a weight, and
-  ///         `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  /// @throws `ShapeMismatch`, `TooFewValues` if no cell on any rank has a weight, and
+  ///         `StructureDisagreement`, `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target, torch::Tensor const& mask = {}) {
     return this->state().forward(prediction, target, mask);
   }

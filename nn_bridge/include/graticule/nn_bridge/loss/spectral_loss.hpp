@@ -40,7 +40,7 @@ class SpectralLossImpl : public detail::StatefulModule<SpectralLossImpl, detail:
   explicit SpectralLossImpl(Domain const& domain, LossOptions options = {}, SpectralOptions spectral = {});
 
   /// Collective. @param prediction [batch, channels, ..., rows, columns] @param target the same sizes
-  /// @throws as `LossModule`; `WeightLength` also for wavenumbers
+  /// @throws as `LossModule`; `ShapeMismatch` also for wavenumbers
   torch::Tensor forward(torch::Tensor const& prediction, torch::Tensor const& target);
 
  private:

@@ -21,7 +21,7 @@ namespace graticule::nn {
 // LibTorch's own dropout depend on the partition.
 //
 // In `eval` and for p = 0 all layers return their input without communication. Otherwise forwards are collective and
-// throw `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement` on all ranks alike.
+// throw `ShapeMismatch`, `StructureDisagreement`, `CallDisagreement` on all ranks alike.
 // Cost: one small all-reduce (the agreement); masks are made on the CPU.
 
 /// Number of masks that the random layers of a domain have drawn.

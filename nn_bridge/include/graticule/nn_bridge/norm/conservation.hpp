@@ -38,8 +38,8 @@ class GlobalMeanImpl : public detail::StatefulModule<GlobalMeanImpl, detail::Mea
   /// @param weights default: 1 @throws `BadOption`
   GlobalMeanImpl(Consumer consumer, Domain const& domain, MeanWeights weights = {});
 
-  /// Collective. @param x [..., rows, columns] @throws `WeightLength`, `ShapeMismatch`, `TooFewValues` where the
-  /// weights of all ranks sum to 0, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all
+  /// Collective. @param x [..., rows, columns] @throws `ShapeMismatch`, `TooFewValues` where the
+  /// weights of all ranks sum to 0, `StructureDisagreement`, `CallDisagreement`, on all
   /// ranks alike Cost: the agreement, and one all-reduce of one number per mean; for `distinct` another one in the
   /// backward
   torch::Tensor forward(torch::Tensor const& x);

@@ -25,7 +25,7 @@ class LastAxesState;
 // LibTorch's layers, fields with a large mean keep their precision. Twice differentiable. Gradients of parameters are
 // partial sums, to be reduced by `GradientSync`.
 //
-// Forwards are collective and throw `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement` (also
+// Forwards are collective and throw `StructureDisagreement`, `CallDisagreement` (also
 // where some ranks train and others evaluate), `ShapeMismatch` and `TooFewValues`, on all ranks alike.
 // Cost: one small all-reduce (the agreement) and one all-gather of two numbers per group; in the backward one
 // all-reduce of two numbers per group. In `eval`, tracked statistics need neither.

@@ -26,7 +26,7 @@ namespace graticule::nn {
 // that owns the center of a window owns its output: output row o belongs to the rank of input row clamp(o * stride -
 // padding + (dilation * (kernel - 1)) / 2). A rank may hold no rows, or receive none. Outputs are differentiable to any
 // order. Forwards are collective and throw `ShapeMismatch`, `KernelTooLarge`, `LongitudeIsCut` (lengths),
-// `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike.
+// `StructureDisagreement`, `CallDisagreement`, on all ranks alike.
 // Cost: one small all-reduce and the messages; no messages if every window lies within a shard, as for 2 x 2 windows on
 // shards of even sizes.
 
@@ -54,7 +54,7 @@ class AreaResize;
 template <class Derived, class Options, class Core>
 class PoolModule : public StatefulModule<Derived, Core> {
  public:
-  /// @throws `HaloTooWide` for padding of more than half a window, `BadOption` for kernels, strides, dilations or
+  /// @throws `BadHaloWidth` for padding of more than half a window, `BadOption` for kernels, strides, dilations or
   ///         sizes below 1, `BadBoundary` without `Padding::by_domain`
   PoolModule(Options options, Domain domain);
 

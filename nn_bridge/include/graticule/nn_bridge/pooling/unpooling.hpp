@@ -31,8 +31,8 @@ class MaxUnpoolImpl : public detail::StatefulModule<MaxUnpoolImpl<D>, detail::Un
 
   /// The output extent per axis is (N - 1) stride - 2 padding + kernel. Collective. @param x this rank's maxima
   /// @param indices int64, of the sizes of `x`
-  /// @throws `IndexOutsideWindow` for an index outside its window, `KernelTooLarge` if no output remains,
-  /// `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on
+  /// @throws `OutOfRange` for an index outside its window, `KernelTooLarge` if no output remains,
+  /// `LongitudeIsCut`, `ShapeMismatch`, `StructureDisagreement`, `CallDisagreement`, on
   ///         all ranks alike
   torch::Tensor forward(torch::Tensor const& x, torch::Tensor const& indices);
 

@@ -57,7 +57,7 @@ class FourierTransformImpl : public detail::StatefulModule<FourierTransformImpl,
   FourierTransformImpl(FourierTransformOptions options, Domain domain);
 
   /// Collective. @param x [..., rows, columns] of f32 or f64, this rank's shard
-  /// @throws `UnsupportedTensor`, `BadOption` for more waves than columns / 2 + 1, `CutsMismatch`, and what all
+  /// @throws `UnsupportedTensor`, `BadOption` for more waves than columns / 2 + 1, `BadCuts`, and what all
   ///         layers throw (docs/layers.md), on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 

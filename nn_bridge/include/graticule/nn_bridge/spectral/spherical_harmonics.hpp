@@ -56,7 +56,7 @@ class SphericalTransformImpl : public detail::StatefulModule<SphericalTransformI
 
   /// Collective. @param x [..., rows, columns] of f32 or f64, this rank's shard
   /// @throws `UnsupportedTensor`, `ShapeMismatch` for other rows than the options', `BadOption` for more orders
-  ///         than degrees or than columns / 2 + 1, `CutsMismatch` for other cuts than the options', and what all layers
+  ///         than degrees or than columns / 2 + 1, `BadCuts` for other cuts than the options', and what all layers
   ///         throw (docs/layers.md), on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 

@@ -25,7 +25,7 @@ class ChannelSplitConvImpl : public detail::StatefulModule<ChannelSplitConvImpl<
 
   /// Collective. @param x [batch, channels, (levels,) rows, columns] with this rank's channels; all channels for
   /// `output`
-  /// @throws `ShapeMismatch`, `KernelTooLarge`, `HaloTooWide`, and as `Linear`, on all ranks alike
+  /// @throws `ShapeMismatch`, `KernelTooLarge`, `BadHaloWidth`, and as `Linear`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

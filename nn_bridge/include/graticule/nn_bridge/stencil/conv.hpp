@@ -51,8 +51,8 @@ class ConvImpl : public CommunicatingModule<ConvImpl<D>, detail::ConvSetUp, torc
   ConvImpl(ConvOptions<D> const& options, Domain const& domain);
 
   /// Collective. @param x this rank's shard
-  /// @throws `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, `ShapeMismatch`,
-  ///         `KernelTooLarge`, `HaloTooWide`, on all ranks alike
+  /// @throws `StructureDisagreement`, `CallDisagreement`, `ShapeMismatch`,
+  ///         `KernelTooLarge`, `BadHaloWidth`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

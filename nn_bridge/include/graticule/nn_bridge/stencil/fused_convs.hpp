@@ -43,7 +43,7 @@ class FusedConvsImpl : public CommunicatingModule<FusedConvsImpl, detail::FusedS
 
   /// Collective. @param x [batch, channels, rows, columns], this rank's shard
   /// @throws `Unsupported` for rules other than constant, replicate, reflect, symmetric, periodic and poles;
-  ///         `LongitudeIsCut` for poles in a domain whose longitude has several parts; `HaloTooWide`, and what all
+  ///         `LongitudeIsCut` for poles in a domain whose longitude has several parts; `BadHaloWidth`, and what all
   ///         layers throw, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 

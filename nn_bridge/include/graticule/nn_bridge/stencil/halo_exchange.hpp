@@ -45,7 +45,7 @@ class HaloExchangeImpl : public detail::StatefulModule<HaloExchangeImpl, detail:
 
   /// Collective. @param x [..., rows, columns], this rank's shard
   /// @throws `BadHaloWidth` if a shard is smaller than the crop, `ShapeMismatch`,
-  ///         `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  ///         `StructureDisagreement`, `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
  private:

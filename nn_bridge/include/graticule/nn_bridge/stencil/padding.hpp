@@ -61,8 +61,8 @@ class PadBase : public detail::StatefulModule<Derived, detail::Padder> {
 
   /// Collective. @param x [batch, channels, rows, columns], with levels before the rows in 3d, [batch, channels,
   ///        length] in 1d, all also without batch; this rank's shard
-  /// @throws `HaloTooWide` for widths that LibTorch rejects, `HaloTooWide` if nothing remains, `LongitudeIsCut`,
-  /// `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  /// @throws `BadHaloWidth` for widths that LibTorch rejects, or if nothing remains, `LongitudeIsCut`,
+  /// `ShapeMismatch`, `StructureDisagreement`, `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 };
 
@@ -82,7 +82,7 @@ class PadImpl : public PadBase<D, PadImpl<D>> {
 template <std::size_t D>
 class TrimImpl : public PadBase<D, TrimImpl<D>> {
  public:
-  /// @param domain the ranks that share a sample @param widths in the order of `PadOptions` @throws `HaloTooWide` for
+  /// @param domain the ranks that share a sample @param widths in the order of `PadOptions` @throws `BadHaloWidth` for
   ///        negative ones
   TrimImpl(torch::ExpandingArray<2 * D> const& widths, Domain domain);
 };

@@ -54,7 +54,7 @@ class ResizeImpl : public detail::StatefulModule<ResizeImpl, detail::ResizeState
 
   /// Collective. @param x this rank's shard, f64, f32, bf16 or f16
   /// @throws `BadOption` if the options do not fit the axes of `x` or leave no cells, `LongitudeIsCut` for a length,
-  /// `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `CallOrderDisagreement`, on all ranks alike
+  /// `ShapeMismatch`, `StructureDisagreement`, `CallDisagreement`, on all ranks alike
   torch::Tensor forward(torch::Tensor const& x);
 
   /// Resizes to the global sizes and cuts of `like`, ignoring the sizes of the options: for skip connections of odd

@@ -27,7 +27,7 @@ struct Grid {
 /// on it (`pole_row`, within 1e-6 degrees) or half a spacing away from it (`pole_face`); poles are crossed where
 /// longitude is periodic. Every other edge repeats its last cell.
 /// Example: 241 rows from 90 to -90, 480 columns from -180 to 179.25: both poles `pole_row`, longitude periodic.
-/// @throws `BadCoordinates`, `OddLongitudeFold` (input)
+/// @throws `BadCoordinates`, `BadBoundary` (input)
 [[nodiscard]] Grid make_grid(std::vector<double> latitudes, std::vector<double> longitudes);
 
 /// Latitude of row `row`, which may lie beyond the grid: beyond a pole the count goes on (90.75 is 89.25 on the far

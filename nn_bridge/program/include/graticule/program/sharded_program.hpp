@@ -66,7 +66,7 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   /// Plans for inputs of these sizes as a first forward does, and runs nothing. Collective.
   /// @param whole sizes of the whole inputs @param parts cells of each rank along the axis that the domain cuts, of the
   /// first field and of fields that are as long along it; others are cut into balanced shares
-  /// @throws Error on all ranks alike `StructureDisagreement`, `ShapeMismatch`, `RefusedProgram`, `CutsMismatch`
+  /// @throws Error on all ranks alike `StructureDisagreement`, `ShapeMismatch`, `RefusedProgram`, `BadCuts`
   void plan_for(std::vector<std::vector<std::int64_t>> const& whole, std::vector<std::int64_t> const& parts);
 
   /// How the inputs of the latest call are divided. @pre a forward

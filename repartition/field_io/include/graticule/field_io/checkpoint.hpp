@@ -56,7 +56,7 @@ class CheckpointWriter {
   /// `fields/z` of 3 x 241 x 480 for any layout.
   /// @pre `view` covers the owned box of this rank, or `options.local`; batch axes are the same on all ranks, also on
   ///      those that own nothing (`FieldMismatch`)
-  /// @throws `BadName`, `TooFewRanks`, `ArgumentDisagreement`; `OutputError` when
+  /// @throws `BadName`, `BadProcessGrid`, `ArgumentDisagreement`; `OutputError` when
   ///         the disk is full
   /// Cost: 4 small all-reduces, 1 small broadcast; each rank writes its contiguous runs of the file: one for rows of a
   /// field without batch axes, many short ones where the last axis is cut. A staging buffer of up to `piece_bytes` when
@@ -122,7 +122,7 @@ class Checkpoint {
   /// differ from that of the saved field. A field saved with another number of grid axes (whole, and now cut) is
   /// matched by memory axes.
   /// `local` is the box that `view` covers, if larger than the owned box.
-  /// @throws `MissingVariable`, `WrongType`, `FieldMismatch`, `TooFewRanks`; `BrokenFile` (input) for damaged cells
+  /// @throws `MissingVariable`, `WrongType`, `FieldMismatch`, `BadProcessGrid`; `BrokenFile` (input) for damaged cells
   void read(std::string_view name, Layout const& layout, FieldView const& view,
             std::optional<Box> const& local = {}) const;
   /// Fills `view` with the cells of `box`, whose axes are the view's grid axes. Each rank passes its own box, which may

@@ -29,8 +29,8 @@ struct FieldSeriesOptions {
 class FieldSeries {
  public:
   /// Opens each file once and compares it with the first. Collective.
-  /// @throws as `FieldFile`; `SeriesMismatch` (input) when variables, their axes or units, or other coordinates differ;
-  /// `SeriesMismatch` (input) when the joined coordinate is not monotonic over all files
+  /// @throws as `FieldFile`; `BadInput` (input) when variables, their axes or units, or other coordinates differ;
+  /// `BadInput` (input) when the joined coordinate is not monotonic over all files
   FieldSeries(Comm const& comm, std::vector<std::filesystem::path> files, FieldSeriesOptions const& options = {});
   FieldSeries(FieldSeries&&) noexcept;
   FieldSeries& operator=(FieldSeries&&) noexcept;

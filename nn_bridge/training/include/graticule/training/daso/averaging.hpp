@@ -84,7 +84,7 @@ class Daso {
  public:
   /// Copies parameters and buffers of rank 0 to the others.
   /// @throws `ReplicaMismatch`, `ArgumentDisagreement` for options that differ, `NoParameters`, `BadOption`,
-  ///         `TeamShape`, `Unsupported` for unknown moments and for LBFGS, `WrappedTwice`; on all ranks
+  ///         `BadProcessGrid`, `Unsupported` for unknown moments and for LBFGS, `WrongState`; on all ranks
   Daso(torch::nn::Module const& module, torch::optim::Optimizer& optimizer, Comm const& world, DasoOptions options);
   Daso(Daso&&) noexcept;
   Daso& operator=(Daso&&) = delete;

@@ -101,7 +101,7 @@ class DataParallel {
   /// @param module must outlive this object @param rules applied in order to each gradient @param options see
   ///        `DataParallelOptions` @param optimizers of the module's parameters, for `step()`; must outlive this object
   ///        as well
-  /// @throws `ReplicaMismatch`, `UnknownName`, `NoParameters`, `BadOption`, `WrappedTwice`
+  /// @throws `ReplicaMismatch`, `UnknownName`, `NoParameters`, `BadOption`, `WrongState`
   ///         (by any object that reduces or shards), `ParametersChanged`, `UnsupportedTensor`, `BadOption` on all ranks
   ///         of a team
   DataParallel(torch::nn::Module& module, std::vector<torch::optim::Optimizer*> optimizers,

@@ -68,12 +68,12 @@ using ReplicaContexts = std::vector<std::shared_ptr<ReplicaContext>>;
 ///
 /// Call it after wrapping, and after every load, conversion, move to a device or clone: the state of a hook belongs to
 /// one module object. All hooks of rank 0 run first; the values that they put into contexts are available to the hooks
-/// of the other ranks. Collective. @throws `NotIsomorphic` where traversals differ in length or types; what a hook
+/// of the other ranks. Collective. @throws `ReplicaMismatch` where traversals differ in length or types; what a hook
 /// throws; on all ranks alike
 /// Cost: one all-reduce of 4 integers, one broadcast of all values.
 ReplicaContexts replicate(torch::nn::Module& module, Comm const& team);
 
-/// The same for copies in one process, the first of which is the master. @throws `NotIsomorphic`, `BadOption`
+/// The same for copies in one process, the first of which is the master. @throws `ReplicaMismatch`, `BadOption`
 ReplicaContexts replicate(std::vector<std::shared_ptr<torch::nn::Module>> const& copies);
 
 /// Result of `patch_replication`.
@@ -110,12 +110,12 @@ Patched patch_replication(Wrapper& wrapper) {
 /// Joins the outputs of all copies, following the structure of the first: tensors are concatenated along `dim` (scalars
 /// stacked), none stays none, maps are joined by key, lists and tuples by element; strings and all other types become a
 /// list.
-/// @throws `NotIsomorphic`, with the position, for a different kind or length, a missing or extra key; `BadOption`
+/// @throws `ReplicaMismatch`, with the position, for a different kind or length, a missing or extra key; `BadOption`
 [[nodiscard]] torch::IValue gather_nested(std::vector<torch::IValue> const& outputs, std::int64_t dim = 0);
 /// Joins the outputs of all ranks, on every rank. Collective. @throws the same on all ranks
 [[nodiscard]] torch::IValue gather_nested(Comm const& team, torch::IValue const& output, std::int64_t dim = 0);
 
-/// Inputs of each copy, from a function of the user. @throws `NotIsomorphic` unless it returns one per copy
+/// Inputs of each copy, from a function of the user. @throws `ReplicaMismatch` unless it returns one per copy
 using InputScatter = std::function<std::vector<torch::IValue>(torch::IValue const& input, int num_copies)>;
 /// Calls `scatter` and checks the number of results.
 [[nodiscard]] std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IValue const& input,

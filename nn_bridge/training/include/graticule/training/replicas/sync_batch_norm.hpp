@@ -45,7 +45,7 @@ class SyncedCalls {
 /// this rank's parts. Every forward and backward first compares the calls of all ranks: if one rank makes an additional
 /// call, or calls another layer, all ranks get an error. For a rank that makes no further call, forward or backward,
 /// the others wait for `GRATICULE_STALL_SECONDS` (300; 0: forever).
-/// @throws `CallDisagreement`, `ShapeMismatch`, `StructureDisagreement`, `GradModeDisagreement`, `TooFewValues` on all
+/// @throws `CallDisagreement`, `ShapeMismatch`, `StructureDisagreement`, `TooFewValues` on all
 ///         ranks; `StalledExchange` on the ranks that waited for it
 /// Cost: two all-gathers, of 7 numbers per rank and of 3 + 2 channels; in the backward 7 numbers and one all-reduce of
 /// 2 channels. One copy of the output, which activations may then change in place.

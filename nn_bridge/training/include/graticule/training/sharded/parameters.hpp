@@ -142,10 +142,10 @@ class ShardedParameters {
   /// @param model its parameters are managed until `unwrap` or destruction @param options see
   ///        `ShardedParametersOptions` @param shards rule `mean` if its ranks have their own samples, `sum` if their
   ///        losses are parts of one loss
-  /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ; `WrappedTwice` for a model with a
-  ///         managed part; `WrappedTwice` for a model under `DataParallel` or `Daso`; `ParametersChanged` for a model
+  /// @throws on all ranks: `NoParameters`; `ReplicaMismatch` where models differ; `WrongState` for a model with a
+  ///         managed part; `WrongState` for a model under `DataParallel` or `Daso`; `ParametersChanged` for a model
   ///         whose `ShardedParameters` was destroyed without `unwrap`; `UnknownName` for an ignored module outside the
-  ///         model; `UnsupportedTensor`; `WrappedTwice` for a parameter of two units; `BadOption`; `UnknownName` for
+  ///         model; `UnsupportedTensor`; `WrongState` for a parameter of two units; `BadOption`; `UnknownName` for
   ///         an unknown name of a unit to gather ahead; `ArgumentDisagreement`
   ShardedParameters(std::shared_ptr<torch::nn::Module> model, nn::TeamRule const& shards,
                     ShardedParametersOptions options = {});
