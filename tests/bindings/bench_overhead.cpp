@@ -102,9 +102,11 @@ int main(int argc, char** argv) {
   }
   if (comm.rank() == 0) {
     double const base = median(times[0]);
-    std::printf("C++ %.2f us; C / C++ %.4f, Fortran / C++ %.4f, Fortran, described once / C++ %.4f, C++ again / C++ %.4f (medians of %d)\n",
-                1e6 * base, median(times[1]) / base, median(times[2]) / base, median(times[4]) / base, median(times[3]) / base,
-                repetitions);
+    std::printf(
+        "C++ %.2f us; C / C++ %.4f, Fortran / C++ %.4f, Fortran, described once / C++ %.4f, C++ again / C++ %.4f "
+        "(medians of %d)\n",
+        1e6 * base, median(times[1]) / base, median(times[2]) / base, median(times[4]) / base, median(times[3]) / base,
+        repetitions);
   }
   require(gr_halo_destroy(&c_plan));
   require(gr_halo_destroy(&fortran_plan));

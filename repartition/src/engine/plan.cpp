@@ -125,7 +125,7 @@ PullDescription describe(Comm const& comm, Sides const& sides, RepartitionOption
   for (auto const* layout : {&from, sides.to})
     if (layout && layout->num_ranks() > comm.num_ranks())
       throw Error("BadProcessGrid", "a layout of " + std::to_string(layout->num_ranks()) + " ranks on " +
-                                     std::to_string(comm.num_ranks()));
+                                        std::to_string(comm.num_ranks()));
   std::vector<Target> targets;
   for (auto const& target : sides.targets) {
     if (!sides.to && !options.to && !target.empty() && !grid.contains(target))

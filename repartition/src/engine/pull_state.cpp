@@ -25,7 +25,7 @@ namespace {
 void check_description(Comm const& comm, PullDescription const& d) {
   if (d.source.num_ranks() > comm.num_ranks())
     throw Error("BadProcessGrid", "a layout of " + std::to_string(d.source.num_ranks()) + " ranks on " +
-                                   std::to_string(comm.num_ranks()));
+                                      std::to_string(comm.num_ranks()));
   Box const owned = d.source.owned(comm.rank());
   for (auto const& kind : d.kinds) {
     if (!kind.source_box.contains(owned))
