@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What PyTorch itself computes in f64 with an exported program: a folder like those of shared/data/programs.
-#   reference.py PROGRAM.pt2 FOLDER_OF_INPUTS OUTPUT_FOLDER
+#   reference.py [PROGRAM.pt2 FOLDER_OF_INPUTS OUTPUT_FOLDER]...
 import json
 import math
 import sys
@@ -45,9 +45,7 @@ def in_f64(path):
     return module
 
 
-def main():
-    program, folder, output = sys.argv[1:]
-    torch.set_default_dtype(torch.float64)
+def compute(program, folder, output):
     golden = json.load(open(folder + "/golden.json"))
     inputs = []
     for entry in golden["inputs"]:
@@ -76,4 +74,6 @@ def main():
     json.dump(golden, open(output + "/golden.json", "w"))
 
 
-main()
+torch.set_default_dtype(torch.float64)
+for at in range(1, len(sys.argv), 3):
+    compute(*sys.argv[at:at + 3])

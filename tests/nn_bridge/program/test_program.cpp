@@ -281,9 +281,12 @@ std::vector<std::string> const networks{"unet_probe",  "credit_swin", "credit_cr
 std::filesystem::path given() { return std::filesystem::path(GRATICULE_TEST_DATA) / "programs"; }
 
 bool has_python_torch() {
-  char const* const python = std::getenv("GRATICULE_TEST_PYTHON");
-  return python != nullptr &&
-         std::system((std::string(python) + " -c 'import torch.export' > /dev/null 2>&1").c_str()) == 0;
+  static bool const found = [] {
+    char const* const python = std::getenv("GRATICULE_TEST_PYTHON");
+    return python != nullptr &&
+           std::system((std::string(python) + " -c 'import torch.export' > /dev/null 2>&1").c_str()) == 0;
+  }();
+  return found;
 }
 
 int run_python(std::string const& arguments) {
@@ -321,50 +324,55 @@ TEST_F(GivenNetworks, equal_python_in_f32) {
   }
 }
 
+/// The arguments of reference.py for a network, whose figures come to a folder of its name.
+std::string reference_of(std::filesystem::path const& program, std::string const& network) {
+  std::filesystem::path const folder = folder_of_rank() / network;
+  std::filesystem::create_directories(folder);
+  return " " + program.string() + " " + (given() / network).string() + " " + folder.string();
+}
+
 TEST_F(GivenNetworks, equal_python_in_f64) {
   if (!has_python_torch()) {
     GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
   }
+  std::string arguments = std::string(GRATICULE_PROGRAM_TESTS) + "/reference.py";
+  for (std::string const& network : networks) arguments += reference_of(given() / network / "program.pt2", network);
+  ASSERT_EQ(run_python(arguments), 0);
   for (std::string const& network : networks) {
-    std::filesystem::path const folder = folder_of_rank() / network;
-    std::filesystem::create_directories(folder);
-    ASSERT_EQ(run_python(std::string(GRATICULE_PROGRAM_TESTS) + "/reference.py " +
-                         (given() / network / "program.pt2").string() + " " + (given() / network).string() + " " +
-                         folder.string()),
-              0);
     Program program(given() / network / "program.pt2");
     program->to(torch::kFloat64);
 
-    GoldenDifferences const differences = compare_with_golden(program, folder);
+    GoldenDifferences const differences = compare_with_golden(program, folder_of_rank() / network);
 
     print(network, differences);
     EXPECT_LE(differences.largest(), 1e-12) << network;
-    std::filesystem::remove_all(folder);
   }
+  std::filesystem::remove_all(folder_of_rank());
 }
 
 TEST_F(GivenNetworks, load_in_python_after_they_have_learned_here) {
   if (!has_python_torch()) {
     GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
   }
+  std::string arguments = std::string(GRATICULE_PROGRAM_TESTS) + "/reference.py";
+  std::vector<Program> programs;
   for (std::string const& network : networks) {
-    std::filesystem::path const folder = folder_of_rank() / network;
-    std::filesystem::create_directories(folder);
-    Program program(given() / network / "program.pt2");
+    Program& program = programs.emplace_back(given() / network / "program.pt2");
     torch::optim::AdamW optimizer(program->parameters(), 1e-3);
     (void)compare_with_golden(program, given() / network);
     optimizer.step();
-    program->save(folder / "program.pt2");
-
-    ASSERT_EQ(run_python(std::string(GRATICULE_PROGRAM_TESTS) + "/reference.py " + (folder / "program.pt2").string() +
-                         " " + (given() / network).string() + " " + folder.string()),
-              0);
-    program->to(torch::kFloat64);
-    // Weights in the file are those of f32, so both compute the same.
-    EXPECT_LE(compare_with_golden(program, folder).largest(), 1e-12) << network;
-    EXPECT_GT(compare_with_golden(program, given() / network).outputs.largest, 1e-4) << network;
-    std::filesystem::remove_all(folder);
+    std::filesystem::path const learned = folder_of_rank() / network / "program.pt2";
+    arguments += reference_of(learned, network);
+    program->save(learned);
   }
+  ASSERT_EQ(run_python(arguments), 0);
+  for (std::size_t n = 0; n < programs.size(); ++n) {
+    programs[n]->to(torch::kFloat64);
+    // Weights in the file are those of f32, so both compute the same.
+    EXPECT_LE(compare_with_golden(programs[n], folder_of_rank() / networks[n]).largest(), 1e-12) << networks[n];
+    EXPECT_GT(compare_with_golden(programs[n], given() / networks[n]).outputs.largest, 1e-4) << networks[n];
+  }
+  std::filesystem::remove_all(folder_of_rank());
 }
 
 // scripts/export.py makes the program with dynamic sizes on one grid, and the figures on another.
