@@ -30,12 +30,12 @@ namespace fs = std::filesystem;
 struct Options {
   swe::CaseOptions experiment;
   double angle = 0;
-  Index num_rows = 64;
-  Index num_columns = 128;
+  Index num_rows = 128;
+  Index num_columns = 256;
   double days = 0;
   double step = 0;
   std::string scheme = "enstrophy";
-  std::string every = "24h";
+  std::string every = "6h";
   std::string dtype = "f32";
   std::string output = "swe";
   Index checkpoint_every = 0;
@@ -338,13 +338,14 @@ class Run {
 int run(app::Context& context, Options& o) {
   o.experiment.angle = o.angle * std::numbers::pi / 180;
   if (o.num_columns % 2 != 0) throw Error(Fault::usage, "BadOption", fmt::format("--nlon {} is odd", o.num_columns));
-  // On rank 0 alone; a failure shows in the first file.
-  if (context.comm.rank() == 0) {
+  run_agreed(context.comm, [&] {
+    if (context.comm.rank() != 0) return;
     std::error_code error;
     fs::create_directories(o.output, error);
+    if (error || !fs::is_directory(o.output))
+      throw Error(Fault::usage, "BadOption", "--output " + o.output + " cannot be created: " + error.message());
     fs::remove(fs::path(o.output) / "stopped", error);
-  }
-  context.comm.barrier();
+  });
   spdlog::info("{}", swe::describe(o.experiment.name));
   return Run(context, o).run();
 }

@@ -100,12 +100,14 @@ void Solver::combine(State& a, double part, State& b, State& result) {
   std::size_t const num_fields = scheme_ == Scheme::fixed_wind ? 1 : 3;
   using Rows = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace>;
   Kokkos::parallel_for("combine", Rows(long(box.lo(0)), long(box.hi(0))), [&](long j) {
+    double const factor = part;
+    double const seconds = seconds_;
     for (std::size_t f = 0; f < num_fields; ++f) {
       double const* const x = a.fields()[f]->at(j, box.lo(1));
       double const* const y = b.fields()[f]->at(j, box.lo(1));
       double const* const d = tendencies_.fields()[f]->at(j, box.lo(1));
       double* const out = result.fields()[f]->at(j, box.lo(1));
-      for (Index i = 0; i < box.extent(1); ++i) out[i] = x[i] + part * ((y[i] - x[i]) + seconds_ * d[i]);
+      for (Index i = 0; i < box.extent(1); ++i) out[i] = x[i] + factor * ((y[i] - x[i]) + seconds * d[i]);
     }
   });
   Kokkos::fence();

@@ -66,6 +66,8 @@ class Piece {
 
   void depth(Cells& out) const {
     double const a = grid_.planet().radius;
+    double const dlambda = grid_.dlambda();
+    double const dphi = grid_.dphi();
     for (Index j = box_.lo(0); j < box_.hi(0); ++j) {
       double* const d = out.at(j, 0);
       double const* const u = flux_u_.at(j, 0);
@@ -73,7 +75,7 @@ class Piece {
       double const* const north = flux_v_.at(j + 1, 0);
       double const c = a * grid_.cosine(j);
       for (Index i = box_.lo(1); i < box_.hi(1); ++i)
-        d[i] = -((u[i + 1] - u[i]) / grid_.dlambda() + (north[i] - south[i]) / grid_.dphi()) / c;
+        d[i] = -((u[i + 1] - u[i]) / dlambda + (north[i] - south[i]) / dphi) / c;
     }
   }
 
@@ -97,15 +99,24 @@ class Piece {
   [[nodiscard]] Index first_row(Index margin) const { return std::max<Index>(box_.lo(0) - margin, 0); }
   [[nodiscard]] Index last_row(Index margin) const { return std::min(box_.hi(0) + margin, grid_.num_rows()); }
 
+  // Loops over rows by pointers: through `at` the compiler would compute each place anew, because a stored value might
+  // be a size. Column `i` of a row is `row[i]`.
+
   /// Mass fluxes through faces: u h, and v h cos(latitude), which is 0 at the poles.
   void set_fluxes(Index wide) {
-    for (Index j = first_row(1); j < last_row(0); ++j)
-      for (Index i = box_.lo(1) - wide; i < box_.hi(1) + 1 + wide; ++i)
-        *flux_u_.at(j, i) = *s_.u.at(j, i) * (0.5 * (*s_.h.at(j, i - 1) + *s_.h.at(j, i)));
+    for (Index j = first_row(1); j < last_row(0); ++j) {
+      double const* const u = s_.u.at(j, 0);
+      double const* const h = s_.h.at(j, 0);
+      double* const out = flux_u_.at(j, 0);
+      for (Index i = box_.lo(1) - wide; i < box_.hi(1) + 1 + wide; ++i) out[i] = u[i] * (0.5 * (h[i - 1] + h[i]));
+    }
     for (Index j = std::max<Index>(box_.lo(0) - wide, 1); j < std::min(box_.hi(0) + 1, grid_.num_rows()); ++j) {
       double const c = grid_.face_cosine(j);
-      for (Index i = box_.lo(1) - 1; i < box_.hi(1) + wide; ++i)
-        *flux_v_.at(j, i) = *s_.v.at(j, i) * (0.5 * (*s_.h.at(j - 1, i) + *s_.h.at(j, i))) * c;
+      double const* const v = s_.v.at(j, 0);
+      double const* const south = s_.h.at(j - 1, 0);
+      double const* const north = s_.h.at(j, 0);
+      double* const out = flux_v_.at(j, 0);
+      for (Index i = box_.lo(1) - 1; i < box_.hi(1) + wide; ++i) out[i] = v[i] * (0.5 * (south[i] + north[i])) * c;
     }
   }
 
@@ -118,15 +129,51 @@ class Piece {
       else if (j == grid_.num_rows())
         std::fill_n(q_.at(j, lo), hi - lo, poles_.north);
       else
-        for (Index i = lo; i < hi; ++i) *q_.at(j, i) = potential_vorticity(grid_, s_, j, i);
+        set_vorticity_of_row(j, lo, hi);
   }
 
-  /// Bernoulli function: kinetic energy and gravity times the height of the surface.
+  /// `potential_vorticity` of corners [lo, hi), with its bits.
+  void set_vorticity_of_row(Index j, Index lo, Index hi) {
+    double* const q = q_.at(j, 0);
+    for (Index i = lo; i < hi; ++i) q[i] = grid_.coriolis(j, i);
+    double const* const v = s_.v.at(j, 0);
+    double const* const u = s_.u.at(j, 0);
+    double const* const u_south = s_.u.at(j - 1, 0);
+    double const* const h = s_.h.at(j, 0);
+    double const* const h_south = s_.h.at(j - 1, 0);
+    double const dlambda = grid_.dlambda();
+    double const dphi = grid_.dphi();
+    double const c = grid_.cosine(j - 1);
+    double const d = grid_.cosine(j);
+    double const width = grid_.planet().radius * grid_.face_cosine(j);
+    double const weights = 2 * (c + d);
+    for (Index i = lo; i < hi; ++i) {
+      double const rotation = ((v[i] - v[i - 1]) / dlambda - (u[i] * d - u_south[i] * c) / dphi) / width;
+      double const depth = (c * (h_south[i - 1] + h_south[i]) + d * (h[i - 1] + h[i])) / weights;
+      q[i] = (q[i] + rotation) / depth;
+    }
+  }
+
+  /// Bernoulli function: `kinetic_energy` and gravity times the height of the surface.
   void set_energy() {
     double const g = grid_.planet().gravity;
-    for (Index j = first_row(1); j < last_row(0); ++j)
-      for (Index i = box_.lo(1) - 1; i < box_.hi(1); ++i)
-        *energy_.at(j, i) = g * (*s_.h.at(j, i) + *surface_.at(j, i)) + kinetic_energy(grid_, s_, j, i);
+    for (Index j = first_row(1); j < last_row(0); ++j) {
+      bool const has_north = j + 1 < grid_.num_rows();
+      double const* const h = s_.h.at(j, 0);
+      double const* const ground = surface_.at(j, 0);
+      double const* const u = s_.u.at(j, 0);
+      double const* const south = s_.v.at(j, 0);
+      double const* const north = s_.v.at(has_north ? j + 1 : j, 0);
+      double const c = grid_.cosine(j);
+      double const south_cosine = grid_.face_cosine(j);
+      // No wind blows through the pole.
+      double const north_cosine = has_north ? grid_.face_cosine(j + 1) : 0;
+      double* const out = energy_.at(j, 0);
+      for (Index i = box_.lo(1) - 1; i < box_.hi(1); ++i) {
+        double const v2 = south[i] * south[i] * south_cosine + north[i] * north[i] * north_cosine;
+        out[i] = g * (h[i] + ground[i]) + (0.25 * (u[i] * u[i] + u[i + 1] * u[i + 1]) + 0.25 * v2 / c);
+      }
+    }
   }
 
   [[nodiscard]] double slope_east(Index j, Index i) const {
@@ -137,20 +184,31 @@ class Piece {
   }
 
   void eastward(Index j, Cells& du) const {
+    double const* const q = q_.at(j, 0);
+    double const* const q_north = q_.at(j + 1, 0);
+    double const* const south = flux_v_.at(j, 0);
+    double const* const north = flux_v_.at(j + 1, 0);
+    double const* const energy = energy_.at(j, 0);
+    double const c = grid_.cosine(j);
+    double const width = grid_.planet().radius * c * grid_.dlambda();
+    double* const out = du.at(j, 0);
     for (Index i = box_.lo(1); i < box_.hi(1); ++i) {
-      double const q = 0.5 * (*q_.at(j, i) + *q_.at(j + 1, i));
-      double const south = *flux_v_.at(j, i - 1) + *flux_v_.at(j, i);
-      double const north = *flux_v_.at(j + 1, i - 1) + *flux_v_.at(j + 1, i);
-      *du.at(j, i) = q * (0.25 * (south + north)) / grid_.cosine(j) - slope_east(j, i);
+      double const flux = 0.25 * ((south[i - 1] + south[i]) + (north[i - 1] + north[i]));
+      out[i] = 0.5 * (q[i] + q_north[i]) * flux / c - (energy[i] - energy[i - 1]) / width;
     }
   }
 
   void northward(Index j, Cells& dv) const {
+    double const* const q = q_.at(j, 0);
+    double const* const south = flux_u_.at(j - 1, 0);
+    double const* const north = flux_u_.at(j, 0);
+    double const* const energy = energy_.at(j, 0);
+    double const* const energy_south = energy_.at(j - 1, 0);
+    double const height = grid_.planet().radius * grid_.dphi();
+    double* const out = dv.at(j, 0);
     for (Index i = box_.lo(1); i < box_.hi(1); ++i) {
-      double const q = 0.5 * (*q_.at(j, i) + *q_.at(j, i + 1));
-      double const south = *flux_u_.at(j - 1, i) + *flux_u_.at(j - 1, i + 1);
-      double const north = *flux_u_.at(j, i) + *flux_u_.at(j, i + 1);
-      *dv.at(j, i) = -q * (0.25 * (south + north)) - slope_north(j, i);
+      double const flux = 0.25 * ((south[i] + south[i + 1]) + (north[i] + north[i + 1]));
+      out[i] = -(0.5 * (q[i] + q[i + 1])) * flux - (energy[i] - energy_south[i]) / height;
     }
   }
 

@@ -83,7 +83,7 @@ case_errors() {
     run 2 --days 0.0001
     refuses 2 "--days"
     run 2 --output /dev/null/swe
-    refuses 1 "/dev/null/swe"
+    refuses 2 "--output /dev/null/swe cannot be created"
     # Steps that are too long for the waves.
     run 2 --case 6 --step 3600 --every 1d --days 20 --output blown
     refuses 1 "not finite after step"

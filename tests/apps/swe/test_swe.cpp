@@ -58,22 +58,25 @@ TEST(Swe, converges_with_order_two_also_over_the_poles) {
 /// Heights of the surface after two days at some cells of a grid of 32 x 64: rows `first`, `first + stride` and so on,
 /// columns 0, `stride` and so on. From a spectral model of another program, in triangular truncation at degree 106:
 ///   scripts/bench/swe_reference run --case 6 out.npz; scripts/bench/swe_reference sample out.npz --day 2 --stride 4
+/// On day 2 a damping of 2 h gives the same heights as 24 h.
 struct Reference {
   char const* name;
   Index stride;
-  Index num_columns;  ///< of the table
+  Index num_columns;               ///< of the table
+  double enstrophy, arakawa_lamb;  ///< bounds of the differences, a tenth above what they are
   std::vector<double> heights;
 };
 
 std::vector<Reference> references() {
   return {
-      {"5", 8, 8, {5169.80, 5168.47, 5169.25, 5170.19, 5169.69, 5166.02, 5163.86, 5169.14, 5847.29, 5843.68, 5848.09,
-                   5851.75, 5855.09, 5854.49, 5834.12, 5840.42, 5780.56, 5781.65, 5781.26, 5787.14, 5797.05, 5814.70,
-                   5768.86, 5821.48, 5105.98, 5103.69, 5105.09, 5109.06, 5114.86, 5115.90, 5101.03, 5106.95}},
-      {"6", 4, 4, {8200.71,  8214.50,  8194.12,  8180.28, 8910.97,  9256.49,  8829.74,  8476.24,
-                   9586.76,  10249.01, 9593.44,  8734.48, 10372.02, 10531.96, 10410.53, 9995.39,
-                   10218.18, 10502.65, 10260.19, 9709.95, 9401.17,  10073.49, 9378.89,  8570.82,
-                   8731.55,  8943.49,  8658.58,  8443.81, 8095.79,  8097.74,  8094.86,  8092.92}}};
+      {"5", 8, 8, 1.13e-3, 1.24e-3, {5169.80, 5168.47, 5169.25, 5170.19, 5169.69, 5166.02, 5163.86, 5169.14,
+                                     5847.29, 5843.68, 5848.09, 5851.75, 5855.09, 5854.49, 5834.12, 5840.42,
+                                     5780.56, 5781.65, 5781.26, 5787.14, 5797.05, 5814.70, 5768.86, 5821.48,
+                                     5105.98, 5103.69, 5105.09, 5109.06, 5114.86, 5115.90, 5101.03, 5106.95}},
+      {"6", 4, 4, 2.27e-3, 4.86e-3, {8200.71,  8214.50,  8194.12,  8180.28, 8910.97,  9256.49,  8829.74,  8476.24,
+                                     9586.76,  10249.01, 9593.44,  8734.48, 10372.02, 10531.96, 10410.53, 9995.39,
+                                     10218.18, 10502.65, 10260.19, 9709.95, 9401.17,  10073.49, 9378.89,  8570.82,
+                                     8731.55,  8943.49,  8658.58,  8443.81, 8095.79,  8097.74,  8094.86,  8092.92}}};
 }
 
 /// Normalised l2 of the height at the cells of the reference.
@@ -99,7 +102,8 @@ TEST(Swe, follows_a_spectral_model_over_a_mountain_and_in_a_rossby_haurwitz_wave
   for (auto const& reference : references())
     for (auto const scheme : {Scheme::enstrophy, Scheme::arakawa_lamb}) {
       double const difference = difference_from(comm, reference, scheme);
-      EXPECT_LT(difference, 6e-3) << "case " << reference.name;
+      EXPECT_LT(difference, scheme == Scheme::enstrophy ? reference.enstrophy : reference.arakawa_lamb)
+          << "case " << reference.name;
       // Not the same numbers from the same program.
       EXPECT_GT(difference, 1e-4) << "case " << reference.name;
     }
