@@ -73,22 +73,32 @@ std::vector<std::vector<double>> Spectra::spherical(std::span<double const> fiel
 
 std::vector<std::vector<double>> Spectra::zonal(std::span<double const> fields, Index num_fields, double south,
                                                 double north) {
+  return zonal(fields, num_fields, {{"", south, north}})[0];
+}
+
+std::vector<std::vector<std::vector<double>>> Spectra::zonal(std::span<double const> fields, Index num_fields,
+                                                             std::vector<Region> const& regions) {
   auto& s = *state_;
   torch::NoGradGuard const no_grad;
   torch::Tensor const waves = s.zonal(tensor_of_fields(fields, num_fields, s.cells.box));
   torch::Tensor power = torch::real(waves * torch::conj(waves)) * 2;
   if (power.size(-1) > 0) power.select(-1, 0).mul_(0.5);
   auto const rows = s.zonal->part();
-  double all = 0;
-  auto const weight = [&](Index row) {
-    double const latitude = s.cells.grid.latitudes[std::size_t(row)];
-    return latitude < south || latitude > north ? 0.0 : s.cells.row_weights[std::size_t(row)];
-  };
-  for (Index row = 0; row < s.cells.grid.num_rows(); ++row) all += weight(row);
-  std::vector<double> weights;
-  for (Index row = rows.lo(); row < rows.lo() + rows.size(); ++row) weights.push_back(weight(row) / all);
-  torch::Tensor const column = torch::tensor(weights, torch::kFloat64).reshape({1, -1, 1});
-  return summed(s.domain.comm(), (power * column).sum(1));
+  std::vector<std::vector<std::vector<double>>> result;
+  for (Region const& region : regions) {
+    auto const weight = [&](Index row) {
+      double const latitude = s.cells.grid.latitudes[std::size_t(row)];
+      return latitude < region.south || latitude > region.north ? 0.0 : s.cells.row_weights[std::size_t(row)];
+    };
+    double all = 0;
+    for (Index row = 0; row < s.cells.grid.num_rows(); ++row) all += weight(row);
+    std::vector<double> weights;
+    for (Index row = rows.lo(); row < rows.lo() + rows.size(); ++row)
+      weights.push_back(all > 0 ? weight(row) / all : 0.0);
+    torch::Tensor const column = torch::tensor(weights, torch::kFloat64).reshape({1, -1, 1});
+    result.push_back(summed(s.domain.comm(), (power * column).sum(1)));
+  }
+  return result;
 }
 
 }  // namespace graticule::forecast

@@ -4,6 +4,8 @@
 #include <graticule/models/grid.hpp>
 #include <graticule/partition/comm.hpp>
 
+#include "scores.hpp"
+
 #include <memory>
 #include <span>
 #include <vector>
@@ -23,9 +25,13 @@ class Spectra {
   /// which adds to the mean square. Empty on latitudes without a quadrature rule. Collective over the domain.
   /// @param fields [field][row][column] without missing values
   [[nodiscard]] std::vector<std::vector<double>> spherical(std::span<double const> fields, Index num_fields);
-  /// Power by zonal wavenumber, averaged over the rows from `south` to `north` degrees by area. Collective.
+  /// Power by zonal wavenumber, averaged over the rows from `south` to `north` degrees by area; 0 where there are none.
+  /// Collective.
   [[nodiscard]] std::vector<std::vector<double>> zonal(std::span<double const> fields, Index num_fields, double south,
                                                        double north);
+  /// The same for each region: [region][field][wave]. Collective.
+  [[nodiscard]] std::vector<std::vector<std::vector<double>>> zonal(std::span<double const> fields, Index num_fields,
+                                                                    std::vector<Region> const& regions);
 
  private:
   struct State;

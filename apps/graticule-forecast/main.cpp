@@ -40,13 +40,17 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str();
   app.add_option("--perturbation", o.perturbation,
-                 "Standard deviation of the perturbations, as a part of that of a step's change")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
+                 "Standard deviation of the perturbations, as a part of that of a step's change; default: that of a "
+                 "training with --loss crps, otherwise 0.5")
+      ->check(CLI::Range(0.0, 100.0));
   app.add_option("--seed", o.seed, "Seed of the perturbations")->capture_default_str();
   app.add_option("--teams", o.teams,
                  "Teams of ranks that the members are divided among; must divide the number of ranks")
       ->check(CLI::Range(1, int(many)))
+      ->capture_default_str();
+  app.add_option("--maps", o.maps,
+                 "Leads of the first forecast that are drawn as maps: the first, the last and some between")
+      ->check(CLI::Range(Index(1), Index(1000)))
       ->capture_default_str();
   app.add_option("--partition", o.partition.partition, "Ranks of a team along LATITUDExLONGITUDE, such as 4x1; or auto")
       ->capture_default_str();

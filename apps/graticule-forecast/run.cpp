@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.hpp"
 
-#include <graticule/app/random.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/complete_file.hpp>
@@ -14,6 +13,7 @@
 #include "output/forecast_outputs.hpp"
 #include "output/outputs.hpp"
 #include "spectra.hpp"
+#include "spectra_table.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -22,7 +22,6 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
-#include <numbers>
 
 namespace graticule::forecast {
 namespace {
@@ -103,7 +102,9 @@ class Run {
         reader_(table_.reader(cells_.box, 0)),
         starts_(start_times(options.start, steps_, description_.history)),
         climatology_(trained_ ? load_climatology(*trained_, description_, cells_.box) : std::vector<double>()),
-        store_(context.comm, options.output / "checkpoints", {.keep = 2}) {
+        store_(context.comm, options.output / "checkpoints", {.keep = 2}),
+        spectra_table_(Index(description_.channels.size()), options.steps / options.every,
+                       Index(standard_regions().size()), table_.grid().num_columns() / 2 + 1) {
     require_same_states(table_, description_, options.input);
     auto const part = teams_.my_part_of(options.members);
     own_ = {cells_.box, part.first, part.last - part.first};
@@ -156,20 +157,22 @@ class Run {
     std::vector<double> forecast;
     std::vector<double> truth;
   };
-  /// The same whole on rank 0, with spectra.
+  /// The same whole on rank 0.
   struct Kept {
     Index number = 0;
     Index step = 0;
     bool has_truth = false;
     std::vector<std::vector<double>> forecast = {};
     std::vector<std::vector<double>> truth = {};
-    std::vector<std::vector<double>> forecast_spectra = {};
-    std::vector<std::vector<double>> truth_spectra = {};
   };
 
   [[nodiscard]] Index num_records() const { return options_.steps / options_.every; }
   [[nodiscard]] std::size_t num_cells() const { return std::size_t(cells_.per_sample()); }
   [[nodiscard]] std::size_t num_channels() const { return description_.channels.size(); }
+  /// Of the members' initial states, by the scale of tendencies.
+  [[nodiscard]] double perturbation() const {
+    return options_.perturbation.value_or(description_.perturbation > 0 ? description_.perturbation : 0.5);
+  }
   [[nodiscard]] Seconds start() const { return starts_[std::size_t(case_)]; }
 
   /// Fields of a time and member of the input, [channel][row][column] in units; NaN for channels that it lacks, and for
@@ -192,10 +195,7 @@ class Run {
     initial_ = read(position, 0, num_channels());
     std::size_t const prognostic = description_.num_prognostic();
     std::vector<double> states;
-    Index most = 0;
-    for (int team = 0; team < teams_.num_teams(); ++team)
-      most = std::max(most, teams_.part_of(options_.members, team).last - teams_.part_of(options_.members, team).first);
-    for (Index m = 0; m < most; ++m) {
+    for (Index m = 0; m < most_members_of_a_team(); ++m) {
       bool const mine = m < own_.num_members;
       Index const member = own_.first_member + (mine ? m : 0);
       for (Index t = 0; t < description_.history; ++t) {
@@ -221,7 +221,7 @@ class Run {
     std::size_t const prognostic = description_.num_prognostic();
     for (std::size_t c = 0; c < prognostic; ++c) {
       SmoothNoise const noise(options_.seed, fmt::format("member {} {}", member, description_.channels[c].label));
-      double const amplitude = options_.perturbation * description_.tendencies[c].scale;
+      double const amplitude = perturbation() * description_.tendencies[c].scale;
       std::size_t cell = 0;
       for (Index i = cells_.box.lo(0); i < cells_.box.hi(0); ++i)
         for (Index j = cells_.box.lo(1); j < cells_.box.hi(1); ++j, ++cell) {
@@ -257,6 +257,8 @@ class Run {
     auto const truth = read(position, 0, num_channels());
     auto const phase = context_.report.phase("scores");
     score(number, fields, truth, position.has_value());
+    add_spectra(number, SpectrumOf::forecast, fields, own_.num_members);
+    if (position) add_spectra(number, SpectrumOf::truth, truth, 1);
   }
 
   /// All members of a channel on this rank's box. Collective over the teams.
@@ -294,36 +296,85 @@ class Run {
     scores_->add(case_, number, scored);
   }
 
-  /// Of the first case: the first and the last lead.
+  /// Adds the spectra of some states, [state][channel][row][column] in units. Collective over all ranks.
+  void add_spectra(Index number, SpectrumOf of, std::span<double const> states, Index num_states) {
+    auto const regions = standard_regions();
+    std::size_t const size = num_channels() * num_cells();
+    std::vector<double> sums;
+    for (Index n = 0; n < most_members_of_a_team(); ++n) {
+      // Teams with fewer states take part with weight 0: nothing is added for them.
+      bool const counts = n < num_states;
+      std::vector<double> fields(size, 0.0);
+      if (counts) std::copy_n(states.begin() + std::ptrdiff_t(std::size_t(n) * size), size, fields.begin());
+      auto const is_missing = take_out_missing(fields);
+      auto const zonal = spectra_->zonal(fields, Index(num_channels()), regions);
+      auto const spherical = spectra_->spherical(fields, Index(num_channels()));
+      std::size_t const stride =
+          1 + regions.size() * zonal[0][0].size() + (spherical.empty() ? 0 : spherical[0].size());
+      sums.resize(num_channels() * stride);
+      for (std::size_t c = 0; c < num_channels() && counts; ++c) {
+        if (is_missing[c] != 0) continue;
+        double* out = sums.data() + c * stride;
+        *out++ += 1;
+        for (auto const& region : zonal)
+          for (double const power : region[c]) *out++ += power;
+        if (!spherical.empty())
+          for (double const power : spherical[c]) *out++ += power;
+      }
+      if (of == SpectrumOf::truth) break;
+    }
+    if (of == SpectrumOf::forecast && teams_.num_teams() > 1) teams_.data().sum(std::span(sums));
+    spectra_table_.add(number, of, sums);
+  }
+
+  /// Fills channels with missing values, on any rank, with 0. @return which; collective over the domain
+  std::vector<Index> take_out_missing(std::vector<double>& fields) {
+    std::vector<Index> is_missing(num_channels(), 0);
+    auto const part = [&](std::size_t c) { return std::span(fields).subspan(c * num_cells(), num_cells()); };
+    for (std::size_t c = 0; c < num_channels(); ++c)
+      for (double const value : part(c)) is_missing[c] |= std::isfinite(value) ? 0 : 1;
+    teams_.domain().max(std::span(is_missing));
+    for (std::size_t c = 0; c < num_channels(); ++c)
+      if (is_missing[c] != 0) std::fill(part(c).begin(), part(c).end(), 0.0);
+    return is_missing;
+  }
+
+  [[nodiscard]] Index most_members_of_a_team() const {
+    Index most = 0;
+    for (int team = 0; team < teams_.num_teams(); ++team)
+      most = std::max(most, teams_.part_of(options_.members, team).last - teams_.part_of(options_.members, team).first);
+    return most;
+  }
+
+  /// Of the records, the first and the last one and as many between as `--maps` asks for.
+  [[nodiscard]] bool is_drawn(Index number) const {
+    Index const count = std::min(options_.maps, num_records());
+    if (count == 1) return number == 0;
+    for (Index i = 0; i < count; ++i)
+      if (i * (num_records() - 1) / (count - 1) == number) return true;
+    return false;
+  }
+
+  /// Of the first case.
   void keep_pictures(Index number, std::vector<double> const& forecast, std::vector<double> const& truth,
                      bool has_truth) {
-    if (case_ != 0 || (number != 0 && number + 1 != num_records())) return;
+    if (case_ != 0 || !is_drawn(number)) return;
     auto const size = std::ptrdiff_t(num_pictured() * num_cells());
     pictured_.push_back({number, step_, has_truth, std::vector(forecast.begin(), forecast.begin() + size),
                          std::vector(truth.begin(), truth.begin() + size)});
   }
   [[nodiscard]] std::size_t num_pictured() const { return std::min<std::size_t>(num_channels(), 3); }
 
-  /// Whole fields and spectra of what is pictured. Collective over the domain.
+  /// Whole fields of what is pictured. Collective over the domain.
   Kept whole(Pictured const& pictured) {
-    std::array<Index, 1> any_missing{
-        std::any_of(pictured.forecast.begin(), pictured.forecast.end(), [](double value) { return std::isnan(value); })
-            ? 1
-            : 0};
-    teams_.domain().max(any_missing);
     Kept kept{.number = pictured.number, .step = pictured.step, .has_truth = pictured.has_truth};
     for (std::size_t c = 0; c < num_pictured(); ++c) {
-      auto const add = [&](std::vector<double> const& fields, std::vector<std::vector<double>>& maps,
-                           std::vector<std::vector<double>>& spectra) {
+      auto const map = [&](std::vector<double> const& fields) {
         auto const begin = fields.begin() + std::ptrdiff_t(c * num_cells());
-        std::vector<double> const field(begin, begin + std::ptrdiff_t(num_cells()));
-        maps.push_back(train::gathered(teams_.domain(), layout_, field));
-        if (any_missing[0] != 0) return;
-        auto const degrees = spectra_->spherical(field, 1);
-        spectra.push_back(degrees.empty() ? spectra_->zonal(field, 1, -90, 90)[0] : degrees[0]);
+        return train::gathered(teams_.domain(), layout_, {begin, begin + std::ptrdiff_t(num_cells())});
       };
-      add(pictured.forecast, kept.forecast, kept.forecast_spectra);
-      if (pictured.has_truth) add(pictured.truth, kept.truth, kept.truth_spectra);
+      kept.forecast.push_back(map(pictured.forecast));
+      if (pictured.has_truth) kept.truth.push_back(map(pictured.truth));
     }
     return kept;
   }
@@ -403,7 +454,7 @@ class Run {
     std::string text = forecaster_->path().string() + " " + options_.input;
     for (Seconds const time : starts_) text += " " + compact(time);
     return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}", options_.steps,
-                              options_.every, options_.members, options_.perturbation, options_.seed);
+                              options_.every, options_.members, perturbation(), options_.seed);
   }
 
   void save() {
@@ -412,6 +463,7 @@ class Run {
     writer.add("states", state_layout(), states());
     writer.add_value("settings", settings());
     writer.add_value("scores", scores_->values());
+    writer.add_value("spectra", spectra_table_.values());
     save_pictures(writer);
     writer.commit();
   }
@@ -424,6 +476,7 @@ class Run {
                   found->path().string() + " is of another forecast (" + found->value<std::string>("settings") +
                       "); choose another --output, or --resume never");
     scores_->set_values(found->value<std::vector<double>>("scores"));
+    spectra_table_.set_values(found->value<std::vector<double>>("spectra"));
     load_pictures(*found);
     case_ = found->step() / options_.steps;
     step_ = found->step() % options_.steps;
@@ -463,6 +516,7 @@ class Run {
     context_.report.data()["starts"] = nlohmann::ordered_json::array();
     for (Seconds const time : starts_) context_.report.data()["starts"].push_back(time_text(time));
     if (has_scores) write_scores();
+    write_spectra();
     for (Pictured const& pictured : pictured_) kept_.push_back(whole(pictured));
     run_agreed(context_.comm, [&] {
       if (context_.comm.rank() != 0) return;
@@ -472,6 +526,7 @@ class Run {
         draw_scores();
       }
       draw_kept();
+      draw_spectra();
       context_.report.write(options_.output / "report.json");
     });
     if (has_scores) log_scores();
@@ -490,36 +545,89 @@ class Run {
       }
   }
 
-  /// scores.nc: metric(channel, region, lead). Collective.
-  void write_scores() {
-    FieldWriter writer(
-        context_.comm, options_.output / "scores.nc",
-        {Attribute::of_text("title", "Scores of a forecast"), Attribute::of_text("source", "graticule-forecast")});
-    auto const text_axis = [&](std::string const& name, std::vector<std::string> const& texts) {
-      std::size_t longest = 1;
-      for (auto const& text : texts) longest = std::max(longest, text.size());
-      writer.add_dimension(name, Index(texts.size()));
-      writer.add_dimension(name + "_length", Index(longest));
-      writer.add_variable({.name = name, .dimensions = {name, name + "_length"}, .type = ValueType::text});
-      std::vector<std::byte> bytes(texts.size() * longest, std::byte(0));
-      for (std::size_t i = 0; i < texts.size(); ++i)
-        for (std::size_t k = 0; k < texts[i].size(); ++k) bytes[i * longest + k] = std::byte(texts[i][k]);
-      bool const first = context_.comm.rank() == 0;
-      writer.write_stored(name, Box({0, 0}, {first ? Index(texts.size()) : 0, Index(longest)}),
-                          std::span<std::byte const>(bytes).first(first ? bytes.size() : 0));
-    };
+  /// A dimension whose coordinate is texts.
+  void add_text_axis(FieldWriter& writer, std::string const& name, std::vector<std::string> const& texts) const {
+    std::size_t longest = 1;
+    for (auto const& text : texts) longest = std::max(longest, text.size());
+    writer.add_dimension(name, Index(texts.size()));
+    writer.add_dimension(name + "_length", Index(longest));
+    writer.add_variable({.name = name, .dimensions = {name, name + "_length"}, .type = ValueType::text});
+    std::vector<std::byte> bytes(texts.size() * longest, std::byte(0));
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      for (std::size_t k = 0; k < texts[i].size(); ++k) bytes[i * longest + k] = std::byte(texts[i][k]);
+    bool const first = context_.comm.rank() == 0;
+    writer.write_stored(name, Box({0, 0}, {first ? Index(texts.size()) : 0, Index(longest)}),
+                        std::span<std::byte const>(bytes).first(first ? bytes.size() : 0));
+  }
+
+  /// Coordinates channel, region and lead_time.
+  void add_axes(FieldWriter& writer) const {
     std::vector<std::string> labels;
     for (auto const& channel : description_.channels) labels.push_back(channel.label);
     std::vector<std::string> regions;
     for (auto const& region : scores_->shape().regions) regions.push_back(region.name);
-    text_axis("channel", labels);
-    text_axis("region", regions);
+    add_text_axis(writer, "channel", labels);
+    add_text_axis(writer, "region", regions);
     std::vector<double> hours;
     for (Index lead = 0; lead < num_records(); ++lead)
       hours.push_back(double((lead + 1) * options_.every * description_.lead_seconds) / 3600);
     writer.add_coordinate(
         "lead_time", hours, ValueType::f64,
         {Attribute::of_text("standard_name", "forecast_period"), Attribute::of_text("units", "hours")});
+  }
+
+  /// spectra.nc: power by wavenumber(channel, region, lead). Collective.
+  void write_spectra() {
+    if (spectra_table_.empty()) return;
+    FieldWriter writer(context_.comm, options_.output / "spectra.nc",
+                       {Attribute::of_text("title", "Power of forecast and truth by wavenumber"),
+                        Attribute::of_text("source", "graticule-forecast")});
+    add_axes(writer);
+    auto const add_numbers = [&](char const* name, Index count) {
+      std::vector<double> numbers;
+      for (Index k = 0; k < count; ++k) numbers.push_back(double(k));
+      writer.add_coordinate(name, numbers, ValueType::f64, {Attribute::of_text("units", "1")});
+    };
+    add_numbers("zonal_wavenumber", spectra_table_.num_waves());
+    if (spectra_table_.num_degrees() > 0) add_numbers("total_wavenumber", spectra_table_.num_degrees());
+    for (auto const& [of, suffix] : {std::pair(SpectrumOf::forecast, ""), std::pair(SpectrumOf::truth, "_of_truth")}) {
+      write_power(writer, std::string("zonal_power") + suffix, of, Index(standard_regions().size()));
+      if (spectra_table_.num_degrees() > 0) write_power(writer, std::string("power") + suffix, of, 0);
+    }
+    writer.commit();
+  }
+
+  /// @param num_regions 0: by total wavenumber, on the whole sphere
+  void write_power(FieldWriter& writer, std::string const& name, SpectrumOf of, Index num_regions) const {
+    bool const is_zonal = num_regions > 0;
+    constexpr double fill = 9.969209968386869e+36;
+    Index const length = is_zonal ? spectra_table_.num_waves() : spectra_table_.num_degrees();
+    std::vector<std::string> dimensions{"channel", "lead_time", is_zonal ? "zonal_wavenumber" : "total_wavenumber"};
+    if (is_zonal) dimensions.insert(dimensions.begin() + 1, "region");
+    writer.add_variable({.name = name, .dimensions = dimensions, .type = ValueType::f64, .fill = fill});
+    Index const count = context_.comm.rank() == 0 ? Index(num_channels()) : 0;
+    std::vector<double> values;
+    for (Index c = 0; c < count; ++c)
+      for (Index region = 0; region < std::max<Index>(num_regions, 1); ++region)
+        for (Index lead = 0; lead < num_records(); ++lead) {
+          auto power = is_zonal ? spectra_table_.zonal(of, c, lead, region) : spectra_table_.spherical(of, c, lead);
+          if (power.empty()) power.assign(std::size_t(length), fill);
+          values.insert(values.end(), power.begin(), power.end());
+        }
+    auto const lo = Indices::filled(int(dimensions.size()), 0);
+    Indices hi{count};
+    if (is_zonal) hi.push_back(count > 0 ? num_regions : 0);
+    hi.push_back(count > 0 ? num_records() : 0);
+    hi.push_back(count > 0 ? length : 0);
+    writer.write(name, Box(lo, hi), std::span<double const>(values));
+  }
+
+  /// scores.nc: metric(channel, region, lead). Collective.
+  void write_scores() {
+    FieldWriter writer(
+        context_.comm, options_.output / "scores.nc",
+        {Attribute::of_text("title", "Scores of a forecast"), Attribute::of_text("source", "graticule-forecast")});
+    add_axes(writer);
     std::vector<std::pair<char const*, double Score::*>> const metrics{{"rmse", &Score::rmse},
                                                                        {"mae", &Score::mae},
                                                                        {"bias", &Score::bias},
@@ -528,7 +636,8 @@ class Run {
                                                                        {"climatology_rmse", &Score::climatology_rmse},
                                                                        {"crps", &Score::crps},
                                                                        {"spread", &Score::spread}};
-    Index const count = context_.comm.rank() == 0 ? Index(labels.size()) : 0;
+    Index const count = context_.comm.rank() == 0 ? Index(num_channels()) : 0;
+    auto const num_regions = Index(scores_->shape().regions.size());
     for (auto const& [name, metric] : metrics) {
       writer.add_variable({.name = name,
                            .dimensions = {"channel", "region", "lead_time"},
@@ -536,9 +645,9 @@ class Run {
                            .fill = 9.969209968386869e+36});
       std::vector<double> values;
       for (Index c = 0; c < count; ++c)
-        for (Index region = 0; region < Index(regions.size()); ++region)
+        for (Index region = 0; region < num_regions; ++region)
           for (Index lead = 0; lead < num_records(); ++lead) values.push_back(scores_->score(c, lead, region).*metric);
-      writer.write(name, Box({0, 0, 0}, {count, count > 0 ? Index(regions.size()) : 0, count > 0 ? num_records() : 0}),
+      writer.write(name, Box({0, 0, 0}, {count, count > 0 ? num_regions : 0, count > 0 ? num_records() : 0}),
                    std::span<double const>(values));
     }
     writer.commit();
@@ -573,9 +682,8 @@ class Run {
                 charts, options_.output / "scores.png");
   }
 
-  /// Maps and spectra of the first case. On rank 0.
+  /// Maps of the first case. On rank 0.
   void draw_kept() const {
-    std::vector<Chart> charts;
     for (Kept const& kept : kept_) {
       auto const lead = duration_text(kept.step * description_.lead_seconds);
       if (kept.has_truth) {
@@ -593,19 +701,33 @@ class Run {
         std::erase(name, ' ');
         write_complete_file(options_.output / name, [&](fs::path const& temporary) { draw_map(picture, temporary); });
       }
-      for (std::size_t c = 0; c < kept.forecast_spectra.size(); ++c) {
-        auto const& channel = description_.channels[c];
-        Chart chart{.title = channel.label + ", " + lead,
-                    .x_label = "wavenumber",
+    }
+  }
+
+  /// By total wavenumber, or by zonal wavenumber on latitudes without a quadrature rule: the first and the last lead.
+  void draw_spectra() const {
+    bool const is_spherical = spectra_table_.num_degrees() > 0;
+    std::vector<Chart> charts;
+    for (Index number = 0; number < num_records(); number += std::max<Index>(num_records() - 1, 1))
+      for (Index c = 0; c < Index(num_pictured()); ++c) {
+        Chart chart{.title = description_.channels[std::size_t(c)].label + ", " +
+                             duration_text((number + 1) * options_.every * description_.lead_seconds),
+                    .x_label = is_spherical ? "total wavenumber" : "zonal wavenumber",
                     .y_label = "power",
                     .is_logarithmic = true,
                     .curves = {}};
-        if (c < kept.truth_spectra.size()) chart.curves.push_back(spectrum("truth", kept.truth_spectra[c], 1, true));
-        chart.curves.push_back(spectrum("forecast", kept.forecast_spectra[c], 0, false));
-        charts.push_back(std::move(chart));
+        auto const add = [&](char const* name, SpectrumOf of, int colour, bool dashed) {
+          auto const power =
+              is_spherical ? spectra_table_.spherical(of, c, number) : spectra_table_.zonal(of, c, number, 0);
+          if (!power.empty()) chart.curves.push_back(spectrum(name, power, colour, dashed));
+        };
+        add("truth", SpectrumOf::truth, 1, true);
+        add("forecast", SpectrumOf::forecast, 0, false);
+        if (!chart.curves.empty()) charts.push_back(std::move(chart));
       }
-    }
-    if (!charts.empty()) draw_charts("Power by wavenumber on the sphere", charts, options_.output / "spectra.png");
+    if (!charts.empty())
+      draw_charts(std::string("Power by wavenumber") + (is_spherical ? " on the sphere" : " along rows"), charts,
+                  options_.output / "spectra.png");
   }
 
   static Curve spectrum(char const* name, std::vector<double> const& power, int colour, bool dashed) {
@@ -636,6 +758,7 @@ class Run {
   std::optional<Forecaster> forecaster_;
   std::optional<Spectra> spectra_;
   std::optional<ScoreTable> scores_;
+  SpectraTable spectra_table_;
   std::optional<ForecastFile> file_;
   std::optional<Checkpoint> resumed_;
   std::vector<double> initial_;
@@ -672,31 +795,6 @@ std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeStep
   std::sort(starts.begin(), starts.end());
   starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   return starts;
-}
-
-SmoothNoise::SmoothNoise(std::uint64_t seed, std::string const& stream) {
-  constexpr int num_waves = 48;
-  // Radians of phase per radius of the Earth.
-  constexpr double wavenumber = 12;
-  app::Random random(seed, "perturbation " + stream);
-  for (int w = 0; w < num_waves; ++w) {
-    Wave wave{};
-    for (double& component : wave.vector) component = wavenumber * random.normal();
-    wave.phase = 2 * std::numbers::pi * random.uniform();
-    waves_.push_back(wave);
-  }
-}
-
-double SmoothNoise::at(double latitude, double longitude) const {
-  constexpr double radians = std::numbers::pi / 180;
-  double const cosine = std::cos(latitude * radians);
-  double const x = cosine * std::cos(longitude * radians);
-  double const y = cosine * std::sin(longitude * radians);
-  double const z = std::sin(latitude * radians);
-  double sum = 0;
-  for (Wave const& wave : waves_)
-    sum += std::cos(wave.vector[0] * x + wave.vector[1] * y + wave.vector[2] * z + wave.phase);
-  return sum * std::sqrt(2 / double(waves_.size()));
 }
 
 int run_forecast(app::Context& context, Options const& options) {

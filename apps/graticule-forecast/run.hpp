@@ -6,9 +6,9 @@
 
 #include "data/partition.hpp"
 #include "scores.hpp"
+#include "smooth_noise.hpp"
 #include "time_steps.hpp"
 
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -30,7 +30,8 @@ struct Options {
   Index every = 1;
   Index members = 1;
   int teams = 1;
-  double perturbation = 0.5;
+  std::optional<double> perturbation;  ///< none: that of the network's training ensemble, or 0.5
+  Index maps = 4;
   std::uint64_t seed = 1;
   std::filesystem::path output = "forecast";
   std::string resume = "auto";
@@ -46,21 +47,6 @@ struct Options {
 /// @throws `BadOption` (usage) for a date that is not on the axis or has no history
 [[nodiscard]] std::vector<Seconds> start_times(std::vector<std::string> const& texts, TimeSteps const& steps,
                                                Index history);
-
-/// Smooth noise of mean 0 and variance 1 at a place: waves of random direction and phase in space, with wavelengths of
-/// about 2000 km. The same for every partition.
-class SmoothNoise {
- public:
-  SmoothNoise(std::uint64_t seed, std::string const& stream);
-  [[nodiscard]] double at(double latitude, double longitude) const;
-
- private:
-  struct Wave {
-    std::array<double, 3> vector;
-    double phase;
-  };
-  std::vector<Wave> waves_;
-};
 
 /// What `scores.png` and `spectra.png` draw.
 struct Curve {

@@ -240,6 +240,12 @@ class ForecastInput {
                                         : forecast::Lead{.duration = steps_->lead_seconds()};
     d.lead_seconds = steps_->lead_seconds();
     d.predict = forecast_.predict;
+    d.polar_filter = forecast_.polar_filter;
+    data_.input_noise = forecast_.input_noise;
+    if (settings_.network.loss == LossKind::crps) {
+      d.perturbation = forecast_.perturbation;
+      data_.ensemble = forecast_.members;
+    }
     d.forcings = forecast_.forcings;
     d.row_functions = statics_of(settings_, true);
     d.model = settings_.network.model;

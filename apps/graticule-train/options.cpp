@@ -129,6 +129,7 @@ void adapt_to_program(Options& options) {
   if (!options.is_given("--features")) run.features = {"value"};
   if (!options.is_given("--forcing")) options.forecast.forcings.clear();
   if (!options.is_given("--history")) options.forecast.history = 1;
+  if (!options.is_given("--polar-filter")) options.forecast.polar_filter = 0;
   if (!options.is_given("--mirror")) run.mirror = Mirror::off;
 }
 
@@ -159,6 +160,32 @@ void declare_forecast_options(CLI::App& app, Options& options) {
   add_choice(app, "--predict", forecast.predict,
              {{"tendency", forecast::Predict::tendency}, {"state", forecast::Predict::state}},
              "Output of the network: the change from the present state, or the next state")
+      ->group("Forecast");
+  app.add_option(
+         "--members", forecast.members,
+         "With --loss crps: forecasts from perturbed initial states that a sample is trained and validated with")
+      ->check(CLI::Range(Index(2), Index(1000)))
+      ->capture_default_str()
+      ->group("Forecast");
+  app.add_option("--perturbation", forecast.perturbation,
+                 "With --loss crps: standard deviation of the perturbations, as a part of that of a step's change")
+      ->check(positive_number)
+      ->capture_default_str()
+      ->group("Forecast");
+  app.add_option(
+         "--input-noise", forecast.input_noise,
+         "Standard deviation of noise in each cell that is added to the states that a training starts from, as a "
+         "part of that of a step's change: the network learns to remove small scales that do not belong, and long "
+         "forecasts stay stable")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str()
+      ->group("Forecast");
+  app.add_option(
+         "--polar-filter", forecast.polar_filter,
+         "Latitude in degrees beyond which predictions have only waves along a row that rows there resolve, for "
+         "long forecasts; 0: all")
+      ->check(CLI::Range(0.0, 89.0))
+      ->capture_default_str()
       ->group("Forecast");
   app.add_option("--rollout", options.rollout, "Steps that a forecast of the training takes, each from the one before")
       ->check(CLI::Range(Index(1), Index(1000)))
@@ -191,11 +218,14 @@ void declare_forecast_options(CLI::App& app, Options& options) {
 }
 
 void declare_optimizer_options(CLI::App& app, NetworkSettings& net) {
-  add_choice(
-      app, "--loss", net.loss,
-      {{"mse", LossKind::mse}, {"mae", LossKind::mae}, {"huber", LossKind::huber}, {"spectral", LossKind::spectral}},
-      "Errors that are minimised, in normalised units: squared, absolute, Huber's, or squared ones of cells and "
-      "of the amplitudes of waves along rows")
+  add_choice(app, "--loss", net.loss,
+             {{"mse", LossKind::mse},
+              {"mae", LossKind::mae},
+              {"huber", LossKind::huber},
+              {"spectral", LossKind::spectral},
+              {"crps", LossKind::crps}},
+             "Errors that are minimised, in normalised units: squared, absolute, Huber's, squared ones of cells and "
+             "of the amplitudes of waves along rows, or the CRPS of an ensemble of forecasts (--members)")
       ->group("Training");
   app.add_option("--spectral-weight", net.spectral_weight, "Weight of the amplitudes in --loss spectral")
       ->check(CLI::Range(0.0, 1e6))
@@ -505,6 +535,7 @@ void refuse_forecast_options(Options const& options) {
   refuse(!options.train_dates.empty(), "--train-dates");
   refuse(!options.validate_dates.empty(), "--validate-dates");
   refuse(!options.test_dates.empty(), "--test-dates");
+  refuse(forecast.input_noise > 0, "--input-noise");
   refuse(options.rollout != 1, "--rollout");
   refuse(!options.rollout_schedule.empty(), "--rollout-schedule");
   refuse(!options.channel_weights.empty(), "--channel-weights");
@@ -512,6 +543,16 @@ void refuse_forecast_options(Options const& options) {
     if (name != "coriolis" && name != "sin_latitude" && name != "cos_latitude")
       throw Error(Fault::usage, "BadOption",
                   "--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
+}
+
+/// Options of an ensemble have no effect without its loss, which is for forecasts.
+void check_ensemble(Options const& options) {
+  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
+  bool const is_crps = options.run.network.loss == LossKind::crps;
+  if (is_crps && options.lead.empty())
+    refuse("--loss crps is for forecasts, whose initial states are perturbed: give --lead");
+  for (char const* option : {"--members", "--perturbation"})
+    if (!is_crps && options.is_given(option)) refuse(std::string(option) + " is for --loss crps only");
 }
 
 void check_forecast(Options& options) {
@@ -571,6 +612,7 @@ void check_options(Options& options) {
   require_distinct(run.targets, "--targets");
   require_distinct(run.statics, "--static");
   static_cast<void>(features_of(run.features, {}));
+  check_ensemble(options);
   check_forecast(options);
   check_training(run.network);
   if (run.network.patience > 0 && run.network.validate_every == 0) run.network.validate_every = 1;

@@ -32,6 +32,12 @@ struct ForecastSettings {
   std::filesystem::path static_file;
   Index history = 2;
   forecast::Predict predict = forecast::Predict::tendency;
+  double polar_filter = 60;  ///< degrees of latitude; 0: none
+  /// Of `LossKind::crps`: members of the ensemble that each sample is, and the standard deviation of their initial
+  /// perturbations by that of tendencies.
+  Index members = 4;
+  double perturbation = 0.5;
+  double input_noise = 0;  ///< standard deviation of noise in the states that train, by that of tendencies
   std::vector<std::pair<Index, Index>> rollouts{{0, 1}};  ///< {epoch, steps}
   Index rollout_checkpoint = 0;
   std::optional<forecast::Period> train_dates;  ///< of targets; none: the first `RunSettings::train_fraction` of times

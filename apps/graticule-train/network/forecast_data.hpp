@@ -29,6 +29,8 @@ struct ForecastData {
   Index checkpoint_steps = 0;  ///< of a rollout, whose activations are computed again together
   Index num_leads = 1;         ///< of validation and test
   std::vector<double> channel_weights;
+  double input_noise = 0;  ///< of the states that train, by the scale of tendencies
+  Index ensemble = 1;      ///< forecasts from perturbed states that a sample is trained with; 1: one, not perturbed
 
   [[nodiscard]] Index rollout_of(Index epoch) const {
     Index steps = 1;

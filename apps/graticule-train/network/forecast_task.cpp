@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_task.hpp"
 
+#include <graticule/app/random.hpp>
 #include <graticule/nn_bridge/model/rollout.hpp>
+
+#include "smooth_noise.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,6 +50,19 @@ std::vector<double> in_units(torch::Tensor const& normalised, forecast::Descript
   return result;
 }
 
+/// [cell, 3], in rows.
+torch::Tensor places_of_cells(Cells const& cells) {
+  torch::Tensor places = torch::zeros({cells.per_sample(), 3}, torch::kFloat64);
+  double* out = places.data_ptr<double>();
+  for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i)
+    for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j) {
+      auto const place =
+          forecast::SmoothNoise::place(cells.grid.latitudes[std::size_t(i)], cells.grid.longitudes[std::size_t(j)]);
+      out = std::copy(place.begin(), place.end(), out);
+    }
+  return places;
+}
+
 }  // namespace
 
 ForecastTask::ForecastTask(ForecastParts const& parts, nn::Domain const& domain, NetworkSettings const& settings,
@@ -66,6 +82,7 @@ ForecastTask::ForecastTask(ForecastParts const& parts, nn::Domain const& domain,
   for (std::size_t s = 0; s < areas_.size(); ++s)
     for (std::size_t c = 0; c < channels; ++c)
       areas_[s] += data_.channel_weights[c] * data_.statistics.areas[s * channels + c];
+  if (data_.ensemble > 1) places_ = places_of_cells(cells_);
   rollout_ = data_.rollout_of(0);
 }
 
@@ -75,6 +92,8 @@ std::string ForecastTask::settings_text() const {
   std::ostringstream text;
   text << "forecast " << forecast::to_text(data_.description) << "\nrollouts";
   for (auto const& [epoch, steps] : data_.rollouts) text << " " << steps << "@" << epoch;
+  if (data_.ensemble > 1) text << "\nmembers " << data_.ensemble;
+  if (data_.input_noise > 0) text << "\ninput noise " << data_.input_noise;
   text << "\nchannel weights";
   for (double const weight : data_.channel_weights) text << " " << weight;
   text << "\ntraining samples " << data_.training.size() << "\nvalidation samples " << data_.validation.size()
@@ -102,6 +121,7 @@ void ForecastTask::begin_epoch(Index epoch) {
     calls_.on_note("epoch " + std::to_string(epoch + 1) + ": rollouts of " + std::to_string(steps) +
                    (steps == 1 ? " step" : " steps"));
   rollout_ = steps;
+  epoch_ = epoch;
 }
 
 /// Until the last target of any sample; the same on all teams, which may gather parameters together.
@@ -119,6 +139,77 @@ std::vector<bool> ForecastTask::images_of(std::span<Index const> samples) const 
   return images;
 }
 
+torch::Tensor ForecastTask::noise_of(std::span<Index const> samples, std::string const& stream) const {
+  auto const& description = data_.description;
+  std::vector<torch::Tensor> fields;
+  for (Index const sample : samples)
+    for (Index member = 0; member < data_.ensemble; ++member)
+      for (std::size_t c = 0; c < description.num_prognostic(); ++c) {
+        forecast::SmoothNoise const noise(settings_.seed, stream + " sample " + std::to_string(sample) + " member " +
+                                                              std::to_string(member) + " " +
+                                                              description.channels[c].label);
+        std::vector<double> vectors;
+        std::vector<double> phases;
+        for (auto const& wave : noise.waves()) {
+          vectors.insert(vectors.end(), wave.vector.begin(), wave.vector.end());
+          phases.push_back(wave.phase);
+        }
+        torch::Tensor const turns =
+            torch::matmul(places_, torch::tensor(vectors, torch::kFloat64).reshape({-1, 3}).t());
+        double const amplitude =
+            noise.factor() * description.perturbation * description.tendencies[c].scale / description.values[c].scale;
+        fields.push_back((turns + torch::tensor(phases, torch::kFloat64)).cos().sum(1) * amplitude);
+      }
+  auto const channels = std::int64_t(description.num_prognostic());
+  if (fields.empty()) return torch::zeros({0, channels, cells_.box.extent(0), cells_.box.extent(1)}, stepper_.dtype());
+  return torch::stack(fields)
+      .reshape({std::int64_t(samples.size()) * data_.ensemble, channels, cells_.box.extent(0), cells_.box.extent(1)})
+      .to(stepper_.dtype());
+}
+
+torch::Tensor ForecastTask::input_noise_of(std::span<Index const> samples) const {
+  auto const& description = data_.description;
+  std::size_t const channels = description.num_prognostic();
+  Index const num_fields = description.history * Index(channels);
+  Box const& box = cells_.box;
+  torch::Tensor noise =
+      torch::zeros({std::int64_t(samples.size()), num_fields, box.extent(0), box.extent(1)}, torch::kFloat64);
+  double* out = noise.data_ptr<double>();
+  for (Index const sample : samples)
+    for (Index field = 0; field < num_fields; ++field) {
+      std::size_t const c = std::size_t(field) % channels;
+      double const amplitude = data_.input_noise * description.tendencies[c].scale / description.values[c].scale;
+      std::string const stream = "input noise epoch " + std::to_string(epoch_) + " sample " + std::to_string(sample) +
+                                 " field " + std::to_string(field) + " row ";
+      for (Index i = box.lo(0); i < box.hi(0); ++i) {
+        // Of a whole row, of which this rank takes its columns.
+        app::Random random(settings_.seed, stream + std::to_string(i));
+        for (Index j = 0; j < box.hi(1); ++j) {
+          double const value = amplitude * random.normal();
+          if (j >= box.lo(1)) *out++ = value;
+        }
+      }
+    }
+  return noise.to(stepper_.dtype());
+}
+
+ForecastTask::Ensemble ForecastTask::ensemble_of(torch::Tensor const& states, torch::Tensor const& forcings,
+                                                 std::span<Index const> samples, std::string const& stream) const {
+  auto const state = stepper_.initial(states);
+  auto const mask = stepper_.mask(states);
+  auto const images = images_of(samples);
+  Index const m = data_.ensemble;
+  if (m == 1) return {state, forcings, mask, images};
+  Ensemble result{state.repeat_interleave(m, 0), forcings.repeat_interleave(m, 0), mask.repeat_interleave(m, 0), {}};
+  for (bool const image : images) result.images.insert(result.images.end(), std::size_t(m), image);
+  // The same noise in all states of the history, none where a value is missing.
+  auto const noise = noise_of(samples, stream) * result.mask;
+  std::int64_t const prognostic = noise.size(1);
+  for (Index t = 0; t < data_.description.history; ++t)
+    result.state.slice(1, t * prognostic, (t + 1) * prognostic).add_(noise);
+  return result;
+}
+
 torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& share, std::span<Index const> upcoming) {
   auto const& description = data_.description;
   SequenceShape const shape{description.history, rollout_, data_.training_targets};
@@ -126,23 +217,27 @@ torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& s
   auto const states = states_of(batch, shape, description.channels.size(), cells_.box);
   auto const forcings = forcings_of(
       batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
-  auto const mask = stepper_.mask(states);
-  auto const images = images_of(share.samples);
+  auto const start = ensemble_of(states, forcings, share.samples, "training epoch " + std::to_string(epoch_));
+  if (data_.input_noise > 0) {
+    auto const noise = input_noise_of(share.samples).repeat_interleave(data_.ensemble, 0);
+    start.state.slice(1, 0, noise.size(1)).add_(noise * start.mask.repeat({1, description.history, 1, 1}));
+  }
   std::vector<bool> has_target;
   for (Index step = 1; step <= rollout_; ++step)
     has_target.push_back(std::any_of(share.samples.begin(), share.samples.end(),
                                      [&](Index sample) { return area_of_target(sample, step) > 0; }));
   // With checkpoints the backward calls both again, when this function has returned: they own what they use.
   torch::Tensor const sum = nn::rollout(
-      domain_, stepper_.initial(states),
-      {.num_steps = num_steps_of(share.batch), .checkpoint_steps = data_.checkpoint_steps},
-      [this, forward, forcings, mask, images](torch::Tensor const& state, std::int64_t k) {
-        return stepper_.next(forward, state, forcings.select(1, k), mask, images);
+      domain_, start.state, {.num_steps = num_steps_of(share.batch), .checkpoint_steps = data_.checkpoint_steps},
+      [this, forward, start](torch::Tensor const& state, std::int64_t k) {
+        return stepper_.next(forward, state, start.forcings.select(1, k), start.mask, start.images);
       },
       [this, states, has_target, history = description.history](torch::Tensor const& state, std::int64_t k) {
         if (!has_target[std::size_t(k)]) return torch::zeros({}, torch::kFloat64);
         auto const target = states.select(1, history + k);
-        return loss_of_(stepper_.present(state) * stepper_.error_factors(), target * stepper_.error_factors());
+        auto present = stepper_.present(state) * stepper_.error_factors();
+        if (data_.ensemble > 1) present = present.unflatten(0, {target.size(0), data_.ensemble});
+        return loss_of_(present, target * stepper_.error_factors());
       });
   return sum * ((share.weight > 0 ? 1 : 0) / share.batch_weight);
 }
@@ -154,17 +249,24 @@ std::optional<double> ForecastTask::validate(Forward const& forward, Index epoch
   return loss_of(table);
 }
 
+/// The errors that the training minimises; Huber's and those of amplitudes count as squared ones.
+double ForecastTask::loss_of(forecast::Score const& score, std::size_t channel) const {
+  double const factor = data_.description.error_factors()[channel] / data_.description.values[channel].scale;
+  if (settings_.loss == LossKind::crps) return score.crps * factor;
+  if (settings_.loss == LossKind::mae) return score.mae * factor;
+  return std::pow(score.rmse * factor, 2);
+}
+
 /// In the units of the training's loss, over the leads of the longest rollout.
 double ForecastTask::loss_of(forecast::ScoreTable const& table) const {
   auto const& description = data_.description;
-  auto const factors = description.error_factors();
   double sum = 0;
   double weights = 0;
   for (Index lead = 0; lead < std::min(data_.longest_rollout(), data_.num_leads); ++lead)
     for (std::size_t c = 0; c < description.channels.size(); ++c) {
-      auto const score = table.score(Index(c), lead, 0);
-      if (std::isnan(score.rmse)) continue;
-      sum += data_.channel_weights[c] * std::pow(score.rmse * factors[c] / description.values[c].scale, 2);
+      double const loss = loss_of(table.score(Index(c), lead, 0), c);
+      if (std::isnan(loss)) continue;
+      sum += data_.channel_weights[c] * loss;
       weights += data_.channel_weights[c];
     }
   return weights > 0 ? sum / weights : std::numeric_limits<double>::quiet_NaN();
@@ -202,30 +304,44 @@ void ForecastTask::score_batch(Forward const& forward, std::span<Index const> mi
   auto const states = states_of(batch, shape, channels, cells_.box);
   auto const forcings = forcings_of(
       batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
-  auto const mask = stepper_.mask(states);
-  auto const images = images_of(mine);
-  auto const cells = std::size_t(cells_.per_sample());
-  auto state = stepper_.initial(states);
+  auto const start = ensemble_of(states, forcings, mine, "validation");
+  auto state = start.state;
   for (Index lead = 0; lead < shape.steps; ++lead) {
-    state = stepper_.next(forward, state, forcings.select(1, lead), mask, images);
-    auto const present = stepper_.present(state);
+    state = stepper_.next(forward, state, start.forcings.select(1, lead), start.mask, start.images);
+    auto const present = stepper_.present(state).unflatten(0, {std::int64_t(mine.size()), data_.ensemble});
     for (std::size_t place = 0; place < mine.size(); ++place) {
-      auto const forecast = in_units(present[std::int64_t(place)], description);
       auto const truth = in_units(states[std::int64_t(place)][shape.history + lead], description);
       auto const initial = in_units(states[std::int64_t(place)][0], description);
-      std::vector<forecast::ScoredField> fields;
-      for (std::size_t c = 0; c < channels; ++c) {
-        auto const part = [&](std::vector<double> const& values) {
-          return std::span(values).subspan(c * cells, cells);
-        };
-        bool const has_initial = description.channels[c].role == forecast::Role::prognostic;
-        fields.push_back({part(forecast), part(truth), has_initial ? part(initial) : std::span<double const>(),
-                          part(data_.statistics.climatology)});
-      }
-      table.add(first_case + Index(place), lead, fields);
+      auto const forecast =
+          score_members(present[std::int64_t(place)], truth, initial, first_case + Index(place), lead, table);
       if (tells_fields) calls_.on_fields({first_case + Index(place), lead, forecast, truth});
     }
   }
+}
+
+std::vector<double> ForecastTask::score_members(torch::Tensor const& members, std::span<double const> truth,
+                                                std::span<double const> initial, Index case_number, Index lead,
+                                                forecast::ScoreTable& table) const {
+  auto const& description = data_.description;
+  auto const cells = std::size_t(cells_.per_sample());
+  auto const num_members = std::size_t(data_.ensemble);
+  std::vector<std::vector<double>> fields;
+  for (std::size_t m = 0; m < num_members; ++m) fields.push_back(in_units(members[std::int64_t(m)], description));
+  std::vector<double> mean(truth.size());
+  std::vector<double> crps(truth.size());
+  std::vector<double> variance(truth.size());
+  std::vector<forecast::ScoredField> scored;
+  for (std::size_t c = 0; c < description.channels.size(); ++c) {
+    auto const part = [&](auto& values) { return std::span(values).subspan(c * cells, cells); };
+    std::vector<double> all;
+    for (auto const& field : fields) all.insert(all.end(), part(field).begin(), part(field).end());
+    forecast::ensemble_statistics(all, num_members, part(truth), part(crps), part(mean), part(variance));
+    bool const has_initial = description.channels[c].role == forecast::Role::prognostic;
+    scored.push_back({part(mean), part(truth), has_initial ? part(initial) : std::span<double const>(),
+                      part(data_.statistics.climatology), part(crps), part(variance)});
+  }
+  table.add(case_number, lead, scored);
+  return mean;
 }
 
 void ForecastTask::describe(CheckpointWriter& writer) const {

@@ -35,13 +35,34 @@ class ForecastTask : public Task {
   [[nodiscard]] double area_of_target(Index sample, Index step) const;
   [[nodiscard]] Index num_steps_of(std::span<Index const> samples) const;
   [[nodiscard]] std::vector<bool> images_of(std::span<Index const> samples) const;
+  /// What the network starts from: each sample once, or as so many members in a row, whose states are perturbed.
+  struct Ensemble {
+    torch::Tensor state;
+    torch::Tensor forcings;
+    torch::Tensor mask;
+    std::vector<bool> images;
+  };
+  /// @param stream of the perturbations, besides the numbers of sample and member
+  [[nodiscard]] Ensemble ensemble_of(torch::Tensor const& states, torch::Tensor const& forcings,
+                                     std::span<Index const> samples, std::string const& stream) const;
+  /// [sample and member][prognostic channel][row][column], normalised.
+  [[nodiscard]] torch::Tensor noise_of(std::span<Index const> samples, std::string const& stream) const;
   [[nodiscard]] forecast::ScoreTable score(Forward const& forward, std::vector<Index> const& cases,
                                            forecast::Period const& targets, std::vector<forecast::Region> regions,
                                            bool tells_fields);
   void score_batch(Forward const& forward, std::span<Index const> mine, Index first_case,
                    forecast::SequenceShape const& shape, forecast::SequenceBatch const& batch,
                    forecast::ScoreTable& table, bool tells_fields);
+  /// Independent in each cell: [sample][prognostic channels of each time of the history][row][column], normalised.
+  [[nodiscard]] torch::Tensor input_noise_of(std::span<Index const> samples) const;
+  /// Scores the members of a sample at a lead. @param members [member][channel][row][column], normalised
+  /// @return the mean of the members, in units
+  std::vector<double> score_members(torch::Tensor const& members, std::span<double const> truth,
+                                    std::span<double const> initial, Index case_number, Index lead,
+                                    forecast::ScoreTable& table) const;
   [[nodiscard]] double loss_of(forecast::ScoreTable const& table) const;
+  /// Of a channel at a lead, in the units of the loss; NaN without a truth.
+  [[nodiscard]] double loss_of(forecast::Score const& score, std::size_t channel) const;
 
   DataTeams const& teams_;
   nn::Domain domain_;
@@ -54,7 +75,9 @@ class ForecastTask : public Task {
   forecast::Stepper stepper_;
   Loss loss_of_;
   std::vector<double> areas_;  ///< of each state, weighted by channel
+  torch::Tensor places_;       ///< [cell, 3] on the unit sphere
   Index rollout_ = 0;
+  Index epoch_ = 0;
 };
 
 }  // namespace graticule::train

@@ -70,6 +70,7 @@ std::string settings_text(NetworkSettings const& settings) {
   if (settings.loss == LossKind::huber) text << "--loss huber\n";
   if (settings.loss == LossKind::spectral)
     text << "--loss spectral\n--spectral-weight " << exactly(settings.spectral_weight) << "\n";
+  if (settings.loss == LossKind::crps) text << "--loss crps\n";
   if (settings.optimizer != OptimizerKind::adam)
     text << "--optimizer " << (settings.optimizer == OptimizerKind::adamw ? "adamw" : "sgd") << "\n";
   if (settings.weight_decay > 0) text << "--weight-decay " << exactly(settings.weight_decay) << "\n";

@@ -74,7 +74,8 @@ class Task {
 
 /// Errors of a loss: weighted, over all cells with a target of the ranks of a domain.
 using Loss = std::function<torch::Tensor(torch::Tensor const& prediction, torch::Tensor const& target)>;
-/// By the settings' kind. Collective. @param num_columns of the whole grid
+/// By the settings' kind. Collective. Predictions of `LossKind::crps` have an axis of members after that of samples.
+/// @param num_columns of the whole grid
 [[nodiscard]] Loss make_loss(NetworkSettings const& settings, nn::Domain const& domain, nn::LossOptions const& options,
                              Index num_columns);
 

@@ -31,9 +31,9 @@ enum class Shards : std::uint8_t { none, domain, data, all };
 /// Data type of gradients in messages; sums are computed in the network's own type, or in f32.
 enum class Wire : std::uint8_t { own, bf16, f16 };
 
-/// Errors that a training minimises: squared, absolute, Huber's (quadratic up to 1 in normalised units), or squared
-/// ones of cells and of the amplitudes of waves along rows.
-enum class LossKind : std::uint8_t { mse, mae, huber, spectral };
+/// Errors that a training minimises: squared, absolute, Huber's (quadratic up to 1 in normalised units), squared ones
+/// of cells and of the amplitudes of waves along rows, or the fair CRPS of an ensemble, of forecasts alone.
+enum class LossKind : std::uint8_t { mse, mae, huber, spectral, crps };
 enum class OptimizerKind : std::uint8_t { adam, adamw, sgd };
 
 /// See `nn::DasoScheduleOptions`.

@@ -455,6 +455,7 @@ Loss make_loss(NetworkSettings const& settings, nn::Domain const& domain, nn::Lo
     case LossKind::mae: return call(nn::L1Loss(domain, options));
     case LossKind::huber: return call(nn::HuberLoss(1.0, domain, options));
     case LossKind::spectral: return spectral_loss(settings, domain, options, num_columns);
+    case LossKind::crps: return call(nn::CRPSLoss(domain, options));
     case LossKind::mse: break;
   }
   return call(nn::MSELoss(domain, options));

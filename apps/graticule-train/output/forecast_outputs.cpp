@@ -31,6 +31,8 @@ Json lists_over_leads(forecast::ScoreTable const& scores, std::span<Index const>
     lists["acc"].push_back(json_number(score.acc));
     lists["bias"].push_back(json_number(score.bias));
     lists["mae"].push_back(json_number(score.mae));
+    lists["crps"].push_back(json_number(score.crps));
+    lists["spread"].push_back(json_number(score.spread));
     lists["cases"].push_back(score.num_cases);
   }
   return lists;

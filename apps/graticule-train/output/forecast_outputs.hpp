@@ -20,9 +20,9 @@ namespace graticule::train {
 [[nodiscard]] std::string score_lines(forecast::ScoreTable const& scores, forecast::Description const& description,
                                       Index epoch, Index step, std::string const& part);
 
-/// Per variable {`rmse`, `persistence_rmse`, `climatology_rmse`, `acc`, `bias`, `mae`, each a list over lead times},
-/// for the globe; `levels` lists the same of each level where there are several. `lead_hours`, `part` and `regions`
-/// beside them.
+/// Per variable {`rmse`, `persistence_rmse`, `climatology_rmse`, `acc`, `bias`, `mae`, `crps`, `spread`, each a list
+/// over lead times}, for the globe; `levels` lists the same of each level where there are several. `lead_hours`, `part`
+/// and `regions` beside them.
 [[nodiscard]] nlohmann::ordered_json forecast_report(forecast::ScoreTable const& scores,
                                                      forecast::Description const& description);
 

@@ -25,8 +25,8 @@ case_forecasts() {
     run 2 --start 2000-01-01T06..2000-01-01T12 --steps 4 --output two
     succeeds
     local file text
-    for file in forecast_2000-01-01T06.nc forecast_2000-01-01T12.nc scores.nc scores.csv scores.png spectra.png map_6h.png map_24h.png \
-        report.json; do
+    for file in forecast_2000-01-01T06.nc forecast_2000-01-01T12.nc scores.nc scores.csv scores.png spectra.nc spectra.png map_6h.png \
+        map_12h.png map_24h.png report.json; do
         [ -s "two/$file" ] || fail "no $file"
     done
     ncdump -h two/forecast_2000-01-01T06.nc >out || fail "ncdump"
@@ -37,7 +37,13 @@ case_forecasts() {
     ncdump -v lead_time,channel two/scores.nc >out || fail "ncdump of scores.nc"
     grep -qF 'lead_time = 6, 12, 18, 24 ;' out && grep -qF '"vorticity"' out || fail "the axes of scores.nc"
     [ "$(grep -c '^0,0,forecast,h,m,.*,globe,2,' two/scores.csv)" -eq 4 ] || fail "scores.csv"
-    for text in '"persistence_rmse"' '"acc"' '"starts"'; do grep -qF "$text" two/report.json || fail "the report lacks $text"; done
+    ncdump -v zonal_power,zonal_power_of_truth,power two/spectra.nc >out || fail "ncdump of spectra.nc"
+    for text in 'zonal_power(channel, region, lead_time, zonal_wavenumber)' 'power(channel, lead_time, total_wavenumber)' \
+        'zonal_wavenumber = 17 ;'; do
+        grep -qF -- "$text" out || fail "spectra.nc lacks '$text'"
+    done
+    ! grep -q '_, _, _' out || fail "spectra.nc has no values"
+    for text in '"persistence_rmse"' '"acc"' '"crps"' '"spread"' '"starts"'; do grep -qF "$text" two/report.json || fail "the report lacks $text"; done
 
     # The truth ends before the forecast does: what has no truth is not scored.
     run 1 --start 2000-01-03T18 --steps 3 --every 3 --output ahead
@@ -91,6 +97,53 @@ case_statics() {
     launch 2 "$BIN/graticule-train" --input swe/series.nc --prognostic h --lead 6h --static orography --static-file other.nc --threads 1 \
         --progress none --output no
     [ $code -eq 3 ] && grep -qF other.nc err || fail "exit $code for a static field on another grid: $(cat err)"
+}
+
+# A network that was trained as an ensemble: the losses are the same on all ranks, its own perturbation is the default.
+case_ensembles() {
+    need ncdump netcdf-bin
+    prepare
+    local ranks
+    for ranks in 1 2 3; do
+        launch $ranks "$BIN/graticule-train" --input swe/series.nc --prognostic h,u,v --lead 6h --channels 4 --blocks 1 --epochs 2 \
+            --dtype f64 --loss crps --members 3 --perturbation 0.25 --train-fraction 0.7 --validate-every 1 --threads 1 \
+            --progress none --log-level warn --output crps$ranks
+        succeeds
+    done
+    paste -d, crps1/loss.csv crps2/loss.csv crps3/loss.csv | awk -F, '
+        NR == 1 { columns = NF / 3; for (c = 1; c <= columns; ++c) if ($c == "loss") loss = c; if (!loss) exit 1; next }
+        { one = $loss; ++lines
+          for (n = 1; n < 3; ++n) if (($(n * columns + loss) - one) ^ 2 > 1e-24 * one ^ 2) { print NR ": " $0; exit 1 } }
+        END { if (lines < 2) exit 1 }' >out || fail "losses of an ensemble: $(cat out)"
+    awk -F, 'NR == 1 { for (c = 1; c <= NF; ++c) place[$c] = c; next }
+        $place["part"] == "test" || $place["part"] == "validation" { if ($place["spread"] > 0 && $place["crps"] < $place["mae"]) good = 1 }
+        END { exit !good }' crps2/scores.csv || fail "no spread in scores.csv"
+    local options="--checkpoint crps2 --input swe/series.nc --start 2000-01-01T12 --steps 2 --members 2 --threads 1 --progress none"
+    # shellcheck disable=SC2086
+    launch 2 "$BIN/graticule-forecast" $options --log-level warn --output own
+    succeeds
+    # shellcheck disable=SC2086
+    launch 2 "$BIN/graticule-forecast" $options --log-level warn --perturbation 0.25 --output given
+    succeeds
+    # shellcheck disable=SC2086
+    launch 2 "$BIN/graticule-forecast" $options --log-level warn --perturbation 0.5 --output other
+    succeeds
+    cmp own/scores.csv given/scores.csv || fail "the default is not the perturbation of the training"
+    ! cmp -s own/scores.csv other/scores.csv || fail "--perturbation has no effect"
+    local arguments text
+    while IFS='|' read -r arguments text; do
+        # shellcheck disable=SC2086
+        launch 2 "$BIN/graticule-train" --input swe/series.nc $arguments --threads 1 --progress none --log-level warn --output errors
+        [ $code -eq 2 ] || fail "exit $code of $arguments"
+        grep -qF -- "$text" err || fail "$arguments does not say '$text'"
+    done <<'END'
+--inputs h --targets u --loss crps|--loss crps is for forecasts
+--prognostic h --lead 6h --members 3|--members is for --loss crps only
+--prognostic h --lead 6h --perturbation 1|--perturbation is for --loss crps only
+--prognostic h --lead 6h --loss crps --members 1|--members
+--prognostic h --lead 6h --loss crps --perturbation 0|--perturbation
+--prognostic h --lead 6h --polar-filter 90|--polar-filter
+END
 }
 
 # The same scores of an ensemble on other teams; the same bytes after a restart.

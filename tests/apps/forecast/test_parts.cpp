@@ -6,6 +6,7 @@
 
 #include "expect_error.hpp"
 #include "scores.hpp"
+#include "smooth_noise.hpp"
 #include "time_steps.hpp"
 
 #include <gtest/gtest.h>
@@ -52,6 +53,29 @@ TEST(Calendar, reads_dates_of_the_command_line) {
             (ErrorWith{"BadOption", "ends before it begins"}));
   EXPECT_EQ(parse_duration("--lead", "1.5h"), 5400);
   EXPECT_EQ(rule_of([] { static_cast<void>(parse_duration("--lead", "6 parsecs")); }), "BadOption");
+}
+
+TEST(SmoothNoise, has_mean_0_and_variance_1_and_other_values_for_another_text) {
+  double sum = 0;
+  double squares = 0;
+  double products = 0;
+  Index count = 0;
+  for (int n = 0; n < 20; ++n) {
+    SmoothNoise const noise(3, "member " + std::to_string(n));
+    SmoothNoise const other(3, "another " + std::to_string(n));
+    for (double latitude = -85; latitude < 90; latitude += 10)
+      for (double longitude = 0; longitude < 360; longitude += 20) {
+        double const value = noise.at(latitude, longitude);
+        sum += value;
+        squares += value * value;
+        products += value * other.at(latitude, longitude);
+        ++count;
+      }
+  }
+  EXPECT_NEAR(sum / double(count), 0, 0.05);
+  EXPECT_NEAR(squares / double(count), 1, 0.1);
+  EXPECT_NEAR(products / double(count), 0, 0.05);
+  EXPECT_EQ(SmoothNoise(3, "a").at(10, 20), SmoothNoise(3, "a").at(10, 20));
 }
 
 TEST(TimeSteps, do_not_cross_gaps) {

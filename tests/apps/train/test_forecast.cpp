@@ -121,6 +121,60 @@ TEST_F(ForecastRun, losses_of_amplitudes_do_not_depend_on_ranks) {
   EXPECT_GT(alone.network.losses.front(), of_cells.network.losses.front());
 }
 
+TEST_F(ForecastRun, ensembles_do_not_depend_on_ranks_and_teams) {
+  test::write_train_fields(comm_, path_, {.num_times = 8, .has_missing = true});
+  auto settings = this->settings();
+  settings.forecast->rollouts = {{0, 1}, {1, 2}};
+  settings.forecast->rollout_checkpoint = 1;
+  settings.forecast->diagnostic = {"z"};
+  settings.forecast->members = 3;
+  settings.forecast->input_noise = 0.3;
+  settings.network.loss = LossKind::crps;
+  settings.network.epochs = 2;
+  settings.network.validate_every = 1;
+  Comm const self = comm_.split(comm_.rank(), 0);
+  auto const alone = run_training(self, settings, silent);
+  std::vector<std::pair<std::string, int>> shapes{{"auto", 1}, {"1x" + std::to_string(comm_.num_ranks()), 1}};
+  if (comm_.num_ranks() > 1) shapes.emplace_back("auto", comm_.num_ranks());
+
+  for (auto const& [partition, teams] : shapes) {
+    settings.partition.partition = partition;
+    settings.data_teams = teams;
+    auto const result = run_training(comm_, settings, silent);
+
+    EXPECT_LE(compare_runs(result.network, alone.network).max_relative_loss_difference, 1e-12) << partition << teams;
+    EXPECT_NEAR(result.network.validations.back().loss / alone.network.validations.back().loss, 1, 1e-9);
+    expect_same_scores(result, alone);
+    for (Index lead = 0; lead < 2; ++lead) {
+      auto const score = result.forecast->scores->score(0, lead, 0);
+      auto const other = alone.forecast->scores->score(0, lead, 0);
+      EXPECT_NEAR(score.crps / other.crps, 1, 1e-9);
+      EXPECT_NEAR(score.spread / other.spread, 1, 1e-9);
+    }
+  }
+  // Members differ, and what they cover counts: a single forecast's CRPS is its absolute error.
+  auto const score = alone.forecast->scores->score(0, 0, 0);
+  EXPECT_GT(score.spread, 0);
+  EXPECT_LT(score.crps, score.mae);
+  EXPECT_GT(alone.forecast->description.perturbation, 0);
+}
+
+TEST_F(ForecastRun, an_ensemble_learns_waves_that_move) {
+  test::write_train_fields(comm_, path_, {.num_times = 16});
+  auto settings = this->settings();
+  settings.network = {.channels = 8, .blocks = 1, .epochs = 12, .batch = 2, .learning_rate = 1e-2};
+  settings.network.loss = LossKind::crps;
+  settings.forecast->members = 2;
+  settings.forecast->perturbation = 0.2;
+
+  auto const result = run_training(comm_, settings, silent);
+
+  auto const score = result.forecast->scores->score(0, 0, 0);
+  EXPECT_LT(score.rmse, 0.6 * score.persistence_rmse);
+  EXPECT_LT(score.crps, 0.5 * score.persistence_rmse);
+  EXPECT_LT(result.network.losses.back(), 0.6 * result.network.losses.front());
+}
+
 TEST_F(ForecastRun, learns_waves_that_move) {
   test::write_train_fields(comm_, path_, {.num_times = 16});
   auto settings = this->settings();

@@ -136,6 +136,8 @@ std::string to_text(Description const& d) {
   json["lead_duration"] = d.lead.duration;
   json["lead_seconds"] = d.lead_seconds;
   json["predict"] = d.predict == Predict::state ? "state" : "tendency";
+  if (d.polar_filter > 0) json["polar_filter"] = d.polar_filter;
+  if (d.perturbation > 0) json["perturbation"] = d.perturbation;
   json["forcings"] = d.forcings;
   json["row_functions"] = d.row_functions;
   json["statics"] = Json::array();
@@ -159,6 +161,8 @@ Description description_of(std::string const& text, std::string const& file) try
   d.lead = {json.at("lead_steps"), json.at("lead_duration")};
   d.lead_seconds = json.at("lead_seconds");
   d.predict = json.at("predict") == "state" ? Predict::state : Predict::tendency;
+  d.polar_filter = json.value("polar_filter", 0.0);
+  d.perturbation = json.value("perturbation", 0.0);
   d.forcings = json.at("forcings").get<std::vector<std::string>>();
   d.row_functions = json.at("row_functions").get<std::vector<std::string>>();
   for (Json const& field : json.at("statics")) d.statics.push_back({field.at("name"), scale_of(field.at("scale"))});

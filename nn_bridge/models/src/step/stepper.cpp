@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/models/stepper.hpp>
 
+#include "polar_filter.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -56,6 +58,7 @@ Stepper::Stepper(Description const& description, Cells const& cells, nn::Domain 
     : description_(description),
       dtype_(description.dtype == DType::f64 ? torch::kFloat64 : torch::kFloat32),
       halo_(halo_options(description), domain),
+      filter_(std::make_unique<PolarFilter>(cells.grid, cells.box, description.polar_filter, dtype_, domain)),
       rows_(row_tensor(description.row_functions, cells, dtype_)),
       statics_(field_tensor(statics, description.statics, cells.box, dtype_)),
       mirrored_(field_tensor(mirrored, description.statics, cells.box, dtype_)),
@@ -74,6 +77,8 @@ Stepper::Stepper(Description const& description, Cells const& cells, nn::Domain 
   tendency_means_ = column(mean);
   make_derivative_factors(cells);
 }
+
+Stepper::~Stepper() = default;
 
 torch::Tensor Stepper::column(std::vector<double> const& values) const {
   return torch::tensor(values, torch::kFloat64).reshape({-1, 1, 1}).to(dtype_);
@@ -179,7 +184,7 @@ torch::Tensor Stepper::next(Network const& network, torch::Tensor const& state, 
                             torch::Tensor const& mask, std::vector<bool> const& images) {
   auto const channels = std::int64_t(description_.num_prognostic());
   torch::Tensor const output = network(inputs(state, forcings, images), rows_).to(dtype_);
-  torch::Tensor now = output.index({Slice(), Slice(0, channels)});
+  torch::Tensor now = (*filter_)(output.index({Slice(), Slice(0, channels)}));
   if (description_.predict == Predict::tendency)
     now = state.index({Slice(), Slice(0, channels)}) + now * tendency_factors_ + tendency_means_;
   return torch::cat({now * mask, state.index({Slice(), Slice(0, (description_.history - 1) * channels)}),

@@ -43,6 +43,8 @@ struct Description {
   Lead lead;
   Seconds lead_seconds = 0;
   Predict predict = Predict::tendency;
+  double polar_filter = 0;  ///< degrees of latitude beyond which short waves of predictions are removed; 0: none
+  double perturbation = 0;  ///< of the members of a training ensemble, by the scale of tendencies; 0: there were none
   std::vector<std::string> forcings;
   std::vector<std::string> row_functions;  ///< `coriolis`, ...
   std::vector<StaticScale> statics;

@@ -16,6 +16,8 @@
 
 namespace graticule::models {
 
+class PolarFilter;
+
 /// One step of a network in time on this rank's shard: inputs from states, and the next state from the output.
 ///
 /// A state is [sample][prognostic channel of the present, then of the leads before, then diagnostic
@@ -29,6 +31,9 @@ class Stepper {
   /// Collective. `statics` are [field][row][column] of this rank, in units, `mirrored` the same of the mirror image.
   Stepper(Description const& description, Cells const& cells, nn::Domain const& domain,
           std::vector<std::vector<double>> const& statics, std::vector<std::vector<double>> const& mirrored);
+  ~Stepper();
+  Stepper(Stepper const&) = delete;
+  Stepper& operator=(Stepper const&) = delete;
 
   /// What builds the network.
   [[nodiscard]] ModelOptions model_options() const;
@@ -60,6 +65,7 @@ class Stepper {
   Description description_;
   torch::Dtype dtype_;
   nn::HaloExchange halo_;
+  std::unique_ptr<PolarFilter> filter_;
   torch::Tensor rows_;
   torch::Tensor statics_;  ///< [field, row, column], normalised
   torch::Tensor mirrored_;
