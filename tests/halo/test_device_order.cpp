@@ -13,8 +13,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <numeric>
+#include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 using namespace graticule;
@@ -311,11 +317,13 @@ struct Found {
 };
 
 /// Two exchanges of one field, the second with `fault` on rank 0; what the first has filled is copied between them.
-Found exchange_with(DeviceFault fault, Transport transport) {
+Found exchange_with(DeviceFault fault, Transport transport, bool mpi_reads = false) {
   Scheduled const scheduled(Schedule::late);
   auto const comm = Comm::world();
   FaultyDevice faulty(fault);
+  if (mpi_reads) faulty.let_mpi_in();
   Exchange const exchange(comm, transport);
+  EXPECT_EQ(exchange.plan.stats().mpi_reads_device, mpi_reads);
   auto const queue = device().make_queue();
   DeviceField const field(exchange.plan.local());
   DeviceField const copied(exchange.plan.local());
@@ -381,6 +389,128 @@ TEST(DeviceOrder, a_buffer_that_is_reused_while_it_is_read_is_found) {
 
   // Of a peer on the node it is the peer's buffer that is read, before the call ends.
   EXPECT_GT(exchange_with(DeviceFault::buffers_reused_too_early, Transport::point_to_point).wrong_cells, 0);
+}
+
+TEST(DeviceOrder, an_mpi_that_reads_the_device_is_found_by_a_message_to_a_peer) {
+  auto const comm = Comm::world();
+  {
+    FaultyDevice device_of_mpi(DeviceFault::none);
+    device_of_mpi.let_mpi_in();
+    EXPECT_TRUE(Exchange(comm, Transport::point_to_point).plan.stats().mpi_reads_device);
+  }
+  FaultyDevice plain(DeviceFault::none);
+  EXPECT_FALSE(Exchange(comm, Transport::point_to_point).plan.stats().mpi_reads_device);
+}
+
+TEST(DeviceOrder, messages_of_device_memory_follow_the_queue_too) {
+  auto const found = exchange_with(DeviceFault::none, Transport::point_to_point, true);
+
+  EXPECT_EQ(found.wrong_cells, 0);
+  EXPECT_EQ(found.host_accesses, 0);
+}
+
+TEST(DeviceOrder, faults_are_found_where_mpi_reads_the_device) {
+  if (Comm::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that it sends to";
+  for (auto const fault : {DeviceFault::kernels_in_own_queue, DeviceFault::sent_before_it_is_packed,
+                           DeviceFault::buffers_reused_too_early})
+    EXPECT_GT(exchange_with(fault, Transport::point_to_point, true).wrong_cells, 0) << int(fault);
+}
+
+/// Before MPI starts: copies that it leaves to the system, from process to process or through sockets, need open pages.
+[[maybe_unused]] bool const copies_by_mpi_itself = [] {
+  setenv("UCX_TLS", "self,posix", 0);
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  setenv("OMPI_MCA_btl_sm_use_cma", "0", 0);
+  return true;
+}();
+
+/// Counts what the engine asks of the guarded device.
+class CountingDevice : public detail::DeviceRuntime {
+ public:
+  CountingDevice() { detail::install_device(this); }
+  ~CountingDevice() override { detail::install_device(&device()); }
+
+  struct Counts {
+    int launches = 0;
+    int copies_to_host = 0;
+    int copies_to_device = 0;
+    int fences = 0;
+  };
+  [[nodiscard]] Counts take() { return std::exchange(counts_, {}); }
+
+  void* allocate(std::size_t bytes, int of) override { return device().allocate(bytes, of); }
+  void release(void* memory) noexcept override { device().release(memory); }
+  void* allocate_pinned(std::size_t bytes) override { return device().allocate_pinned(bytes); }
+  void release_pinned(void* memory) noexcept override { device().release_pinned(memory); }
+  void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) override {
+    ++(device().owns(to) ? counts_.copies_to_device : counts_.copies_to_host);
+    device().copy(queue, to, from, bytes);
+  }
+  void launch(DeviceQueue const& queue, std::function<void()> kernel) override {
+    ++counts_.launches;
+    device().launch(queue, std::move(kernel));
+  }
+  void fence(DeviceQueue const& queue) override {
+    ++counts_.fences;
+    device().fence(queue);
+  }
+  DeviceQueue queue_of_stream(void* stream, int of) override { return device().queue_of_stream(stream, of); }
+
+ private:
+  Counts counts_;
+};
+
+/// Of a second call on some fields, forward and adjoint: tables are copied to the device in the first.
+std::pair<CountingDevice::Counts, CountingDevice::Counts> counts_of_a_call(int num_fields, Transport transport,
+                                                                           std::set<int>& peers) {
+  CountingDevice counting;
+  Exchange const exchange(Comm::world(), transport);
+  auto const queue = device().make_queue();
+  std::vector<std::unique_ptr<DeviceField>> memory;
+  std::vector<HaloField> fields;
+  for (int f = 0; f < num_fields; ++f) {
+    memory.push_back(std::make_unique<DeviceField>(exchange.plan.local()));
+    fields.push_back({memory.back()->view()});
+  }
+  std::span<HaloField const> const all(fields);
+  exchange.plan.start(all, queue).wait();
+  exchange.plan.start_adjoint(all, queue).wait();
+  device().fence(queue);
+  (void)counting.take();
+
+  exchange.plan.start(all, queue).wait();
+  auto const forward = counting.take();
+  exchange.plan.start_adjoint(all, queue).wait();
+  auto const adjoint = counting.take();
+  for (auto const& path : exchange.plan.paths())
+    if (path.peer != exchange.comm.rank()) peers.insert(path.peer);
+  return {forward, adjoint};
+}
+
+TEST(DeviceOrder, a_call_packs_by_one_kernel_and_unpacks_by_one) {
+  for (auto const transport : transports) {
+    std::set<int> peers;
+    auto const [forward, adjoint] = counts_of_a_call(3, transport, peers);
+
+    // One packs, one moves cells that stay on this rank, one unpacks.
+    EXPECT_LE(forward.launches, peers.empty() ? 1 : 3);
+    for (auto const& counts : {forward, adjoint}) {
+      EXPECT_EQ(counts.copies_to_host, int(peers.size()));
+      EXPECT_EQ(counts.copies_to_device, int(peers.size()));
+    }
+  }
+}
+
+TEST(DeviceOrder, kernels_of_a_call_do_not_become_more_with_fields) {
+  for (auto const transport : transports) {
+    std::set<int> peers;
+    auto const one = counts_of_a_call(1, transport, peers);
+    auto const five = counts_of_a_call(5, transport, peers);
+
+    EXPECT_EQ(five.first.launches, one.first.launches);
+    EXPECT_EQ(five.second.launches, one.second.launches);
+    EXPECT_EQ(five.first.copies_to_host, one.first.copies_to_host);
+  }
 }
 
 }  // namespace

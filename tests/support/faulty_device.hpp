@@ -26,7 +26,10 @@ class FaultyDevice : public detail::DeviceRuntime {
     other_ = device_.make_queue();
     detail::install_device(this);
   }
-  ~FaultyDevice() override { detail::install_device(&device_); }
+  ~FaultyDevice() override {
+    if (mpi_reads_) device_.let_mpi_in(false);
+    detail::install_device(&device_);
+  }
 
   /// From here on, so that a first call can be right.
   void begin() { begun_ = true; }
@@ -51,6 +54,12 @@ class FaultyDevice : public detail::DeviceRuntime {
     device_.fence(queue);
   }
   DeviceQueue queue_of_stream(void* stream, int device) override { return device_.queue_of_stream(stream, device); }
+  bool mpi_is_told_of_it() const noexcept override { return mpi_reads_; }
+  /// As with an MPI library that reads and writes memory of devices.
+  void let_mpi_in() {
+    mpi_reads_ = true;
+    device_.let_mpi_in(true);
+  }
 
  private:
   [[nodiscard]] bool is(DeviceFault fault) const noexcept { return begun_ && fault_ == fault; }
@@ -59,6 +68,7 @@ class FaultyDevice : public detail::DeviceRuntime {
   GuardedDevice& device_;
   DeviceQueue other_;
   bool begun_ = false;
+  bool mpi_reads_ = false;
   int fences_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <execinfo.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -65,6 +66,39 @@ Noted noted;
 struct sigaction previous_action;
 thread_local int device_of_this_thread = -1;
 
+/// Code of the MPI library and of what it sends with.
+struct Code {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+};
+constexpr int most_libraries = 16;
+std::array<Code, most_libraries> mpi_code{};
+std::atomic<int> num_mpi_code{0};
+std::atomic<bool> mpi_is_let_in{false};
+
+int note_code(dl_phdr_info* info, std::size_t, void*) {
+  std::string_view const name(info->dlpi_name ? info->dlpi_name : "");
+  auto const is = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (!is("libmpi") && !is("libuc") && !is("libfabric") && !is("libopen-pal") && !is("/openmpi/")) return 0;
+  for (int i = 0; i < info->dlpi_phnum && num_mpi_code < most_libraries; ++i) {
+    auto const& part = info->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+    auto const begin = std::uintptr_t(info->dlpi_addr + part.p_vaddr);
+    mpi_code[std::size_t(num_mpi_code++)] = {begin, begin + part.p_memsz};
+  }
+  return 0;
+}
+
+/// Of an access that MPI makes on behalf of host code.
+bool is_of_mpi(std::array<void*, most_frames> const& frames, int num_frames) {
+  for (int f = 0; f < num_frames; ++f)
+    for (int c = 0; c < num_mpi_code; ++c) {
+      auto const at = reinterpret_cast<std::uintptr_t>(frames[std::size_t(f)]);
+      if (at >= mpi_code[std::size_t(c)].begin && at < mpi_code[std::size_t(c)].end) return true;
+    }
+  return false;
+}
+
 int arena_of(void const* address) {
   for (int d = 0; d < GuardedDevice::num_devices; ++d) {
     auto const& arena = arenas[std::size_t(d)];
@@ -82,12 +116,13 @@ void on_fault(int, siginfo_t* info, void*) {
     errno = error;
     return;
   }
-  int const n = noted.number.fetch_add(1);
-  if (n < most_noted) {
-    auto& access = noted.accesses[std::size_t(n)];
-    access.address = static_cast<std::byte*>(info->si_addr);
-    access.device_of_work = device_of_this_thread;
-    access.num_frames = backtrace(access.frames.data(), most_frames);
+  Access access;
+  access.address = static_cast<std::byte*>(info->si_addr);
+  access.device_of_work = device_of_this_thread;
+  access.num_frames = backtrace(access.frames.data(), most_frames);
+  if (!mpi_is_let_in || access.device_of_work >= 0 || !is_of_mpi(access.frames, access.num_frames)) {
+    int const n = noted.number.fetch_add(1);
+    if (n < most_noted) noted.accesses[std::size_t(n)] = access;
   }
   auto const page_bytes = std::uintptr_t(sysconf(_SC_PAGESIZE));
   auto* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(info->si_addr) / page_bytes * page_bytes);
@@ -364,6 +399,12 @@ std::vector<std::string> GuardedDevice::take_accesses() {
   if (number > most_noted) result.push_back("and " + std::to_string(number - most_noted) + " more accesses");
   noted.number.store(0);
   return result;
+}
+
+void GuardedDevice::let_mpi_in(bool allowed) {
+  num_mpi_code = 0;
+  if (allowed) dl_iterate_phdr(note_code, nullptr);
+  mpi_is_let_in = allowed;
 }
 
 bool GuardedDevice::owns(void const* memory) const noexcept { return arena_of(memory) >= 0; }

@@ -49,6 +49,8 @@ class GuardedDevice : public detail::DeviceRuntime {
   [[nodiscard]] Schedule schedule() const noexcept;
   /// Accesses of the host since the last call, in words.
   [[nodiscard]] std::vector<std::string> take_accesses();
+  /// MPI may read and write the memory, as one that knows of devices does; it sees what device work has written so far.
+  void let_mpi_in(bool allowed);
   [[nodiscard]] bool owns(void const* memory) const noexcept;
 
   /// A new queue, as a stream of a device.

@@ -813,7 +813,11 @@ void PullState::add_adjoint(Workspace& w) const {
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
   if (w.failure.empty()) run(w, addition_tasks(w));
-  if (w.shape.space == MemorySpace::device) w.fence();
+  // Peers on the node get the memory back that is copied from.
+  auto const linked = [](Message const& message) { return message.link != nullptr; };
+  if (w.shape.space == MemorySpace::device &&
+      std::any_of(w.incoming.messages.begin(), w.incoming.messages.end(), linked))
+    w.fence();
   for (auto& message : w.incoming.messages) w.release(message);
   stats_.unpack_seconds += watch.lap();
   settle_in_place(w);

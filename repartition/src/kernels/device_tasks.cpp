@@ -5,6 +5,8 @@
 
 #include "transform.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -89,6 +91,56 @@ Index num_threads_of(StridedTask const& task) {
   return task.num_elements() == 0 ? 0 : result;
 }
 
+/// Bytes from the first to the last element of one side of a task.
+struct Reach {
+  std::intptr_t begin = 0;
+  std::intptr_t end = 0;
+
+  [[nodiscard]] bool meets(Reach const& other) const noexcept { return begin < other.end && other.begin < end; }
+};
+
+Reach reach_of(StridedTask const& task, void const* first, std::array<Index, max_ndim> const& strides, DType dtype) {
+  auto const size = std::intptr_t(size_of(dtype));
+  auto const start = reinterpret_cast<std::intptr_t>(first);
+  if (task.num_elements() == 0) return {start, start};
+  Reach reach{start, start + size};
+  for (int a = 0; a < task.ndim; ++a) {
+    auto const length = std::intptr_t((task.extent[std::size_t(a)] - 1) * strides[std::size_t(a)]) * size;
+    (length < 0 ? reach.begin : reach.end) += length;
+  }
+  return reach;
+}
+
+/// Of each of some tasks whose order matters, the first launch that it may be part of: one after all earlier tasks
+/// whose memory it may share.
+std::vector<std::size_t> launches_of(std::span<StridedTask const> tasks) {
+  // Compared in pairs; so many tasks fill a device by themselves.
+  constexpr std::size_t most_compared = 1024;
+  std::vector<std::size_t> launch(tasks.size());
+  std::vector<Reach> written;
+  std::vector<Reach> read;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    auto const& task = tasks[t];
+    written.push_back(reach_of(task, task.to, task.to_stride, task.dtype));
+    read.push_back(reach_of(task, task.from, task.from_stride, task.from_dtype));
+    launch[t] = tasks.size() > most_compared ? t : 0;
+    for (std::size_t e = 0; e < t && tasks.size() <= most_compared; ++e) {
+      bool const clears = task.clear_from || tasks[e].clear_from;
+      bool const shares = written[t].meets(written[e]) || written[t].meets(read[e]) || read[t].meets(written[e]) ||
+                          (clears && read[t].meets(read[e]));
+      if (shares) launch[t] = std::max(launch[t], launch[e] + 1);
+    }
+  }
+  return launch;
+}
+
+/// The tasks from `first` on that are alike: whose order matters, or does not.
+std::span<StridedTask const> next_run(std::span<StridedTask const> tasks, std::size_t first) {
+  auto last = first + 1;
+  while (last < tasks.size() && is_ordered(tasks[last]) == is_ordered(tasks[first])) ++last;
+  return tasks.subspan(first, last - first);
+}
+
 /// Thread `i` of a launch: finds its task, and the cell in it.
 struct RunTasks {
   StridedTask const* tasks;
@@ -129,18 +181,27 @@ void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& que
   }
   static_assert(std::is_trivially_copyable_v<StridedTask>);
   static_assert(sizeof(StridedTask) % alignof(Index) == 0 && alignof(StridedTask) <= alignof(Index));
-  num_tasks_ = tasks.size();
-  std::memcpy(pinned_.data(), tasks.data(), tasks.size_bytes());
-  auto* const ends = reinterpret_cast<Index*>(pinned_.data() + tasks.size_bytes());
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    bool const joins = t > 0 && !is_ordered(tasks[t]) && !is_ordered(tasks[t - 1]);
-    if (!joins) launches_.push_back({Index(t), Index(t), 0});
-    auto& launch = launches_.back();
-    launch.last = Index(t) + 1;
-    launch.num_threads += num_threads_of(tasks[t]);
-    ends[t] = launch.num_threads;
-  }
+  num_tasks_ = 0;
+  while (num_tasks_ < tasks.size()) add_launches(tasks, next_run(tasks, num_tasks_));
   copy_to_device(queue, device_.data(), pinned_.data(), tasks.size() * task_bytes);
+}
+
+void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<StridedTask const> tasks) {
+  auto const launch_of = is_ordered(tasks.front()) ? launches_of(tasks) : std::vector<std::size_t>(tasks.size(), 0);
+  auto* const held = reinterpret_cast<StridedTask*>(pinned_.data());
+  auto* const ends = reinterpret_cast<Index*>(pinned_.data() + all.size_bytes());
+  auto const num_launches = *std::max_element(launch_of.begin(), launch_of.end()) + 1;
+  for (std::size_t number = 0; number < num_launches; ++number) {
+    launches_.push_back({Index(num_tasks_), Index(num_tasks_), 0});
+    auto& launch = launches_.back();
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      if (launch_of[t] != number) continue;
+      std::memcpy(held + num_tasks_, &tasks[t], sizeof tasks[t]);
+      launch.num_threads += num_threads_of(tasks[t]);
+      ends[num_tasks_] = launch.num_threads;
+      launch.last = Index(++num_tasks_);
+    }
+  }
 }
 
 void DeviceTasks::run(DeviceQueue const& queue) const {

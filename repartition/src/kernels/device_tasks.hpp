@@ -13,7 +13,8 @@ namespace graticule::detail {
 
 /// Tasks in device memory, for any number of runs.
 ///
-/// Neighboring tasks whose order does not matter run as one launch, one thread for each cell that is written.
+/// Neighboring tasks whose order does not matter run as one launch, one thread for each cell that is written. Of those
+/// whose order matters, the ones that share no memory run as one, such as additions to several fields.
 class DeviceTasks {
  public:
   /// Copies the tasks over; waits for `queue` first, because earlier copies may still be read. Allocates only to grow.
@@ -30,7 +31,9 @@ class DeviceTasks {
     Index num_threads;
   };
 
-  // The tasks, then for each the threads of its launch up to its end.
+  void add_launches(std::span<StridedTask const> all, std::span<StridedTask const> tasks);
+
+  // The tasks, in order of launches, then for each the threads of its launch up to its end.
   Buffer device_;
   Buffer pinned_;
   std::size_t capacity_ = 0;  ///< tasks for which there is room
