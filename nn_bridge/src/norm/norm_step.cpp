@@ -208,11 +208,17 @@ NormStatistics norm_statistics(Norm const& norm, torch::Tensor const& x, bool re
   torch::NoGradGuard const no_grad;
   auto const& s = norm.shape;
   auto const [row_means, row_m2] = row_moments(as_rows(x.detach(), s), norm.centered);
-  auto const means = row_means.cpu().view({s.outer, s.groups, s.inner});
-  auto const m2 = row_m2.cpu().view({s.outer, s.groups, s.inner});
+  auto const means = row_means.view({s.outer, s.groups, s.inner});
+  auto const m2 = row_m2.view({s.outer, s.groups, s.inner});
   auto const num_rows = s.outer * s.inner;
-  auto const mean = means.sum(at::IntArrayRef{0, 2}) / double(std::max<std::int64_t>(num_rows, 1));
-  auto const total = (m2 + double(s.cells) * (means - mean.view({1, s.groups, 1})).square()).sum(at::IntArrayRef{0, 2});
+  auto mean = means.sum(at::IntArrayRef{0, 2}) / double(std::max<std::int64_t>(num_rows, 1));
+  auto total = (m2 + double(s.cells) * (means - mean.view({1, s.groups, 1})).square()).sum(at::IntArrayRef{0, 2});
+  if (!x.is_cpu()) {
+    // Two numbers for each group, in one copy.
+    auto const both = torch::stack({mean, total}).cpu();
+    mean = both[0];
+    total = both[1];
+  }
   std::vector<double> message(header + 2 * std::size_t(s.groups));
   message[count_at] = double(num_rows * s.cells);
   message[requires_grad_at] = requires_grad ? 1 : 0;

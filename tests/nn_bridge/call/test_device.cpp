@@ -14,8 +14,11 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace graticule {
@@ -133,6 +136,55 @@ TEST(DeviceLayers, give_what_they_give_on_the_host) {
   }
 }
 
+/// Bytes that LibTorch copies to the host in a forward and its backward, of all ranks. What the engine stages for
+/// messages is not among them.
+Index bytes_to_host(test::MadeLayer const& made, Tensor const& part, torch::Device const& device, Comm const& comm) {
+  for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
+    for (auto tensor : *list) test::move_to(tensor, device);
+  auto const x = part.clone().to(device).requires_grad_();
+  // The first call makes tables.
+  (void)made.sharded(x);
+  (void)test::take_tensor_copies();
+
+  auto const y = made.sharded(x);
+  y.backward(torch::ones_like(y));
+
+  std::vector<Index> bytes{Index(test::take_tensor_copies().bytes_to_host)};
+  comm.sum(bytes);
+  return bytes[0];
+}
+
+TEST(DeviceLayers, copy_no_field_to_the_host) {
+  auto const device = guarded_torch_device();
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    SCOPED_TRACE(layer.name);
+    std::mt19937 random(5);
+    auto const domain = domain_of(repeat++, layer);
+    auto const whole = random_tensor(random, layer.sizes);
+    auto const part = random_part(domain, random, layer.sizes).of(whole);
+
+    auto const bytes = bytes_to_host(layer.make(domain, torch::kDouble), part, device, domain.comm());
+
+    // Tokens of others are passed from rank to rank in host memory.
+    if (layer.name == "SelfAttention, ring" && domain.comm().num_ranks() > 1) continue;
+    // Norms exchange their statistics: two numbers forward, two backward, of each group of each rank.
+    auto const statistics = Index(4 * sizeof(double)) * layer.sizes[0] * layer.sizes[1] * domain.comm().num_ranks();
+    EXPECT_LE(bytes, statistics);
+    EXPECT_LT(statistics, Index(whole.nbytes()) * domain.comm().num_ranks());
+  }
+}
+
+TEST(DeviceLayers, are_found_to_copy_a_field_to_the_host) {
+  auto const device = guarded_torch_device();
+  auto const x = torch::ones({2, 4, 9, 8}, torch::dtype(torch::kDouble).device(device));
+  (void)test::take_tensor_copies();
+
+  auto const y = (x.cpu() * 2).to(device);
+
+  EXPECT_EQ(test::take_tensor_copies().bytes_to_host, long(y.nbytes()));
+}
+
 /// Halos of a field that a stream has just made, and their gradient; all in that stream.
 std::vector<Tensor> halos_in(nn::HaloExchange halo, Tensor const& part, c10::Stream const& stream) {
   StreamScope const scope(stream);
@@ -211,6 +263,164 @@ TEST_F(DeviceStreams, are_found_to_matter_when_kernels_run_elsewhere) {
   std::vector<Index> wrong{torch::equal(found[0], expected[0]) ? 0 : 1};
   domain.comm().sum(wrong);
   EXPECT_GT(wrong[0], 0);
+}
+
+struct Found {
+  Index wrong_cells = 0;
+  Index host_accesses = 0;
+};
+
+/// Rows with a ghost row on each side, periodic, of one column per rank's number of rows.
+class Rows {
+ public:
+  Rows()
+      : comm_(test::world()),
+        layout_(ProcessGrid{comm_.num_ranks(), 1}, Indices{3 * comm_.num_ranks(), 4}),
+        local_(grown(layout_.owned(comm_.rank()), std::array<Width, 2>{Width{1, 1}, Width{0, 0}})),
+        pull_(comm_, layout_, Boundary::uniform(2, Edge::periodic), std::vector{Target{local_, {local_}}}, {}, 0) {}
+
+  struct Call {
+    Tensor x;
+    Tensor target;
+    nn::detail::TensorPending pending;
+  };
+  /// Zeros.
+  [[nodiscard]] Call make() const {
+    auto const owned = layout_.owned(comm_.rank());
+    Call call{torch::zeros_like(numbers(owned.lo(0), owned.hi(0), 0)).to(guarded_torch_device()), {}, {}};
+    call.target = pull_.empty_target(call.x, 0);
+    return call;
+  }
+  /// On values that the current stream writes. Nothing here waits for what the stream did before.
+  void start(Call& call, int round, FaultyDevice& faulty) const {
+    auto const owned = layout_.owned(comm_.rank());
+    call.x.copy_(numbers(owned.lo(0), owned.hi(0), round));
+    faulty.begin_call();
+    call.pending = pull_.start(call.x, std::span(&call.target, 1));
+  }
+  [[nodiscard]] Index num_wrong(Tensor const& target, int round) const {
+    auto const rows = layout_.extent(0);
+    auto const owned = layout_.owned(comm_.rank());
+    auto const row = [&](Index i) { return numbers((i + rows) % rows, (i + rows) % rows + 1, round); };
+    auto const expected =
+        torch::cat({row(owned.lo(0) - 1), numbers(owned.lo(0), owned.hi(0), round), row(owned.hi(0))}, -2);
+    return Index((target.cpu() != expected).sum().item<std::int64_t>());
+  }
+  [[nodiscard]] Comm const& comm() const { return comm_; }
+
+ private:
+  [[nodiscard]] static Tensor numbers(Index lo, Index hi, int round) {
+    return (torch::arange(double(lo * 4), double(hi * 4)) + 1000 * round).view({1, 1, -1, 4});
+  }
+  Comm comm_;
+  Layout layout_;
+  Box local_;
+  nn::detail::TensorPull pull_;
+};
+
+/// Two calls on the same tensors, the second with `fault` on rank 0; what the first has filled is copied between them.
+Found calls_with(DeviceFault fault) {
+  Scheduled const scheduled(Schedule::late);
+  (void)guarded_torch_device();
+  FaultyDevice faulty(fault);
+  Rows const rows;
+  auto const& comm = rows.comm();
+  StreamScope const scope(new_guarded_stream());
+  // All that a call makes once is made, and no work is left.
+  auto call = rows.make();
+  for (int const round : {8, 9}) {
+    rows.start(call, round, faulty);
+    call.pending.wait();
+    EXPECT_EQ(rows.num_wrong(call.target, round), 0);
+  }
+  auto const copied = torch::empty_like(call.target);
+  rows.start(call, 1, faulty);
+  call.pending.wait();
+  copied.copy_(call.target);
+  if (comm.rank() == 0) faulty.begin();
+  // The other ranks' messages of the second call are there before rank 0 begins it.
+  if (comm.rank() == 0) comm.barrier();
+  rows.start(call, 2, faulty);
+  if (comm.rank() != 0) comm.barrier();
+  call.pending.wait();
+  // Looking at the values makes up for what was not waited for: no rank does so before all have ended.
+  comm.barrier();
+  std::vector<Index> found{rows.num_wrong(call.target, 2) + rows.num_wrong(copied, 1), 0};
+  GuardedDevice::instance().fence_all(0);
+  found[1] = Index(GuardedDevice::instance().take_accesses().size());
+  comm.barrier();
+  comm.sum(found);
+  return {found[0], found[1]};
+}
+
+/// Sets how ranks of a node reach each other, for plans that are made until its end.
+class WithTransport {
+ public:
+  explicit WithTransport(char const* transport) {
+    if (char const* const value = std::getenv(name)) before_ = value;
+    setenv(name, transport, 1);
+  }
+  ~WithTransport() {
+    if (before_)
+      setenv(name, before_->c_str(), 1);
+    else
+      unsetenv(name);
+  }
+  WithTransport(WithTransport const&) = delete;
+  WithTransport& operator=(WithTransport const&) = delete;
+
+ private:
+  static constexpr char const* name = "GRATICULE_TRANSPORT";
+  std::optional<std::string> before_;
+};
+
+constexpr std::array transports{"auto", "p2p"};
+
+TEST(DeviceFaults, of_calls_on_tensors_are_none) {
+  for (auto const* const transport : transports) {
+    WithTransport const with(transport);
+    auto const found = calls_with(DeviceFault::none);
+
+    EXPECT_EQ(found.wrong_cells, 0) << transport;
+    EXPECT_EQ(found.host_accesses, 0) << transport;
+  }
+}
+
+TEST(DeviceFaults, that_read_memory_on_the_host_are_found) {
+  for (auto const* const transport : transports) {
+    WithTransport const with(transport);
+    EXPECT_GT(calls_with(DeviceFault::kernels_on_the_host).host_accesses, 0) << transport;
+  }
+}
+
+TEST(DeviceFaults, that_launch_on_another_queue_are_found) {
+  for (auto const* const transport : transports) {
+    WithTransport const with(transport);
+    EXPECT_GT(calls_with(DeviceFault::kernels_in_own_queue).wrong_cells, 0) << transport;
+  }
+}
+
+TEST(DeviceFaults, that_unpack_before_the_message_is_there_are_found) {
+  if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that sends a message";
+  for (auto const* const transport : transports) {
+    WithTransport const with(transport);
+    EXPECT_GT(calls_with(DeviceFault::copies_in_own_queue).wrong_cells, 0) << transport;
+  }
+}
+
+TEST(DeviceFaults, that_send_before_the_message_is_packed_are_found) {
+  if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that it sends to";
+  for (auto const* const transport : transports) {
+    WithTransport const with(transport);
+    EXPECT_GT(calls_with(DeviceFault::sent_before_it_is_packed).wrong_cells, 0) << transport;
+  }
+}
+
+TEST(DeviceFaults, that_reuse_a_buffer_that_is_read_are_found) {
+  if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer whose message it buffers";
+  WithTransport const with("p2p");
+
+  EXPECT_GT(calls_with(DeviceFault::buffers_reused_too_early).wrong_cells, 0);
 }
 
 TEST_F(DeviceStreams, are_joined_when_a_call_ends_in_another_one) {

@@ -214,6 +214,12 @@ std::atomic<long> bytes_to_device{0};
 
 bool on_device(at::Tensor const& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
 
+/// A view may stand for conjugate or negative values of what lies in memory.
+void take_bits(at::Tensor const& to, at::Tensor const& from) {
+  if (from.is_conj()) to._set_conj(true);
+  if (from.is_neg()) to._set_neg(true);
+}
+
 /// The memory of a tensor of the device as a host tensor, for kernels that run as work of the device.
 at::Tensor seen_by_kernels(at::Tensor const& tensor) {
   auto const& storage = tensor.storage();
@@ -224,6 +230,7 @@ at::Tensor seen_by_kernels(at::Tensor const& tensor) {
   auto* const impl = result.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  take_bits(result, tensor);
   return result;
 }
 
@@ -254,10 +261,12 @@ at::Tensor brought_over(at::Tensor const& made, c10::Device const& device) {
 
 /// A view, as a kernel has made it, of what belongs to `base`.
 at::Tensor view_of(at::Tensor const& base, at::Tensor const& seen) {
-  auto const key = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
-  auto result =
-      at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()), key, seen.dtype());
+  // The keys of the base, those of autograd among them: without, the view would count as one of inference mode.
+  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
+                                                         base.key_set(), seen.dtype());
   result.unsafeGetTensorImpl()->set_sizes_and_strides(seen.sizes(), seen.strides(), seen.storage_offset());
+  result._set_conj(seen.is_conj());
+  result._set_neg(seen.is_neg());
   return result;
 }
 
