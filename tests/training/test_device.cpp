@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Training on a device: losses, gradients of replicated and of sharded parameters, and the moves of a network, on the
 // guarded device, in order of LibTorch's streams.
+#include <graticule/field_io/checkpoint.hpp>
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/loss/losses.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/nn_bridge/loss/spectral_loss.hpp>
+#include <graticule/nn_bridge/model/rollout.hpp>
 #include <graticule/nn_bridge/norm/norms.hpp>
+#include <graticule/nn_bridge/spectral/spherical_convolution.hpp>
+#include <graticule/nn_bridge/spectral/spherical_harmonics.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
+#include <graticule/training/daso/averaging.hpp>
 #include <graticule/training/data_parallel/wrapper.hpp>
+#include <graticule/training/replicas/sync_batch_norm.hpp>
+#include <graticule/training/state/training.hpp>
 
 #include "guarded_torch.hpp"
 #include "replicated_net.hpp"
 #include "shards.hpp"
+#include "shared_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -96,7 +106,6 @@ TEST(DeviceTraining, repartitions_are_those_of_the_host) {
   });
 }
 
-/// Losses and parameters of some steps.
 TEST(DeviceTraining, steps_of_a_sharded_network_are_those_of_the_host) {
   auto const domain = bands();
   std::mt19937 random(2);
@@ -157,6 +166,191 @@ TEST(DeviceTraining, gradients_of_data_parallel_networks_are_those_of_the_host) 
         test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
         for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
       }
+      return results;
+    });
+}
+
+TEST(DeviceTraining, transforms_of_the_sphere_and_their_losses_are_those_of_the_host) {
+  auto const domain = bands();
+  std::mt19937 random(6);
+  auto const rows = test::random_cuts(random, 9, domain.grid().extent(0));
+  test::Part const part(domain, rows, Cuts{12});
+  auto const own = part.of(random_tensor(random, {2, 2, 9, 12}));
+  auto const target = part.of(random_tensor(random, {2, 2, 9, 12}));
+  for (auto const grid : {nn::LatitudeGrid::gaussian, nn::LatitudeGrid::both_poles}) {
+    auto const rule = nn::latitude_rule(grid, 9);
+    expect_as_on_host([&](torch::Device const& device) {
+      nn::SphericalTransform transform(nn::SphericalTransformOptions{rule, 5, 4}, domain);
+      nn::SpectralLoss loss(domain);
+      auto const x = own.clone().to(device).requires_grad_();
+      auto const filtered = transform->inverse(transform(x));
+      auto const value = loss(filtered + x, target.to(device));
+      value.backward();
+      return std::vector{filtered, value, x.grad()};
+    });
+  }
+}
+
+TEST(DeviceTraining, convolutions_by_waves_are_those_of_the_host) {
+  auto const domain = bands();
+  std::mt19937 random(7);
+  auto const rows = test::random_cuts(random, 8, domain.grid().extent(0));
+  test::Part const part(domain, rows, Cuts{12});
+  auto const own = part.of(random_tensor(random, {1, 2, 8, 12}));
+  auto const run = [&](auto const& make, torch::Device const& device) {
+    torch::manual_seed(3);
+    auto layer = make();
+    layer->to(torch::kDouble);
+    test::move_to(*layer, device);
+    auto const x = own.clone().to(device).requires_grad_();
+    auto const y = layer(x);
+    (y * y).sum().backward();
+    std::vector<Tensor> results{y, x.grad()};
+    for (auto const& parameter : layer->parameters()) results.push_back(parameter.grad());
+    return results;
+  };
+  expect_as_on_host([&](torch::Device const& device) {
+    return run(
+        [&] {
+          return nn::SphericalConvolution(
+              nn::SphericalConvolutionOptions{
+                  .in_channels = 2, .out_channels = 3, .rows = nn::latitude_rule(nn::LatitudeGrid::gaussian, 8)},
+              domain);
+        },
+        device);
+  });
+}
+
+TEST(DeviceTraining, rollouts_with_and_without_checkpoints_are_those_of_the_host) {
+  auto const domain = bands();
+  std::mt19937 random(8);
+  auto const rows = test::random_cuts(random, 7, domain.grid().extent(0));
+  test::Part const part(domain, rows, Cuts{6});
+  auto const own = part.of(random_tensor(random, {1, 2, 7, 6}));
+  auto const weight = random_tensor(random, {2, 2, 3, 3}) * 0.2;
+  for (int const steps_together : {0, 2})
+    expect_as_on_host([&](torch::Device const& device) {
+      nn::Conv2d layer(
+          nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 2, 3).padding(1).bias(false), nn::Padding::by_domain), domain);
+      layer->to(torch::kDouble);
+      {
+        torch::NoGradGuard const no_grad;
+        layer->weight.copy_(weight);
+      }
+      test::move_to(*layer, device);
+      auto const x = own.clone().to(device).requires_grad_();
+      auto const loss = nn::rollout(
+          domain, x, {.num_steps = 4, .checkpoint_steps = steps_together},
+          [&](Tensor const& state, std::int64_t) { return state + torch::tanh(layer(state)); },
+          [&](Tensor const& state, std::int64_t) { return nn::reduce_loss(state.square().sum(), domain); });
+      loss.backward();
+      nn::GradientSync(*layer, {{domain.comm(), Reduction::sum}}).reduce();
+      return std::vector{loss, x.grad(), layer->weight.grad()};
+    });
+}
+
+TEST(DeviceTraining, norms_over_replicas_are_those_of_the_host) {
+  auto const comm = test::world();
+  std::mt19937 random(9 + unsigned(comm.rank()));
+  auto const own = random_tensor(random, {2 + comm.rank(), 3, 4});
+  expect_as_on_host([&](torch::Device const& device) {
+    training::SyncBatchNorm1d norm(torch::nn::BatchNormOptions(3));
+    norm->to(torch::kDouble);
+    test::move_to(*norm, device);
+    (void)training::replicate(*norm, comm);
+    auto const x = own.clone().to(device).requires_grad_();
+    auto const y = norm->forward(x);
+    (y * y * y).sum().backward();
+    return std::vector{y, x.grad(), norm->weight.grad(), norm->bias.grad(), norm->running_mean, norm->running_var};
+  });
+}
+
+/// Parameters after some steps of `Daso`, whose messages are taken late: nodes of one rank each.
+std::vector<Tensor> averaged_on(torch::Device const& device) {
+  auto const comm = test::world();
+  torch::manual_seed(5);
+  auto const first = torch::randn({4, 3}, torch::kDouble);
+  torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::Tanh());
+  model->to(torch::kDouble);
+  {
+    torch::NoGradGuard const no_grad;
+    model->parameters()[0].copy_(first);
+    model->parameters()[1].zero_();
+  }
+  test::move_to(*model, device);
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+  training::Daso daso(*model, optimizer, comm,
+                      {.schedule = {.total_epochs = 6, .warmup_epochs = 1, .cooldown_epochs = 1}, .node = comm.rank()});
+  daso.set_last_batch(3);
+  for (int step = 0; step < 16; ++step) {
+    torch::manual_seed(100 + step);
+    auto const batch = torch::randn({4 * comm.num_ranks(), 3}, torch::kDouble).narrow(0, 4 * comm.rank(), 4).to(device);
+    daso.zero_grad();
+    (model->forward(batch) - batch.sum(-1, true)).square().mean().backward();
+    daso.step();
+    if (daso.schedule().batch() == 0) daso.epoch_loss(1.0 / (1 + step));
+  }
+  daso.synchronize();
+  return model->parameters();
+}
+
+TEST(DeviceTraining, averages_of_nodes_are_those_of_the_host) { expect_as_on_host(averaged_on); }
+
+TEST(DeviceTraining, a_saved_training_goes_on_with_the_same_bits_on_the_host_and_on_the_device) {
+  auto const comm = test::world();
+  test::Folder const folder(comm);
+  auto const train = [](torch::nn::Linear& net, torch::optim::Optimizer& optimizer, int seed) {
+    torch::manual_seed(seed);
+    optimizer.zero_grad();
+    net(torch::randn({4, 3}, torch::kDouble).to(net->weight.device())).square().mean().backward();
+    optimizer.step();
+  };
+  auto const device = guarded_torch_device();
+  StreamScope const scope(new_guarded_stream());
+  for (auto const& [from, to] :
+       {std::pair(device, torch::Device(torch::kCPU)), std::pair(torch::Device(torch::kCPU), device)}) {
+    torch::manual_seed(2);
+    torch::nn::Linear net(3, 2);
+    net->to(torch::kDouble);
+    test::move_to(*net, from);
+    torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(0.1));
+    training::TrainingState state(comm, *net);
+    state.add("optimizer", optimizer);
+    train(net, optimizer, 1);
+    CheckpointStore store(comm, folder / (from.is_cpu() ? "host" : "device"));
+    auto writer = store.begin(1);
+    state.save(writer);
+    Checkpoint const checkpoint(comm, writer.commit());
+    train(net, optimizer, 2);
+
+    torch::nn::Linear other(3, 2);
+    other->to(torch::kDouble);
+    test::move_to(*other, to);
+    torch::optim::Adam other_optimizer(other->parameters(), torch::optim::AdamOptions(0.3));
+    training::TrainingState other_state(comm, *other);
+    other_state.add("optimizer", other_optimizer);
+    other_state.load(checkpoint);
+    train(other, other_optimizer, 2);
+
+    EXPECT_EQ(other->weight.device(), to);
+    EXPECT_LE(difference(other->weight.detach().cpu(), net->weight.detach().cpu()), 1e-14);
+  }
+}
+
+TEST(DeviceTraining, gradients_in_narrow_messages_are_those_of_the_host) {
+  auto const comm = test::world();
+  torch::manual_seed(7);
+  test::Net const first;
+  for (auto const wire : {training::Wire::bf16, training::Wire::f16})
+    expect_as_on_host([&](torch::Device const& device) {
+      auto net = test::copy_of(first);
+      test::move_to(*net, device);
+      training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                                      {.wire = wire, .buckets = test::small_buckets});
+      auto batch = test::part_of(test::whole_batch(0, 4 * comm.num_ranks()), comm);
+      test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
+      std::vector<Tensor> results;
+      for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
       return results;
     });
 }

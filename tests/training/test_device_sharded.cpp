@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parameters that ranks cut among themselves, on a device: training and saved states, on the guarded device.
+#include <graticule/field_io/checkpoint.hpp>
+#include <graticule/training/sharded/checkpoint_state.hpp>
+
+#include "guarded_torch.hpp"
+#include "sharded_net.hpp"
+#include "shared_folder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule {
+namespace {
+
+using test::Folder;
+using test::guarded_torch_device;
+using test::GuardedDevice;
+using test::new_guarded_stream;
+using test::Schedule;
+using test::StreamScope;
+
+nn::NamedTensors on_host(nn::NamedTensors const& tensors) {
+  nn::NamedTensors result;
+  for (auto const& [name, tensor] : tensors) result.emplace_back(name, tensor.detach().cpu());
+  return result;
+}
+
+test::Net net_on(torch::Device const& device) {
+  auto net = test::make_net();
+  test::move_to(*net, device);
+  return net;
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  nn::NamedTensors parameters;
+};
+
+/// Some steps on samples that ranks share unevenly.
+Trained train_on(torch::Device const& device, training::ShardedParametersOptions options) {
+  auto const comm = Comm::world();
+  auto net = net_on(device);
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum}, std::move(options));
+  torch::optim::Adam optimizer(sharded.parameters(), torch::optim::AdamOptions(0.01));
+  Trained result;
+  for (int step = 0; step < 3; ++step) {
+    auto const mine = test::uneven_part(test::make_batch(step), comm);
+    auto const x = mine.x.to(device);
+    auto const loss = (sharded.forward([&] { return net->forward(x); }) - mine.y.to(device)).square().sum() / 12;
+    optimizer.zero_grad();
+    loss.backward();
+    result.norms.push_back(sharded.clip_grad_norm(0.5));
+    optimizer.step();
+    result.losses.push_back(loss.item<double>());
+  }
+  result.parameters = on_host(training::full_state(sharded));
+  return result;
+}
+
+void expect_as_on_host(training::ShardedParametersOptions const& options, double tolerance) {
+  auto const expected = train_on(torch::kCPU, options);
+  StreamScope const scope(new_guarded_stream());
+
+  Trained found;
+  ASSERT_NO_THROW(found = train_on(guarded_torch_device(), options));
+
+  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+    EXPECT_NEAR(found.losses[step], expected.losses[step], tolerance) << step;
+    EXPECT_NEAR(found.norms[step], expected.norms[step], tolerance) << step;
+  }
+  EXPECT_LE(test::difference(found.parameters, expected.parameters), tolerance);
+}
+
+TEST(DeviceSharded, steps_of_cut_parameters_are_those_of_the_host) {
+  expect_as_on_host({}, 1e-12);
+  expect_as_on_host({.between_passes = training::BetweenPasses::kept, .num_prefetched = 0}, 1e-12);
+  expect_as_on_host({.root_between_passes = training::BetweenPasses::released, .num_prefetched = 3}, 1e-12);
+}
+
+TEST(DeviceSharded, steps_in_several_units_kept_in_groups_are_those_of_the_host) {
+  if (Comm::world().num_ranks() % 2 != 0) GTEST_SKIP() << "groups of two need an even number of ranks";
+  expect_as_on_host({.between_passes = training::BetweenPasses::in_groups, .ranks_per_group = 2}, 1e-12);
+}
+
+TEST(DeviceSharded, narrow_messages_round_as_on_the_host) {
+  expect_as_on_host({.precision = {.gradients = torch::kBFloat16}}, 1e-12);
+}
+
+TEST(DeviceSharded, a_state_that_a_device_saves_is_loaded_by_the_host_and_back) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const device = guarded_torch_device();
+  auto const expected = on_host(nn::parameters_of(*test::make_net()));
+  StreamScope const scope(new_guarded_stream());
+  for (auto const& [from, to] :
+       {std::pair(device, torch::Device(torch::kCPU)), std::pair(torch::Device(torch::kCPU), device)}) {
+    auto net = net_on(from);
+    training::ShardedParameters const sharded(net.ptr(), {comm, nn::Reduction::mean});
+    CheckpointStore store(comm, folder / (from.is_cpu() ? "host" : "device"));
+    auto writer = store.begin(1);
+    training::save_model(writer, sharded, comm);
+    Checkpoint const checkpoint(comm, writer.commit());
+    auto other = net_on(to);
+    {
+      torch::NoGradGuard const no_grad;
+      for (auto& parameter : other->parameters()) parameter.zero_();
+    }
+    training::ShardedParameters loaded(other.ptr(), {comm, nn::Reduction::mean});
+
+    training::load_model(comm, checkpoint, loaded);
+
+    EXPECT_EQ(test::difference(on_host(training::full_state(loaded)), expected), 0);
+    for (auto const& [name, shard] : loaded.named_parameters()) EXPECT_EQ(shard.device(), to) << name;
+  }
+}
+
+}  // namespace
+}  // namespace graticule
