@@ -22,11 +22,42 @@ import sys
 import torch
 
 
+def detach_parts_without_gradients(graph_module):
+    """run_decompositions drops the mark of torch.no_grad, so that gradients would flow through such parts: detaches their results."""
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
+            continue
+        for argument in node.args:
+            if isinstance(argument, torch.fx.Node) and argument.op == "get_attr":
+                part = getattr(graph_module, argument.target)
+                if isinstance(part, torch.fx.GraphModule):
+                    detach_parts_without_gradients(part)
+                    if "set_grad_enabled" in str(node.target) and node.args[0] is False:
+                        detach_results(part)
+
+
+def detach_results(part):
+    end = next(node for node in part.graph.nodes if node.op == "output")
+
+    def detached(value):
+        if not isinstance(value.meta.get("val"), torch.Tensor):
+            return value
+        with part.graph.inserting_before(end):
+            result = part.graph.call_function(torch.ops.aten.detach.default, (value,))
+        result.meta = dict(value.meta)
+        return result
+
+    end.args = (torch.fx.map_arg(end.args[0], detached),)
+    part.recompile()
+
+
 def save(module, inputs, path, dynamic=()):
     """Exports the module, saves it and loads it again. Returns the loaded program."""
     axes = {axis: torch.export.Dim.AUTO for axis in dynamic}
     shapes = tuple(axes for _ in inputs) if axes else None
-    program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes).run_decompositions({})
+    program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
+    detach_parts_without_gradients(program.graph_module)
+    program = program.run_decompositions({})
     torch.export.save(program, path)
     return torch.export.load(path)
 

@@ -49,6 +49,10 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option("--tolerance", options.tolerance,
                  "Largest relative difference that --check accepts; default 1e-4, or 1e-10 for f64 with figures in f64")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--layout", options.layout,
+                 "With NET.pt2 on ranks: cheapest (by bytes, messages and work), or divided (cuts every value that can "
+                 "be cut, whatever messages cost)")
+      ->check(CLI::IsMember({"cheapest", "divided"}));
 }
 
 int run(app::Context& context, info::Options const& options) {

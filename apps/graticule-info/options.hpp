@@ -28,8 +28,9 @@ struct Options {
   std::string min_extents;
   int num_candidates = 12;
   std::string svg;
-  std::string check;      ///< folder of golden.json, for a program
-  double tolerance = -1;  ///< of the check; below 0: by the type
+  std::string check;                ///< folder of golden.json, for a program
+  double tolerance = -1;            ///< of the check; below 0: by the type
+  std::string layout = "cheapest";  ///< of a program on ranks: cheapest, or divided
 };
 
 /// `721x1440`: one number for each axis. @throws `BadOption` (usage) naming `option`

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <numeric>
@@ -147,6 +148,20 @@ std::vector<std::pair<std::string, std::string>> facts_of(program::Plan const& p
           {"gathered values", std::to_string(gathered)}};
 }
 
+/// What a rank that has a part of a value receives because a node needs all of it; the largest first.
+std::vector<PlanGather> gathers_of(program::Plan const& plan) {
+  std::vector<PlanGather> gathers;
+  for (auto const& node : plan.nodes)
+    for (auto const& transfer : node.tensors)
+      if (node.gathered && transfer.axis < 0 && !transfer.to && transfer.from)
+        gathers.push_back({.value = plan.graph.value(transfer.value).name,
+                           .shape = plan.shapes[index(transfer.value)],
+                           .where = plan.graph.nodes[index(node.node)].describe(),
+                           .bytes = most(transfer.bytes)});
+  std::ranges::stable_sort(gathers, std::greater(), &PlanGather::bytes);
+  return gathers;
+}
+
 /// "refused: WHERE: REASON; ADVICE", as the layout pass words it.
 PlanRefusal refusal_of(std::string text) {
   if (text.starts_with("refused: ")) text = text.substr(9);
@@ -187,6 +202,7 @@ Indices extents_of(program::ExportedGraph const& network, program::Sizes const& 
 program::PlanOptions plan_options(Comm const& comm, Indices const& extents, Options const& options) {
   program::PlanOptions result;
   result.num_ranks = options.num_ranks;
+  result.costs = costs_of(options);
   if (options.cuts == "balanced") return result;
   auto const choice = parse_cut_choice(comm, options.cuts, extents);
   if (!choice.given[0] || choice.given[1])
@@ -210,6 +226,10 @@ void fill_report(ProgramPlan const& shown, program::Plan const* plan, app::Repor
   data["activation_bytes"] = plan->activation_bytes;
   data["received_bytes"] = plan->received_bytes;
   data["messages"] = plan->messages;
+  data["gathers"] = app::Report::Json::array();
+  for (auto const& gather : shown.gathers)
+    data["gathers"].push_back(
+        {{"value", gather.value}, {"shape", gather.shape}, {"node", gather.where}, {"bytes", gather.bytes}});
   data["stages"] = app::Report::Json::array();
   for (auto const& stage : shown.stages)
     data["stages"].push_back({{"module", stage.module},
@@ -233,15 +253,24 @@ void show(app::Context& context, ProgramPlan const& shown, program::Plan const* 
 
 }  // namespace
 
+program::PlanCosts costs_of(Options const& options) {
+  return options.layout == "divided" ? program::PlanCosts{.message = 0, .replicated = 1000} : program::PlanCosts{};
+}
+
 ProgramPlan readable(program::Plan const& plan, std::string const& network) {
-  ProgramPlan result{
-      .network = network, .num_ranks = plan.num_ranks, .facts = facts_of(plan), .stages = {}, .refusals = {}};
+  ProgramPlan result{.network = network,
+                     .num_ranks = plan.num_ranks,
+                     .facts = facts_of(plan),
+                     .stages = {},
+                     .gathers = {},
+                     .refusals = {}};
   Reader reader(plan);
   std::vector<PlanNode> nodes;
   for (auto const& node : plan.nodes) nodes.push_back(reader.read(node));
   for (auto const& output : plan.outputs)
     if (!nodes.empty()) Reader::add(output, nodes.back().traffic);
   result.stages = stages_of(nodes);
+  result.gathers = gathers_of(plan);
   return result;
 }
 
@@ -266,7 +295,8 @@ void show_layout(app::Context& context, program::ExportedGraph const& network, O
     show(context, readable(plan, name), &plan, options);
   } catch (Error const& error) {
     if (error.rule() != "RefusedProgram") throw;
-    ProgramPlan refused{.network = name, .num_ranks = chosen.num_ranks, .facts = {}, .stages = {}, .refusals = {}};
+    ProgramPlan refused{
+        .network = name, .num_ranks = chosen.num_ranks, .facts = {}, .stages = {}, .gathers = {}, .refusals = {}};
     refused.refusals = {refusal_of(error.text())};
     show(context, refused, nullptr, options);
     throw;

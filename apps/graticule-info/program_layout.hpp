@@ -18,6 +18,9 @@ namespace graticule::info {
 /// of its axis where that is clear ("longitude", "channels or heads", "places in windows").
 [[nodiscard]] ProgramPlan readable(program::Plan const& plan, std::string const& network);
 
+/// The weights of `--layout`.
+[[nodiscard]] program::PlanCosts costs_of(Options const& options);
+
 /// Prints the layout of an exported network on `--ranks` ranks with the rows of `--cuts`, and draws it where asked.
 /// Ranks are virtual; sizes are those of the export, or `--grid` along the last two axes of all inputs. Collective;
 /// rank 0 prints and writes.

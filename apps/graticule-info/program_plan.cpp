@@ -58,6 +58,8 @@ std::string share_list(program::Cut const& cut, std::int64_t extent) {
   return text;
 }
 
+constexpr std::size_t most_listed_gathers = 8;
+
 std::string bytes_or_dash(double bytes) { return bytes > 0 ? bytes_text(bytes) : "-"; }
 
 }  // namespace
@@ -106,6 +108,15 @@ std::string to_text(ProgramPlan const& plan) {
                       std::to_string(stage.traffic.num_messages), bytes_text(stage.memory_bytes)});
     text +=
         "stages; bytes of the busiest rank of each node, added; activations of the fullest rank\n" + table_text(rows);
+  }
+  for (std::size_t i = 0; i < plan.gathers.size(); ++i) {
+    auto const& gather = plan.gathers[i];
+    if (i == most_listed_gathers) {
+      text += "... and " + std::to_string(plan.gathers.size() - i) + " smaller ones\n";
+      break;
+    }
+    text += "gathered: " + gather.value + " " + shape_text(gather.shape) + ", " + bytes_text(gather.bytes) + " for " +
+            gather.where + "\n";
   }
   for (auto const& refusal : plan.refusals)
     text += "refused: " + refusal.where + ": " + refusal.reason + "\n  " + refusal.advice + "\n";

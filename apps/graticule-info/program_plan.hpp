@@ -45,6 +45,14 @@ struct PlanStage {
   double memory_bytes = 0;  ///< the most of all nodes
 };
 
+/// A value of which each rank has a part, and that a node needs whole on every rank.
+struct PlanGather {
+  std::string value;  ///< its name in the graph
+  program::Shape shape;
+  std::string where;  ///< operator, module path and source line of the node
+  double bytes = 0;   ///< that the busiest rank receives
+};
+
 /// A node that cannot run on several ranks.
 struct PlanRefusal {
   std::string where;  ///< operator, module path and source line
@@ -58,6 +66,7 @@ struct ProgramPlan {
   std::int64_t num_ranks = 1;
   std::vector<std::pair<std::string, std::string>> facts;  ///< name and value: parameters, bytes moved, ...
   std::vector<PlanStage> stages;
+  std::vector<PlanGather> gathers;
   std::vector<PlanRefusal> refusals;
 };
 

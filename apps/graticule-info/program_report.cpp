@@ -132,7 +132,7 @@ program::GoldenDifferences compare(app::Context& context, program::Program const
   if (comm.num_ranks() == 1) return program::compare_with_golden(network, options.check);
   auto const rows = rows_of_ranks(comm, network->graph(), options);
   nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
-  program::ShardedProgram shards(network, domain);
+  program::ShardedProgram shards(network, domain, program::ShardOptions{.costs = costs_of(options)});
   auto const differences = program::compare_with_golden(shards, domain, rows, options.check);
   std::cout << "on " << comm.num_ranks() << " ranks with rows";
   for (auto const share : rows) std::cout << " " << share;

@@ -15,271 +15,96 @@ namespace {
 
 using Table = std::unordered_map<std::string_view, OperatorClass>;
 
-void add(Table& table, OperatorClass kind, std::initializer_list<std::string_view> names) {
-  for (std::string_view const operator_name : names) {
-    table.emplace(operator_name, kind);
+// Names are words of one text.
+void add(Table& table, OperatorClass kind, std::string_view names) {
+  while (!names.empty()) {
+    auto const end = std::min(names.find(' '), names.size());
+    table.emplace(names.substr(0, end), kind);
+    names.remove_prefix(std::min(end + 1, names.size()));
   }
 }
 
 void add_local(Table& table) {
-  add(table, OperatorClass::local, {"abs",          "acos",
-                                    "acosh",        "add",
-                                    "addcdiv",      "addcmul",
-                                    "alias",        "angle",
-                                    "asin",         "asinh",
-                                    "atan",         "atan2",
-                                    "atanh",        "bitwise_and",
-                                    "bitwise_not",  "bitwise_or",
-                                    "bitwise_xor",  "ceil",
-                                    "celu",         "clamp",
-                                    "clamp_max",    "clamp_min",
-                                    "clip",         "clone",
-                                    "complex",      "conj",
-                                    "_conj",        "contiguous",
-                                    "copy",         "cos",
-                                    "cosh",         "deg2rad",
-                                    "detach",       "div",
-                                    "divide",       "dropout",
-                                    "elu",          "eq",
-                                    "erf",          "erfc",
-                                    "exp",          "exp2",
-                                    "expm1",        "fill",
-                                    "floor",        "floor_divide",
-                                    "fmax",         "fmin",
-                                    "fmod",         "frac",
-                                    "ge",           "gelu",
-                                    "glu",          "gt",
-                                    "hardshrink",   "hardsigmoid",
-                                    "hardswish",    "hardtanh",
-                                    "heaviside",    "hypot",
-                                    "imag",         "isfinite",
-                                    "isinf",        "isnan",
-                                    "le",           "leaky_relu",
-                                    "lerp",         "lift_fresh_copy",
-                                    "log",          "log10",
-                                    "log1p",        "log2",
-                                    "log_sigmoid",  "logaddexp",
-                                    "logical_and",  "logical_not",
-                                    "logical_or",   "logical_xor",
-                                    "logit",        "lt",
-                                    "masked_fill",  "maximum",
-                                    "minimum",      "mish",
-                                    "mul",          "multiply",
-                                    "nan_to_num",   "native_dropout",
-                                    "ne",           "neg",
-                                    "negative",     "polar",
-                                    "positive",     "pow",
-                                    "prelu",        "_prelu_kernel",
-                                    "rad2deg",      "real",
-                                    "reciprocal",   "relu",
-                                    "relu6",        "remainder",
-                                    "resolve_conj", "resolve_neg",
-                                    "round",        "rsqrt",
-                                    "rsub",         "selu",
-                                    "sgn",          "sigmoid",
-                                    "sign",         "silu",
-                                    "sin",          "sinc",
-                                    "sinh",         "softplus",
-                                    "softshrink",   "sqrt",
-                                    "square",       "sub",
-                                    "subtract",     "tan",
-                                    "tanh",         "threshold",
-                                    "to",           "_to_copy",
-                                    "true_divide",  "trunc",
-                                    "type_as",      "view_as_complex",
-                                    "view_as_real", "where",
-                                    "xlogy",        "zero"});
+  add(table, OperatorClass::local,
+      "abs absolute acos acosh add addcdiv addcmul alias angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh "
+      "asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift "
+      "bitwise_xor ceil celu clamp clamp_max clamp_min clip clone complex _conj conj _conj_physical conj_physical "
+      "contiguous copy copysign cos cosh deg2rad detach digamma div divide dropout elu eq erf erfc erfinv exp exp2 "
+      "expm1 fill fix float_power floor floor_divide fmax fmin fmod frac gcd ge gelu glu greater greater_equal gt "
+      "hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 igamma igammac imag isclose isfinite isinf "
+      "isnan isneginf isposinf isreal lcm ldexp le leaky_relu lerp less less_equal lgamma lift_fresh "
+      "lift_fresh_copy log log10 log1p log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not logical_or "
+      "logical_xor logit lt masked_fill maximum minimum mish mul multiply mvlgamma nan_to_num native_dropout ne neg "
+      "_neg_view negative nextafter not_equal polar polygamma positive pow prelu _prelu_kernel rad2deg real "
+      "reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub selu sgn sigmoid sign signbit silu "
+      "sin sinc sinh softplus softshrink special_digamma special_entr special_erf special_erfc special_erfcx "
+      "special_erfinv special_exp2 special_expit special_expm1 special_gammainc special_gammaincc special_gammaln "
+      "special_i0 special_i0e special_i1 special_i1e special_log1p special_log_ndtr special_logit special_ndtr "
+      "special_ndtri special_polygamma special_psi special_round special_sinc special_xlog1py special_xlogy sqrt "
+      "square sub subtract tan tanh threshold to _to_copy true_divide trunc type_as view_as_complex view_as_real "
+      "where xlogy zero");
 }
 
 void add_views(Table& table) {
   add(table, OperatorClass::view,
-      {"adjoint",
-       "broadcast_to",
-       "chunk",
-       "diagonal",
-       "expand",
-       "expand_as",
-       "flatten",
-       "movedim",
-       "moveaxis",
-       "mH",
-       "mT",
-       "narrow",
-       "numpy_T",
-       "permute",
-       "ravel",
-       "reshape",
-       "reshape_as",
-       "select",
-       "slice",
-       "split",
-       "split_with_sizes",
-       "squeeze",
-       "swapaxes",
-       "swapdims",
-       "t",
-       "tensor_split",
-       "transpose",
-       "unbind",
-       "unflatten",
-       "unsafe_chunk",
-       "unsafe_split",
-       "unsafe_split_with_sizes",
-       "_unsafe_view",
-       "unsqueeze",
-       "view",
-       "view_as"});
+      "adjoint atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to chunk diagonal dsplit expand "
+      "expand_as flatten hsplit mH mT moveaxis movedim narrow numpy_T permute ravel reshape reshape_as select slice "
+      "split split_with_sizes squeeze swapaxes swapdims t tensor_split transpose unbind unflatten unsafe_chunk "
+      "unsafe_split unsafe_split_with_sizes _unsafe_view unsqueeze view view_as vsplit");
 }
 
 void add_stencils(Table& table) {
   add(table, OperatorClass::stencil,
-      {"_adaptive_avg_pool2d",
-       "_adaptive_avg_pool3d",
-       "adaptive_avg_pool1d",
-       "adaptive_avg_pool2d",
-       "adaptive_avg_pool3d",
-       "adaptive_max_pool1d",
-       "adaptive_max_pool2d",
-       "adaptive_max_pool3d",
-       "avg_pool1d",
-       "avg_pool2d",
-       "avg_pool3d",
-       "cat",
-       "channel_shuffle",
-       "col2im",
-       "concat",
-       "concatenate",
-       "constant_pad_nd",
-       "conv1d",
-       "conv2d",
-       "conv3d",
-       "conv_transpose1d",
-       "conv_transpose2d",
-       "conv_transpose3d",
-       "convolution",
-       "diff",
-       "flip",
-       "fliplr",
-       "flipud",
-       "hstack",
-       "im2col",
-       "max_pool1d",
-       "max_pool2d",
-       "max_pool2d_with_indices",
-       "max_pool3d",
-       "max_pool3d_with_indices",
-       "pad",
-       "pixel_shuffle",
-       "pixel_unshuffle",
-       "reflection_pad1d",
-       "reflection_pad2d",
-       "reflection_pad3d",
-       "repeat",
-       "repeat_interleave",
-       "replication_pad1d",
-       "replication_pad2d",
-       "replication_pad3d",
-       "roll",
-       "rot90",
-       "select_scatter",
-       "slice_scatter",
-       "stack",
-       "tile",
-       "tril",
-       "triu",
-       "unfold",
-       "upsample_bicubic2d",
-       "upsample_bilinear2d",
-       "upsample_linear1d",
-       "upsample_nearest1d",
-       "upsample_nearest2d",
-       "upsample_nearest3d",
-       "_upsample_nearest_exact1d",
-       "_upsample_nearest_exact2d",
-       "_upsample_nearest_exact3d",
-       "upsample_trilinear3d",
-       "_upsample_bicubic2d_aa",
-       "_upsample_bilinear2d_aa",
-       "vstack"});
+      "adaptive_avg_pool1d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool3d "
+      "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d block_diag cat "
+      "channel_shuffle col2im column_stack concat concatenate constant_pad_nd conv1d conv2d conv3d conv_tbc "
+      "conv_transpose1d conv_transpose2d conv_transpose3d _convolution convolution cumulative_trapezoid diag "
+      "diag_embed diagflat diagonal_scatter diff dstack flip fliplr flipud hstack im2col max_pool1d max_pool2d "
+      "max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool2d max_unpool3d native_channel_shuffle "
+      "pad pixel_shuffle pixel_unshuffle reflection_pad1d reflection_pad2d reflection_pad3d repeat "
+      "repeat_interleave replication_pad1d replication_pad2d replication_pad3d roll rot90 row_stack select_scatter "
+      "slice_scatter stack tile trapezoid trapz tril triu unfold upsample_bicubic2d _upsample_bicubic2d_aa "
+      "upsample_bilinear2d _upsample_bilinear2d_aa upsample_linear1d upsample_nearest1d upsample_nearest2d "
+      "upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d "
+      "upsample_trilinear3d vstack");
 }
 
 void add_sums(Table& table) {
   add(table, OperatorClass::statistic,
-      {"all",
-       "amax",
-       "amin",
-       "aminmax",
-       "any",
-       "argmax",
-       "argmin",
-       "batch_norm",
-       "cosine_similarity",
-       "cumprod",
-       "cumsum",
-       "_fused_rms_norm",
-       "group_norm",
-       "instance_norm",
-       "layer_norm",
-       "linalg_vector_norm",
-       "log_softmax",
-       "_log_softmax",
-       "logsumexp",
-       "max",
-       "mean",
-       "min",
-       "native_batch_norm",
-       "_native_batch_norm_legit",
-       "_native_batch_norm_legit_functional",
-       "_native_batch_norm_legit_no_training",
-       "native_group_norm",
-       "native_layer_norm",
-       "norm",
-       "prod",
-       "rms_norm",
-       "softmax",
-       "_softmax",
-       "std",
-       "std_mean",
-       "sum",
-       "var",
-       "var_mean"});
+      "all amax amin aminmax any argmax argmin argsort batch_norm binary_cross_entropy "
+      "binary_cross_entropy_with_logits cdist _cdist_forward corrcoef cosine_embedding_loss cosine_similarity "
+      "count_nonzero cov cross_entropy_loss cummax cummin cumprod cumsum dist _euclidean_dist frobenius_norm "
+      "_fused_rms_norm group_norm huber_loss instance_norm kl_div kthvalue l1_loss layer_norm linalg_matrix_norm "
+      "linalg_norm linalg_vector_norm _log_softmax log_softmax logcumsumexp logsumexp margin_ranking_loss max mean "
+      "median min mode mse_loss msort nanmean nanmedian nanquantile nansum native_batch_norm "
+      "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
+      "native_group_norm native_layer_norm nll_loss nll_loss2d nll_loss_nd norm norm_except_dim pairwise_distance "
+      "pdist poisson_nll_loss prod quantile renorm rms_norm _safe_softmax smooth_l1_loss soft_margin_loss _softmax "
+      "softmax sort std std_mean sum topk trace triplet_margin_loss var var_mean _weight_norm "
+      "_weight_norm_interface");
   add(table, OperatorClass::contraction,
-      {"addbmm", "addmm", "addmv", "baddbmm", "bilinear", "bmm", "dot", "einsum", "inner", "kron", "linear", "matmul",
-       "mm", "mv", "outer", "scaled_dot_product_attention", "tensordot", "vdot"});
+      "addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul cross det dot einsum ger gru inner inverse kron "
+      "linalg_cholesky linalg_cross linalg_det linalg_eigh linalg_inv linalg_inv_ex linalg_matmul linalg_matrix_exp "
+      "linalg_matrix_power linalg_multi_dot linalg_pinv linalg_qr linalg_slogdet linalg_solve "
+      "linalg_solve_triangular linalg_svd linalg_svdvals linalg_vecdot linear logdet lstm matmul matrix_exp "
+      "matrix_power mm mv outer rnn_relu rnn_tanh scaled_dot_product_attention tensordot vander vdot");
   add(table, OperatorClass::spectral,
-      {"_fft_c2c",     "_fft_c2r",   "_fft_r2c",   "fft_fft",   "fft_fft2",  "fft_fftfreq",   "fft_fftn",
-       "fft_fftshift", "fft_hfft",   "fft_ifft",   "fft_ifft2", "fft_ifftn", "fft_ifftshift", "fft_ihfft",
-       "fft_irfft",    "fft_irfft2", "fft_irfftn", "fft_rfft",  "fft_rfft2", "fft_rfftfreq",  "fft_rfftn"});
+      "_fft_c2c _fft_c2r fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft "
+      "fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn _fft_r2c "
+      "fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn istft stft");
 }
 
 void add_others(Table& table) {
   add(table, OperatorClass::table,
-      {"embedding", "gather", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "index", "index_add", "index_copy",
-       "index_fill", "index_put", "index_select", "scatter", "scatter_add", "take_along_dim"});
+      "bucketize embedding gather grid_sampler grid_sampler_2d grid_sampler_3d index index_add index_copy "
+      "index_fill index_put index_reduce index_select isin masked_scatter one_hot put scatter scatter_add "
+      "scatter_reduce searchsorted take take_along_dim _unsafe_index _unsafe_index_put");
   add(table, OperatorClass::factory,
-      {"affine_grid_generator",
-       "arange",
-       "empty",
-       "empty_like",
-       "eye",
-       "full",
-       "full_like",
-       "linspace",
-       "logspace",
-       "meshgrid",
-       "new_empty",
-       "new_full",
-       "new_ones",
-       "new_zeros",
-       "ones",
-       "ones_like",
-       "scalar_tensor",
-       "tril_indices",
-       "triu_indices",
-       "zeros",
-       "zeros_like"});
-  add(table, OperatorClass::number, {"sym_numel", "sym_size"});
-  add(table, OperatorClass::check, {"_assert_tensor_metadata"});
+      "affine_grid_generator arange cartesian_prod empty empty_like empty_permuted empty_strided eye full full_like "
+      "linspace logspace meshgrid new_empty new_empty_strided new_full new_ones new_zeros ones ones_like range "
+      "scalar_tensor tril_indices triu_indices zeros zeros_like");
+  add(table, OperatorClass::number, "sym_numel sym_size");
+  add(table, OperatorClass::check, "_assert_tensor_metadata");
 }
 
 Table const& operators() {

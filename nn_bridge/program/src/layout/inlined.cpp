@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -22,7 +23,10 @@ class Inliner {
 
  private:
   void copy_node(Graph const& graph, Node const& node, std::map<ValueId, ValueId>& ids);
-  void run_subgraph(Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids);
+  void run_subgraph(Graph const& graph, Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids);
+  ValueId detached(Node const& node, ValueId source);
+
+  std::optional<CastRegion> casts_;  // around the nodes that are copied
 };
 
 template <typename F>
@@ -80,7 +84,22 @@ ValueId Inliner::copy_value(Graph const& graph, ValueId id, std::map<ValueId, Va
   return next;
 }
 
-void Inliner::run_subgraph(Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids) {
+bool flag_at(Node const& node, std::size_t place) {
+  auto const* const flag = place < node.inputs.size() ? std::get_if<bool>(&node.inputs[place].value) : nullptr;
+  return flag == nullptr || *flag;
+}
+
+// (device, type or none, enabled, cached, graph, operands...)
+CastRegion casts_of(Node const& node) {
+  CastRegion casts{.enabled = flag_at(node, 2), .dtype = Dtype::unknown, .cached = flag_at(node, 3)};
+  auto const* const dtype = node.inputs.size() > 1 ? std::get_if<Dtype>(&node.inputs[1].value) : nullptr;
+  if (dtype != nullptr) {
+    casts.dtype = *dtype;
+  }
+  return casts;
+}
+
+void Inliner::run_subgraph(Graph const& graph, Node const& node, std::size_t place, std::map<ValueId, ValueId>& ids) {
   Graph const& inner = *std::get<SubgraphRef>(node.inputs[place].value).graph;
   if (node.inputs.size() - place - 1 != inner.inputs.size() || node.outputs.size() > inner.outputs.size()) {
     throw Error(Fault::input, "RefusedProgram",
@@ -100,20 +119,48 @@ void Inliner::run_subgraph(Node const& node, std::size_t place, std::map<ValueId
     match(node.inputs[place + 1 + i].value, inner.inputs[i],
           [&](ValueId outer, ValueId id) { own[id] = ids.at(outer); });
   }
-  copy(inner, own);
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    match(node.outputs[i], inner.outputs[i], [&](ValueId outer, ValueId id) { ids[outer] = own.at(id); });
+  auto const before = casts_;
+  if (node.target == "higher_order.wrap_with_autocast") {
+    casts_ = casts_of(node);
   }
+  copy(inner, own);
+  bool const without_gradients = node.target == "higher_order.wrap_with_set_grad_enabled" && !flag_at(node, 0);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    match(node.outputs[i], inner.outputs[i], [&](ValueId outer, ValueId id) {
+      bool const tensor = graph.value(outer).kind == Value::Kind::tensor;
+      ids[outer] = tensor && without_gradients ? detached(node, own.at(id)) : own.at(id);
+    });
+  }
+  casts_ = before;
+}
+
+// What leaves a part without gradients has none.
+ValueId Inliner::detached(Node const& node, ValueId source) {
+  auto const next = static_cast<ValueId>(result.values.size());
+  result.values.push_back(result.value(source));
+  result.values.back().name += "_detached" + std::to_string(next);
+  result.values.back().producer = static_cast<NodeId>(result.nodes.size());
+  Node detach;
+  detach.target = "aten.detach.default";
+  detach.name = node.name;
+  detach.inputs = {NamedArgument{.name = "self", .value = TensorRef{source}}};
+  detach.outputs = {TensorRef{next}};
+  detach.modules = node.modules;
+  detach.stack_trace = node.stack_trace;
+  detach.casts = casts_;
+  result.nodes.push_back(std::move(detach));
+  return next;
 }
 
 void Inliner::copy_node(Graph const& graph, Node const& node, std::map<ValueId, ValueId>& ids) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (std::holds_alternative<SubgraphRef>(node.inputs[i].value)) {
-      run_subgraph(node, i, ids);
+      run_subgraph(graph, node, i, ids);
       return;
     }
   }
   Node copy = node;
+  copy.casts = casts_;
   for (NamedArgument& input : copy.inputs) {
     input.value = renamed(input.value, ids);
   }

@@ -86,6 +86,18 @@ std::int64_t NodeShapes::integer(std::string_view argument, std::int64_t otherwi
   return found == nullptr ? otherwise : number(*found).value_or(otherwise);
 }
 
+bool NodeShapes::real() const {
+  return std::ranges::all_of(rule.tensors, [this](ValueId id) {
+    switch (graph_->value(id).tensor.dtype) {
+      case Dtype::f16:
+      case Dtype::bf16:
+      case Dtype::f32:
+      case Dtype::f64: return true;
+      default: return false;
+    }
+  });
+}
+
 bool NodeShapes::flag(std::string_view argument, bool otherwise) const {
   Argument const* const found = node_->input(argument);
   auto const* const value = found == nullptr ? nullptr : std::get_if<bool>(found);

@@ -23,6 +23,8 @@ class NodeShapes {
   [[nodiscard]] std::string_view operator_name() const { return name_; }
   [[nodiscard]] Shape const& in(std::size_t tensor = 0) const { return rule.shapes.at(tensor); }
   [[nodiscard]] Shape const& out() const { return rule.result_shapes.at(0); }
+  /// Whether all tensors are real numbers, no integers.
+  [[nodiscard]] bool real() const;
   [[nodiscard]] std::int64_t ndim() const { return static_cast<std::int64_t>(out().size()); }
 
   [[nodiscard]] std::int64_t integer(std::string_view argument, std::int64_t otherwise) const;

@@ -74,11 +74,26 @@ Labels labels_of(NodeShapes const& shapes, std::string term, std::size_t ndim) {
   return labels;
 }
 
+// Without '->' the result has '...' and the labels that stand once, in alphabetical order.
+std::string implied_result(std::string const& terms) {
+  std::map<char, int> counts;
+  for (char const label : terms) {
+    ++counts[label];
+  }
+  std::string result = counts.contains('.') ? "..." : "";
+  for (auto const& [label, count] : counts) {
+    if (count == 1 && std::string_view(", .").find(label) == std::string_view::npos) {
+      result += label;
+    }
+  }
+  return result;
+}
+
 void einsum(NodeShapes& shapes) {
-  std::string const equation = shapes.text("equation", "");
-  auto const arrow = equation.find("->");
-  if (arrow == std::string::npos) {
-    shapes.refuse("an equation without '->' is not planned; write the result's labels");
+  std::string equation = shapes.text("equation", "");
+  auto const arrow = std::min(equation.find("->"), equation.size());
+  if (arrow == equation.size()) {
+    equation += "->" + implied_result(equation);
   }
   std::vector<Labels> inputs;
   std::string terms = equation.substr(0, arrow) + ",";
@@ -92,7 +107,7 @@ void einsum(NodeShapes& shapes) {
       shapes.refuse("its equation does not fit the tensors");
     }
     if (std::set<int>(inputs.back().begin(), inputs.back().end()).size() != inputs.back().size()) {
-      shapes.refuse("a diagonal in an equation is not planned");
+      return;  // a diagonal: on the whole
     }
     terms.erase(0, comma + 1);
   }
@@ -109,15 +124,49 @@ Labels leading(std::size_t count, Labels const& last) {
   return labels;
 }
 
+// A vector has the label of the sum alone.
 void matmul(NodeShapes& shapes) {
   Shape const& a = shapes.in(0);
   Shape const& b = shapes.in(1);
-  if (a.size() < 2 || b.size() < 2) {
-    shapes.refuse("a product with a vector is not planned; give it an axis of extent 1");
+  if (a.empty() || b.empty()) {
+    return;
   }
-  std::size_t const batch = std::max(a.size(), b.size()) - 2;
-  set_labels(shapes, {leading(a.size() - 2, {'i', 'k'}), leading(b.size() - 2, {'k', 'j'})},
-             leading(batch, {'i', 'j'}));
+  std::size_t const batch = std::max(std::max(a.size(), b.size()), std::size_t{2}) - 2;
+  Labels last;
+  if (a.size() > 1) {
+    last.push_back('i');
+  }
+  if (b.size() > 1) {
+    last.push_back('j');
+  }
+  set_labels(shapes,
+             {a.size() == 1 ? Labels{'k'} : leading(a.size() - 2, {'i', 'k'}),
+              b.size() == 1 ? Labels{'k'} : leading(b.size() - 2, {'k', 'j'})},
+             leading(batch, last));
+}
+
+// The named axes of both are summed over; the result has the others, of the first tensor in front.
+void tensordot(NodeShapes& shapes) {
+  auto const ndim = [&](std::size_t i) { return static_cast<std::int64_t>(shapes.in(i).size()); };
+  auto const first = shapes.axes("dims_self", ndim(0)).value_or(std::vector<std::int64_t>{});
+  auto const second = shapes.axes("dims_other", ndim(1)).value_or(std::vector<std::int64_t>{});
+  if (first.size() != second.size()) {
+    return;
+  }
+  std::vector<Labels> inputs(2);
+  Labels output;
+  int next = 1;
+  for (std::size_t i = 0; i < 2; ++i) {
+    auto const& summed = i == 0 ? first : second;
+    for (std::int64_t axis = 0; axis < ndim(i); ++axis) {
+      auto const found = std::ranges::find(summed, axis);
+      inputs[i].push_back(found == summed.end() ? next++ : -1 - static_cast<int>(found - summed.begin()));
+      if (found == summed.end()) {
+        output.push_back(inputs[i].back());
+      }
+    }
+  }
+  set_labels(shapes, inputs, output);
 }
 
 void linear(NodeShapes& shapes) {
@@ -129,6 +178,13 @@ void linear(NodeShapes& shapes) {
   if (shapes.rule.shapes.size() > 2) {
     shapes.rule.contracted.clear();  // each rank would add the bias
   }
+}
+
+void baddbmm(NodeShapes& shapes) {
+  Labels const all{'b', 'i', 'j'};
+  Labels const bias(all.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(3, shapes.in(0).size())), all.end());
+  set_labels(shapes, {bias, {'b', 'i', 'k'}, {'b', 'k', 'j'}}, all);
+  shapes.rule.contracted.clear();  // each rank would add the first tensor
 }
 
 void addmm(NodeShapes& shapes) {
@@ -150,6 +206,9 @@ void attention(NodeShapes& shapes) {
   if (shapes.flag("is_causal", false)) {
     shapes.rule.axes.at(batch) = {};
   }
+  if (shapes.flag("enable_gqa", false) && batch > 0) {
+    shapes.rule.axes.at(batch - 1) = {};  // queries share heads of keys
+  }
 }
 
 }  // namespace
@@ -162,6 +221,10 @@ void product_rule(NodeShapes& shapes) {
     linear(shapes);
   } else if (name == "addmm") {
     addmm(shapes);
+  } else if (name == "baddbmm") {
+    baddbmm(shapes);
+  } else if (name == "tensordot") {
+    tensordot(shapes);
   } else if (name == "scaled_dot_product_attention") {
     attention(shapes);
   } else {

@@ -55,10 +55,97 @@ void expand(NodeShapes& shapes) {
   }
 }
 
+// Of the other tensor only the type counts.
+void drop_other(NodeShapes& shapes) {
+  drop_tensors(shapes, 1);
+  elementwise(shapes);
+}
+
+// One slope per channel, axis 1, or one for all.
+void prelu(NodeShapes& shapes) {
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    bool const per_channel = axis == 1 && num_elements(shapes.in(1)) > 1;
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = same({axis, per_channel ? 0 : -1});
+  }
+}
+
+// Copies of the whole, one after the other: axes with one copy stay.
+void repeat(NodeShapes& shapes) {
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    std::int64_t const own = axis - shapes.ndim() + static_cast<std::int64_t>(shapes.in().size());
+    auto const a = static_cast<std::size_t>(axis);
+    if (own >= 0 && shapes.in()[static_cast<std::size_t>(own)] == shapes.out()[a]) {
+      shapes.rule.axes[a] = same({own});
+    }
+  }
+}
+
+// Values at places of another tensor along one axis; the other axes have to be alike.
+void gather(NodeShapes& shapes) {
+  if (!shapes.has("dim") || shapes.ndim() == 0) {
+    return;
+  }
+  std::int64_t const along = shapes.axis("dim", 0, shapes.ndim());
+  for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
+    auto const a = static_cast<std::size_t>(axis);
+    bool const alike = std::ranges::all_of(shapes.rule.shapes, [&](Shape const& shape) {
+      return shape.size() == shapes.out().size() && (axis == along || shape[a] == shapes.out()[a]);
+    });
+    if (axis == along && alike && !shapes.operator_name().starts_with("scatter")) {
+      shapes.rule.axes[a] = same({-1, axis});
+    } else if (alike) {
+      shapes.rule.axes[a] = axis == along ? AxisRule{} : same(std::vector(shapes.rule.tensors.size(), axis));
+    }
+  }
+}
+
+// Cells of the whole tensor at the places that the grid [batch, rows, columns, 2] names.
+void grid_sample(NodeShapes& shapes) {
+  shapes.rule.axes.at(0) = same({0, 0});
+  shapes.rule.axes.at(1) = same({1, -1});
+  for (std::int64_t axis = 2; axis < shapes.ndim(); ++axis) {
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = same({-1, axis - 1});
+  }
+  shapes.rule.operations = 16;
+}
+
+// The first axes, which are no rows or columns, can be cut.
+void keep_planes(NodeShapes& shapes) {
+  std::size_t const spatial = shapes.operator_name().find("3d") != std::string_view::npos ? 3 : 2;
+  for (std::size_t axis = 0; axis + spatial < shapes.out().size(); ++axis) {
+    shapes.rule.axes[axis] =
+        same(std::vector<std::int64_t>(shapes.rule.tensors.size(), static_cast<std::int64_t>(axis)));
+  }
+}
+
 void view(NodeShapes& shapes) {
   drop_tensors(shapes, 1);
   shapes.rule.view = true;
   std::ranges::fill(shapes.rule.axes, same({}));
+}
+
+// Named axes at their places, the others in order between them.
+std::vector<std::int64_t> moved_order(NodeShapes const& shapes, std::vector<std::int64_t> const& all) {
+  auto const from = shapes.axes("source", shapes.ndim()).value_or(std::vector<std::int64_t>{});
+  auto const to = shapes.axes("destination", shapes.ndim()).value_or(std::vector<std::int64_t>{});
+  std::vector<std::int64_t> order(all.size(), -1);
+  for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+    order[static_cast<std::size_t>(to[i])] = from[i];
+  }
+  auto next = order.begin();
+  for (std::int64_t const axis : all) {
+    if (std::ranges::find(from, axis) == from.end()) {
+      next = std::find(next, order.end(), -1);
+      if (next == order.end()) {
+        shapes.refuse("an axis is named twice; name each once");
+      }
+      *next = axis;
+    }
+  }
+  if (std::ranges::find(order, -1) != order.end()) {
+    shapes.refuse("an axis is named twice; name each once");
+  }
+  return order;
 }
 
 void permute(NodeShapes& shapes) {
@@ -71,6 +158,8 @@ void permute(NodeShapes& shapes) {
   };
   if (name == "permute") {
     order = shapes.axes("dims", ndim).value_or(order);
+  } else if (any_of(name, {"movedim", "moveaxis"})) {
+    order = moved_order(shapes, order);
   } else if (any_of(name, {"transpose", "swapaxes", "swapdims"})) {
     exchange(shapes.axis(name == "swapaxes" ? "axis0" : "dim0", 0, ndim),
              shapes.axis(name == "swapaxes" ? "axis1" : "dim1", 0, ndim));
@@ -82,6 +171,17 @@ void permute(NodeShapes& shapes) {
   }
 }
 
+// Norms of norms; the number of values that are not zero is none.
+bool adds_up(NodeShapes const& shapes) {
+  Argument const* const order = shapes.node().input("ord");
+  if (order == nullptr) {
+    return true;
+  }
+  auto const* const whole = std::get_if<std::int64_t>(order);
+  auto const* const real = std::get_if<double>(order);
+  return (whole != nullptr && *whole > 0) || (real != nullptr && *real > 0);
+}
+
 // Sums, means and extremes over axes, which the result lacks or keeps with extent 1.
 void reduction(NodeShapes& shapes) {
   auto const ndim = static_cast<std::int64_t>(shapes.in().size());
@@ -89,6 +189,15 @@ void reduction(NodeShapes& shapes) {
   std::iota(all.begin(), all.end(), 0);
   auto over = shapes.axes("dim", ndim).value_or(all);
   over = over.empty() ? all : over;
+  if (shapes.rule.tensors.size() != 1) {
+    elementwise(shapes);  // the larger of two tensors
+    return;
+  }
+  std::string_view const name = shapes.operator_name();
+  bool const in_parts =
+      any_of(name, {"sum", "mean"}) || (name == "linalg_vector_norm" && adds_up(shapes)) ||
+      (shapes.real() && any_of(name, {"var", "std", "var_mean", "std_mean", "amax", "amin", "logsumexp"})) ||
+      (shapes.real() && shapes.rule.results.size() == 1 && any_of(name, {"max", "min"}));
   std::size_t result = 0;
   bool const kept = shapes.out().size() == shapes.in().size() && shapes.flag("keepdim", false);
   for (std::int64_t axis = 0; axis < ndim; ++axis) {
@@ -97,7 +206,7 @@ void reduction(NodeShapes& shapes) {
       continue;
     }
     // Of these a rank's part of the axis gives a part of the result; of others all ranks need all of it.
-    if (any_of(shapes.operator_name(), {"sum", "mean", "var"})) {
+    if (in_parts) {
       shapes.rule.contracted.push_back({axis});
     }
     result += kept ? 1 : 0;
@@ -246,8 +355,17 @@ Table const& table() {
     add(t, view,
         {"view", "view_as", "_unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "squeeze", "unsqueeze",
          "ravel"});
-    add(t, permute, {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T"});
+    add(t, permute,
+        {"permute", "transpose", "t", "swapaxes", "swapdims", "mT", "numpy_T", "movedim", "moveaxis", "adjoint", "mH"});
     add(t, expand, {"expand", "expand_as", "broadcast_to"});
+    add(t, drop_other, {"type_as"});
+    add(t, prelu, {"prelu"});
+    add(t, repeat, {"repeat", "tile"});
+    add(t, gather, {"gather", "take_along_dim", "scatter", "scatter_add"});
+    add(t, grid_sample, {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"});
+    add(t, keep_planes,
+        {"max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d",
+         "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"});
     add(t, table_rule,
         {"roll",
          "flip",
@@ -305,16 +423,21 @@ Table const& table() {
          "upsample_bilinear2d",
          "upsample_trilinear3d",
          "upsample_bicubic2d"});
-    add(t, reduction,
-        {"sum", "mean", "var", "std", "amax", "amin", "linalg_vector_norm", "var_mean", "std_mean", "logsumexp", "all",
-         "any", "prod"});
+    add(t, reduction, {"sum",      "mean",     "var",          "std",    "amax",    "amin",   "linalg_vector_norm",
+                       "var_mean", "std_mean", "logsumexp",    "all",    "any",     "prod",   "max",
+                       "min",      "argmax",   "argmin",       "nansum", "nanmean", "median", "nanmedian",
+                       "kthvalue", "mode",     "count_nonzero"});
     add(t, layer_norm, {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"});
     add(t, group_norm, {"group_norm", "native_group_norm", "instance_norm"});
     add(t, batch_norm,
         {"batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
          "_native_batch_norm_legit_no_training"});
-    add(t, along_axis, {"softmax", "_softmax", "log_softmax", "_log_softmax", "cumsum", "cumprod", "glu"});
-    add(t, product_rule, {"einsum", "linear", "addmm", "matmul", "bmm", "mm", "scaled_dot_product_attention"});
+    add(t, along_axis,
+        {"softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum", "cumprod", "cummax", "cummin",
+         "logcumsumexp", "glu", "sort", "argsort", "topk", "diff"});
+    add(t, product_rule,
+        {"einsum", "linear", "addmm", "baddbmm", "matmul", "linalg_matmul", "bmm", "mm", "mv", "tensordot",
+         "scaled_dot_product_attention"});
     add(t, fourier,
         {"fft_fft", "fft_fft2", "fft_fftn", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_rfft", "fft_rfft2", "fft_rfftn",
          "fft_irfft", "fft_irfft2", "fft_irfftn", "_fft_c2c", "_fft_c2r", "_fft_r2c"});

@@ -29,7 +29,7 @@ std::int64_t extent(NodeShapes const& shapes, std::int64_t axis) {
 void roll(NodeShapes& shapes) {
   auto const axes = shapes.axes("dims", shapes.ndim());
   if (!axes || axes->empty()) {
-    shapes.refuse("a roll of the flattened tensor is not planned; name its axes");
+    return;  // of the flattened tensor: on the whole
   }
   auto const shifts = shapes.integers("shifts", axes->size(), 0);
   keep_all(shapes);
@@ -115,14 +115,14 @@ void slice(NodeShapes& shapes) {
 
 void cat(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
-  keep_all(shapes);
   std::vector<std::int64_t> extents;
   for (Shape const& shape : shapes.rule.shapes) {
     if (shape.size() != shapes.out().size()) {
-      shapes.refuse("joining tensors of different numbers of axes is not planned");
+      return;  // one without cells among them: on the whole
     }
     extents.push_back(shape[static_cast<std::size_t>(axis)]);
   }
+  keep_all(shapes);
   set_table(shapes, axis, cat_table(extents));
 }
 

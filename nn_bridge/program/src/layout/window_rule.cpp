@@ -64,7 +64,7 @@ void convolution(NodeShapes& shapes) {
   Shape const& weight = shapes.in(1);
   std::size_t const spatial = weight.size() - 2;
   if (shapes.in().size() != weight.size()) {
-    shapes.refuse("a convolution without a batch axis is not planned; export with a batch of 1");
+    return;  // without a batch: on the whole
   }
   auto const stride = shapes.integers("stride", spatial, 1);
   auto const dilation = shapes.integers("dilation", spatial, 1);
@@ -78,12 +78,20 @@ void convolution(NodeShapes& shapes) {
     channels.axes.assign(shapes.rule.tensors.size(), 0);
     channels.axes[0] = -1;
   }
+  std::vector<std::int64_t> reaches;
+  for (std::size_t i = 0; i < spatial; ++i) {
+    reaches.push_back((weight[i + 2] - 1) * dilation[i] + 1);
+  }
   for (std::size_t i = 0; i < spatial; ++i) {
     AxisRule& rule = shapes.rule.axes[i + 2];
     rule.axes = first_only(shapes, static_cast<std::int64_t>(i + 2));
     Stencil stencil{weight[i + 2], stride[i], padding[i], dilation[i]};
     if (same) {
       stencil.padding = (stencil.reach() - 1) / 2;
+    }
+    if (same && std::ranges::any_of(reaches, [](std::int64_t reach) { return reach % 2 == 0; })) {
+      rule.mode = AxisRule::Mode::whole;  // one side is padded more than the other
+      continue;
     }
     if (transposed) {
       set_transposed(rule, shapes.out()[i + 2], shapes.in()[i + 2], stencil);
@@ -175,9 +183,6 @@ double scale_of(NodeShapes const& shapes, std::size_t axis, bool corners) {
 
 void resizing(NodeShapes& shapes) {
   std::string_view const name = shapes.operator_name();
-  if (name.ends_with("_aa")) {
-    shapes.refuse("resizing with anti-aliasing is not planned; export it without");
-  }
   bool const corners = shapes.flag("align_corners", false);
   for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
     auto const a = static_cast<std::size_t>(axis);

@@ -72,6 +72,31 @@ class CopyStep : public Step {
   ValueId result_;
 };
 
+// A part of a complex tensor from another: LibTorch has no derivative of `slice_scatter` and `select_scatter` there,
+// but of the copy into a view.
+class ScatterStep : public Step {
+ public:
+  ScatterStep(bool slice, CallArguments arguments, ValueId result)
+      : slice_(slice), arguments_(std::move(arguments)), result_(result) {}
+
+  void run(Frame& frame) const override {
+    c10::Stack const stack = arguments_.fill(frame);
+    at::Tensor result = stack.at(0).toTensor().clone();
+    auto const end = [&](std::size_t i) {
+      return stack.at(i).isNone() ? std::nullopt : std::optional(stack.at(i).toInt());
+    };
+    at::Tensor const part = slice_ ? result.slice(stack.at(2).toInt(), end(3), end(4), stack.at(5).toInt())
+                                   : result.select(stack.at(2).toInt(), stack.at(3).toInt());
+    part.copy_(stack.at(1).toTensor());
+    frame.at(result_) = std::move(result);
+  }
+
+ private:
+  bool slice_;
+  CallArguments arguments_;
+  ValueId result_;
+};
+
 class NoStep : public Step {
  public:
   void run(Frame&) const override {}
@@ -95,6 +120,10 @@ c10::OperatorHandle find_operator(Node const& node) {
     throw Error(Fault::input, "RefusedProgram", "refused: " + node.describe() + ": this LibTorch has no such operator");
   }
   return *std::move(found);
+}
+
+bool is_complex(Dtype dtype) {
+  return dtype == Dtype::complex_f16 || dtype == Dtype::complex_f32 || dtype == Dtype::complex_f64;
 }
 
 bool fits(Argument const& result, c10::Argument const& returned) {
@@ -124,6 +153,13 @@ std::unique_ptr<Step> make_operator_step(Graph const& graph, Node const& node, C
   if (node.target == "aten.copy.default" && node.outputs.size() == 1) {
     return std::make_unique<CopyStep>(CallArguments(graph, node, schema, conversion),
                                       std::get<TensorRef>(node.outputs[0]).value);
+  }
+  bool const slice = node.target == "aten.slice_scatter.default";
+  if ((slice || node.target == "aten.select_scatter.default") && node.outputs.size() == 1) {
+    ValueId const result = std::get<TensorRef>(node.outputs[0]).value;
+    if (is_complex(graph.value(result).tensor.dtype)) {
+      return std::make_unique<ScatterStep>(slice, CallArguments(graph, node, schema, conversion), result);
+    }
   }
   return std::make_unique<OperatorStep>(handle, CallArguments(graph, node, schema, conversion), node.outputs);
 }
@@ -178,7 +214,9 @@ CompiledGraph::CompiledGraph(Graph const& graph, Conversion const& conversion, S
     : graph_(graph) {
   for (Node const& node : graph.nodes) {
     auto step = special(steps_.size());
-    Ready ready{step ? std::move(step) : make_step(graph, node, conversion), {}, {}};
+    step = step ? std::move(step) : make_step(graph, node, conversion);
+    step = node.casts ? in_casts(*node.casts, conversion, std::move(step)) : std::move(step);
+    Ready ready{std::move(step), {}, {}};
     for (Argument const& output : node.outputs) {
       for_each_value(output, [&](ValueId id) {
         if (graph.value(id).kind == Value::Kind::tensor) {

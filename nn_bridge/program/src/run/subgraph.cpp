@@ -60,6 +60,25 @@ struct GradMode {
 };
 using Mode = std::variant<AutocastMode, GradMode>;
 
+// Conversions of one node: f64 has no automatic casts, so they are off there.
+class CastStep : public Step {
+ public:
+  CastStep(at::DeviceType device, AutocastMode mode, std::unique_ptr<Step> step)
+      : device_(device), mode_(mode), step_(std::move(step)) {}
+
+  void bind(Sizes const& sizes) override { step_->bind(sizes); }
+
+  void run(Frame& frame) const override {
+    Autocast const guard(device_, mode_.enabled, mode_.dtype, mode_.cached);
+    step_->run(frame);
+  }
+
+ private:
+  at::DeviceType device_;
+  AutocastMode mode_;
+  std::unique_ptr<Step> step_;
+};
+
 class SubgraphStep : public Step {
  public:
   SubgraphStep(std::shared_ptr<Graph const> graph, Conversion const& conversion, Mode mode,
@@ -126,6 +145,15 @@ T const& argument_at(Node const& node, std::size_t position) {
   return *value;
 }
 
+AutocastMode mode_of(CastRegion const& casts, Conversion const& conversion) {
+  bool const wide = conversion.target == torch::kFloat64;
+  AutocastMode mode{casts.enabled && !wide, std::nullopt, casts.cached};
+  if (casts.dtype != Dtype::unknown) {
+    mode.dtype = wide ? torch::kFloat32 : conversion(casts.dtype);
+  }
+  return mode;
+}
+
 // (device, type or none, enabled, cached, graph, operands...); f64 has no automatic casts, so they are off there.
 Mode autocast_mode(Node const& node, Conversion const& conversion) {
   (void)argument_at<std::string>(node, 0);
@@ -135,14 +163,15 @@ Mode autocast_mode(Node const& node, Conversion const& conversion) {
       mode.cached = *cached;
     }
   }
-  if (auto const* dtype = std::get_if<Dtype>(&node.inputs[1].value)) {
-    mode.dtype = conversion.target == torch::kFloat64 ? torch::kFloat32 : conversion(*dtype);
-  }
-  mode.enabled = mode.enabled && conversion.target != torch::kFloat64;
-  return mode;
+  auto const* const dtype = std::get_if<Dtype>(&node.inputs[1].value);
+  return mode_of({mode.enabled, dtype == nullptr ? Dtype::unknown : *dtype, mode.cached}, conversion);
 }
 
 }  // namespace
+
+std::unique_ptr<Step> in_casts(CastRegion const& casts, Conversion const& conversion, std::unique_ptr<Step> step) {
+  return std::make_unique<CastStep>(conversion.device.type(), mode_of(casts, conversion), std::move(step));
+}
 
 std::unique_ptr<Step> make_subgraph_step(Node const& node, Conversion const& conversion) {
   bool const autocast = node.target == "higher_order.wrap_with_autocast";

@@ -12,4 +12,8 @@ namespace graticule::program::detail {
 /// @throws Error `BrokenFile` for arguments of another form
 [[nodiscard]] std::unique_ptr<Step> make_subgraph_step(Node const& node, Conversion const& conversion);
 
+/// The step under the automatic casts of a node.
+[[nodiscard]] std::unique_ptr<Step> in_casts(CastRegion const& casts, Conversion const& conversion,
+                                             std::unique_ptr<Step> step);
+
 }  // namespace graticule::program::detail

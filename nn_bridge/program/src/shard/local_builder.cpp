@@ -20,6 +20,8 @@ bool one_of_names(std::string_view word, std::initializer_list<std::string_view>
   return std::ranges::find(words, word) != words.end();
 }
 
+std::string_view base_of(std::string_view target) { return target.substr(0, target.rfind('.')); }
+
 TensorMeta meta_of(Shape const& shape, Dtype dtype) {
   TensorMeta meta;
   meta.dtype = dtype;
@@ -105,6 +107,10 @@ ValueId LocalBuilder::emit(std::string const& target, Inputs inputs, Shape shape
     node.name = current_->name;
     node.modules = current_->modules;
     node.stack_trace = current_->stack_trace;
+    bool const attends = current_->target.starts_with("aten.scaled_dot_product_attention.");
+    if (attends || base_of(current_->target) == base_of(target)) {
+      node.casts = current_->casts;
+    }
   }
   result_.graph.nodes.push_back(std::move(node));
   result_.tasks.push_back(std::move(task));
@@ -118,6 +124,17 @@ ValueId LocalBuilder::constant(torch::Tensor const& tensor, Dtype dtype) {
 
 ValueId LocalBuilder::summed(ValueId source) {
   return emit("graticule.sum", {tensor_input("self", source)}, shape(source), dtype(source), SumTask{});
+}
+
+ValueId LocalBuilder::of_all_ranks(ValueId source) {
+  Shape whole = shape(source);
+  whole.insert(whole.begin(), 1);
+  ValueId const own = emit("aten.unsqueeze.default", {tensor_input("self", source), input_of("dim", std::int64_t{0})},
+                           whole, dtype(source));
+  whole[0] = plan_->num_ranks;
+  MoveTask task{whole, balanced_cut(0, plan_->num_ranks, plan_->num_ranks), 0, {}};
+  task.rows.assign(at(plan_->num_ranks), every_row(plan_->num_ranks));
+  return emit("graticule.move", {tensor_input("self", own)}, whole, dtype(source), std::move(task));
 }
 
 // Rows along the axis; the fill value is what lies beyond both ends, or else one more row.
@@ -313,8 +330,8 @@ void LocalBuilder::place_inputs() {
   }
 }
 
-void LocalBuilder::finish(PlannedNode const& node, ValueId result) {
-  copies_[{node.shapes.rule.results[0], node.plan.placement}] = result;
+void LocalBuilder::finish(PlannedNode const& node, ValueId value, std::size_t result) {
+  copies_[{node.shapes.rule.results.at(result), node.plan.placement}] = value;
 }
 
 void LocalBuilder::append(PlannedNode const& node, Task task) {
@@ -450,16 +467,22 @@ void LocalBuilder::write_plain(PlannedNode& node) {
       node.node = localized(*current_, node.tensors);
     }
   }
-  if (double const p = drop_probability(node); p > 0) {
-    bool const within = node.name() != "dropout";
+  double const p = drop_probability(node);
+  if (p > 0 && node.name() == "native_dropout") {
+    write_native_dropout(*this, node, p);
+    return;
+  }
+  if (p > 0 && node.name() != "dropout") {
+    finish(node, write_attention(*this, node, p));
+    return;
+  }
+  if (p > 0) {
     DropoutTask task{p, plan_->shapes[at(node.shapes.rule.tensors.at(0))], node.plan.placement,
-                     static_cast<std::uint32_t>(node.plan.node), within};
+                     static_cast<std::uint32_t>(node.plan.node)};
     node.tensors[0] = emit("graticule.dropout", {tensor_input("self", node.tensors.at(0))}, shape(node.tensors[0]),
                            dtype(node.tensors[0]), std::move(task));
     node.node = localized(*current_, node.tensors);
-    if (!within) {
-      set_input(node.node, "train", false);
-    }
+    set_input(node.node, "train", false);
   }
   append(node, PlainTask{});
 }
@@ -481,6 +504,10 @@ void LocalBuilder::write(PlannedNode& node) {
   } else if (one_of_names(name, {"expand", "expand_as", "broadcast_to"}) && (cut || name == "expand_as")) {
     finish(node, emit("aten.expand.default", {tensor_input("self", node.tensors.at(0)), input_of("size", node.local)},
                       node.local, dtype(node.tensors[0])));
+  } else if (name == "type_as") {
+    finish(node, emit("aten._to_copy.default",
+                      {tensor_input("self", node.tensors.at(0)), input_of("dtype", result_dtype(node))}, node.local,
+                      result_dtype(node)));
   } else if (name.starts_with("new_") || name.ends_with("_like")) {
     write_factory(node);
   } else if (cut && node.plan.mode == AxisRule::Mode::table) {

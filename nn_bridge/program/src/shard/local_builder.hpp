@@ -48,6 +48,10 @@ class LocalBuilder {
   ValueId arranged(ValueId source, std::int64_t axis, std::vector<std::int64_t> const& rows, double fill);
   /// The sum over ranks.
   ValueId summed(ValueId source);
+  /// The tensors of all ranks, which have this one's shape, along a new first axis.
+  ValueId of_all_ranks(ValueId source);
+  /// The value is this result of the node.
+  void finish(PlannedNode const& node, ValueId value, std::size_t result = 0);
 
   [[nodiscard]] Shape const& shape(ValueId id) const { return result_.shapes[static_cast<std::size_t>(id)]; }
   [[nodiscard]] Dtype dtype(ValueId id) const { return result_.graph.value(id).tensor.dtype; }
@@ -67,8 +71,6 @@ class LocalBuilder {
   void write_factory(PlannedNode& node);
   void write_plain(PlannedNode& node);
   void end_outputs();
-  void finish(PlannedNode const& node, ValueId result);
-
   ValueId new_value(Shape shape, Dtype dtype);
   /// Appends the node with results of its own.
   void append(PlannedNode const& node, Task task);
@@ -104,6 +106,10 @@ class LocalBuilder {
 [[nodiscard]] ValueId write_window(LocalBuilder& builder, PlannedNode& node);
 /// Sums and means over the cut axis.
 [[nodiscard]] ValueId write_sum(LocalBuilder& builder, PlannedNode& node);
+/// Attention that drops weights with this probability in training.
+[[nodiscard]] ValueId write_attention(LocalBuilder& builder, PlannedNode& node, double dropped);
+/// Dropout with its mask as second result.
+void write_native_dropout(LocalBuilder& builder, PlannedNode& node, double dropped);
 /// The normalisation of a node over the ranks. @throws Error `RefusedProgram` for one that has no such form
 [[nodiscard]] NormTask norm_task(PlannedNode const& node, LocalBuilder const& builder);
 /// What rows beyond the edges hold.

@@ -60,7 +60,6 @@ struct DropoutTask {
   Shape whole;              ///< of the whole value
   Placement part;           ///< what this rank has of it
   std::uint32_t layer = 0;  ///< number of the node in the plan
-  bool within = false;      ///< the next node draws random numbers within: refused in training
 };
 
 using Task = std::variant<PlainTask, MoveTask, SumTask, EmptyTask, NormTask, DropoutTask>;

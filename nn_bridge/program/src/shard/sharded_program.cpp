@@ -20,29 +20,6 @@ namespace {
 
 std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// What the inlined graph cannot express.
-void check_subgraphs(Graph const& graph, torch::Dtype target) {
-  for (Node const& node : graph.nodes) {
-    bool const casts = node.target == "higher_order.wrap_with_autocast";
-    bool const grads = node.target == "higher_order.wrap_with_set_grad_enabled";
-    auto const* const enabled = casts && node.inputs.size() > 2 ? std::get_if<bool>(&node.inputs[2].value)
-                                : grads && !node.inputs.empty() ? std::get_if<bool>(&node.inputs[0].value)
-                                                                : nullptr;
-    if ((casts && enabled != nullptr && *enabled && target != torch::kFloat64) ||
-        (grads && enabled != nullptr && !*enabled)) {
-      throw Error(Fault::input, "RefusedProgram",
-                  "refused: " + node.describe() + ": " +
-                      (casts ? "automatic casts are" : "a part without gradients is") +
-                      " not divided among ranks; export by run_decompositions({})");
-    }
-    for (NamedArgument const& input : node.inputs) {
-      if (auto const* subgraph = std::get_if<SubgraphRef>(&input.value)) {
-        check_subgraphs(*subgraph->graph, target);
-      }
-    }
-  }
-}
-
 }  // namespace
 
 struct ShardedProgramImpl::SetUp {
@@ -64,7 +41,6 @@ ShardedProgramImpl::ShardedProgramImpl(Program program, nn::Domain const& domain
     throw Error("Unsupported", "an exported network is cut along latitude or along longitude, not both");
   }
   field_axis_ = grid.extent(1) > 1 ? -1 : -2;
-  check_subgraphs(program_->graph().graph, program_->dtype());
   auto const first = first_field(program_->graph());
   if (!first) {
     throw Error(Fault::input, "RefusedProgram", "refused: the network has no input with rows and columns to cut");

@@ -179,7 +179,6 @@ class DropoutStep : public Step {
   DropoutStep(Context context, DropoutTask task, Node const& node)
       : context_(std::move(context)),
         task_(std::move(task)),
-        where_(node.describe()),
         source_(tensor_inputs(node).at(0)),
         result_(tensor_results(node).at(0)) {
     std::size_t const axis = task_.part ? static_cast<std::size_t>(task_.part->axis) : 0;
@@ -204,11 +203,6 @@ class DropoutStep : public Step {
   }
 
   void run(Frame& frame) const override {
-    if (frame.training && task_.within) {
-      throw Error("Unsupported", where_ +
-                                     ": random numbers within an operator are not divided among ranks; call eval(), "
-                                     "or export the network with a probability of 0");
-    }
     torch::Tensor const x = frame.at(source_).toTensor();
     frame.at(result_) = frame.training ? x * factor(x) : x;
   }
@@ -256,7 +250,6 @@ class DropoutStep : public Step {
 
   Context context_;
   DropoutTask task_;
-  std::string where_;
   ValueId source_;
   ValueId result_;
   std::int64_t extent_ = 1;

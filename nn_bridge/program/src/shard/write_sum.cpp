@@ -4,8 +4,11 @@
 #include "shard/local_builder.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
+#include <limits>
 #include <numeric>
+#include <string>
+#include <vector>
 
 // Sums of which each rank has a part, and what is made of sums.
 namespace graticule::program::detail {
@@ -18,20 +21,30 @@ double count_of(PlannedNode const& node) {
          static_cast<double>(std::max<std::int64_t>(1, num_elements(node.shapes.out())));
 }
 
-// The sum over the axes that the node names, of another tensor of this rank, over all ranks.
-ValueId total_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, bool keep, Dtype dtype) {
-  auto const ndim = static_cast<std::int64_t>(node.shapes.in().size());
+// The axes that the node names, or all.
+std::vector<std::int64_t> axes_over(PlannedNode const& node) {
   std::vector<std::int64_t> all(node.shapes.in().size());
   std::iota(all.begin(), all.end(), 0);
-  auto axes = node.shapes.axes("dim", ndim).value_or(all);
-  axes = axes.empty() ? all : axes;
+  auto const axes = node.shapes.axes("dim", static_cast<std::int64_t>(all.size())).value_or(all);
+  return axes.empty() ? all : axes;
+}
+
+// The shape of the tensor with these axes gone, or of extent 1.
+Shape reduced(Shape const& whole, std::vector<std::int64_t> const& axes, bool keep) {
   Shape shape;
-  for (std::int64_t axis = 0; axis < ndim; ++axis) {
-    bool const over = std::ranges::find(axes, axis) != axes.end();
+  for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+    bool const over = std::ranges::find(axes, static_cast<std::int64_t>(axis)) != axes.end();
     if (!over || keep) {
-      shape.push_back(over ? 1 : builder.shape(x)[static_cast<std::size_t>(axis)]);
+      shape.push_back(over ? 1 : whole[axis]);
     }
   }
+  return shape;
+}
+
+// The sum over the axes that the node names, of another tensor of this rank, over all ranks.
+ValueId total_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, bool keep, Dtype dtype) {
+  auto const axes = axes_over(node);
+  Shape const shape = reduced(builder.shape(x), axes, keep);
   Inputs inputs{tensor_input("self", x), input_of("dim", axes), input_of("keepdim", keep)};
   if (Argument const* type = node.node.input("dtype")) {
     inputs.push_back(input_of("dtype", *type));
@@ -59,17 +72,127 @@ double correction_of(PlannedNode const& node) {
   return node.shapes.flag("unbiased", true) ? 1 : 0;
 }
 
-// In two passes: the sum of squared deviations from the mean loses no digits.
-ValueId write_variance(LocalBuilder& builder, PlannedNode& node) {
+// Of tensors with the same number of axes, extents of 1 repeated.
+ValueId binary(LocalBuilder& builder, std::string const& target, ValueId a, ValueId b, Dtype dtype) {
+  Shape shape = builder.shape(a);
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    shape[axis] = shape[axis] == 1 ? builder.shape(b).at(axis) : shape[axis];
+  }
+  return builder.emit(target, {tensor_input("self", a), tensor_input("other", b)}, shape, dtype);
+}
+
+ValueId unary(LocalBuilder& builder, std::string const& target, ValueId x) {
+  return builder.emit(target, {tensor_input("self", x)}, builder.shape(x), builder.dtype(x));
+}
+
+// The value without the axes that are kept with extent 1, unless the node keeps them.
+ValueId as_result(LocalBuilder& builder, PlannedNode const& node, ValueId x, std::size_t result = 0) {
+  Shape const& shape = node.shapes.rule.result_shapes.at(result);
+  return builder.shape(x) == shape
+             ? x
+             : builder.emit("aten.reshape.default", {tensor_input("self", x), input_of("shape", shape)}, shape,
+                            builder.dtype(x));
+}
+
+ValueId mean_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, Dtype dtype) {
+  return divided(builder, total_of(builder, node, x, true, dtype), count_of(node));
+}
+
+// Deviations from the mean, and the number that their squares are divided by. In two passes no digits are lost.
+ValueId deviations(LocalBuilder& builder, PlannedNode const& node, ValueId mean) {
+  return binary(builder, "aten.sub.Tensor", node.tensors.at(0), mean, builder.dtype(node.tensors[0]));
+}
+
+double degrees_of_freedom(PlannedNode const& node) { return std::max(0.0, count_of(node) - correction_of(node)); }
+
+ValueId variance_of(LocalBuilder& builder, PlannedNode const& node, ValueId mean) {
+  ValueId const deviation = deviations(builder, node, mean);
+  ValueId const square = binary(builder, "aten.mul.Tensor", deviation, deviation, builder.dtype(deviation));
+  return divided(builder, total_of(builder, node, square, true, builder.dtype(square)), degrees_of_freedom(node));
+}
+
+// Norms of this rank's parts, of all ranks, and their norm. Its gradient is 0 where all values are 0, as LibTorch's.
+ValueId norm_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, Argument const& order) {
+  auto const axes = axes_over(node);
+  Shape const shape = reduced(builder.shape(x), axes, true);
+  ValueId const own =
+      builder.emit("aten.linalg_vector_norm.default",
+                   {tensor_input("self", x), input_of("ord", order), input_of("dim", axes), input_of("keepdim", true)},
+                   shape, builder.result_dtype(node));
+  return builder.emit("aten.linalg_vector_norm.default",
+                      {tensor_input("self", builder.of_all_ranks(own)), input_of("ord", order),
+                       input_of("dim", std::vector<std::int64_t>{0}), input_of("keepdim", false)},
+                      shape, builder.result_dtype(node));
+}
+
+// The largest, or smallest, value over all ranks, without a gradient.
+ValueId extreme_of(LocalBuilder& builder, PlannedNode const& node, bool largest) {
   ValueId const x = node.tensors.at(0);
   Dtype const dtype = builder.dtype(x);
-  ValueId const mean = divided(builder, total_of(builder, node, x, true, dtype), count_of(node));
-  ValueId const deviation =
-      builder.emit("aten.sub.Tensor", {tensor_input("self", x), tensor_input("other", mean)}, builder.shape(x), dtype);
-  ValueId const square = builder.emit(
-      "aten.mul.Tensor", {tensor_input("self", deviation), tensor_input("other", deviation)}, builder.shape(x), dtype);
-  ValueId const total = total_of(builder, node, square, node.shapes.flag("keepdim", false), dtype);
-  return divided(builder, total, std::max(0.0, count_of(node) - correction_of(node)));
+  auto const axes = axes_over(node);
+  Shape const shape = reduced(builder.shape(x), axes, true);
+  std::string const target = largest ? "aten.amax.default" : "aten.amin.default";
+  ValueId own = -1;
+  if (num_elements(builder.shape(x)) > 0) {
+    own = builder.emit(target,
+                       {tensor_input("self", unary(builder, "aten.detach.default", x)), input_of("dim", axes),
+                        input_of("keepdim", true)},
+                       shape, dtype);
+  } else {
+    double const none = std::numeric_limits<double>::infinity();
+    own = builder.emit(
+        "aten.full.default",
+        {input_of("size", shape), input_of("fill_value", largest ? -none : none), input_of("dtype", dtype)}, shape,
+        dtype);
+  }
+  return builder.emit(target,
+                      {tensor_input("self", builder.of_all_ranks(own)), input_of("dim", std::vector<std::int64_t>{0}),
+                       input_of("keepdim", false)},
+                      shape, dtype);
+}
+
+// The mean of the values that equal the extreme one, of all ranks: so the gradient is theirs in equal shares.
+ValueId write_extreme(LocalBuilder& builder, PlannedNode& node, bool largest) {
+  ValueId const x = node.tensors.at(0);
+  Dtype const dtype = builder.dtype(x);
+  ValueId const extreme = extreme_of(builder, node, largest);
+  ValueId const alike = binary(builder, "aten.eq.Tensor", x, extreme, Dtype::boolean);
+  ValueId const ones = builder.emit("aten._to_copy.default", {tensor_input("self", alike), input_of("dtype", dtype)},
+                                    builder.shape(x), dtype);
+  ValueId const count = total_of(builder, node, ones, true, dtype);
+  ValueId const zero = builder.constant(torch::zeros({}, builder.conversion()(dtype)), dtype);
+  ValueId const kept = builder.emit(
+      "aten.where.self", {tensor_input("condition", alike), tensor_input("self", x), tensor_input("other", zero)},
+      builder.shape(x), dtype);
+  ValueId const mean = binary(builder, "aten.div.Tensor", total_of(builder, node, kept, true, dtype), count, dtype);
+  // The mean for its gradient alone: its value has been rounded.
+  ValueId const nothing = binary(builder, "aten.sub.Tensor", mean, unary(builder, "aten.detach.default", mean), dtype);
+  ValueId const clean =
+      builder.emit("aten.nan_to_num.default", {tensor_input("self", nothing)}, builder.shape(nothing), dtype);
+  return binary(builder, "aten.add.Tensor", extreme, clean, dtype);
+}
+
+ValueId write_log_sum_exp(LocalBuilder& builder, PlannedNode& node) {
+  ValueId const x = node.tensors.at(0);
+  Dtype const dtype = builder.dtype(x);
+  ValueId const largest = builder.emit("aten.nan_to_num.default",
+                                       {tensor_input("self", extreme_of(builder, node, true)), input_of("nan", NAN),
+                                        input_of("posinf", 0.0), input_of("neginf", 0.0)},
+                                       reduced(builder.shape(x), axes_over(node), true), dtype);
+  ValueId const shifted = binary(builder, "aten.sub.Tensor", x, largest, dtype);
+  ValueId const sum = total_of(builder, node, unary(builder, "aten.exp.default", shifted), true, dtype);
+  return binary(builder, "aten.add.Tensor", unary(builder, "aten.log.default", sum), largest, dtype);
+}
+
+// Of one result; of two, also the mean, which is the second one.
+ValueId write_spread(LocalBuilder& builder, PlannedNode& node) {
+  ValueId const mean = mean_of(builder, node, node.tensors.at(0), builder.dtype(node.tensors[0]));
+  if (node.shapes.rule.results.size() > 1) {
+    builder.finish(node, as_result(builder, node, mean, 1), 1);
+  }
+  return node.name().starts_with("std") ? divided(builder, norm_of(builder, node, deviations(builder, node, mean), 2.0),
+                                                  std::sqrt(degrees_of_freedom(node)))
+                                        : variance_of(builder, node, mean);
 }
 
 }  // namespace
@@ -78,11 +201,21 @@ ValueId write_sum(LocalBuilder& builder, PlannedNode& node) {
   std::string_view const name = node.name();
   Dtype const dtype = node.shapes.rule.results.empty() ? Dtype::f32 : builder.result_dtype(node);
   if (name == "mean") {
-    return divided(builder, total_of(builder, node, node.tensors.at(0), node.shapes.flag("keepdim", false), dtype),
-                   count_of(node));
+    return as_result(builder, node, mean_of(builder, node, node.tensors.at(0), dtype));
   }
-  if (name == "var") {
-    return write_variance(builder, node);
+  if (name.starts_with("var") || name.starts_with("std")) {
+    return as_result(builder, node, write_spread(builder, node));
+  }
+  if (name == "linalg_vector_norm") {
+    Argument const* const order = node.node.input("ord");
+    return as_result(builder, node,
+                     norm_of(builder, node, node.tensors.at(0), order == nullptr ? Argument(2.0) : *order));
+  }
+  if (name == "logsumexp") {
+    return as_result(builder, node, write_log_sum_exp(builder, node));
+  }
+  if (name == "amax" || name == "max" || name == "amin" || name == "min") {
+    return as_result(builder, node, write_extreme(builder, node, name.ends_with("max")));
   }
   return builder.summed(builder.emit(node.node.target, node.node.inputs, node.local, dtype));
 }

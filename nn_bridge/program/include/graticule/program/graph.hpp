@@ -136,6 +136,13 @@ struct ModuleFrame {
   std::string type;  ///< "torch.nn.modules.conv.Conv2d"
 };
 
+/// Automatic casts (`torch.autocast`) around nodes.
+struct CastRegion {
+  bool enabled = true;
+  Dtype dtype = Dtype::unknown;  ///< of the operators that are computed in fewer digits; unknown: LibTorch's default
+  bool cached = true;            ///< whether weights are converted once
+};
+
 /// A call of an operator.
 struct Node {
   std::string
@@ -145,6 +152,7 @@ struct Node {
   std::vector<Argument> outputs;  ///< `TensorRef`, `Tensors`, `OptionalTensors`, `SymbolRef` or `None`, one per result
   std::vector<ModuleFrame> modules;  ///< the network first
   std::string stack_trace;           ///< Python's, outermost call first
+  std::optional<CastRegion> casts;   ///< around it, in a graph whose subgraphs are inlined
 
   /// The input of that name; null where the schema's default holds.
   [[nodiscard]] Argument const* input(std::string_view argument) const;
