@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -513,10 +514,18 @@ AreaSum::AreaSum(Comm const& comm, Layout const& layout, int sum_axis, int row_a
     if (Index(weights_.size()) != layout.extent(row_axis))
       throw Error("ShapeMismatch", std::to_string(weights_.size()) + " weights for " +
                                        std::to_string(layout.extent(row_axis)) + " rows");
+    for (std::size_t r = 0; r < weights_.size(); ++r)
+      if (!std::isfinite(weights_[r]))
+        throw Error("NotFinite", "the weight of row " + std::to_string(r) + " is " + std::to_string(weights_[r]));
+    if (scale == AxisSumScale::mean && exact_sum(weights_) == 0)
+      throw Error("TooFewValues", "a mean with weights of rows that sum to 0");
   });
   Hash hash;
   hash.add(row_axis).add(int(scale)).add(weights_);
-  require_same(comm, "ArgumentDisagreement", hash.value(), "weights of rows along axis " + std::to_string(row_axis));
+  std::string text = scale == AxisSumScale::mean ? "a mean with weights" : "a sum with weights";
+  for (std::size_t r = 0; r < std::min(weights_.size(), std::size_t(8)); ++r) text += " " + std::to_string(weights_[r]);
+  require_same(comm, "ArgumentDisagreement", hash.value(),
+               text + (weights_.size() > 8 ? " ..." : "") + " of rows along axis " + std::to_string(row_axis));
   if (scale == AxisSumScale::sum) return;
   double cells = 1;
   for (int a = 0; a < layout.ndim(); ++a)

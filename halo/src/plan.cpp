@@ -115,6 +115,25 @@ PullKind describe(Layout const& layout, Box const& owned, HaloKind const& kind) 
   return {target.box, {target}, std::move(map)};
 }
 
+/// For an error when ranks differ.
+std::string text_of(HaloKind const& kind) {
+  std::string text = kind.widths_of == WidthsOf::this_rank ? "own widths" : "widths";
+  if (kind.widths_of != WidthsOf::this_rank)
+    for (std::size_t a = 0; a < kind.widths.size(); ++a) text += (a == 0 ? " " : " x ") + text_of(kind.widths[a]);
+  for (std::size_t a = 0; a < kind.boundary.axes.size(); ++a) {
+    auto const& axis = kind.boundary.axes[a];
+    text += (a == 0 ? ", edges " : ", ") + to_string(axis.lower) + "/" + to_string(axis.upper);
+    if (axis.stagger != decltype(axis.stagger){}) text += " of staggered values";
+  }
+  text += kind.corners == Corners::fill ? ", corners" : ", no corners";
+  if (!kind.directions.empty()) text += ", " + std::to_string(kind.directions.size()) + " directions";
+  if (!kind.memory.empty() && kind.widths_of != WidthsOf::this_rank) {
+    text += ", memory";
+    for (std::size_t a = 0; a < kind.memory.size(); ++a) text += (a == 0 ? " " : " x ") + text_of(kind.memory[a]);
+  }
+  return text;
+}
+
 PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vector<HaloKind> const& kinds) {
   PullDescription result{layout, {}, 0, AfterAdjoint::zero};
   run_agreed(comm, [&] {
@@ -126,6 +145,9 @@ PullDescription describe_agreed(Comm const& comm, Layout const& layout, std::vec
     }
     result.fingerprint = hash.value();
   });
+  std::string text = to_string(layout);
+  for (auto const& kind : kinds) text += "; " + text_of(kind);
+  require_same(comm, "ArgumentDisagreement", Hash().add(result.fingerprint).add(layout.fingerprint()).value(), text);
   return result;
 }
 

@@ -171,6 +171,17 @@ static void reads(char const* path) {
   int64_t const beyond[3] = {3, hi[0], hi[1]};
   FAILS(gr_file_read(file, "u", 3, lower, beyond, steps, 2, axes, &field), GR_ERROR_PROGRAM, "OutOfRange");
   FAILS(gr_file_read(file, "w", 3, lower, upper, steps, 2, axes, &field), GR_ERROR_INPUT, "MissingVariable");
+  if (world_size > 1) {
+    // Another name on one rank: all of them fail, and the next calls match again.
+    char const* const unknown = world_rank == world_size - 1 ? "w" : "u";
+    FAILS(gr_file_read(file, unknown, 3, lower, upper, steps, 2, axes, &field), GR_ERROR_PROGRAM, "variable ");
+    RULE("ArgumentDisagreement");
+    char const* const other = world_rank == world_size - 1 ? "longitude" : "latitude";
+    double values[ROWS];
+    FAILS(gr_file_coordinate(file, other, ROWS, values), GR_ERROR_PROGRAM, "coordinate of dimension ");
+    RULE("ArgumentDisagreement");
+  }
+  OK(gr_file_read(file, "u", 3, lower, upper, steps, 2, axes, &field));
   OK(gr_file_close(&file));
   REFUSES(gr_file_close(NULL), "file is NULL");
   REFUSES(gr_file_num_variables(NULL, &num_variables), "file is NULL");

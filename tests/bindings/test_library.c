@@ -56,6 +56,8 @@ static void knows_ranks(void) {
   FAILS(gr_comm_create(MPI_COMM_NULL, &comm), GR_ERROR_PROGRAM, "WrongState: MPI_COMM_NULL");
 
   gr_comm* of_fortran = NULL;
+  REFUSES(gr_comm_create_f(-12345, &of_fortran), "mpi is -12345, which is no communicator");
+  CHECK(of_fortran == NULL);
   OK(gr_comm_create_f(MPI_Comm_c2f(MPI_COMM_SELF), &of_fortran));
   OK(gr_comm_size(of_fortran, &size));
   CHECK(size == 1);

@@ -613,6 +613,10 @@ TEST(AreaSum, refuses_what_does_not_fit) {
   EXPECT_EQ(rule(1, 2, six), "BadAxis");
   EXPECT_EQ(rule(1, 0, std::vector<double>(5, 1.0)), "ShapeMismatch");
   EXPECT_EQ(rule(1, 0, other), comm.num_ranks() == 1 ? "nothing was thrown" : "ArgumentDisagreement");
+  other[0] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(rule(1, 0, other), (test::ErrorWith{"NotFinite", "row 0"}));
+  EXPECT_EQ(rule_of([&] { AreaSum(comm, layout, 1, 0, std::vector<double>(6, 0.0), AxisSumScale::mean); }),
+            "TooFewValues");
   AreaSum const sum(comm, layout, 1, 0, six);
   std::vector<double> cells(24, 0.0);
   auto view = field_view(cells.data(), layout.owned(comm.rank()).extents(), 2);

@@ -251,6 +251,10 @@ TEST(HaloKinds, are_refused_on_all_ranks) {
   EXPECT_EQ(changed([](HaloKind& kind) { kind.boundary.axes[0].stagger = Stagger::high_face; }),
             "ArgumentDisagreement");
   EXPECT_EQ(changed([](HaloKind& kind) { kind.widths_of = WidthsOf::this_rank; }), "ArgumentDisagreement");
+  EXPECT_EQ(changed([](HaloKind& kind) {
+              kind.widths = {{1, 1}, {2, 3}};
+            }),
+            (test::ErrorWith{"ArgumentDisagreement", "widths 1 and 1 x 2 and 3"}));
 }
 
 TEST(HaloKinds, of_a_field_must_be_one_of_the_plan) {

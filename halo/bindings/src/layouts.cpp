@@ -10,13 +10,36 @@
 #include "structures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 
 using namespace graticule;
 using namespace graticule::c;
+
+namespace {
+
+/// MPI ends the program where it gets a handle that is none; here the question is asked with errors returned.
+bool is_communicator(MPI_Comm comm) {
+  std::array const owners{MPI_COMM_WORLD, MPI_COMM_SELF};
+  std::array<MPI_Errhandler, 2> handlers{MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL};
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    check_mpi(MPI_Comm_get_errhandler(owners[i], &handlers[i]), "MPI_Comm_get_errhandler");
+    check_mpi(MPI_Comm_set_errhandler(owners[i], MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
+  int size = 0;
+  bool const answers = MPI_Comm_size(comm, &size) == MPI_SUCCESS;
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    check_mpi(MPI_Comm_set_errhandler(owners[i], handlers[i]), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Errhandler_free(&handlers[i]), "MPI_Errhandler_free");
+  }
+  return answers;
+}
+
+}  // namespace
 
 gr_status gr_comm_create(MPI_Comm mpi, gr_comm** comm) {
   return GR_BODY({
@@ -28,7 +51,12 @@ gr_status gr_comm_create(MPI_Comm mpi, gr_comm** comm) {
 gr_status gr_comm_create_f(MPI_Fint mpi, gr_comm** comm) {
   return GR_BODY({
     required(comm, "comm");
-    give(comm, Comm(MPI_Comm_f2c(mpi)));
+    int started = 0;
+    MPI_Initialized(&started);
+    MPI_Comm const handle = started != 0 ? MPI_Comm_f2c(mpi) : MPI_COMM_NULL;
+    if (handle != MPI_COMM_NULL && !is_communicator(handle))
+      throw bad_argument("mpi is " + std::to_string(mpi) + ", which is no communicator of Fortran");
+    give(comm, Comm(handle));
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/field_io/file.hpp>
+#include <graticule/partition/hash.hpp>
 
 #include "catalogue.hpp"
 #include "hdf5/elements.hpp"
@@ -90,6 +91,12 @@ struct FieldFile::State {
     return datasets.emplace(variable.name, h5::Object(id)).first->second.get();
   }
 
+  /// The variable that all ranks name: without one, all of them throw alike. Collective. @throws `ArgumentDisagreement`
+  [[nodiscard]] Variable const& agreed_variable(std::string_view name) const {
+    require_same(comm, "ArgumentDisagreement", Hash().add(name).value(), "variable " + std::string(name));
+    return contents.variable(name);
+  }
+
   static void check_box(Variable const& variable, Box const& box, std::size_t given, Index per_cell) {
     if (!box.empty() || box.ndim() != variable.ndim()) {
       auto const global = Box::from_extents(variable.extents);
@@ -144,7 +151,7 @@ struct FieldFile::State {
 
   template <class Value>
   void read(std::string_view name, Box const& box, std::span<Value> values) {
-    auto const& variable = contents.variable(name);
+    auto const& variable = agreed_variable(name);
     if (!variable.refusal.empty()) throw unreadable(variable);
     auto const unpacking = detail::unpacking_of(contents, variable);
     bool const in_place = detail::reads_in_place<Value>(unpacking);
@@ -164,7 +171,7 @@ struct FieldFile::State {
   }
 
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) {
-    auto const& variable = contents.variable(name);
+    auto const& variable = agreed_variable(name);
     if (!variable.refusal.empty()) throw unreadable(variable);
     auto const unpacking = detail::unpacking_of(contents, variable);
     bool const same = detail::is_same(unpacking, field.dtype);
@@ -193,7 +200,7 @@ struct FieldFile::State {
   }
 
   void read_stored(std::string_view name, Box const& box, std::span<std::byte> bytes) {
-    auto const& variable = contents.variable(name);
+    auto const& variable = agreed_variable(name);
     auto const size = std::size_t(variable.value_bytes);
     if (size == 0) throw unreadable(variable);
     for_each_piece(
@@ -235,6 +242,8 @@ HorizontalAxes FieldFile::horizontal_axes(std::string_view name) const {
 }
 
 std::vector<double> FieldFile::coordinate(std::string_view dimension) const {
+  require_same(state_->comm, "ArgumentDisagreement", Hash().add(dimension).value(),
+               "coordinate of dimension " + std::string(dimension));
   auto const* found = contents().coordinate(dimension);
   if (found == nullptr)
     throw Error(Fault::input, "MissingVariable",

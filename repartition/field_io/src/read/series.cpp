@@ -250,8 +250,14 @@ struct FieldSeries::State {
                                       " differ in number, for " + to_string(variable));
   }
 
+  /// The variable that all ranks name. Collective. @throws `ArgumentDisagreement`
+  [[nodiscard]] Variable const& agreed_variable(std::string_view name) const {
+    require_same(comm, "ArgumentDisagreement", Hash().add(name).value(), "variable " + std::string(name));
+    return contents.variable(name);
+  }
+
   void read(std::string_view name, FileSelection const& selection, FieldView const& field) {
-    auto const& variable = contents.variable(name);
+    auto const& variable = agreed_variable(name);
     if (!has_axis(variable, dimension)) return file(0).read(name, selection, field);
     auto const axis = variable.axis(dimension);
     run_agreed(comm, [&] { check(variable, selection, field); });
@@ -267,7 +273,7 @@ struct FieldSeries::State {
 
   template <class Value>
   void read(std::string_view name, Box const& box, std::span<Value> values) {
-    auto const& variable = contents.variable(name);
+    auto const& variable = agreed_variable(name);
     run_agreed(comm, [&] {
       if (Index(values.size()) != box.num_cells())
         throw Error("ShapeMismatch", std::to_string(values.size()) + " values for the " +
@@ -294,6 +300,8 @@ HorizontalAxes FieldSeries::horizontal_axes(std::string_view name) const {
 }
 
 std::vector<double> FieldSeries::coordinate(std::string_view dimension) const {
+  require_same(state_->comm, "ArgumentDisagreement", Hash().add(dimension).value(),
+               "coordinate of dimension " + std::string(dimension));
   auto const found = state_->coordinates.find(dimension);
   if (found == state_->coordinates.end()) return state_->file(0).coordinate(dimension);
   return found->second;
