@@ -254,6 +254,18 @@ case_errors() {
 END
     launch 1 "$BIN/graticule-forecast" --checkpoint nowhere --input swe/series.nc --start 2000 --log-level warn --output errors
     [ $code -eq 3 ] && grep -qF 'does not exist' err || fail "exit $code without a network"
+    # One byte of the checkpoint, given as a file or as a folder, is another one.
+    local network size byte
+    network=$(compgen -G "net/last/*.h5")
+    size=$(stat -c %s "$network")
+    byte=$(od -An -tu1 -j $((size / 2)) -N 1 "$network")
+    # shellcheck disable=SC2059
+    printf "\\$(printf %o $((255 - byte)))" | dd of="$network" bs=1 seek=$((size / 2)) conv=notrunc status=none
+    for network in "$network" net; do
+        launch 2 "$BIN/graticule-forecast" --checkpoint "$network" --input swe/series.nc --start 2000-01-01T12 --steps 1 --threads 1 \
+            --progress none --log-level warn --output errors
+        [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] || fail "exit $code of the damaged $network: $(cat err)"
+    done
     launch 1 "$BIN/graticule-make-fields" other.nc --nlat 19 --nlon 36 --levels 1 --samples 2 --log-level warn
     launch 2 "$BIN/graticule-forecast" --checkpoint net --input other.nc --start 2000 --log-level warn --output errors
     [ $code -eq 3 ] || fail "exit $code for a file without the variables"

@@ -252,7 +252,12 @@ Checkpoint open_trained(Comm const& comm, std::filesystem::path const& path) {
   std::array<Index, 1> is_folder{comm.rank() == 0 && std::filesystem::is_directory(chosen, error) ? 1 : 0};
   comm.max(is_folder);
   auto checkpoint = [&] {
-    if (is_folder[0] == 0) return Checkpoint(comm, chosen);
+    if (is_folder[0] == 0) {
+      // As those of a folder: parts of fields are read below, whose checksums nobody would compare.
+      Checkpoint file(comm, chosen);
+      file.verify();
+      return file;
+    }
     auto found = CheckpointStore(comm, chosen).newest();
     if (!found) throw Error(Fault::input, "NoSuchFile", chosen + " holds no intact checkpoint");
     return std::move(*found);
