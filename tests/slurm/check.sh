@@ -194,6 +194,43 @@ case_train_requeued() {
     grep -c "resumed after step" "$work/parts.log" | grep -qx 2 || fail "not resumed twice"
 }
 
+# forecast FOLDER OPTION...: a job of forecast.sh on a small network; its number in $job
+forecast() {
+    job=$(sbatch --parsable --chdir="$work" --time=50 --cpus-per-task=1 --output="$work/$1.log" "${two_by_two[@]}" \
+        "$SCRIPTS/forecast.sh" --checkpoint "$work/net" --input "$work/swe/series.nc" --start 2000-01-01T12 --steps 120 --every 4 \
+        --threads 1 --progress none --output "$work/$1" "${@:2}" 2>"$err") || fail "sbatch refuses forecast.sh"
+}
+
+# Stopped by the signal that --signal sends, a forecast goes back into the queue, and its files are those of one piece.
+case_forecast_requeued() {
+    work=$base/work.$name
+    rm -rf "$work"
+    mkdir -p "$work"
+    export GRATICULE_BIN
+    local quiet=(--threads 1 --progress none --log-level warn)
+    "$GRATICULE_BIN/graticule-swe" --case random --nlat 16 --nlon 32 --days 3 --every 6h "${quiet[@]}" --output "$work/swe" \
+        >"$out" 2>"$err" || fail "no simulation"
+    "$GRATICULE_BIN/graticule-train" --input "$work/swe/series.nc" --prognostic h,u,v --lead 6h --channels 4 --blocks 1 --epochs 2 \
+        --train-fraction 0.7 "${quiet[@]}" --output "$work/net" >"$out" 2>"$err" || fail "no network"
+    forecast whole
+    wait_for COMPLETED "$job"
+    forecast parts --checkpoint-every 10
+    wait_for_checkpoint parts
+    scancel --signal=USR1 "$job" || fail "no signal"
+    wait_for PENDING "$job"
+    [ "$(job_field "$job" Restarts)" = 1 ] || fail "$(job_field "$job" Restarts) restarts, expected 1"
+    [ -e "$work/parts/stopped" ] || fail "the file stopped is missing"
+    [ ! -e "$work/parts/scores.csv" ] || fail "scores of a forecast that has not ended"
+    start_again
+    wait_for_line "continues after step" parts.log
+    wait_for COMPLETED "$job"
+    [ ! -e "$work/parts/stopped" ] || fail "the file stopped is left"
+    local file
+    for file in forecast.nc scores.csv; do
+        cmp "$work/whole/$file" "$work/parts/$file" >"$out" 2>&1 || fail "another $file than that of one piece"
+    done
+}
+
 # A rank that is killed ends the job with an error; submitted again it goes on from the last checkpoint.
 case_train_killed() {
     prepare_training
