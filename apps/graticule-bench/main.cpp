@@ -3,9 +3,44 @@
 #include <graticule/partition/error.hpp>
 
 #include "case.hpp"
+#include "device.hpp"
 #include "options.hpp"
 
+#ifdef GRATICULE_BENCH_LAYER
+#include <graticule/models/device.hpp>
+#endif
+
 #include <cstdlib>
+
+namespace graticule::bench {
+namespace {
+
+/// Kinds that measure a device; the others stay on the host, unless a device is asked for.
+void choose_device(Options& options, Comm const& comm) {
+  bool const is_of_library = options.kind == "unet";
+  if (!is_of_library && options.kind != "halo" && options.kind != "repartition") {
+    if (options.device.asked() != "auto" && options.device.asked() != "cpu")
+      throw Error(Fault::usage, "BadOption",
+                  "--device " + options.device.asked() + ": " + options.kind +
+                      " is measured on the host; halo, repartition and unet on devices, too");
+    return;
+  }
+  app::DeviceOption::Library library;
+#ifdef GRATICULE_BENCH_LAYER
+  if (is_of_library)
+    library = [](std::string const& kind) {
+      auto const found = models::torch_devices(kind);
+      return app::FoundDevices{found.count, found.missing};
+    };
+#endif
+  options.device.choose(comm, library);
+#ifdef GRATICULE_BENCH_LAYER
+  options.network_device = models::torch_device_name(options.device.name());
+#endif
+}
+
+}  // namespace
+}  // namespace graticule::bench
 
 int main(int argc, char** argv) {
   using namespace graticule;
@@ -59,6 +94,7 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(Index(1), Index(64)));
     app.add_option("--repetitions", options.timing.num_repetitions, "Timed repetitions per candidate")
         ->check(CLI::Range(3, 100000));
+    options.device.declare(app);
     app.add_option("--caches", options.timing.caches,
                    "Cache contents before each call: cold (other data) or warm (the same call immediately before)")
         ->check(CLI::IsMember({"cold", "warm"}));
@@ -81,8 +117,10 @@ int main(int argc, char** argv) {
                   "--nlon " + std::to_string(options.num_columns) + ": poles need an even number of longitudes");
     // Before the first plan, all of which ask rank 0's environment.
     if (options.transport != "auto") ::setenv("GRATICULE_TRANSPORT", options.transport.c_str(), 1);
-    if (moves) bench::run_repartition(context, options);
-    if (options.kind == "halo") bench::run_halo(context, options);
+    bool const on_host = options.device.is_host();
+    if (moves) on_host ? bench::run_repartition(context, options) : bench::run_repartition_on_device(context, options);
+    if (options.kind == "halo")
+      on_host ? bench::run_halo(context, options) : bench::run_halo_on_device(context, options);
     if (options.kind == "allreduce") bench::run_allreduce(context, options);
     if (options.kind == "io") bench::run_io(context, options);
     if (options.kind == "replay") bench::run_replay(context, options);
@@ -105,5 +143,6 @@ int main(int argc, char** argv) {
                          {.name = "graticule-bench",
                           .description = "Measures data movements and layers, as ratios within one run.",
                           .declare = declare,
-                          .run = run});
+                          .run = run,
+                          .before_start = [&](Comm const& comm) { bench::choose_device(options, comm); }});
 }

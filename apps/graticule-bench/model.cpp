@@ -6,6 +6,7 @@
 #include "shards.hpp"
 #include "timing.hpp"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 namespace graticule::bench {
@@ -30,11 +31,15 @@ struct Step {
                                   .blocks = 5,
                                   .latitudes = latitudes(rows),
                                   .num_columns = options.num_columns},
-                                 on)) {}
+                                 on)) {
+    models::move_to(*model, torch::Device(options.network_device));
+  }
 
   void operator()(torch::Tensor const& x, torch::Tensor const& target) {
     for (auto& parameter : model->parameters()) parameter.mutable_grad() = torch::Tensor();
     nn::reduce_loss((model->forward(x, {}) - target).square().sum(), domain).backward();
+    auto const device = x.device();
+    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
   }
 
   nn::Domain domain;
@@ -51,9 +56,12 @@ void run_unet(app::Context& context, Options const& options) {
   nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1}, Boundary::uniform(2, Edge::replicate));
   auto sharded = std::make_shared<Step>(globe, options.num_rows, options, shards.channels);
   auto local = std::make_shared<Step>(alone, shards.rows, options, shards.channels);
-  auto const x = torch::randn({1, 2, shards.rows, shards.columns});
-  auto const target = torch::randn({1, 2, shards.rows, shards.columns});
-  show(context, "U-Net of 5 grids, forward and backward, " + shards.size_text,
+  torch::Device const device(options.network_device);
+  auto const x = torch::randn({1, 2, shards.rows, shards.columns}).to(device);
+  auto const target = torch::randn({1, 2, shards.rows, shards.columns}).to(device);
+  show(context,
+       "U-Net of 5 grids, forward and backward, " + shards.size_text +
+           (options.device.is_host() ? "" : ", " + options.device.name()),
        interleave(context,
                   {{"each rank alone, no exchange", [=] { (*local)(x, target); }},
                    {"sharded over latitude", [=] { (*sharded)(x, target); }}},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/app/device.hpp>
 #include <graticule/app/driver.hpp>
 #include <graticule/partition/process_grid.hpp>
 
@@ -21,10 +22,12 @@ struct Options {
       0;             ///< 0: 1 for repartition and allreduce, 8 for layer, fused-layer, pull-layer, unet, io, else 64
   Index batch = 16;  ///< images of a rank in data-parallel
   Index width = 1;
-  std::string grid;                ///< `721x1440`, in place of `num_rows` and `num_columns`
-  std::string widths;              ///< `1x2`; empty: `width` on both axes
-  std::string dtype;               ///< empty: f64 for repartition and allreduce, else f32
-  std::string partition = "auto";  ///< `4x1`
+  app::DeviceOption device;
+  std::string network_device = "cpu";  ///< as LibTorch names it
+  std::string grid;                    ///< `721x1440`, in place of `num_rows` and `num_columns`
+  std::string widths;                  ///< `1x2`; empty: `width` on both axes
+  std::string dtype;                   ///< empty: f64 for repartition and allreduce, else f32
+  std::string partition = "auto";      ///< `4x1`
   std::string transport = "auto";
   std::string output = ".";  ///< folder of temporary files
   Timing timing;

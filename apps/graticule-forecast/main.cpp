@@ -3,6 +3,7 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/models/threads.hpp>
 
+#include "network_device.hpp"
 #include "run.hpp"
 
 namespace {
@@ -63,6 +64,7 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
                  "auto: continue from the newest checkpoint of the output folder; never: begin anew")
       ->check(CLI::IsMember({"auto", "never"}))
       ->capture_default_str();
+  o.device.declare(app);
   app.add_option("--time-limit", o.time_limit,
                  "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)")
       ->capture_default_str();
@@ -80,5 +82,7 @@ int main(int argc, char** argv) {
        .declare = [&](CLI::App& app) { declare(app, options); },
        .run = [&](app::Context& context) { return forecast::run_forecast(context, options); },
        .torch_version = models::torch_version(),
-       .set_threads = models::use_torch_threads});
+       .set_threads = models::use_torch_threads,
+       .before_start =
+           [&](Comm const& comm) { options.network_device = forecast::choose_network_device(options.device, comm); }});
 }

@@ -10,6 +10,7 @@
 #include "data/data_teams.hpp"
 #include "forecast_file.hpp"
 #include "map_picture.hpp"
+#include "network_device.hpp"
 #include "output/forecast_outputs.hpp"
 #include "output/outputs.hpp"
 #include "spectra.hpp"
@@ -109,9 +110,9 @@ class Run {
     auto const part = teams_.my_part_of(options.members);
     own_ = {cells_.box, part.first, part.last - part.first};
     if (trained_)
-      forecaster_.emplace(teams_.domain(), layout_, *trained_, context.comm);
+      forecaster_.emplace(teams_.domain(), layout_, *trained_, context.comm, options.network_device);
     else
-      forecaster_.emplace(teams_.domain(), layout_, description_);
+      forecaster_.emplace(teams_.domain(), layout_, description_, options.network_device);
     spectra_.emplace(teams_.domain(), cells_);
     scores_.emplace(teams_.domain(), layout_, table_.grid().latitudes, row_weights_,
                     ScoreTable::Shape{.num_cases = Index(starts_.size()),
@@ -511,6 +512,7 @@ class Run {
     auto const scored = scored_description();
     bool has_scores = false;
     for (Index lead = 0; lead < num_records(); ++lead) has_scores |= scores_->score(0, lead, 0).num_cases > 0;
+    context_.report.data()["device"] = network_device_report(options_.device, context_.comm);
     context_.report.data()["forecast"] = nullptr;
     if (has_scores) context_.report.data()["forecast"] = train::forecast_report(*scores_, scored);
     context_.report.data()["starts"] = nlohmann::ordered_json::array();

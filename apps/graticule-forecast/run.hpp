@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/app/device.hpp>
 #include <graticule/app/driver.hpp>
 #include <graticule/models/description.hpp>
 
@@ -38,6 +39,8 @@ struct Options {
   std::string time_limit = "auto";
   Index checkpoint_every = 0;
   train::PartitionChoice partition;
+  app::DeviceOption device;
+  std::string network_device = "cpu";  ///< of this rank, as LibTorch names it
 };
 
 /// Forecasts from all dates, writes and scores them. Collective. @return an exit code

@@ -4,6 +4,7 @@
 #include <graticule/field_io/complete_file.hpp>
 #include <graticule/models/threads.hpp>
 
+#include "network_device.hpp"
 #include "options.hpp"
 #include "output/forecast_outputs.hpp"
 #include "output/outputs.hpp"
@@ -225,6 +226,7 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
                      {"mirrored", result.num_mirrored},
                      {"validation", result.samples.num_samples() - result.num_training}};
   data["network"] = network_report(result, options.run.network);
+  data["device"] = forecast::network_device_report(options.device, context.comm);
   data["parallel"] = parallel_report(result, options.run.network);
   data["loss"] = result.network.losses;
   data["resumed_after_step"] = result.network.first_step;
@@ -293,6 +295,7 @@ int run(app::Context& context, Options& options) {
            [&](RunResult const& started, Index num_steps) {
              spdlog::info("{}", describe_start(started));
              spdlog::info("{}; {} threads per rank", to_string(started.layout), context.num_threads);
+             if (!options.device.is_host()) spdlog::info("the network is on {}", options.device.describe());
              display.start(started, options.run.network, num_steps);
              tables.start(num_steps);
            },
@@ -355,5 +358,9 @@ int main(int argc, char** argv) {
        .declare = [&](CLI::App& app) { train::declare_options(app, options); },
        .run = [&](app::Context& context) { return train::run(context, options); },
        .torch_version = models::torch_version(),
-       .set_threads = models::use_torch_threads});
+       .set_threads = models::use_torch_threads,
+       .before_start =
+           [&](Comm const& comm) {
+             options.run.network.device = forecast::choose_network_device(options.device, comm);
+           }});
 }

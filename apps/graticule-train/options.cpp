@@ -301,6 +301,8 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
 
+  options.device.declare(app);
+  app.get_option("--device")->group("Training");
   declare_forecast_options(app, options);
 
   declare_model(app, net);

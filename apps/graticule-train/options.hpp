@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/app/device.hpp>
+
 #include "run.hpp"
 
 #include <CLI/CLI.hpp>
@@ -21,6 +23,7 @@ struct Options {
   std::string time_limit = "auto";
   std::string shard_parameters = "none";
   std::string memory = "auto";
+  app::DeviceOption device;
   /// Of a forecast, as written; without `lead`, fields of the same time are learned.
   ForecastSettings forecast;
   std::string lead;

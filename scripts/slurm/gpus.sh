@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One rank per GPU:  sbatch scripts/slurm/gpus.sh PROGRAM [ARGUMENT...], for programs of your own on graticule::nn.
+# Trains a network on GPUs, one rank each:  sbatch scripts/slurm/gpus.sh --input fields.nc --output run [OPTION...]
+# Another program of yours on graticule::nn:  sbatch scripts/slurm/gpus.sh -- PROGRAM [ARGUMENT...]
 #
-# graticule-train itself computes on the cores of a node. The program must select the device of a rank by
-# Comm::node_rank(), never by variables of SLURM: under mpiexec these refer to the launcher's helpers. All GPUs of a node stay
-# visible to all its ranks, because MPI and node-shared memory access a peer's memory through them.
+# The options are those of graticule-train. The ranks of a node take its GPUs in turn, by their number on the node
+# (Comm::node_rank()), never by variables of SLURM: under mpiexec these refer to the launcher's helpers. All GPUs of a node stay
+# visible to all its ranks (--gpu-bind=none), because MPI accesses a peer's memory through them. report.json lists the device of
+# each rank and its memory. A node without a GPU is an error, not a slow training.
 #
 # Change: --gpus-per-node and --ntasks-per-node (the same number), --cpus-per-task (cores of a node divided by its GPUs),
-# --nodes, --time; add --partition and --account where your site wants them. Environment: GRATICULE_SRUN_MPI, how srun starts
-# your MPI: pmi2 for MPICH, pmix for Open MPI, cray_shasta on Cray systems; settings that your MPI needs for GPUs
-# (MPICH_GPU_SUPPORT_ENABLED=1 on Cray systems). Where MPI does not transfer device memory, Graticule detects this at start
-# and sends messages through pinned host memory.
+# --nodes, --time; add --partition and --account where your site wants them. Environment: GRATICULE_BIN, the folder of
+# graticule-train (build/bin of the folder where sbatch is called); GRATICULE_DEVICE, the value of --device (cuda; hip on AMD
+# GPUs); GRATICULE_SRUN_MPI, how srun starts your MPI: pmi2 for MPICH, pmix for Open MPI, cray_shasta on Cray systems; settings
+# that your MPI needs for GPUs (MPICH_GPU_SUPPORT_ENABLED=1 on Cray systems). Where MPI does not transfer device memory,
+# Graticule detects this at start and sends messages through pinned host memory.
 #SBATCH --job-name=graticule-gpus
 #SBATCH --nodes=1
 #SBATCH --gpus-per-node=4
@@ -21,11 +24,18 @@
 #SBATCH --output=%x-%j.log
 set -euo pipefail
 
-program=${1:?a program and its arguments}
-shift
+bin=${GRATICULE_BIN:-${SLURM_SUBMIT_DIR:-.}/build/bin}
+
+[ $# -gt 0 ] || { echo "options of graticule-train, or -- PROGRAM [ARGUMENT...]" >&2; exit 2; }
+if [ "$1" = -- ]; then
+    shift
+    program=("${@:?a program and its arguments after --}")
+else
+    program=("$bin/graticule-train" --device "${GRATICULE_DEVICE:-cuda}" "$@")
+fi
 
 # A rank that dies does not leave the others waiting until the time limit. Not --kill-on-bad-exit=1: it ends ranks that are
 # about to end, and their exit code is lost.
 ending=(--kill-on-bad-exit=0 --wait=60)
 
-exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" "$program" "$@"
+exec srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" "${program[@]}"

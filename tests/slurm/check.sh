@@ -165,9 +165,14 @@ case_train_scripts() {
     grep -q "2 data teams" "$work/many.log" || { cp "$work/many.log" "$out"; fail "not one team a node"; }
     [ -e "$work/one/map.png" ] && [ -e "$work/many/map.png" ] || fail "outputs are missing"
     job=$(sbatch --parsable --chdir="$work" --gpus-per-node=0 "${two_by_two[@]}" --cpus-per-task=1 --time=5 --output="$work/gpus.log" \
-        "$SCRIPTS/gpus.sh" "$GRATICULE_BIN/graticule-train" --version 2>"$err") || fail "sbatch refuses gpus.sh"
+        "$SCRIPTS/gpus.sh" -- "$GRATICULE_BIN/graticule-train" --version 2>"$err") || fail "sbatch refuses gpus.sh"
     wait_for COMPLETED "$job"
     grep -q graticule-train "$work/gpus.log" || fail "gpus.sh did not run the program"
+    # The nodes here have no GPU: it trains on the host where that is asked for.
+    job=$(GRATICULE_DEVICE=cpu sbatch --parsable --chdir="$work" --gpus-per-node=0 "${two_by_two[@]}" --cpus-per-task=1 --time=5 \
+        --output="$work/gpus_train.log" "$SCRIPTS/gpus.sh" --help 2>"$err") || fail "sbatch refuses gpus.sh with options"
+    wait_for COMPLETED "$job"
+    grep -q -- --device "$work/gpus_train.log" || fail "gpus.sh did not run graticule-train"
 }
 
 # Stopped by the signal that --signal sends, the job goes back into the queue and its losses are those of one piece.

@@ -5,6 +5,7 @@
 #include <graticule/nn_bridge/model/rollout.hpp>
 
 #include "smooth_noise.hpp"
+#include "tensors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,7 +42,7 @@ nn::LossOptions weighted_sum(Cells const& cells, std::vector<double> const& chan
 
 /// [channel][cell] in units.
 std::vector<double> in_units(torch::Tensor const& normalised, forecast::Description const& description) {
-  torch::Tensor const values = normalised.to(torch::kFloat64).contiguous();
+  torch::Tensor const values = normalised.to(torch::kCPU, torch::kFloat64).contiguous();
   std::vector<double> result(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
   std::size_t const cells = result.size() / description.channels.size();
   for (std::size_t c = 0; c < description.channels.size(); ++c)
@@ -84,6 +85,7 @@ ForecastTask::ForecastTask(ForecastParts const& parts, nn::Domain const& domain,
       areas_[s] += data_.channel_weights[c] * data_.statistics.areas[s * channels + c];
   if (data_.ensemble > 1) places_ = places_of_cells(cells_);
   rollout_ = data_.rollout_of(0);
+  stepper_.to(device_of(settings));
 }
 
 std::shared_ptr<Model> ForecastTask::make_network() const { return make_model(stepper_.model_options(), domain_); }
@@ -203,7 +205,7 @@ ForecastTask::Ensemble ForecastTask::ensemble_of(torch::Tensor const& states, to
   Ensemble result{state.repeat_interleave(m, 0), forcings.repeat_interleave(m, 0), mask.repeat_interleave(m, 0), {}};
   for (bool const image : images) result.images.insert(result.images.end(), std::size_t(m), image);
   // The same noise in all states of the history, none where a value is missing.
-  auto const noise = noise_of(samples, stream) * result.mask;
+  auto const noise = noise_of(samples, stream).to(result.mask.device()) * result.mask;
   std::int64_t const prognostic = noise.size(1);
   for (Index t = 0; t < data_.description.history; ++t)
     result.state.slice(1, t * prognostic, (t + 1) * prognostic).add_(noise);
@@ -214,12 +216,15 @@ torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& s
   auto const& description = data_.description;
   SequenceShape const shape{description.history, rollout_, data_.training_targets};
   auto const batch = source_.take(share.samples, shape, upcoming);
-  auto const states = states_of(batch, shape, description.channels.size(), cells_.box);
-  auto const forcings = forcings_of(
-      batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
+  auto const device = device_of(settings_);
+  auto const states = states_of(batch, shape, description.channels.size(), cells_.box).to(device);
+  auto const forcings =
+      forcings_of(batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(),
+                  cells_.box)
+          .to(device);
   auto const start = ensemble_of(states, forcings, share.samples, "training epoch " + std::to_string(epoch_));
   if (data_.input_noise > 0) {
-    auto const noise = input_noise_of(share.samples).repeat_interleave(data_.ensemble, 0);
+    auto const noise = input_noise_of(share.samples).to(device).repeat_interleave(data_.ensemble, 0);
     start.state.slice(1, 0, noise.size(1)).add_(noise * start.mask.repeat({1, description.history, 1, 1}));
   }
   std::vector<bool> has_target;
@@ -233,7 +238,7 @@ torch::Tensor ForecastTask::share_of_loss(Forward const& forward, Share const& s
         return stepper_.next(forward, state, start.forcings.select(1, k), start.mask, start.images);
       },
       [this, states, has_target, history = description.history](torch::Tensor const& state, std::int64_t k) {
-        if (!has_target[std::size_t(k)]) return torch::zeros({}, torch::kFloat64);
+        if (!has_target[std::size_t(k)]) return torch::zeros({}, state.options().dtype(torch::kFloat64));
         auto const target = states.select(1, history + k);
         auto present = stepper_.present(state) * stepper_.error_factors();
         if (data_.ensemble > 1) present = present.unflatten(0, {target.size(0), data_.ensemble});
@@ -302,9 +307,12 @@ void ForecastTask::score_batch(Forward const& forward, std::span<Index const> mi
   auto const& description = data_.description;
   std::size_t const channels = description.channels.size();
   auto const states = states_of(batch, shape, channels, cells_.box);
-  auto const forcings = forcings_of(
-      batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(), cells_.box);
-  auto const start = ensemble_of(states, forcings, mine, "validation");
+  auto const device = device_of(settings_);
+  auto const forcings =
+      forcings_of(batch, shape, forecast::forcing_channels(forecast::forcings_of(description.forcings)).size(),
+                  cells_.box)
+          .to(device);
+  auto const start = ensemble_of(states.to(device), forcings, mine, "validation");
   auto state = start.state;
   for (Index lead = 0; lead < shape.steps; ++lead) {
     state = stepper_.next(forward, state, start.forcings.select(1, lead), start.mask, start.images);

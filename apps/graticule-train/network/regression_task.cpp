@@ -40,7 +40,7 @@ RegressionTask::RegressionTask(DataTeams const& teams, nn::Domain const& domain,
       source_(source),
       settings_(settings),
       on_prediction_(std::move(on_prediction)),
-      statics_(static_tensor(data, dtype_of(settings.precision))),
+      statics_(static_tensor(data, dtype_of(settings.precision)).to(device_of(settings))),
       loss_of_(make_loss(settings, domain, {.row_weights = data.row_weights}, data.num_global_columns)) {}
 
 std::shared_ptr<Model> RegressionTask::make_network() const {
@@ -57,13 +57,13 @@ double RegressionTask::weight_of(Index sample) const {
 torch::Tensor RegressionTask::share_of_loss(Forward const& forward, Share const& share,
                                             std::span<Index const> upcoming) {
   Batch const batch = source_.take(share.samples, upcoming);
-  torch::Tensor const targets = tensor_of(batch.targets, data_.targets.size(), batch, data_);
+  torch::Tensor const targets = tensor_of(batch.targets, data_.targets.size(), batch, data_).to(device_of(settings_));
   torch::Tensor const loss = loss_of_(output_of(forward, batch).to(targets.dtype()), targets);
   return share.weight == share.batch_weight ? loss : loss * (share.weight / share.batch_weight);
 }
 
 torch::Tensor RegressionTask::output_of(Forward const& forward, Batch const& batch) const {
-  return forward(tensor_of(batch.inputs, data_.inputs.size(), batch, data_), statics_);
+  return forward(tensor_of(batch.inputs, data_.inputs.size(), batch, data_).to(device_of(settings_)), statics_);
 }
 
 /// Each team processes its share of the samples in portions. All teams run the same number of forwards, which may be
@@ -84,7 +84,7 @@ void RegressionTask::predict(Forward const& forward) {
     auto const samples = samples_of(round);
     Batch const batch =
         source_.take(samples, is_last ? std::vector<Index>() : samples_of(round + at_once), Truth::with);
-    torch::Tensor const output = output_of(forward, batch).to(torch::kFloat64).contiguous();
+    torch::Tensor const output = output_of(forward, batch).to(torch::kCPU, torch::kFloat64).contiguous();
     std::span<double const> const values(output.const_data_ptr<double>(), std::size_t(output.numel()));
     bool const is_mine = part.first + round < part.last;
     on_prediction_(is_mine ? PredictedSamples{samples, values, batch.truth} : PredictedSamples{});

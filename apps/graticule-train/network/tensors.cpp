@@ -5,6 +5,8 @@ namespace graticule::train {
 
 torch::Dtype dtype_of(Precision precision) { return precision == Precision::f64 ? torch::kFloat64 : torch::kFloat32; }
 
+torch::Device device_of(NetworkSettings const& settings) { return torch::Device(settings.device); }
+
 torch::Tensor tensor_of(void const* values, std::size_t num_channels, Batch const& batch, TrainingData const& data) {
   return torch::from_blob(const_cast<void*>(values),  // only read
                           {batch.num_samples, std::int64_t(num_channels), data.num_rows, data.num_columns},

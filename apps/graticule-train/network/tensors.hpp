@@ -11,7 +11,10 @@ namespace graticule::train {
 
 [[nodiscard]] torch::Dtype dtype_of(Precision precision);
 
-/// [samples, channels, rows, columns] of a batch's inputs or targets, where they lie.
+/// The device that the network computes on.
+[[nodiscard]] torch::Device device_of(NetworkSettings const& settings);
+
+/// [samples, channels, rows, columns] of a batch's inputs or targets, where they lie: on the host.
 [[nodiscard]] torch::Tensor tensor_of(void const* values, std::size_t num_channels, Batch const& batch,
                                       TrainingData const& data);
 

@@ -72,6 +72,7 @@ struct NetworkSettings {
   double clip = 0;       ///< largest norm of the gradients; 0: any
   Index accumulate = 1;  ///< portions that a batch is processed in, one after the other
   double ema = 0;        ///< decay of the average of the parameters that validates and predicts; 0: no average
+  std::string device = "cpu";  ///< of this rank, as LibTorch names it: `cuda:1`
 };
 
 /// Starting point of a training: the beginning, the newest checkpoint if any, or a given one.

@@ -84,6 +84,7 @@ class Trainer {
     auto model = task_.make_network();
     model->to(dtype_of(settings_.precision));
     if (!is_program()) initialise_parameters(*model, settings_.seed);
+    models::move_to(*model, device_of(settings_));
     return model;
   }
 
@@ -402,7 +403,7 @@ class Trainer {
   void note_parameters() {
     trained_.update_figures = updater_->figures();
     for (auto const& [name, tensor] : updater_->whole_parameters()) {
-      torch::Tensor const values = tensor.detach().to(torch::kFloat64).contiguous();
+      torch::Tensor const values = tensor.detach().to(torch::kCPU, torch::kFloat64).contiguous();
       trained_.parameters.emplace_back(
           name, std::vector<double>(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()));
       trained_.num_parameters += values.numel();

@@ -244,6 +244,7 @@ int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::st
   // Else Kokkos warns when OMP_NUM_THREADS asks for fewer.
   omp_set_num_threads(num_threads);
 #endif
+  if (driver.before_start) driver.before_start(comm);
   char name[] = "graticule";
   char* no_arguments[] = {name, nullptr};
   int one = 1;

@@ -81,8 +81,9 @@ class TemporaryFile {
 struct Forecaster::State {
   /// @param fields of `Description::statics`, read on a box
   State(Comm const& comm, Layout const& on, Description of, std::filesystem::path from,
-        std::function<std::vector<std::vector<double>>(Box const&)> const& fields)
-      : path(std::move(from)),
+        std::function<std::vector<std::vector<double>>(Box const&)> const& fields, std::string const& device_name)
+      : device(device_name),
+        path(std::move(from)),
         description(std::move(of)),
         grid(make_grid(description.latitudes, description.longitudes)),
         layout(fitting(on, comm, description, path.string())),
@@ -97,6 +98,7 @@ struct Forecaster::State {
                {grid.longitudes.begin() + cells.box.lo(1), grid.longitudes.begin() + cells.box.hi(1)}} {
     network->to(stepper.dtype());
     network->eval();
+    stepper.to(device);
   }
   State(State const&) = delete;
   State& operator=(State const&) = delete;
@@ -110,6 +112,7 @@ struct Forecaster::State {
   void step(Members& members, Seconds time);
   [[nodiscard]] std::vector<double> present(Members const& members, Index member) const;
 
+  torch::Device device;  ///< of the network; states rest in host memory, which holds more members
   std::filesystem::path path;
   Description description;
   Grid grid;
@@ -160,13 +163,16 @@ void Forecaster::State::step(Members& members, Seconds time) {
     fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<double>());
   else
     fill_forcing(forcings, places, time, description.lead_seconds, forcing.data_ptr<float>());
+  forcing = forcing.to(device);
   auto const forward = [&](torch::Tensor const& inputs, torch::Tensor const& rows) {
     return network->forward(inputs, rows);
   };
   // One member at a time: memory for activations of one.
-  for (std::int64_t m = 0; m < states.size(0); ++m)
-    states.slice(0, m, m + 1)
-        .copy_(stepper.next(forward, states.slice(0, m, m + 1), forcing, members.mask.slice(0, m, m + 1), {false}));
+  for (std::int64_t m = 0; m < states.size(0); ++m) {
+    auto const state = states.slice(0, m, m + 1);
+    auto const mask = members.mask.slice(0, m, m + 1);
+    state.copy_(stepper.next(forward, state.to(device), forcing, mask.to(device), {false}));
+  }
 }
 
 std::vector<double> Forecaster::State::present(Members const& members, Index member) const {
@@ -187,21 +193,26 @@ std::vector<double> Forecaster::State::present(Members const& members, Index mem
 }
 
 Forecaster::Forecaster(Comm const& domain, Layout const& layout, Checkpoint const& checkpoint,
-                       Comm const& checkpoint_comm) {
+                       Comm const& checkpoint_comm, std::string const& device) {
   auto description = description_of(checkpoint);
   std::optional<TemporaryFile> program;
   if (description.model == ModelKind::program) description.program = program.emplace(load_program(checkpoint)).path();
-  state_ = std::make_unique<State>(domain, layout, description, checkpoint.path(),
-                                   [&](Box const& box) { return statics_of(checkpoint, description, box); });
+  state_ = std::make_unique<State>(
+      domain, layout, description, checkpoint.path(),
+      [&](Box const& box) { return statics_of(checkpoint, description, box); }, device);
   state_->description.program.clear();
   training::load_model(checkpoint_comm, checkpoint, *state_->network);
+  move_to(*state_->network, state_->device);
 }
 
-Forecaster::Forecaster(Comm const& domain, Layout const& layout, Description const& description) {
+Forecaster::Forecaster(Comm const& domain, Layout const& layout, Description const& description,
+                       std::string const& device) {
   if (!description.statics.empty())
     throw Error(Fault::usage, "Unsupported", description.program.string() + ": static fields come from a checkpoint");
-  state_ = std::make_unique<State>(domain, layout, description, description.program,
-                                   [](Box const&) { return std::vector<std::vector<double>>(); });
+  state_ = std::make_unique<State>(
+      domain, layout, description, description.program, [](Box const&) { return std::vector<std::vector<double>>(); },
+      device);
+  move_to(*state_->network, state_->device);
 }
 
 Forecaster::~Forecaster() = default;
@@ -246,7 +257,7 @@ Forecaster load(std::filesystem::path const& path, Comm const& comm, LoadOptions
   auto const layout = options.layout ? *options.layout
                                      : Layout(ProcessGrid{comm.num_ranks(), 1}, {Index(description.latitudes.size()),
                                                                                  Index(description.longitudes.size())});
-  return {comm, layout, checkpoint, comm};
+  return {comm, layout, checkpoint, comm, options.device};
 }
 
 }  // namespace graticule::models

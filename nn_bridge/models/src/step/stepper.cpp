@@ -84,6 +84,12 @@ torch::Tensor Stepper::column(std::vector<double> const& values) const {
   return torch::tensor(values, torch::kFloat64).reshape({-1, 1, 1}).to(dtype_);
 }
 
+void Stepper::to(torch::Device const& device) {
+  for (auto* const tensor : {&rows_, &statics_, &mirrored_, &east_factors_, &north_factors_, &change_factors_,
+                             &tendency_factors_, &tendency_means_, &error_factors_})
+    *tensor = tensor->to(device);
+}
+
 void Stepper::make_derivative_factors(Cells const& cells) {
   auto const channels = std::int64_t(description_.num_prognostic());
   Index const num_rows = cells.box.extent(0);

@@ -59,6 +59,8 @@ struct Driver {
   std::string torch_version = "none";
   /// Called with the number of threads before `run`; for libraries with their own threads.
   std::function<void(int)> set_threads = {};
+  /// Called on every rank before Kokkos starts; collective. For the choice of a device.
+  std::function<void(Comm const&)> before_start = {};
 };
 
 /// The main function of a driver: starts MPI and Kokkos, reads the command line, runs, and ends all ranks.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace graticule::models {
@@ -19,6 +20,8 @@ namespace graticule::models {
 struct LoadOptions {
   /// Which rank owns which rows and columns; none: equal numbers of rows.
   std::optional<Layout> layout = {};
+  /// That computes, as LibTorch names it: `cpu`, `cuda:1`. Fields go in and come out in host memory.
+  std::string device = "cpu";
 };
 
 /// A network that graticule-train --lead has trained, on the shards of some ranks: steps states of the atmosphere one
@@ -38,11 +41,15 @@ class Forecaster {
   /// Collective over the domain. The checkpoint was opened by the ranks of `checkpoint_comm`: the domain's, or more.
   /// @throws `BrokenFile`, `UnsupportedFile`, `BadInput` (input); `LayoutMismatch` for a layout of another grid or
   /// number of ranks; what `training::load_model` throws
-  Forecaster(Comm const& domain, Layout const& layout, Checkpoint const& checkpoint, Comm const& checkpoint_comm);
+  /// `device` is as in `LoadOptions`.
+  Forecaster(Comm const& domain, Layout const& layout, Checkpoint const& checkpoint, Comm const& checkpoint_comm,
+             std::string const& device = "cpu");
   /// An exported network with the weights of its file. Collective over the domain. The description says what its
   /// channels are and how they are scaled: see `program_description`.
   /// @throws what `make_model` throws for a program; `Unsupported` (usage) for a description with static fields
-  Forecaster(Comm const& domain, Layout const& layout, Description const& description);
+  /// `device` is as in `LoadOptions`.
+  Forecaster(Comm const& domain, Layout const& layout, Description const& description,
+             std::string const& device = "cpu");
   ~Forecaster();
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;

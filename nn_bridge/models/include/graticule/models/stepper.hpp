@@ -35,6 +35,10 @@ class Stepper {
   Stepper(Stepper const&) = delete;
   Stepper& operator=(Stepper const&) = delete;
 
+  /// Moves what it multiplies and adds to a device; states, forcings and the network lie there from then on. Not
+  /// collective.
+  void to(torch::Device const& device);
+
   /// What builds the network.
   [[nodiscard]] ModelOptions model_options() const;
 

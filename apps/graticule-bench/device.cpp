@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "device.hpp"
+
+#include <graticule/halo/plan.hpp>
+#include <graticule/partition/cells.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
+#include <graticule/repartition/plan.hpp>
+
+#include "case.hpp"
+#include "mock.hpp"
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace graticule::bench {
+
+namespace {
+
+/// From one place of the device to another, and waits.
+void copy_on_device(void* to, void const* from, std::size_t bytes) {
+  DeviceQueue const queue;
+  if (auto* const installed = detail::installed_device()) {
+    installed->copy(queue, to, from, bytes);
+  } else {
+    using Memory = Kokkos::DefaultExecutionSpace::memory_space;
+    Kokkos::deep_copy(
+        Kokkos::DefaultExecutionSpace(),
+        Kokkos::View<std::byte*, Memory, Kokkos::MemoryUnmanaged>(static_cast<std::byte*>(to), bytes),
+        Kokkos::View<std::byte const*, Memory, Kokkos::MemoryUnmanaged>(static_cast<std::byte const*>(from), bytes));
+  }
+  detail::fence(queue);
+}
+
+/// A field [channel, cells of a box] in memory of the device.
+template <class T>
+class DeviceField {
+ public:
+  DeviceField(Box const& box, Index channels)
+      : box_(box), channels_(channels), memory_(num_bytes(), detail::Buffer::Kind::device) {}
+
+  using Number = std::function<T(Index channel, Indices const& cell)>;
+  void fill(Number const& number) const {
+    std::vector<T> values;
+    each([&](Index channel, Indices const& cell) { values.push_back(number(channel, cell)); });
+    detail::copy_to_device(DeviceQueue(), data(), values.data(), num_bytes());
+    detail::fence(DeviceQueue());
+  }
+  [[nodiscard]] bool equals(Number const& number) const {
+    std::vector<T> values(std::size_t(channels_ * box_.num_cells()));
+    detail::copy_to_host(DeviceQueue(), values.data(), data(), num_bytes());
+    detail::fence(DeviceQueue());
+    bool equal = true;
+    std::size_t at = 0;
+    each([&](Index channel, Indices const& cell) { equal = equal && values[at++] == number(channel, cell); });
+    return equal;
+  }
+
+  [[nodiscard]] FieldView view() const {
+    std::vector<Index> sizes{channels_};
+    for (int a = 0; a < box_.ndim(); ++a) sizes.push_back(box_.extent(a));
+    auto result = field_view(data(), Indices(std::span<Index const>(sizes)), box_.ndim());
+    result.space = MemorySpace::device;
+    return result;
+  }
+  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(memory_.data()); }
+  [[nodiscard]] std::size_t num_bytes() const { return std::size_t(channels_ * box_.num_cells()) * sizeof(T); }
+
+ private:
+  template <class Visit>
+  void each(Visit const& visit) const {
+    for (Index channel = 0; channel < channels_; ++channel)
+      for_each_cell(box_, [&](Indices const& cell) { visit(channel, cell); });
+  }
+  Box box_;
+  Index channels_;
+  detail::Buffer memory_;
+};
+
+/// A number of each global cell that every type holds exactly.
+Index device_number(Index channel, Indices const& cell, Indices const& extents) {
+  Index result = channel * 131;
+  for (int a = 0; a < cell.size(); ++a) result = 17 * result + ((cell[a] % extents[a]) + extents[a]) % extents[a];
+  return result % 8191;
+}
+
+/// Whether MPI is given memory of the device, in the report and on the screen.
+void tell_path(app::Context& context, std::string const& title, PullStats const& stats) {
+  context.report.data()["results"][title]["mpi_reads_device"] = stats.mpi_reads_device;
+  if (context.comm.rank() == 0)
+    std::printf("  messages: %s\n", stats.mpi_reads_device ? "MPI reads device memory" : "through pinned host memory");
+}
+
+template <class T>
+void halo_of_case(app::Context& context, Options const& options, Case const& c) {
+  auto const& comm = context.comm;
+  Layout const layout(c.grid, c.extents);
+  HaloPlan const plan(comm, layout, c.widths, Boundary::uniform(2, Edge::periodic));
+  DeviceField<T> const field(plan.local(), c.channels);
+  auto const number = [&](Index channel, Indices const& cell) { return T(device_number(channel, cell, c.extents)); };
+  field.fill(
+      [&](Index channel, Indices const& cell) { return plan.owned().contains(cell) ? number(channel, cell) : T(-1); });
+  plan.exchange(field.view());
+  require(comm, field.equals(number), "cells of the halo on the device are not those of their owners");
+
+  auto const bytes = std::size_t((plan.local().num_cells() - plan.owned().num_cells()) * c.cell_bytes());
+  detail::Buffer const from(bytes, detail::Buffer::Kind::device);
+  detail::Buffer const to(bytes, detail::Buffer::Kind::device);
+  auto const title = "halo of widths " + std::to_string(c.widths[0].lower) + "x" + std::to_string(c.widths[1].lower) +
+                     " on " + options.device.name() + ", " + c.text() + ", transport " + options.transport;
+  show(context, title,
+       interleave(context,
+                  {{"copy of the same bytes on the device", [&] { copy_on_device(to.data(), from.data(), bytes); }},
+                   {"HaloPlan", [&] { plan.exchange(field.view()); }},
+                   {"HaloPlan, adjoint", [&] { plan.exchange_adjoint(field.view()); }}},
+                  options.timing));
+  show_phases(
+      context, title, options.timing, [&] { return plan.stats(); }, [&] { plan.exchange(field.view()); });
+  tell_path(context, title, plan.stats());
+  report_transport(context, plan.paths(), c.cell_bytes());
+  context.report.set_partition(layout, {"latitude", "longitude"});
+}
+
+template <class T>
+void repartition_of_case(app::Context& context, Options const& options, Case const& c) {
+  auto const& comm = context.comm;
+  Indices const extents{options.num_rows, options.num_columns, options.num_levels};
+  auto const& ranks = c.grid.extents();
+  Layout const first(ProcessGrid{ranks[0], ranks[1], 1}, extents);
+  Layout const second(ProcessGrid{1, ranks[0], ranks[1]}, extents);
+  RepartitionPlan const plan(comm, first, second);
+  DeviceField<T> const from(plan.source_box(), c.channels);
+  DeviceField<T> const to(plan.target_box(), c.channels);
+  DeviceField<T> const copy(plan.source_box(), c.channels);
+  auto const number = [&](Index channel, Indices const& cell) { return T(device_number(channel, cell, extents)); };
+  from.fill(number);
+  plan.apply(from.view(), to.view());
+  require(comm, to.equals(number), "cells on the device are not those of their owners");
+
+  auto const title = std::to_string(options.num_levels) + " levels of " + c.text() + " on " + options.device.name() +
+                     ", from " + to_string(*first.grid()) + " to " + to_string(*second.grid()) + ", transport " +
+                     options.transport;
+  show(context, title,
+       interleave(context,
+                  {{"copy of the same volume on the device",
+                    [&] { copy_on_device(copy.data(), from.data(), from.num_bytes()); }},
+                   {"RepartitionPlan", [&] { plan.apply(from.view(), to.view()); }},
+                   {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from.view(), to.view()); }}},
+                  options.timing));
+  show_phases(
+      context, title, options.timing, [&] { return plan.stats(); }, [&] { plan.apply(from.view(), to.view()); });
+  tell_path(context, title, plan.stats());
+  report_transport(context, plan.paths(), c.cell_bytes());
+  context.report.set_partition(first, {"first", "second", "third"});
+}
+
+}  // namespace
+
+void run_halo_on_device(app::Context& context, Options const& options) {
+  auto const c = case_of(options, context.comm, 64, DType::f32);
+  with_element(c.dtype, [&](auto element) { halo_of_case<decltype(element)>(context, options, c); });
+}
+
+void run_repartition_on_device(app::Context& context, Options const& options) {
+  auto const c = case_of(options, context.comm, 1, DType::f64);
+  with_element(c.dtype, [&](auto element) { repartition_of_case<decltype(element)>(context, options, c); });
+}
+
+}  // namespace graticule::bench
