@@ -48,7 +48,7 @@ Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
     auto const& axis_cuts = cuts[std::size_t(a)];
     if (axis_cuts.num_parts() != grid.extent(a))
       throw Error("BadCuts", "axis " + std::to_string(a) + " has " + std::to_string(axis_cuts.num_parts()) +
-                                      " parts for " + std::to_string(grid.extent(a)) + " ranks");
+                                 " parts for " + std::to_string(grid.extent(a)) + " ranks");
     extents[a] = axis_cuts.extent();
   }
   description_ =

@@ -114,7 +114,7 @@ class Labels {
       if (!overlaps_[std::size_t(label)].empty()) boxes_.push_back(label);
     if (boxes_.size() > problem_.ranks.size())
       throw Error("BadProcessGrid", std::to_string(boxes_.size()) + " boxes with cells for " +
-                                     std::to_string(problem_.ranks.size()) + " ranks");
+                                        std::to_string(problem_.ranks.size()) + " ranks");
     // On a single node all assignments save the same.
     auto const& nodes = problem_.node_of_rank;
     if (std::equal(nodes.begin() + (nodes.empty() ? 0 : 1), nodes.end(), nodes.begin())) weight_ = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The scheme of graticule-swe (enstrophy form, SSP-RK3, polar filter) as loops over plain arrays on one core, without the
-// engine: no ranks, no halo plan, no views. `swe_loop` compiles it and compares its time and its result.
+// The scheme of graticule-swe (enstrophy form, SSP-RK3, polar filter) as loops over plain arrays on one core, without
+// the engine: no ranks, no halo plan, no views. `swe_loop` compiles it and compares its time and its result.
 //   swe_loop NLAT NLON STEPS SECONDS OUT      Rossby-Haurwitz wave; prints seconds per step, writes h (f64) to OUT
 #include <algorithm>
 #include <chrono>
@@ -171,7 +171,8 @@ void rossby_haurwitz(Model& model, State& s) {
       double const xr = std::pow(x, r);
       double const a = 0.5 * w * (2 * rotation + w) * x * x +
                        0.25 * w * w * xr * xr * ((r + 1) * x * x + (2 * r * r - r - 2) - 2 * r * r / (x * x));
-      double const b = 2 * (rotation + w) * w / ((r + 1) * (r + 2)) * xr * ((r * r + 2 * r + 2) - (r + 1) * (r + 1) * x * x);
+      double const b =
+          2 * (rotation + w) * w / ((r + 1) * (r + 2)) * xr * ((r * r + 2 * r + 2) - (r + 1) * (r + 1) * x * x);
       double const e = 0.25 * w * w * xr * xr * ((r + 1) * x * x - (r + 2));
       s.h.row(j)[i] = 8000 + radius * radius / gravity * (a + b * std::cos(r * lambda) + e * std::cos(2 * r * lambda));
       s.u.row(j)[i] = radius * w * (x + std::pow(x, r - 1) * (r * y * y - x * x) * std::cos(r * west));

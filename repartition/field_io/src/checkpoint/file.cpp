@@ -134,7 +134,7 @@ struct Checkpoint::State {
     run_agreed(comm, [&] {
       if (layout.num_ranks() > comm.num_ranks())
         throw Error("BadProcessGrid", "a layout of " + std::to_string(layout.num_ranks()) + " ranks on " +
-                                       std::to_string(comm.num_ranks()));
+                                          std::to_string(comm.num_ranks()));
       auto const owned = layout.owned(comm.rank());
       cells = match(contents.fields[i], view, owned, local.value_or(owned), layout.global());
     });
