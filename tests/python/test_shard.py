@@ -289,6 +289,100 @@ def test_functions_of_cells_and_channels_pass():
         close(graticule.whole_field(net(graticule.shard_of(whole, domain)), domain), serial(whole), 1e-5)
 
 
+@torch.jit.script
+def scripted(x):
+    return x - x.mean()
+
+
+def written(where, value=0.0):
+    """A function that writes to some cells of a copy."""
+    def act(x):
+        y = x.clone()
+        y[where(y) if callable(where) else where] = value
+        return y
+    return act
+
+
+ALL = slice(None)
+WRONG_ON_SHARDS = {
+    "setitem": [written((ALL, ALL, 0)), written((ALL, ALL, slice(1, -1))), written((Ellipsis, slice(None, None, 2), ALL)),
+                written((ALL, ALL, [1]))],
+    "getitem": [lambda x: x[:, :, :6], lambda x: x[:, :, -1:], lambda x: x[..., 0], lambda x: x[x > 0], lambda x: x + x[:, :, :1],
+                lambda x: x[:, :, torch.tensor([0])]],
+    "stride": [lambda x: x * x.stride()[0]], "numpy": [lambda x: x + float(x.detach().numpy().mean()), lambda x: x + x.data.numpy().max()],
+    "__array__": [lambda x: x + float(np.asarray(x.detach()).mean())], "tolist": [lambda x: x + len(x.tolist())],
+    "dlpack": [lambda x: x + torch.from_dlpack(x.detach()).mean()],
+    "vmap": [lambda x: x - torch.vmap(lambda z: z.mean())(x)[:, None, None, None]], "scripted of torch.jit.script": [scripted],
+    "renorm": [lambda x: x.renorm(2, 1, 1.0)], "allclose": [lambda x: x if torch.allclose(x, x * 0) else -x],
+    "torch.equal": [lambda x: x if torch.equal(x, x) else -x], "gumbel_softmax": [lambda x: F.gumbel_softmax(x, dim=1)],
+    "exponential_": [lambda x: x.clone().exponential_()], "dropout": [lambda x: F.dropout(x, 0.5)], "flip": [lambda x: x.flip(1, 2)],
+    "std": [lambda x: x / x.std(False)], "item": [lambda x: x * x.item()],
+    "diagonal": [lambda x: x.diagonal(dim1=2, dim2=3)]}
+
+
+def test_what_is_not_known_to_act_on_cells_is_refused_by_name():
+    domain = graticule.Domain(COMM)
+    x = graticule.shard_of(torch.randn(1, 1, 13, 8), domain, rows=uneven(13))
+    for name, acts in WRONG_ON_SHARDS.items():
+        for act in acts:
+            net = Act(act)
+            graticule.shard(net, domain)
+            raises("NotSharded", lambda: net(x), name)
+    assert scripted(torch.ones(2)).sum() == 0  # outside of a model
+
+
+def test_sizes_and_indices_are_those_of_the_globe():
+    domain = graticule.Domain(COMM)
+    torch.manual_seed(8)
+    whole = torch.randn(2, 1, 13, 8)
+    norm = torch.randn(1, 8)
+    for act in (lambda x: x / x.numel() + torch.numel(x) * x.nbytes, lambda x: x * len(x[0, 0]), lambda x: x[:, :, 0:13, :8] + x[-1:],
+                written((ALL, 0), 2.0), written(lambda y: y < 0), lambda x: torch.stack([row * 2 for row in x])[[1, 0]],
+                lambda x: x[0][None].expand(2, 3, 13, 8)[:, 1:2], lambda x: x[:, None].squeeze().unsqueeze(1), lambda x: x + norm,
+                lambda x: x.permute(0, 2, 3, 1)[..., 0].unsqueeze(1), lambda x: x.flatten(2).view_as(x), lambda x: x[torch.tensor([1, 0])] * x[:, 0:1],
+                lambda x: F.dropout(x, 0.5, training=False) + F.dropout2d(x, p=0.0), lambda x: x * F.one_hot((x > 0).long(), 2)[..., 1],
+                lambda x: F.embedding((x > 0).long(), torch.tensor([[1.0, 2.0], [3.0, 4.0]])).sum(-1)):
+        serial = Act(act)
+        net = copy.deepcopy(serial)
+        graticule.shard(net, domain)
+        for rows in (balanced(13), [13] + [0] * (RANKS - 1)):
+            close(graticule.whole_field(net(graticule.shard_of(whole, domain, rows=rows)), domain), serial(whole), 1e-5)
+            graticule.reset_structure(net)
+
+
+def test_tensors_of_the_globe_are_named_on_all_ranks():
+    if RANKS == 1:
+        skip("one rank: nothing is cut")
+    domain = graticule.Domain(COMM)
+    whole = torch.randn(1, 1, 13, 8)
+    for act in (lambda x: x + whole, lambda x: whole * x, lambda x: torch.zeros(x.shape).add_(x), lambda x: torch.where(x > 0, x, whole),
+                lambda x: torch.cat([x, x.new_ones(x.shape)], 1), lambda x: x + torch.arange(13)[:, None], written((ALL, 0), whole[:, 0]),
+                lambda x: x.flatten(2) + whole.flatten(2), lambda x: x.gather(1, torch.zeros(x.shape, dtype=torch.long))):
+        net = Act(act)
+        graticule.shard(net, domain)
+        for rows in (balanced(13), [13] + [0] * (RANKS - 1)):
+            raises("NotSharded", lambda: net(graticule.shard_of(torch.randn(1, 1, 13, 8), domain, rows=rows)), "shard_of", "PositionEmbedding", "on the globe")
+            graticule.reset_structure(net)
+
+
+class SqueezeAndExcitation(nn.Module):
+    """Channels are weighed by a function of the means of the globe, which is a field of one cell."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 2, 3, padding=1)
+        self.weigh = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(2, 4, 1), nn.ReLU(), nn.Conv2d(4, 2, 1), nn.Sigmoid())
+
+    def forward(self, x):
+        y = self.conv(x)
+        return self.weigh(y) * y + x * self.weigh(x)
+
+
+def test_a_field_of_one_cell_meets_all_cells():
+    check_training(SqueezeAndExcitation, random_fields(), uneven)
+    check_training(SqueezeAndExcitation, random_fields(), lambda rows: [0] * (RANKS - 1) + [rows], steps=2)
+
+
 def test_other_cuts_after_reset_structure():
     domain = graticule.Domain(COMM)
     torch.manual_seed(3)

@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 import torch.nn.functional as F
 
-from . import _core
+from . import _core, _functions as known
 from ._cuts import Cuts, NotSharded, cuts, extents, mark, tensors
 from ._domain import Domain
 from ._library import uncompiled
@@ -65,8 +65,6 @@ def shape_of(x: torch.Tensor, at: Cells) -> List[int]:
 
 REGROUPS = {"reshape", "view", "flatten", "unflatten"}
 MOVES = {"transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "T", "mT"}
-_PARTS = {"unsqueeze", "squeeze", "unbind", "select", "narrow", "chunk", "split", "tensor_split", "__getitem__"}
-_JOINS = {"cat": 0, "concat": 0, "concatenate": 0, "stack": 0}
 _LAST = {"layer_norm", "rms_norm"}
 _PRIMES = (1009, 1013)  # sizes that mark the axes of cells in a trial without data
 
@@ -143,12 +141,15 @@ def call(joins: Any, func: Any, name: str, what: str, given: Sequence[torch.Tens
         return regroup(name, first, joins.domain, args[1:], kwargs)
     if name == "scaled_dot_product_attention":
         return attention(joins.domain, func, *args, **kwargs)
-    _check_together(what, given)
+    check_together(what, given)
     if not _is_right(joins, name, first, at, args, kwargs):
-        raise NotSharded(f"{what} of a shard, {tuple(shape_of(first, at))} on the globe, would mix its cells, which are in axes {at.axes}")
+        raise NotSharded(f"{what} of a shard, {tuple(shape_of(first, at))} on the globe, would mix its cells, which are in axes {at.axes}, "
+                         "or is not known to act on each by itself")
+    if name not in known.WITH_PARAMETERS:
+        check_operands(what, first, tensors((args, kwargs)))
     with torch._C.DisableTorchFunction():
         result = func(*args, **kwargs)
-    if len(given) == 1 and (name in MOVES or name in _PARTS or name in joins.of_axes):
+    if len(given) == 1 and (name in MOVES or name in known.OF_AXES):
         return place_by_trial(func, what, first, result, args, kwargs)
     behind = first.dim() - at.axis
     for y in tensors(result):
@@ -159,11 +160,33 @@ def call(joins: Any, func: Any, name: str, what: str, given: Sequence[torch.Tens
     return result
 
 
-def _check_together(what: str, given: Sequence[torch.Tensor]) -> None:
+def check_together(what: str, given: Sequence[torch.Tensor]) -> None:
     at = [placed(x) for x in given]
     if any((c.cuts, c.folded, x.dim() - c.axis) != (at[0].cuts, at[0].folded, given[0].dim() - at[0].axis) for c, x in zip(at, given)):
         shapes = ", ".join(str(tuple(shape_of(x, c))) for x, c in zip(given, at))
         raise NotSharded(f"{what} of shards with cells in other places, or cut otherwise: {shapes} on the globe")
+
+
+def check_operands(what: str, first: torch.Tensor, others: Sequence[torch.Tensor]) -> None:
+    """Raises NotSharded where a tensor that is no shard has the size of the globe along cut axes: the same on all ranks."""
+    at = placed(first)
+    sizes = [(at.cuts[0], at.cuts[1])] if at.folded else [(at.cuts[0],), (at.cuts[1],)]
+    for x in others:
+        if placed(x) is not None:
+            continue
+        for axis, globe, parts in zip(at.axes, at.globe, sizes):
+            i = x.dim() - (first.dim() - axis)
+            if i < 0 or x.shape[i] == 1 or all(len(p) == 1 for p in parts):
+                continue
+            if x.shape[i] == globe or x.shape[i] != first.shape[axis]:
+                raise NotSharded(f"{what} of a shard, {tuple(shape_of(first, at))} on the globe, and a tensor of {tuple(x.shape)}: rows and "
+                                 "columns are cut, and this tensor is not; graticule.shard_of(tensor, domain) is its part for this rank, "
+                                 "graticule.nn.PositionEmbedding a parameter of this kind")
+
+
+def join_axis(name: str, x: torch.Tensor, args: tuple, kwargs: dict) -> int:
+    """The axis of `cat`, or the new one of `stack`."""
+    return _dim(args, kwargs, known.JOINS[name], x.dim() + (name == "stack"), 1 if name in ("cat", "concat", "concatenate", "stack") else 99)
 
 
 def _dim(args: tuple, kwargs: dict, default: int, dims: int, at: int = 1) -> int:
@@ -173,10 +196,10 @@ def _dim(args: tuple, kwargs: dict, default: int, dims: int, at: int = 1) -> int
 def _is_right(joins: Any, name: str, x: torch.Tensor, at: Cells, args: tuple, kwargs: dict) -> bool:
     """Whether a function acts on each cell by itself."""
     last = at.axes[-1]
-    if name in joins.of_axes:
+    if name in known.OF_AXES:
         return joins.along_whole_axes(name, x, args, kwargs, at.axes)
-    if name in _JOINS:
-        return _dim(args, kwargs, 0, x.dim() + (name == "stack")) not in at.axes
+    if name in known.JOINS:
+        return join_axis(name, x, args, kwargs) not in at.axes
     if name in _LAST:
         sizes = kwargs.get("normalized_shape", args[1] if len(args) > 1 else ())
         return last < x.dim() - len(sizes)
@@ -184,7 +207,9 @@ def _is_right(joins: Any, name: str, x: torch.Tensor, at: Cells, args: tuple, kw
         return last < x.dim() - 1 and args[0] is x
     if name in ("matmul", "__matmul__"):
         return args[0] is x and last < x.dim() - 1 and placed(args[1]) is None and args[1].dim() <= 2
-    return name in MOVES or name in _PARTS or not joins.is_refused(name)
+    if name == "where":
+        return len(args) + len(kwargs) > 1
+    return name in MOVES or known.is_cellwise(name) and name != "prelu"
 
 
 def attention(domain: Domain, func: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any,
@@ -195,7 +220,7 @@ def attention(domain: Domain, func: Any, query: torch.Tensor, key: torch.Tensor,
     if any(cuts(x) is not None for x in (query, key, value)):
         raise NotSharded(f"{what} of fields: make their cells one axis, x.flatten(2).transpose(1, 2)")
     if all(c is None or c.axes[-1] < x.dim() - 2 for c, x in zip(at, (query, key, value))):
-        _check_together(what, [x for x, c in zip((query, key, value), at) if c is not None])
+        check_together(what, [x for x, c in zip((query, key, value), at) if c is not None])
     elif any(c is not None and (not c.folded or c.axis != x.dim() - 2) for c, x in zip(at, (query, key, value))) or (
             (at[1] is None) != (at[2] is None) or at[1] is not None and at[1].cuts != at[2].cuts):
         raise NotSharded(f"{what} of shards with the cells in other axes than the last but one")

@@ -2,38 +2,18 @@
 """What the code of a sharded model does between its layers."""
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+import math
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from . import _core, _cells
+from . import _core, _cells, _functions as known, _indexing
 from ._cuts import Active, NotSharded, ask, cuts, extents, mark, tensors
 from ._domain import Domain
 from ._errors import Error
 from ._layer import TorchLayer
 
-# Along whole axes they are right on shards: along these alone they are let through, by their argument `dim`.
-_OF_AXES = {"softmax", "log_softmax", "softmin", "cumsum", "cumprod", "flip", "sort", "normalize", "mean", "sum", "std", "var",
-            "prod", "norm", "amax", "amin", "max", "min", "argmax", "argmin", "median", "logsumexp", "nansum", "nanmean",
-            "all", "any", "topk", "unbind", "chunk", "split", "roll", "cosine_similarity", "vector_norm", "argsort", "cummax",
-            "cummin", "logcumsumexp", "var_mean", "std_mean", "quantile", "nanquantile", "nanmedian", "kthvalue", "mode", "aminmax",
-            "count_nonzero", "diff", "renorm", "gather", "index_select", "take_along_dim", "linalg_vector_norm"}
-# Wrong on shards, or their arguments are sizes or axes of a whole field.
-_REFUSED = {"layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm", "conv1d", "conv2d", "conv3d",
-            "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d", "max_pool3d", "avg_pool1d", "avg_pool3d",
-            "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d", "lp_pool2d",
-            "pixel_shuffle", "pixel_unshuffle", "unfold", "fold", "grid_sample", "scaled_dot_product_attention",
-            "multi_head_attention_forward", "dropout", "dropout2d", "alpha_dropout", "feature_dropout", "bernoulli",
-            "rand_like", "randn_like", "randint_like", "normal_", "uniform_", "matmul", "bmm", "mm", "einsum", "__matmul__",
-            "cumulative_trapezoid", "trapezoid", "gradient", "rot90", "fliplr", "flipud", "tensordot", "msort", "tril", "triu",
-            "cross", "inverse", "pinverse", "matrix_exp", "matrix_power", "baddbmm", "addmm", "addbmm", "cdist", "scatter",
-            "scatter_add", "index_add", "index_copy", "index_fill", "masked_scatter", "H", "mH", "adjoint", "dropout1d", "dropout3d",
-            "feature_alpha_dropout", "rrelu", "embedding_bag", "_transformer_encoder_layer_fwd", "_native_multi_head_attention"}
-_REFUSED_FAMILIES = ("fft_", "linalg_", "special_log_softmax", "special_softmax")
-_PLAIN = {"__get__", "__set__", "dim", "ndim", "numel", "data_ptr", "backward", "register_hook", "is_floating_point",
-          "requires_grad_", "is_complex", "__repr__", "retain_grad", "get_device", "__delete__"}
-_VIEWS = {"data", "real"}  # of the same cells
 _PAD_MODES = {"constant", "reflect", "replicate", "circular"}
 
 
@@ -66,62 +46,129 @@ class Joins(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        name = getattr(func, "__name__", str(func))
         given = [x for x in tensors((args, kwargs)) if _cells.placed(x) is not None]
         if not given:
+            _refuse_transforms(func, name, (args, kwargs))
             return func(*args, **kwargs)
         first = given[0]
-        name = getattr(func, "__name__", str(func))
         if func == torch.Tensor.shape.__get__ or func is torch.Tensor.size:
             shape = torch.Size(_cells.shape_of(first, _cells.placed(first)))
             where = args[1] if len(args) > 1 else kwargs.get("dim")
             return shape if where is None else shape[where]
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)
-            if name in _VIEWS:
+            if name in known.VIEWS:
                 return _cells.place(func(*args, **kwargs), _cells.placed(first))
-            if name not in _cells.MOVES and name not in _REFUSED:
+            if name in known.ATTRIBUTES:
                 return func(*args, **kwargs)
-        if name in _PLAIN:
+        if name in _COUNTS:
+            return _COUNTS[name](first, _cells.shape_of(first, _cells.placed(first)))
+        if name in known.PLAIN:
             return func(*args, **kwargs)
+        special = self._special(func, name, given, args, kwargs)
+        if special is not None:
+            return special
         if name in _cells.MOVES or name in _cells.REGROUPS or any(_cells.cells(x) is not None for x in given):
             return _cells.call(self, func, name, _name(func, name), given, args, kwargs)
         if name in _FIELDS:
             return _FIELDS[name](self, *args, **kwargs)
-        if self.is_refused(name) or name in _OF_AXES and not self.along_whole_axes(name, first, args, kwargs, (-2, -1)):
-            raise NotSharded(f"{_name(func, name)} of a shard would mix its rows and columns, or take them for a whole field: use "
-                             "the layer of torch.nn or graticule.nn")
+        return self._on_fields(func, name, given, args, kwargs)
+
+    def _special(self, func: Any, name: str, given: Sequence[torch.Tensor], args: tuple, kwargs: dict) -> Any:
+        """Functions whose arguments are judged by themselves, for fields and for cells in other axes; None for all others."""
+        what, first = _name(func, name), args[0] if args and isinstance(args[0], torch.Tensor) else given[0]
+        if name == "__getitem__" and _cells.placed(first) is not None:
+            index, at = _indexing.resolve(what, first, args[1])
+            return _cells.place(_plainly(func, first, index), at)
+        if name == "__setitem__":
+            return self._set_item(func, what, *args)
+        if _cells.placed(first) is None:
+            return None
+        if name in known.DROPOUTS:
+            values = dict(zip(("p", "training"), args[1:]), **kwargs)
+            if values.get("p", 0.5) == 0 or not values.get("training", values.get("train", True)):
+                return first
+        if name in ("squeeze", "squeeze_"):
+            return self._squeeze(what, first, args, kwargs)
+        if name in ("view_as", "reshape_as"):
+            like = kwargs.get("other", args[-1])
+            shape = like.shape if _cells.placed(like) is None else _cells.shape_of(like, _cells.placed(like))
+            return _cells.regroup(name.removesuffix("_as"), first, self.domain, (list(shape),), {})
+        classes = kwargs.get("num_classes", args[1] if len(args) > 1 else -1)
+        if (name == "embedding" or name == "one_hot" and classes > 0) and cuts(first) is not None:
+            return _cells.place(_plainly(func, *args, **kwargs), _cells.Cells(first.dim() - 2, False, cuts(first)))
+        if name in known.PARTS:
+            args, kwargs = _local_sizes(name, first, args, kwargs)
+            return _cells.place_by_trial(func, what, first, _plainly(func, *args, **kwargs), args, kwargs)
+        return None
+
+    def _set_item(self, func: Any, what: str, x: torch.Tensor, index: Any, value: Any) -> Any:
+        if _cells.placed(x) is None:
+            raise NotSharded(f"{what}: a shard into a tensor of {tuple(x.shape)}, which is none")
+        is_number = not isinstance(value, torch.Tensor) or value.numel() == 1 and _cells.placed(value) is None
+        if isinstance(index, torch.Tensor) and index.dtype == torch.bool and _cells.placed(index) == _cells.placed(x) and is_number:
+            return _plainly(func, x, index, value) or True  # by a mask of the same cells
+        index, at = _indexing.resolve(what, x, index)
+        if isinstance(value, torch.Tensor):
+            target = _cells.place(_plainly(torch.Tensor.__getitem__, x, index), at)
+            if cuts(value) is not None and cuts(target) is not None:
+                value = self._matched(target, what, value)
+            if _cells.placed(value) is not None:
+                _cells.check_together(what, [target, value])
+            _cells.check_operands(what, target, [value])
+        return _plainly(func, x, index, value) or True
+
+    def _squeeze(self, what: str, x: torch.Tensor, args: tuple, kwargs: dict) -> torch.Tensor:
+        at = _cells.placed(x)
+        shape = _cells.shape_of(x, at)
+        given = kwargs.get("dim", args[1] if len(args) > 1 else tuple(range(x.dim())))
+        axes = [a % x.dim() for a in (given if isinstance(given, (tuple, list)) else [given])]
+        axes = [a for a in axes if shape[a] == 1]
+        if set(axes) & set(at.axes):
+            raise NotSharded(f"{what} of a shard, {tuple(shape)} on the globe, would remove its rows or columns, which are cut")
+        y = _plainly(torch.squeeze, x, axes)
+        return _cells.place(y, _cells.Cells(at.axis - sum(a < at.axis for a in axes), at.folded, at.cuts))
+
+    def _on_fields(self, func: Any, name: str, given: Sequence[torch.Tensor], args: tuple, kwargs: dict) -> Any:
+        first, what = _leader(given), _name(func, name)
+        if not self._is_right(name, first, args, kwargs):
+            raise NotSharded(refusal(what))
         args, kwargs = self._matched(first, name, (args, kwargs))
+        if name not in known.WITH_PARAMETERS:
+            _cells.check_operands(what, first, tensors((args, kwargs)))
         local, of = tuple(first.shape[-2:]), cuts(first)
         result = func(*args, **kwargs)
         for y in tensors(result):
             if y.dim() < 2 or tuple(y.shape[-2:]) != local:
-                raise NotSharded(f"{_name(func, name)} of a shard of {tuple(first.shape)} gives {tuple(y.shape)}: it reduces or "
+                raise NotSharded(f"{what} of a shard of {tuple(first.shape)} gives {tuple(y.shape)}: it reduces or "
                                  "selects rows or columns, which are cut")
             mark(y, of)
         return result
 
-    of_axes = _OF_AXES
-
-    @staticmethod
-    def is_refused(name: str) -> bool:
-        """Whether a function is wrong on shards, whatever its arguments."""
-        return name in _REFUSED or name in _FIELDS or name.startswith(_REFUSED_FAMILIES) and name not in _OF_AXES
+    def _is_right(self, name: str, x: torch.Tensor, args: tuple, kwargs: dict) -> bool:
+        """Whether a function of fields acts on each cell by itself."""
+        if name in known.OF_AXES:
+            return self.along_whole_axes(name, x, args, kwargs, (-2, -1))
+        if name in known.JOINS:
+            return _cells.join_axis(name, x, args, kwargs) < x.dim() - 2 + (name == "stack")
+        if name == "linear":
+            return len(cuts(x)[1]) == 1  # along columns, which are whole
+        if name == "where":
+            return len(args) + len(kwargs) > 1
+        return known.is_cellwise(name)
 
     @staticmethod
     def along_whole_axes(name: str, x: torch.Tensor, args: tuple, kwargs: dict, cut: Tuple[int, ...]) -> bool:
-        """Whether the axes that a function of `_OF_AXES` works along are none of those that are cut."""
-        if name in ("max", "min") and len(args) > 1 and isinstance(args[1], torch.Tensor):
+        """Whether the axes that a function of `OF_AXES` works along are none of those that are cut."""
+        if name in ("max", "min") and (len(args) > 1 and isinstance(args[1], torch.Tensor) or "other" in kwargs):
             return True
-        at = {"chunk": 2, "split": 2, "roll": 2, "norm": 2, "topk": 2, "normalize": 2, "vector_norm": 2, "cosine_similarity": 2,
-              "quantile": 2, "nanquantile": 2, "kthvalue": 2, "diff": 2, "renorm": 2, "take_along_dim": 2,
-              "linalg_vector_norm": 2}.get(name, 1)
-        given = kwargs.get("dim", kwargs.get("dims", kwargs.get("axis", args[at] if len(args) > at else None)))
-        if given is None and name in ("chunk", "split", "unbind"):
-            given = 0
-        if given is None and name in ("normalize", "cosine_similarity"):
-            given = 1
+        at = known.DIM_AT.get(name, 1)
+        given = kwargs.get("dim", kwargs.get("dims", kwargs.get("axis", args[at] if len(args) > at else known.DIM_DEFAULT.get(name))))
+        if name == "flip" and len(args) > 2:
+            given = args[1:]
         axes = given if isinstance(given, (tuple, list)) else [given]
-        whole = [a % x.dim() for a in axes if isinstance(a, int)]
+        whole = [a % x.dim() for a in axes if isinstance(a, int) and not isinstance(a, bool)]
         return bool(axes) and len(whole) == len(axes) and not {c % x.dim() for c in cut} & set(whole)
 
     def _matched(self, first: torch.Tensor, name: str, value: Any) -> Any:
@@ -132,6 +179,10 @@ class Joins(TorchFunctionMode):
         here, there = cuts(value), cuts(first)
         if here is None or here == there:
             return value
+        if extents(here) == (1, 1) and value.dim() >= 2:
+            return self._on_all_ranks(value)
+        if all(h == t or sum(h) == 1 and len(h) == 1 for h, t in zip(here, there)):
+            return value  # one row or column for all, which each rank has
         if extents(here) != extents(there):
             (a, b), (c, d) = extents(there), extents(here)
             raise Error("ShapeMismatch", f"{name} of fields of {a} x {b} and {c} x {d} cells", "argument")
@@ -140,6 +191,12 @@ class Joins(TorchFunctionMode):
             self.layers[key] = _core.Layer.native("MatchCuts", {}, self.domain._object)
         moved = self.layers[key].call("", "forward", [value, first], [None] * 5, True)[0]
         return mark(moved, there)
+
+    def _on_all_ranks(self, x: torch.Tensor) -> torch.Tensor:
+        """A field of one cell, such as a mean of the globe, on every rank, without a mark. The adjoint adds. Collective."""
+        with torch._C.DisableTorchFunction():
+            one = _core.gather(x.flatten(-2).contiguous(), x.dim() - 2, self.domain._object, "distinct")
+            return one.unsqueeze(-1)
 
     def layer(self, type_name: str, x: torch.Tensor, **options: Any) -> torch.Tensor:
         """A layer without parameters on a marked field. Collective."""
@@ -150,6 +207,71 @@ class Joins(TorchFunctionMode):
 
 
 _NOTHING = torch.nn.Module()
+# The globe's, from a shard and the shape on the globe.
+_COUNTS = {"numel": lambda x, shape: math.prod(shape), "nelement": lambda x, shape: math.prod(shape), "__len__": lambda x, shape: shape[0],
+           "nbytes": lambda x, shape: math.prod(shape) * x.element_size()}
+
+
+def refusal(what: str) -> str:
+    """Why a function is refused."""
+    return (f"{what} of a shard would mix its rows and columns, or take them for a whole field, or is not known to act on each cell by "
+            "itself: use the layer of torch.nn or graticule.nn")
+
+
+def _plainly(func: Any, *args: Any, **kwargs: Any) -> Any:
+    with torch._C.DisableTorchFunction():
+        return func(*args, **kwargs)
+
+
+def _leader(given: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The field whose cuts a join has: the first that is more than one cell."""
+    sizes = [math.prod(extents(cuts(x))) for x in given]
+    return given[sizes.index(max(sizes))] if min(sizes) == 1 else given[0]
+
+
+def _local_sizes(name: str, x: torch.Tensor, args: tuple, kwargs: dict) -> Tuple[tuple, dict]:
+    """The arguments of `expand` with -1 where they name the cells of the globe."""
+    if name not in ("expand", "broadcast_to"):
+        return args, kwargs
+    at = _cells.placed(x)
+    given = kwargs.get("size", kwargs.get("shape", args[1] if len(args) == 2 and isinstance(args[1], (tuple, list)) else args[1:]))
+    sizes, shape = list(given), _cells.shape_of(x, at)
+    for axis in at.axes:
+        i = len(sizes) - x.dim() + axis
+        if 0 <= i < len(sizes) and sizes[i] == shape[axis]:
+            sizes[i] = -1
+    return (x, sizes), {}
+
+
+def _refuse_transforms(func: Any, name: str, value: Any) -> None:
+    """Raises where a tensor is a shard within `torch.vmap` or another transform of torch.func."""
+    functorch = torch._C._functorch
+    if functorch.peek_interpreter_stack() is None:
+        return
+    for x in tensors(value):
+        while functorch.is_functorch_wrapped_tensor(x):
+            x = functorch.get_unwrapped(x)
+            if _cells.placed(x) is not None:
+                raise NotSharded(f"{_name(func, name)} within torch.vmap or another transform of torch.func: in it a shard is taken for a "
+                                 "whole field")
+
+
+def guard_scripts() -> None:
+    """Makes functions of `torch.jit.script`, which torch hides from modes, refuse shards. Once."""
+    for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod):
+        before = kind.__call__
+        if not getattr(before, "graticule", False):
+            kind.__call__ = _guarded(before)
+
+
+def _guarded(before: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if Active.mode is not None and any(_cells.placed(x) is not None for x in tensors((args, kwargs))):
+            raise NotSharded(f"{getattr(self, 'name', 'a function')} of torch.jit.script: what it does with a shard cannot be seen")
+        return before(self, *args, **kwargs)
+
+    call.graticule = True  # type: ignore[attr-defined]
+    return call
 
 
 def _name(func: Any, name: str) -> str:

@@ -15,7 +15,7 @@ from ._cells import Attends, cells, judge_attention
 from ._cuts import Active, NotSharded, cuts, extents
 from ._domain import Domain
 from ._errors import Error
-from ._joins import Joins
+from ._joins import Joins, guard_scripts
 from ._layer import NativeLayer, TorchLayer, layers_of
 from ._library import uncompiled
 
@@ -294,6 +294,7 @@ def shard(model: nn.Module, domain: Domain, *, local: Sequence[str] = (), paddin
     refused = [m for m in report.modules if m.verdict == "refused"]
     if refused and on_refusal == "fail":
         raise NotSharded("; ".join(f"{m.path or 'the model'} ({m.type}): {m.reason}" for m in refused))
+    guard_scripts()
     for change in sharder.changes:
         change()
     _run_code(model, domain)
