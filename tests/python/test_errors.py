@@ -124,4 +124,81 @@ def test_a_tensor_of_one_rank_is_an_error_of_all():
     assert conv(torch.zeros(1, 6, 3, 2).permute(0, 3, 2, 1)).shape == (1, 1, 3, 6)
 
 
+def test_what_memory_does_not_say_is_resolved_or_refused():
+    comm = engine.Comm.create(COMM)
+    layout = engine.Layout.create([2 * RANKS, 4], [RANKS, 1])
+    plan = engine.Repartition.create(comm, layout, layout)
+    x = torch.full((2, 4), 1 + 2j)
+    y, z = torch.zeros_like(x), torch.zeros(2, 4)
+    for field in (x.conj(), engine.Field(x.conj())):
+        plan.apply(field, y.zero_())
+        assert (y == 1 - 2j).all(), y
+    plan.apply(x.conj().imag, z)
+    assert (z == -2).all(), z
+    raises("FieldMismatch", lambda: plan.apply(x, y.conj()), "resolve_conj")
+    masked = np.ma.masked_array(np.ones((2, 4)), mask=np.eye(2, 4) > 0)
+    raises("WrongType", lambda: plan.apply(masked, np.zeros((2, 4))), "filled")
+    plan.apply(np.ma.masked_array(np.ones((2, 4))), np.zeros((2, 4)))
+
+
+def test_arguments_of_the_engine_are_named():
+    mistaken(lambda: engine.Layout.create([7.5, 6], [1, 1]), "extents", "7.5")
+    mistaken(lambda: engine.Field(np.zeros((2, 2)), axes="ab"), "axes", "'ab'")
+    mistaken(lambda: engine.Field(np.zeros((2, 2)), parity="x"), "parity", "Parity.ODD")
+    mistaken(lambda: engine.Update(alpha=2.0), "alpha", "list")
+    mistaken(lambda: engine.HaloKind(ndim="x"), "ndim", "'x'")
+    kind = engine.HaloKind()
+    try:
+        kind.foo = 3
+    except AttributeError as error:
+        assert "'foo'" in str(error) and "ndim" in str(error)
+    else:
+        raise AssertionError("foo was accepted")
+    kind.ndim = 2
+    assert kind.ndim == 2
+
+
+def test_unknown_and_idle_options_are_named():
+    for make in (graticule.nn.MSELoss, graticule.nn.HuberLoss, graticule.nn.CRPSLoss):
+        try:
+            make(DOMAIN, rowweights=[1.0])
+        except TypeError as error:
+            assert "'rowweights'" in str(error) and "row_weights" in str(error) and make.__name__ in str(error)
+        else:
+            raise AssertionError("rowweights was accepted")
+    raises("BadOption", lambda: graticule.nn.Conv2d(2, 2, 3, padding=1, domain=DOMAIN, odd_channels=[0]), "padding_by", "Conv2d")
+    raises("BadOption", lambda: graticule.nn.Pad2d(1, DOMAIN, mode="circular", odd_channels=[0]), "mode")
+    graticule.nn.Conv2d(2, 2, 3, padding=1, domain=DOMAIN, odd_channels=[0], padding_by="domain")
+
+
+def test_a_rank_without_a_tensor_is_an_error_of_all():
+    good = torch.zeros(1, 2, 3, 6)
+    conv = graticule.nn.Conv2d(2, 2, 3, padding=1, domain=DOMAIN)
+    attention = graticule.nn.SelfAttention(2, 1, domain=DOMAIN)
+    net = nn.Sequential(nn.Conv2d(2, 2, 3, padding=1))
+    graticule.shard(net, DOMAIN)
+    for layer in (conv, attention):
+        if RANK == LAST:
+            mistaken(lambda: layer("x"), "str")
+        else:
+            raises("UnsupportedTensor", lambda: layer(good), f"rank {LAST}")
+        assert layer(good).shape == good.shape
+    if RANKS == 1:
+        mistaken(lambda: net("x"), "str")
+    else:
+        raises("StructureDisagreement", lambda: net("x" if RANK == LAST else good), "a field", "str")
+    assert net(good).shape == good.shape
+
+
+def test_recorded_programs_are_refused_by_name():
+    net = nn.Sequential(nn.Conv2d(2, 2, 3, padding=1))
+    graticule.shard(net, DOMAIN)
+    conv = graticule.nn.Conv2d(2, 2, 3, padding=1, domain=DOMAIN)
+    x = torch.zeros(1, 2, 3, 6)
+    raises("Unsupported", lambda: torch.jit.trace(net, x), "Sequential", "torch.jit.trace")
+    raises("Unsupported", lambda: torch.jit.trace(conv, x), "Conv2d", "torch.jit.trace")
+    raises("Unsupported", lambda: torch.export.export(net, (x,), strict=False), "Sequential", "torch.export")
+    assert net(x).shape == x.shape
+
+
 main(globals())

@@ -218,4 +218,15 @@ def test_a_sharded_model_saves_the_serial_one():
         shutil.rmtree(folder)
 
 
+def test_a_folder_is_not_a_checkpoint():
+    folder = COMM.bcast(tempfile.mkdtemp() if RANK == 0 else None)
+    raises("UnreadableFile", lambda: graticule.load_model(folder, model(), COMM), folder, "it has none")
+    graticule.save_model(folder, 3, model(), COMM)
+    error = raises("UnreadableFile", lambda: graticule.load_model(folder, model(), COMM), "the newest one is")
+    graticule.load_model(error.text.rsplit(" ", 1)[1], model(), COMM)
+    COMM.Barrier()
+    if RANK == 0:
+        shutil.rmtree(folder)
+
+
 main(globals())

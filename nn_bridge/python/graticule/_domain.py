@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -33,6 +33,7 @@ class Domain:
         start()
         if grid is not None and len(tuple(grid)) != 2:
             raise Error("BadProcessGrid", f"grid = {tuple(grid)}: ranks along latitude and along longitude are 2 numbers", "argument")
+        self._checks = True
         rows, columns = (0, 0) if grid is None else grid
         self._object = _core.Domain(handle, rows, columns, _both(latitude), _both(longitude), constant, odd_longitudes)
 
@@ -71,6 +72,13 @@ class Domain:
         For programs known to be correct: other disagreements may hang. The same on all ranks.
         """
         self._object.set_call_checks(every_call)
+        self._checks = every_call
+
+    def _require_same_arguments(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raises StructureDisagreement, on all ranks, where some pass a field and others none. Collective, unless checks are off."""
+        if self._checks:
+            kinds = [_kind(x) for x in args] + [f"{key}: {_kind(kwargs[key])}" for key in sorted(kwargs)]
+            self._object.require_same("StructureDisagreement", f"the forward of {name} with ({', '.join(kinds)})")
 
     def barrier(self) -> None:
         """Waits for all ranks."""
@@ -88,6 +96,12 @@ class Domain:
 
     def __repr__(self) -> str:
         return f"Domain(rank {self.rank} of {self.num_ranks}, grid {self.grid})"
+
+
+def _kind(x: Any) -> str:
+    if isinstance(x, torch.Tensor):
+        return "a field" if x.dim() >= 3 else "a tensor of less than 3 axes"
+    return type(x).__name__
 
 
 def _both(edges: Edges) -> Tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import enum
+import operator
 import pathlib
 import re
 import weakref
@@ -85,10 +86,23 @@ class Structure(ctypes.Structure):
         fields = dict(self._fields_)  # type: ignore[arg-type]
         if name not in fields:
             raise TypeError(f"{type(self).__name__} has no member {name!r}; it has {', '.join(n for n in fields if n != 'size')}")
-        if issubclass(fields[name], ctypes.Array):
-            _fill(getattr(self, name), value)
-        else:
-            setattr(self, name, value)
+        try:
+            if issubclass(fields[name], ctypes.Array) and not isinstance(value, ctypes.Array):
+                _fill(getattr(self, name), value)
+            else:
+                super().__setattr__(name, value)
+        except TypeError:
+            kind = fields[name]
+            wanted = f"a list of at most {kind._length_}" if issubclass(kind, ctypes.Array) else "a number"
+            raise TypeError(f"{type(self).__name__}: {name} = {value!r} is not {wanted}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            self.set(name, value)
+        except TypeError as error:
+            if name in dict(self._fields_):  # type: ignore[arg-type]
+                raise
+            raise AttributeError(str(error)) from None
 
     def __repr__(self) -> str:
         def shown(value: Any) -> Any:
@@ -165,6 +179,12 @@ class Field:
                  kind: int = 0, queue: Optional[int] = None) -> None:
         self.array = array
         self.raw = _describe(array)
+        for name, value in (("axes", axes), ("first", first)):
+            if value is not None and not all(hasattr(type(v), "__index__") for v in value):
+                raise TypeError(f"Field: {name} = {value!r} is not a list of integers")
+        for name, value in (("parity", parity), ("kind", kind)):
+            if not hasattr(type(value), "__index__"):
+                raise TypeError(f"Field: {name} = {value!r} is not an integer" + (", such as Parity.ODD" if name == "parity" else ""))
         if queue is not None:
             self.raw.queue = queue
         if axes is not None:
@@ -176,7 +196,26 @@ class Field:
         self.raw.parity, self.raw.kind = int(parity), kind
 
 
+def _is_lazy(array: Any) -> bool:
+    """Whether the values of a tensor are the conjugates or the negatives of those in memory."""
+    return isinstance(array, torch.Tensor) and array.layout is torch.strided and (array.is_conj() or array.is_neg())
+
+
+def _in_memory(field: "Field") -> "Field":
+    """A field whose memory has its values: itself, or a copy of a tensor that torch conjugates or negates when it is read."""
+    if not _is_lazy(field.array):
+        return field
+    copy = Field.__new__(Field)
+    copy.array, copy.raw = field.array.detach().resolve_conj().resolve_neg(), type(field.raw).from_buffer_copy(field.raw)
+    described = _describe(copy.array)
+    copy.raw.base, copy.raw.strides = described.base, described.strides
+    return copy
+
+
 def _require_writable(array: Any, what: str) -> None:
+    if _is_lazy(array):
+        raise Error("FieldMismatch", f"{what} is the conjugate or the negative of what is in its memory, and would be written: use "
+                    "resolve_conj() or resolve_neg()", "argument")
     if isinstance(array, np.ndarray) and not array.flags.writeable:
         raise Error("FieldMismatch", f"{what} is a read-only array of numpy, and would be written", "argument")
     if isinstance(array, torch.Tensor) and array.requires_grad and torch.is_grad_enabled():
@@ -192,6 +231,8 @@ def _describe(array: Any) -> Any:
         queue = torch.cuda.current_stream(array.device).cuda_stream if array.device.type == "cuda" else 0
         return _raw(array.data_ptr(), str(array.dtype).replace("torch.", ""), list(array.shape),
                     [s * bytes_each for s in array.stride()], int(array.device.type != "cpu"), queue)
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise Error("WrongType", "a masked array of numpy: its mask would be lost; use filled()", "argument")
     if not hasattr(array, "__array_interface__"):
         if not hasattr(array, "__dlpack__"):
             raise TypeError(f"a field is an array of numpy or torch, or has __dlpack__; this is {type(array).__name__}")
@@ -315,6 +356,7 @@ class Function:
             if self.writes(a.name):
                 for i, field in enumerate(fields):
                     _require_writable(field.array, f"{self.name}: {a.name}[{i}]" if len(fields) > 1 else f"{self.name}: {a.name}")
+            fields = [_in_memory(f) for f in fields]
             array = (_structures["gr_field"] * len(fields))(*[f.raw for f in fields])
             return (fields, array), array
         if a.base in _structures:
@@ -331,7 +373,10 @@ class Function:
             return value, ctypes.c_char_p(str(value).encode())
         kind = ctypes.c_int if a.base in _enums else _SIMPLE[a.base]
         if a.is_list:
-            array = np.ascontiguousarray(value, dtype=_NUMPY[kind])
+            given = np.asarray(value)
+            if kind is not ctypes.c_double and given.size > 0 and given.dtype.kind not in "iub":
+                raise TypeError(f"{self.name}: {a.name} = {value!r} are not integers")
+            array = np.ascontiguousarray(given, dtype=_NUMPY[kind])
             if array.size != np.prod([counts[n] for n in a.lengths], dtype=int):
                 raise Error("ShapeMismatch", f"{self.name}: {a.name} has {array.size} values", "argument")
             return array, array.ctypes.data_as(ctypes.c_void_p)
@@ -339,7 +384,7 @@ class Function:
             from mpi4py import MPI
             value = MPI.COMM_WORLD.py2f()
         try:
-            return value, kind(float(value) if kind is ctypes.c_double else int(value))
+            return value, kind(float(value) if kind is ctypes.c_double else operator.index(value))
         except (TypeError, ValueError):
             raise TypeError(f"{self.name}: {a.name} = {value!r} is no {a.base}") from None
 

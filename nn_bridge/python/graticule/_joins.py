@@ -141,8 +141,8 @@ class Joins(TorchFunctionMode):
         result = func(*args, **kwargs)
         for y in tensors(result):
             if y.dim() < 2 or tuple(y.shape[-2:]) != local:
-                raise NotSharded(f"{what} of a shard of {tuple(first.shape)} gives {tuple(y.shape)}: it reduces or "
-                                 "selects rows or columns, which are cut")
+                raise NotSharded(f"{what} of a shard, {tuple(_cells.shape_of(first, _cells.placed(first)))} on the globe, gives a tensor "
+                                 f"of {y.dim()} axes: it reduces or selects rows or columns, which are cut")
             mark(y, of)
         return result
 

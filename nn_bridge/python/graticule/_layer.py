@@ -11,7 +11,7 @@ from . import _core
 from ._cuts import Active, NotSharded, cuts, follow, mark
 from ._domain import AxisPart, Domain
 from ._errors import Error, tensor_of
-from ._library import start
+from ._library import require_eager, start
 
 _STATE = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
@@ -45,8 +45,12 @@ class TorchLayer:
 
     def call(self, module: nn.Module, method: str, *inputs: Optional[torch.Tensor], **changes: Any) -> Any:
         """Collective."""
+        what = f"{self.path} ({self.type})" if self.path else self.type
+        require_eager(what)
         for x in inputs:
-            tensor_of(x, f"{self.path} ({self.type})" if self.path else self.type, optional=True)
+            if x is not None and not isinstance(x, torch.Tensor):
+                refuse_call(self.make(module), self.path, method, len(inputs))
+                tensor_of(x, what)
         if self.type in ("Upsample", "Resize"):
             changes.update(self._sizes(module, inputs[0]))
         layer = self.make(module, **changes)
@@ -70,6 +74,15 @@ class TorchLayer:
         self._results.clear()
         for layer in self._made.values():
             layer.reset_structure()
+
+
+def refuse_call(layer: _core.Layer, path: str, method: str, count: int) -> None:
+    """Calls a layer without tensors, which it refuses: so the other ranks, which may wait in it, get an error too. Collective."""
+    with torch._C.DisableTorchFunction():
+        try:
+            layer.call(path, method, [None] * count, [None] * 5, True)
+        except RuntimeError:
+            pass  # the caller's own error follows
 
 
 class NativeLayer(nn.Module):
@@ -121,8 +134,11 @@ class NativeLayer(nn.Module):
         self._layer.reset_structure()
 
     def _call(self, method: str, *inputs: Optional[torch.Tensor]) -> torch.Tensor:
+        require_eager(type(self).__name__)
         for x in inputs:
-            tensor_of(x, type(self).__name__, optional=True)
+            if x is not None and not isinstance(x, torch.Tensor):
+                refuse_call(self._layer, "", method, len(inputs))
+                tensor_of(x, type(self).__name__)
             if hasattr(x, "_graticule_cells"):
                 raise NotSharded(f"{type(self).__name__} of graticule.nn needs a field, [..., rows, columns]: the cells of its input are "
                                  f"in axes {x._graticule_cells.axes} of {x.dim()}")

@@ -78,6 +78,13 @@ def communicator_of(handle: int) -> Any:
     return MPI.Comm.f2py(handle)
 
 
+def require_eager(what: str) -> None:
+    """Raises where torch records a program: messages are not in it. Errors: Unsupported."""
+    if torch._C._get_tracing_state() is not None or torch.compiler.is_exporting():
+        raise Error("Unsupported", f"{what} in torch.jit.trace or torch.export: it sends messages, which a recorded program would lack; "
+                    "graticule-export divides a program of the serial model")
+
+
 def uncompiled(function: F) -> F:
     """A function that sends messages: `torch.compile` breaks its graph here, since messages have an order.
 

@@ -2,6 +2,7 @@
 """Losses of sharded fields, weighted by area, channel and level, normalised by the weight of the whole globe."""
 from __future__ import annotations
 
+import inspect
 from typing import Any, Optional, Sequence
 
 import torch
@@ -23,6 +24,11 @@ class _Loss(NativeLayer):
 
     def __init__(self, domain: Domain, reduction: str = "mean", per: str = "domain", row_weights: Numbers = None,
                  channel_weights: Numbers = None, level_weights: Numbers = None, **more: Any) -> None:
+        known = {name for kind in type(self).__mro__ if issubclass(kind, _Loss) for name in inspect.signature(kind.__init__).parameters}
+        for name in more:
+            if name not in known:
+                known -= {"self", "domain", "weights", "more"}
+                raise TypeError(f"{type(self).__name__} has no argument {name!r}; it has domain, {', '.join(sorted(known))}")
         super().__init__(domain, reduction=reduction, per=per, row_weights=row_weights, channel_weights=channel_weights,
                          level_weights=level_weights, **more)
 

@@ -17,7 +17,7 @@ from ._domain import Domain
 from ._errors import Error
 from ._joins import Joins, guard_scripts
 from ._layer import NativeLayer, TorchLayer, layers_of
-from ._library import uncompiled
+from ._library import require_eager, uncompiled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +142,9 @@ def _code_class(base: type) -> type:
     def forward(self, *args, **kwargs):
         if Active.mode is not None:
             return base.forward(self, *args, **kwargs)
+        require_eager(f"the sharded {base.__name__}")
         mode = Joins(*self.__dict__["_graticule_code"])
+        mode.domain._require_same_arguments(base.__name__, args, kwargs)
         args = [mode.marked(x) for x in args]
         kwargs = {name: mode.marked(kwargs[name]) for name in sorted(kwargs)}
         with mode:

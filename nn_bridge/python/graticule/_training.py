@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import nn
 
 from . import _core
+from ._errors import Error
 from ._library import handle_of, start
 
 Team = Any  # an mpi4py communicator, its py2f(), or None for all ranks
@@ -227,7 +229,14 @@ def load_model(path: Any, model: nn.Module, comm: Team = None, prefix: str = "mo
     Names are those of the serial model; the checkpoint may come from any number of ranks. prefix: of the names in the file.
     Errors: NoSuchFile, BrokenFile, StateMismatch with all names, shapes and types that differ.
     """
-    _core.load_model(handle_of(comm), str(path), _mirror(model), prefix)
+    try:
+        _core.load_model(handle_of(comm), str(path), _mirror(model), prefix)
+    except Error as error:
+        if error.rule != "UnreadableFile" or not os.path.isdir(path):
+            raise
+        newest = max((name for name in os.listdir(path) if name.endswith(".h5")), default=None)
+        advice = "it has none" if newest is None else f"the newest one is {os.path.join(path, newest)}"
+        raise Error(error.rule, f"{error.text}; load_model takes one checkpoint of a folder: {advice}", error.fault) from None
 
 
 def save_model(folder: Any, step: int, model: nn.Module, comm: Team = None, keep: int = 3, prefix: str = "model") -> None:

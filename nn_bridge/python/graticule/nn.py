@@ -13,6 +13,7 @@ import torch as _torch
 from torch import nn as _nn
 
 from ._domain import Domain
+from ._errors import Error as _Error
 from ._layer import TorchLayer
 from ._library import uncompiled
 from ._losses import (BCEWithLogitsLoss, CRPSLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss,
@@ -43,12 +44,19 @@ def _of_torch(name: str) -> type:
         if name in _RANDOM:
             options.setdefault("layer", _next_layer())
         options = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}
+        _check_odd(name, options.get("odd_channels"), "padding_by", options.get("padding_by", "mode"))
         self.__dict__["_graticule_layer"] = TorchLayer(_BASE.get(name, name), "", domain, options, attributes)
         self.__dict__["_graticule_layer"].make(self)
 
     return type(name, (Forward, serial), {
         "__init__": __init__, "__module__": __name__, "__qualname__": name,
         "__doc__": f"`torch.nn.{name}` of the whole field. Its arguments, and domain" + "".join(f", {e}" for e in extra) + "."})
+
+
+def _check_odd(name: str, odd_channels: Optional[Sequence[int]], option: str, value: str) -> None:
+    if odd_channels is not None and len(odd_channels) > 0 and value != "domain":
+        raise _Error("BadOption", f"{name}: odd_channels = {list(odd_channels)} with {option} = {value!r}: signs change across a pole, which "
+                     f"only {option} = 'domain' knows", "argument")
 
 
 _layers = 0
@@ -91,6 +99,7 @@ class Resize(_Fixed):
     def __init__(self, domain: Domain, size: Optional[Sequence[int]] = None, scale_factor: Any = None, mode: str = "nearest",
                  align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, padding_by: str = "mode",
                  odd_channels: Sequence[int] = ()) -> None:
+        _check_odd("Resize", odd_channels, "padding_by", padding_by)
         super().__init__("Resize", domain, size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners,
                          recompute_scale_factor=recompute_scale_factor, padding_by=padding_by, odd_channels=list(odd_channels))
 
@@ -103,6 +112,7 @@ class Resize(_Fixed):
 class _Pad(_Fixed):
     def __init__(self, padding: Union[int, Sequence[int]], domain: Domain, mode: str = "constant", value: float = 0.0,
                  cuts: str = "extend_edges", odd_channels: Sequence[int] = ()) -> None:
+        _check_odd(type(self).__name__, odd_channels, "mode", mode)
         super().__init__(type(self).__name__, domain, padding=padding, mode=mode, value=value, cuts=cuts,
                          odd_channels=list(odd_channels))
 
