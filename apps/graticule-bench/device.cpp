@@ -3,7 +3,6 @@
 
 #include <graticule/halo/plan.hpp>
 #include <graticule/partition/cells.hpp>
-#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include "case.hpp"
@@ -20,39 +19,33 @@ namespace graticule::bench {
 
 namespace {
 
-/// From one place of the device to another, and waits.
-void copy_on_device(void* to, void const* from, std::size_t bytes) {
-  DeviceQueue const queue;
-  if (auto* const installed = detail::installed_device()) {
-    installed->copy(queue, to, from, bytes);
-  } else {
-    using Memory = Kokkos::DefaultExecutionSpace::memory_space;
-    Kokkos::deep_copy(
-        Kokkos::DefaultExecutionSpace(),
-        Kokkos::View<std::byte*, Memory, Kokkos::MemoryUnmanaged>(static_cast<std::byte*>(to), bytes),
-        Kokkos::View<std::byte const*, Memory, Kokkos::MemoryUnmanaged>(static_cast<std::byte const*>(from), bytes));
-  }
-  detail::fence(queue);
+using DeviceBytes = Kokkos::View<std::byte*, Kokkos::DefaultExecutionSpace::memory_space>;
+using HostBytes = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+using ConstHostBytes = Kokkos::View<std::byte const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+
+DeviceBytes device_bytes(std::size_t num_bytes) {
+  return {Kokkos::view_alloc("graticule-bench", Kokkos::WithoutInitializing), num_bytes};
 }
+
+/// From one place of the device to another, and waits.
+void copy_on_device(DeviceBytes const& to, DeviceBytes const& from) { Kokkos::deep_copy(to, from); }
 
 /// A field [channel, cells of a box] in memory of the device.
 template <class T>
 class DeviceField {
  public:
   DeviceField(Box const& box, Index channels)
-      : box_(box), channels_(channels), memory_(num_bytes(), detail::Buffer::Kind::device) {}
+      : box_(box), channels_(channels), memory_(device_bytes(num_bytes())) {}
 
   using Number = std::function<T(Index channel, Indices const& cell)>;
   void fill(Number const& number) const {
     std::vector<T> values;
     each([&](Index channel, Indices const& cell) { values.push_back(number(channel, cell)); });
-    detail::copy_to_device(DeviceQueue(), data(), values.data(), num_bytes());
-    detail::fence(DeviceQueue());
+    Kokkos::deep_copy(memory_, ConstHostBytes(reinterpret_cast<std::byte const*>(values.data()), num_bytes()));
   }
   [[nodiscard]] bool equals(Number const& number) const {
     std::vector<T> values(std::size_t(channels_ * box_.num_cells()));
-    detail::copy_to_host(DeviceQueue(), values.data(), data(), num_bytes());
-    detail::fence(DeviceQueue());
+    Kokkos::deep_copy(HostBytes(reinterpret_cast<std::byte*>(values.data()), num_bytes()), memory_);
     bool equal = true;
     std::size_t at = 0;
     each([&](Index channel, Indices const& cell) { equal = equal && values[at++] == number(channel, cell); });
@@ -67,6 +60,7 @@ class DeviceField {
     return result;
   }
   [[nodiscard]] T* data() const { return reinterpret_cast<T*>(memory_.data()); }
+  [[nodiscard]] DeviceBytes const& memory() const { return memory_; }
   [[nodiscard]] std::size_t num_bytes() const { return std::size_t(channels_ * box_.num_cells()) * sizeof(T); }
 
  private:
@@ -77,7 +71,7 @@ class DeviceField {
   }
   Box box_;
   Index channels_;
-  detail::Buffer memory_;
+  DeviceBytes memory_;
 };
 
 /// A number of each global cell that every type holds exactly.
@@ -107,13 +101,13 @@ void halo_of_case(app::Context& context, Options const& options, Case const& c) 
   require(comm, field.equals(number), "cells of the halo on the device are not those of their owners");
 
   auto const bytes = std::size_t((plan.local().num_cells() - plan.owned().num_cells()) * c.cell_bytes());
-  detail::Buffer const from(bytes, detail::Buffer::Kind::device);
-  detail::Buffer const to(bytes, detail::Buffer::Kind::device);
+  auto const from = device_bytes(bytes);
+  auto const to = device_bytes(bytes);
   auto const title = "halo of widths " + std::to_string(c.widths[0].lower) + "x" + std::to_string(c.widths[1].lower) +
                      " on " + options.device.name() + ", " + c.text() + ", transport " + options.transport;
   show(context, title,
        interleave(context,
-                  {{"copy of the same bytes on the device", [&] { copy_on_device(to.data(), from.data(), bytes); }},
+                  {{"copy of the same bytes on the device", [&] { copy_on_device(to, from); }},
                    {"HaloPlan", [&] { plan.exchange(field.view()); }},
                    {"HaloPlan, adjoint", [&] { plan.exchange_adjoint(field.view()); }}},
                   options.timing));
@@ -146,7 +140,7 @@ void repartition_of_case(app::Context& context, Options const& options, Case con
   show(context, title,
        interleave(context,
                   {{"copy of the same volume on the device",
-                    [&] { copy_on_device(copy.data(), from.data(), from.num_bytes()); }},
+                    [&] { copy_on_device(copy.memory(), from.memory()); }},
                    {"RepartitionPlan", [&] { plan.apply(from.view(), to.view()); }},
                    {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from.view(), to.view()); }}},
                   options.timing));

@@ -117,7 +117,7 @@ contains
     type(gr_optimizer) :: optimizer
     real(c_double), target :: u(is:ie, js:je, nlev)
     call gr_net_load(comm, trim(folder) // '/refused.pt2', net=net, stat=stat)
-    call fails(stat, GR_ERROR_INPUT, 'aten.roll.default in head')
+    call fails(stat, GR_ERROR_INPUT, 'aten.nonzero.default in head')
     call gr_net_load(comm, trim(folder) // '/missing.pt2', net=net, stat=stat)
     call fails(stat, GR_ERROR_INPUT, 'missing.pt2')
     call gr_net_run(net, stat)

@@ -120,6 +120,7 @@ TEST_F(ExportedNetwork, goes_back_to_its_format_and_into_any_program) {
   auto settings = this->settings("makani_sfno", 33, 64, 2);
   make_forecast(settings, {"u", "v"});
   settings.forecast->predict = Predict::state;
+  settings.forecast->polar_filter = 0;  // as by the command line
   settings.checkpoints = train::CheckpointSettings{.folder = folder_ / "checkpoints", .runnable = folder_};
   auto const trained = train::run_training(comm_, settings, silent);
 

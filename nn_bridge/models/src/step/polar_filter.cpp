@@ -38,6 +38,13 @@ PolarFilter::PolarFilter(Grid const& grid, Box const& owned, double latitude, to
   waves_ = nn::FourierTransform(nn::FourierTransformOptions{}, domain);
 }
 
+void PolarFilter::to(torch::Device const& device) {
+  if (!factors_.defined()) return;
+  factors_ = factors_.to(device);
+  is_polar_ = is_polar_.to(device);
+  waves_->to(device);
+}
+
 torch::Tensor PolarFilter::operator()(torch::Tensor const& fields) {
   if (!factors_.defined()) return fields;
   torch::Tensor const waves = waves_(fields);

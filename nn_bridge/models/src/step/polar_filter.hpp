@@ -27,6 +27,9 @@ class PolarFilter {
   /// Collective. @param fields [..., rows, columns] of this rank
   [[nodiscard]] torch::Tensor operator()(torch::Tensor const& fields);
 
+  /// Moves its tables.
+  void to(torch::Device const& device);
+
  private:
   torch::Tensor factors_;   ///< of all rows; undefined: no filter
   torch::Tensor is_polar_;  ///< [row, 1] of this rank

@@ -88,6 +88,7 @@ void Stepper::to(torch::Device const& device) {
   for (auto* const tensor : {&rows_, &statics_, &mirrored_, &east_factors_, &north_factors_, &change_factors_,
                              &tendency_factors_, &tendency_means_, &error_factors_})
     *tensor = tensor->to(device);
+  filter_->to(device);
 }
 
 void Stepper::make_derivative_factors(Cells const& cells) {
