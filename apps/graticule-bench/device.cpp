@@ -24,7 +24,7 @@ using HostBytes = Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnma
 using ConstHostBytes = Kokkos::View<std::byte const*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
 
 DeviceBytes device_bytes(std::size_t num_bytes) {
-  return {Kokkos::view_alloc("graticule-bench", Kokkos::WithoutInitializing), num_bytes};
+  return DeviceBytes(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("graticule-bench")), num_bytes);
 }
 
 /// From one place of the device to another, and waits.
