@@ -93,10 +93,10 @@ class PullPlan {
  public:
   /// Collective; all checks are made here and throw on all ranks alike. Cost: messages to the peers only.
   /// @throws `ArgumentDisagreement` when the replicated parts differ among ranks, `FieldMismatch`,
-  ///         `OutOfRange` when the map leaves the global box, `BadProcessGrid` for a layout of more ranks than `comm` has,
-  ///         `BudgetTooSmall`, which states the minimum of `workspace_bytes`, `Unsupported` for segments whose adjoint
-  ///         zeroes, `OutOfMemory` when the memory for messages cannot be allocated; `BadOption` and `BadInput` for
-  ///         invalid environment variables, `CheckFailed` when cells are checked and one is wrong
+  ///         `OutOfRange` when the map leaves the global box, `BadProcessGrid` for a layout of more ranks than `comm`
+  ///         has, `BudgetTooSmall`, which states the minimum of `workspace_bytes`, `Unsupported` for segments whose
+  ///         adjoint zeroes, `OutOfMemory` when the memory for messages cannot be allocated; `BadOption` and `BadInput`
+  ///         for invalid environment variables, `CheckFailed` when cells are checked and one is wrong
   PullPlan(Comm const& comm, PullDescription const& description);
 
   /// Fills the targets from the sources. Returns once messages are posted; sources may be changed only after `wait()`.
