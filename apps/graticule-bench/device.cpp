@@ -34,8 +34,7 @@ void copy_on_device(DeviceBytes const& to, DeviceBytes const& from) { Kokkos::de
 template <class T>
 class DeviceField {
  public:
-  DeviceField(Box const& box, Index channels)
-      : box_(box), channels_(channels), memory_(device_bytes(num_bytes())) {}
+  DeviceField(Box const& box, Index channels) : box_(box), channels_(channels), memory_(device_bytes(num_bytes())) {}
 
   using Number = std::function<T(Index channel, Indices const& cell)>;
   void fill(Number const& number) const {
@@ -139,8 +138,7 @@ void repartition_of_case(app::Context& context, Options const& options, Case con
                      options.transport;
   show(context, title,
        interleave(context,
-                  {{"copy of the same volume on the device",
-                    [&] { copy_on_device(copy.memory(), from.memory()); }},
+                  {{"copy of the same volume on the device", [&] { copy_on_device(copy.memory(), from.memory()); }},
                    {"RepartitionPlan", [&] { plan.apply(from.view(), to.view()); }},
                    {"RepartitionPlan, inverse", [&] { plan.apply_inverse(from.view(), to.view()); }}},
                   options.timing));

@@ -69,9 +69,9 @@ struct NetworkSettings {
   double spectral_weight = 0.1;  ///< of the amplitudes in `LossKind::spectral`
   OptimizerKind optimizer = OptimizerKind::adam;
   double weight_decay = 0;
-  double clip = 0;       ///< largest norm of the gradients; 0: any
-  Index accumulate = 1;  ///< portions that a batch is processed in, one after the other
-  double ema = 0;        ///< decay of the average of the parameters that validates and predicts; 0: no average
+  double clip = 0;             ///< largest norm of the gradients; 0: any
+  Index accumulate = 1;        ///< portions that a batch is processed in, one after the other
+  double ema = 0;              ///< decay of the average of the parameters that validates and predicts; 0: no average
   std::string device = "cpu";  ///< of this rank, as LibTorch names it: `cuda:1`
 };
 

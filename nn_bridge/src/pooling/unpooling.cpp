@@ -109,8 +109,8 @@ void check_windows(UnpoolDescription const& d, std::vector<UnpoolAxis> const& ax
         (at < start.clamp_min(0)).logical_or(at >= (start + axis.window.kernel).clamp_max(axis.num_outputs));
     if (outside.any().item<bool>())
       throw Error("OutOfRange", d.layer + ": index " +
-                                            std::to_string(indices.masked_select(outside)[0].item<std::int64_t>()) +
-                                            " lies outside the window of its maximum");
+                                    std::to_string(indices.masked_select(outside)[0].item<std::int64_t>()) +
+                                    " lies outside the window of its maximum");
   }
 }
 

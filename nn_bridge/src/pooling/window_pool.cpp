@@ -22,7 +22,7 @@ void check_description(WindowPoolDescription const& d) {
     Index const reach = w.dilation[a] * (w.kernel[a] - 1) + 1;
     if (2 * w.padding[a] > reach)
       throw Error("BadHaloWidth", d.layer + " with padding " + std::to_string(w.padding[a]) +
-                                     ", more than half a window of " + std::to_string(reach));
+                                      ", more than half a window of " + std::to_string(reach));
   }
   if (!d.odd_channels.empty() && !d.by_domain)
     throw Error("BadBoundary", d.layer + " crosses a pole with Padding::by_domain only");

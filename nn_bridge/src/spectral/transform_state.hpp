@@ -77,8 +77,8 @@ class TransformState : public LayerState<Map> {
     auto const& given = description_.fields;
     if (given && !(*layout.cuts(0) == given->rows && *layout.cuts(1) == given->columns))
       throw Error("BadCuts", description_.layer + " with cuts for " +
-                                      to_string(Layout(this->domain().grid(), {given->rows, given->columns})) +
-                                      " given " + to_string(layout));
+                                 to_string(Layout(this->domain().grid(), {given->rows, given->columns})) + " given " +
+                                 to_string(layout));
   }
 
   Description description_;

@@ -130,7 +130,7 @@ void check_width(AxisRule const& axis, Width const& reach) {
     bool const between = edge == Edge::symmetric || edge == Edge::pole_face;
     if ((on_row && width >= axis.extent) || (between && width > axis.extent))
       throw Error("BadHaloWidth", to_string(edge) + " padding of " + std::to_string(width) + " cells on an axis of " +
-                                     std::to_string(axis.extent));
+                                      std::to_string(axis.extent));
   }
 }
 

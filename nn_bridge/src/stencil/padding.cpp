@@ -75,7 +75,7 @@ Index padded_extent(Index extent, Width const& width) {
   Index const total = extent + width.lower + width.upper;
   if (total < 1 || extent + std::min(width.lower, width.upper) < 1)
     throw Error("BadHaloWidth", "cropped: widths " + std::to_string(width.lower) + " and " +
-                                   std::to_string(width.upper) + " on an axis of " + std::to_string(extent));
+                                    std::to_string(width.upper) + " on an axis of " + std::to_string(extent));
   return total;
 }
 

@@ -40,8 +40,9 @@ NodeGroups node_groups(Comm const& world, std::optional<int> node, UnequalNodes 
   bool const equal = *smallest == *largest;
   if (!equal && unequal == UnequalNodes::refuse)
     throw Error("BadProcessGrid", "rank " + std::to_string(smallest - sizes.begin()) + " is on a node of " +
-                                 std::to_string(*smallest) + " ranks, rank " + std::to_string(largest - sizes.begin()) +
-                                 " on one of " + std::to_string(*largest));
+                                      std::to_string(*smallest) + " ranks, rank " +
+                                      std::to_string(largest - sizes.begin()) + " on one of " +
+                                      std::to_string(*largest));
   result.num_groups = int(*largest);
   result.groups.resize(std::size_t(result.num_groups));
   int const place = result.node.rank();

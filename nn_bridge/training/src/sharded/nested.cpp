@@ -15,7 +15,8 @@ using torch::IValue;
 using Outputs = std::vector<IValue>;
 
 [[noreturn]] void mismatch(std::string const& place, std::size_t copy, std::string const& what) {
-  throw Error("ReplicaMismatch", "output" + place + " of copy " + std::to_string(copy) + ": " + what + " the first copy");
+  throw Error("ReplicaMismatch",
+              "output" + place + " of copy " + std::to_string(copy) + ": " + what + " the first copy");
 }
 
 /// What decides how a value is gathered.
@@ -121,7 +122,7 @@ std::vector<torch::IValue> scatter_nested(InputScatter const& scatter, torch::IV
   auto inputs = scatter(input, num_copies);
   if (inputs.size() != std::size_t(std::max(num_copies, 0)))
     throw Error("ReplicaMismatch", "a scatter returned " + std::to_string(inputs.size()) + " inputs for " +
-                                     std::to_string(num_copies) + " copies");
+                                       std::to_string(num_copies) + " copies");
   return inputs;
 }
 

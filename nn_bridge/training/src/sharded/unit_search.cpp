@@ -89,7 +89,7 @@ class Search {
       auto const [owner, is_new] = owners_.emplace(tensor.unsafeGetTensorImpl(), unit.name);
       if (!is_new)
         throw Error("WrongState", name + " belongs to the units " + owner->second + " and " + unit.name +
-                                        ", which are gathered separately; exclude one of them from the units");
+                                      ", which are gathered separately; exclude one of them from the units");
     }
   }
 
@@ -112,8 +112,8 @@ UnitSearch find_units(std::shared_ptr<torch::nn::Module> const& model, ShardedPa
     all.insert(module.get());
     if (is_managed(*module))
       throw Error("WrongState", module->name() +
-                                      " is managed already: parameters are cut once, and a model is "
-                                      "wrapped once");
+                                    " is managed already: parameters are cut once, and a model is "
+                                    "wrapped once");
   }
   Search search(*model, options);
   for (auto const& module : options.ignored) search.ignore(module, all);

@@ -27,7 +27,8 @@ struct TeamAxis {
 /// part in every call of its plans.
 class Teams {
  public:
-  /// Collective. @throws `BadProcessGrid` when the product of the sizes is not the number of ranks, names repeat, sizes are
+  /// Collective. @throws `BadProcessGrid` when the product of the sizes is not the number of ranks, names repeat, sizes
+  /// are
   ///         negative or more than one is 0; `ArgumentDisagreement` when ranks differ in their arguments
   Teams(Comm const& comm, std::vector<TeamAxis> axes);
 
