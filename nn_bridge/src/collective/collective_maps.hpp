@@ -40,7 +40,7 @@ struct CutAxis {
 };
 using Sizes = std::vector<std::int64_t>;
 
-/// A tensor that exists on one rank only: its sizes there, and those of its placeholder on this rank.
+/// A tensor that exists on one rank only: its sizes there, and those of the tensor that this rank has for it.
 struct RootSide {
   int root;
   Sizes sizes;
