@@ -30,7 +30,9 @@ struct Member {
   Cores cores{};
 };
 
-/// The ranks of MPI_COMM_WORLD on this node; none before they are known.
+bool by_rank(Member const& a, Member const& b) noexcept { return a.rank < b.rank; }
+
+/// The ranks of MPI_COMM_WORLD on this node, ascending; none before they are known.
 struct WorldMembers {
   std::mutex mutex;
   std::vector<Member> members;
@@ -98,6 +100,7 @@ void remember(MPI_Comm comm, std::vector<Member> members) {
                    std::find(world_ranks.begin(), world_ranks.end(), MPI_UNDEFINED) == world_ranks.end();
   if (!all) return;
   for (Member& member : members) member.rank = world_ranks[std::size_t(member.rank)];
+  std::sort(members.begin(), members.end(), by_rank);
   auto& known = world_members();
   std::scoped_lock const lock(known.mutex);
   known.members = std::move(members);
@@ -127,12 +130,13 @@ std::optional<NodeMembers> known_node_members(MPI_Comm comm) {
   std::scoped_lock const lock(known.mutex);
   if (known.members.empty()) return std::nullopt;
   std::vector<Member> members;
-  for (std::size_t r = 0; r < world_ranks.size(); ++r)
-    for (Member const& member : known.members)
-      if (member.rank == world_ranks[r]) {
-        members.push_back(member);
-        members.back().rank = int(r);
-      }
+  for (std::size_t r = 0; r < world_ranks.size(); ++r) {
+    Member const sought{.rank = world_ranks[r]};
+    auto const found = std::lower_bound(known.members.begin(), known.members.end(), sought, by_rank);
+    if (found == known.members.end() || found->rank != sought.rank) continue;
+    members.push_back(*found);
+    members.back().rank = int(r);
+  }
   return summary(members);
 }
 

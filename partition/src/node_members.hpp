@@ -19,8 +19,7 @@ struct NodeMembers {
 [[nodiscard]] NodeMembers ask_node_members(MPI_Comm comm);
 
 /// The same without communication; nothing where a rank of `comm` is not in MPI_COMM_WORLD, or where no communicator of
-/// all its ranks has been asked about before: that may be so on some ranks only. Cost: as many steps as `comm` has
-/// ranks
+/// all its ranks has been asked about before: that may be so on some ranks only. Cost: a search for each rank of `comm`
 [[nodiscard]] std::optional<NodeMembers> known_node_members(MPI_Comm comm);
 
 }  // namespace graticule::detail
