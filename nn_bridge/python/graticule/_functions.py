@@ -12,16 +12,16 @@ def _words(text: str) -> FrozenSet[str]:
 # Each cell by itself; also with "_" behind (in place), "special_" before, or as an operator.
 _CELLWISE = _words("""
     abs absolute acos acosh add addcdiv addcmul angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2
-    atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bucketize ceil celu clamp
+    atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp
     clamp_max clamp_min clip complex conj conj_physical copysign cos cosh deg2rad digamma div divide elu eq erf erfc erfinv exp exp2
-    expm1 fill fix float_power floor floor_divide fmax fmin fmod frac frexp gammainc gammaincc gammaln gcd ge gelu greater
-    greater_equal hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 i0e i1 i1e igamma igammac imag isclose isfinite isin
+    expm1 fill fix float_power floor floor_divide fmax fmin fmod frac frexp gammainc gammaincc gammaln gcd ge gelu greater gt
+    greater_equal hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 i0e i1 i1e igamma igammac imag isclose isfinite
     isinf isnan isneginf isposinf isreal lcm ldexp le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_ndtr
     log_sigmoid logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit logsigmoid lt masked_fill maximum minimum
     mish mul multiply mvlgamma nan_to_num ndtr ndtri ne neg negative nextafter not_equal polar polygamma positive pow prelu psi
-    rad2deg real reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub searchsorted selu sgn sigmoid sign
+    rad2deg real reciprocal relu relu6 remainder resolve_conj resolve_neg round rsqrt rsub selu sgn sigmoid sign
     signbit silu sin sinc sinh softplus softshrink softsign sqrt square sub subtract swish tan tanh tanhshrink threshold true_divide
-    trunc where xlog1py xlogy zero zeta entr erfcx expit multigammaln""") - _words("isin bucketize searchsorted")
+    trunc where xlog1py xlogy zero zeta entr erfcx expit multigammaln""")
 _OPERATORS = _words("""
     add and div eq floordiv ge gt iadd iand idiv ifloordiv ilshift imod imul invert ior irshift isub ixor le lshift lt mod mul ne or
     radd rand rdiv rfloordiv rlshift rmod rmul ror rpow rrshift rshift rsub rxor sub truediv xor pow ipow neg abs""")
@@ -29,7 +29,7 @@ _OPERATORS = _words("""
 _SAME = _words("""
     alias bfloat16 bool broadcast_tensors bucketize byte cdouble cfloat chalf char clone contiguous copy_ cpu cuda detach detach_
     double empty_like expand_as float full_like grad half int isin long ones_like pin_memory requires_grad_ searchsorted short to type
-    type_as xpu zeros_like __deepcopy__ gt threshold_ _threshold as_subclass channel_shuffle native_channel_shuffle""")
+    type_as xpu zeros_like __deepcopy__ threshold_ _threshold as_subclass channel_shuffle native_channel_shuffle""")
 # Losses without a reduction.
 _LOSSES = _words("""
     l1_loss mse_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div poisson_nll_loss""")
