@@ -84,4 +84,11 @@ Case case_of(Options const& options, Comm const& comm, Index usual_channels, DTy
   return result;
 }
 
+Transposition transposition_of(Options const& options, Case const& c) {
+  Indices const extents{options.num_rows, options.num_columns, options.num_levels};
+  auto const& ranks = c.grid.extents();
+  return {extents, Layout(ProcessGrid{ranks[0], ranks[1], 1}, extents),
+          Layout(ProcessGrid{1, ranks[0], ranks[1]}, extents)};
+}
+
 }  // namespace graticule::bench

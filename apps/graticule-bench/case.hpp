@@ -33,6 +33,15 @@ struct Case {
 /// @throws `BadOption` (usage)
 [[nodiscard]] Case case_of(Options const& options, Comm const& comm, Index usual_channels, DType usual_dtype);
 
+/// Layouts of three axes between which the axes that are cut move on by one, as in the transposes of a
+/// three-dimensional Fourier transform.
+struct Transposition {
+  Indices extents;
+  Layout first;
+  Layout second;
+};
+[[nodiscard]] Transposition transposition_of(Options const& options, Case const& c);
+
 /// Calls `action(T())` for the type of the case's elements.
 template <class Action>
 void with_element(DType dtype, Action&& action) {

@@ -120,10 +120,7 @@ void halo_of_case(app::Context& context, Options const& options, Case const& c) 
 template <class T>
 void repartition_of_case(app::Context& context, Options const& options, Case const& c) {
   auto const& comm = context.comm;
-  Indices const extents{options.num_rows, options.num_columns, options.num_levels};
-  auto const& ranks = c.grid.extents();
-  Layout const first(ProcessGrid{ranks[0], ranks[1], 1}, extents);
-  Layout const second(ProcessGrid{1, ranks[0], ranks[1]}, extents);
+  auto const [extents, first, second] = transposition_of(options, c);
   RepartitionPlan const plan(comm, first, second);
   DeviceField<T> const from(plan.source_box(), c.channels);
   DeviceField<T> const to(plan.target_box(), c.channels);

@@ -202,10 +202,7 @@ std::vector<Box> parts_of(Box const& box, Layout const& layout) {
 template <class T>
 void compare_case(app::Context& context, Options const& options, Case const& c) {
   auto const& comm = context.comm;
-  Indices const extents{options.num_rows, options.num_columns, options.num_levels};
-  auto const& ranks = c.grid.extents();
-  Layout const first(ProcessGrid{ranks[0], ranks[1], 1}, extents);
-  Layout const second(ProcessGrid{1, ranks[0], ranks[1]}, extents);
+  auto const [extents, first, second] = transposition_of(options, c);
   RepartitionPlan const plan(comm, first, second);
   auto const cells = [&](Box const& box) { return std::size_t(c.channels * box.num_cells()); };
   auto const batch_and = [&](Box const& box) {

@@ -39,6 +39,13 @@ class ForecastRun : public testing::Test {
     if (comm_.rank() == 0) std::filesystem::remove_all(folder_);
   }
 
+  /// Partitions, each with a number of data teams: bands, columns, and a whole globe on each rank.
+  std::vector<std::pair<std::string, int>> shapes() const {
+    std::vector<std::pair<std::string, int>> result{{"auto", 1}, {"1x" + std::to_string(comm_.num_ranks()), 1}};
+    if (comm_.num_ranks() > 1) result.emplace_back("auto", comm_.num_ranks());
+    return result;
+  }
+
   /// Waves that move: eight days, of which six train. Targets of u and v on two levels.
   RunSettings settings() const {
     RunSettings settings;
@@ -86,10 +93,8 @@ TEST_F(ForecastRun, losses_and_scores_do_not_depend_on_ranks_and_teams) {
   std::optional<RunResult> alone;
   Comm const self = comm_.split(comm_.rank(), 0);
   alone = run_training(self, settings, silent);
-  std::vector<std::pair<std::string, int>> shapes{{"auto", 1}, {"1x" + std::to_string(comm_.num_ranks()), 1}};
-  if (comm_.num_ranks() > 1) shapes.emplace_back("auto", comm_.num_ranks());
 
-  for (auto const& [partition, teams] : shapes) {
+  for (auto const& [partition, teams] : shapes()) {
     settings.partition.partition = partition;
     settings.data_teams = teams;
     auto const result = run_training(comm_, settings, silent);
@@ -134,10 +139,8 @@ TEST_F(ForecastRun, ensembles_do_not_depend_on_ranks_and_teams) {
   settings.network.validate_every = 1;
   Comm const self = comm_.split(comm_.rank(), 0);
   auto const alone = run_training(self, settings, silent);
-  std::vector<std::pair<std::string, int>> shapes{{"auto", 1}, {"1x" + std::to_string(comm_.num_ranks()), 1}};
-  if (comm_.num_ranks() > 1) shapes.emplace_back("auto", comm_.num_ranks());
 
-  for (auto const& [partition, teams] : shapes) {
+  for (auto const& [partition, teams] : shapes()) {
     settings.partition.partition = partition;
     settings.data_teams = teams;
     auto const result = run_training(comm_, settings, silent);
