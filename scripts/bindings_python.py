@@ -75,13 +75,20 @@ class Method:
             return 'self._ndim'
         return None
 
-    @staticmethod
-    def default(a):
+    def default(self, a):
         if a.has('optional'):
             return 'None'
         if a.has('count'):
             return '64' if a.name.startswith('most_') else ''
-        return ('False' if a.has('flag') else a.tags['default'][0]) if a.has('default') else ''
+        if not a.has('default'):
+            return ''
+        value = 'False' if a.has('flag') else a.tags['default'][0]
+        return f'{camel(a.base)}.{self.enumerator(a.base, value)}' if self.api.is_enum(a) else value
+
+    def enumerator(self, base, value):
+        """The Python name of a C enumerator that is given by name or by number."""
+        values = dict(self.api.enums)[base]
+        return shortened(values)[next(i for i, (n, v) in enumerate(values) if value in (n, str(v)))]
 
     def hint(self, a):
         if a.has('flag'):
@@ -159,13 +166,18 @@ def wrapped(line):
     return [one.replace('\1', ' ') for one in lines]
 
 
-def enum_text(name, values):
+def shortened(values):
+    """Names of an enumeration without what they have in common."""
     names = [v for v, _ in values]
     prefix = names[0]
     while not all(n.startswith(prefix) for n in names):
         prefix = prefix[:prefix[:-1].rfind('_') + 1]
+    return [n.removeprefix(prefix) for n in names]
+
+
+def enum_text(name, values):
     lines = [f"@_engine.enumeration('{name}')", f'class {camel(name)}(enum.IntEnum):', f'    """{name} of graticule.h."""']
-    return '\n'.join(lines + [f'    {n.removeprefix(prefix)} = {v}' for n, v in values])
+    return '\n'.join(lines + [f'    {n} = {v}' for n, (_, v) in zip(shortened(values), values)])
 
 
 def struct_text(api, name, members):

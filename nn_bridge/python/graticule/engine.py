@@ -858,7 +858,7 @@ class HaloDepth(_engine.Handle):
     _destroy = 'gr_halo_depth_destroy'
 
     @classmethod
-    def create(cls, halo: 'Halo', name: str, kind: int = 0, parity: 'Parity' = 0) -> 'HaloDepth':
+    def create(cls, halo: 'Halo', name: str, kind: int = 0, parity: 'Parity' = Parity.EVEN) -> 'HaloDepth':
         """Counts the valid layers of a field's halo, to exchange once and apply operators until the halo is exhausted.
         The counts are the same on all ranks; they are kept per axis and side, inside the grid and beyond its edges. An
         exchange sets them to the widths, a write to owned cells to 0; an operator that reaches r cells needs r and leaves r
@@ -1117,8 +1117,8 @@ class Zonal(_engine.Handle):
     _destroy = 'gr_zonal_destroy'
 
     @classmethod
-    def create(cls, comm: 'Comm', layout: 'Layout', axis: int, summation: 'Summation' = 0, scale: 'Scale' = 0, lower:
-               Optional[Sequence[int]] = None, upper: Optional[Sequence[int]] = None) -> 'Zonal':
+    def create(cls, comm: 'Comm', layout: 'Layout', axis: int, summation: 'Summation' = Summation.EXACT, scale: 'Scale' =
+               Scale.SUM, lower: Optional[Sequence[int]] = None, upper: Optional[Sequence[int]] = None) -> 'Zonal':
         """Plans sums of all cells along one axis, as of all columns of a row. Collective.
         Fields are F32 or F64. Each rank gets the sums of its own rows.
 
@@ -1183,7 +1183,7 @@ class AreaSum(_engine.Handle):
 
     @classmethod
     def create(cls, comm: 'Comm', layout: 'Layout', axis: int, row_axis: int, weights: Sequence[float], scale: 'Scale' =
-               0) -> 'AreaSum':
+               Scale.SUM) -> 'AreaSum':
         """Plans the sum of all cells times a weight of their row, with the same bits for every split. Collective.
 
         comm: communicator.

@@ -7,7 +7,7 @@ All forwards are collective; the ranks' calls are compared, and a disagreement i
 """
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 import torch as _torch
 from torch import nn as _nn
@@ -25,17 +25,31 @@ from ._native import (AllSum, AllToAll, Broadcast, ChannelSplitConv1d, ChannelSp
                       SumToRoot, TimeEmbedding, WindowAttention)
 from ._shard import _ATTRIBUTES, _BASE, Forward
 
+__all__ = ["AllSum", "AllToAll", "BCEWithLogitsLoss", "Broadcast", "CRPSLoss", "ChannelSplitConv1d",
+           "ChannelSplitConv2d", "ChannelSplitConv3d", "ConservationFixer", "CoordinateFeatures", "CopyToRegion",
+           "CrossEntropyLoss", "DropPath", "FourierConvolution", "FourierTransform", "Gather", "GlobalMean",
+           "HaloExchange", "HuberLoss", "KLDivLoss", "L1Loss", "LevelEmbedding", "Linear", "MSELoss", "MatchCuts",
+           "NLLLoss", "Pad1d", "Pad2d", "Pad3d", "PaddedHaloExchange", "PoissonNLLLoss", "PositionEmbedding",
+           "ReduceScatter", "Repartition", "Resize", "Scatter", "SelfAttention", "SmoothL1Loss", "SpectralLoss",
+           "SphericalConvolution", "SphericalTransform", "SumToRoot", "TimeEmbedding", "Trim1d", "Trim2d", "Trim3d",
+           "WindowAttention"]
+
 _BY_DOMAIN = ("Conv", "ConvTranspose", "MaxPool", "AvgPool", "LPPool", "Upsample")
 _RANDOM = ("Dropout", "Dropout2d", "Dropout3d", "AlphaDropout")
 _LAST_AXES = ("LayerNorm", "RMSNorm")
 
 
+def _options(name: str) -> List[str]:
+    """Arguments that torch.nn's layer does not have."""
+    extra = ["padding_by", "odd_channels"] if name.rstrip("123d") in _BY_DOMAIN else []
+    extra += ["seed", "layer", "first_sample"] if name in _RANDOM else []
+    return extra + (["sharding_axes"] if name in _LAST_AXES or name in ("Dropout", "AlphaDropout") else [])
+
+
 def _of_torch(name: str) -> type:
     """torch.nn's layer with a domain."""
     serial = getattr(_nn, name)
-    extra = ["padding_by", "odd_channels"] if name.rstrip("123d") in _BY_DOMAIN else []
-    extra += ["seed", "layer", "first_sample"] if name in _RANDOM else []
-    extra += ["sharding_axes"] if name in _LAST_AXES or name in ("Dropout", "AlphaDropout") else []
+    extra = _options(name)
     attributes = _ATTRIBUTES.get(name, ("kernel_size", "stride", "padding"))
 
     def __init__(self, *args: Any, domain: Domain, **kwargs: Any) -> None:
@@ -71,7 +85,13 @@ def _next_layer() -> int:
 
 #: The layers of torch.nn that have a sharded counterpart.
 OF_TORCH = tuple(sorted({*_ATTRIBUTES, "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d"}))
-globals().update({_name: _of_torch(_name) for _name in OF_TORCH})
+if TYPE_CHECKING:
+    from . import _of_torch  # for type checkers and editors; made by scripts/bindings --stubs
+    from ._of_torch import *
+    __all__ += _of_torch.__all__
+else:
+    __all__ += OF_TORCH
+    globals().update({_name: _of_torch(_name) for _name in OF_TORCH})
 
 
 class _Fixed(_nn.Module):
