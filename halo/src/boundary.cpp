@@ -18,9 +18,18 @@ Boundary Boundary::uniform(int ndim, Edge edge) {
   return {std::vector<AxisBoundary>(std::size_t(ndim), {edge, edge}), -1};
 }
 
-Boundary Boundary::sphere(Edge pole) { return {{{pole, pole}, {Edge::periodic, Edge::periodic}}, 1}; }
+namespace {
+bool is_pole(Edge edge) { return edge == Edge::pole_face || edge == Edge::pole_row; }
+bool is_seam(Edge edge) { return edge == Edge::tripolar_face || edge == Edge::tripolar_row; }
+}  // namespace
+
+Boundary Boundary::sphere(Edge pole) {
+  if (!is_pole(pole)) throw Error("BadBoundary", to_string(pole) + " at a pole of the sphere");
+  return {{{pole, pole}, {Edge::periodic, Edge::periodic}}, 1};
+}
 
 Boundary Boundary::tripolar(Edge south, Edge seam) {
+  if (!is_seam(seam)) throw Error("BadBoundary", to_string(seam) + " at the seam of a tripolar grid");
   Boundary result{{{south, seam}, {Edge::periodic, Edge::periodic}}, 1};
   result.mirror_line = MirrorLine::copy;
   return result;
@@ -44,8 +53,6 @@ Boundary Boundary::behind(AxisBoundary const& axis) const {
 
 namespace {
 
-bool is_pole(Edge edge) { return edge == Edge::pole_face || edge == Edge::pole_row; }
-bool is_seam(Edge edge) { return edge == Edge::tripolar_face || edge == Edge::tripolar_row; }
 bool is_negated(Edge edge) { return edge == Edge::antireflect || edge == Edge::antisymmetric; }
 bool mirrors_at_row(Edge edge) {
   return edge == Edge::reflect || edge == Edge::antireflect || edge == Edge::pole_row || edge == Edge::tripolar_row;

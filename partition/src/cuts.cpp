@@ -100,6 +100,7 @@ std::vector<Index> parts_of_least_size(Prefix prefix, int num_parts, double limi
 
 Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cells) {
   if (num_parts < 1) throw Error("BadCuts", std::to_string(num_parts) + " parts");
+  if (min_cells < 0) throw Error("BadCuts", "parts of at least " + std::to_string(min_cells) + " cells");
   if (min_cells > 1 && Index(weights.size()) / num_parts < min_cells)
     throw Error("BadCuts", std::to_string(weights.size()) + " cells in " + std::to_string(num_parts) +
                                " parts of at least " + std::to_string(min_cells));

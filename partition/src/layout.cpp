@@ -51,6 +51,7 @@ Layout::Layout(ProcessGrid grid, std::vector<Cuts> cuts) {
                                  " parts for " + std::to_string(grid.extent(a)) + " ranks");
     extents[a] = axis_cuts.extent();
   }
+  (void)Box::from_extents(extents).num_cells();  // refuses more than 2^63
   description_ =
       std::make_shared<Description const>(Description{Box::from_extents(extents), grid, std::move(cuts), {}});
 }

@@ -375,6 +375,10 @@ static void reports(void) {
 static void refuses_bad_arguments(void) {
   gr_halo_kind kind;
   gr_halo* halo = NULL;
+  FAILS(gr_halo_kind_sphere(GR_EDGE_PERIODIC, 1, &kind), GR_ERROR_PROGRAM, "periodic at a pole");
+  FAILS(gr_halo_kind_tripolar(GR_EDGE_CONSTANT, GR_EDGE_POLE_ROW, 1, &kind), GR_ERROR_PROGRAM, "pole_row at the seam");
+  FAILS(gr_halo_kind_sphere(GR_EDGE_POLE_FACE, -1, &kind), GR_ERROR_PROGRAM, "width is -1");
+  FAILS(gr_halo_kind_uniform(2, GR_EDGE_PERIODIC, -1, &kind), GR_ERROR_PROGRAM, "width is -1");
   OK(gr_halo_kind_sphere(GR_EDGE_POLE_FACE, 1, &kind));
   REFUSES(gr_halo_create(comm, NULL, 1, &kind, &halo), "layout is NULL");
   REFUSES(gr_halo_create(comm, layout, 0, &kind, &halo), "num_kinds is 0, at least 1 is needed");

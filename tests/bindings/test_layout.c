@@ -37,6 +37,7 @@ static void cuts_axes(void) {
   OK(gr_cuts_sizes(cuts, 2, sizes));
   CHECK(sizes[0] == 1 && sizes[1] == 3);
   OK(gr_cuts_destroy(&cuts));
+  FAILS(gr_cuts_create_weighted(4, weights, 2, -3, &cuts), GR_ERROR_PROGRAM, "parts of at least -3 cells");
   double const negative[2] = {1, -1};
   FAILS(gr_cuts_create_weighted(2, negative, 2, 1, &cuts), GR_ERROR_PROGRAM, "-1");
   FAILS(gr_cuts_create_balanced(-4, 2, &cuts), GR_ERROR_PROGRAM, "-4");
@@ -73,6 +74,10 @@ static void owns_boxes(void) {
   OK(gr_layout_text(layout, &text));
   CHECK(strstr(text, "4x1 ranks") != NULL);
   REFUSES(gr_layout_text(layout, NULL), "text is NULL");
+  int64_t const too_many[2] = {INT64_MAX, 2};
+  gr_layout* refused = NULL;
+  FAILS(gr_layout_create(2, too_many, parts, &refused), GR_ERROR_PROGRAM, "more than 2^63 cells");
+  CHECK(refused == NULL);
   REFUSES(gr_layout_owned(layout, 0, 3, lower, upper), "ndim is 3, the grid has 2 axes");
   FAILS(gr_layout_owned(layout, -1, 2, lower, upper), GR_ERROR_PROGRAM, "rank -1");
   REFUSES(gr_layout_owned(layout, 0, 2, NULL, upper), "lower is NULL");

@@ -315,6 +315,8 @@ TEST(BoundaryMap, refuses_rules_that_make_no_sense) {
   EXPECT_EQ(rule({4, 7}, with(poles, OddLongitudes::shift_floor, MirrorLine::copy)), "BadBoundary");
   EXPECT_EQ(rule({4, 7}, with(poles, OddLongitudes::shift_floor, MirrorLine::keep)), "nothing was thrown");
   EXPECT_EQ(rule({1, 6}, with(poles, OddLongitudes::refuse, MirrorLine::copy)), "BadHaloWidth");
+  EXPECT_EQ(rule_of([] { (void)Boundary::sphere(Edge::periodic); }), "BadBoundary");
+  EXPECT_EQ(rule_of([] { (void)Boundary::tripolar(Edge::constant, Edge::pole_row); }), "BadBoundary");
   EXPECT_EQ(rule({4, 7}, Boundary::tripolar(Edge::constant, Edge::tripolar_row)), "nothing was thrown");
   EXPECT_EQ(rule({4, 7}, Boundary::tripolar(Edge::pole_face, Edge::tripolar_row)), "BadBoundary");
   EXPECT_EQ(rule({4, 6}, {{{Edge::constant, Edge::tripolar_row, 0}, zero}, 1}), "BadBoundary");

@@ -158,6 +158,7 @@ TEST(Layout, refuses_cuts_that_do_not_fit_the_grid) {
   EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2}, Indices{3, 4}); }), "AxesMismatch");
   EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2, 2}, {Cuts{1, 2}, Cuts{3}}); }), "BadCuts");
   EXPECT_EQ(rule_of([] { Layout(ProcessGrid{2}, Indices{-3}); }), "BadCuts");
+  EXPECT_EQ(rule_of([] { Layout(ProcessGrid{1, 1}, Indices{std::numeric_limits<Index>::max(), 2}); }), "OutOfRange");
 }
 
 TEST(Layout, refuses_boxes_that_overlap_and_names_the_ranks) {

@@ -95,6 +95,7 @@ gr_halo_kind written(HaloKind const& kind) {
 }
 
 void give_kind(Boundary const& boundary, int64_t width, gr_halo_kind* kind) {
+  if (width < 0) throw Error("BadHaloWidth", "width is " + std::to_string(width));
   auto result = written({std::vector<Width>(boundary.axes.size(), Width{width, width}), boundary});
   // The caller's structure is written as a whole: it need not be set up before.
   required(kind, "kind") = result;

@@ -82,9 +82,9 @@ struct Boundary {
 
   /// The same rule on every side.
   [[nodiscard]] static Boundary uniform(int ndim, Edge edge);
-  /// Axes (latitude, longitude): both poles crossed by the same rule, longitude periodic.
+  /// Axes (latitude, longitude): both poles by `pole_face` or `pole_row`, longitude periodic. @throws `BadBoundary`
   [[nodiscard]] static Boundary sphere(Edge pole);
-  /// Axes (latitude, longitude): `south` below the first row, a seam above the last; values on the seam are copied.
+  /// Axes (latitude, longitude): `south` below row 0, a seam above the last, which is copied. @throws `BadBoundary`
   [[nodiscard]] static Boundary tripolar(Edge south, Edge seam);
   /// The same rules for staggered values: `rules.staggered({Stagger::centre, Stagger::high_face})`.
   [[nodiscard]] Boundary staggered(std::initializer_list<Stagger> places) const;

@@ -44,7 +44,7 @@ class Cuts {
 /// than parts. Example: weights 3 1 1 1 in 2 parts are [0, 1), [1, 4).
 /// The result depends only on the arguments, so ranks with equal weights agree.
 /// Cost: O(n + parts log n) times 60; O(n parts) times 60 for `min_cells > 1`
-/// @throws `BadCuts` for a negative or non-finite weight, `num_parts < 1`, or too few cells for `min_cells > 1`
+/// @throws `BadCuts` for a negative or non-finite weight, `num_parts < 1`, `min_cells < 0`, or too few cells for it
 [[nodiscard]] Cuts weighted_cuts(std::span<double const> weights, int num_parts, Index min_cells = 1);
 
 /// Parts of equal cost from measured times: part `p` took `seconds[p]` with the cuts `old`, so each of its cells has

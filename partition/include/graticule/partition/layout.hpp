@@ -22,7 +22,7 @@ namespace graticule {
 class Layout {
  public:
   /// Tensor product: rank `grid.rank(c)` owns part `c[a]` of `cuts[a]` on every axis `a`; ranks that are not in the
-  /// grid own nothing. @throws `AxesMismatch`, `BadCuts` when grid and cuts differ in axes or parts
+  /// grid own nothing. @throws `AxesMismatch`, `BadCuts` when grid and cuts differ in axes or parts, `OutOfRange`
   Layout(ProcessGrid grid, std::vector<Cuts> cuts);
   /// Balanced cuts of `extents` over `grid`.
   Layout(ProcessGrid const& grid, Indices const& extents);
