@@ -153,6 +153,49 @@ TEST(FieldWriter, writes_a_new_file_record_by_record) {
   EXPECT_EQ(file.contents().dimensions[0], (Dimension{"time", 5, true}));
 }
 
+TEST(FieldWriter, appends_without_holes_in_the_file) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  auto const path = folder / "growing.nc";
+  constexpr Index num_cells = 4096;
+  constexpr std::uintmax_t record_bytes = num_cells * sizeof(float);
+  {
+    FieldWriter writer(comm, path);
+    writer.add_dimension("time", 0, DimensionKind::unlimited);
+    writer.add_dimension("x", num_cells);
+    writer.add_variable({.name = "time", .dimensions = {"time"}, .type = ValueType::f64});
+    writer.add_variable({.name = "v", .dimensions = {"time", "x"}});
+    writer.commit();
+  }
+  bool const writes = comm.rank() == 0;
+  std::vector<float> const values(writes ? num_cells : 0, 1.5F);
+  std::vector<double> const times(writes ? 1 : 0, 6.0);
+  auto const append = [&](Index t) {
+    auto writer = FieldWriter::append(comm, path, AppendTo::in_place);
+    writer.extend("time", 1);
+    writer.write("v", Box({t, 0}, {t + 1, writes ? num_cells : 0}), std::span<float const>(values));
+    writer.write("time", Box({t}, {writes ? t + 1 : t}), std::span<double const>(times));
+    writer.commit();
+    comm.barrier();
+  };
+
+  append(0);
+  auto const first = std::filesystem::file_size(path);
+  append(1);
+  append(2);
+
+  EXPECT_LT(std::filesystem::file_size(path), first + 2 * (record_bytes + 4096));
+  // Room that a killed program had reserved goes, too.
+  comm.barrier();
+  if (writes) std::filesystem::resize_file(path, first + (8U << 20U));
+  comm.barrier();
+  append(3);
+  EXPECT_LT(std::filesystem::file_size(path), first + 3 * (record_bytes + 4096));
+  std::vector<float> all(4 * num_cells);
+  FieldFile(comm, path).read("v", Box({0, 0}, {4, num_cells}), std::span(all));
+  EXPECT_EQ(all, std::vector<float>(all.size(), 1.5F));
+}
+
 TEST(FieldWriter, appends_to_what_netcdf_wrote) {
   auto const comm = Comm::world();
   if (!test::has_tool("ncgen") || !test::has_tool("ncdump")) GTEST_SKIP() << "netcdf-bin is not installed";

@@ -104,10 +104,12 @@ void FieldWriter::State::commit() {
   });
   targets.clear();
   comm.barrier();  // complete on all ranks
-  if (output)
+  if (output) {
     output->publish();
-  else
+  } else {
+    detail::cut_to_length(comm, path);
     detail::sync(comm, path);
+  }
   committed = true;
 }
 

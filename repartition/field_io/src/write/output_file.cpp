@@ -2,6 +2,7 @@
 #include "output_file.hpp"
 
 #include "hdf5/descriptor.hpp"
+#include "hdf5/handle.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -49,6 +50,23 @@ void copy_bytes(Comm const& comm, std::filesystem::path const& from, std::filesy
       if (copied < 0) fail_output(to, std::generic_category().message(errno));
       if (copied == 0) return;
     }
+  });
+}
+
+void cut_to_length(Comm const& comm, std::filesystem::path const& path) {
+  run_agreed(comm, [&] {
+    if (comm.rank() != 0) return;
+    haddr_t end = 0;
+    {
+      // HDF5 1.10 tells it of files that were opened without MPI-IO alone. Where files cannot be locked that fails, and
+      // the file keeps its length.
+      h5::Quiet const quiet;
+      h5::File const file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+      if (!file || H5Fget_eoa(file.get(), &end) < 0) return;
+    }
+    std::error_code error;
+    if (std::filesystem::file_size(path, error) <= end || error) return;
+    if (::truncate(path.c_str(), off_t(end)) != 0) fail_output(path, std::generic_category().message(errno));
   });
 }
 

@@ -34,6 +34,10 @@ class OutputFile {
 /// rank 0 does it. Collective. @throws `OutputError`
 void copy_bytes(Comm const& comm, std::filesystem::path const& from, std::filesystem::path const& to);
 
+/// Cuts a complete HDF5 file behind the last byte that it uses: HDF5 leaves room that was reserved for a record where
+/// the end has not moved since the last flush. Rank 0 does it. Collective. @throws `OutputError`
+void cut_to_length(Comm const& comm, std::filesystem::path const& path);
+
 /// Makes sure that what was written to a file is on the disk; rank 0 does it. Collective. @throws `OutputError`
 void sync(Comm const& comm, std::filesystem::path const& path);
 
