@@ -2,7 +2,6 @@
 #include "forecast_file.hpp"
 
 #include <graticule/field_io/file.hpp>
-#include <graticule/field_io/writer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -96,9 +95,12 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
     std::vector<double> members(std::size_t(options_.num_members));
     std::iota(members.begin(), members.end(), 0.0);
     writer.add_coordinate("member", members, ValueType::i32,
-                          {text("standard_name", "realization"), text("long_name", "member; 0 is not perturbed"),
+                          {text("standard_name", "realization"),
+                           text("long_name", has_networks() ? "member; the first of each network is not perturbed"
+                                                            : "member; 0 is not perturbed"),
                            text("units", "1"), text("axis", "E")});
   }
+  if (has_networks()) write_networks(writer);
   train::write_companions(
       world_, writer, dimensions,
       train::read_companions(domain, table.file(), {}, names, table.latitude_name(), table.longitude_name()));
@@ -113,7 +115,8 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
     spec.dimensions.push_back(train::flat_name(table.longitude_name()));
     spec.fill = netcdf_fill;
     spec.attributes = {text("long_name", channel.info.long_name.empty() ? channel.variable : channel.info.long_name),
-                       text("coordinates", "lead_time forecast_reference_time")};
+                       text("coordinates", has_networks() ? "lead_time forecast_reference_time network"
+                                                          : "lead_time forecast_reference_time")};
     if (!channel.info.units.empty()) spec.attributes.push_back(text("units", channel.info.units));
     if (!channel.info.standard_name.empty())
       spec.attributes.push_back(text("standard_name", channel.info.standard_name));
@@ -123,6 +126,20 @@ void ForecastFile::define(Comm const& domain, StateTable const& table) {
   std::array<double, 1> const zero{};
   writer.write("forecast_reference_time", Box::from_extents({}), std::span<double const>(zero));
   writer.commit();
+}
+
+void ForecastFile::write_networks(FieldWriter& writer) const {
+  std::string files;
+  for (auto const& file : options_.networks) files += (files.empty() ? "" : ", ") + file.string();
+  writer.add_variable(
+      {.name = "network",
+       .dimensions = {"member"},
+       .type = ValueType::i32,
+       .attributes = {text("long_name", "network that forecasts the member"), text("networks", files)}});
+  Index const per_network = options_.num_members / Index(options_.networks.size());
+  std::vector<double> numbers;
+  for (Index m = 0; m < options_.num_members && world_.rank() == 0; ++m) numbers.push_back(double(m / per_network));
+  writer.write("network", Box({0}, {Index(numbers.size())}), std::span<double const>(numbers));
 }
 
 void ForecastFile::write(Index record, Seconds lead, std::span<double const> fields) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/field_io/writer.hpp>
 #include <graticule/models/description.hpp>
 
 #include "data/companions.hpp"
@@ -23,15 +24,16 @@ struct OwnPart {
 /// A forecast as netCDF-4 (CF 1.8): a record per output time, appended as the forecast goes on.
 ///
 /// Dimensions: time (valid time), member where there are several, levels, latitude, longitude; scalar coordinate
-/// forecast_reference_time and lead_time(time). A record that is in the file already, of a run before, is passed over:
-/// it has the same bits.
+/// forecast_reference_time and lead_time(time); network(member) where there are several. A record that is in the file
+/// already, of a run before, is passed over: it has the same bits.
 class ForecastFile {
  public:
   struct Options {
     std::filesystem::path path;
     Seconds start = 0;
     Index num_members = 1;
-    std::string history;  ///< text of the attribute
+    std::string history;                               ///< text of the attribute
+    std::vector<std::filesystem::path> networks = {};  ///< that forecast as many members each, one after the other
   };
   /// Collective over `world`. Goes on with the file where `resumes` and it exists.
   /// @param table whose axes describe levels, latitudes and longitudes
@@ -47,6 +49,9 @@ class ForecastFile {
 
  private:
   void define(Comm const& domain, StateTable const& table);
+  /// Which network forecasts which member.
+  void write_networks(FieldWriter& writer) const;
+  [[nodiscard]] bool has_networks() const noexcept { return options_.networks.size() > 1; }
 
   struct VariableShape {
     std::string name;                   ///< in the file

@@ -12,8 +12,10 @@ using graticule::Index;
 
 void declare(CLI::App& app, graticule::forecast::Options& o) {
   constexpr Index many = 1'000'000;
-  app.add_option("--checkpoint", o.checkpoint,
-                 "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it");
+  app.add_option("--checkpoint", o.checkpoints,
+                 "Output folder of graticule-train --lead (its best network, else the last), or a checkpoint of it. "
+                 "Several forecast together, as an ensemble: A,B,C")
+      ->delimiter(',');
   app.add_option(
       "--model", o.model,
       "Instead: a network exported by PyTorch (FILE.pt2), which takes and gives the variables in their units");
@@ -37,9 +39,10 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option("--every", o.every, "Steps between the records that are written and scored")
       ->check(CLI::Range(Index(1), many))
       ->capture_default_str();
-  app.add_option("--members", o.members, "Members: the first starts from the input, the others from perturbed states")
-      ->check(CLI::Range(Index(1), many))
-      ->capture_default_str();
+  app.add_option("--members", o.members,
+                 "Members, as many of each network: its first starts from the input, the others from perturbed states; "
+                 "default: one of each")
+      ->check(CLI::Range(Index(1), many));
   app.add_option("--perturbation", o.perturbation,
                  "Standard deviation of the perturbations, as a part of that of a step's change; default: that of a "
                  "training with --loss crps, otherwise 0.5")

@@ -4,13 +4,13 @@
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/complete_file.hpp>
-#include <graticule/models/forecaster.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "data/data_teams.hpp"
 #include "forecast_file.hpp"
 #include "map_picture.hpp"
 #include "network_device.hpp"
+#include "networks.hpp"
 #include "output/forecast_outputs.hpp"
 #include "output/outputs.hpp"
 #include "spectra.hpp"
@@ -56,14 +56,36 @@ void require_same_states(StateTable const& table, Description const& description
     throw Error(Fault::input, "BadInput", files + " is on another grid than the network was trained on");
 }
 
-std::optional<Checkpoint> trained(Comm const& comm, Options const& options) {
-  if (options.checkpoint.empty()) return {};
-  return open_trained(comm, options.checkpoint);
+/// The networks of `--checkpoint`. Teams open them by themselves, and agree on failures.
+std::vector<Checkpoint> trained(train::DataTeams const& teams, Options const& options) {
+  std::vector<Checkpoint> checkpoints;
+  run_agreed(teams.world(), [&] {
+    for (std::string const& path : options.checkpoints) checkpoints.push_back(open_trained(teams.domain(), path));
+    std::vector<Description> descriptions;
+    std::vector<fs::path> files;
+    for (auto const& checkpoint : checkpoints) {
+      descriptions.push_back(description_of(checkpoint));
+      files.push_back(checkpoint.path());
+    }
+    require_alike(descriptions, files);
+  });
+  return checkpoints;
 }
 
-/// Of a checkpoint, or of an exported network and the options that describe it.
-Description describe(Comm const& domain, Options const& options, std::optional<Checkpoint> const& checkpoint) {
-  if (checkpoint) return description_of(*checkpoint);
+/// States that the forecasts start from: as many as the network with the longest history takes.
+Index longest_history(Description const& description, std::vector<Checkpoint> const& checkpoints) {
+  Index longest = description.history;
+  for (auto const& checkpoint : checkpoints) longest = std::max(longest, description_of(checkpoint).history);
+  return longest;
+}
+
+Index num_members(Options const& options) {
+  return options.members.value_or(std::max<Index>(1, Index(options.checkpoints.size())));
+}
+
+/// Of the first checkpoint, or of an exported network and the options that describe it.
+Description describe(Comm const& domain, Options const& options, std::vector<Checkpoint> const& checkpoints) {
+  if (!checkpoints.empty()) return description_of(checkpoints.front());
   StateTable const table(domain, options.input, options.prognostic, options.diagnostic);
   Lead const lead = parse_lead("--lead", options.lead);
   TimeSteps const steps(table.times(), lead);
@@ -76,7 +98,7 @@ Description describe(Comm const& domain, Options const& options, std::optional<C
 void check_network(Options const& options) {
   auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   bool const describes = !options.prognostic.empty() || !options.diagnostic.empty() || !options.lead.empty();
-  if (options.checkpoint.empty() == options.model.empty()) refuse("give one of --checkpoint and --model");
+  if (options.checkpoints.empty() == options.model.empty()) refuse("give one of --checkpoint and --model");
   if (options.model.empty()) {
     if (describes) refuse("--prognostic, --diagnostic and --lead describe a network of --model; a checkpoint has them");
     return;
@@ -92,8 +114,10 @@ class Run {
       : context_(context),
         options_(options),
         teams_(context.comm, options.teams),
-        trained_(trained(context.comm, options)),
+        num_members_(num_members(options)),
+        trained_(trained(teams_, options)),
         description_(describe(teams_.domain(), options, trained_)),
+        history_(longest_history(description_, trained_)),
         table_(open_states(teams_.domain(), options.input, description_)),
         steps_(table_.times(), description_.lead),
         row_weights_(area_weights(table_.grid().latitudes)),
@@ -101,18 +125,20 @@ class Run {
                                      table_.grid().num_columns())),
         cells_{table_.grid(), layout_, layout_.owned(teams_.domain().rank()), row_weights_},
         reader_(table_.reader(cells_.box, 0)),
-        starts_(start_times(options.start, steps_, description_.history)),
-        climatology_(trained_ ? load_climatology(*trained_, description_, cells_.box) : std::vector<double>()),
+        starts_(start_times(options.start, steps_, history_)),
+        climatology_(trained_.empty() ? std::vector<double>()
+                                      : load_climatology(trained_.front(), description_, cells_.box)),
         store_(context.comm, options.output / "checkpoints", {.keep = 2}),
         spectra_table_(Index(description_.channels.size()), options.steps / options.every,
                        Index(standard_regions().size()), table_.grid().num_columns() / 2 + 1) {
     require_same_states(table_, description_, options.input);
-    auto const part = teams_.my_part_of(options.members);
+    auto const part = teams_.my_part_of(num_members_);
     own_ = {cells_.box, part.first, part.last - part.first};
-    if (trained_)
-      forecaster_.emplace(teams_.domain(), layout_, *trained_, context.comm, options.network_device);
+    Networks::Members const members{num_members_, part.first, part.last};
+    if (trained_.empty())
+      networks_.emplace(context.comm, teams_.domain(), layout_, description_, members, options.network_device);
     else
-      forecaster_.emplace(teams_.domain(), layout_, description_, options.network_device);
+      networks_.emplace(context.comm, teams_.domain(), layout_, trained_, members, options.network_device);
     spectra_.emplace(teams_.domain(), cells_);
     scores_.emplace(teams_.domain(), layout_, table_.grid().latitudes, row_weights_,
                     ScoreTable::Shape{.num_cases = Index(starts_.size()),
@@ -126,10 +152,10 @@ class Run {
     app::TimeLimit const limit(options_.time_limit);
     if (options_.resume == "auto") load();
     auto progress = context_.progress("forecast", Index(starts_.size()) * options_.steps);
-    spdlog::info("{} x {} cells; {} forecasts of {} steps of {} from {}, {} members; network {}",
-                 cells_.grid.num_rows(), cells_.grid.num_columns(), starts_.size(), options_.steps,
-                 duration_text(description_.lead_seconds), time_text(starts_.front()), options_.members,
-                 forecaster_->path().string());
+    spdlog::info("{} x {} cells; {} forecasts of {} steps of {} from {}, {} members; {} {}", cells_.grid.num_rows(),
+                 cells_.grid.num_columns(), starts_.size(), options_.steps, duration_text(description_.lead_seconds),
+                 time_text(starts_.front()), num_members_, networks_->files().size() == 1 ? "network" : "networks",
+                 files_text());
     for (; case_ < Index(starts_.size()); ++case_, step_ = 0) {
       begin_case();
       while (step_ < options_.steps) {
@@ -174,6 +200,11 @@ class Run {
   [[nodiscard]] double perturbation() const {
     return options_.perturbation.value_or(description_.perturbation > 0 ? description_.perturbation : 0.5);
   }
+  [[nodiscard]] std::string files_text() const {
+    std::string text;
+    for (auto const& file : networks_->files()) text += (text.empty() ? "" : " ") + file.string();
+    return text;
+  }
   [[nodiscard]] Seconds start() const { return starts_[std::size_t(case_)]; }
 
   /// Fields of a time and member of the input, [channel][row][column] in units; NaN for channels that it lacks, and for
@@ -199,21 +230,23 @@ class Run {
     for (Index m = 0; m < most_members_of_a_team(); ++m) {
       bool const mine = m < own_.num_members;
       Index const member = own_.first_member + (mine ? m : 0);
-      for (Index t = 0; t < description_.history; ++t) {
-        auto const values = read(steps_.at(position, -t), member, prognostic);
+      Index const place = member % networks_->members_per_network();
+      for (Index t = 0; t < history_; ++t) {
+        auto const values = read(steps_.at(position, -t), place, prognostic);
         if (mine) states.insert(states.end(), values.begin(), values.end());
       }
-      if (mine && member > 0) perturb(states, std::size_t(m), member);
+      if (mine && place > 0) perturb(states, std::size_t(m), member);
     }
-    forecaster_->start(states, own_.num_members);
-    if (resumed_) forecaster_states_from(*resumed_);
+    networks_->start(states, history_);
+    if (resumed_) networks_->load(*resumed_);
     bool const goes_on = std::exchange(resumed_, std::nullopt).has_value() || step_ > 0;
     auto const name = starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start()) + ".nc";
     file_.emplace(context_.comm, teams_.domain(), table_, description_, own_,
                   ForecastFile::Options{.path = options_.output / name,
                                         .start = start(),
-                                        .num_members = options_.members,
-                                        .history = "graticule-forecast --start " + compact(start())},
+                                        .num_members = num_members_,
+                                        .history = "graticule-forecast --start " + compact(start()),
+                                        .networks = networks_->files()},
                   goes_on);
   }
 
@@ -228,8 +261,8 @@ class Run {
         for (Index j = cells_.box.lo(1); j < cells_.box.hi(1); ++j, ++cell) {
           double const value =
               amplitude * noise.at(cells_.grid.latitudes[std::size_t(i)], cells_.grid.longitudes[std::size_t(j)]);
-          for (std::size_t t = 0; t < std::size_t(description_.history); ++t)
-            states[((place * std::size_t(description_.history) + t) * prognostic + c) * num_cells() + cell] += value;
+          for (std::size_t t = 0; t < std::size_t(history_); ++t)
+            states[((place * std::size_t(history_) + t) * prognostic + c) * num_cells() + cell] += value;
         }
     }
   }
@@ -237,7 +270,7 @@ class Run {
   void step() {
     {
       auto const phase = context_.report.phase("steps");
-      forecaster_->step(start() + step_ * description_.lead_seconds);
+      networks_->step(start() + step_ * description_.lead_seconds);
     }
     ++step_;
     if (step_ % options_.every == 0 && step_ / options_.every <= num_records()) record();
@@ -247,7 +280,7 @@ class Run {
     Index const number = step_ / options_.every - 1;
     std::vector<double> fields;
     for (Index m = 0; m < own_.num_members; ++m) {
-      auto const present = forecaster_->present(m);
+      auto const present = networks_->present(m);
       fields.insert(fields.end(), present.begin(), present.end());
     }
     {
@@ -264,7 +297,7 @@ class Run {
 
   /// All members of a channel on this rank's box. Collective over the teams.
   std::vector<double> all_members(std::span<double const> fields, std::size_t channel) {
-    std::vector<double> members(std::size_t(options_.members) * num_cells(), 0.0);
+    std::vector<double> members(std::size_t(num_members_) * num_cells(), 0.0);
     for (Index m = 0; m < own_.num_members; ++m)
       std::copy_n(fields.begin() + std::ptrdiff_t((std::size_t(m) * num_channels() + channel) * num_cells()),
                   num_cells(), members.begin() + std::ptrdiff_t(std::size_t(own_.first_member + m) * num_cells()));
@@ -281,7 +314,7 @@ class Run {
       return std::span(values).subspan(c * num_cells(), num_cells());
     };
     for (std::size_t c = 0; c < num_channels(); ++c)
-      ensemble_statistics(all_members(fields, c), std::size_t(options_.members),
+      ensemble_statistics(all_members(fields, c), std::size_t(num_members_),
                           std::span(truth).subspan(c * num_cells(), num_cells()), part(crps, c), part(mean, c),
                           part(variance, c));
     keep_pictures(number, mean, truth, has_truth);
@@ -343,7 +376,7 @@ class Run {
   [[nodiscard]] Index most_members_of_a_team() const {
     Index most = 0;
     for (int team = 0; team < teams_.num_teams(); ++team)
-      most = std::max(most, teams_.part_of(options_.members, team).last - teams_.part_of(options_.members, team).first);
+      most = std::max(most, teams_.part_of(num_members_, team).last - teams_.part_of(num_members_, team).first);
     return most;
   }
 
@@ -427,41 +460,18 @@ class Run {
     }
   }
 
-  /// The boxes of members, rows and columns that the ranks hold.
-  [[nodiscard]] Layout state_layout() const {
-    Comm const& world = context_.comm;
-    Box const& box = cells_.box;
-    std::array<Index, 6> const own{own_.first_member, box.lo(0), box.lo(1), own_.first_member + own_.num_members,
-                                   box.hi(0),         box.hi(1)};
-    std::vector<Index> all(std::size_t(world.num_ranks()) * own.size());
-    world.gather_to_all(own.data(), Index(sizeof own), all.data());
-    std::vector<Box> boxes;
-    for (std::size_t r = 0; r < all.size(); r += own.size())
-      boxes.emplace_back(Indices{all[r], all[r + 1], all[r + 2]}, Indices{all[r + 3], all[r + 4], all[r + 5]});
-    return Layout::from_boxes({options_.members, cells_.grid.num_rows(), cells_.grid.num_columns()}, boxes);
-  }
-
-  /// [channel][member][row][column] of the states of [member][channel][row][column].
-  [[nodiscard]] FieldView states() {
-    FieldView view = forecaster_->states();
-    std::swap(view.extents[0], view.extents[1]);
-    std::swap(view.strides[0], view.strides[1]);
-    view.grid_axes = {1, 2, 3};
-    return view;
-  }
-
   /// All that the same forecast depends on.
   [[nodiscard]] std::string settings() const {
-    std::string text = forecaster_->path().string() + " " + options_.input;
+    std::string text = files_text() + " " + options_.input;
     for (Seconds const time : starts_) text += " " + compact(time);
     return text + fmt::format(" --steps {} --every {} --members {} --perturbation {} --seed {}", options_.steps,
-                              options_.every, options_.members, perturbation(), options_.seed);
+                              options_.every, num_members_, perturbation(), options_.seed);
   }
 
   void save() {
     auto const phase = context_.report.phase("checkpoint");
     auto writer = store_.begin(case_ * options_.steps + step_);
-    writer.add("states", state_layout(), states());
+    networks_->save(writer);
     writer.add_value("settings", settings());
     writer.add_value("scores", scores_->values());
     writer.add_value("spectra", spectra_table_.values());
@@ -489,7 +499,6 @@ class Run {
     spdlog::info("continues after step {} of {}", step_, options_.steps);
     resumed_ = std::move(found);
   }
-  void forecaster_states_from(Checkpoint const& checkpoint) { checkpoint.read("states", state_layout(), states()); }
 
   int stop(std::string const& reason) {
     context_.report.data()["stopped_by"] = reason;
@@ -517,6 +526,7 @@ class Run {
     if (has_scores) context_.report.data()["forecast"] = train::forecast_report(*scores_, scored);
     context_.report.data()["starts"] = nlohmann::ordered_json::array();
     for (Seconds const time : starts_) context_.report.data()["starts"].push_back(time_text(time));
+    for (auto const& file : networks_->files()) context_.report.data()["networks"].push_back(file.string());
     if (has_scores) write_scores();
     write_spectra();
     for (Pictured const& pictured : pictured_) kept_.push_back(whole(pictured));
@@ -676,7 +686,7 @@ class Run {
       add("forecast", &Score::rmse, 0, false);
       add("persistence", &Score::persistence_rmse, 1, true);
       add("climatology", &Score::climatology_rmse, 2, true);
-      if (options_.members > 1) add("spread", &Score::spread, 3, false);
+      if (num_members_ > 1) add("spread", &Score::spread, 3, false);
       charts.push_back(std::move(chart));
     }
     draw_charts(fmt::format("Root mean square error over the globe, {} forecast{}", starts_.size(),
@@ -690,7 +700,7 @@ class Run {
       auto const lead = duration_text(kept.step * description_.lead_seconds);
       if (kept.has_truth) {
         app::MapPicture picture{"Forecast of " + lead + " from " + time_text(starts_.front()),
-                                options_.input + (options_.members > 1 ? "; mean of the members" : ""),
+                                options_.input + (num_members_ > 1 ? "; mean of the members" : ""),
                                 table_.grid().latitudes,
                                 table_.grid().longitudes,
                                 row_weights_,
@@ -745,8 +755,10 @@ class Run {
   app::Context& context_;
   Options const& options_;
   train::DataTeams teams_;
-  std::optional<Checkpoint> trained_;
-  Description description_;
+  Index num_members_;
+  std::vector<Checkpoint> trained_;
+  Description description_;  ///< of the first network: what all have in common, scales and climatology
+  Index history_;
   StateTable table_;
   TimeSteps steps_;
   std::vector<double> row_weights_;
@@ -757,7 +769,7 @@ class Run {
   std::vector<double> climatology_;
   CheckpointStore store_;
   OwnPart own_;
-  std::optional<Forecaster> forecaster_;
+  std::optional<Networks> networks_;
   std::optional<Spectra> spectra_;
   std::optional<ScoreTable> scores_;
   SpectraTable spectra_table_;
@@ -804,9 +816,15 @@ int run_forecast(app::Context& context, Options const& options) {
   if (options.every > options.steps)
     throw Error(Fault::usage, "BadOption",
                 fmt::format("--every {} exceeds --steps {}: nothing would be written", options.every, options.steps));
-  if (options.teams > options.members)
+  Index const members = num_members(options);
+  if (options.teams > members)
+    throw Error(Fault::usage, "BadOption", fmt::format("--teams {} exceeds --members {}", options.teams, members));
+  auto const networks = std::max<Index>(1, Index(options.checkpoints.size()));
+  if (members % networks != 0)
     throw Error(Fault::usage, "BadOption",
-                fmt::format("--teams {} exceeds --members {}", options.teams, options.members));
+                fmt::format("--members {} is no multiple of the {} networks of --checkpoint, which forecast as many "
+                            "members each",
+                            members, networks));
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;
     std::error_code error;

@@ -19,8 +19,8 @@ namespace graticule::forecast {
 
 /// The command line of graticule-forecast.
 struct Options {
-  std::filesystem::path checkpoint;  ///< or `model`
-  std::filesystem::path model;       ///< an exported network, which the following describe
+  std::vector<std::string> checkpoints;  ///< or `model`
+  std::filesystem::path model;           ///< an exported network, which the following describe
   std::vector<std::string> prognostic;
   std::vector<std::string> diagnostic;
   std::string lead;
@@ -29,7 +29,7 @@ struct Options {
   std::vector<std::string> start;
   Index steps = 40;
   Index every = 1;
-  Index members = 1;
+  std::optional<Index> members;  ///< none: one of each network
   int teams = 1;
   std::optional<double> perturbation;  ///< none: that of the network's training ensemble, or 0.5
   Index maps = 4;

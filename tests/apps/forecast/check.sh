@@ -177,6 +177,97 @@ case_restarts() {
     [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "a checkpoint of another forecast"
 }
 
+# values FILE MEMBER: those of h of a member, without it of a file of one member, one per line
+values() {
+    ncdump -v h "$1" | sed -n '/^ h =/,/;/p' | sed 's/^ h =//' | tr -d ' ;' | tr ',' '\n' | grep . |
+        awk -v cells=512 -v members="${3:-1}" -v member="${2:-0}" 'int((NR - 1) / cells) % members == member'
+}
+# Networks that forecast together: each as alone, their mean scored, the same on other teams and after a restart.
+case_networks() {
+    need ncdump netcdf-bin
+    prepare
+    # learn FOLDER ARGUMENT...: another network of the same channels
+    learn() {
+        launch 2 "$BIN/graticule-train" --input swe/series.nc --channels 3 --blocks 1 --epochs 1 --seed 2 --train-fraction 0.7 --threads 1 \
+            --progress none --log-level warn --output "$@"
+        succeeds
+    }
+    # together CHECKPOINTS NUM_RANKS ARGUMENT...
+    together() {
+        launch "$2" "$BIN/graticule-forecast" --checkpoint "$1" --input swe/series.nc --start 2000-01-01T18 --threads 1 --progress none \
+            --log-level warn "${@:3}"
+    }
+    learn other --prognostic h,u,v --diagnostic vorticity --lead 6h --history 3 --dtype f64
+    local name
+    for name in net other; do
+        together $name 1 --steps 4 --output "alone_$name"
+        succeeds
+    done
+    together net,other 1 --steps 4 --output both
+    succeeds
+    values alone_net/forecast.nc >net.txt
+    values alone_other/forecast.nc >other.txt
+    [ "$(wc -l <net.txt)" -eq 2048 ] && ! cmp -s net.txt other.txt || fail "the networks forecast the same"
+    values both/forecast.nc 0 2 | cmp - net.txt || fail "the first network forecasts otherwise than alone"
+    values both/forecast.nc 1 2 | cmp - other.txt || fail "the second network forecasts otherwise than alone"
+    ncdump -v network both/forecast.nc | grep -qF 'network = 0, 1 ;' || fail "the networks of the members"
+    grep -qE '"networks": \[' both/report.json || fail "the report does not name the networks"
+    # Of two members the mean is nearer to the truth than the mean of their errors, and their spread is known.
+    awk -F, 'FNR == 1 { ++file; for (c = 1; c <= NF; ++c) place[$c] = c; next }
+        $place["region"] == "globe" && $place["channel"] == "h" { square[file] += $place["rmse"] ^ 2; spread[file] += $place["spread"] ^ 2 }
+        END { mean = (square[1] + square[2]) / 2 - spread[3] / 2
+              exit !(spread[3] > 0 && spread[1] == 0 && (square[3] - mean) ^ 2 < 1e-12 * mean ^ 2) }' \
+        alone_net/scores.csv alone_other/scores.csv both/scores.csv || fail "the score is not that of the mean"
+
+    local options="--steps 4 --members 6 --seed 3"
+    # shellcheck disable=SC2086
+    together other,net 1 $options --output whole
+    succeeds
+    ncdump -v network whole/forecast.nc | grep -qF 'network = 0, 0, 0, 1, 1, 1 ;' || fail "the networks of six members"
+    values whole/forecast.nc 3 6 | cmp - net.txt || fail "the first member of a network is perturbed"
+    ! values whole/forecast.nc 4 6 | cmp -s - net.txt || fail "the second member of a network is not perturbed"
+    # One of the three teams has members of both networks.
+    # shellcheck disable=SC2086
+    together other,net 3 $options --teams 3 --output teams
+    succeeds
+    cmp whole/forecast.nc teams/forecast.nc || fail "three teams give other bytes"
+    cmp whole/scores.csv teams/scores.csv || fail "three teams give other scores"
+    # shellcheck disable=SC2086
+    together other,net 2 $options --teams 2 --output parts --time-limit 0
+    [ $code -eq 85 ] || fail "exit $code of a run without time"
+    # shellcheck disable=SC2086
+    together other,net 1 $options --output parts
+    succeeds
+    cmp whole/forecast.nc parts/forecast.nc || fail "a restarted forecast has other bytes"
+    cmp whole/scores.csv parts/scores.csv || fail "a restarted forecast has other scores"
+
+    # refused STATUS TEXT: one line on stderr, which holds TEXT, and no forecast
+    refused() {
+        [ $code -eq "$1" ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF -- "$2" err || fail "exit $code, not '$2': $(cat err)"
+        [ ! -e errors/forecast.nc ] || fail "a forecast in spite of an error"
+    }
+    together net,other 2 --steps 2 --members 3 --output errors
+    refused 2 "--members 3 is no multiple of the 2 networks"
+    together net,net 2 --steps 2 --output errors
+    refused 2 "twice"
+    learn fewer --prognostic h,u --lead 6h
+    together net,fewer 2 --steps 2 --output errors
+    refused 3 "has the channels h, u, v, vorticity (diagnostic), "
+    learn later --prognostic h,u,v --diagnostic vorticity --lead 12h
+    together net,later 2 --steps 2 --output errors
+    refused 3 "has a lead of 6 h, "
+    launch 2 "$BIN/graticule-swe" --case random --nlat 18 --nlon 32 --days 2 --every 6h --threads 1 --progress none --log-level warn \
+        --output swe18
+    succeeds
+    launch 2 "$BIN/graticule-train" --input swe18/series.nc --prognostic h,u,v --diagnostic vorticity --lead 6h --channels 3 --blocks 1 \
+        --epochs 1 --train-fraction 0.7 --threads 1 --progress none --log-level warn --output finer
+    succeeds
+    together net,finer 2 --steps 2 --output errors
+    refused 3 "a grid of 16 x 32 cells, "
+    together net,nowhere 2 --steps 2 --output errors
+    refused 3 "nowhere does not exist"
+}
+
 # A program that loads the network has the numbers of the driver, on any ranks; a file of another kind is one clear error.
 case_library() {
     prepare
