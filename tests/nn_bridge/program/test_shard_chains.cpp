@@ -306,6 +306,51 @@ TEST(ShardedProgram, has_the_serial_second_derivatives) {
   }
 }
 
+// y = x * f(mean of x over rows and columns), where f has no gradient: two channels, so that some ranks have no part of
+// it.
+Json network_with_constant_means(std::string const& kind) {
+  Json program = empty_program({1, 2, 6, 4});
+  std::vector<std::int64_t> const means{1, 2, 1, 1};
+  append(program, "aten.mean.dim", {{"self", tensor("x")}, {"dim", ints({2, 3})}, {"keepdim", {{"as_bool", true}}}},
+         "m", means);
+  append(program, "aten.mul.Tensor", {{"self", tensor("m")}, {"other", {{"as_float", 2.0}}}}, "a", means);
+  if (kind == "detach") {
+    append(program, "aten.detach.default", {{"self", tensor("a")}}, "b", means);
+  } else if (kind == "ones_like") {
+    append(program, "aten.ones_like.default", {{"self", tensor("a")}}, "b", means);
+  } else {
+    append(program, "aten.gt.Scalar", {{"self", tensor("a")}, {"other", {{"as_float", 0.0}}}}, "c", means);
+    test::graph_of(program)["tensor_values"]["c"]["dtype"] = 12;
+    append(program, "aten.type_as.default", {{"self", tensor("c")}, {"other", tensor("a")}}, "b", means);
+  }
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", tensor("b")}}, "y", {1, 2, 6, 4});
+  test::set_output(program, "y");
+  return program;
+}
+
+TEST(ShardedProgram, has_no_gradients_where_ranks_have_no_part_of_what_has_none) {
+  nn::Domain const domain = world();
+  int const rank = domain.comm().rank();
+  test::Random random(13);
+  torch::manual_seed(3);
+  torch::Tensor const whole = torch::randn({1, 2, 6, 4}, torch::kFloat64);
+  for (std::string const kind : {"detach", "ones_like", "type_as"}) {
+    auto const bounds = random_bounds(random, 6, domain.comm().num_ranks());
+    Program serial = load(network_with_constant_means(kind));
+    torch::Tensor const x = whole.clone().requires_grad_();
+    torch::Tensor const y = serial->forward(x);
+    y.square().sum().backward();
+    ShardedProgram shards(serial, domain, cut_wherever_possible());
+    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+
+    torch::Tensor const own_y = shards->forward(own_x);
+    nn::reduce_loss(own_y.square().sum(), domain).backward();
+
+    EXPECT_TRUE(torch::allclose(own_y, own_rows(y, bounds, rank), 1e-13, 1e-13)) << kind;
+    EXPECT_TRUE(torch::allclose(own_x.grad(), own_rows(x.grad(), bounds, rank), 1e-13, 1e-13)) << kind;
+  }
+}
+
 TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
   nn::Domain const domain = world();
   torch::Tensor const x = torch::ones({1, 2, 4, 6}, torch::kFloat64);

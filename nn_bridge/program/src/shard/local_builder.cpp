@@ -359,8 +359,18 @@ void LocalBuilder::append(PlannedNode const& node, Task task) {
   result_.tasks.push_back(std::move(task));
 }
 
-void LocalBuilder::append_empty(PlannedNode const& node) {
+// Without cells, but with a gradient where the other ranks' parts have one: the ranks' backward passes are alike.
+void LocalBuilder::append_empty(PlannedNode& node) {
   EmptyTask task;
+  std::string_view const name = node.name();
+  bool const constant = name == "detach" || name.starts_with("new_") || name.ends_with("_like");
+  Tensors links;
+  for (ValueId const id : node.tensors) {
+    if (!constant) {
+      links.push_back(TensorRef{id});
+    }
+  }
+  node.node.inputs = {NamedArgument{.name = "tensors", .value = std::move(links)}};
   auto const& rule = node.shapes.rule;
   for (std::size_t i = 0; i < rule.results.size(); ++i) {
     task.shapes.push_back(local_shape(rule.result_shapes[i], node.plan.placement, rank_));

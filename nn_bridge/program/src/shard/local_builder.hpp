@@ -74,7 +74,7 @@ class LocalBuilder {
   ValueId new_value(Shape shape, Dtype dtype);
   /// Appends the node with results of its own.
   void append(PlannedNode const& node, Task task);
-  void append_empty(PlannedNode const& node);
+  void append_empty(PlannedNode& node);
   [[nodiscard]] Argument local_argument(Argument const& argument, std::vector<ValueId> const& tensors,
                                         std::size_t& next) const;
   [[nodiscard]] std::int64_t number_of(ValueId symbol) const;
