@@ -5,10 +5,11 @@
 //
 // Damages a small network of its own and the files given: a third of the mutants has other bytes in the archive, a
 // third other bytes in the text of the graph or of a table (in an archive that is whole), a third other values in them.
-// Each is loaded by a process of its own, and where that succeeds, run forward and backward. Fails on signals, on more
-// than 60 s, on more than 3 GiB beyond what an empty process has, and on errors without a name. --keep leaves such
-// mutants in a folder.
+// Each is loaded by a process of its own, and where that succeeds, divided by the layout pass and run forward and
+// backward. Fails on signals, on more than 60 s, on more than 3 GiB beyond what an empty process has, and on errors
+// without a name. --keep leaves such mutants in a folder.
 #include <graticule/partition/error.hpp>
+#include <graticule/program/layout/plan.hpp>
 #include <graticule/program/program.hpp>
 #include <graticule/program/sizes.hpp>
 
@@ -166,7 +167,7 @@ End run_program(program::Program& network) {
         return End::refused;  // no user would have such an input
       }
     }
-    inputs.push_back(torch::full(sizes, 0.25).requires_grad_());
+    inputs.push_back(torch::full(sizes, 0.25, torch::dtype(network->dtype())).requires_grad_());
   }
   auto const outputs = network->run(inputs);
   try {
@@ -179,9 +180,26 @@ End run_program(program::Program& network) {
   return End::ran;
 }
 
+// What the layout pass makes of it: a plan, or an error with a name, which says nothing about one rank.
+void divide(program::ExportedGraph const& graph) {
+  program::PlanOptions options;
+  options.costs = {.message = 0, .replicated = 1000};
+  for (std::int64_t const num_ranks : {2, 5}) {
+    options.num_ranks = num_ranks;
+    try {
+      (void)program::plan_layout(graph, program::Sizes(graph), options);
+    } catch (Error const& error) {
+      if (error.rule().empty()) {
+        throw;
+      }
+    }
+  }
+}
+
 End load_and_run(std::filesystem::path const& path) {
   try {
     program::Program network(path);
+    divide(network->graph());
     return run_program(network);
   } catch (Error const& error) {
     return error.rule().empty() ? End::nameless : End::refused;
