@@ -67,6 +67,20 @@ void RowsByHand::copy_only() {
   }
 }
 
+void RowsByHand::add_only() {
+  auto const count = shape_.width * shape_.columns;
+  auto const add = [&](float* from, float* to) {
+    for (Index i = 0; i < count; ++i) {
+      to[i] += from[i];
+      from[i] = 0;
+    }
+  };
+  for (Index c = 0; c < shape_.channels; ++c) {
+    add(row(c, 0), row(c, shape_.rows));
+    add(row(c, shape_.rows + shape_.width), row(c, shape_.width));
+  }
+}
+
 float* RowsByHand::row(Index channel, Index row) const {
   return field_ + (channel * (shape_.rows + 2 * shape_.width) + row) * shape_.columns;
 }

@@ -35,6 +35,8 @@ class RowsByHand {
   void packing_only();
   /// The same bytes, copied once between rows of the field.
   void copy_only();
+  /// What an adjoint does with the same bytes: adds halo rows to rows of the field, and zeroes them.
+  void add_only();
 
  private:
   /// Where a value comes from or goes to: list entries of 24 bytes, as in Cabana's scatter and gather.

@@ -92,6 +92,9 @@ void compare_rows(app::Context& context, Options const& options, Index channels)
   RowsByHand contiguous(comm, field.data(), shape);
   RowsByHand table(comm, field.data(), shape);
   RowsByHand packing(comm, field.data(), shape);
+  RowsByHand adding(comm, field.data(), shape);
+  std::string const copy = "memcpy of the same bytes, no messages";
+  std::string const add = "adding and zeroing the same bytes, no messages";
 
   Field const expected(messages, channels, false);
   messages.exchange(expected.view());
@@ -108,19 +111,21 @@ void compare_rows(app::Context& context, Options const& options, Index channels)
   show(
       context,
       "rows of width " + std::to_string(options.width) + ", " + size_of_grid(options, channels) + ", " + ranks_of(comm),
-      interleave(context,
-                 {{"contiguous persistent messages, no packing", [&] { contiguous.messages_only(); }},
-                  {"hand-written persistent, memcpy packing", [&] { hand.exchange(); }},
-                  {"HaloPlan, point-to-point", [&] { messages.exchange(field.view()); }},
-                  {"HaloPlan, node-shared", [&] { shared.exchange(field.view()); }},
-                  {"HaloPlan, node-shared, field in NodeMemory", [&] { shared.exchange(in_place.view()); }},
-                  {"adjoint, point-to-point", [&] { messages.exchange_adjoint(in_place.view()); }},
-                  {"adjoint, node-shared", [&] { shared.exchange_adjoint(field.view()); }},
-                  {"adjoint, node-shared, field in NodeMemory", [&] { shared.exchange_adjoint(in_place.view()); }},
-                  {"packing through index tables, messages", [&] { table.exchange_by_index_table(); }},
-                  {"memcpy of the same bytes, no messages", [&] { packing.copy_only(); }},
-                  {"packing and unpacking by memcpy, no messages", [&] { packing.packing_only(); }}},
-                 options.timing));
+      interleave(
+          context,
+          {{"contiguous persistent messages, no packing", [&] { contiguous.messages_only(); }},
+           {"hand-written persistent, memcpy packing", [&] { hand.exchange(); }},
+           {"HaloPlan, point-to-point", [&] { messages.exchange(field.view()); }, {copy, copy}},
+           {"HaloPlan, node-shared", [&] { shared.exchange(field.view()); }, {copy, copy}},
+           {"HaloPlan, node-shared, field in NodeMemory", [&] { shared.exchange(in_place.view()); }, {copy}},
+           {"adjoint, point-to-point", [&] { messages.exchange_adjoint(in_place.view()); }, {copy, add}},
+           {"adjoint, node-shared", [&] { shared.exchange_adjoint(field.view()); }, {copy, add}},
+           {"adjoint, node-shared, field in NodeMemory", [&] { shared.exchange_adjoint(in_place.view()); }, {add}},
+           {"packing through index tables, messages", [&] { table.exchange_by_index_table(); }},
+           {copy, [&] { packing.copy_only(); }},
+           {add, [&] { adding.add_only(); }},
+           {"packing and unpacking by memcpy, no messages", [&] { packing.packing_only(); }}},
+          options.timing));
   context.report.data()["workspaces"] = shared.num_workspaces();
 }
 

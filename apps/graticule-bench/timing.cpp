@@ -35,7 +35,7 @@ std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> co
   int const num_warm_ups = 5;
   int const num_repetitions = timing.num_repetitions;
   std::vector<Samples> samples;
-  for (auto const& candidate : candidates) samples.push_back({candidate.name, {}});
+  for (auto const& candidate : candidates) samples.push_back({candidate.name, {}, candidate.limit});
   auto progress = context.progress("bench", num_repetitions);
   for (int repetition = -num_warm_ups; repetition < num_repetitions; ++repetition) {
     for (std::size_t c = 0; c < candidates.size(); ++c) {
@@ -55,18 +55,40 @@ std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> co
   return samples;
 }
 
+namespace {
+
+/// 0: the candidate has no limit.
+double to_limit(Samples const& sample, std::vector<Samples> const& samples) {
+  double seconds = 0;
+  for (auto const& name : sample.limit)
+    seconds +=
+        std::find_if(samples.begin(), samples.end(), [&](auto const& other) { return other.name == name; })->median();
+  return seconds > 0 ? sample.median() / seconds : 0;
+}
+
+}  // namespace
+
 void show(app::Context& context, std::string const& title, std::vector<Samples> const& samples) {
   auto& data = context.report.data()["results"][title];
   double const unit = samples.front().median();
   for (auto const& sample : samples) {
     data[sample.name]["ratio"] = sample.median() / unit;
     data[sample.name]["seconds"] = sample.seconds;
+    if (sample.limit.empty()) continue;
+    data[sample.name]["limit"] = sample.limit;
+    data[sample.name]["to_limit"] = to_limit(sample, samples);
   }
   if (context.comm.rank() != 0) return;
-  std::printf("%s\n  %-42s %8s %12s %12s %12s\n", title.c_str(), "", "ratio", "minimum us", "median us", "maximum us");
-  for (auto const& sample : samples)
-    std::printf("  %-42s %8.3f %12.1f %12.1f %12.1f\n", sample.name.c_str(), sample.median() / unit,
+  bool const limits =
+      std::any_of(samples.begin(), samples.end(), [](auto const& sample) { return !sample.limit.empty(); });
+  std::printf("%s\n  %-42s %8s %12s %12s %12s%s\n", title.c_str(), "", "ratio", "minimum us", "median us", "maximum us",
+              limits ? "   to limit" : "");
+  for (auto const& sample : samples) {
+    std::printf("  %-42s %8.3f %12.1f %12.1f %12.1f", sample.name.c_str(), sample.median() / unit,
                 1e6 * sample.minimum(), 1e6 * sample.median(), 1e6 * sample.maximum());
+    if (!sample.limit.empty()) std::printf(" %10.3f", to_limit(sample, samples));
+    std::printf("\n");
+  }
   std::fflush(stdout);
 }
 

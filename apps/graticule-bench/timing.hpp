@@ -13,12 +13,15 @@ namespace graticule::bench {
 struct Candidate {
   std::string name;
   std::function<void()> run;
+  /// Candidates that the machine must do at least for the same result, one after the other: the physical limit.
+  std::vector<std::string> limit = {};
 };
 
 /// Seconds of each repetition of one candidate: of the slowest rank.
 struct Samples {
   std::string name;
   std::vector<double> seconds;
+  std::vector<std::string> limit = {};
   [[nodiscard]] double minimum() const;
   [[nodiscard]] double median() const;
   [[nodiscard]] double maximum() const;
@@ -36,7 +39,8 @@ struct Timing {
 [[nodiscard]] std::vector<Samples> interleave(app::Context& context, std::vector<Candidate> const& candidates,
                                               Timing const& timing);
 
-/// Prints the table of ratios to the median of the first candidate, and stores every sample in the report. Rank 0.
+/// Prints the table of ratios to the median of the first candidate and, where candidates have one, to the limit; stores
+/// every sample in the report. Rank 0.
 void show(app::Context& context, std::string const& title, std::vector<Samples> const& samples);
 
 }  // namespace graticule::bench
