@@ -91,12 +91,14 @@ EmulatorFacts read_emulator(Comm const& comm, std::filesystem::path const& path)
 }
 
 struct Emulator::Parts {
-  Parts(Solver& of, EmulatorFacts const& facts, Index steps)
+  Parts(Solver& of, EmulatorFacts const& facts, Index steps, Index filter_order)
       : solver(of),
         solver_steps(steps),
         network(load_fitting(of, facts)),
         variables(variables_of(network.description(), facts.file)),
-        box(network.owned()) {}
+        box(network.owned()) {
+    network.set_filter(filter_order);
+  }
 
   [[nodiscard]] Index history() const { return network.description().history; }
   [[nodiscard]] bool is_running() const { return Index(known_states.size()) == history(); }
@@ -163,8 +165,8 @@ struct Emulator::Parts {
   } winds;
 };
 
-Emulator::Emulator(Solver& solver, EmulatorFacts const& facts, Index solver_steps)
-    : parts_(std::make_unique<Parts>(solver, facts, solver_steps)) {}
+Emulator::Emulator(Solver& solver, EmulatorFacts const& facts, Index solver_steps, Index filter_order)
+    : parts_(std::make_unique<Parts>(solver, facts, solver_steps, filter_order)) {}
 
 Emulator::~Emulator() = default;
 

@@ -35,8 +35,9 @@ struct EmulatorFacts {
 class Emulator {
  public:
   /// Collective. @param solver whose steps are `lead / solver_steps` long; must outlive this
+  /// @param filter_order of `models::Forecaster::set_filter`; 0: none
   /// @throws `BadInput` (input) when the network is for another grid or other variables; what `models::load` throws
-  Emulator(Solver& solver, EmulatorFacts const& facts, Index solver_steps);
+  Emulator(Solver& solver, EmulatorFacts const& facts, Index solver_steps, Index filter_order);
   ~Emulator();
   Emulator(Emulator const&) = delete;
   Emulator& operator=(Emulator const&) = delete;

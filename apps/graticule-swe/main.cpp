@@ -43,6 +43,7 @@ struct Options {
   std::string partition = "auto";
   std::string time_limit = "auto";
   std::string emulator;
+  Index emulator_filter = 0;
 };
 
 void declare(CLI::App& app, Options& o) {
@@ -76,6 +77,11 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--emulator", o.emulator,
                  "Network in place of the solver's steps: output folder of graticule-train --lead on series.nc, or a "
                  "checkpoint of it");
+  app.add_option(
+         "--emulator-filter", o.emulator_filter,
+         "Order, even, of a filter after each step of the emulator: a wave of n cells keeps 1 - sin(pi/n)^ORDER "
+         "of its amplitude, waves of two cells nothing; 0: no filter")
+      ->check(CLI::Range(Index(0), Index(64)));
   app.add_option("--time-limit", o.time_limit,
                  "Stop with a checkpoint before this time: none, seconds, MM:SS, HH:MM:SS, or auto (SLURM's limit)");
 }
@@ -162,13 +168,17 @@ Layout layout_of(Options const& o, swe::Grid const& grid, int num_ranks) {
   return Layout(processes, {rows, balanced_cuts(grid.num_columns(), processes.extent(1))});
 }
 
+std::string filter_text(Options const& o) {
+  return o.emulator_filter > 0 ? fmt::format(" --emulator-filter {}", o.emulator_filter) : std::string();
+}
+
 /// What makes the same states again: everything but the length of the run and the ranks.
 std::string description(Options const& o, Schedule const& schedule, std::optional<swe::EmulatorFacts> const& emulator) {
   return fmt::format(
       "graticule-swe --case {} --angle {} --seed {} --nlat {} --nlon {} --scheme {} --step {} --every {}{}",
       o.experiment.name, o.angle, o.experiment.seed, o.num_rows, o.num_columns, o.scheme,
       schedule.step_seconds / double(schedule.solver_steps), o.every,
-      emulator ? " --emulator " + emulator->file.string() : std::string());
+      emulator ? " --emulator " + emulator->file.string() + filter_text(o) : std::string());
 }
 
 /// One run: its state, its files, and where it is.
@@ -188,7 +198,8 @@ class Run {
     context.report.set_partition(solver_.layout(), {"latitude", "longitude"});
     swe::set_initial_state(solver_, o.experiment);
     first_ = diagnostics_.invariants();
-    if (facts_) emulator_ = std::make_unique<swe::Emulator>(solver_, *facts_, schedule_.solver_steps);
+    if (facts_)
+      emulator_ = std::make_unique<swe::Emulator>(solver_, *facts_, schedule_.solver_steps, o.emulator_filter);
     if (o.resume == "auto") load();
     if (emulator_ && done_ == 0) emulator_->begin(diagnostics_);
     series_.emplace(solver_, fs::path(o.output) / "series.nc", description_, o.dtype == "f64", done_ > 0);
@@ -337,6 +348,10 @@ class Run {
 
 int run(app::Context& context, Options& o) {
   o.experiment.angle = o.angle * std::numbers::pi / 180;
+  if (o.emulator_filter % 2 != 0)
+    throw Error(Fault::usage, "BadOption", fmt::format("--emulator-filter {} is odd", o.emulator_filter));
+  if (o.emulator_filter > 0 && o.emulator.empty())
+    throw Error(Fault::usage, "BadOption", "--emulator-filter is for --emulator only");
   if (o.num_columns % 2 != 0) throw Error(Fault::usage, "BadOption", fmt::format("--nlon {} is odd", o.num_columns));
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;

@@ -24,7 +24,7 @@ namespace {
 EmulatorFacts read_emulator(Comm const&, std::filesystem::path const& path) { refuse(path); }
 
 // `read_emulator` comes before any of these.
-Emulator::Emulator(Solver&, EmulatorFacts const& facts, Index) { refuse(facts.file); }
+Emulator::Emulator(Solver&, EmulatorFacts const& facts, Index, Index) { refuse(facts.file); }
 Emulator::~Emulator() = default;
 void Emulator::begin(Diagnostics&) {}
 void Emulator::step(Index, Diagnostics&) {}

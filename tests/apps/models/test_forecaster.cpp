@@ -164,6 +164,11 @@ TEST_F(LoadedNetwork, steps_several_members_as_each_alone) {
 
 TEST_F(LoadedNetwork, refuses_what_does_not_fit) {
   auto network = load(folder_, comm_);
+  EXPECT_EQ(rule_of([&] { network.set_filter(3); }), (ErrorWith{"BadOption", "of order 3, which must be even"}));
+  network.set_filter(4);
+  EXPECT_EQ(rule_of([&] { static_cast<void>(network.next(initial(network.owned()), time())); }),
+            (ErrorWith{"Unsupported", "missing values"}));
+  network.set_filter(0);
   EXPECT_EQ(rule_of([&] { static_cast<void>(network.next(std::vector<double>(7), time())); }),
             (ErrorWith{"ShapeMismatch", "7 values for 1 members of 2 times, 4 prognostic channels"}));
   EXPECT_EQ(rule_of([&] {

@@ -4,9 +4,12 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/training/state/model.hpp>
 
+#include "scale_filter.hpp"
+
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -110,6 +113,8 @@ struct Forecaster::State {
   };
   [[nodiscard]] Members members(std::span<double const> values, Index num_members) const;
   void step(Members& members, Seconds time);
+  void set_filter(Index order);
+  void require_whole(Members const& members) const;
   [[nodiscard]] std::vector<double> present(Members const& members, Index member) const;
 
   torch::Device device;  ///< of the network; states rest in host memory, which holds more members
@@ -122,6 +127,7 @@ struct Forecaster::State {
   nn::Domain domain;
   std::vector<std::vector<double>> statics;
   Stepper stepper;
+  std::optional<ScaleFilter> filter;
   std::shared_ptr<Model> network;
   std::vector<Forcing> forcings;
   Places places;
@@ -157,6 +163,7 @@ void Forecaster::State::step(Members& members, Seconds time) {
   torch::NoGradGuard const no_grad;
   torch::Tensor& states = members.states;
   if (states.size(0) == 0) return;
+  require_whole(members);
   auto const channels = std::int64_t(forcing_channels(forcings).size());
   torch::Tensor forcing = torch::empty({1, channels, cells.box.extent(0), cells.box.extent(1)}, states.options());
   if (states.scalar_type() == torch::kFloat64)
@@ -171,8 +178,32 @@ void Forecaster::State::step(Members& members, Seconds time) {
   for (std::int64_t m = 0; m < states.size(0); ++m) {
     auto const state = states.slice(0, m, m + 1);
     auto const mask = members.mask.slice(0, m, m + 1);
-    state.copy_(stepper.next(forward, state.to(device), forcing, mask.to(device), {false}));
+    torch::Tensor next = stepper.next(forward, state.to(device), forcing, mask.to(device), {false});
+    if (filter) {
+      auto const now = next.slice(1, 0, std::int64_t(description.num_prognostic()));
+      now.copy_((*filter)(now));
+    }
+    state.copy_(next);
   }
+}
+
+void Forecaster::State::set_filter(Index order) {
+  if (order < 0 || order % 2 != 0)
+    throw Error(Fault::usage, "BadOption", "a filter of order " + std::to_string(order) + ", which must be even");
+  filter.reset();
+  if (order == 0) return;
+  std::vector<std::int64_t> odd;
+  for (std::size_t c = 0; c < description.num_prognostic(); ++c)
+    if (description.channels[c].info.parity == Parity::odd) odd.push_back(std::int64_t(c));
+  filter.emplace(order, odd, domain);
+}
+
+void Forecaster::State::require_whole(Members const& members) const {
+  if (!filter) return;
+  std::array<Index, 1> missing{members.mask.numel() > 0 && members.mask.min().item<double>() == 0 ? 1 : 0};
+  domain.comm().max(std::span<Index>(missing));
+  if (missing[0] != 0)
+    throw Error(Fault::input, "Unsupported", "short waves cannot be removed from states with missing values");
 }
 
 std::vector<double> Forecaster::State::present(Members const& members, Index member) const {
@@ -238,6 +269,8 @@ void Forecaster::start(std::span<double const> states, Index num_members) {
 void Forecaster::step(Seconds time) { state_->step(state_->current, time); }
 
 std::vector<double> Forecaster::present(Index member) const { return state_->present(state_->current, member); }
+
+void Forecaster::set_filter(Index order) { state_->set_filter(order); }
 
 FieldView Forecaster::states() {
   auto const& t = state_->current.states;
