@@ -34,17 +34,6 @@ bool nearly_equal(std::vector<double> const& a, std::vector<double> const& b) {
          std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
 }
 
-/// All channels where the input has them, else the prognostic ones: a forecast needs no more.
-StateTable open_states(Comm const& domain, std::string const& files, Description const& description) {
-  StateTable prognostic(domain, files, description.variables(Role::prognostic), {});
-  auto const diagnostic = description.variables(Role::diagnostic);
-  bool const has_all = std::all_of(diagnostic.begin(), diagnostic.end(), [&](std::string const& name) {
-    return prognostic.file().contents().find(name) != nullptr;
-  });
-  if (diagnostic.empty() || !has_all) return prognostic;
-  return {domain, files, description.variables(Role::prognostic), diagnostic};
-}
-
 void require_same_states(StateTable const& table, Description const& description, std::string const& files) {
   for (std::size_t c = 0; c < table.channels().size(); ++c)
     if (c >= description.channels.size() || table.channels()[c].label != description.channels[c].label)
@@ -53,7 +42,29 @@ void require_same_states(StateTable const& table, Description const& description
                       (c < description.channels.size() ? description.channels[c].label : "nothing") + "'");
   if (!nearly_equal(table.grid().latitudes, description.latitudes) ||
       !nearly_equal(table.grid().longitudes, description.longitudes))
-    throw Error(Fault::input, "BadInput", files + " is on another grid than the network was trained on");
+    throw Error(
+        Fault::input, "BadInput",
+        fmt::format("{} has {} x {} cells from {:.6g} to {:.6g} N and {:.6g} to {:.6g} E; the network was trained "
+                    "on {} x {} from {:.6g} to {:.6g} N and {:.6g} to {:.6g} E",
+                    files, table.grid().num_rows(), table.grid().num_columns(), table.grid().latitudes.front(),
+                    table.grid().latitudes.back(), table.grid().longitudes.front(), table.grid().longitudes.back(),
+                    description.latitudes.size(), description.longitudes.size(), description.latitudes.front(),
+                    description.latitudes.back(), description.longitudes.front(), description.longitudes.back()));
+}
+
+/// All channels where the input has them, else the prognostic ones: a forecast needs no more.
+/// @throws `BadInput` (input) unless they are those of the network, on its grid
+StateTable open_states(Comm const& domain, std::string const& files, Description const& description) {
+  StateTable prognostic(domain, files, description.variables(Role::prognostic), {});
+  auto const diagnostic = description.variables(Role::diagnostic);
+  bool const has_all = std::all_of(diagnostic.begin(), diagnostic.end(), [&](std::string const& name) {
+    return prognostic.file().contents().find(name) != nullptr;
+  });
+  auto table = diagnostic.empty() || !has_all
+                   ? std::move(prognostic)
+                   : StateTable(domain, files, description.variables(Role::prognostic), diagnostic);
+  require_same_states(table, description, files);
+  return table;
 }
 
 /// The networks of `--checkpoint`. Teams open them by themselves, and agree on failures.
@@ -131,7 +142,6 @@ class Run {
         store_(context.comm, options.output / "checkpoints", {.keep = 2}),
         spectra_table_(Index(description_.channels.size()), options.steps / options.every,
                        Index(standard_regions().size()), table_.grid().num_columns() / 2 + 1) {
-    require_same_states(table_, description_, options.input);
     auto const part = teams_.my_part_of(num_members_);
     own_ = {cells_.box, part.first, part.last - part.first};
     Networks::Members const members{num_members_, part.first, part.last};
@@ -221,6 +231,27 @@ class Run {
     return values;
   }
 
+  /// Collective over all ranks. @throws `BadInput` (input) for a channel of an initial state without values, or with
+  /// infinite ones
+  void require_values(std::span<double const> fields, Seconds time) {
+    std::size_t const prognostic = description_.num_prognostic();
+    std::vector<Index> found(2 * prognostic, 0);
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      std::size_t const c = i / num_cells();
+      if (!std::isnan(fields[i])) found[2 * c] = 1;
+      if (std::isinf(fields[i])) found[2 * c + 1] = 1;
+    }
+    run_agreed(context_.comm, [&] {
+      teams_.domain().max(std::span(found));
+      for (std::size_t c = 0; c < prognostic; ++c)
+        if (found[2 * c] == 0 || found[2 * c + 1] != 0)
+          throw Error(Fault::input, "BadInput",
+                      fmt::format("{}: '{}' has {} at {}, from which a forecast starts", options_.input,
+                                  description_.channels[c].label, found[2 * c] == 0 ? "no value" : "an infinite value",
+                                  time_text(time)));
+    });
+  }
+
   /// The initial states of this team's members.
   void begin_case() {
     Index const position = *steps_.find(start());
@@ -233,6 +264,7 @@ class Run {
       Index const place = member % networks_->members_per_network();
       for (Index t = 0; t < history_; ++t) {
         auto const values = read(steps_.at(position, -t), place, prognostic);
+        require_values(values, start() - t * description_.lead_seconds);
         if (mine) states.insert(states.end(), values.begin(), values.end());
       }
       if (mine && place > 0) perturb(states, std::size_t(m), member);

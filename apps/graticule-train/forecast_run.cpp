@@ -305,8 +305,13 @@ class ForecastInput {
         most_samples);
     result_.input.memory_bytes = agreed_memory(world, settings_.memory_bytes, own, most_samples);
     store_->set_budget(result_.input.memory_bytes - own);
-    data_.statistics =
-        forecast::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members, table_->channels(), use());
+    try {
+      data_.statistics = forecast::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members,
+                                                 table_->channels(), use());
+    } catch (Error const& error) {
+      if (error.rule() != "BadInput") throw;
+      throw Error(error.fault(), "BadInput", settings_.input.string() + ": " + error.text());
+    }
     auto& d = data_.description;
     d.values = data_.statistics.values;
     d.tendencies = data_.statistics.tendencies;

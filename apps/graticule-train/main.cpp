@@ -95,6 +95,7 @@ void make_output_folder(Comm const& comm, std::filesystem::path const& folder) {
     std::filesystem::create_directories(folder, error);
     if (error || !std::filesystem::is_directory(folder))
       throw Error(Fault::usage, "BadOption", "--output " + folder.string() + " cannot be created: " + error.message());
+    require_writable(folder / "report.json");
     // Else found at the first checkpoint, maybe hours later.
     auto const checkpoints = folder / "checkpoints";
     if (std::filesystem::exists(checkpoints, error) && !std::filesystem::is_directory(checkpoints))

@@ -63,6 +63,8 @@ void finish_statistics(Comm const& comm, std::span<LevelStatistics> fields) {
                     field.channel.name + " has no value in the training samples" +
                         (field.levels.size() > 1 ? " of level number " + std::to_string(level) : std::string()));
       field.means.push_back(sums[at + 1] / sums[at]);
+      if (!std::isfinite(field.means.back()))
+        throw Error(Fault::input, "BadInput", field.channel.name + " has an infinite value in the training samples");
       double const zero = field.channel.parity == Parity::even ? field.means.back() : 0;
       auto const& own = field.levels[level];
       squares.push_back(own.squares + own.weight * (own.mean - zero) * (own.mean - zero));

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_outputs.hpp"
 
+#include <graticule/field_io/detail/temporary_file.hpp>
+
 #include "outputs.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <system_error>
 
 namespace graticule::train {
 namespace {
@@ -119,13 +123,13 @@ LiveTable::LiveTable(std::filesystem::path path, std::string const& header, Begi
   std::error_code error;
   bool const goes_on = begin == Begin::where_it_ends && std::filesystem::exists(path_, error);
   file_.reset(std::fopen(path_.c_str(), goes_on ? "a" : "w"));
-  if (!file_) throw Error("OutputError", path_.string() + " cannot be written");
+  if (!file_) detail::fail_output(path_, std::generic_category().message(errno));
   if (!goes_on) append(header);
 }
 
 void LiveTable::append(std::string const& text) {
   bool const written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
-  if (!written || std::fflush(file_.get()) != 0) throw Error("OutputError", path_.string() + " cannot be written");
+  if (!written || std::fflush(file_.get()) != 0) detail::fail_output(path_, std::generic_category().message(errno));
 }
 
 }  // namespace graticule::train

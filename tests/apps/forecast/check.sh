@@ -330,7 +330,7 @@ case_exported() {
 
 case_errors() {
     prepare
-    local arguments
+    local arguments text status
     while IFS='|' read -r status arguments text; do
         # shellcheck disable=SC2086
         run 2 $arguments --output errors
@@ -343,6 +343,40 @@ case_errors() {
 2|--start 2000-01-01T12 --teams 2|--teams 2 exceeds --members 1
 2|--start 2000-01-01T12 --steps 2 --every 3|nothing would be written
 END
+    # spoil FILE VARIABLE VALUE: the series with this value in all cells of a variable
+    spoil() {
+        ncdump swe/series.nc | sed "/^ $2 =/,/;/ { /=/! s/[0-9.e+-][0-9.e+-]*/$3/g }" | ncgen -4 -o "$1" || fail "ncgen"
+    }
+    if command -v ncgen >/dev/null; then
+        spoil empty.nc h NaNf
+        spoil infinite.nc u Infinityf
+        local name
+        for name in empty infinite; do
+            text="empty.nc: 'h' has no value at 2000-01-01 12:00"
+            [ $name = empty ] || text="infinite.nc: 'u' has an infinite value at 2000-01-01 12:00"
+            launch 2 "$BIN/graticule-forecast" --checkpoint net --input $name.nc --start 2000-01-01T12 --steps 2 --threads 1 --progress none \
+                --log-level warn --output $name
+            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$text" err || fail "exit $code from $name states: $(cat err)"
+            [ ! -e $name/forecast.nc ] || fail "a forecast from $name states"
+            text="empty.nc: h has no value in the training samples"
+            [ $name = empty ] || text="infinite.nc: u has an infinite value in the training samples"
+            launch 2 "$BIN/graticule-train" --input $name.nc --prognostic h,u,v --lead 6h --channels 2 --blocks 1 --epochs 1 --threads 1 \
+                --progress none --log-level warn --output trained
+            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$text" err || fail "exit $code of a training on $name: $(cat err)"
+        done
+    fi
+    launch 2 "$BIN/graticule-swe" --case random --nlat 18 --nlon 32 --days 1 --every 6h --threads 1 --progress none --log-level warn \
+        --output finer
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input finer/series.nc --start 2000-01-01T12 --steps 1 --threads 1 \
+        --progress none --log-level warn --output errors
+    [ $code -eq 3 ] && grep -qF 'finer/series.nc has 18 x 32 cells from' err && grep -qF 'on 16 x 32 from' err ||
+        fail "exit $code on another grid: $(cat err)"
+    # The rights of a folder do not hold for root.
+    if [ "$(id -u)" -ne 0 ]; then
+        mkdir -p shut && chmod a-w shut
+        launch 2 "$BIN/graticule-train" --input swe/series.nc --prognostic h --lead 6h --threads 1 --progress none --output shut
+        [ $code -eq 1 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF 'shut/report.json cannot be written' err || fail "exit $code in a read-only folder"
+    fi
     launch 1 "$BIN/graticule-forecast" --checkpoint nowhere --input swe/series.nc --start 2000 --log-level warn --output errors
     [ $code -eq 3 ] && grep -qF 'does not exist' err || fail "exit $code without a network"
     # One byte of the checkpoint, given as a file or as a folder, is another one.
