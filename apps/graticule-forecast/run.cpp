@@ -35,6 +35,10 @@ bool nearly_equal(std::vector<double> const& a, std::vector<double> const& b) {
 }
 
 void require_same_states(StateTable const& table, Description const& description, std::string const& files) {
+  if (table.channels().size() < description.num_prognostic())
+    throw Error(Fault::input, "BadInput",
+                files + " lacks '" + description.channels[table.channels().size()].label +
+                    "', which the network was trained on");
   for (std::size_t c = 0; c < table.channels().size(); ++c)
     if (c >= description.channels.size() || table.channels()[c].label != description.channels[c].label)
       throw Error(Fault::input, "BadInput",

@@ -328,6 +328,20 @@ case_exported() {
     [ $code -eq 2 ] && grep -qF 'give one of --checkpoint and --model' err || fail "exit $code without a network"
 }
 
+# write_levels FILE NUM_LEVELS: z at 500 hPa, and at 850 hPa, 8 times of 6 h on 8 x 16 cells
+write_levels() {
+    awk -v levels="$2" 'BEGIN {
+        print "netcdf levels {\ndimensions: time = 8; level = " levels "; latitude = 8; longitude = 16;\nvariables: double time(time);"
+        print "time:units = \"hours since 2000-01-01\"; double level(level); level:units = \"hPa\"; double latitude(latitude);"
+        print "latitude:units = \"degrees_north\"; latitude:standard_name = \"latitude\"; double longitude(longitude);"
+        print "longitude:units = \"degrees_east\"; longitude:standard_name = \"longitude\"; float z(time, level, latitude, longitude);\ndata:"
+        for (t = 0; t < 8; ++t) times = times (t ? ", " : "") 6 * t
+        for (j = 0; j < 8; ++j) latitudes = latitudes (j ? ", " : "") (78.75 - 22.5 * j)
+        for (i = 0; i < 16; ++i) longitudes = longitudes (i ? ", " : "") (i * 22.5)
+        for (n = 0; n < 1024 * levels; ++n) values = values (n ? ", " : "") ((7 * n) % 23)
+        print "time = " times "; level = " (levels == 1 ? "500" : "500, 850") "; latitude = " latitudes ";\nlongitude = " longitudes ";\nz = " values ";\n}"
+    }' | ncgen -4 -o "$1" || fail "ncgen"
+}
 case_errors() {
     prepare
     local arguments text status
@@ -348,6 +362,14 @@ END
         ncdump swe/series.nc | sed "/^ $2 =/,/;/ { /=/! s/[0-9.e+-][0-9.e+-]*/$3/g }" | ncgen -4 -o "$1" || fail "ncgen"
     }
     if command -v ncgen >/dev/null; then
+        write_levels two.nc 2
+        write_levels one.nc 1
+        launch 2 "$BIN/graticule-train" --input two.nc --prognostic z --lead 6h --channels 2 --blocks 1 --epochs 1 --threads 1 \
+            --progress none --log-level warn --output levels
+        succeeds
+        launch 2 "$BIN/graticule-forecast" --checkpoint levels --input one.nc --start 2000-01-01T12 --steps 1 --threads 1 \
+            --progress none --log-level warn --output errors
+        [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "one.nc lacks 'z 850 hPa'" err || fail "exit $code without a level: $(cat err)"
         spoil empty.nc h NaNf
         spoil infinite.nc u Infinityf
         local name
