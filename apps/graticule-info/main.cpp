@@ -26,7 +26,7 @@ void declare(CLI::App& app, info::Options& options) {
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--partition", options.partition,
                  "Process grid, ranks along LATITUDExLONGITUDE, such as 8x4 or 8x0 (0: any number); auto: the fastest "
-                 "exchange (for a file: latitude only)");
+                 "exchange (for a file: latitude only). For NET.pt2: the blocks that fields come in");
   app.add_option("--cuts", options.cuts,
                  "balanced (equal rows), area (equal area), a list such as 61,60,60,60 or 121,120x240,240, or "
                  "file:PATH with one line of numbers per axis");

@@ -140,12 +140,16 @@ std::vector<std::pair<std::string, std::string>> facts_of(program::Plan const& p
   auto const gathered = std::ranges::count_if(plan.nodes, &program::NodePlan::gathered);
   auto const total = double(std::reduce(plan.activation_bytes.begin(), plan.activation_bytes.end()));
   auto const fullest = most(plan.activation_bytes);
-  return {{"weights and constants of a rank", bytes_text(most(plan.weights_bytes))},
-          {"activations, fullest rank", bytes_text(fullest)},
-          {"fullest to mean", total > 0 ? rounded_text(fullest * double(plan.num_ranks) / total, 2) : "-"},
-          {"received, busiest rank", bytes_text(most(plan.received_bytes))},
-          {"messages", std::to_string(plan.messages)},
-          {"gathered values", std::to_string(gathered)}};
+  std::vector<std::pair<std::string, std::string>> facts{
+      {"weights and constants of a rank", bytes_text(most(plan.weights_bytes))},
+      {"activations, fullest rank", bytes_text(fullest)},
+      {"fullest to mean", total > 0 ? rounded_text(fullest * double(plan.num_ranks) / total, 2) : "-"},
+      {"received, busiest rank", bytes_text(most(plan.received_bytes))}};
+  if (!plan.block_bytes.empty())
+    facts.emplace_back("of these from blocks and back", bytes_text(most(plan.block_bytes)));
+  facts.emplace_back("messages", std::to_string(plan.messages));
+  facts.emplace_back("gathered values", std::to_string(gathered));
+  return facts;
 }
 
 /// What a rank that has a part of a value receives because a node needs all of it; the largest first.
@@ -203,6 +207,13 @@ program::PlanOptions plan_options(Comm const& comm, Indices const& extents, Opti
   program::PlanOptions result;
   result.num_ranks = options.num_ranks;
   result.costs = costs_of(options);
+  auto const partition = parse_partition(options.partition);
+  if (partition[0] > 1 && partition[1] > 1) {
+    auto const bounds = [&](int axis) {
+      return program::balanced_cut(axis, extents[index(axis)], partition[index(axis)]).bounds;
+    };
+    result.blocks = program::BlockCuts{.rows = bounds(0), .columns = bounds(1)};
+  }
   if (options.cuts == "balanced") return result;
   auto const choice = parse_cut_choice(comm, options.cuts, extents);
   if (!choice.given[0] || choice.given[1])
@@ -225,6 +236,7 @@ void fill_report(ProgramPlan const& shown, program::Plan const* plan, app::Repor
   data["weights_bytes"] = plan->weights_bytes;
   data["activation_bytes"] = plan->activation_bytes;
   data["received_bytes"] = plan->received_bytes;
+  if (!plan->block_bytes.empty()) data["block_bytes"] = plan->block_bytes;
   data["messages"] = plan->messages;
   data["gathers"] = app::Report::Json::array();
   for (auto const& gather : shown.gathers)

@@ -167,7 +167,9 @@ int check(app::Context& context, program::Program const& network, Options const&
 
 }  // namespace
 
-int show_program(app::Context& context, Options const& options) {
+int show_program(app::Context& context, Options const& given) {
+  auto options = given;
+  options.num_ranks = total_ranks(parse_partition(given.partition), given.num_ranks, given.partition);
   torch::set_num_threads(std::max(1, context.num_threads));
   program::Program network(nullptr);
   run_agreed(context.comm, [&] { network = program::Program(std::filesystem::path(options.file)); });

@@ -171,6 +171,20 @@ PY
     run 1 "$BIN/graticule-info" "$net" --ranks 1
     succeeds
     grep -qF 'received, busiest rank 0 B' out || fail "one rank receives something"
+    run 1 "$BIN/graticule-info" "$net" --partition 2x2 --report report.json
+    succeeds
+    grep -qF 'from blocks and back' out || fail "no bytes of blocks"
+    python3 - <<'PY' || fail "the bytes of blocks are wrong"
+import json, math
+program = json.load(open("report.json"))["program"]
+layout = json.load(open("report.json"))["layout"]
+# A rank has half of its band's columns already, and half of its block's rows.
+bytes = sum(4 * math.prod(field["shape"]) // 8 for kind in ("inputs", "outputs") for field in program[kind])
+assert layout["num_virtual_ranks"] == 4 and layout["block_bytes"] == [bytes] * 4, (layout["block_bytes"], bytes)
+assert min(layout["received_bytes"]) > bytes
+PY
+    run 1 "$BIN/graticule-info" "$net" --partition 2x2 --ranks 3
+    fails_with 2 "needs 4 ranks"
     run 1 "$BIN/graticule-info" "$net" --ranks 2 --cuts 10,14,0
     fails_with 2 "3 parts"
     run 1 "$BIN/graticule-info" "$net" --ranks 2 --cuts 10,15

@@ -351,6 +351,54 @@ TEST(ShardedProgram, has_no_gradients_where_ranks_have_no_part_of_what_has_none)
   }
 }
 
+// This rank's cells of a field whose rows and columns have these bounds.
+torch::Tensor own_block(torch::Tensor const& field, nn::Domain const& domain, std::vector<std::int64_t> const& rows,
+                        std::vector<std::int64_t> const& columns) {
+  return own_rows(own_rows(field, rows, domain.latitude_part()).transpose(-2, -1), columns, domain.longitude_part())
+      .transpose(-2, -1);
+}
+
+TEST(ShardedProgram, takes_and_gives_blocks_of_a_domain_that_cuts_rows_and_columns) {
+  Comm const comm = Comm::world();
+  if (comm.num_ranks() != 4) {
+    GTEST_SKIP() << "blocks are tested on 4 ranks";
+  }
+  nn::Domain const domain(comm, ProcessGrid{2, 2});
+  torch::manual_seed(5);
+  torch::Tensor const weight = torch::randn({2, 2, 3, 3});
+  torch::Tensor const whole = torch::randn({1, 2, 6, 4}, torch::kFloat64);
+  Program serial = load(coupled_network(), {{"head.weight", weight, true}});
+  torch::Tensor const x = whole.clone().requires_grad_();
+  torch::Tensor const y = serial->forward(x);
+  torch::Tensor const first = torch::autograd::grad({y.pow(3).sum()}, {x}, {}, true, true)[0];
+  first.square().sum().backward();
+  torch::Tensor const parameter = serial->parameter("head.weight");
+  torch::Tensor const wanted = parameter.grad().clone();
+  ShardedProgram shards(serial, domain, cut_wherever_possible());
+  // Columns 4 and none, in other rows than the bands' 2, 2, 1 and 1; then other blocks.
+  for (auto const& [rows, columns] :
+       {std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>{{0, 5, 6}, {0, 4, 4}},
+        {{0, 1, 6}, {0, 1, 4}}}) {
+    serial->zero_grad();
+    nn::reset_structure(*shards);
+    torch::Tensor const own_x = own_block(whole, domain, rows, columns).clone().requires_grad_();
+
+    torch::Tensor const own_y = shards->forward(own_x);
+    torch::Tensor const loss = nn::reduce_loss(own_y.pow(3).sum(), domain);
+    torch::Tensor const own_first = torch::autograd::grad({loss}, {own_x}, {}, true, true)[0];
+    nn::reduce_loss(own_first.square().sum(), domain).backward();
+
+    EXPECT_TRUE(torch::allclose(own_y, own_block(y, domain, rows, columns), 1e-12, 1e-12));
+    EXPECT_TRUE(torch::allclose(own_first, own_block(first, domain, rows, columns), 1e-11, 1e-11));
+    EXPECT_TRUE(torch::allclose(total(parameter.grad(), parameter), wanted, 1e-10, 1e-10));
+    // 2 channels of 4 bytes, as in the file, to bands and back. Rank 0 has the rows of its band already.
+    EXPECT_EQ(shards->plan().block_bytes.size(), 4U);
+    if (columns[1] == 4) {
+      EXPECT_EQ(shards->plan().block_bytes, (std::vector<std::int64_t>{8 * 12, 8 * 8, 8 * 8, 8 * 4}));
+    }
+  }
+}
+
 TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
   nn::Domain const domain = world();
   torch::Tensor const x = torch::ones({1, 2, 4, 6}, torch::kFloat64);

@@ -2,6 +2,7 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "blocks.hpp"
 #include "constants.hpp"
 #include "shuffles.hpp"
 #include "strategy.hpp"
@@ -416,6 +417,9 @@ void Planner::finish() {
     plan_.messages += node.statistics_bytes > 0 ? 1 : 0;
   }
   count_memory();
+  if (options_.blocks) {
+    detail::count_blocks(plan_, *options_.blocks);
+  }
 }
 
 Plan Planner::plan() {
@@ -450,6 +454,10 @@ Placement result_placement(NodePlan const& node, std::vector<Shape> const& resul
 Plan plan_layout(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options) {
   if (options.num_ranks < 1 || options.field_axis >= 0) {
     throw Error(Fault::input, "BadCuts", "a layout needs at least one rank, and an axis counted from the end");
+  }
+  if (options.blocks && options.num_ranks != static_cast<std::int64_t>((options.blocks->rows.size() - 1) *
+                                                                       (options.blocks->columns.size() - 1))) {
+    throw Error(Fault::input, "BadCuts", "the blocks are not those of " + std::to_string(options.num_ranks) + " ranks");
   }
   return Planner(program, sizes, options).plan();
 }

@@ -37,10 +37,8 @@ class ShardedProgramImpl::Calls : public nn::detail::LayerState<SetUp> {
 ShardedProgramImpl::ShardedProgramImpl(Program program, nn::Domain const& domain, ShardOptions const& options)
     : torch::nn::Module("ShardedProgram"), program_(std::move(program)), domain_(domain), options_(options) {
   auto const& grid = domain.grid();
-  if (grid.extent(0) > 1 && grid.extent(1) > 1) {
-    throw Error("Unsupported", "an exported network is cut along latitude or along longitude, not both");
-  }
-  field_axis_ = grid.extent(1) > 1 ? -1 : -2;
+  blocks_ = grid.extent(0) > 1 && grid.extent(1) > 1;
+  field_axis_ = grid.extent(1) > 1 && !blocks_ ? -1 : -2;
   auto const first = first_field(program_->graph());
   if (!first) {
     throw Error(Fault::input, "RefusedProgram", "refused: the network has no input with rows and columns to cut");
@@ -55,7 +53,75 @@ ShardedProgramImpl::ShardedProgramImpl(Program program, nn::Domain const& domain
   for (auto const& buffer : program_->named_buffers(/*recurse=*/false)) {
     register_buffer(buffer.key(), buffer.value());
   }
-  calls_ = std::make_shared<Calls>(domain_, "ShardedProgram", domain_.sharding());
+  if (blocks_) {
+    make_movers();
+  }
+  calls_ = std::make_shared<Calls>(domain_, "ShardedProgram", own_sharding());
+}
+
+// Between the caller's blocks and bands, one per field.
+void ShardedProgramImpl::make_movers() {
+  auto const& graph = program_->graph().graph;
+  auto const ids = user_inputs(program_->graph());
+  auto const first_ndim = graph.value(ids[first_field_]).tensor.sizes.size();
+  auto const mover = [&](bool field, nn::Sharding const& from, nn::Sharding const& to) {
+    return field ? nn::Repartition(nn::RepartitionOptions{.from = from, .to = to}, domain_) : nn::Repartition(nullptr);
+  };
+  for (ValueId const id : ids) {
+    bool const field = is_field(graph.value(id).tensor.sizes.size(), first_ndim);
+    to_bands_.push_back(mover(field, domain_.sharding(), own_sharding()));
+  }
+  for (OutputSpec const& output : program_->graph().outputs) {
+    auto const* const tensor = std::get_if<TensorRef>(&output.value);
+    if (output.kind == OutputSpec::Kind::user_input_mutation) {
+      throw Error("Unsupported", "the network overwrites its input '" + output.name +
+                                     "', which a domain of blocks would not see; cut rows or columns alone");
+    }
+    if (output.kind == OutputSpec::Kind::user) {
+      bool const field = tensor != nullptr && is_field(graph.value(tensor->value).tensor.sizes.size(), first_ndim);
+      to_blocks_.push_back(mover(field, own_sharding(), domain_.sharding()));
+    }
+  }
+}
+
+// The division in which the network is planned.
+nn::Sharding ShardedProgramImpl::own_sharding() const {
+  return blocks_ ? nn::Sharding{{-2, -1}, ProcessGrid{domain_.comm().num_ranks(), 1}} : domain_.sharding();
+}
+
+std::vector<torch::Tensor> ShardedProgramImpl::in_bands(std::vector<torch::Tensor> const& blocks) {
+  std::vector<torch::Tensor> bands;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    bool const moves = i < to_bands_.size() && !to_bands_[i].is_empty();
+    bands.push_back(moves ? to_bands_[i]->forward(blocks[i]) : blocks[i]);
+  }
+  has_moved_ = true;
+  return bands;
+}
+
+// On the grid of the first field as the caller's blocks of it, on others in balanced blocks. Values that do not depend
+// on an input are whole.
+std::vector<torch::Tensor> ShardedProgramImpl::in_blocks(std::vector<torch::Tensor> const& bands) {
+  auto const& first = *to_bands_[first_field_];
+  std::vector<torch::Tensor> blocks = bands;
+  std::size_t tensor = 0;
+  std::size_t user = 0;
+  for (OutputSpec const& output : program_->graph().outputs) {
+    bool const is_tensor = std::holds_alternative<TensorRef>(output.value);
+    if (output.kind == OutputSpec::Kind::user) {
+      torch::Tensor const& y = bands.at(user);
+      Placement const cut = is_tensor ? latest_->plan.outputs.at(tensor).to : Placement();
+      if (cut && !to_blocks_.at(user).is_empty()) {
+        bool const alike = latest_->plan.shapes[place(latest_->plan.outputs[tensor].value)][place(y.dim() - 2)] ==
+                               first.after(-2).extent() &&
+                           y.size(-1) == first.after(-1).extent();
+        blocks[user] = alike ? to_bands_[first_field_]->back(y) : to_blocks_[user]->forward(y);
+      }
+      ++user;
+    }
+    tensor += is_tensor ? 1 : 0;
+  }
+  return blocks;
 }
 
 void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<std::int64_t> const& parts) {
@@ -90,10 +156,20 @@ void ShardedProgramImpl::plan_for(std::vector<Shape> const& whole, std::vector<s
   auto const cut = Cuts(parts);
   bool const rows = field_axis_ == -2;
   auto const other = Cuts{first[first.size() - (rows ? 1 : 2)]};
-  (void)set_up(inputs, Layout(domain_.grid(), rows ? std::vector<Cuts>{cut, other} : std::vector<Cuts>{other, cut}));
+  (void)set_up(inputs,
+               Layout(own_sharding().grid, rows ? std::vector<Cuts>{cut, other} : std::vector<Cuts>{other, cut}));
 }
 
-void ShardedProgramImpl::reset_structure() { calls_->reset_structure(); }
+void ShardedProgramImpl::reset_structure() {
+  calls_->reset_structure();
+  for (auto* const movers : {&to_bands_, &to_blocks_}) {
+    for (nn::Repartition& mover : *movers) {
+      if (!mover.is_empty()) {
+        mover->reset_structure();
+      }
+    }
+  }
+}
 
 Plan const& ShardedProgramImpl::plan() const {
   if (!latest_) {
@@ -130,6 +206,23 @@ std::vector<Shape> ShardedProgramImpl::whole_shapes(std::vector<torch::Tensor> c
   return shapes;
 }
 
+// Those of the latest call; balanced before any, and for other sizes.
+BlockCuts ShardedProgramImpl::block_cuts(Layout const& bands) const {
+  auto const& mover = to_bands_[first_field_];
+  BlockCuts result;
+  for (int axis : {0, 1}) {
+    bool const known = has_moved_ && mover->before(axis - 2).extent() == bands.extent(axis);
+    Cuts const cuts =
+        known ? mover->before(axis - 2).cuts : balanced_cuts(bands.extent(axis), domain_.grid().extent(axis));
+    std::vector<std::int64_t>& bounds = axis == 0 ? result.rows : result.columns;
+    bounds = {0};
+    for (int part = 0; part < cuts.num_parts(); ++part) {
+      bounds.push_back(bounds.back() + cuts.size(part));
+    }
+  }
+  return result;
+}
+
 std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std::vector<torch::Tensor> const& inputs,
                                                                             Layout const& layout) {
   Comm const& comm = domain_.comm();
@@ -152,6 +245,9 @@ std::shared_ptr<ShardedProgramImpl::SetUp const> ShardedProgramImpl::set_up(std:
     Cuts const* const cuts = layout.cuts(field_axis_ == -2 ? 0 : 1);
     for (int part = 0; part < cuts->num_parts(); ++part) {
       options.bounds.push_back(options.bounds.back() + cuts->size(part));
+    }
+    if (blocks_) {
+      options.blocks = block_cuts(layout);
     }
     result->plan = plan_layout(program_->graph(), sizes, options);
     auto const ids = user_inputs(program_->graph());
@@ -195,7 +291,8 @@ std::vector<torch::Tensor> ShardedProgramImpl::with_gradients(std::vector<torch:
   return result;
 }
 
-std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> const& inputs) {
+std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> const& given) {
+  auto const inputs = blocks_ ? in_bands(given) : given;
   auto const check = [&] {
     auto const ids = user_inputs(program_->graph());
     if (inputs.size() != ids.size()) {
@@ -212,6 +309,9 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
     for (torch::Tensor const& input : inputs) {
       auto const own = nn::detail::structure_of(input);
       numbers.insert(numbers.end(), own.begin(), own.end());
+    }
+    for (torch::Tensor const& block : blocks_ ? given : std::vector<torch::Tensor>()) {
+      numbers.insert(numbers.end(), block.sizes().begin(), block.sizes().end());
     }
     return numbers;
   };
@@ -239,7 +339,8 @@ std::vector<torch::Tensor> ShardedProgramImpl::run(std::vector<torch::Tensor> co
     }
     throw;
   }
-  return detail::ProgramAccess::finish(*program_, own, outputs);
+  auto results = detail::ProgramAccess::finish(*program_, own, outputs);
+  return blocks_ ? in_blocks(results) : results;
 }
 
 void ShardedProgramImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {

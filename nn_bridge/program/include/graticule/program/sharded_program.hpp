@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/call/communicating_module.hpp>
 #include <graticule/nn_bridge/call/domain.hpp>
+#include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/program/layout/plan.hpp>
 #include <graticule/program/program.hpp>
 
@@ -28,7 +29,8 @@ struct ShardOptions {
 /// Rows (latitude) of the inputs are cut among the ranks as the caller cuts them: unevenly, and with ranks without
 /// rows. Inputs and outputs with the number of axes of the first input, one less or more are fields; others are whole,
 /// and equal, on every rank. Where the layout pass finds it cheaper, values are cut along other axes, windows or heads
-/// on the way (`plan`).
+/// on the way (`plan`). A domain that cuts rows and columns has blocks of the fields: they are moved to balanced bands
+/// of rows, in which the network is planned, and its outputs back (outputs on another grid to balanced blocks).
 ///
 /// Parameters and buffers are those of the program, under its names, whole on every rank. Gradients follow the
 /// convention of this library: each rank holds its part, and the sum over the domain is the gradient (`GradientSync`,
@@ -50,7 +52,7 @@ struct ShardOptions {
 class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
  public:
   /// Local. The module has the parameters and buffers of `program`, which are not copied.
-  /// @throws Error `RefusedProgram`; `Unsupported` for a domain that cuts both latitude and longitude
+  /// @throws Error `RefusedProgram`
   ShardedProgramImpl(Program program, nn::Domain const& domain, ShardOptions const& options = {});
 
   /// The only output of a program with one input. Collective.
@@ -64,8 +66,9 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   std::vector<torch::Tensor> run(std::vector<torch::Tensor> const& inputs);
 
   /// Plans for inputs of these sizes as a first forward does, and runs nothing. Collective.
-  /// @param whole sizes of the whole inputs @param parts cells of each rank along the axis that the domain cuts, of the
-  /// first field and of fields that are as long along it; others are cut into balanced shares
+  /// @param whole sizes of the whole inputs @param parts cells of each rank along the axis that the domain cuts (rows
+  /// of the bands where it cuts both), of the first field and of fields that are as long along it; others are cut into
+  /// balanced shares
   /// @throws Error on all ranks alike `StructureDisagreement`, `ShapeMismatch`, `RefusedProgram`, `BadCuts`
   void plan_for(std::vector<std::vector<std::int64_t>> const& whole, std::vector<std::int64_t> const& parts);
 
@@ -91,9 +94,19 @@ class ShardedProgramImpl : public torch::nn::Module, public nn::Communicating {
   [[nodiscard]] std::vector<torch::Tensor> with_gradients(std::vector<torch::Tensor> const& inputs,
                                                           bool first_requires) const;
 
+  void make_movers();
+  [[nodiscard]] nn::Sharding own_sharding() const;
+  [[nodiscard]] BlockCuts block_cuts(Layout const& bands) const;
+  [[nodiscard]] std::vector<torch::Tensor> in_bands(std::vector<torch::Tensor> const& blocks);
+  [[nodiscard]] std::vector<torch::Tensor> in_blocks(std::vector<torch::Tensor> const& bands);
+
   Program program_;
   nn::Domain domain_;
   ShardOptions options_;
+  bool blocks_ = false;                     ///< the domain cuts rows and columns
+  bool has_moved_ = false;                  ///< blocks to bands
+  std::vector<nn::Repartition> to_bands_;   ///< per input; null for one that is no field
+  std::vector<nn::Repartition> to_blocks_;  ///< per output
   std::int64_t field_axis_ = -2;
   std::size_t first_field_ = 0;  ///< the input that tells the cut
   std::shared_ptr<Calls> calls_;

@@ -59,7 +59,8 @@ struct Plan {
   std::vector<std::int64_t>
       activation_bytes;  ///< per rank: all results of nodes that are no views, as a backward pass keeps
   std::vector<std::int64_t> received_bytes;  ///< per rank, of one forward pass
-  std::int64_t messages = 0;                 ///< received in a forward pass, sum over nodes of the most of a rank
+  std::vector<std::int64_t> block_bytes;  ///< per rank, of these: for moves from the caller's blocks to bands and back
+  std::int64_t messages = 0;              ///< received in a forward pass, sum over nodes of the most of a rank
 };
 
 /// Which of the tensors that the network takes tells how its fields are cut: the first with at least two axes.
@@ -75,11 +76,18 @@ struct PlanCosts {
   double replicated = 4;  ///< factor of work that every rank repeats, beyond that it takes as long as on one
 };
 
+/// Where the blocks of a caller who cuts rows and columns begin and end, in row-major order of ranks.
+struct BlockCuts {
+  std::vector<std::int64_t> rows;     ///< bounds, one more than there are rows of blocks
+  std::vector<std::int64_t> columns;  ///< bounds
+};
+
 /// On how many ranks, how the caller cuts its fields, and what may be gathered.
 struct PlanOptions {
   std::int64_t num_ranks = 2;
   std::int64_t field_axis = -2;      ///< axis of the network's inputs that the caller cuts, latitude; from the end
   std::vector<std::int64_t> bounds;  ///< of the caller's cut; empty: balanced
+  std::optional<BlockCuts> blocks;   ///< fields come and go in these, and are moved to bands and back
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   std::size_t beam = 16;                                 ///< plans that are followed at a time
   PlanCosts costs = {};
@@ -93,7 +101,7 @@ struct PlanOptions {
 /// counted four to the byte (`PlanCosts`). A value moves where a node needs it in another placement, and stays
 /// available in the old one; moves along the way are one exchange. Ranks are virtual: no MPI.
 /// @throws Error `RefusedProgram` with operator, module path, source line and advice; `BadCuts` for bounds that do not
-/// fit Cost: linear in the nodes, the beam and the ranks.
+/// fit. Cost: linear in the nodes, the beam and the ranks.
 [[nodiscard]] Plan plan_layout(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options);
 
 }  // namespace graticule::program
