@@ -36,7 +36,15 @@ std::vector<std::int64_t> axes_of(NodeShapes const& shapes, std::vector<Labels> 
   return axes;
 }
 
-void set_labels(NodeShapes& shapes, std::vector<Labels> const& inputs, Labels const& output) {
+// Nothing where the labels are not those of the tensors, as in a damaged file: the operator runs on the whole.
+bool set_labels(NodeShapes& shapes, std::vector<Labels> const& inputs, Labels const& output) {
+  bool fits = inputs.size() <= shapes.rule.shapes.size() && output.size() == shapes.out().size();
+  for (std::size_t i = 0; fits && i < inputs.size(); ++i) {
+    fits = inputs[i].size() == shapes.rule.shapes[i].size();
+  }
+  if (!fits) {
+    return false;
+  }
   for (std::size_t axis = 0; axis < output.size(); ++axis) {
     AxisRule& rule = shapes.rule.axes.at(axis);
     rule.mode = AxisRule::Mode::same;
@@ -52,6 +60,7 @@ void set_labels(NodeShapes& shapes, std::vector<Labels> const& inputs, Labels co
     }
   }
   shapes.rule.statistics = num_elements(shapes.out());
+  return true;
 }
 
 // Labels of "..." count from -1 at its last axis downwards.
@@ -200,7 +209,9 @@ void attention(NodeShapes& shapes) {
   if (shapes.rule.shapes.size() > 3) {
     inputs.push_back(leading(shapes.in(3).size() - 2, {'n', 'm'}));
   }
-  set_labels(shapes, inputs, leading(batch, {'n', 'e'}));
+  if (!set_labels(shapes, inputs, leading(batch, {'n', 'e'}))) {
+    return;
+  }
   shapes.rule.contracted.clear();  // the softmax is over the whole row
   shapes.rule.axes.back() = {};
   if (shapes.flag("is_causal", false)) {

@@ -453,10 +453,29 @@ Table const& table() {
 
 }  // namespace
 
+namespace {
+
+// Sizes of a result are those that the file says; tables and windows come from the arguments.
+void check_extents(NodeShapes const& shapes) {
+  for (std::size_t axis = 0; axis < shapes.rule.axes.size() && axis < shapes.out().size(); ++axis) {
+    AxisRule const& rule = shapes.rule.axes[axis];
+    auto const found =
+        static_cast<std::int64_t>(rule.mode == AxisRule::Mode::table ? rule.table.size() : rule.windows.size());
+    bool const in_rows = rule.mode == AxisRule::Mode::table || rule.mode == AxisRule::Mode::window;
+    if (in_rows && found < shapes.out()[axis]) {
+      shapes.refuse("its arguments give " + std::to_string(found) + " indices along axis " + std::to_string(axis) +
+                    ", its result has " + std::to_string(shapes.out()[axis]) + "; export the network again");
+    }
+  }
+}
+
+}  // namespace
+
 void apply_rule(NodeShapes& shapes) {
   auto const found = table().find(shapes.operator_name());
   if (found != table().end()) {
     found->second(shapes);
+    check_extents(shapes);
     return;
   }
   // Without a rule no axis may be cut: every rank runs the operator on the whole.

@@ -284,6 +284,33 @@ TEST(Plan, operators_without_a_rule_run_on_the_whole_up_to_a_limit) {
   EXPECT_NE(thrown.text.find("aten.tril.default in head (head.py:27)"), std::string::npos) << thrown.text;
 }
 
+// A file whose sizes are others than its operators give, which only a damaged one has.
+TEST(Plan, refuses_results_with_more_rows_than_the_arguments_give) {
+  Json program = empty_program({1, 2, 8, 4});
+  append(program, "aten.slice.Tensor",
+         {{"self", tensor("x")}, {"dim", integer(2)}, {"start", integer(338)}, {"end", integer(9)}}, "y", {1, 2, 6, 4});
+  set_output(program, "y");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Thrown const thrown = thrown_by([&] { (void)plan_layout(graph, Sizes(graph), PlanOptions{}); });
+
+  EXPECT_EQ(thrown.rule, "RefusedProgram");
+  EXPECT_NE(thrown.text.find("0 indices along axis 2, its result has 6"), std::string::npos) << thrown.text;
+}
+
+TEST(Plan, runs_products_of_tensors_with_other_axes_than_they_need_on_the_whole) {
+  Json program = empty_program({1, 2, 8, 4});
+  add_weight(program, "parameter", "w", "head.weight", {4});
+  append(program, "aten.baddbmm.default", {{"self", tensor("x")}, {"batch1", tensor("x")}, {"batch2", tensor("w")}},
+         "y", {1, 2, 8, 4});
+  set_output(program, "y");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), PlanOptions{});
+
+  EXPECT_FALSE(plan.nodes[0].placement);
+}
+
 TEST(Plan, shuffles_of_pixels_keep_the_cut) {
   Json program = empty_program({1, 8, 6, 4});
   append(program, "aten.pixel_shuffle.default", {{"self", tensor("x")}, {"upscale_factor", integer(2)}}, "a",
