@@ -351,6 +351,67 @@ TEST(ShardedProgram, has_no_gradients_where_ranks_have_no_part_of_what_has_none)
   }
 }
 
+// What is written to slices, selections, permutations and views of a field that is read later, and to the field after
+// a view of it: `a` is read at the end, `early` is a view from before the writes.
+Json network_that_overwrites(std::int64_t rows) {
+  std::vector<std::int64_t> const field{1, 2, rows, 6};
+  Json program = empty_program(field);
+  auto const number = [](double value) { return Json{{"as_float", value}}; };
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", number(2)}}, "a", field);
+  append(program, "aten.slice.Tensor",
+         {{"self", tensor("a")}, {"dim", test::integer(3)}, {"start", test::integer(1)}, {"end", test::integer(5)}},
+         "early", {1, 2, rows, 4});
+  append(program, "aten.slice.Tensor",
+         {{"self", tensor("a")}, {"dim", test::integer(2)}, {"start", test::integer(1)}, {"end", test::integer(3)}},
+         "s", {1, 2, 2, 6});
+  append(program, "aten.neg_.default", {{"self", tensor("s")}}, "n", {1, 2, 2, 6});
+  append(program, "aten.select.int", {{"self", tensor("n")}, {"dim", test::integer(1)}, {"index", test::integer(1)}},
+         "p", {1, 2, 6});
+  append(program, "aten.add_.Tensor", {{"self", tensor("p")}, {"other", number(3)}}, "q", {1, 2, 6});
+  append(program, "aten.permute.default", {{"self", tensor("a")}, {"dims", ints({0, 2, 3, 1})}}, "r", {1, rows, 6, 2});
+  append(program, "aten.slice.Tensor",
+         {{"self", tensor("r")}, {"dim", test::integer(1)}, {"start", test::integer(rows - 2)}}, "t", {1, 2, 6, 2});
+  append(program, "aten.mul_.Tensor", {{"self", tensor("t")}, {"other", number(2)}}, "u", {1, 2, 6, 2});
+  append(program, "aten.view.default", {{"self", tensor("a")}, {"size", ints({2, rows * 6})}}, "v", {2, rows * 6});
+  append(program, "aten.select.int", {{"self", tensor("a")}, {"dim", test::integer(2)}, {"index", test::integer(0)}},
+         "top", {1, 2, 6});
+  append(program, "aten.select.int", {{"self", tensor("x")}, {"dim", test::integer(2)}, {"index", test::integer(-1)}},
+         "bottom", {1, 2, 6});
+  append(program, "aten.copy_.default", {{"self", tensor("top")}, {"src", tensor("bottom")}}, "copied", {1, 2, 6});
+  append(program, "aten.sub_.Tensor", {{"self", tensor("v")}, {"other", number(1)}}, "w", {2, rows * 6});
+  append(program, "aten.sum.dim_IntList",
+         {{"self", tensor("early")}, {"dim", ints({3})}, {"keepdim", {{"as_bool", true}}}}, "z", {1, 2, rows, 1});
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", tensor("z")}}, "b", field);
+  append(program, "aten.add.Tensor", {{"self", tensor("a")}, {"other", tensor("b")}}, "y", field);
+  test::set_output(program, "y");
+  return program;
+}
+
+TEST(ShardedProgram, gives_those_who_read_an_overwritten_field_later_the_new_values) {
+  nn::Domain const domain = world();
+  int const rank = domain.comm().rank();
+  test::Random random(17);
+  for (int trial = 0; trial < 6; ++trial) {
+    std::int64_t const rows = draw(random, 4, 9);
+    auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
+    Program serial = load(network_that_overwrites(rows));
+    torch::Tensor const whole = integers({1, 2, rows, 6}, 100 + trial);
+    torch::Tensor const x = whole.clone().requires_grad_();
+    torch::Tensor const y = serial->forward(x);
+    torch::Tensor const cotangent = integers(y.sizes().vec(), 200 + trial);
+    (y * cotangent).sum().backward();
+    ShardedProgram shards(serial, domain, trial % 2 == 0 ? cut_wherever_possible() : program::ShardOptions{});
+    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+
+    torch::Tensor const own_y = shards->forward(own_x);
+    nn::reduce_loss((own_y * own_rows(cotangent, bounds, rank)).sum(), domain).backward();
+
+    EXPECT_GT(y.detach().abs().sum().item<double>(), 0);
+    EXPECT_TRUE(torch::equal(own_y.detach(), own_rows(y.detach(), bounds, rank))) << "trial " << trial;
+    EXPECT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank))) << "trial " << trial;
+  }
+}
+
 // This rank's cells of a field whose rows and columns have these bounds.
 torch::Tensor own_block(torch::Tensor const& field, nn::Domain const& domain, std::vector<std::int64_t> const& rows,
                         std::vector<std::int64_t> const& columns) {
@@ -402,16 +463,24 @@ TEST(ShardedProgram, takes_and_gives_blocks_of_a_domain_that_cuts_rows_and_colum
 TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
   nn::Domain const domain = world();
   torch::Tensor const x = torch::ones({1, 2, 4, 6}, torch::kFloat64);
-  auto const rule = [&](Json const& text, torch::Tensor const& input) {
-    ShardedProgram shards(load(text), domain, cut_wherever_possible());
+  auto const rule = [&](Json const& text, torch::Tensor const& input, std::vector<Payload> const& weights = {}) {
+    ShardedProgram shards(load(text, weights), domain, cut_wherever_possible());
     return test::thrown_by([&] { (void)shards->forward(input); });
   };
   std::int64_t const rows = 4 * domain.comm().num_ranks();
   Json overwrites = empty_program({1, 2, rows, 6});
   append(overwrites, "aten.add.Tensor", {{"self", tensor("x")}, {"other", {{"as_float", 1.0}}}}, "a", {1, 2, rows, 6});
-  append(overwrites, "aten.relu_.default", {{"self", tensor("a")}}, "b", {1, 2, rows, 6});
+  append(overwrites, "aten.detach.default", {{"self", tensor("a")}}, "d", {1, 2, rows, 6});
+  append(overwrites, "aten.relu_.default", {{"self", tensor("d")}}, "b", {1, 2, rows, 6});
   append(overwrites, "aten.add.Tensor", {{"self", tensor("a")}, {"other", tensor("b")}}, "y", {1, 2, rows, 6});
   test::set_output(overwrites, "y");
+  Json counts = empty_program({1, 2, rows, 6});
+  test::add_weight(counts, "buffer", "w", "head.mean", {1, 2, 1, 1});
+  append(counts, "aten.mean.dim", {{"self", tensor("x")}, {"dim", ints({2, 3})}, {"keepdim", {{"as_bool", true}}}}, "m",
+         {1, 2, 1, 1});
+  append(counts, "aten.add_.Tensor", {{"self", tensor("w")}, {"other", tensor("m")}}, "n", {1, 2, 1, 1});
+  append(counts, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", {{"as_float", 2.0}}}}, "y", {1, 2, rows, 6});
+  test::set_output(counts, "y");
   Json drops = empty_program({1, 2, rows, 6});
   append(drops, "aten.scaled_dot_product_attention.default",
          {{"query", tensor("x")}, {"key", tensor("x")}, {"value", tensor("x")}, {"dropout_p", {{"as_float", 0.5}}}},
@@ -419,6 +488,7 @@ TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
   test::set_output(drops, "y");
 
   EXPECT_EQ(rule(overwrites, x).rule, "RefusedProgram");
+  EXPECT_EQ(rule(counts, x, {{"head.mean", torch::zeros({1, 2, 1, 1}), false}}).rule, "RefusedProgram");
   EXPECT_EQ(rule(drops, x.slice(2, 0, 3)).rule, "ShapeMismatch");
   // Of another type on the last rank alone.
   bool const last = domain.comm().rank() + 1 == domain.comm().num_ranks();

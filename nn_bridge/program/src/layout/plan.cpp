@@ -4,6 +4,7 @@
 
 #include "blocks.hpp"
 #include "constants.hpp"
+#include "overwritten.hpp"
 #include "shuffles.hpp"
 #include "strategy.hpp"
 
@@ -85,7 +86,9 @@ class Planner {
 Planner::Planner(ExportedGraph const& program, Sizes const& sizes, PlanOptions const& options)
     : sizes_(&sizes), options_(options), outputs_(program.outputs) {
   check_operators(program);
-  plan_.graph = detail::with_open_shuffles(inlined(program.graph), sizes);
+  auto const written =
+      detail::without_overwriting(inlined(program.graph), sizes, detail::switches_gradients_off(program.graph));
+  plan_.graph = detail::with_open_shuffles(written, sizes);
   plan_.num_ranks = options.num_ranks;
   field_.resize(plan_.graph.values.size());
   plan_.inputs.resize(plan_.graph.values.size());

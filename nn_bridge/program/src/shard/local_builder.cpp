@@ -440,12 +440,19 @@ void LocalBuilder::forget_parts(ValueId overwritten) {
   std::erase_if(pulled_, [&](auto const& pulled) { return root(std::get<0>(pulled.first)) == shared; });
 }
 
-// An operator in place runs on a copy here, so nothing may read what it overwrites in the whole network.
+// An operator in place runs on a copy here, so nothing may read what it overwrites: in the network, where the layout
+// pass has not found a way to give readers the new values, or in the next call.
 void LocalBuilder::check_overwriting(PlannedNode const& node) {
   if (alias_of_.empty()) {
     find_aliases();
   }
   ValueId const shared = root(node.shapes.rule.tensors.at(0));
+  if (plan_->graph.value(shared).producer < 0 &&
+      std::ranges::find(plan_->user_inputs, shared) == plan_->user_inputs.end()) {
+    throw Error(Fault::input, "RefusedProgram",
+                "refused: " + current_->describe() + ": it overwrites '" + plan_->graph.value(shared).name +
+                    "', which the next call reads, with values of fields; export by run_decompositions({})");
+  }
   auto const reads = [&](Argument const& argument) {
     visit_tensors(argument, [&](ValueId id) {
       bool const older = plan_->graph.value(id).producer < node.plan.node;

@@ -87,7 +87,7 @@ struct PlanOptions {
   std::int64_t num_ranks = 2;
   std::int64_t field_axis = -2;      ///< axis of the network's inputs that the caller cuts, latitude; from the end
   std::vector<std::int64_t> bounds;  ///< of the caller's cut; empty: balanced
-  std::optional<BlockCuts> blocks;   ///< fields come and go in these, and are moved to bands and back
+  std::optional<BlockCuts> blocks = std::nullopt;  ///< fields come and go in these, and are moved to bands and back
   std::int64_t largest_gather = std::int64_t{4} << 30U;  ///< bytes of a value that every rank may hold whole
   std::size_t beam = 16;                                 ///< plans that are followed at a time
   PlanCosts costs = {};

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/program/graph.hpp>
+#include <graticule/program/sizes.hpp>
+
+namespace graticule::program::detail {
+
+/// The graph in which operators in place write to copies, where what they overwrite is read later: the readers get the
+/// new values, put back through slices, selections, permutations and views of other sizes.
+///
+/// Example: `s = slice(a, 2, 0, 3); neg_(s); b = a + 1` becomes `c = clone(s); n = neg_(c);
+/// d = slice_scatter(a, n, 2, 0, 3); b = d + 1`. What is overwritten in a part without gradients, or through other
+/// views, stays as it is, and so do inputs of the graph. Cost: linear in the nodes, for each of these operators.
+[[nodiscard]] Graph without_overwriting(Graph const& graph, Sizes const& sizes, bool has_parts_without_gradients);
+
+/// Whether a node of the graph, or of its subgraphs, runs a graph without gradients.
+[[nodiscard]] bool switches_gradients_off(Graph const& graph);
+
+}  // namespace graticule::program::detail
