@@ -94,7 +94,7 @@ static void writes_and_appends(char const* path) {
   REFUSES(gr_writer_destroy(NULL), "writer is NULL");
   REFUSES(gr_writer_commit(NULL), "writer is NULL");
   REFUSES(gr_writer_create(comm, NULL, NULL, &writer), "path is NULL");
-  FAILS(gr_writer_create(comm, "", NULL, &writer), GR_ERROR_PROGRAM, "without a name");
+  FAILS(gr_writer_create(comm, "", NULL, &writer), GR_ERROR_PROGRAM, "it has no name");
   FAILS(gr_writer_create(comm, "no/such/folder/file.nc", NULL, &writer), GR_ERROR_PROGRAM, "folder");
   FAILS(gr_writer_append(comm, "no-such-file.nc", 0, &writer), GR_ERROR_INPUT, "no-such-file.nc");
   REFUSES(gr_writer_extend(NULL, "time", 1), "writer is NULL");

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_outputs.hpp"
 
-#include <graticule/field_io/detail/temporary_file.hpp>
-
 #include "outputs.hpp"
 
 #include <algorithm>
@@ -14,6 +12,10 @@ namespace graticule::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+Error cannot_be_written(std::filesystem::path const& path) {
+  return {"OutputError", path.string() + " cannot be written: " + std::generic_category().message(errno)};
+}
 
 std::string csv_number(double value) {
   if (std::isnan(value)) return "";
@@ -123,13 +125,13 @@ LiveTable::LiveTable(std::filesystem::path path, std::string const& header, Begi
   std::error_code error;
   bool const goes_on = begin == Begin::where_it_ends && std::filesystem::exists(path_, error);
   file_.reset(std::fopen(path_.c_str(), goes_on ? "a" : "w"));
-  if (!file_) detail::fail_output(path_, std::generic_category().message(errno));
+  if (!file_) throw cannot_be_written(path_);
   if (!goes_on) append(header);
 }
 
 void LiveTable::append(std::string const& text) {
   bool const written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
-  if (!written || std::fflush(file_.get()) != 0) detail::fail_output(path_, std::generic_category().message(errno));
+  if (!written || std::fflush(file_.get()) != 0) throw cannot_be_written(path_);
 }
 
 }  // namespace graticule::train

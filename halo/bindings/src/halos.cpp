@@ -157,11 +157,15 @@ gr_status gr_halo_kind_uniform(int ndim, gr_edge edge, int64_t width, gr_halo_ki
 }
 
 gr_status gr_halo_kind_sphere(gr_edge pole, int64_t width, gr_halo_kind* kind) {
-  return GR_BODY({ give_kind(Boundary::sphere(enumerator<Edge>(pole, GR_EDGE_TRIPOLAR_ROW, {"pole"})), width, kind); });
+  return GR_BODY({
+    required(kind, "kind");
+    give_kind(Boundary::sphere(enumerator<Edge>(pole, GR_EDGE_TRIPOLAR_ROW, {"pole"})), width, kind);
+  });
 }
 
 gr_status gr_halo_kind_tripolar(gr_edge south, gr_edge seam, int64_t width, gr_halo_kind* kind) {
   return GR_BODY({
+    required(kind, "kind");
     give_kind(Boundary::tripolar(enumerator<Edge>(south, GR_EDGE_TRIPOLAR_ROW, {"south"}),
                                  enumerator<Edge>(seam, GR_EDGE_TRIPOLAR_ROW, {"seam"})),
               width, kind);

@@ -141,7 +141,7 @@ TemporaryFile::TemporaryFile(fs::path const& path) : given_(path) {
   if (is_stream(path)) fail_output(path, "it is no ordinary file");
   target_ = linked_path(path);
   std::error_code ignored;
-  if (path.empty()) throw Error("OutputError", "a file without a name cannot be written");
+  if (path.empty()) throw Error("OutputError", "'' cannot be written: it has no name");
   if (target_.filename().empty() || fs::is_directory(target_, ignored)) fail_output(path, "it is a folder");
   if (!fs::is_directory(folder_of(target_), ignored))
     fail_output(path, "the folder " + folder_of(target_).string() + " does not exist");
