@@ -11,7 +11,7 @@ shift 4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$cmake" --install "$build" --component python --prefix "$folder" >"$folder/log" || { cat "$folder/log"; exit 1; }
-cp "$source"/nn_bridge/python/graticule/*.py "$source/nn_bridge/python/graticule/py.typed" "$folder/graticule"
+cp "$source"/nn_bridge/python/graticule/*.py "$source/nn_bridge/python/graticule/_of_torch.pyi" "$source/nn_bridge/python/graticule/py.typed" "$folder/graticule"
 cd "$folder"
 PYTHONPATH=$folder PYTHONDONTWRITEBYTECODE=1 "$@" 2 "$python" "$source/tests/install/consumer_python/consumer.py" "$folder/graticule" >out 2>&1 ||
     { cat out; exit 1; }
