@@ -12,11 +12,6 @@
 namespace graticule::forecast {
 namespace {
 
-bool same_places(std::vector<double> const& a, std::vector<double> const& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
-}
-
 std::string channels_text(Description const& description) {
   std::string text;
   for (auto const& channel : description.channels)
@@ -31,6 +26,11 @@ std::string grid_text(Description const& description) {
 }
 
 }  // namespace
+
+bool same_places(std::vector<double> const& a, std::vector<double> const& b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
+}
 
 void require_alike(std::vector<Description> const& descriptions, std::vector<std::filesystem::path> const& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {

@@ -29,11 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool nearly_equal(std::vector<double> const& a, std::vector<double> const& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) { return std::abs(x - y) < 1e-4; });
-}
-
 void require_same_states(StateTable const& table, Description const& description, std::string const& files) {
   if (table.channels().size() < description.num_prognostic())
     throw Error(Fault::input, "BadInput",
@@ -44,8 +39,8 @@ void require_same_states(StateTable const& table, Description const& description
       throw Error(Fault::input, "BadInput",
                   files + " has '" + table.channels()[c].label + "' where the network was trained on '" +
                       (c < description.channels.size() ? description.channels[c].label : "nothing") + "'");
-  if (!nearly_equal(table.grid().latitudes, description.latitudes) ||
-      !nearly_equal(table.grid().longitudes, description.longitudes))
+  if (!same_places(table.grid().latitudes, description.latitudes) ||
+      !same_places(table.grid().longitudes, description.longitudes))
     throw Error(
         Fault::input, "BadInput",
         fmt::format("{} has {} x {} cells from {:.6g} to {:.6g} N and {:.6g} to {:.6g} E; the network was trained "

@@ -4,6 +4,7 @@
 #include <graticule/program/layout/digits.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "graph_edit.hpp"
 #include "node_shapes.hpp"
 
 #include <algorithm>
@@ -19,21 +20,6 @@
 namespace graticule::program::detail {
 
 namespace {
-
-template <typename F>
-void for_each_tensor(Argument const& argument, F const& f) {
-  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
-    f(tensor->value);
-  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
-    std::ranges::for_each(*tensors, f, &TensorRef::value);
-  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& one : *optional) {
-      if (one) {
-        f(one->value);
-      }
-    }
-  }
-}
 
 std::optional<ValueId> single_tensor(Argument const* argument) {
   auto const* const tensor = argument == nullptr ? nullptr : std::get_if<TensorRef>(argument);
@@ -96,7 +82,7 @@ class Rewriter {
       views_[*out] = {*self, &node};
     } else if (self && may_share_memory(node)) {
       for (Argument const& output : node.outputs) {
-        for_each_tensor(output, [&](ValueId id) { opaque_[id] = *self; });
+        visit_tensors(output, [&](ValueId id) { opaque_[id] = *self; });
       }
     }
   }
@@ -143,11 +129,11 @@ class Rewriter {
     };
     for (std::size_t later = place + 1; later < graph_->nodes.size(); ++later) {
       for (NamedArgument const& input : graph_->nodes[later].inputs) {
-        for_each_tensor(input.value, look);
+        visit_tensors(input.value, look);
       }
     }
     for (Argument const& output : graph_->outputs) {
-      for_each_tensor(output, look);
+      visit_tensors(output, look);
     }
     return found && !unknown;
   }
@@ -297,16 +283,7 @@ class Rewriter {
     return id;
   }
 
-  void push(Node node) {
-    auto const producer = static_cast<NodeId>(result.nodes.size());
-    for (Argument const& output : node.outputs) {
-      for_each_tensor(output, [&](ValueId id) { result.values[static_cast<std::size_t>(id)].producer = producer; });
-      if (auto const* number = std::get_if<SymbolRef>(&output)) {
-        result.values[static_cast<std::size_t>(number->value)].producer = producer;
-      }
-    }
-    result.nodes.push_back(std::move(node));
-  }
+  void push(Node node) { append_node(result, std::move(node)); }
 
   Graph const* graph_;
   Sizes const* sizes_;

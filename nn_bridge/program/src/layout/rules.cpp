@@ -451,10 +451,6 @@ Table const& table() {
   return rules;
 }
 
-}  // namespace
-
-namespace {
-
 // Sizes of a result are those that the file says; tables and windows come from the arguments.
 void check_extents(NodeShapes const& shapes) {
   for (std::size_t axis = 0; axis < shapes.rule.axes.size() && axis < shapes.out().size(); ++axis) {

@@ -3,6 +3,8 @@
 
 #include <graticule/program/layout/digits.hpp>
 
+#include "graph_edit.hpp"
+
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -101,21 +103,7 @@ class Opener {
     return id;
   }
 
-  void push(Node node) {
-    auto const producer = static_cast<NodeId>(result.nodes.size());
-    for (Argument const& output : node.outputs) {
-      if (auto const* tensor = std::get_if<TensorRef>(&output)) mark(tensor->value, producer);
-      if (auto const* symbol = std::get_if<SymbolRef>(&output)) mark(symbol->value, producer);
-      if (auto const* tensors = std::get_if<Tensors>(&output))
-        for (TensorRef const one : *tensors) mark(one.value, producer);
-      if (auto const* optionals = std::get_if<OptionalTensors>(&output))
-        for (auto const& one : *optionals)
-          if (one) mark(one->value, producer);
-    }
-    result.nodes.push_back(std::move(node));
-  }
-
-  void mark(ValueId id, NodeId producer) { result.values[static_cast<std::size_t>(id)].producer = producer; }
+  void push(Node node) { append_node(result, std::move(node)); }
 
   Sizes const* sizes_;
 };

@@ -4,6 +4,8 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "layout/graph_edit.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -29,21 +31,6 @@ TensorMeta meta_of(Shape const& shape, Dtype dtype) {
     meta.sizes.push_back({extent, {}});
   }
   return meta;
-}
-
-template <class Visit>
-void visit_tensors(Argument const& argument, Visit const& visit) {
-  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
-    visit(tensor->value);
-  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
-    std::ranges::for_each(*tensors, visit, &TensorRef::value);
-  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
-    for (auto const& one : *optional) {
-      if (one) {
-        visit(one->value);
-      }
-    }
-  }
 }
 
 // The probability with which the operator drops values in training; 0 for all others.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/program/graph.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace graticule::program::detail {
+
+/// Calls `visit` with the id of each tensor of an argument.
+template <class Visit>
+void visit_tensors(Argument const& argument, Visit const& visit) {
+  if (auto const* tensor = std::get_if<TensorRef>(&argument)) {
+    visit(tensor->value);
+  } else if (auto const* tensors = std::get_if<Tensors>(&argument)) {
+    std::ranges::for_each(*tensors, visit, &TensorRef::value);
+  } else if (auto const* optional = std::get_if<OptionalTensors>(&argument)) {
+    for (auto const& one : *optional) {
+      if (one) {
+        visit(one->value);
+      }
+    }
+  }
+}
+
+/// Appends a node whose results are values of the graph already, and makes it their producer.
+inline void append_node(Graph& graph, Node node) {
+  auto const producer = static_cast<NodeId>(graph.nodes.size());
+  auto const mark = [&](ValueId id) { graph.values[static_cast<std::size_t>(id)].producer = producer; };
+  for (Argument const& output : node.outputs) {
+    visit_tensors(output, mark);
+    if (auto const* number = std::get_if<SymbolRef>(&output)) {
+      mark(number->value);
+    }
+  }
+  graph.nodes.push_back(std::move(node));
+}
+
+}  // namespace graticule::program::detail
