@@ -67,7 +67,8 @@ bool detail::CommState::describe(Comm const& comm, std::optional<NodeMembers> co
     node_rank = int(std::find(node_ranks.begin(), node_ranks.end(), rank) - node_ranks.begin());
   }
   // Nodes may differ, yet all ranks must choose alike: blocking and non-blocking collective calls do not match.
-  bool const crowded = members && members->num_cores != 0 && num_node_ranks > members->num_cores;
+  bool const outnumbered = members && members->num_cores != 0 && num_node_ranks > members->num_cores;
+  bool const crowded = kind_of_wait() == Wait::automatic ? outnumbered : kind_of_wait() == Wait::sleep;
   oversubscribed = crowded;  // for the wait
   using Words = std::array<std::int64_t, 4>;
   auto sums = std::make_unique<std::array<Words, 2>>();

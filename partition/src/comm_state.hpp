@@ -35,6 +35,10 @@ struct MeetingMemory {
 /// A call of a communicator, as its ranks must agree on it.
 enum class CommCall : std::uint8_t { barrier, maximum, sum, gather, broadcast, split };
 
+/// `GRATICULE_WAIT`: whether waiting ranks leave their cores. Automatic: where a node has more ranks than cores.
+enum class Wait : std::uint8_t { automatic, poll, sleep };
+[[nodiscard]] Wait kind_of_wait();
+
 struct CommState {
   MPI_Comm handle = MPI_COMM_NULL;
   int rank = 0;

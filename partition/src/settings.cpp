@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only reader of GRATICULE_CHECK, GRATICULE_STALL_SECONDS and GRATICULE_STALL_LIMIT.
+// The only reader of GRATICULE_CHECK, GRATICULE_STALL_SECONDS, GRATICULE_STALL_LIMIT and GRATICULE_WAIT.
 #include <graticule/partition/detail/patience.hpp>
+
+#include "comm_state.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +20,7 @@ struct Settings {
   std::optional<double> report_seconds;
   std::optional<double> error_seconds;
   StallRule stall;  ///< what holds
+  detail::Wait wait = detail::Wait::automatic;
 };
 
 std::optional<double> seconds_of(char const* variable) {
@@ -29,6 +32,15 @@ std::optional<double> seconds_of(char const* variable) {
     throw Error(Fault::usage, "BadOption",
                 std::string(variable) + " is '" + std::string(text) + "', not a number of seconds");
   return seconds;
+}
+
+detail::Wait wait_of_environment() {
+  char const* const wait = std::getenv("GRATICULE_WAIT");
+  std::string const value = wait ? wait : "";
+  if (value.empty() || value == "auto") return detail::Wait::automatic;
+  if (value == "poll") return detail::Wait::poll;
+  if (value == "sleep") return detail::Wait::sleep;
+  throw Error(Fault::usage, "BadOption", "GRATICULE_WAIT is '" + value + "'; valid are auto, poll and sleep");
 }
 
 Settings read_settings() {
@@ -45,6 +57,7 @@ Settings read_settings() {
   settings.error_seconds = seconds_of("GRATICULE_STALL_LIMIT");
   if (!settings.error_seconds && settings.calls) settings.error_seconds = stall.report_seconds;
   stall.error_seconds = settings.error_seconds.value_or(stall.error_seconds);
+  settings.wait = wait_of_environment();
   return settings;
 }
 
@@ -76,6 +89,7 @@ namespace detail {
 
 bool checks_calls() { return settings().calls; }
 bool checks_cells() { return settings().cells; }
+Wait kind_of_wait() { return settings().wait; }
 
 double seconds_to_end() {
   constexpr double patient = 10;

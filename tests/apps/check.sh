@@ -432,6 +432,8 @@ case_stalls() {
     fails_with 2 "GRATICULE_STALL_SECONDS is 'abc', not a number of seconds"
     GRATICULE_CHECK=yes run 1 "$FAILING_DRIVER" --mode good
     fails_with 2 "GRATICULE_CHECK is 'yes'"
+    GRATICULE_WAIT=never run 1 "$FAILING_DRIVER" --mode good
+    fails_with 2 "GRATICULE_WAIT is 'never'; valid are auto, poll and sleep"
 }
 
 case_options() {
