@@ -2,6 +2,7 @@
 #include <graticule/field_io/complete_file.hpp>
 
 #include "expect_error.hpp"
+#include "full_disks.hpp"
 #include "shared_folder.hpp"
 
 #include <gtest/gtest.h>
@@ -95,6 +96,17 @@ TEST(WriteCompleteFile, refuses_folders_that_are_missing_and_full_disks) {
   EXPECT_EQ(rule_of([&] { write_complete_file(folder / "none/report.txt", std::string("text")); }), "OutputError");
   EXPECT_EQ(rule_of([&] { write_complete_file(folder.path(), std::string("text")); }), "OutputError");
   EXPECT_EQ(rule_of([] { write_complete_file("/dev/full", std::string("text")); }), "OutputError");
+}
+
+TEST(WriteCompleteFile, names_the_file_of_the_user_where_the_disk_is_full) {
+  Folder const folder(Comm::world());
+  auto const path = folder / "report.txt";
+  test::FileSizeLimit const limit(4096);
+
+  auto const found = test::thrown_by([&] { write_complete_file(path, std::string(100'000, 'x')); });
+
+  EXPECT_EQ(found.text, path.string() + " cannot be written: File too large");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{});
 }
 
 TEST(RequireWritable, leaves_no_file_and_none_changed) {

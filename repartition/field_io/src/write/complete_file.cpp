@@ -10,12 +10,14 @@ namespace graticule {
 
 namespace {
 
-void write_text(std::filesystem::path const& path, std::string const& text, std::ios::openmode mode) {
+/// @param given the file's name for the user
+void write_text(std::filesystem::path const& path, std::string const& text, std::ios::openmode mode,
+                std::filesystem::path const& given) {
   errno = 0;
   std::ofstream file(path, std::ios::binary | mode);
   file << text;
   file.close();
-  if (!file) detail::fail_output(path, std::generic_category().message(errno));
+  if (!file) detail::fail_output(given, std::generic_category().message(errno));
 }
 
 }  // namespace
@@ -28,9 +30,9 @@ void write_complete_file(std::filesystem::path const& path,
 }
 
 void write_complete_file(std::filesystem::path const& path, std::string const& text) {
-  if (detail::is_stream(path)) return write_text(path, text, std::ios::app);
-  write_complete_file(path,
-                      [&](std::filesystem::path const& temporary) { write_text(temporary, text, std::ios::trunc); });
+  if (detail::is_stream(path)) return write_text(path, text, std::ios::app, path);
+  write_complete_file(
+      path, [&](std::filesystem::path const& temporary) { write_text(temporary, text, std::ios::trunc, path); });
 }
 
 void require_writable(std::filesystem::path const& path) {

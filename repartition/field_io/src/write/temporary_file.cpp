@@ -29,14 +29,15 @@ std::string reason(int code) { return std::generic_category().message(code); }
 
 fs::path folder_of(fs::path const& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
-void sync_to_disk(fs::path const& path, int flags) {
+/// @param given the file's name for the user
+void sync_to_disk(fs::path const& path, int flags, fs::path const& given) {
   int const file = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (file < 0) fail_output(path, reason(errno));
+  if (file < 0) fail_output(given, reason(errno));
   // Some file systems do not sync folders; EINVAL says so.
   bool const synced = ::fsync(file) == 0 || errno == EINVAL;
   int const code = errno;
   ::close(file);
-  if (!synced) fail_output(path, reason(code));
+  if (!synced) fail_output(given, reason(code));
 }
 
 /// Eight hexadecimal digits: names of hosts may be long, those of files may not.
@@ -135,7 +136,7 @@ bool is_stream(fs::path const& path) {
   return found;
 }
 
-void sync_to_disk(fs::path const& path) { sync_to_disk(path, O_RDONLY); }
+void sync_to_disk(fs::path const& path) { sync_to_disk(path, O_RDONLY, path); }
 
 TemporaryFile::TemporaryFile(fs::path const& path) : given_(path) {
   if (is_stream(path)) fail_output(path, "it is no ordinary file");
@@ -168,10 +169,10 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void TemporaryFile::publish() {
-  sync_to_disk(path_, O_RDONLY);
+  sync_to_disk(path_, O_RDONLY, given_);
   if (::rename(path_.c_str(), target_.c_str()) != 0) fail_output(given_, reason(errno));
   ::close(std::exchange(descriptor_, -1));
-  sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY);
+  sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY, given_);
 }
 
 }  // namespace graticule::detail
