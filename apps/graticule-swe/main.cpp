@@ -202,7 +202,8 @@ class Run {
       emulator_ = std::make_unique<swe::Emulator>(solver_, *facts_, schedule_.solver_steps, o.emulator_filter);
     if (o.resume == "auto") load();
     if (emulator_ && done_ == 0) emulator_->begin(diagnostics_);
-    series_.emplace(solver_, fs::path(o.output) / "series.nc", description_, o.dtype == "f64", done_ > 0);
+    series_.emplace(solver_, fs::path(o.output) / "series.nc", description_, o.dtype == "f64",
+                    done_ > 0 ? done_ / schedule_.steps_per_record + 1 : 0);
     if (done_ == 0) record();
   }
 
@@ -289,9 +290,11 @@ class Run {
 
   int stop(std::string const& reason) {
     context_.report.data()["stopped_by"] = reason;
-    if (context_.comm.rank() == 0)
-      write_complete_file(fs::path(o_.output) / "stopped",
-                          fmt::format("{} after step {} of {}\n", reason, done_, schedule_.num_steps));
+    run_agreed(context_.comm, [&] {
+      if (context_.comm.rank() == 0)
+        write_complete_file(fs::path(o_.output) / "stopped",
+                            fmt::format("{} after step {} of {}\n", reason, done_, schedule_.num_steps));
+    });
     spdlog::info("stopped by {} after step {} of {}, with a checkpoint; run the same command to resume", reason, done_,
                  schedule_.num_steps);
     return app::run_again;
@@ -308,6 +311,7 @@ class Run {
     check_state();
     auto& data = context_.report.data();
     auto const last = diagnostics_.invariants();
+    report_transport();
     data["steps"] = schedule_.num_steps;
     data["step_seconds"] = schedule_.step_seconds;
     if (facts_)
@@ -329,6 +333,17 @@ class Run {
     }
     spdlog::info("{} steps of {} s; drift of mass {:.1e}, energy {:.1e}", schedule_.num_steps, schedule_.step_seconds,
                  last.mass / first_.mass - 1, last.energy / first_.energy - 1);
+  }
+
+  void report_transport() {
+    app::Report::Sent sent{emulator_ ? "halo exchanges and moves of polar rows of the solver and of diagnostics"
+                                     : "halo exchanges and moves of polar rows of this run"};
+    for (auto const& stats : solver_.stats())
+      for (auto const& path : {stats.point_to_point, stats.node_packed, stats.node_in_place}) {
+        sent.num_messages += double(path.num_messages);
+        sent.num_bytes += double(path.bytes);
+      }
+    context_.report.set_transport(context_.comm, context_.comm, solver_.paths(), sent);
   }
 
   app::Context& context_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pictures.hpp"
 
-#include <graticule/field_io/complete_file.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/repartition/plan.hpp>
 
@@ -67,8 +66,7 @@ void draw_series(Solver& solver, std::filesystem::path const& series, std::strin
     }
   }
   run_agreed(comm, [&] {
-    if (first)
-      write_complete_file(picture, [&](std::filesystem::path const& temporary) { draw_fields(maps, temporary); });
+    if (first) draw_fields(maps, picture);
   });
 }
 

@@ -25,6 +25,8 @@ class PolarFilter {
   /// Filters the polar rows of tendencies that cover this rank's owned box. Collective.
   void apply(State& tendencies);
 
+  /// Of the moves of polar rows so far.
+  [[nodiscard]] PullStats stats() const { return plan_ ? plan_->stats() : PullStats(); }
   /// Rows of cells on each side, from the pole on, that are filtered.
   [[nodiscard]] static Index num_polar_rows(Grid const& grid);
   /// Weights for cuts of the rows: a filtered row costs more than another one.

@@ -58,19 +58,31 @@ void define(FieldWriter& writer, Grid const& grid, bool f64) {
 
 }  // namespace
 
-Series::Series(Solver const& solver, std::filesystem::path path, std::string const& description, bool f64, bool resumed)
+Series::Series(Solver const& solver, std::filesystem::path path, std::string const& description, bool f64,
+               Index num_needed)
     : comm_(solver.comm()), owned_(solver.owned()), path_(std::move(path)) {
   auto const& grid = solver.grid();
   // Rank 0 alone looks, so that all ranks see the same.
-  std::array<Index, 1> exists{comm_.rank() == 0 && resumed && std::filesystem::exists(path_) ? 1 : 0};
+  std::array<Index, 1> exists{comm_.rank() == 0 && num_needed > 0 && std::filesystem::exists(path_) ? 1 : 0};
   comm_.max(exists);
+  auto const lacks = [&](Index num_found) {
+    return Error(Fault::input, "StateMismatch",
+                 path_.string() + " has " + std::to_string(num_found) + " records; the checkpoint goes on after " +
+                     std::to_string(num_needed) + ": choose another --output, or --resume never");
+  };
+  if (num_needed > 0 && exists[0] == 0) throw lacks(0);
   if (exists[0] != 0) {
     FieldFile const file(comm_, path_);
     auto const& extents = file.variable("h").extents;
     if (extents.size() != 3 || extents[1] != grid.num_rows() || extents[2] != grid.num_columns())
       throw Error(Fault::input, "LayoutMismatch",
                   path_.string() + " has fields of another grid; remove it or choose another --output");
+    if (file.variable("h").type != (f64 ? ValueType::f64 : ValueType::f32))
+      throw Error(Fault::input, "StateMismatch",
+                  path_.string() + " has values of type " + std::string(to_string(file.variable("h").type)) +
+                      ", not of --dtype " + (f64 ? "f64" : "f32") + "; choose another --output, or --resume never");
     num_records_ = extents[0];
+    if (num_records_ < num_needed) throw lacks(num_records_);
     return;
   }
   FieldWriter writer(comm_, path_,

@@ -13,10 +13,11 @@ namespace graticule::swe {
 /// A record is written once: a resumed run passes over those that the file has, which have the same bits.
 class Series {
  public:
-  /// Collective. Opens the file where it exists and `resumed` is set, else replaces it.
+  /// Collective.
   /// @param description what makes the same file again
-  /// @throws `LayoutMismatch` (input) for a file of another grid
-  Series(Solver const& solver, std::filesystem::path path, std::string const& description, bool f64, bool resumed);
+  /// @param num_needed records of the file that a resumed run goes on after; 0: a new file
+  /// @throws `LayoutMismatch`, `StateMismatch` (input) for a file of another grid or type, or without these records
+  Series(Solver const& solver, std::filesystem::path path, std::string const& description, bool f64, Index num_needed);
 
   /// Appends the state of a time; nothing where the file has that record already. Collective.
   void write(Index record, double hours, Diagnostics::Centred& centred, Cells& depth);

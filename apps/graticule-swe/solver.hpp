@@ -9,6 +9,7 @@
 #include "polar_filter.hpp"
 #include "tendencies.hpp"
 
+#include <array>
 #include <vector>
 
 namespace graticule::swe {
@@ -40,6 +41,11 @@ class Solver {
   void exchange_surface() { halo_.exchange(surface_.view()); }
   /// Fills the halo of the state, for diagnostics. Collective. @return potential vorticity of the poles
   Poles exchange_state();
+
+  /// How this rank's halos reach its neighbors.
+  [[nodiscard]] std::vector<PeerPath> paths() const { return halo_.paths(); }
+  /// Messages to other ranks so far: halos and polar rows, by path.
+  [[nodiscard]] std::array<PullStats, 2> stats() const { return {halo_.stats(), filter_.stats()}; }
 
   /// One step. Collective. Cost: three exchanges, with cut longitudes also three moves of polar rows there and back.
   void step();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "map_picture.hpp"
 
-#include <graticule/partition/error.hpp>
-
 #include "colours.hpp"
+#include "png.hpp"
 
 #include <cairo.h>
 
@@ -224,12 +223,7 @@ class Painter {
     paint_footer("", double(size.height) - 20);
   }
 
-  void write(std::filesystem::path const& path) {
-    cairo_surface_flush(surface_.get());
-    cairo_status_t const status = cairo_surface_write_to_png(surface_.get(), path.string().c_str());
-    if (status != CAIRO_STATUS_SUCCESS)
-      throw Error("OutputError", path.string() + ": " + cairo_status_to_string(status));
-  }
+  void write(std::filesystem::path const& path) { write_png(surface_.get(), path); }
 
  private:
   void paint_header() {

@@ -55,10 +55,12 @@ struct PictureSize {
 [[nodiscard]] PictureSize picture_size(FieldPicture const& picture);
 
 /// Writes the maps as a PNG file: north up, one colour bar for truth and prediction and one for the difference.
-/// Serial. @throws `OutputError`
+/// Serial.
+/// @throws `OutputError`; an older file remains
 void draw_map(MapPicture const& picture, std::filesystem::path const& path);
 
-/// Writes the fields as a PNG file, with a colour bar per column and row. Serial. @throws `OutputError`
+/// Writes the fields as a PNG file, with a colour bar per column and row. Serial.
+/// @throws `OutputError`; an older file remains
 void draw_fields(FieldPicture const& picture, std::filesystem::path const& path);
 
 }  // namespace graticule::app

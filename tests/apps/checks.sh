@@ -34,3 +34,17 @@ drop_notices() {
     sed -i -e '/^-\{70,\}$/,/^-\{70,\}$/d' -e '/^Kokkos::OpenMP::initialize WARNING: You are likely oversubscribing/d' \
         -e '/^ \{30,\}\(Detected\|Requested\): [0-9]* \(cores\|MPI_ranks\|threads\) per /d' "$1"
 }
+
+# small_disk KIB: an empty file system of that size in the folder `disk`, until the next one or the end of the case.
+small_disk() {
+    mkdir -p disk
+    ! mountpoint -q disk || umount disk
+    mount -t tmpfs -o "size=$1k" tmpfs disk 2>/dev/null || skip "this user may not mount file systems"
+    trap 'umount -l "$work/disk"; rm -rf "$work"' EXIT
+}
+# names_full_disk PATTERN: exit code 1 and one line, which names a file that matches, and nothing temporary is left
+names_full_disk() {
+    [ $code -eq 1 ] && [ "$(wc -l <err)" -eq 1 ] || fail "exit $code on a full disk"
+    grep -qE "disk/$1 cannot be written: No space left on device" err || fail "the message names another file than disk/$1"
+    [ -z "$(find disk -name '*.part')" ] || fail "something was left behind"
+}

@@ -2,7 +2,21 @@
 #include <graticule/app/report.hpp>
 #include <graticule/field_io/complete_file.hpp>
 
+#include <array>
+
 namespace graticule::app {
+
+namespace {
+
+Report::Json minimum_mean_maximum(Comm const& comm, double value) {
+  std::array<double, 2> extremes{-value, value};
+  comm.max(std::span<double>(extremes));
+  std::array<double, 1> sum{value};
+  comm.sum(std::span<double>(sum));
+  return {{"minimum", -extremes[0]}, {"mean", sum[0] / comm.num_ranks()}, {"maximum", extremes[1]}};
+}
+
+}  // namespace
 
 void Report::set_partition(Layout const& layout, std::vector<std::string> const& axes) {
   auto& partition = data_["partition"];
@@ -14,6 +28,21 @@ void Report::set_partition(Layout const& layout, std::vector<std::string> const&
   for (int axis = 0; axis < layout.ndim(); ++axis)
     if (grid->extent(axis) > 1 || layout.ndim() == 1)
       partition["cuts"][axes.at(std::size_t(axis))] = layout.cuts(axis)->sizes();
+}
+
+void Report::set_transport(Comm const& all, Comm const& exchanging, std::span<PeerPath const> paths, Sent const& sent) {
+  std::array<Index, 2> is_used{};  // node-shared memory, messages
+  for (auto const& path : paths)
+    if (path.peer != exchanging.rank()) is_used[path.path == Transport::node_shared ? 0 : 1] = 1;
+  all.max(std::span<Index>(is_used));
+  std::string const others = is_used[0] > 0 && is_used[1] > 0 ? "node-shared memory and point-to-point"
+                             : is_used[0] > 0                 ? "node-shared memory"
+                             : is_used[1] > 0                 ? "point-to-point"
+                                                              : "none";
+  data_["transport"] = {{"path", {{"self", "copy"}, {"others", others}}},
+                        {"unit", sent.unit},
+                        {"messages", minimum_mean_maximum(all, sent.num_messages)},
+                        {"bytes", minimum_mean_maximum(all, sent.num_bytes)}};
 }
 
 void Report::add_seconds(std::string const& phase, double seconds) {

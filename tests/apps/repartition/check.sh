@@ -177,8 +177,7 @@ case_endings() {
 # A full disk: one error that names the file, and no half file.
 case_full_disk() {
     "$BIN/graticule-make-fields" in.nc --nlat 61 --nlon 120 --levels 3 --samples 8 --progress none || fail "make-fields"
-    mkdir disk && mount -t tmpfs -o size=256k tmpfs disk 2>/dev/null || skip "this user may not mount file systems"
-    trap 'umount -l "$work/disk"; rm -rf "$work"' EXIT
+    small_disk 256
     local ranks
     for ranks in 1 2; do
         run $ranks in.nc disk/out.nc --chunk latitude=5 --progress none

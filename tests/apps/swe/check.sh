@@ -16,7 +16,8 @@ case_runs() {
         succeeds
         [ ! -s err ] || fail "something on stderr"
         [ "$(head -c 4 "$name/map.png" | tail -c 3)" = PNG ] || fail "no map.png of case $name"
-        for text in '"driver": "graticule-swe"' '"mass_drift":' '"energy_drift":' '"steps": 54' '"days_per_second":'; do
+        for text in '"driver": "graticule-swe"' '"mass_drift":' '"energy_drift":' '"steps": 54' '"days_per_second":' '"others":' \
+            '"process_grid":' '"num_nodes": 1'; do
             grep -qF -- "$text" r.json || fail "the report of case $name lacks '$text'"
         done
         case $name in
@@ -59,6 +60,13 @@ case_restarts() {
     run 2 $options --output parts
     succeeds
     cmp whole/series.nc parts/series.nc || fail "a run of a complete folder changes it"
+    run 2 --case 5 --days 2 --every 3h --dtype f32 --output parts
+    refuses 3 "parts/series.nc has values of type f64, not of --dtype f32"
+    mv parts/series.nc .
+    # shellcheck disable=SC2086
+    run 2 $options --output parts
+    refuses 3 "parts/series.nc has 0 records; the checkpoint goes on after 9"
+    mv series.nc parts
     run 1 --case 6 --days 1 --output parts
     [ $code -eq 3 ] && grep -qF 'is of another run' err || fail "exit $code for the checkpoint of another case"
     run 1 --case 6 --days 1 --output parts --resume never
@@ -92,6 +100,22 @@ case_errors() {
     local option
     for option in --case --angle --nlat --nlon --days --scheme --every --output --checkpoint-every --resume --partition --emulator --report; do
         grep -qF -- "$option" out || fail "--help lacks $option"
+    done
+}
+
+# A run that has its series finds no room for the picture: the message names it, on all ranks.
+case_full_disk() {
+    local options="--case 2 --days 0.5 --every 6h --checkpoint-every 54" ranks
+    for ranks in 1 2; do
+        small_disk 1024
+        # shellcheck disable=SC2086
+        run $ranks $options --output disk
+        succeeds
+        rm disk/map.png
+        head -c 2M /dev/zero >disk/filler 2>/dev/null
+        # shellcheck disable=SC2086
+        run $ranks $options --output disk
+        names_full_disk map.png
     done
 }
 

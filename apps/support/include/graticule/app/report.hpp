@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/partition/comm.hpp>
 #include <graticule/partition/layout.hpp>
+#include <graticule/repartition/transport.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <filesystem>
+#include <span>
 #include <string>
 
 namespace graticule::app {
@@ -23,6 +26,15 @@ class Report {
   [[nodiscard]] Json& data() noexcept { return data_; }
   /// Sets `partition`: the process grid, and the cuts of each axis that is cut, by the axis' name.
   void set_partition(Layout const& layout, std::vector<std::string> const& axes);
+  /// What this rank sent.
+  struct Sent {
+    std::string unit;  ///< such as `halo exchanges of one step`
+    double num_messages = 0;
+    double num_bytes = 0;
+  };
+  /// Sets `transport`: how peers are reached, and what ranks sent: least, mean and most. Collective over `all`.
+  /// @param paths to peers by their ranks in `exchanging`
+  void set_transport(Comm const& all, Comm const& exchanging, std::span<PeerPath const> paths, Sent const& sent);
   /// Adds to `seconds[phase]`.
   void add_seconds(std::string const& phase, double seconds);
 
