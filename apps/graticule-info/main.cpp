@@ -45,7 +45,7 @@ void declare(CLI::App& app, info::Options& options) {
   app.add_option("--svg", options.svg, "Draw the chosen partition, or the layout of NET.pt2 on --ranks, to this file");
   app.add_option("--check", options.check,
                  "Run NET.pt2 forward and backward on the inputs of FOLDER/golden.json in --dtype and compare with the "
-                 "figures there; on all ranks, cut into rows by --cuts");
+                 "figures there; on all ranks, cut by --partition and --cuts");
   app.add_option("--tolerance", options.tolerance,
                  "Largest relative difference that --check accepts; default 1e-4, or 1e-10 for f64 with figures in f64")
       ->check(CLI::NonNegativeNumber);

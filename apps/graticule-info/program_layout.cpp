@@ -35,7 +35,8 @@ class Reader {
   explicit Reader(program::Plan const& plan) : plan_(&plan) {
     for (std::size_t id = 0; id < plan.inputs.size(); ++id)
       if (auto const& cut = plan.inputs[id]) {
-        names_[{ValueId(id), *cut}] = "latitude";
+        bool const is_row = cut->axis == static_cast<std::int64_t>(plan.shapes[id].size()) - 2;
+        names_[{ValueId(id), *cut}] = is_row ? "latitude" : "longitude";
         if (field_shape_.empty()) field_shape_ = plan.shapes[id];
       }
   }
@@ -203,28 +204,42 @@ Indices extents_of(program::ExportedGraph const& network, program::Sizes const& 
   throw Error(Fault::input, "RefusedProgram", "the network has no input with rows and columns to cut");
 }
 
+/// Those of `--cuts` along one axis, or balanced ones.
+std::vector<std::int64_t> bounds_of(std::optional<Cuts> const& given, int axis, Index extent, Index num_parts,
+                                    Options const& options) {
+  if (!given) return program::balanced_cut(axis, extent, num_parts).bounds;
+  if (given->num_parts() != num_parts)
+    throw Error(Fault::usage, "BadCuts",
+                "--cuts " + options.cuts + " has " + std::to_string(given->num_parts()) + " parts of " +
+                    (axis == 0 ? "rows" : "columns") + ", the ranks " + std::to_string(num_parts) +
+                    "; --partition gives ranks along both axes");
+  std::vector<std::int64_t> bounds{0};
+  for (int part = 0; part < num_parts; ++part) bounds.push_back(bounds.back() + given->size(part));
+  return bounds;
+}
+
+program::BlockCuts block_cuts(Comm const& comm, Indices const& extents, Options const& options,
+                              ProcessGrid const& grid) {
+  auto const choice = parse_cut_choice(comm, options.cuts, extents);
+  if (choice.by_area)
+    throw Error(Fault::usage, "BadCuts", "--cuts " + options.cuts + ": a network is cut by lists of rows and columns");
+  return {.rows = bounds_of(choice.given[0], 0, extents[0], grid.extent(0), options),
+          .columns = bounds_of(choice.given[1], 1, extents[1], grid.extent(1), options)};
+}
+
 program::PlanOptions plan_options(Comm const& comm, Indices const& extents, Options const& options) {
   program::PlanOptions result;
   result.num_ranks = options.num_ranks;
   result.costs = costs_of(options);
-  auto const partition = parse_partition(options.partition);
-  if (partition[0] > 1 && partition[1] > 1) {
-    auto const bounds = [&](int axis) {
-      return program::balanced_cut(axis, extents[index(axis)], partition[index(axis)]).bounds;
-    };
-    result.blocks = program::BlockCuts{.rows = bounds(0), .columns = bounds(1)};
+  auto const grid = process_grid(options, options.num_ranks);
+  auto const cuts = block_cuts(comm, extents, options, grid);
+  bool const columns = grid.extent(1) > 1;
+  if (columns && grid.extent(0) > 1) {
+    result.blocks = cuts;
+    return result;
   }
-  if (options.cuts == "balanced") return result;
-  auto const choice = parse_cut_choice(comm, options.cuts, extents);
-  if (!choice.given[0] || choice.given[1])
-    throw Error(Fault::usage, "BadCuts", "--cuts " + options.cuts + ": a network is cut by a list of rows");
-  auto const& cuts = *choice.given[0];
-  if (options.num_ranks != cuts.num_parts())
-    throw Error(Fault::usage, "BadCuts",
-                "--cuts " + options.cuts + " has " + std::to_string(cuts.num_parts()) + " parts, --ranks is " +
-                    std::to_string(options.num_ranks));
-  result.bounds = {0};
-  for (int part = 0; part < cuts.num_parts(); ++part) result.bounds.push_back(result.bounds.back() + cuts.size(part));
+  result.field_axis = columns ? -1 : -2;
+  result.bounds = columns ? cuts.columns : cuts.rows;
   return result;
 }
 
@@ -286,16 +301,23 @@ ProgramPlan readable(program::Plan const& plan, std::string const& network) {
   return result;
 }
 
-std::vector<Index> rows_of_ranks(Comm const& comm, program::ExportedGraph const& network, Options const& options) {
-  program::Sizes const sizes(network);
-  auto on_ranks = options;
-  on_ranks.num_ranks = comm.num_ranks();
-  auto const extents = extents_of(network, sizes);
-  auto bounds = plan_options(comm, extents, on_ranks).bounds;
-  if (bounds.empty()) bounds = program::balanced_cut(0, extents[0], comm.num_ranks()).bounds;
-  std::vector<Index> rows;
-  for (std::size_t rank = 0; rank + 1 < bounds.size(); ++rank) rows.push_back(bounds[rank + 1] - bounds[rank]);
-  return rows;
+ProcessGrid process_grid(Options const& options, int num_ranks) {
+  auto partition = parse_partition(options.partition);
+  if (options.partition == "auto") partition = {num_ranks, 1};
+  for (int axis : {0, 1}) {
+    auto const other = partition[1 - axis];
+    if (partition[axis] == 0) partition[axis] = other == 0 ? 1 : num_ranks / other;
+  }
+  if (partition[0] * partition[1] != num_ranks)
+    throw Error(Fault::usage, "BadOption",
+                "--partition " + options.partition + " is no grid of " + std::to_string(num_ranks) +
+                    (num_ranks == 1 ? " rank" : " ranks"));
+  return ProcessGrid{partition[0], partition[1]};
+}
+
+program::BlockCuts cuts_of_ranks(Comm const& comm, program::ExportedGraph const& network, Options const& options,
+                                 ProcessGrid const& grid) {
+  return block_cuts(comm, extents_of(network, sizes_of(network, options)), options, grid);
 }
 
 void show_layout(app::Context& context, program::ExportedGraph const& network, Options const& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <graticule/app/driver.hpp>
+#include <graticule/partition/process_grid.hpp>
 #include <graticule/program/layout/plan.hpp>
 
 #include "options.hpp"
@@ -21,15 +22,19 @@ namespace graticule::info {
 /// The weights of `--layout`.
 [[nodiscard]] program::PlanCosts costs_of(Options const& options);
 
-/// Prints the layout of an exported network on `--ranks` ranks with the rows of `--cuts`, and draws it where asked.
+/// Prints the layout of an exported network on `--ranks` ranks with the parts of `--cuts`, and draws it where asked.
 /// Ranks are virtual; sizes are those of the export, or `--grid` along the last two axes of all inputs. Collective;
 /// rank 0 prints and writes.
 /// @throws `RefusedProgram` (input) after it is printed and drawn; usage errors for what the options ask
 void show_layout(app::Context& context, program::ExportedGraph const& network, Options const& options);
 
-/// Rows of each rank of `comm`, of the network's first field, by `--cuts`. Collective.
+/// Ranks along rows and columns, by `--partition`: bands of rows for auto; an axis of 0 takes the rest.
+/// @throws `BadOption` (usage) where that is another number of ranks
+[[nodiscard]] ProcessGrid process_grid(Options const& options, int num_ranks);
+
+/// Bounds of rows and columns on the ranks of `grid`, of the network's first field, by `--cuts`. Collective.
 /// @throws usage errors for `--cuts`
-[[nodiscard]] std::vector<Index> rows_of_ranks(Comm const& comm, program::ExportedGraph const& network,
-                                               Options const& options);
+[[nodiscard]] program::BlockCuts cuts_of_ranks(Comm const& comm, program::ExportedGraph const& network,
+                                               Options const& options, ProcessGrid const& grid);
 
 }  // namespace graticule::info

@@ -126,18 +126,34 @@ bool has_wide_figures(std::string const& folder) {
          });
 }
 
-/// On several ranks each takes its rows, as `--cuts` says.
+std::vector<Index> sizes_of(std::vector<std::int64_t> const& bounds) {
+  std::vector<Index> sizes;
+  for (std::size_t part = 0; part + 1 < bounds.size(); ++part) sizes.push_back(bounds[part + 1] - bounds[part]);
+  return sizes;
+}
+
+void print_sizes(char const* what, std::vector<Index> const& sizes) {
+  std::cout << what;
+  for (auto const size : sizes) std::cout << " " << size;
+}
+
+/// On several ranks each takes its part, as `--partition` and `--cuts` say.
 program::GoldenDifferences compare(app::Context& context, program::Program const& network, Options const& options) {
   auto const& comm = context.comm;
+  auto const grid = process_grid(options, comm.num_ranks());
   if (comm.num_ranks() == 1) return program::compare_with_golden(network, options.check);
-  auto const rows = rows_of_ranks(comm, network->graph(), options);
-  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const cuts = cuts_of_ranks(comm, network->graph(), options, grid);
+  nn::Domain const domain(comm, grid);
   program::ShardedProgram shards(network, domain, program::ShardOptions{.costs = costs_of(options)});
-  auto const differences = program::compare_with_golden(shards, domain, rows, options.check);
-  std::cout << "on " << comm.num_ranks() << " ranks with rows";
-  for (auto const share : rows) std::cout << " " << share;
+  auto const differences = program::compare_with_golden(shards, domain, cuts, options.check);
+  auto const rows = sizes_of(cuts.rows);
+  auto const columns = sizes_of(cuts.columns);
+  std::cout << "on " << comm.num_ranks() << " ranks";
+  print_sizes(" with rows", rows);
+  if (columns.size() > 1) print_sizes(" and columns", columns);
   std::cout << "\n";
   context.report.data()["check_rows"] = rows;
+  context.report.data()["check_columns"] = columns;
   return differences;
 }
 

@@ -137,6 +137,19 @@ case_info_program() {
     succeeds
     run 2 "$BIN/graticule-info" "$net/program.pt2" --check changed
     fails_with 4 "above the tolerance"
+    # In blocks: rows and columns of the ranks, one without cells; in bands of columns.
+    run 4 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --partition 2x2 --cuts 7,17x48,0 --layout divided
+    succeeds
+    grep -qF 'on 4 ranks with rows 7 17 and columns 48 0' out || fail "no blocks"
+    run 4 "$BIN/graticule-info" "$net/program.pt2" --check changed --partition 2x2
+    fails_with 4 "above the tolerance"
+    run 3 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --partition 1x3 --cuts 24x5,0,43 --layout divided
+    succeeds
+    grep -qF 'and columns 5 0 43' out || fail "no bands of columns"
+    run 3 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --partition 2x2
+    fails_with 2 "--partition 2x2 is no grid of 3 ranks"
+    run 4 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --partition 2x2 --cuts 10,7,7
+    fails_with 2 "3 parts of rows, the ranks 2"
     run 2 "$BIN/graticule-info" "$net/program.pt2" --check "$net" --cuts 10,13
     fails_with 2 "--cuts"
     run 1 "$BIN/graticule-info" "$DATA/eraint_uvz.nc" --check "$net"
@@ -183,6 +196,9 @@ bytes = sum(4 * math.prod(field["shape"]) // 8 for kind in ("inputs", "outputs")
 assert layout["num_virtual_ranks"] == 4 and layout["block_bytes"] == [bytes] * 4, (layout["block_bytes"], bytes)
 assert min(layout["received_bytes"]) > bytes
 PY
+    run 1 "$BIN/graticule-info" "$net" --partition 1x3 --cuts 24x20,20,8
+    succeeds
+    grep -qF 'longitude' out && grep -qF '20,20,8' out || fail "bands of columns"
     run 1 "$BIN/graticule-info" "$net" --partition 2x2 --ranks 3
     fails_with 2 "needs 4 ranks"
     run 1 "$BIN/graticule-info" "$net" --ranks 2 --cuts 10,14,0

@@ -5,7 +5,7 @@
 
 Each network of networks.py that is named (by default all) is exported by scripts/export.py and checked by
 `graticule-info --check` in f64 with cuts that are as uneven as can be, ranks without rows among them, once with the layout of least
-cost and once with every value cut. --once: one division for each number of ranks.
+cost and once with every value cut; on 4 ranks in blocks as well. --once: one division for each number of ranks.
 """
 import argparse
 import contextlib
@@ -35,7 +35,7 @@ def export_module():
     return module
 
 
-def divisions(num_ranks, rows, once):
+def divisions(num_ranks, rows, columns, once):
     """Options of graticule-info for one number of ranks."""
     if num_ranks == 1:
         return [[]]
@@ -48,11 +48,13 @@ def divisions(num_ranks, rows, once):
     if once:
         return [[*cut[0], "--layout", "divided"]]
     found = [[*cut[0], "--layout", "divided"], [*cut[1], "--layout", "divided"], cut[0]]
+    if num_ranks == 4:
+        found.append(["--partition", "2x2", "--cuts", f"2,{rows - 2}x{columns - 1},1", "--layout", "divided"])
     return found
 
 
 def write(export, name, folder):
-    """Exports a network with its figures. Returns the rows of its first field."""
+    """Exports a network with its figures. Returns the rows and columns of its first field."""
     torch.manual_seed(list(networks.NETWORKS).index(name) + 1)
     module, inputs = networks.NETWORKS[name]()
     module.train()
@@ -61,7 +63,7 @@ def write(export, name, folder):
         program = export.save(module, inputs, os.path.join(folder, name + ".pt2"))
         export.check(module, program, inputs)
         export.write_golden(module, program, inputs, os.path.join(folder, name))
-    return inputs[0].shape[-2]
+    return inputs[0].shape[-2:]
 
 
 def compare(name, folder, num_ranks, options):
@@ -96,14 +98,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in options.names or networks.NETWORKS:
             try:
-                rows = write(export, name, folder)
+                rows, columns = write(export, name, folder)
             except (Exception, SystemExit) as error:  # of PyTorch, or of the comparison with the module
                 print(f"FAILED: {name}: {error}", flush=True)
                 failures += 1
                 continue
             largest = {}
             for num_ranks in map(int, options.ranks.split(",")):
-                for division in divisions(num_ranks, rows, options.once):
+                for division in divisions(num_ranks, rows, columns, options.once):
                     found, wrong = compare(name, folder, num_ranks, division)
                     for key, value in (found or {}).items():
                         value = float("inf") if value is None else value

@@ -82,21 +82,43 @@ void note(Difference& difference, double value, std::string const& at) {
   }
 }
 
+// Of the rows and columns of a field; none for a tensor that is whole on every rank.
+using FieldCuts = std::vector<Cut>;
+
 // How the tensors of a comparison are divided among ranks; alone by default.
 struct Division {
   std::optional<nn::Domain> domain;
   ShardedProgramImpl* shards = nullptr;
-  std::vector<std::int64_t> bounds;  // of the rows
+  BlockCuts cuts;  // of the first field
 
   [[nodiscard]] bool alone() const { return !domain || domain->comm().num_ranks() == 1; }
 
-  // This rank's part.
-  [[nodiscard]] torch::Tensor part(torch::Tensor const& whole, Placement const& placement) const {
-    if (!domain || !placement) {
-      return whole;
+  [[nodiscard]] FieldCuts of(at::IntArrayRef shape) const {
+    auto const ndim = static_cast<std::int64_t>(shape.size());
+    std::array const bounds{&cuts.rows, &cuts.columns};
+    std::array const parts{domain->grid().extent(0), domain->grid().extent(1)};
+    bool alike = true;
+    for (std::size_t i : {0U, 1U}) {
+      alike = alike && (parts[i] == 1 || bounds[i]->back() == shape[shape.size() - 2 + i]);
     }
-    auto const rows = owned_indices(*placement, whole.size(placement->axis), domain->comm().rank());
-    return whole.index_select(placement->axis, torch::tensor(rows, torch::kLong));
+    FieldCuts result;
+    for (std::size_t i : {0U, 1U}) {
+      std::int64_t const axis = ndim - 2 + static_cast<std::int64_t>(i);
+      std::int64_t const extent = shape[shape.size() - 2 + i];
+      result.push_back(alike && parts[i] > 1 ? Cut{axis, extent, *bounds[i]} : balanced_cut(axis, extent, parts[i]));
+    }
+    return result;
+  }
+
+  // This rank's part.
+  [[nodiscard]] torch::Tensor part(torch::Tensor whole, FieldCuts const& field) const {
+    for (Cut const& cut : field) {
+      bool const is_row = cut.axis == whole.dim() - 2;
+      auto const own =
+          owned_indices(cut, whole.size(cut.axis), is_row ? domain->latitude_part() : domain->longitude_part());
+      whole = whole.index_select(cut.axis, torch::tensor(own, torch::kLong));
+    }
+    return whole;
   }
 
   [[nodiscard]] double largest(double value) const {
@@ -120,9 +142,9 @@ struct Division {
   }
 };
 
-double relative(torch::Tensor const& found, torch::Tensor const& wanted, Placement const& placement,
+double relative(torch::Tensor const& found, torch::Tensor const& wanted, FieldCuts const& cuts,
                 Division const& division) {
-  torch::Tensor const own = division.part(wanted, placement);
+  torch::Tensor const own = division.part(wanted, cuts);
   double gap = 0;
   if (found.sizes() != own.sizes()) {
     gap = INFINITY;
@@ -181,35 +203,34 @@ std::vector<torch::Tensor> read_inputs(Program const& program, std::filesystem::
 }
 
 // Fields as the comparison cuts them.
-std::vector<Placement> input_cuts(std::vector<torch::Tensor> const& inputs, Program const& program,
+std::vector<FieldCuts> input_cuts(std::vector<torch::Tensor> const& inputs, Program const& program,
                                   Division const& division) {
-  std::vector<Placement> cuts(inputs.size());
+  std::vector<FieldCuts> cuts(inputs.size());
   auto const first = first_field(program->graph());
   if (!division.domain || !first || *first >= inputs.size()) {
     return cuts;
   }
-  int const num_ranks = division.domain->comm().num_ranks();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    auto const ndim = static_cast<std::size_t>(inputs[i].dim());
-    if (!is_field(ndim, static_cast<std::size_t>(inputs[*first].dim()))) {
-      continue;
+    if (is_field(static_cast<std::size_t>(inputs[i].dim()), static_cast<std::size_t>(inputs[*first].dim()))) {
+      cuts[i] = division.of(inputs[i].sizes());
     }
-    std::int64_t const axis = inputs[i].dim() - 2;
-    cuts[i] = inputs[i].size(axis) == division.bounds.back() ? Cut{axis, inputs[i].size(axis), division.bounds}
-                                                             : balanced_cut(axis, inputs[i].size(axis), num_ranks);
   }
   return cuts;
 }
 
 // Of the user's outputs, in order.
-std::vector<Placement> output_cuts(Program const& program, Division const& division) {
-  std::vector<Placement> cuts;
+std::vector<FieldCuts> output_cuts(Program const& program, Division const& division) {
+  std::vector<FieldCuts> cuts;
   std::size_t tensor = 0;
   for (OutputSpec const& output : program->graph().outputs) {
     bool const is_tensor = std::holds_alternative<TensorRef>(output.value);
-    bool const divided = is_tensor && division.shards != nullptr;
     if (output.kind == OutputSpec::Kind::user) {
-      cuts.push_back(divided ? division.shards->plan().outputs.at(tensor).to : Placement());
+      cuts.emplace_back();
+      if (is_tensor && division.shards != nullptr) {
+        Plan const& plan = division.shards->plan();
+        Transfer const& way = plan.outputs.at(tensor);
+        cuts.back() = way.to ? division.of(plan.shapes.at(static_cast<std::size_t>(way.value))) : FieldCuts();
+      }
     }
     tensor += is_tensor ? 1 : 0;
   }
@@ -225,13 +246,13 @@ std::vector<Norm> parameter_norms(Program const& program, GoldenJson const& want
   return norms;
 }
 
-std::vector<Norm> input_norms(std::vector<torch::Tensor> const& inputs, std::vector<Placement> const& cuts,
+std::vector<Norm> input_norms(std::vector<torch::Tensor> const& inputs, std::vector<FieldCuts> const& cuts,
                               GoldenJson const& golden, Division const& division) {
   std::vector<Norm> norms;
   auto const& wanted = golden.at("input_gradient_norms");
   for (std::size_t i = 0; i < wanted.size() && i < inputs.size(); ++i) {
     torch::Tensor gradient = inputs[i].grad();
-    if (cuts[i]) {
+    if (!cuts[i].empty()) {
       // Of cut fields each rank has its own cells: the norm of the norms.
       torch::Tensor const own = gradient.defined() ? wide(gradient).norm().square() : torch::zeros({}, torch::kDouble);
       gradient = division.sum(torch::real(own), own).sqrt();
@@ -244,13 +265,13 @@ std::vector<Norm> input_norms(std::vector<torch::Tensor> const& inputs, std::vec
 }
 
 // This rank's part of the mean of the squares.
-torch::Tensor mean_of_squares(torch::Tensor const& output, Placement const& cut, torch::Tensor const& whole,
+torch::Tensor mean_of_squares(torch::Tensor const& output, FieldCuts const& cuts, torch::Tensor const& whole,
                               Division const& division) {
   torch::Tensor const squares = (output.is_complex() ? torch::view_as_real(output) : output).square();
   if (division.alone()) {
     return squares.mean() * (output.is_complex() ? 2 : 1);
   }
-  double const copies = cut ? 1 : division.domain->comm().num_ranks();
+  double const copies = !cuts.empty() ? 1 : division.domain->comm().num_ranks();
   return nn::reduce_loss(squares.sum() / (static_cast<double>(whole.numel()) * copies), *division.domain);
 }
 
@@ -317,12 +338,9 @@ GoldenDifferences compare_with_golden(Program program, std::filesystem::path con
   return compare_file(program, run, {}, folder);
 }
 
-GoldenDifferences compare_with_golden(ShardedProgram shards, nn::Domain const& domain,
-                                      std::vector<std::int64_t> const& rows, std::filesystem::path const& folder) {
-  Division division{domain, shards.get(), {0}};
-  for (std::int64_t const share : rows) {
-    division.bounds.push_back(division.bounds.back() + share);
-  }
+GoldenDifferences compare_with_golden(ShardedProgram shards, nn::Domain const& domain, BlockCuts const& cuts,
+                                      std::filesystem::path const& folder) {
+  Division const division{domain, shards.get(), cuts};
   auto const run = [&shards](std::vector<torch::Tensor> const& inputs) { return shards->run(inputs); };
   return compare_file(shards->serial(), run, division, folder);
 }

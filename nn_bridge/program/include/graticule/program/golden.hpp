@@ -46,10 +46,11 @@ inline constexpr double small_norm = 1e-2;
 /// @throws Error `NoSuchFile`, `BadInput` (with the place), and those of `Program::run`
 [[nodiscard]] GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder);
 
-/// The same on the ranks of a domain: each takes its rows of the inputs, and the differences are those of all ranks.
-/// Every rank reads the folder. Collective. `rows`: of each rank, in total those of the first field
+/// The same on the ranks of a domain: each takes its part of the inputs, and the differences are those of all ranks.
+/// Every rank reads the folder. Collective.
+/// @param cuts rows and columns of each part of the domain's grid, in total those of the first field; fields of other
+/// sizes are cut into balanced parts
 [[nodiscard]] GoldenDifferences compare_with_golden(ShardedProgram shards, nn::Domain const& domain,
-                                                    std::vector<std::int64_t> const& rows,
-                                                    std::filesystem::path const& folder);
+                                                    BlockCuts const& cuts, std::filesystem::path const& folder);
 
 }  // namespace graticule::program
