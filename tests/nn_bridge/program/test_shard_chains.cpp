@@ -412,6 +412,76 @@ TEST(ShardedProgram, gives_those_who_read_an_overwritten_field_later_the_new_val
   }
 }
 
+// Operators in place on a field, on views of it and on views of these, and reads of any of them in between.
+Json network_of_random_writes(test::Random& random, std::int64_t rows) {
+  std::vector<std::int64_t> const field{1, 2, rows, 6};
+  Json program = empty_program(field);
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", {{"as_float", 2.0}}}}, "a", field);
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", {{"as_float", 0.0}}}}, "sum", field);
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> names{{"a", field}};
+  std::string sum = "sum";
+  for (int step = 0; step < 24; ++step) {
+    auto const [name, shape] = names[static_cast<std::size_t>(draw(random, 0, std::ssize(names) - 1))];
+    std::string const result = "t" + std::to_string(step);
+    std::int64_t const kind = draw(random, 0, 6);
+    if (kind == 0 && shape.size() > 2) {
+      auto smaller = shape;
+      smaller[2] -= smaller[2] > 2 ? 1 : 0;
+      append(program, "aten.slice.Tensor",
+             {{"self", tensor(name)}, {"dim", test::integer(2)}, {"start", test::integer(shape[2] - smaller[2])}}, result,
+             smaller);
+      names.emplace_back(result, smaller);
+    } else if (kind == 1 && shape.size() == 4) {
+      append(program, "aten.select.int",
+             {{"self", tensor(name)}, {"dim", test::integer(1)}, {"index", test::integer(-1)}}, result,
+             {shape[0], shape[2], shape[3]});
+      names.emplace_back(result, std::vector<std::int64_t>{shape[0], shape[2], shape[3]});
+    } else if (kind == 2 && shape.size() == 4) {
+      append(program, "aten.transpose.int",
+             {{"self", tensor(name)}, {"dim0", test::integer(2)}, {"dim1", test::integer(3)}}, result,
+             {shape[0], shape[1], shape[3], shape[2]});
+      names.emplace_back(result, std::vector<std::int64_t>{shape[0], shape[1], shape[3], shape[2]});
+    } else if (kind <= 4) {
+      append(program, kind % 2 == 0 ? "aten.neg_.default" : "aten.add_.Tensor",
+             kind % 2 == 0 ? std::vector<std::pair<std::string, Json>>{{"self", tensor(name)}}
+                           : std::vector<std::pair<std::string, Json>>{{"self", tensor(name)},
+                                                                       {"other", {{"as_float", 1.0 + step}}}},
+             result, shape);
+      names.emplace_back(result, shape);
+    } else {
+      append(program, "aten.sum.default", {{"self", tensor(name)}}, result, {});
+      append(program, "aten.add.Tensor", {{"self", tensor(sum)}, {"other", tensor(result)}}, result + "_sum", field);
+      sum = result + "_sum";
+    }
+  }
+  append(program, "aten.add.Tensor", {{"self", tensor("a")}, {"other", tensor(sum)}}, "y", field);
+  test::set_output(program, "y");
+  return program;
+}
+
+TEST(ShardedProgram, follows_random_writes_through_views_of_views) {
+  nn::Domain const domain = world();
+  int const rank = domain.comm().rank();
+  test::Random random(19);
+  for (int trial = 0; trial < 12; ++trial) {
+    std::int64_t const rows = draw(random, 3, 7);
+    auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
+    Program serial = load(network_of_random_writes(random, rows));
+    torch::Tensor const whole = integers({1, 2, rows, 6}, 100 + trial);
+    torch::Tensor const x = whole.clone().requires_grad_();
+    torch::Tensor const y = serial->forward(x);
+    y.sum().backward();
+    ShardedProgram shards(serial, domain, trial % 2 == 0 ? cut_wherever_possible() : program::ShardOptions{});
+    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+
+    torch::Tensor const own_y = shards->forward(own_x);
+    nn::reduce_loss(own_y.sum(), domain).backward();
+
+    ASSERT_TRUE(torch::equal(own_y.detach(), own_rows(y.detach(), bounds, rank))) << "trial " << trial;
+    ASSERT_TRUE(torch::equal(own_x.grad(), own_rows(x.grad(), bounds, rank))) << "trial " << trial;
+  }
+}
+
 // This rank's cells of a field whose rows and columns have these bounds.
 torch::Tensor own_block(torch::Tensor const& field, nn::Domain const& domain, std::vector<std::int64_t> const& rows,
                         std::vector<std::int64_t> const& columns) {

@@ -9,9 +9,8 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <map>
 #include <optional>
-#include <set>
+#include <ranges>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -42,9 +41,18 @@ bool changes_sizes(std::string_view target) {
 /// Rewrites one graph; ids in the keys are those of the graph that is read.
 class Rewriter {
  public:
-  Rewriter(Graph const& graph, Sizes const& sizes) : graph_(&graph), sizes_(&sizes) {
+  Rewriter(Graph const& graph, Sizes const& sizes)
+      : graph_(&graph), sizes_(&sizes), memory_(graph.values.size()), tensors_(graph.values.size()) {
     result.values = graph.values;
     result.inputs = graph.inputs;
+    find_last_reads();
+    for (std::size_t id = 0; id < graph.values.size(); ++id) {
+      tensors_[id].alias_of = static_cast<ValueId>(id);
+      tensors_[id].root = static_cast<ValueId>(id);
+      if (graph.values[id].producer < 0) {
+        begin_memory(static_cast<ValueId>(id), false);
+      }
+    }
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       step(i);
     }
@@ -56,35 +64,104 @@ class Rewriter {
   Graph result;
 
  private:
-  /// What a value shares its memory with, by which node; none for what an operator in place returns.
-  struct View {
-    ValueId base = -1;
-    Node const* node = nullptr;
+  /// What all views of one tensor share; kept under the value that it was made as.
+  struct Memory {
+    std::size_t last_read = 0;       ///< the last place that reads a tensor of it so far, counted from 1
+    std::size_t last_lost_read = 0;  ///< the same of tensors without a way back
+    std::int64_t version = 0;        ///< counts the writes that views have to follow
   };
+
+  /// A tensor of the graph that is read.
+  struct Tensor {
+    std::size_t last_read = 0;   ///< the last place that reads it, counted from 1
+    ValueId alias_of = -1;       ///< what an operator in place has overwritten, of which it has the name
+    ValueId root = -1;           ///< whose memory it is
+    bool goes_back = false;      ///< what is written to it can be put back into memory that the network made
+    ValueId base = -1;           ///< what it is a view of; none for what has all of the memory
+    Node const* view = nullptr;  ///< by which node; none for what an operator in place returns
+    ValueId now = -1;            ///< the value with its present content, where that is another
+    std::int64_t version = 0;    ///< of its memory, which that content has
+  };
+
+  void find_last_reads() {
+    std::size_t place = 0;
+    auto const note = [&](ValueId id) { at(id).last_read = place; };
+    for (Node const& node : graph_->nodes) {
+      ++place;
+      for (NamedArgument const& input : node.inputs) {
+        visit_tensors(input.value, note);
+      }
+    }
+    ++place;
+    for (Argument const& output : graph_->outputs) {
+      visit_tensors(output, note);
+    }
+  }
+
+  void begin_memory(ValueId id, bool of_network) {
+    at(id).root = id;
+    at(id).goes_back = of_network;
+    share(id);
+  }
+
+  // Counts the reads of a tensor, whose root is known, to those of its memory.
+  void share(ValueId id) {
+    Tensor& tensor = at(id);
+    Memory& memory = memory_of(id);
+    tensor.version = memory.version;
+    memory.last_read = std::max(memory.last_read, tensor.last_read);
+    if (!tensor.goes_back) {
+      memory.last_lost_read = std::max(memory.last_lost_read, tensor.last_read);
+    }
+  }
+
+  void join(ValueId id, ValueId other, bool goes_back) {
+    at(id).root = at(other).root;
+    at(id).goes_back = goes_back && at(other).goes_back;
+    share(id);
+  }
 
   void step(std::size_t place) {
     Node const& node = graph_->nodes[place];
     auto const self = single_tensor(node.input("self"));
     auto const out = node.outputs.size() == 1 ? single_tensor(&node.outputs[0]) : std::nullopt;
     if (in_place(node.target) && self && out) {
-      if (!goes_back(*self) || !is_read_later(place, *self, *out)) {
-        push(copy_of(node));
-      } else {
-        overwrite(node, *self, *out);
-      }
-      views_[*out] = {*self, nullptr};
+      step_in_place(node, place, *self, *out);
       return;
     }
     push(copy_of(node));
     bool const known = is_named(node.target, {"aten.alias.default", "aten.slice.Tensor", "aten.select.int"}) ||
                        changes_order(node.target) || changes_sizes(node.target);
-    if (self && out && known) {
-      views_[*out] = {*self, &node};
-    } else if (self && may_share_memory(node)) {
-      for (Argument const& output : node.outputs) {
-        visit_tensors(output, [&](ValueId id) { opaque_[id] = *self; });
-      }
+    bool const shares = self && ((out && known) || may_share_memory(node));
+    for (Argument const& output : node.outputs) {
+      visit_tensors(output, [&](ValueId id) {
+        if (shares) {
+          join(id, *self, out && known);
+        } else {
+          begin_memory(id, true);
+        }
+      });
     }
+    if (self && out && known) {
+      at(*out).base = named(*self);
+      at(*out).view = &node;
+    }
+  }
+
+  // On a copy where another name of the memory is read later, and all such names can be kept up to date.
+  void step_in_place(Node const& node, std::size_t place, ValueId self, ValueId out) {
+    Memory const& memory = memory_of(self);
+    bool const read_later = memory.last_read > place + 1;
+    bool const rewrites = at(self).goes_back && read_later && memory.last_lost_read <= place + 1;
+    if (rewrites) {
+      overwrite(node, named(self), out);
+      at(out).alias_of = named(self);
+    } else {
+      push(copy_of(node));
+      // What nobody reads needs no new values.
+      at(out).base = read_later ? named(self) : -1;
+    }
+    join(out, self, true);
   }
 
   [[nodiscard]] static bool may_share_memory(Node const& node) {
@@ -96,87 +173,40 @@ class Rewriter {
                                   "aten.type_as.default", "aten.positive.default", "aten.dropout.default"});
   }
 
-  [[nodiscard]] ValueId root(ValueId id) const {
-    while (true) {
-      auto const view = views_.find(id);
-      auto const opaque = opaque_.find(id);
-      if (view == views_.end() && opaque == opaque_.end()) {
-        return id;
-      }
-      id = view != views_.end() ? view->second.base : opaque->second;
-    }
-  }
-
-  // Whether what is written to the value can be put back into the tensor whose memory it is, which the network made.
-  [[nodiscard]] bool goes_back(ValueId id) const {
-    while (views_.contains(id)) {
-      id = views_.at(id).base;
-    }
-    return !opaque_.contains(id) && graph_->value(id).producer >= 0;
-  }
-
-  // Whether another name of the memory is read after the node. Names that have no way back are not kept up to date.
-  [[nodiscard]] bool is_read_later(std::size_t place, ValueId self, ValueId out) const {
-    ValueId const shared = root(self);
-    bool found = false;
-    bool unknown = false;
-    auto const look = [&](ValueId id) {
-      bool const older = graph_->value(id).producer < static_cast<NodeId>(place);
-      if (id != out && older && root(id) == shared) {
-        found = true;
-        unknown = unknown || !goes_back(id);
-      }
-    };
-    for (std::size_t later = place + 1; later < graph_->nodes.size(); ++later) {
-      for (NamedArgument const& input : graph_->nodes[later].inputs) {
-        visit_tensors(input.value, look);
-      }
-    }
-    for (Argument const& output : graph_->outputs) {
-      visit_tensors(output, look);
-    }
-    return found && !unknown;
-  }
-
   void overwrite(Node const& node, ValueId self, ValueId out) {
     ValueId const written = add(node, "aten.clone.default", {{.name = "self", .value = TensorRef{read(self)}}}, self);
     Node copy = copy_of(node);
     std::ranges::find(copy.inputs, "self", &NamedArgument::name)->value = TensorRef{written};
     push(std::move(copy));
-    now_[out] = out;
-    now_[self] = out;
-    std::set<ValueId> fresh{self};
-    for (ValueId id = self; views_.contains(id); id = views_.at(id).base) {
-      ValueId const base = views_.at(id).base;
-      now_[base] = put_back(views_.at(id), read(id), node);
-      stale_.erase(base);
-      fresh.insert(base);
-    }
-    ValueId const shared = root(self);
-    for (auto const& [id, view] : views_) {
-      if (!fresh.contains(id) && root(id) == shared) {
-        stale_.insert(id);
+    // Bases first have the content of before, into which views put theirs.
+    std::int64_t const version = memory_of(self).version + 1;
+    ValueId values = out;
+    for (ValueId id = self; id >= 0; id = at(id).base) {
+      at(id).now = values;
+      at(id).version = version;
+      if (at(id).base >= 0) {
+        values = put_back(at(id), values, node);
       }
     }
+    memory_of(self).version = version;
   }
 
   // The base of a view with new values there.
-  ValueId put_back(View const& view, ValueId values, Node const& origin) {
-    if (view.node == nullptr || view.node->target == "aten.alias.default") {
+  ValueId put_back(Tensor const& tensor, ValueId values, Node const& origin) {
+    if (tensor.view == nullptr || tensor.view->target == "aten.alias.default") {
       return values;
     }
-    Node const& of = *view.node;
+    Node const& of = *tensor.view;
+    ValueId const base = tensor.base;
     if (changes_order(of.target)) {
       return add(origin, "aten.permute.default",
-                 {{.name = "self", .value = TensorRef{values}}, {.name = "dims", .value = order_back(of, view.base)}},
-                 view.base);
+                 {{.name = "self", .value = TensorRef{values}}, {.name = "dims", .value = order_back(of, base)}}, base);
     }
     if (changes_sizes(of.target)) {
       return add(origin, "aten.reshape.default",
-                 {{.name = "self", .value = TensorRef{values}}, {.name = "shape", .value = shape(view.base)}},
-                 view.base);
+                 {{.name = "self", .value = TensorRef{values}}, {.name = "shape", .value = shape(base)}}, base);
     }
-    std::vector<NamedArgument> inputs{{.name = "self", .value = TensorRef{read(view.base)}},
+    std::vector<NamedArgument> inputs{{.name = "self", .value = TensorRef{read(base)}},
                                       {.name = "src", .value = TensorRef{values}}};
     for (NamedArgument const& input : of.inputs) {
       if (input.name != "self") {
@@ -184,8 +214,7 @@ class Rewriter {
       }
     }
     bool const slice = of.target == "aten.slice.Tensor";
-    return add(origin, slice ? "aten.slice_scatter.default" : "aten.select_scatter.default", std::move(inputs),
-               view.base);
+    return add(origin, slice ? "aten.slice_scatter.default" : "aten.select_scatter.default", std::move(inputs), base);
   }
 
   // The permutation from a permuted tensor back to the tensor.
@@ -216,18 +245,21 @@ class Rewriter {
   [[nodiscard]] Shape shape(ValueId id) const { return (*sizes_)(graph_->value(id).tensor).value_or(Shape{}); }
 
   // The value under which the present content of another is found; views of what was overwritten are made again.
-  ValueId read(ValueId id) {
-    if (stale_.erase(id) > 0) {
-      View const view = views_.at(id);
-      ValueId const base = read(view.base);
-      if (view.node == nullptr) {
-        now_[id] = base;
-      } else {
-        now_[id] = viewed(*view.node, base, id);
-      }
+  ValueId read(ValueId given) {
+    std::vector<ValueId> old;
+    ValueId id = named(given);
+    while (at(id).base >= 0 && at(id).version != memory_of(id).version) {
+      old.push_back(id);
+      id = at(id).base;
     }
-    auto const found = now_.find(id);
-    return found == now_.end() ? id : found->second;
+    ValueId content = at(id).now < 0 ? id : at(id).now;
+    for (ValueId const view : old | std::views::reverse) {
+      Tensor& tensor = at(view);
+      content = tensor.view == nullptr ? content : viewed(*tensor.view, content, view);
+      tensor.now = content;
+      tensor.version = memory_of(view).version;
+    }
+    return content;
   }
 
   // A view of another base, which may lie in memory in an order that only `reshape` takes.
@@ -285,12 +317,14 @@ class Rewriter {
 
   void push(Node node) { append_node(result, std::move(node)); }
 
+  [[nodiscard]] Tensor& at(ValueId id) { return tensors_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] Memory& memory_of(ValueId id) { return memory_[static_cast<std::size_t>(at(id).root)]; }
+  [[nodiscard]] ValueId named(ValueId id) { return at(id).alias_of; }
+
   Graph const* graph_;
   Sizes const* sizes_;
-  std::map<ValueId, View> views_;
-  std::map<ValueId, ValueId> opaque_;  ///< values that may share the memory of another in a way that is not followed
-  std::map<ValueId, ValueId> now_;
-  std::set<ValueId> stale_;
+  std::vector<Memory> memory_;  ///< of roots
+  std::vector<Tensor> tensors_;
 };
 
 }  // namespace

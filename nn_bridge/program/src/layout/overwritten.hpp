@@ -11,7 +11,8 @@ namespace graticule::program::detail {
 ///
 /// Example: `s = slice(a, 2, 0, 3); neg_(s); b = a + 1` becomes `c = clone(s); n = neg_(c);
 /// d = slice_scatter(a, n, 2, 0, 3); b = d + 1`. What is overwritten in a part without gradients, or through other
-/// views, stays as it is, and so do inputs of the graph. Cost: linear in the nodes, for each of these operators.
+/// views, stays as it is, and so do inputs of the graph. Cost: linear in the nodes, and in those that it adds: some for
+/// each view between what is overwritten and its tensor.
 [[nodiscard]] Graph without_overwriting(Graph const& graph, Sizes const& sizes, bool has_parts_without_gradients);
 
 /// Whether a node of the graph, or of its subgraphs, runs a graph without gradients.

@@ -415,6 +415,46 @@ void LocalBuilder::find_aliases() {
       visit_tensors(output, [&](ValueId id) { alias_of_[at(root(id))] = root(tensor->value); });
     }
   }
+  find_reads();
+}
+
+// Of tensors that share memory, by the nodes that make them: the last read of those made so far.
+void LocalBuilder::find_reads() {
+  std::vector<NodeId> last(plan_->graph.values.size(), -1);
+  NodeId place = 0;
+  auto const note = [&](ValueId id) { last[at(id)] = place; };
+  for (Node const& node : plan_->graph.nodes) {
+    for (NamedArgument const& input : node.inputs) {
+      visit_tensors(input.value, note);
+    }
+    ++place;
+  }
+  for (Argument const& output : plan_->graph.outputs) {
+    visit_tensors(output, note);
+  }
+  reads_.resize(last.size());
+  auto const add = [&](ValueId id) {
+    auto& reads = reads_[at(root(id))];
+    reads.emplace_back(plan_->graph.value(id).producer,
+                       std::max(last[at(id)], reads.empty() ? -1 : reads.back().second));
+  };
+  for (std::size_t id = 0; id < last.size(); ++id) {
+    if (plan_->graph.values[id].producer < 0) {
+      add(static_cast<ValueId>(id));
+    }
+  }
+  for (Node const& node : plan_->graph.nodes) {
+    for (Argument const& output : node.outputs) {
+      visit_tensors(output, add);
+    }
+  }
+}
+
+// Whether a node after this one reads a tensor that an earlier one has made in the same memory.
+bool LocalBuilder::is_read_later(ValueId shared, NodeId node) const {
+  auto const& reads = reads_[at(shared)];
+  auto const end = std::ranges::lower_bound(reads, node, {}, &std::pair<NodeId, NodeId>::first);
+  return end != reads.begin() && std::prev(end)->second > node;
 }
 
 // Parts of what is overwritten are out of date.
@@ -440,23 +480,12 @@ void LocalBuilder::check_overwriting(PlannedNode const& node) {
                 "refused: " + current_->describe() + ": it overwrites '" + plan_->graph.value(shared).name +
                     "', which the next call reads, with values of fields; export by run_decompositions({})");
   }
-  auto const reads = [&](Argument const& argument) {
-    visit_tensors(argument, [&](ValueId id) {
-      bool const older = plan_->graph.value(id).producer < node.plan.node;
-      if (older && root(id) == shared) {
-        throw Error(Fault::input, "RefusedProgram",
-                    "refused: " + current_->describe() + ": it overwrites '" +
-                        plan_->graph.value(node.shapes.rule.tensors[0]).name +
-                        "', which is read later; export by run_decompositions({}), which has no such operators");
-      }
-    });
-  };
-  for (std::size_t later = at(node.plan.node) + 1; later < plan_->graph.nodes.size(); ++later) {
-    for (NamedArgument const& input : plan_->graph.nodes[later].inputs) {
-      reads(input.value);
-    }
+  if (is_read_later(shared, node.plan.node)) {
+    throw Error(Fault::input, "RefusedProgram",
+                "refused: " + current_->describe() + ": it overwrites '" +
+                    plan_->graph.value(node.shapes.rule.tensors[0]).name +
+                    "', which is read later; export by run_decompositions({}), which has no such operators");
   }
-  std::ranges::for_each(plan_->graph.outputs, reads);
 }
 
 void LocalBuilder::write_plain(PlannedNode& node) {

@@ -85,6 +85,8 @@ class LocalBuilder {
   ValueId moved(ValueId value, Cut const& from, std::int64_t axis, Rows const& rows);
   void check_overwriting(PlannedNode const& node);
   void forget_parts(ValueId overwritten);
+  void find_reads();
+  [[nodiscard]] bool is_read_later(ValueId shared, NodeId node) const;
   void find_aliases();
   ValueId root(ValueId value);
 
@@ -97,7 +99,8 @@ class LocalBuilder {
   std::map<std::pair<ValueId, Placement>, ValueId> copies_;
   std::map<std::tuple<ValueId, std::int64_t, Rows, double>, ValueId> pulled_;
   std::map<std::tuple<ValueId, Cut, std::int64_t, Rows>, ValueId> moves_;
-  std::vector<ValueId> alias_of_;  // per value of the plan: union of what shares memory
+  std::vector<std::vector<std::pair<NodeId, NodeId>>> reads_;  // per root of `alias_of_`: producer, last read so far
+  std::vector<ValueId> alias_of_;                              // per value of the plan: union of what shares memory
 };
 
 /// Roll, flip, slice, padding, concatenation and quarter turns on rows that are in order already.

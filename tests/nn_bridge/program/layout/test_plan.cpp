@@ -326,6 +326,34 @@ TEST(Plan, shuffles_of_pixels_keep_the_cut) {
   EXPECT_EQ(plan.nodes.at(2).placement, (Cut{2, 12, {0, 2, 10, 12}}));
 }
 
+TEST(Plan, writes_ten_thousand_operators_in_place_in_as_many_steps) {
+  std::vector<std::int64_t> const field{1, 2, 8, 6};
+  Json program = empty_program(field);
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", {{"as_float", 2.0}}}}, "a", field);
+  append(program, "aten.slice.Tensor",
+         {{"self", tensor("a")}, {"dim", integer(2)}, {"start", integer(1)}, {"end", integer(5)}}, "s0", {1, 2, 4, 6});
+  constexpr int num_writes = 10000;
+  for (int i = 0; i < num_writes; ++i) {
+    append(program, "aten.add_.Tensor",
+           {{"self", tensor("s" + std::to_string(i))}, {"other", {{"as_float", 1.0}}}}, "s" + std::to_string(i + 1),
+           {1, 2, 4, 6});
+  }
+  append(program, "aten.neg.default", {{"self", tensor("a")}}, "y", field);
+  set_output(program, "y");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), PlanOptions{});
+
+  // Three nodes for each: a copy, the operator, and the slice put back into the field, which is read at the end.
+  ASSERT_EQ(plan.graph.nodes.size(), 3U + 3U * num_writes);
+  Node const& last = plan.graph.nodes.back();
+  ValueId const read = std::get<TensorRef>(*last.input("self")).value;
+  Node const& back = plan.graph.nodes[static_cast<std::size_t>(plan.graph.value(read).producer)];
+  EXPECT_EQ(last.target, "aten.neg.default");
+  EXPECT_EQ(back.target, "aten.slice_scatter.default");
+  EXPECT_EQ(plan.graph.value(read).producer, static_cast<NodeId>(plan.graph.nodes.size()) - 2);
+}
+
 TEST(Plan, refuses_bounds_that_do_not_fit) {
   Json const program = empty_program({1, 2, 8, 16});
   ExportedGraph const graph = read_graph(program.dump());
