@@ -51,13 +51,20 @@ def detach_results(part):
     part.recompile()
 
 
+def cells_of_recurrent_layers():
+    """Rules that turn GRUCell, LSTMCell and RNNCell into products and sums, which shards run; torch keeps them as operators."""
+    if not hasattr(torch.export, "default_decompositions"):
+        return {}
+    return {operator: rule for operator, rule in torch.export.default_decompositions().items() if operator.name().endswith("_cell")}
+
+
 def save(module, inputs, path, dynamic=()):
     """Exports the module, saves it and loads it again. Returns the loaded program."""
     axes = {axis: torch.export.Dim.AUTO for axis in dynamic}
     shapes = tuple(axes for _ in inputs) if axes else None
     program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
     detach_parts_without_gradients(program.graph_module)
-    program = program.run_decompositions({})
+    program = program.run_decompositions(cells_of_recurrent_layers())
     torch.export.save(program, path)
     return torch.export.load(path)
 
