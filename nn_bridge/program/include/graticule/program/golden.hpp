@@ -47,9 +47,8 @@ inline constexpr double small_norm = 1e-2;
 [[nodiscard]] GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder);
 
 /// The same on the ranks of a domain: each takes its part of the inputs, and the differences are those of all ranks.
-/// Every rank reads the folder. Collective.
-/// @param cuts rows and columns of each part of the domain's grid, in total those of the first field; fields of other
-/// sizes are cut into balanced parts
+/// Every rank reads the folder. Collective. `cuts` are the rows and columns of each part of the domain's grid, in total
+/// those of the first field; fields of other sizes are cut into balanced parts.
 [[nodiscard]] GoldenDifferences compare_with_golden(ShardedProgram shards, nn::Domain const& domain,
                                                     BlockCuts const& cuts, std::filesystem::path const& folder);
 
