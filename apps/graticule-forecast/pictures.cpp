@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/field_io/complete_file.hpp>
-#include <graticule/partition/error.hpp>
-
+#include "png.hpp"
 #include "run.hpp"
-
-#include <cairo.h>
 
 #include <algorithm>
 #include <cmath>
@@ -91,11 +87,7 @@ class Painter {
     legend(chart);
   }
 
-  void save(std::filesystem::path const& path) {
-    cairo_surface_flush(surface_.get());
-    if (cairo_surface_write_to_png(surface_.get(), path.c_str()) != CAIRO_STATUS_SUCCESS)
-      throw Error("OutputError", path.string() + " cannot be written");
-  }
+  void save(std::filesystem::path const& path) { app::write_png(surface_.get(), path); }
 
  private:
   void find_bounds(Chart const& chart) {
@@ -240,7 +232,7 @@ void draw_charts(std::string const& title, std::vector<Chart> const& charts, std
   painter.title(title, columns);
   for (std::size_t i = 0; i < charts.size(); ++i)
     painter.chart(charts[i], double(int(i) % columns) * chart_width, header + double(int(i) / columns) * chart_height);
-  write_complete_file(path, [&](std::filesystem::path const& temporary) { painter.save(temporary); });
+  painter.save(path);
 }
 
 }  // namespace graticule::forecast

@@ -4,6 +4,8 @@
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/halo/plan.hpp>
+#include <graticule/nn_bridge/call/traffic.hpp>
 #include <graticule/partition/cuts.hpp>
 
 #include "data/data_teams.hpp"
@@ -533,9 +535,11 @@ class Run {
 
   int stop(std::string const& reason) {
     context_.report.data()["stopped_by"] = reason;
-    if (context_.comm.rank() == 0)
-      write_complete_file(options_.output / "stopped", fmt::format("{} after step {} of {} from {}\n", reason, step_,
-                                                                   options_.steps, time_text(start())));
+    run_agreed(context_.comm, [&] {
+      if (context_.comm.rank() == 0)
+        write_complete_file(options_.output / "stopped", fmt::format("{} after step {} of {} from {}\n", reason, step_,
+                                                                     options_.steps, time_text(start())));
+    });
     spdlog::info("stopped by {}, with a checkpoint; run the same command to resume", reason);
     return app::run_again;
   }
@@ -617,6 +621,11 @@ class Run {
     writer.add_coordinate(
         "lead_time", hours, ValueType::f64,
         {Attribute::of_text("standard_name", "forecast_period"), Attribute::of_text("units", "hours")});
+    auto const sent = nn::traffic();
+    context_.report.set_transport(
+        context_.comm, teams_.domain(),
+        HaloPlan(teams_.domain(), layout_, {{1, 1}, {1, 1}}, cells_.grid.boundary).paths(),
+        {"halo exchanges and repartitions of this run", double(sent.num_messages), double(sent.bytes)});
   }
 
   /// spectra.nc: power by wavenumber(channel, region, lead). Collective.
@@ -742,7 +751,7 @@ class Run {
               {description_.channels[c].label, description_.channels[c].info.units, kept.truth[c], kept.forecast[c]});
         auto name = "map_" + lead + ".png";
         std::erase(name, ' ');
-        write_complete_file(options_.output / name, [&](fs::path const& temporary) { draw_map(picture, temporary); });
+        draw_map(picture, options_.output / name);
       }
     }
   }

@@ -2,6 +2,7 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/app/stopping.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/halo/plan.hpp>
 #include <graticule/models/threads.hpp>
 
 #include "network_device.hpp"
@@ -191,12 +192,14 @@ void write_forecast(app::Context& context, Options const& options, RunResult con
       auto const steps = Index(result.network.losses.size());
       tables.add(*outcome.scores, outcome.description, options.run.network.epochs, steps,
                  outcome.has_test ? "test" : "validation");
-      write_complete_file(options.output / "map.png",
-                          [&](std::filesystem::path const& temporary) { draw_map(picture, temporary); });
+      draw_map(picture, options.output / "map.png");
     });
   }
-  if (options.run.network.validate_every > 0 && context.comm.rank() == 0)
-    write_complete_file(options.output / "validation.csv", validation_table(result.network));
+  if (options.run.network.validate_every > 0)
+    run_agreed(context.comm, [&] {
+      if (context.comm.rank() == 0)
+        write_complete_file(options.output / "validation.csv", validation_table(result.network));
+    });
 }
 
 /// Everything but the report. Collective.
@@ -210,8 +213,7 @@ void write_outputs(app::Context& context, Options const& options, RunResult cons
     write_complete_file(options.output / "loss.csv", loss_table(result.network, options.run.network));
     if (options.run.network.validate_every > 0)
       write_complete_file(options.output / "validation.csv", validation_table(result.network));
-    write_complete_file(options.output / "map.png",
-                        [&](std::filesystem::path const& temporary) { draw_map(picture, temporary); });
+    draw_map(picture, options.output / "map.png");
   });
 }
 
@@ -220,7 +222,11 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   report.set_partition(result.layout, {result.latitude_name, result.longitude_name});
   for (auto const& [phase, seconds] : result.seconds) report.add_seconds(phase, seconds);
   auto& data = report.data();
-  data["transport"] = transport_report(result);
+  Comm const& domain = result.teams.domain();
+  report.set_transport(context.comm, domain,
+                       HaloPlan(domain, result.layout, {{1, 1}, {1, 1}}, result.grid.boundary).paths(),
+                       {"halo exchanges and repartitions of one optimizer step", result.network.messages_per_step,
+                        result.network.bytes_per_step});
   data["input"] = options.run.input.string();
   data["memory"] = input_report(result);
   data["samples"] = {{"training", result.num_training},

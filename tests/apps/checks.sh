@@ -42,6 +42,14 @@ small_disk() {
     mount -t tmpfs -o "size=$1k" tmpfs disk 2>/dev/null || skip "this user may not mount file systems"
     trap 'umount -l "$work/disk"; rm -rf "$work"' EXIT
 }
+# room FOLDER FILE...: KiB that suffice for all files of a folder but half of these
+room() {
+    local folder=$1 kib
+    kib=$(du -sk --apparent-size "$folder" | cut -f1)
+    shift
+    kib=$((kib - $(cd "$folder" && du -ck --apparent-size "$@" | tail -n 1 | cut -f1) / 2))
+    echo $((kib + 4 * $(find "$folder" | wc -l)))
+}
 # names_full_disk PATTERN: exit code 1 and one line, which names a file that matches, and nothing temporary is left
 names_full_disk() {
     [ $code -eq 1 ] && [ "$(wc -l <err)" -eq 1 ] || fail "exit $code on a full disk"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "outputs.hpp"
 
-#include <graticule/halo/plan.hpp>
 #include <graticule/repartition/plan.hpp>
 
 #include <array>
@@ -93,23 +92,6 @@ app::MapPicture picture_of(RunResult const& result, RunSettings const& settings)
     picture.rows.push_back({target.info.name, target.info.units, gathered(comm, result.layout, target.pictured_truth),
                             gathered(comm, result.layout, target.pictured_prediction)});
   return picture;
-}
-
-nlohmann::ordered_json transport_report(RunResult const& result) {
-  Comm const& comm = result.teams.world();
-  std::array<Index, 2> num_peers{};  // by node-shared memory, by messages
-  for (auto const& path :
-       HaloPlan(result.teams.domain(), result.layout, {{1, 1}, {1, 1}}, result.grid.boundary).paths())
-    if (path.peer != result.teams.domain().rank()) ++num_peers[path.path == Transport::node_shared ? 0 : 1];
-  comm.max(num_peers);
-  std::string const others = num_peers[0] > 0 && num_peers[1] > 0 ? "node-shared memory and point-to-point"
-                             : num_peers[0] > 0                   ? "node-shared memory"
-                             : num_peers[1] > 0                   ? "point-to-point"
-                                                                  : "none";
-  return {{"path", {{"self", "copy"}, {"others", others}}},
-          {"unit", "halo exchanges and repartitions of one optimizer step"},
-          {"messages", minimum_mean_maximum(comm, result.network.messages_per_step)},
-          {"bytes", minimum_mean_maximum(comm, result.network.bytes_per_step)}};
 }
 
 nlohmann::ordered_json input_report(RunResult const& result) {

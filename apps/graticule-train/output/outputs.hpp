@@ -26,10 +26,6 @@ namespace graticule::train {
 /// The picture of one sample: the first that validates, or the first of all. Complete on rank 0. Collective.
 [[nodiscard]] app::MapPicture picture_of(RunResult const& result, RunSettings const& settings);
 
-/// How neighbors are reached, and the messages and bytes that the layers sent in an optimizer step, forward and
-/// backward: least, mean and most of any rank. Collective.
-[[nodiscard]] nlohmann::ordered_json transport_report(RunResult const& result);
-
 /// The memory of each rank for samples and batches, how much of it holds samples at the end, what was read from the
 /// file, as it lies there, and how often a field of a sample was read or found in memory. Collective.
 [[nodiscard]] nlohmann::ordered_json input_report(RunResult const& result);

@@ -43,7 +43,7 @@ case_forecasts() {
         grep -qF -- "$text" out || fail "spectra.nc lacks '$text'"
     done
     ! grep -q '_, _, _' out || fail "spectra.nc has no values"
-    for text in '"persistence_rmse"' '"acc"' '"crps"' '"spread"' '"starts"'; do grep -qF "$text" two/report.json || fail "the report lacks $text"; done
+    for text in '"persistence_rmse"' '"acc"' '"crps"' '"spread"' '"starts"' '"process_grid"' '"others":'; do grep -qF "$text" two/report.json || fail "the report lacks $text"; done
 
     # The truth ends before the forecast does: what has no truth is not scored.
     run 1 --start 2000-01-03T18 --steps 3 --every 3 --output ahead
@@ -175,6 +175,25 @@ case_restarts() {
     cmp whole/scores.csv teams/scores.csv || fail "members on other teams have other scores"
     run 1 --start 2000-01-01T12 --steps 5 --output parts
     [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "a checkpoint of another forecast"
+}
+
+# The disk fills up under pictures and tables: the message names the file, on all ranks.
+case_full_disk() {
+    prepare
+    local options="--start 2000-01-01T12 --steps 3" ranks
+    # shellcheck disable=SC2086
+    run 1 $options --output whole
+    succeeds
+    for ranks in 1 2; do
+        small_disk "$(room whole $(cd whole && echo *.png))"
+        # shellcheck disable=SC2086
+        run $ranks $options --output disk
+        names_full_disk '[a-z_0-9]+[.]png'
+        small_disk 24
+        # shellcheck disable=SC2086
+        run $ranks $options --output disk
+        names_full_disk '[a-z_]+[.](nc|csv)'
+    done
 }
 
 # values FILE MEMBER: those of h of a member, without it of a file of one member, one per line
