@@ -156,6 +156,7 @@ class LiveTables {
   }
   void resume(std::span<double const> losses) {
     is_resumed_ = true;
+    if (is_on()) drop_lines_after(options_.output / "scores.csv", Index(losses.size()));
     for (std::size_t step = 0; step < losses.size(); ++step) add(Index(step), losses[step]);
   }
   void add(Index step, double loss) {
@@ -191,7 +192,7 @@ void write_forecast(app::Context& context, Options const& options, RunResult con
       if (context.comm.rank() != 0) return;
       auto const steps = Index(result.network.losses.size());
       tables.add(*outcome.scores, outcome.description, options.run.network.epochs, steps,
-                 outcome.has_test ? "test" : "validation");
+                 outcome.has_test ? "test" : "final");
       draw_map(picture, options.output / "map.png");
     });
   }

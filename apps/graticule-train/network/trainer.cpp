@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -329,6 +330,11 @@ class Trainer {
     torch::NoGradGuard const no_grad;
     copy_evaluated();
     save_runnable("last");
+    // Of an earlier training into the same folder: other programs would take it for this one's.
+    if (task_.is_runnable() && !trained_.best_step && control_.checkpoints && !control_.checkpoints->runnable.empty())
+      run_agreed(teams_.world(), [&] {
+        if (teams_.world().rank() == 0) std::filesystem::remove_all(control_.checkpoints->runnable / "best");
+      });
     bool const has_best =
         task_.is_runnable() && trained_.best_step && control_.checkpoints && !control_.checkpoints->runnable.empty();
     if (has_best) {

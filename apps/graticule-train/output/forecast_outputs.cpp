@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "forecast_outputs.hpp"
 
+#include <graticule/field_io/complete_file.hpp>
+
 #include "outputs.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <system_error>
 
 namespace graticule::train {
@@ -132,6 +136,21 @@ LiveTable::LiveTable(std::filesystem::path path, std::string const& header, Begi
 void LiveTable::append(std::string const& text) {
   bool const written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
   if (!written || std::fflush(file_.get()) != 0) throw cannot_be_written(path_);
+}
+
+void drop_lines_after(std::filesystem::path const& scores, Index step) {
+  std::ifstream file(scores);
+  std::string line;
+  if (!std::getline(file, line)) return;
+  std::string kept = line + "\n";
+  while (std::getline(file, line) && !file.eof()) {  // the last line may have been cut off
+    auto const step_at = line.find(',') + 1;
+    auto const part_at = line.find(',', step_at) + 1;
+    if (line.compare(part_at, 11, "validation,") == 0 && std::strtoll(line.c_str() + step_at, nullptr, 10) <= step)
+      kept += line + "\n";
+  }
+  file.close();
+  write_complete_file(scores, kept);
 }
 
 }  // namespace graticule::train

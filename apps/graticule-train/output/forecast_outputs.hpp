@@ -47,4 +47,8 @@ class LiveTable {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
+/// Removes from scores.csv what a training that goes on after a step writes again: lines of later steps and of the
+/// scores at the end. @throws `OutputError`
+void drop_lines_after(std::filesystem::path const& scores, Index step);
+
 }  // namespace graticule::train

@@ -177,6 +177,30 @@ case_restarts() {
     [ $code -eq 2 ] && grep -qF 'is of another forecast' err || fail "a checkpoint of another forecast"
 }
 
+# Trainings that write into the folder of an earlier one: tables repeat no line, and no network of the earlier one stays.
+case_retrained() {
+    prepare
+    # train ARGUMENT...
+    train() {
+        launch 2 "$BIN/graticule-train" --input swe/series.nc --prognostic h --lead 6h --channels 2 --blocks 1 --epochs 3 --train-fraction 0.7 \
+            --threads 1 --progress none --log-level warn --output trained "$@"
+        succeeds
+    }
+    train --validate-every 1 --checkpoint-every 1
+    [ -d trained/best ] && grep -q ',final,h,m,6,tropics,' trained/scores.csv && grep -q '^2,10,validation,' trained/scores.csv || fail "no scores"
+    cp trained/scores.csv scores.csv
+    train --validate-every 1 --checkpoint-every 1
+    cmp trained/scores.csv scores.csv || fail "a training that had ended repeats lines"
+    # From the last checkpoint but one, with a line that was cut off.
+    find trained/checkpoints -name 'checkpoint-*.h5' | sort | tail -n 1 | xargs rm
+    printf '3,15,final,h' >>trained/scores.csv
+    train --validate-every 1 --checkpoint-every 1
+    cmp trained/scores.csv scores.csv || fail "a training that goes on repeats lines"
+    rm -r trained/checkpoints
+    train
+    [ -d trained/last ] && [ ! -e trained/best ] || fail "best of an earlier training stays"
+}
+
 # The disk fills up under pictures and tables: the message names the file, on all ranks.
 case_full_disk() {
     prepare
