@@ -51,10 +51,12 @@ std::vector<std::string> names_of(Variable const& variable, std::vector<int> con
 StateTable::StateTable(Comm const& comm, std::string const& files, std::vector<std::string> const& prognostic,
                        std::vector<std::string> const& diagnostic)
     : file_(std::make_shared<FieldSeries const>(comm, find_files(comm, files))) {
-  for (auto const* names : {&prognostic, &diagnostic})
-    for (std::string const& name : *names) static_cast<void>(file_->variable(name));
-  for (std::string const& name : prognostic) add(name, Role::prognostic);
-  for (std::string const& name : diagnostic) add(name, Role::diagnostic);
+  train::naming_input(files, [&] {
+    for (auto const* names : {&prognostic, &diagnostic})
+      for (std::string const& name : *names) static_cast<void>(file_->variable(name));
+    for (std::string const& name : prognostic) add(name, Role::prognostic);
+    for (std::string const& name : diagnostic) add(name, Role::diagnostic);
+  });
   if (times_.empty() || num_members_ == 0 || channels_.empty() || grid_.num_rows() == 0 || grid_.num_columns() == 0)
     throw Error(Fault::input, "BadInput", files + " holds no states");
 }

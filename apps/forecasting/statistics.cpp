@@ -16,7 +16,8 @@ using train::Moments;
 class StateSurvey {
  public:
   StateSurvey(train::DataTeams const& teams, train::Cells const& cells, train::SampleStore& store,
-              TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels, TimeUse const& use)
+              TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels, TimeUse const& use,
+              train::MissingCells& missing)
       : teams_(teams),
         cells_(cells),
         store_(store),
@@ -24,6 +25,7 @@ class StateSurvey {
         num_members_(num_members),
         channels_(channels),
         use_(use),
+        missing_(missing),
         derivatives_(teams.domain(), cells),
         num_cells_(std::size_t(cells.per_sample())),
         sums_(channels.size() * num_cells_),
@@ -72,6 +74,7 @@ class StateSurvey {
     std::vector<double> earlier(num_cells_);
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       store_.fetch(state, c, field);
+      missing_.count(state, c, field);
       Moments const moments = train::moments_of(cells_, field);
       statistics_.areas[std::size_t(state) * channels_.size() + c] = moments.weight;
       if (!trains) continue;
@@ -131,6 +134,7 @@ class StateSurvey {
   Index num_members_;
   std::vector<StateChannel> const& channels_;
   TimeUse const& use_;
+  train::MissingCells& missing_;
   train::Derivatives derivatives_;
   std::size_t num_cells_;
   std::vector<double> sums_;
@@ -147,8 +151,8 @@ class StateSurvey {
 
 StateStatistics survey_states(train::DataTeams const& teams, train::Cells const& cells, train::SampleStore& store,
                               TimeSteps const& steps, Index num_members, std::vector<StateChannel> const& channels,
-                              TimeUse const& use) {
-  return StateSurvey(teams, cells, store, steps, num_members, channels, use)();
+                              TimeUse const& use, train::MissingCells& missing) {
+  return StateSurvey(teams, cells, store, steps, num_members, channels, use, missing)();
 }
 
 }  // namespace graticule::forecast

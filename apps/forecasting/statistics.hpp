@@ -3,6 +3,7 @@
 
 #include "data/channels.hpp"
 #include "data/data_teams.hpp"
+#include "data/missing_cells.hpp"
 #include "sequences.hpp"
 
 #include <vector>
@@ -29,10 +30,12 @@ struct TimeUse {
   std::vector<bool> used;    ///< of each time: read at all
 };
 
-/// Reads all states in use once, each data team its part. Collective; equal on all ranks.
+/// Reads all states in use once, each data team its part, and counts their missing cells. Collective; equal on all
+/// ranks.
 /// @throws `BadInput` (input) for a channel without values or without two training states one lead apart
 [[nodiscard]] StateStatistics survey_states(train::DataTeams const& teams, train::Cells const& cells,
                                             train::SampleStore& store, TimeSteps const& steps, Index num_members,
-                                            std::vector<StateChannel> const& channels, TimeUse const& use);
+                                            std::vector<StateChannel> const& channels, TimeUse const& use,
+                                            train::MissingCells& missing);
 
 }  // namespace graticule::forecast

@@ -10,6 +10,8 @@ namespace {
 
 using graticule::Index;
 
+namespace train = graticule::train;
+
 void declare(CLI::App& app, graticule::forecast::Options& o) {
   constexpr Index many = 1'000'000;
   app.add_option("--checkpoint", o.checkpoints,
@@ -29,6 +31,16 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
   app.add_option("--input", o.input,
                  "netCDF-4 file with the initial states, and truth where it has later ones; or a pattern")
       ->required();
+  app.add_option_function<std::string>(
+         "--missing",
+         [&o](std::string const& rule) {
+           o.missing = rule == "warn" ? train::MissingRule::warn : train::MissingRule::refuse;
+         },
+         "Cells of the input that the states of the training have (for --model: NaN that neither _FillValue nor "
+         "missing_value declares): warn, and treat them as missing data, or error")
+      ->check(CLI::IsMember({"warn", "error"}).description(""))
+      ->type_name("warn|error")
+      ->default_str("warn");
   app.add_option("--start", o.start,
                  "Initial dates such as 2006-01-06T18, or periods A..B: all times of the input in them")
       ->required()

@@ -25,6 +25,7 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <set>
 
 namespace graticule::forecast {
 namespace {
@@ -68,6 +69,12 @@ StateTable open_states(Comm const& domain, std::string const& files, Description
   return table;
 }
 
+TimeSteps time_steps(StateTable const& table, Lead const& lead, std::string const& files) {
+  std::optional<TimeSteps> steps;
+  train::naming_input(files, [&] { steps.emplace(table.times(), lead); });
+  return *steps;
+}
+
 /// The networks of `--checkpoint`. Teams open them by themselves, and agree on failures.
 std::vector<Checkpoint> trained(train::DataTeams const& teams, Options const& options) {
   std::vector<Checkpoint> checkpoints;
@@ -100,7 +107,7 @@ Description describe(Comm const& domain, Options const& options, std::vector<Che
   if (!checkpoints.empty()) return description_of(checkpoints.front());
   StateTable const table(domain, options.input, options.prognostic, options.diagnostic);
   Lead const lead = parse_lead("--lead", options.lead);
-  TimeSteps const steps(table.times(), lead);
+  TimeSteps const steps = time_steps(table, lead, options.input);
   auto description = program_description(options.model, table.channels(), lead, steps.lead_seconds(),
                                          table.grid().latitudes, table.grid().longitudes);
   description.predict = options.predict == "state" ? Predict::state : Predict::tendency;
@@ -131,7 +138,7 @@ class Run {
         description_(describe(teams_.domain(), options, trained_)),
         history_(longest_history(description_, trained_)),
         table_(open_states(teams_.domain(), options.input, description_)),
-        steps_(table_.times(), description_.lead),
+        steps_(time_steps(table_, description_.lead, options.input)),
         row_weights_(area_weights(table_.grid().latitudes)),
         layout_(train::choose_layout(options.partition, teams_.domain().num_ranks(), row_weights_,
                                      table_.grid().num_columns())),
@@ -232,6 +239,59 @@ class Run {
     return values;
   }
 
+  /// The first cell of a channel without a value where the climatology has one, or, without climatology, in a variable
+  /// that declares no missing data, by its number on the whole grid; and how many there are on this rank.
+  [[nodiscard]] std::pair<Index, Index> gaps_of(std::span<double const> fields, std::size_t channel) const {
+    std::pair<Index, Index> found{std::numeric_limits<Index>::max(), 0};
+    if (climatology_.empty() && train::declares_missing(table_.file().variable(table_.channels()[channel].variable)))
+      return found;
+    std::size_t cell = channel * num_cells();
+    for (Index i = cells_.box.lo(0); i < cells_.box.hi(0); ++i)
+      for (Index j = cells_.box.lo(1); j < cells_.box.hi(1); ++j, ++cell) {
+        if (!std::isnan(fields[cell]) || (!climatology_.empty() && std::isnan(climatology_[cell]))) continue;
+        if (found.second++ == 0) found.first = i * cells_.grid.num_columns() + j;
+      }
+    return found;
+  }
+
+  /// One line per variable of the input that has cells without values where the training had them. Collective over all
+  /// ranks. @throws `BadInput` (input) with `--missing error`
+  void look_for_gaps(std::span<double const> fields, std::size_t most_channels, Index position) {
+    std::size_t const channels = std::min(most_channels, table_.channels().size());
+    std::vector<Index> firsts(channels);
+    std::vector<Index> counts(channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+      auto const [first, count] = gaps_of(fields, c);
+      firsts[c] = -first;
+      counts[c] = count;
+    }
+    teams_.domain().max(std::span(firsts));
+    teams_.domain().sum(std::span(counts));
+    // Of teams that look at other members the first with gaps reports them.
+    std::vector<Index> reporters(channels);
+    for (std::size_t c = 0; c < channels; ++c) reporters[c] = counts[c] > 0 ? teams_.num_teams() - teams_.team() : 0;
+    context_.comm.max(std::span(reporters));
+    for (std::size_t c = 0; c < channels; ++c) {
+      std::string const& variable = table_.channels()[c].variable;
+      if (reporters[c] == 0 || !reported_.insert(variable).second) continue;
+      bool const reports = reporters[c] == teams_.num_teams() - teams_.team();
+      auto const line =
+          fmt::format("{}: '{}' lacks {} {} at {}, {}: first at {}", options_.input, description_.channels[c].label,
+                      counts[c], counts[c] == 1 ? "cell" : "cells", time_text(steps_.times()[std::size_t(position)]),
+                      climatology_.empty() ? "NaN that neither _FillValue nor missing_value declares"
+                                           : "which states of the training have",
+                      counts[c] == 0 ? std::string()
+                                     : train::place_text(cells_.grid, -firsts[c] / cells_.grid.num_columns(),
+                                                         -firsts[c] % cells_.grid.num_columns()));
+      run_agreed(context_.comm, [&] {
+        if (!reports) return;
+        train::apply_rule(options_.missing, {line}, [&](std::string const& text) {
+          if (teams_.domain().rank() == 0) spdlog::warn("{}", text);
+        });
+      });
+    }
+  }
+
   /// Collective over all ranks. @throws `BadInput` (input) for a channel of an initial state without values, or with
   /// infinite ones
   void require_values(std::span<double const> fields, Seconds time) {
@@ -264,12 +324,15 @@ class Run {
       Index const member = own_.first_member + (mine ? m : 0);
       Index const place = member % networks_->members_per_network();
       for (Index t = 0; t < history_; ++t) {
-        auto const values = read(steps_.at(position, -t), place, prognostic);
+        Index const time = *steps_.at(position, -t);
+        auto const values = read(time, place, prognostic);
         require_values(values, start() - t * description_.lead_seconds);
+        look_for_gaps(values, prognostic, time);
         if (mine) states.insert(states.end(), values.begin(), values.end());
       }
       if (mine && place > 0) perturb(states, std::size_t(m), member);
     }
+    look_for_gaps(initial_, num_channels(), position);
     networks_->start(states, history_);
     if (resumed_) networks_->load(*resumed_);
     bool const goes_on = std::exchange(resumed_, std::nullopt).has_value() || step_ > 0;
@@ -322,6 +385,7 @@ class Run {
     }
     auto const position = steps_.at(*steps_.find(start()), step_);
     auto const truth = read(position, 0, num_channels());
+    if (position) look_for_gaps(truth, num_channels(), *position);
     auto const phase = context_.report.phase("scores");
     score(number, fields, truth, position.has_value());
     add_spectra(number, SpectrumOf::forecast, fields, own_.num_members);
@@ -557,6 +621,11 @@ class Run {
     bool has_scores = false;
     for (Index lead = 0; lead < num_records(); ++lead) has_scores |= scores_->score(0, lead, 0).num_cases > 0;
     context_.report.data()["device"] = network_device_report(options_.device, context_.comm);
+    auto const sent = nn::traffic();
+    context_.report.set_transport(
+        context_.comm, teams_.domain(),
+        HaloPlan(teams_.domain(), layout_, {{1, 1}, {1, 1}}, cells_.grid.boundary).paths(),
+        {"halo exchanges and repartitions of this run", double(sent.num_messages), double(sent.bytes)});
     context_.report.data()["forecast"] = nullptr;
     if (has_scores) context_.report.data()["forecast"] = train::forecast_report(*scores_, scored);
     context_.report.data()["starts"] = nlohmann::ordered_json::array();
@@ -621,11 +690,6 @@ class Run {
     writer.add_coordinate(
         "lead_time", hours, ValueType::f64,
         {Attribute::of_text("standard_name", "forecast_period"), Attribute::of_text("units", "hours")});
-    auto const sent = nn::traffic();
-    context_.report.set_transport(
-        context_.comm, teams_.domain(),
-        HaloPlan(teams_.domain(), layout_, {{1, 1}, {1, 1}}, cells_.grid.boundary).paths(),
-        {"halo exchanges and repartitions of this run", double(sent.num_messages), double(sent.bytes)});
   }
 
   /// spectra.nc: power by wavenumber(channel, region, lead). Collective.
@@ -818,6 +882,7 @@ class Run {
   std::vector<double> initial_;
   std::vector<Pictured> pictured_;
   std::vector<Kept> kept_;
+  std::set<std::string> reported_;  ///< variables of which a line about missing cells was written
   Index case_ = 0;
   Index step_ = 0;
 };

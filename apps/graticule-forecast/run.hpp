@@ -5,6 +5,7 @@
 #include <graticule/app/driver.hpp>
 #include <graticule/models/description.hpp>
 
+#include "data/missing_cells.hpp"
 #include "data/partition.hpp"
 #include "scores.hpp"
 #include "smooth_noise.hpp"
@@ -26,6 +27,7 @@ struct Options {
   std::string lead;
   std::string predict = "state";
   std::string input;
+  train::MissingRule missing = train::MissingRule::warn;
   std::vector<std::string> start;
   Index steps = 40;
   Index every = 1;

@@ -159,7 +159,8 @@ class ForecastInput {
   void open() {
     Comm const& domain = result_.teams.domain();
     table_.emplace(domain, settings_.input.string(), forecast_.prognostic, forecast_.diagnostic);
-    steps_.emplace(table_->times(), forecast::parse_lead("--lead", forecast_.lead));
+    naming_input(settings_.input.string(),
+                 [&] { steps_.emplace(table_->times(), forecast::parse_lead("--lead", forecast_.lead)); });
     result_.grid = table_->grid();
     result_.latitude_name = table_->latitude_name();
     result_.longitude_name = table_->longitude_name();
@@ -305,13 +306,18 @@ class ForecastInput {
         most_samples);
     result_.input.memory_bytes = agreed_memory(world, settings_.memory_bytes, own, most_samples);
     store_->set_budget(result_.input.memory_bytes - own);
-    try {
+    std::vector<std::string> variables;
+    for (auto const& channel : table_->channels()) variables.push_back(channel.variable);
+    MissingCells missing(table_->file(), std::move(variables), data_.num_states, 1,
+                         table_->file().dimension() == table_->time_name() ? data_.num_members : 0);
+    naming_input(settings_.input.string(), [&] {
       data_.statistics = forecast::survey_states(result_.teams, *cells_, *store_, *steps_, data_.num_members,
-                                                 table_->channels(), use());
-    } catch (Error const& error) {
-      if (error.rule() != "BadInput") throw;
-      throw Error(error.fault(), "BadInput", settings_.input.string() + ": " + error.text());
-    }
+                                                 table_->channels(), use(), missing);
+    });
+    auto const lines = missing.describe(result_.teams, *cells_, *store_, [&](Index state) {
+      return forecast::time_text(steps_->times()[std::size_t(state / data_.num_members)]);
+    });
+    apply_rule(settings_.missing, lines, observer_.on_warning);
     auto& d = data_.description;
     d.values = data_.statistics.values;
     d.tendencies = data_.statistics.tendencies;

@@ -222,12 +222,12 @@ void fill_report(app::Context& context, Options const& options, RunResult const&
   app::Report& report = context.report;
   report.set_partition(result.layout, {result.latitude_name, result.longitude_name});
   for (auto const& [phase, seconds] : result.seconds) report.add_seconds(phase, seconds);
-  auto& data = report.data();
   Comm const& domain = result.teams.domain();
   report.set_transport(context.comm, domain,
                        HaloPlan(domain, result.layout, {{1, 1}, {1, 1}}, result.grid.boundary).paths(),
                        {"halo exchanges and repartitions of one optimizer step", result.network.messages_per_step,
                         result.network.bytes_per_step});
+  auto& data = report.data();
   data["input"] = options.run.input.string();
   data["memory"] = input_report(result);
   data["samples"] = {{"training", result.num_training},
@@ -313,6 +313,10 @@ int run(app::Context& context, Options& options) {
              tables.add(step, loss);
            },
        .on_note = [&](std::string const& note) { spdlog::info("{}", note); },
+       .on_warning =
+           [&](std::string const& warning) {
+             if (context.comm.rank() == 0) spdlog::warn("{}", warning);
+           },
        .on_predictions =
            [&](RunResult const& predicted, PredictedFields const& fields) {
              if (!predictions) predictions.emplace(predicted, options.run, options.output / "prediction.nc");

@@ -294,6 +294,10 @@ void declare_options(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group("Data");
 
+  add_choice(app, "--missing", run.missing, {{"warn", MissingRule::warn}, {"error", MissingRule::refuse}},
+             "Cells that only some samples lack, and NaN that neither _FillValue nor missing_value declares: warn, and "
+             "treat them as missing data, or error")
+      ->group("Data");
   app.add_option(
          "--memory", options.memory,
          "Memory per rank for samples and batches, such as 2GiB or 500MB. Samples that do not fit are read again "

@@ -36,7 +36,11 @@ class Input {
         row_weights_(result.row_weights),
         cells_{grid_, layout_, layout_.owned(teams.domain().rank()), row_weights_},
         derivatives_(teams.domain(), cells_),
-        store_(table.reader(all_names(settings), cells_.box, result.num_mirrored), result.num_training, on_read) {
+        store_(table.reader(all_names(settings), cells_.box, result.num_mirrored), result.num_training, on_read),
+        missing_(table.file(), all_names(settings), result.samples.num_samples(), result.samples.num_levels(),
+                 !result.samples.dimensions.empty() && result.samples.dimensions.front() == table.file().dimension()
+                     ? result.samples.num_levels()
+                     : 0) {
     plan_channels(settings);
     dtype_ = settings.network.precision == Precision::f64 ? DType::f64 : DType::f32;
     most_samples_ = most_samples_at_once(settings.network, teams);
@@ -53,10 +57,17 @@ class Input {
   }
 
   /// Looks at all samples once and gets ready for batches. Collective.
-  TrainingData prepare(RunResult const& result, RunSettings const& settings) {
+  TrainingData prepare(RunResult const& result, RunSettings const& settings, RunObserver const& observer) {
     TrainingData data = shape(result);
     for (std::string const& name : settings.statics) data.statics.push_back(static_channel(name, cells_));
-    Survey survey = survey_samples(teams_, cells_, derivatives_, store_, plan_, result.num_training, most_samples_);
+    Survey survey;
+    naming_input(settings.input.string(), [&] {
+      survey =
+          survey_samples(teams_, cells_, derivatives_, store_, plan_, result.num_training, most_samples_, missing_);
+    });
+    auto const lines =
+        missing_.describe(teams_, cells_, store_, [&](Index sample) { return result.samples.describe(sample); });
+    apply_rule(settings.missing, lines, observer.on_warning);
     for (std::size_t c = 0; c < plan_.inputs.size(); ++c) {
       data.inputs.push_back(survey.inputs[c].channel);
       plan_.inputs[c].scaling = survey.inputs[c].scaling;
@@ -117,6 +128,7 @@ class Input {
   Cells cells_;
   Derivatives derivatives_;
   SampleStore store_;
+  MissingCells missing_;
   ChannelPlan plan_;
   DType dtype_ = DType::f32;
   Index most_samples_ = 1;
@@ -262,7 +274,7 @@ RunResult run_training(Comm const& comm, RunSettings const& settings, RunObserve
   for (std::string const& name : result.companions.left_out)
     observer.on_note(name + ", which describes coordinates, cannot be copied; attributes that refer to it are omitted");
   result.input.memory_bytes = input->set_memory(settings.memory_bytes);
-  TrainingData const data = input->prepare(result, settings);
+  TrainingData const data = input->prepare(result, settings, observer);
   for (ChannelInfo const& channel : data.inputs) result.channels.push_back(channel.name);
   for (Channel const& channel : data.statics) result.channels.push_back(channel.name);
   result.seconds["read"] = watch.lap();

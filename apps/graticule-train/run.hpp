@@ -5,6 +5,7 @@
 
 #include "data/companions.hpp"
 #include "data/fields.hpp"
+#include "data/missing_cells.hpp"
 #include "data/partition.hpp"
 #include "network/trained_network.hpp"
 #include "scores.hpp"
@@ -56,6 +57,7 @@ struct RunSettings {
   std::vector<std::string> features{"auto"};
   Mirror mirror = Mirror::automatic;
   double train_fraction = 0.5;
+  MissingRule missing = MissingRule::warn;
   PartitionChoice partition;
   int data_teams = 1;
   NetworkSettings network;
@@ -144,6 +146,7 @@ struct RunObserver {
   std::function<void(RunResult const&, Index num_steps)> on_start;  ///< when all but the network is known
   std::function<void(Index step, double loss)> on_step;
   std::function<void(std::string const&)> on_note = [](std::string const&) {};
+  std::function<void(std::string const&)> on_warning = [](std::string const&) {};
   /// Given the predictions of all samples, some at a time; called as often on all ranks, on some without samples.
   std::function<void(RunResult const&, PredictedFields const&)> on_predictions = [](RunResult const&,
                                                                                     PredictedFields const&) {};

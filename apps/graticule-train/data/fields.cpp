@@ -35,8 +35,21 @@ void read_sample_coordinates(FieldSeries const& file, SampleAxes& samples) {
 
 }  // namespace
 
+void naming_input(std::string const& files, std::function<void()> const& action) {
+  try {
+    action();
+  } catch (Error const& error) {
+    if (error.fault() != Fault::input || error.text().find(files) != std::string::npos) throw;
+    throw Error(error.fault(), error.rule(), files + ": " + error.text());
+  }
+}
+
 FieldTable::FieldTable(Comm const& comm, std::string const& files, std::vector<std::string> const& names)
     : file_(comm, find_files(comm, files)) {
+  naming_input(files, [&] { look_at(names); });
+}
+
+void FieldTable::look_at(std::vector<std::string> const& names) {
   // Every variable is looked up before anything is read, so that a wrong name is reported at once.
   for (std::string const& name : names) static_cast<void>(file_.variable(name));
   for (std::string const& name : names) {

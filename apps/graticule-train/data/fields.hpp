@@ -10,6 +10,7 @@
 #include "companions.hpp"
 #include "samples.hpp"
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +58,9 @@ class SampleReader {
   Index num_mirrored_;
 };
 
+/// Rethrows errors about the input with its name in front, where their text has none.
+void naming_input(std::string const& files, std::function<void()> const& action);
+
 /// What the attributes of a variable say of it.
 [[nodiscard]] FieldInfo describe_field(Variable const& variable);
 
@@ -74,6 +78,7 @@ class FieldTable {
   [[nodiscard]] std::string const& longitude_name() const noexcept { return longitude_name_; }
   [[nodiscard]] FieldInfo info(std::string const& name) const;
   [[nodiscard]] Variable const& variable(std::string const& name) const { return file_.variable(name); }
+  [[nodiscard]] FieldSeries const& file() const noexcept { return file_; }
   /// The `history` of the first file.
   [[nodiscard]] std::string history() const;
   /// What describes the axes and these fields. Collective over the ranks of the constructor.
@@ -84,6 +89,8 @@ class FieldTable {
   [[nodiscard]] SampleReader reader(std::vector<std::string> const& names, Box const& box, Index num_mirrored) const;
 
  private:
+  void look_at(std::vector<std::string> const& names);
+
   FieldSeries file_;
   Grid grid_;
   SampleAxes samples_;

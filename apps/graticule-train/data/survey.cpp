@@ -18,7 +18,7 @@ struct Piece {
 class Surveyor {
  public:
   Surveyor(DataTeams const& teams, Cells const& cells, Derivatives const& derivatives, SampleStore& store,
-           ChannelPlan const& plan, Index num_training, Index at_once)
+           ChannelPlan const& plan, Index num_training, Index at_once, MissingCells& missing)
       : teams_(teams),
         cells_(cells),
         derivatives_(derivatives),
@@ -26,6 +26,7 @@ class Surveyor {
         plan_(plan),
         num_training_(num_training),
         at_once_(at_once),
+        missing_(missing),
         derived_(plan.derived_fields()),
         field_(std::size_t(cells.per_sample())),
         derivative_(field_.size()) {
@@ -82,6 +83,7 @@ class Surveyor {
                                        [&](auto const& target) { return target.field == field; });
     if (!trains && !is_target) return;
     store_.fetch(sample, field, field_);
+    missing_.count(sample, field, field_);
     for (std::size_t d = 0; d < derived_.size(); ++d)
       if (derived_[d] == field && trains) derivatives_.put(piece.padded[d], sample - piece.first, field_);
     Moments const moments = moments_of(cells_, field_);
@@ -119,6 +121,7 @@ class Surveyor {
   ChannelPlan const& plan_;
   Index num_training_;
   Index at_once_;
+  MissingCells& missing_;
   std::vector<std::size_t> derived_;
   std::vector<double> field_;       ///< the thread's
   std::vector<double> derivative_;  ///< the caller's
@@ -130,8 +133,8 @@ class Surveyor {
 }  // namespace
 
 Survey survey_samples(DataTeams const& teams, Cells const& cells, Derivatives const& derivatives, SampleStore& store,
-                      ChannelPlan const& plan, Index num_training, Index at_once) {
-  return Surveyor(teams, cells, derivatives, store, plan, num_training, at_once)();
+                      ChannelPlan const& plan, Index num_training, Index at_once, MissingCells& missing) {
+  return Surveyor(teams, cells, derivatives, store, plan, num_training, at_once, missing)();
 }
 
 }  // namespace graticule::train

@@ -3,6 +3,7 @@
 
 #include "batches.hpp"
 #include "data_teams.hpp"
+#include "missing_cells.hpp"
 
 #include <vector>
 
@@ -20,8 +21,10 @@ struct Survey {
 /// the next ones while the current ones are processed. Collective; equal on all ranks. The store's budget does not
 /// change a bit.
 /// @param at_once samples that are in memory together
+/// @param missing counts what was read
 /// @throws `BadInput` (input), what reading throws
 [[nodiscard]] Survey survey_samples(DataTeams const& teams, Cells const& cells, Derivatives const& derivatives,
-                                    SampleStore& store, ChannelPlan const& plan, Index num_training, Index at_once);
+                                    SampleStore& store, ChannelPlan const& plan, Index num_training, Index at_once,
+                                    MissingCells& missing);
 
 }  // namespace graticule::train

@@ -201,6 +201,83 @@ case_retrained() {
     [ -d trained/last ] && [ ! -e trained/best ] || fail "best of an earlier training stays"
 }
 
+# hole FILE SOURCE VARIABLE NUMBER...: the series with NaN in these values of a variable, counted from 0
+hole() {
+    ncdump "$2" | awk -v variable="$3" -v numbers="${*:4}" '
+        BEGIN { count = split(numbers, list, " "); for (k = 1; k <= count; ++k) gap[list[k]] = 1 }
+        $0 ~ "^ " variable " =" { inside = 1; at = 0 }
+        inside { line = $0; if (line ~ "=") { head = line; sub(/=.*/, "=", head); sub(/^[^=]*=/, "", line) } else head = ""
+                 parts = split(line, value, ","); text = ""
+                 for (p = 1; p <= parts; ++p) {
+                     if (value[p] ~ /[0-9]/) { if (at in gap) sub(/[-+.e0-9]+/, "NaNf", value[p]); ++at }
+                     text = text (p > 1 ? "," : "") value[p] }
+                 $0 = head text }
+        /;/ { inside = 0 }
+        { print }' | sed "s/^\tfloat $3(.*/&\n$declared/" | ncgen -4 -o "$1" || fail "ncgen"
+}
+# NaN that nothing declares, and cells that only some states lack, are one line on all ranks, or an error; land is neither.
+case_missing() {
+    need ncgen netcdf-bin
+    prepare
+    local declared="" land ranks line
+    # train NUM_RANKS FILE ARGUMENT...
+    train() {
+        launch "$1" "$BIN/graticule-train" --input "$2" --prognostic h,u,v --lead 6h --channels 2 --blocks 1 --epochs 1 --train-fraction 0.7 \
+            --threads 1 --progress none --log-level warn --output trained "${@:3}"
+    }
+    # warns TEXT: a run that was completed, with one line
+    warns() {
+        succeeds
+        [ "$(wc -l <err)" -eq 1 ] && grep -qF -- "$1; treated as missing data" err || fail "no warning '$1'"
+    }
+    # The value of 6 latitudes and 3 columns in the sixth state, at 30 h.
+    hole one.nc swe/series.nc h $((5 * 512 + 6 * 32 + 3))
+    line="one.nc: 'h' lacks 1 cell that other samples have: NaN that neither _FillValue nor missing_value declares, first at 2000-01-02 06:00, 16.875 S 33.75 E"
+    for ranks in 1 3; do
+        train $ranks one.nc
+        warns "$line"
+    done
+    train 2 one.nc --data-teams 2
+    warns "$line"
+    train 2 one.nc --missing error
+    [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "$line; --missing error does not allow this" err || fail "exit $code with --missing error"
+    launch 3 "$BIN/graticule-train" --input one.nc --inputs h --targets u,v --train-fraction 0.7 --channels 2 --blocks 1 --epochs 1 \
+        --threads 1 --progress none --log-level warn --output same
+    warns "'h' lacks 1 cell that other samples have: NaN that neither _FillValue nor missing_value declares, first at time = 30 hours since 2000-01-01 00:00:00, 16.875 S 33.75 E"
+    # A forecast from that state; one from another is as quiet as before, up to the truth.
+    for ranks in 1 2; do
+        launch $ranks "$BIN/graticule-forecast" --checkpoint net --input one.nc --start 2000-01-02T06 --steps 2 --threads 1 --progress none \
+            --log-level warn --output ahead
+        warns "one.nc: 'h' lacks 1 cell at 2000-01-02 06:00, which states of the training have: first at 16.875 S 33.75 E"
+    done
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input one.nc --start 2000-01-01T12 --steps 3 --threads 1 --progress none \
+        --log-level warn --missing error --output ahead
+    [ $code -eq 3 ] && grep -qF "'h' lacks 1 cell at 2000-01-02 06:00" err || fail "exit $code where the truth has a gap"
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input one.nc --start 2000-01-02T18 --steps 2 --threads 1 --progress none \
+        --log-level warn --missing error --output later
+    succeeds
+    # Land: three cells of all states.
+    land=$(for t in {0..12}; do echo $((512 * t + 70)) $((512 * t + 71)) $((512 * t + 72)); done)
+    declared="\t\t\th:_FillValue = NaNf ;"
+    # shellcheck disable=SC2086
+    hole land.nc swe/series.nc h $land
+    train 2 land.nc --missing error
+    succeeds
+    [ ! -s err ] || fail "a line about land"
+    launch 2 "$BIN/graticule-forecast" --checkpoint trained --input land.nc --start 2000-01-02T06 --steps 2 --threads 1 --progress none \
+        --log-level warn --missing error --output ahead
+    succeeds
+    # shellcheck disable=SC2086
+    hole more.nc swe/series.nc h $land $((5 * 512 + 195)) $((6 * 512 + 195))
+    train 3 more.nc
+    warns "more.nc: 'h' lacks 2 cells that other samples have: first at 2000-01-02 06:00, 16.875 S 33.75 E"
+    declared=""
+    # shellcheck disable=SC2086
+    hole undeclared.nc swe/series.nc h $land
+    train 2 undeclared.nc
+    warns "undeclared.nc: 'h' lacks 39 cells: NaN that neither _FillValue nor missing_value declares, first at 2000-01-01 00:00, 61.875 S 67.5 E"
+}
+
 # The disk fills up under pictures and tables: the message names the file, on all ranks.
 case_full_disk() {
     prepare
@@ -413,6 +490,21 @@ END
         launch 2 "$BIN/graticule-forecast" --checkpoint levels --input one.nc --start 2000-01-01T12 --steps 1 --threads 1 \
             --progress none --log-level warn --output errors
         [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "one.nc lacks 'z 850 hPa'" err || fail "exit $code without a level: $(cat err)"
+        # calendar FILE TEXT: the series with another attribute of time
+        local wrong text
+        while IFS='|' read -r wrong text; do
+            ncdump swe/series.nc | sed "$wrong" | ncgen -4 -o wrong.nc || fail "ncgen"
+            launch 2 "$BIN/graticule-train" --input wrong.nc --prognostic h --lead 6h --threads 1 --progress none --log-level warn --output trained
+            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "wrong.nc: $text" err || fail "exit $code after $wrong"
+            launch 2 "$BIN/graticule-forecast" --checkpoint net --input wrong.nc --start 2000-01-01T12 --steps 1 --threads 1 \
+                --progress none --log-level warn --output errors
+            [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF "wrong.nc: $text" err || fail "exit $code of a forecast after $wrong"
+        done <<'END'
+s/calendar = "standard"/calendar = "noleap"/|times of the calendar 'noleap'
+s/hours since/fortnights since/|'fortnights since 2000-01-01 00:00:00' are no units of time
+s/ time = 0, 6, 12,/ time = 0, 6, 6,/|
+s/ latitude = -84.375, -73.125,/ latitude = -84.375, -84.375,/|
+END
         spoil empty.nc h NaNf
         spoil infinite.nc u Infinityf
         local name

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "missing_cells.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace graticule::train {
+namespace {
+
+std::string cells_text(Index count) { return std::to_string(count) + (count == 1 ? " cell" : " cells"); }
+
+/// Of the first cell that `values` lack and `reference`, where there is one, has; by its number on the whole grid.
+Index first_missing(Cells const& cells, std::span<double const> values, std::span<double const> reference) {
+  std::size_t cell = 0;
+  for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i)
+    for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j, ++cell)
+      if (std::isnan(values[cell]) && (reference.empty() || !std::isnan(reference[cell])))
+        return i * cells.grid.num_columns() + j;
+  return std::numeric_limits<Index>::max();
+}
+
+}  // namespace
+
+bool declares_missing(Variable const& variable) {
+  return variable.attribute("_FillValue") != nullptr || variable.attribute("missing_value") != nullptr;
+}
+
+std::string place_text(Grid const& grid, Index row, Index column) {
+  double const latitude = grid.latitudes[std::size_t(row)];
+  double const longitude = grid.longitudes[std::size_t(column)];
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.6g %s %.6g %s", std::abs(latitude), latitude < 0 ? "S" : "N",
+                std::abs(longitude), longitude < 0 ? "W" : "E");
+  return text.data();
+}
+
+MissingCells::MissingCells(FieldSeries const& series, std::vector<std::string> variables, Index num_samples,
+                           Index num_levels, Index samples_per_entry)
+    : variables_(std::move(variables)),
+      files_(series.files()),
+      ends_(series.file_ends()),
+      num_samples_(num_samples),
+      num_levels_(num_levels),
+      samples_per_entry_(samples_per_entry),
+      seen_(std::size_t(num_samples) * variables_.size(), 0),
+      missing_(seen_.size(), 0) {
+  for (std::string const& name : variables_) declares_.push_back(declares_missing(series.variable(name)));
+}
+
+Index& MissingCells::at(std::vector<Index>& counts, Index sample, std::size_t field) const {
+  return counts[std::size_t(sample) * variables_.size() + field];
+}
+
+void MissingCells::count(Index sample, std::size_t field, std::span<double const> values) {
+  at(seen_, sample, field) += 1;
+  at(missing_, sample, field) += std::count_if(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+}
+
+void MissingCells::find_gaps(std::size_t field, Finding& gaps) {
+  for (Index level = 0; level < num_levels_; ++level) {
+    Index fewest = -1;
+    for (Index s = level; s < num_samples_; s += num_levels_)
+      if (at(seen_, s, field) > 0 && (fewest < 0 || at(missing_, s, field) < at(missing_, fewest, field))) fewest = s;
+    for (Index s = level; s < num_samples_ && fewest >= 0; s += num_levels_) {
+      Index const more = at(missing_, s, field) - at(missing_, fewest, field);
+      if (at(seen_, s, field) == 0 || more == 0) continue;
+      if (gaps.sample < 0) gaps = {field, s, fewest, 0};
+      gaps.num_cells += more;
+    }
+  }
+}
+
+void MissingCells::find_undeclared(std::size_t field, Finding& undeclared) {
+  for (Index s = 0; s < num_samples_ && !declares_[field]; ++s) {
+    if (at(missing_, s, field) == 0) continue;
+    if (undeclared.sample < 0) undeclared = {field, s, -1, 0};
+    undeclared.num_cells += at(missing_, s, field);
+  }
+}
+
+std::string MissingCells::file_of(Index sample) const {
+  std::size_t file = 0;
+  if (samples_per_entry_ > 0)
+    while (file + 1 < files_.size() && ends_[file + 1] <= sample / samples_per_entry_) ++file;
+  return files_[file].string() + (samples_per_entry_ == 0 && files_.size() > 1 ? " and the files after it" : "");
+}
+
+std::vector<std::string> MissingCells::describe(DataTeams const& teams, Cells const& cells, SampleStore& store,
+                                                std::function<std::string(Index)> const& name_of_sample) {
+  teams.world().sum(std::span(seen_));
+  teams.world().sum(std::span(missing_));
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < variables_.size(); ++begin) {
+    if (std::find(variables_.begin(), variables_.begin() + std::ptrdiff_t(begin), variables_[begin]) !=
+        variables_.begin() + std::ptrdiff_t(begin))
+      continue;
+    Finding gaps;
+    Finding undeclared;
+    for (std::size_t field = begin; field < variables_.size(); ++field) {
+      if (variables_[field] != variables_[begin]) continue;
+      find_gaps(field, gaps);
+      find_undeclared(field, undeclared);
+    }
+    Finding const& found = gaps.sample >= 0 ? gaps : undeclared;
+    if (found.sample < 0) continue;
+    std::vector<double> values(std::size_t(cells.per_sample()));
+    std::vector<double> reference;
+    run_agreed(teams.world(), [&] {
+      store.fetch(found.sample, found.field, values);
+      if (found.reference < 0) return;
+      reference.resize(values.size());
+      store.fetch(found.reference, found.field, reference);
+    });
+    std::array<Index, 1> first{-first_missing(cells, values, reference)};
+    teams.domain().max(std::span<Index>(first));
+    std::string const what = gaps.sample >= 0 ? " that other samples have" : "";
+    std::string const why = undeclared.sample >= 0 ? "NaN that neither _FillValue nor missing_value declares, " : "";
+    lines.push_back(file_of(found.sample) + ": '" + variables_[begin] + "' lacks " + cells_text(found.num_cells) +
+                    what + ": " + why + "first at " + name_of_sample(found.sample) + ", " +
+                    place_text(cells.grid, -first[0] / cells.grid.num_columns(), -first[0] % cells.grid.num_columns()));
+  }
+  return lines;
+}
+
+void apply_rule(MissingRule rule, std::vector<std::string> const& lines,
+                std::function<void(std::string const&)> const& warn) {
+  for (std::string const& line : lines) {
+    if (rule == MissingRule::refuse)
+      throw Error(Fault::input, "BadInput", line + "; --missing error does not allow this");
+    warn(line + "; treated as missing data");
+  }
+}
+
+}  // namespace graticule::train

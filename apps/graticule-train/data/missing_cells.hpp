@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/field_io/series.hpp>
+
+#include "data_teams.hpp"
+#include "sample_store.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace graticule::train {
+
+/// What is done about missing cells that are probably errors: one line per variable, or an end.
+enum class MissingRule : std::uint8_t { warn, refuse };
+
+/// Whether `_FillValue` or `missing_value` says that a variable has missing data.
+[[nodiscard]] bool declares_missing(Variable const& variable);
+
+/// `12.5 N 33.75 E`; `142.5 W` for -142.5.
+[[nodiscard]] std::string place_text(Grid const& grid, Index row, Index column);
+
+/// Counts cells without values and finds those that are probably errors: cells that only some samples lack, and NaN
+/// that nothing declares as missing. Cells that all samples of a level lack, such as land in a field of the sea, are
+/// data.
+///
+/// Masks are compared by their numbers of cells. Example: of 12 samples 11 lack the same 300 cells, and one lacks 301:
+/// the cell is reported, with its place and the sample.
+class MissingCells {
+ public:
+  /// @param variables of each field of the store
+  /// @param num_levels samples `s` and `s + num_levels` are of the same level
+  /// @param samples_per_entry of an entry of the files' joined dimension, 0 where it is no axis of samples
+  MissingCells(FieldSeries const& series, std::vector<std::string> variables, Index num_samples, Index num_levels,
+               Index samples_per_entry);
+
+  /// Looks at a field of a sample on this rank; once on each rank of one team.
+  void count(Index sample, std::size_t field, std::span<double const> values);
+
+  /// A line for each variable with such cells: file, number of cells, and the first one. Reads two samples per line
+  /// again. Collective over all teams, equal on all ranks.
+  [[nodiscard]] std::vector<std::string> describe(DataTeams const& teams, Cells const& cells, SampleStore& store,
+                                                  std::function<std::string(Index)> const& name_of_sample);
+
+ private:
+  struct Finding {
+    std::size_t field = 0;
+    Index sample = -1;     ///< the first one
+    Index reference = -1;  ///< a sample of the level that lacks the fewest cells; none for NaN in all samples alike
+    Index num_cells = 0;   ///< of all samples
+  };
+  [[nodiscard]] Index& at(std::vector<Index>& counts, Index sample, std::size_t field) const;
+  void find_gaps(std::size_t field, Finding& gaps);
+  void find_undeclared(std::size_t field, Finding& undeclared);
+  [[nodiscard]] std::string file_of(Index sample) const;
+
+  std::vector<std::string> variables_;
+  std::vector<bool> declares_;
+  std::vector<std::filesystem::path> files_;
+  std::vector<Index> ends_;
+  Index num_samples_;
+  Index num_levels_;
+  Index samples_per_entry_;
+  std::vector<Index> seen_;     ///< [sample][field]: ranks that have looked
+  std::vector<Index> missing_;  ///< [sample][field]: cells
+};
+
+/// Ends with the first line where the rule refuses them. @throws `BadInput` (input)
+void apply_rule(MissingRule rule, std::vector<std::string> const& lines,
+                std::function<void(std::string const&)> const& warn);
+
+}  // namespace graticule::train
