@@ -98,8 +98,8 @@ void start_stalling(int rank) {
 }
 
 /// Whether the program has more ranks than this machine has cores, or shares them with other tests (`GRATICULE_WAIT`).
-/// A rank that waits inside of MPI polls until its slice has ended, which delays the ranks that it waits for: three ranks
-/// on two cores take 4 ms for each collective call.
+/// A rank that waits inside of MPI polls until its slice has ended, which delays the ranks that it waits for: three
+/// ranks on two cores take 4 ms for each collective call.
 bool crowded() {
   static bool const shares_cores = [] {
     int num_ranks = 1;

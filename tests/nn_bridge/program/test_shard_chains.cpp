@@ -428,8 +428,8 @@ Json network_of_random_writes(test::Random& random, std::int64_t rows) {
       auto smaller = shape;
       smaller[2] -= smaller[2] > 2 ? 1 : 0;
       append(program, "aten.slice.Tensor",
-             {{"self", tensor(name)}, {"dim", test::integer(2)}, {"start", test::integer(shape[2] - smaller[2])}}, result,
-             smaller);
+             {{"self", tensor(name)}, {"dim", test::integer(2)}, {"start", test::integer(shape[2] - smaller[2])}},
+             result, smaller);
       names.emplace_back(result, smaller);
     } else if (kind == 1 && shape.size() == 4) {
       append(program, "aten.select.int",

@@ -79,9 +79,9 @@ class Comm {
   /// Broadcasts `bytes` of rank `root` to all ranks, in place. Collective.
   void broadcast(void* data, Index bytes, int root) const;
 
-  /// True when any node has more ranks than cores, or by `GRATICULE_WAIT=sleep` of any rank; the same on all ranks and in
-  /// all communicators split off. MPI libraries poll, so a waiting rank would take the core from the rank that it waits
-  /// for. All waits of Graticule then leave the core between polls.
+  /// True when any node has more ranks than cores, or by `GRATICULE_WAIT=sleep` of any rank; the same on all ranks and
+  /// in all communicators split off. MPI libraries poll, so a waiting rank would take the core from the rank that it
+  /// waits for. All waits of Graticule then leave the core between polls.
   [[nodiscard]] bool oversubscribed() const noexcept;
   /// Blocks until `request` has completed. After an error it is still in progress: its memory must stay valid.
   /// `what` completes the report of a stalled wait: `rank 0 waits WHAT`.

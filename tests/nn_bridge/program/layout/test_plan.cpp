@@ -334,9 +334,8 @@ TEST(Plan, writes_ten_thousand_operators_in_place_in_as_many_steps) {
          {{"self", tensor("a")}, {"dim", integer(2)}, {"start", integer(1)}, {"end", integer(5)}}, "s0", {1, 2, 4, 6});
   constexpr int num_writes = 10000;
   for (int i = 0; i < num_writes; ++i) {
-    append(program, "aten.add_.Tensor",
-           {{"self", tensor("s" + std::to_string(i))}, {"other", {{"as_float", 1.0}}}}, "s" + std::to_string(i + 1),
-           {1, 2, 4, 6});
+    append(program, "aten.add_.Tensor", {{"self", tensor("s" + std::to_string(i))}, {"other", {{"as_float", 1.0}}}},
+           "s" + std::to_string(i + 1), {1, 2, 4, 6});
   }
   append(program, "aten.neg.default", {{"self", tensor("a")}}, "y", field);
   set_output(program, "y");
