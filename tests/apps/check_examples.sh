@@ -23,6 +23,11 @@ run() {
 }
 launcher=("$@")
 
+# The line comes without a backtrace; launchers may add others.
+code=0
+timeout 60 "${launcher[@]}" 1 "$program" >out 2>&1 || code=$?
+[ $code != 0 ] && grep -q '^use: .* OUTPUT.nc STEPS' out && ! grep -q 'Backtrace' out || fail "exit $code without arguments"
+
 run 1 one.nc 60
 error=$(sed -n 's/.*error of the wind *//p' out)
 awk -v error="$error" 'BEGIN { exit !(error != "" && error > 0 && error < 2e-3) }' || fail "the wind is wrong by '$error'"

@@ -6,7 +6,7 @@
 ! NET.pt2 is an exported network x[1, 3, 24, 48] -> y[1, 1, 24, 48]: tracer and wind in, source of the tracer out. The
 ! model learns for STEPS steps, saves the network, and forecasts with and without it.
 program closure
-  use, intrinsic :: iso_fortran_env, only: real64
+  use, intrinsic :: iso_fortran_env, only: error_unit, real64
   use mpi_f08
   use graticule
   use graticule_nn
@@ -28,7 +28,10 @@ program closure
   integer :: steps, step, rank
   character(1000) :: file, tuned, text
 
-  if (command_argument_count() /= 3) error stop 'use: example_fortran_closure NET.pt2 TUNED.pt2 STEPS'
+  if (command_argument_count() /= 3) then
+    write (error_unit, '(a)') 'use: example_fortran_closure NET.pt2 TUNED.pt2 STEPS'
+    stop 2, quiet=.true.
+  end if
   call get_command_argument(1, file)
   call get_command_argument(2, tuned)
   call get_command_argument(3, text)

@@ -6,7 +6,7 @@
 ! With a folder, the run continues from the newest checkpoint there, and saves one at its end. The output has the same
 ! bytes for any number of ranks, with and without a restart.
 program tracer
-  use, intrinsic :: iso_fortran_env, only: real64, int64
+  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
   use mpi_f08
   use graticule
   implicit none
@@ -59,7 +59,10 @@ contains
 
   subroutine read_arguments()
     character(20) :: text
-    if (command_argument_count() < 2) error stop 'use: example_fortran OUTPUT.nc STEPS [FOLDER]'
+    if (command_argument_count() < 2) then
+      write (error_unit, '(a)') 'use: example_fortran OUTPUT.nc STEPS [FOLDER]'
+      stop 2, quiet=.true.
+    end if
     call get_command_argument(1, output)
     call get_command_argument(2, text)
     read (text, *) steps
