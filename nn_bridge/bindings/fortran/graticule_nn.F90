@@ -26,6 +26,11 @@ module graticule_nn_types
     type(c_ptr) :: handle = c_null_ptr
   end type
 
+  !> a network of graticule-train, which steps states in time
+  type :: gr_forecaster
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
   type, bind(c) :: gr_net_options
     integer(c_size_t) :: size = 0  !< sizeof(gr_net_options)
     integer(c_int) :: has_type = 0  !< `type` is set; otherwise the network computes as it was exported
@@ -67,6 +72,10 @@ module graticule_nn
 
   interface gr_net_bind_target
     module procedure gr_net_bind_target_list, gr_net_bind_target_one
+  end interface
+
+  interface gr_forecaster_next
+    module procedure gr_forecaster_next_list, gr_forecaster_next_one
   end interface
 
   interface
@@ -212,6 +221,69 @@ module graticule_nn
       type(c_ptr), value :: net
       type(c_ptr), value :: optimizer
       type(c_ptr), value :: loss
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_load(comm, path, layout, num_threads, forecaster) bind(c, name='gr_forecaster_load') &
+        result(status)
+      import
+      type(c_ptr), value :: comm
+      type(c_ptr), value :: path
+      type(c_ptr), value :: layout
+      integer(c_int), value :: num_threads
+      type(c_ptr), value :: forecaster
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_destroy(forecaster) bind(c, name='gr_forecaster_destroy') result(status)
+      import
+      type(c_ptr), value :: forecaster
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_text(forecaster, text) bind(c, name='gr_forecaster_text') result(status)
+      import
+      type(c_ptr), value :: forecaster
+      type(c_ptr), value :: text
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_num_channels(forecaster, num_prognostic, num_channels) bind(c, &
+        name='gr_forecaster_num_channels') result(status)
+      import
+      type(c_ptr), value :: forecaster
+      type(c_ptr), value :: num_prognostic
+      type(c_ptr), value :: num_channels
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_channel(forecaster, channel, label) bind(c, name='gr_forecaster_channel') &
+        result(status)
+      import
+      type(c_ptr), value :: forecaster
+      integer(c_int), value :: channel
+      type(c_ptr), value :: label
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_step(forecaster, history, lead_seconds) bind(c, name='gr_forecaster_step') &
+        result(status)
+      import
+      type(c_ptr), value :: forecaster
+      type(c_ptr), value :: history
+      type(c_ptr), value :: lead_seconds
+      integer(c_int) :: status
+    end function
+
+    function c_gr_forecaster_next(forecaster, time, num_states, states, num_later, later) bind(c, &
+        name='gr_forecaster_next') result(status)
+      import
+      type(c_ptr), value :: forecaster
+      integer(c_int64_t), value :: time
+      integer(c_int), value :: num_states
+      type(c_ptr), value :: states
+      integer(c_int), value :: num_later
+      type(c_ptr), value :: later
       integer(c_int) :: status
     end function
   end interface
@@ -616,5 +688,155 @@ contains
     status = c_gr_net_learn(net_c, optimizer_c, c_loc(loss_c))
     if (status == 0) loss = loss_c
     call ended(status, stat)
+  end subroutine
+
+  !> Reads what `graticule-train --lead` has trained, for the rows and columns of its grid. Collective.
+  !>
+  !> Where the boxes of `layout` are bands of whole circles of latitude, in order of ranks, the network uses these rows;
+  !> any other boxes are moved to bands and back.
+  subroutine gr_forecaster_load(comm, path, layout, num_threads, forecaster, stat)
+    type(gr_comm), intent(in) :: comm
+    character(*), intent(in) :: path
+    type(gr_layout), intent(in) :: layout
+    integer(c_int), intent(in), optional :: num_threads
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: comm_c
+    character(:, c_char), allocatable, target :: path_c
+    type(c_ptr) :: layout_c
+    integer(c_int) :: num_threads_c
+    type(c_ptr), target :: forecaster_c
+    integer(c_int) :: status
+    comm_c = comm%handle
+    path_c = trim(path) // c_null_char
+    layout_c = layout%handle
+    num_threads_c = 0
+    if (present(num_threads)) then
+    num_threads_c = num_threads
+    end if
+    forecaster_c = forecaster%handle
+    status = c_gr_forecaster_load(comm_c, c_loc(path_c), layout_c, num_threads_c, c_loc(forecaster_c))
+    forecaster%handle = forecaster_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Frees a network.
+  subroutine gr_forecaster_destroy(forecaster, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr), target :: forecaster_c
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    status = c_gr_forecaster_destroy(c_loc(forecaster_c))
+    forecaster%handle = forecaster_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Report for people: file, step, grid, and a line per channel with its unit. Not collective.
+  subroutine gr_forecaster_text(forecaster, text, stat)
+    type(gr_forecaster), intent(in) :: forecaster
+    character(:), allocatable, intent(out) :: text
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: forecaster_c
+    type(c_ptr), target :: text_c
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    text_c = c_null_ptr
+    status = c_gr_forecaster_text(forecaster_c, c_loc(text_c))
+    if (status == 0) text = text_at(text_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> Channels of a state (prognostic ones), and of a prediction: those, then diagnostic ones. Not collective.
+  subroutine gr_forecaster_num_channels(forecaster, num_prognostic, num_channels, stat)
+    type(gr_forecaster), intent(in) :: forecaster
+    integer(c_int), intent(out) :: num_prognostic
+    integer(c_int), intent(out) :: num_channels
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: forecaster_c
+    integer(c_int), target :: num_prognostic_c
+    integer(c_int), target :: num_channels_c
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    num_prognostic_c = 0
+    num_channels_c = 0
+    status = c_gr_forecaster_num_channels(forecaster_c, c_loc(num_prognostic_c), c_loc(num_channels_c))
+    if (status == 0) num_prognostic = num_prognostic_c
+    if (status == 0) num_channels = num_channels_c
+    call ended(status, stat)
+  end subroutine
+
+  !> Name of a channel, with its level: `t 850 hPa`. Not collective.
+  subroutine gr_forecaster_channel(forecaster, channel, label, stat)
+    type(gr_forecaster), intent(in) :: forecaster
+    integer(c_int), intent(in) :: channel
+    character(:), allocatable, intent(out) :: label
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: forecaster_c
+    integer(c_int) :: channel_c
+    type(c_ptr), target :: label_c
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    channel_c = channel - 1
+    label_c = c_null_ptr
+    status = c_gr_forecaster_channel(forecaster_c, channel_c, c_loc(label_c))
+    if (status == 0) label = text_at(label_c)
+    call ended(status, stat)
+  end subroutine
+
+  !> How far a step goes, and the states that it starts from. Not collective.
+  subroutine gr_forecaster_step(forecaster, history, lead_seconds, stat)
+    type(gr_forecaster), intent(in) :: forecaster
+    integer(c_int), intent(out) :: history
+    integer(c_int64_t), intent(out) :: lead_seconds
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: forecaster_c
+    integer(c_int), target :: history_c
+    integer(c_int64_t), target :: lead_seconds_c
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    history_c = 0
+    lead_seconds_c = 0
+    status = c_gr_forecaster_step(forecaster_c, c_loc(history_c), c_loc(lead_seconds_c))
+    if (status == 0) history = history_c
+    if (status == 0) lead_seconds = lead_seconds_c
+    call ended(status, stat)
+  end subroutine
+
+  !> The state one lead later. Collective.
+  !>
+  !> Arrays in GR_F32 or GR_F64, in the units of the training's file, are stacked: `states` are the prognostic channels
+  !> of the present, then those one lead before, and so on; `later` all channels. An array with levels is as many
+  !> channels. Missing values are NaN, and stay so. `later` may be the same arrays as `states`.
+  subroutine gr_forecaster_next_list(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    type(gr_field), intent(in), target, contiguous :: states(:)
+    type(gr_field), intent(in), target, contiguous :: later(:)
+    integer(c_int), intent(out), optional :: stat
+    type(c_ptr) :: forecaster_c
+    integer(c_int64_t) :: time_c
+    integer(c_int) :: num_states
+    integer(c_int) :: num_later
+    integer(c_int) :: status
+    forecaster_c = forecaster%handle
+    time_c = time
+    num_states = int(size(states), c_int)
+    num_later = int(size(later), c_int)
+    status = c_gr_forecaster_next(forecaster_c, time_c, num_states, c_loc(states), num_later, c_loc(later))
+    call ended(status, stat)
+  end subroutine
+
+  subroutine gr_forecaster_next_one(forecaster, time, states, later, stat)
+    type(gr_forecaster), intent(inout) :: forecaster
+    integer(c_int64_t), intent(in) :: time
+    type(gr_field), intent(in) :: states
+    type(gr_field), intent(in) :: later
+    integer(c_int), intent(out), optional :: stat
+    type(gr_field), pointer, contiguous :: states_list(:)
+    type(gr_field), pointer, contiguous :: later_list(:)
+    call c_f_pointer(address_of(states), states_list, [1])
+    call c_f_pointer(address_of(later), later_list, [1])
+    call gr_forecaster_next_list(forecaster, time, states_list, later_list, stat)
   end subroutine
 end module graticule_nn

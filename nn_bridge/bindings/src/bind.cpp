@@ -60,20 +60,6 @@ Sizes64 sizes_for(Port const& port, std::size_t num_axes, std::int64_t num_eleme
   return sizes;
 }
 
-/// Bands of whole circles of latitude in order of ranks: the rows of each rank; nothing for other layouts.
-std::optional<std::vector<Index>> bands(Layout const& layout, int num_ranks) {
-  std::vector<Index> rows;
-  Index next = 0;
-  for (int rank = 0; rank < num_ranks; ++rank) {
-    auto const box = layout.owned(rank);
-    rows.push_back(box.empty() ? 0 : box.extent(0));
-    if (box.empty()) continue;
-    if (box.lo(0) != next || box.lo(1) != 0 || box.hi(1) != layout.extent(1)) return std::nullopt;
-    next = box.hi(0);
-  }
-  return next == layout.extent(0) ? std::optional(rows) : std::nullopt;
-}
-
 /// This rank's share of the weights of the rows.
 torch::Tensor weights_of(Net::Binding const& binding, Box const& box) {
   std::vector<double> own;
@@ -130,15 +116,7 @@ void Net::read_field(Binding const& binding, Port const& port, Read& read) const
   for (int f = 0; f < binding.num_fields; ++f) {
     Name const name{"fields", f};
     auto const field = read_element(binding.fields, f, "fields");
-    auto view = view_of(field, box, box, name);
-    for (int a = 0; a < 2; ++a) {
-      auto& found = view.extents[int(view.grid_axes[a])];
-      if (box.empty()) found = box.extent(a);
-      if (found != box.extent(a))
-        throw bad_argument(name +
-                           (" has " + std::to_string(found) + (a == 0 ? " rows" : " columns") + ", the box of rank " +
-                            std::to_string(comm.rank()) + " has " + std::to_string(box.extent(a))));
-    }
+    auto const view = cells_of(field, box, comm.rank(), name);
     num_elements += view.num_batch();
     read.arrays.views.push_back(view);
   }

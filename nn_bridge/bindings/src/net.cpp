@@ -6,25 +6,11 @@
 #include <graticule/partition/process_grid.hpp>
 #include <graticule/program/layout/plan.hpp>
 
-#include <sched.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <thread>
 
 namespace graticule::c {
 
 namespace {
-
-/// The cores of this rank: those that the launcher bound it to, or its part of the node's.
-int num_threads_here(Comm const& comm) {
-  int const cores = int(std::max(1U, std::thread::hardware_concurrency()));
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  bool const known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  int const own = known ? CPU_COUNT(&allowed) : cores;
-  return std::max(1, own < cores ? own : cores / comm.num_node_ranks());
-}
 
 torch::ScalarType real_type(gr_type type) {
   switch (type) {
@@ -100,10 +86,7 @@ Net::Net(Comm const& of, std::string const& path, gr_net_options const& options)
   bound_.outputs.resize(outputs.size());
   bound_.targets.resize(outputs.size());
   plan_as_exported();
-  if (options.num_threads > 0)
-    torch::set_num_threads(options.num_threads);
-  else if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    torch::set_num_threads(num_threads_here(comm));
+  set_threads(comm, options.num_threads);
 }
 
 /// So that what cannot be divided is refused before a model has set up anything.

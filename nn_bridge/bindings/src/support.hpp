@@ -12,8 +12,10 @@
 #include <c10/util/Exception.h>
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace graticule::c {
 
@@ -37,6 +39,15 @@ void free_handle(T** handle, char const* name) {
 
 /// The boxes of `num_ranks` ranks on a grid of latitude and longitude.
 [[nodiscard]] Layout layout_of(gr_layout const* layout, int num_ranks);
+
+/// Bands of whole circles of latitude in order of ranks: the rows of each rank; nothing for other layouts.
+[[nodiscard]] std::optional<std::vector<Index>> bands(Layout const& layout, int num_ranks);
+
+/// The cells of a rank's box in its array. @throws `BadArgument` for another number of rows or columns
+[[nodiscard]] FieldView cells_of(gr_field const& field, Box const& box, int rank, Name const& name);
+
+/// Sets LibTorch's threads on this rank; 0: OMP_NUM_THREADS, or the rank's part of the cores.
+void set_threads(Comm const& comm, int num_threads);
 
 /// Runs the body of an exported function; LibTorch's errors lose the addresses in their texts.
 template <class Body>

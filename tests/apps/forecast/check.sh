@@ -399,6 +399,16 @@ case_library() {
         succeeds
         grep -q '^largest difference' out || fail "nothing was compared"
     done
+    # In C and in Fortran, on blocks of latitude and longitude.
+    local program
+    for program in test_bindings_forecaster test_bindings_fortran_forecaster; do
+        if [ -x "${LOAD_NETWORK%/*}/$program" ]; then
+            for ranks in 1 2 3; do
+                launch $ranks "${LOAD_NETWORK%/*}/$program" net swe/series.nc 2 out3/forecast.nc 3
+                succeeds
+            done
+        fi
+    done
     launch 2 "$LOAD_NETWORK" swe/series.nc swe/series.nc 2 out3/forecast.nc 3
     [ $code -eq 3 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF 'series.nc' err || fail "exit $code for a file that is no network"
     launch 2 "$LOAD_NETWORK" net swe/series.nc 1 out3/forecast.nc 3

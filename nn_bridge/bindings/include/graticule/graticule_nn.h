@@ -14,6 +14,8 @@
 // - Inputs and outputs are fields if they have as many axes as the first input with rows and columns, one less or one
 //   more; latitude and longitude are their last two axes. All others are whole, and the same, on every rank.
 // - Values are converted between the type of an array and that of the network.
+// - Networks of graticule-train are read and run by `gr_forecaster_load` and `gr_forecaster_next`, with their scales,
+//   history and forcings.
 // - Every function with a `gr_net` or a `gr_optimizer` is collective unless it says otherwise, with the same arguments
 //   except for arrays and boxes.
 #ifndef GRATICULE_GRATICULE_NN_H
@@ -32,8 +34,9 @@ typedef enum gr_optimizer_kind {
   GR_ADAMW = 2  ///< Adam with decoupled decay of weights
 } gr_optimizer_kind;
 
-typedef struct gr_net gr_net;              ///< an exported network, divided among the ranks
-typedef struct gr_optimizer gr_optimizer;  ///< what changes the parameters of a network
+typedef struct gr_net gr_net;                ///< an exported network, divided among the ranks
+typedef struct gr_optimizer gr_optimizer;    ///< what changes the parameters of a network
+typedef struct gr_forecaster gr_forecaster;  ///< a network of graticule-train, which steps states in time
 
 /// How a network is run.
 typedef struct gr_net_options {
@@ -174,6 +177,53 @@ GR_API gr_status gr_optimizer_set_rate(gr_optimizer* optimizer,  // [inout] opti
 GR_API gr_status gr_net_learn(gr_net* net,              // [inout] network
                               gr_optimizer* optimizer,  // [inout] [optional] optimizer; NULL: only computes the loss
                               double* loss);            // [out] loss before the step
+
+// --- Networks of graticule-train -------------------------------------------------------------------------------------
+
+/// Reads what `graticule-train --lead` has trained, for the rows and columns of its grid. Collective.
+///
+/// Where the boxes of `layout` are bands of whole circles of latitude, in order of ranks, the network uses these rows;
+/// any other boxes are moved to bands and back.
+GR_API gr_status
+gr_forecaster_load(gr_comm const* comm,      // [in] communicator
+                   char const* path,         // [in] output folder (its best network, else the last), or a checkpoint
+                   gr_layout const* layout,  // [in] boxes of the arrays
+                   int num_threads,  // [in] [default 0] threads of LibTorch; 0: OMP_NUM_THREADS, or the rank's cores
+                   gr_forecaster** forecaster);  // [out] network
+
+/// Frees a network.
+GR_API gr_status gr_forecaster_destroy(gr_forecaster** forecaster);  // [inout] network
+
+/// Report for people: file, step, grid, and a line per channel with its unit. Not collective.
+GR_API gr_status gr_forecaster_text(gr_forecaster const* forecaster,  // [in] network
+                                    char const** text);               // [out] text
+
+/// Channels of a state (prognostic ones), and of a prediction: those, then diagnostic ones. Not collective.
+GR_API gr_status gr_forecaster_num_channels(gr_forecaster const* forecaster,  // [in] network
+                                            int* num_prognostic,              // [out] number of prognostic channels
+                                            int* num_channels);               // [out] number of all channels
+
+/// Name of a channel, with its level: `t 850 hPa`. Not collective.
+GR_API gr_status gr_forecaster_channel(gr_forecaster const* forecaster,  // [in] network
+                                       int channel,                      // [in] [index] channel
+                                       char const** label);              // [out] name
+
+/// How far a step goes, and the states that it starts from. Not collective.
+GR_API gr_status gr_forecaster_step(gr_forecaster const* forecaster,  // [in] network
+                                    int* history,                     // [out] number of states, one lead apart
+                                    int64_t* lead_seconds);           // [out] seconds of a step, the lead
+
+/// The state one lead later. Collective.
+///
+/// Arrays in GR_F32 or GR_F64, in the units of the training's file, are stacked: `states` are the prognostic channels
+/// of the present, then those one lead before, and so on; `later` all channels. An array with levels is as many
+/// channels. Missing values are NaN, and stay so. `later` may be the same arrays as `states`.
+GR_API gr_status gr_forecaster_next(gr_forecaster* forecaster,  // [inout] network
+                                    int64_t time,  // [in] [wide] of the present, seconds since 1970, for forcings alone
+                                    int num_states,          // [in] [count states] number of arrays
+                                    gr_field const* states,  // [in] [values num_states] present state, and earlier ones
+                                    int num_later,           // [in] [count later] number of arrays
+                                    gr_field const* later);  // [in] [values num_later] state one lead later, written
 
 #ifdef __cplusplus
 }
