@@ -13,12 +13,12 @@ namespace {
 
 std::string cells_text(Index count) { return std::to_string(count) + (count == 1 ? " cell" : " cells"); }
 
-/// Of the first cell that `values` lack and `reference`, where there is one, has; by its number on the whole grid.
-Index first_missing(Cells const& cells, std::span<double const> values, std::span<double const> reference) {
-  std::size_t cell = 0;
+/// Of the first cell that `values` lack and that is not in `common`; by its number on the whole grid.
+Index first_missing(Cells const& cells, std::span<double const> values, std::span<Index const> common) {
+  Index cell = 0;
   for (Index i = cells.box.lo(0); i < cells.box.hi(0); ++i)
     for (Index j = cells.box.lo(1); j < cells.box.hi(1); ++j, ++cell)
-      if (std::isnan(values[cell]) && (reference.empty() || !std::isnan(reference[cell])))
+      if (std::isnan(values[std::size_t(cell)]) && !std::binary_search(common.begin(), common.end(), cell))
         return i * cells.grid.num_columns() + j;
   return std::numeric_limits<Index>::max();
 }
@@ -47,7 +47,8 @@ MissingCells::MissingCells(FieldSeries const& series, std::vector<std::string> v
       num_levels_(num_levels),
       samples_per_entry_(samples_per_entry),
       seen_(std::size_t(num_samples) * variables_.size(), 0),
-      missing_(seen_.size(), 0) {
+      missing_(seen_.size(), 0),
+      common_(std::size_t(num_levels) * variables_.size()) {
   for (std::string const& name : variables_) declares_.push_back(declares_missing(series.variable(name)));
 }
 
@@ -55,29 +56,59 @@ Index& MissingCells::at(std::vector<Index>& counts, Index sample, std::size_t fi
   return counts[std::size_t(sample) * variables_.size() + field];
 }
 
+std::size_t MissingCells::level_of(Index sample, std::size_t field) const {
+  return std::size_t(sample % num_levels_) * variables_.size() + field;
+}
+
 void MissingCells::count(Index sample, std::size_t field, std::span<double const> values) {
   at(seen_, sample, field) += 1;
-  at(missing_, sample, field) += std::count_if(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+  Index& missing = at(missing_, sample, field);
+  auto& common = common_[level_of(sample, field)];
+  if (common) {
+    missing += std::count_if(values.begin(), values.end(), [](double v) { return std::isnan(v); });
+    std::erase_if(*common, [&](Index cell) { return !std::isnan(values[std::size_t(cell)]); });
+    return;
+  }
+  common.emplace();
+  for (std::size_t cell = 0; cell < values.size(); ++cell)
+    if (std::isnan(values[cell])) common->push_back(Index(cell));
+  missing += Index(common->size());
+}
+
+void MissingCells::join_common(DataTeams const& teams, std::size_t num_cells) {
+  std::vector<bool> is_lacking(common_.size(), false);
+  for (Index s = 0; s < num_samples_; ++s)
+    for (std::size_t field = 0; field < variables_.size(); ++field)
+      if (at(missing_, s, field) > 0) is_lacking[level_of(s, field)] = true;
+  for (std::size_t place = 0; place < common_.size() && teams.num_teams() > 1; ++place) {
+    if (!is_lacking[place]) continue;
+    // A team that has seen no sample of the level leaves the decision to the others.
+    auto& common = common_[place];
+    std::vector<Index> teams_without(num_cells, common ? 0 : 1);
+    if (common)
+      for (Index const cell : *common) teams_without[std::size_t(cell)] = 1;
+    teams.data().sum(std::span(teams_without));
+    common.emplace();
+    for (std::size_t cell = 0; cell < num_cells; ++cell)
+      if (teams_without[cell] == teams.num_teams()) common->push_back(Index(cell));
+  }
+  for (auto const& common : common_) num_common_.push_back(common ? Index(common->size()) : 0);
+  teams.domain().sum(std::span(num_common_));
 }
 
 void MissingCells::find_gaps(std::size_t field, Finding& gaps) {
-  for (Index level = 0; level < num_levels_; ++level) {
-    Index fewest = -1;
-    for (Index s = level; s < num_samples_; s += num_levels_)
-      if (at(seen_, s, field) > 0 && (fewest < 0 || at(missing_, s, field) < at(missing_, fewest, field))) fewest = s;
-    for (Index s = level; s < num_samples_ && fewest >= 0; s += num_levels_) {
-      Index const more = at(missing_, s, field) - at(missing_, fewest, field);
-      if (at(seen_, s, field) == 0 || more == 0) continue;
-      if (gaps.sample < 0) gaps = {field, s, fewest, 0};
-      gaps.num_cells += more;
-    }
+  for (Index s = 0; s < num_samples_; ++s) {
+    Index const more = at(missing_, s, field) - num_common_[level_of(s, field)];
+    if (at(seen_, s, field) == 0 || more == 0) continue;
+    if (gaps.sample < 0) gaps = {field, s, 0};
+    gaps.num_cells += more;
   }
 }
 
 void MissingCells::find_undeclared(std::size_t field, Finding& undeclared) {
   for (Index s = 0; s < num_samples_ && !declares_[field]; ++s) {
     if (at(missing_, s, field) == 0) continue;
-    if (undeclared.sample < 0) undeclared = {field, s, -1, 0};
+    if (undeclared.sample < 0) undeclared = {field, s, 0};
     undeclared.num_cells += at(missing_, s, field);
   }
 }
@@ -93,6 +124,7 @@ std::vector<std::string> MissingCells::describe(DataTeams const& teams, Cells co
                                                 std::function<std::string(Index)> const& name_of_sample) {
   teams.world().sum(std::span(seen_));
   teams.world().sum(std::span(missing_));
+  join_common(teams, std::size_t(cells.per_sample()));
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < variables_.size(); ++begin) {
     if (std::find(variables_.begin(), variables_.begin() + std::ptrdiff_t(begin), variables_[begin]) !=
@@ -108,14 +140,10 @@ std::vector<std::string> MissingCells::describe(DataTeams const& teams, Cells co
     Finding const& found = gaps.sample >= 0 ? gaps : undeclared;
     if (found.sample < 0) continue;
     std::vector<double> values(std::size_t(cells.per_sample()));
-    std::vector<double> reference;
-    run_agreed(teams.world(), [&] {
-      store.fetch(found.sample, found.field, values);
-      if (found.reference < 0) return;
-      reference.resize(values.size());
-      store.fetch(found.reference, found.field, reference);
-    });
-    std::array<Index, 1> first{-first_missing(cells, values, reference)};
+    run_agreed(teams.world(), [&] { store.fetch(found.sample, found.field, values); });
+    std::span<Index const> common;
+    if (gaps.sample >= 0) common = *common_[level_of(found.sample, found.field)];
+    std::array<Index, 1> first{-first_missing(cells, values, common)};
     teams.domain().max(std::span<Index>(first));
     std::string const what = gaps.sample >= 0 ? " that other samples have" : "";
     std::string const why = undeclared.sample >= 0 ? "NaN that neither _FillValue nor missing_value declares, " : "";

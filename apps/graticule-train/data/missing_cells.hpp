@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +28,9 @@ enum class MissingRule : std::uint8_t { warn, refuse };
 /// that nothing declares as missing. Cells that all samples of a level lack, such as land in a field of the sea, are
 /// data.
 ///
-/// Masks are compared by their numbers of cells. Example: of 12 samples 11 lack the same 300 cells, and one lacks 301:
-/// the cell is reported, with its place and the sample.
+/// Example: of 12 samples all lack the same 300 cells, and one lacks cell 301 as well: the cell is reported, with its
+/// place and the sample. Of two samples one lacks cell 5 and the other cell 6: 2 cells. Memory: 8 bytes per cell of
+/// this rank that a whole level lacks, and 16 per sample and field.
 class MissingCells {
  public:
   /// @param variables of each field of the store
@@ -40,7 +42,7 @@ class MissingCells {
   /// Looks at a field of a sample on this rank; once on each rank of one team.
   void count(Index sample, std::size_t field, std::span<double const> values);
 
-  /// A line for each variable with such cells: file, number of cells, and the first one. Reads two samples per line
+  /// A line for each variable with such cells: file, number of cells, and the first one. Reads a sample per line
   /// again. Collective over all teams, equal on all ranks.
   [[nodiscard]] std::vector<std::string> describe(DataTeams const& teams, Cells const& cells, SampleStore& store,
                                                   std::function<std::string(Index)> const& name_of_sample);
@@ -48,11 +50,14 @@ class MissingCells {
  private:
   struct Finding {
     std::size_t field = 0;
-    Index sample = -1;     ///< the first one
-    Index reference = -1;  ///< a sample of the level that lacks the fewest cells; none for NaN in all samples alike
-    Index num_cells = 0;   ///< of all samples
+    Index sample = -1;    ///< the first one
+    Index num_cells = 0;  ///< of all samples
   };
   [[nodiscard]] Index& at(std::vector<Index>& counts, Index sample, std::size_t field) const;
+  /// The place of a sample's level and a field in `common_`.
+  [[nodiscard]] std::size_t level_of(Index sample, std::size_t field) const;
+  /// Cells that the samples of all teams lack; over the ranks of a domain, their numbers.
+  void join_common(DataTeams const& teams, std::size_t num_cells);
   void find_gaps(std::size_t field, Finding& gaps);
   void find_undeclared(std::size_t field, Finding& undeclared);
   [[nodiscard]] std::string file_of(Index sample) const;
@@ -66,6 +71,9 @@ class MissingCells {
   Index samples_per_entry_;
   std::vector<Index> seen_;     ///< [sample][field]: ranks that have looked
   std::vector<Index> missing_;  ///< [sample][field]: cells
+  /// [level][field]: cells of this rank that all samples lack, in order; none before the first sample.
+  std::vector<std::optional<std::vector<Index>>> common_;
+  std::vector<Index> num_common_;  ///< [level][field]: of all ranks
 };
 
 /// Ends with the first line where the rule refuses them. @throws `BadInput` (input)

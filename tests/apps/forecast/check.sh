@@ -271,6 +271,14 @@ case_missing() {
     hole more.nc swe/series.nc h $land $((5 * 512 + 195)) $((6 * 512 + 195))
     train 3 more.nc
     warns "more.nc: 'h' lacks 2 cells that other samples have: first at 2000-01-02 06:00, 16.875 S 33.75 E"
+    # As many cells as in the others, one of them elsewhere.
+    # shellcheck disable=SC2086
+    hole moved.nc swe/series.nc h ${land/$((5 * 512 + 70)) /} $((5 * 512 + 195))
+    line="moved.nc: 'h' lacks 13 cells that other samples have: first at 2000-01-01 00:00, 61.875 S 67.5 E"
+    train 3 moved.nc
+    warns "$line"
+    train 2 moved.nc --data-teams 2
+    warns "$line"
     declared=""
     # shellcheck disable=SC2086
     hole undeclared.nc swe/series.nc h $land
