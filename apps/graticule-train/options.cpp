@@ -529,26 +529,26 @@ std::map<std::string, double> channel_weights_of(std::filesystem::path const& fi
   return weights;
 }
 
-/// Options of a forecast have no effect without `--lead`.
-void refuse_forecast_options(Options const& options) {
-  auto const& forecast = options.forecast;
-  auto const refuse = [](bool given, char const* option) {
-    if (given) throw Error(Fault::usage, "BadOption", std::string(option) + " is for forecasts only: give --lead too");
-  };
-  refuse(!forecast.prognostic.empty(), "--prognostic");
-  refuse(!forecast.diagnostic.empty(), "--diagnostic");
-  refuse(!forecast.static_file.empty(), "--static-file");
-  refuse(!options.train_dates.empty(), "--train-dates");
-  refuse(!options.validate_dates.empty(), "--validate-dates");
-  refuse(!options.test_dates.empty(), "--test-dates");
-  refuse(forecast.input_noise > 0, "--input-noise");
-  refuse(options.rollout != 1, "--rollout");
-  refuse(!options.rollout_schedule.empty(), "--rollout-schedule");
-  refuse(!options.channel_weights.empty(), "--channel-weights");
+/// Options of a forecast have no effect without `--lead`, and those of fields of the same time none with it.
+void refuse_options_of_the_other_use(Options const& options) {
+  bool const is_forecast = !options.lead.empty();
+  auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
+  for (char const* option :
+       {"--prognostic", "--diagnostic", "--forcing", "--static-file", "--history", "--predict", "--input-noise",
+        "--polar-filter", "--rollout", "--rollout-schedule", "--rollout-checkpoint", "--train-dates",
+        "--validate-dates", "--test-dates", "--validate-steps", "--channel-weights"})
+    if (!is_forecast && options.is_given(option))
+      refuse(std::string(option) + " is for forecasts only: give --lead too");
+  for (char const* option : {"--inputs", "--targets"})
+    if (is_forecast && options.is_given(option))
+      refuse(std::string(option) +
+             " is for fields of the same time; forecasts (--lead) have --prognostic and --diagnostic");
+  for (char const* option : {"--train-dates", "--validate-dates", "--test-dates"})
+    if (options.is_given("--train-fraction") && options.is_given(option))
+      refuse(std::string("--train-fraction excludes ") + option);
   for (std::string const& name : options.run.statics)
-    if (name != "coriolis" && name != "sin_latitude" && name != "cos_latitude")
-      throw Error(Fault::usage, "BadOption",
-                  "--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
+    if (!is_forecast && name != "coriolis" && name != "sin_latitude" && name != "cos_latitude")
+      refuse("--static takes coriolis, sin_latitude, cos_latitude or none, not '" + name + "'");
 }
 
 /// Options of an ensemble have no effect without its loss, which is for forecasts.
@@ -562,7 +562,8 @@ void check_ensemble(Options const& options) {
 }
 
 void check_forecast(Options& options) {
-  if (options.lead.empty()) return refuse_forecast_options(options);
+  refuse_options_of_the_other_use(options);
+  if (options.lead.empty()) return;
   ForecastSettings forecast = options.forecast;
   auto const refuse = [](std::string const& text) { throw Error(Fault::usage, "BadOption", text); };
   forecast.lead = options.lead;

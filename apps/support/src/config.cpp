@@ -85,6 +85,12 @@ std::string effective_value(CLI::Option const& option) {
   return text;
 }
 
+/// Values that --dump-config writes for options that were not given, and that rules on which options go together must
+/// not count as given. Those common to all drivers may have a default in the environment, which the file overrides.
+bool is_default(CLI::Option const& option, std::string const& value) {
+  return option.get_group() != common_group && option.count() == 0 && value == effective_value(option);
+}
+
 }  // namespace
 
 std::string config_path(std::vector<std::string> const& arguments) {
@@ -114,8 +120,9 @@ std::vector<std::string> with_config(CLI::App const& app, std::vector<std::strin
     if (option == nullptr)
       refuse(path, "unknown key '" + name + "'; the nearest known one is '" + nearest_option(app, name) + "'");
     if (!seen.insert(name).second) refuse(path, "'" + name + "' stands there twice");
-    if (!is_on_command_line(*option, arguments))
-      added.push_back("--" + name + "=" + value_text(path, name, entry.second));
+    auto const value = value_text(path, name, entry.second);
+    if (!is_on_command_line(*option, arguments) && !is_default(*option, value))
+      added.push_back("--" + name + "=" + value);
   }
   // In front, where a `--` of the user cannot turn them into plain arguments.
   arguments.insert(arguments.begin(), added.begin(), added.end());

@@ -9,11 +9,15 @@
 
 namespace graticule::app {
 
+/// The group of the options of every driver.
+inline constexpr char const* common_group = "Common to all drivers";
+
 /// The path after `--config` in `arguments` (without the program's name); empty when there is none.
 [[nodiscard]] std::string config_path(std::vector<std::string> const& arguments);
 
 /// `arguments` and behind them, as `--name=value`, the entries of the configuration `text` that the command line does
-/// not set itself. Lists are joined by commas. `path` is for messages.
+/// not set itself, without those that have the driver's own default. Lists are joined by commas. `path` is for
+/// messages.
 /// @throws `BadOption` (usage) for what is not YAML, for a value that is no scalar or list of scalars, and for an
 /// unknown name, with the nearest known one
 [[nodiscard]] std::vector<std::string> with_config(CLI::App const& app, std::vector<std::string> arguments,

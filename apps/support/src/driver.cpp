@@ -114,7 +114,7 @@ void declare(CommandLine& line, Driver const& driver) {
   app.set_help_flag();
   app.option_defaults()->always_capture_default();
   driver.declare(app);
-  auto const group = "Common to all drivers";
+  auto const group = common_group;
   app.add_flag("-h,--help", line.questions.help, "Print this help and exit")->group(group);
   app.add_flag("--version", line.questions.version, "Print the versions of the program and its libraries, and exit")
       ->group(group);

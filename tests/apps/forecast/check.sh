@@ -201,6 +201,38 @@ case_retrained() {
     [ -d trained/last ] && [ ! -e trained/best ] || fail "best of an earlier training stays"
 }
 
+# What --dump-config prints is a configuration of the same training; options of the other use are refused, not ignored.
+case_options() {
+    prepare
+    # train ARGUMENT...
+    train() { launch 1 "$BIN/graticule-train" --input swe/series.nc --threads 1 --progress none --log-level warn "$@"; }
+    local options="--prognostic h --lead 6h --channels 2 --blocks 1 --epochs 1 --train-fraction 0.7" arguments text
+    # shellcheck disable=SC2086
+    train $options --output plain
+    succeeds
+    # shellcheck disable=SC2086
+    train $options --dump-config
+    succeeds
+    cp out config.yaml
+    launch 1 "$BIN/graticule-train" --config config.yaml --output configured
+    succeeds
+    cmp plain/loss.csv configured/loss.csv || fail "another training by its own configuration"
+    sed -i 's/^members: .*/members: 3/' config.yaml
+    launch 1 "$BIN/graticule-train" --config config.yaml --output configured
+    [ $code -eq 2 ] && grep -qF -- '--members is for --loss crps only' err || fail "exit $code with another number of members"
+    while IFS='|' read -r arguments text; do
+        # shellcheck disable=SC2086
+        train $arguments --output errors
+        [ $code -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF -- "$text" err || fail "exit $code of $arguments, not '$text'"
+    done <<'END'
+--inputs h --targets u --history 2|--history is for forecasts only: give --lead too
+--inputs h --targets u --predict state|--predict is for forecasts only
+--inputs h --targets u --rollout 2|--rollout is for forecasts only
+--prognostic h --lead 6h --inputs u|--inputs is for fields of the same time
+--prognostic h --lead 6h --train-dates 2000-01-01 --train-fraction 0.3|--train-fraction excludes --train-dates
+END
+}
+
 # hole FILE SOURCE VARIABLE NUMBER...: the series with NaN in these values of a variable, counted from 0
 hole() {
     ncdump "$2" | awk -v variable="$3" -v numbers="${*:4}" '
