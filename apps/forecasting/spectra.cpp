@@ -81,8 +81,11 @@ std::vector<std::vector<std::vector<double>>> Spectra::zonal(std::span<double co
   auto& s = *state_;
   torch::NoGradGuard const no_grad;
   torch::Tensor const waves = s.zonal(tensor_of_fields(fields, num_fields, s.cells.box));
+  // Each wave stands for two, but for the mean and, with an even number of columns, the wave of two cells.
   torch::Tensor power = torch::real(waves * torch::conj(waves)) * 2;
+  Index const num_columns = s.cells.grid.num_columns();
   if (power.size(-1) > 0) power.select(-1, 0).mul_(0.5);
+  if (power.size(-1) > 1 && num_columns % 2 == 0) power.select(-1, num_columns / 2).mul_(0.5);
   auto const rows = s.zonal->part();
   std::vector<std::vector<std::vector<double>>> result;
   for (Region const& region : regions) {

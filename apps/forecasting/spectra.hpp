@@ -25,8 +25,8 @@ class Spectra {
   /// which adds to the mean square. Empty on latitudes without a quadrature rule. Collective over the domain.
   /// @param fields [field][row][column] without missing values
   [[nodiscard]] std::vector<std::vector<double>> spherical(std::span<double const> fields, Index num_fields);
-  /// Power by zonal wavenumber, averaged over the rows from `south` to `north` degrees by area; 0 where there are none.
-  /// Collective.
+  /// Power by zonal wavenumber, averaged over the rows from `south` to `north` degrees by area, which adds to their
+  /// mean square; 0 where there are none. Collective.
   [[nodiscard]] std::vector<std::vector<double>> zonal(std::span<double const> fields, Index num_fields, double south,
                                                        double north);
   /// The same for each region: [region][field][wave]. Collective.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dates, time axes, forcings and scores.
+// Dates, time axes, forcings, scores and spectra.
 #include <graticule/models/calendar.hpp>
 #include <graticule/models/forcing.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -7,6 +7,7 @@
 #include "expect_error.hpp"
 #include "scores.hpp"
 #include "smooth_noise.hpp"
+#include "spectra.hpp"
 #include "time_steps.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace graticule::forecast {
 namespace {
@@ -241,6 +243,75 @@ TEST(EnsembleStatistics, are_fair) {
   ensemble_statistics(std::span(members).first(2), 1, truth, crps, mean, variance);
   EXPECT_DOUBLE_EQ(crps[0], 1);
   EXPECT_DOUBLE_EQ(variance[0], 0);
+}
+
+/// Spectra of functions of longitude and latitude (radians) on 16 x 32 cells, rows cut.
+class SpectraOfFields : public testing::Test {
+ protected:
+  static constexpr Index rows = 16;
+  static constexpr Index columns = 32;
+
+  template <class Function>
+  std::vector<double> field(Function&& function) const {
+    std::vector<double> values;
+    for (Index i = box_.lo(0); i < box_.hi(0); ++i)
+      for (Index j = box_.lo(1); j < box_.hi(1); ++j)
+        values.push_back(function(std::numbers::pi / 180 * grid_.longitudes[std::size_t(j)],
+                                  std::numbers::pi / 180 * grid_.latitudes[std::size_t(i)]));
+    return values;
+  }
+  static std::vector<double> coordinate(double first, double step, Index count) {
+    std::vector<double> values;
+    for (Index i = 0; i < count; ++i) values.push_back(first + step * double(i));
+    return values;
+  }
+
+  Comm comm_ = Comm::world();
+  models::Grid grid_ = models::make_grid(coordinate(84.375, -11.25, rows), coordinate(0, 11.25, columns));
+  std::vector<double> weights_ = area_weights(grid_.latitudes);
+  Layout layout_{ProcessGrid{comm_.num_ranks(), 1}, {rows, columns}};
+  Box box_ = layout_.owned(comm_.rank());
+  models::Cells cells_{grid_, layout_, box_, weights_};
+  Spectra spectra_{comm_, cells_};
+};
+
+TEST_F(SpectraOfFields, add_to_the_mean_square_along_rows) {
+  // Mean 2, a wave of amplitude 3 north of 30 N and of 1 elsewhere, and one of two cells.
+  auto const values = field([](double longitude, double latitude) {
+    return 2 + (latitude > std::numbers::pi / 6 ? 3 : 1) * std::cos(4 * longitude + 0.3) +
+           0.5 * std::cos(16 * longitude);
+  });
+
+  auto const power = spectra_.zonal(values, 1, {{"north", 31, 90}, {"rest", -90, 29}, {"none", 89, 90}});
+
+  for (std::size_t region = 0; region < 2; ++region) {
+    ASSERT_EQ(power[region][0].size(), 17U);
+    for (std::size_t wave = 0; wave < 17; ++wave)
+      EXPECT_NEAR(power[region][0][wave],
+                  wave == 0    ? 4
+                  : wave == 4  ? (region == 0 ? 4.5 : 0.5)
+                  : wave == 16 ? 0.25
+                               : 0,
+                  1e-12)
+          << wave;
+  }
+  for (double const none : power[2][0]) EXPECT_EQ(none, 0);
+}
+
+TEST_F(SpectraOfFields, add_to_the_mean_square_on_the_sphere) {
+  auto values = field([](double, double latitude) { return 1 + 5 * std::sin(latitude); });
+  auto const waves = field([](double longitude, double latitude) {
+    return std::cos(2 * longitude) * std::cos(latitude) * std::cos(latitude);
+  });
+  values.insert(values.end(), waves.begin(), waves.end());
+
+  auto const power = spectra_.spherical(values, 2);
+
+  ASSERT_EQ(power.size(), 2U);
+  for (std::size_t degree = 0; degree < power[0].size(); ++degree) {
+    EXPECT_NEAR(power[0][degree], degree == 0 ? 1 : degree == 1 ? 25. / 3 : 0, 1e-10) << degree;
+    EXPECT_NEAR(power[1][degree], degree == 2 ? 4. / 15 : 0, 1e-10) << degree;
+  }
 }
 
 }  // namespace
