@@ -17,6 +17,7 @@
 #include "output/outputs.hpp"
 #include "spectra.hpp"
 #include "spectra_table.hpp"
+#include "units.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -163,6 +164,8 @@ class Run {
                                       .num_channels = Index(description_.channels.size()),
                                       .num_leads = num_records()});
     context.report.set_partition(layout_, {table_.latitude_name(), table_.longitude_name()});
+    require_other_files();
+    warn_of_units();
   }
 
   int operator()() {
@@ -224,6 +227,37 @@ class Run {
     return text;
   }
   [[nodiscard]] Seconds start() const { return starts_[std::size_t(case_)]; }
+
+  [[nodiscard]] fs::path file_of(Seconds start) const {
+    return options_.output / (starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start) + ".nc");
+  }
+
+  /// @throws `BadOption` (usage) where the input lies in the place of a file that this run writes
+  void require_other_files() const {
+    run_agreed(context_.comm, [&] {
+      if (context_.comm.rank() != 0) return;
+      for (Seconds const start : starts_)
+        for (auto const& input : table_.file().files()) {
+          std::error_code no_output;
+          if (fs::equivalent(input, file_of(start), no_output))
+            throw Error(Fault::usage, "BadOption",
+                        "--input " + input.string() +
+                            " would be overwritten by this forecast; choose another --output than " +
+                            options_.output.string());
+        }
+    });
+  }
+
+  /// A line per variable whose units are not those of the training: spellings differ, so it is no error.
+  void warn_of_units() const {
+    for (std::size_t c = 0; c < table_.channels().size() && context_.comm.rank() == 0; ++c) {
+      auto const& found = table_.channels()[c];
+      auto const& trained = description_.channels[c].info.units;
+      if (found.level > 0 || found.info.units == trained || found.info.units.empty() || trained.empty()) continue;
+      spdlog::warn("{}: '{}' has the units '{}', in the training it had '{}'; values are taken as they are",
+                   options_.input, found.variable, found.info.units, trained);
+    }
+  }
 
   /// Fields of a time and member of the input, [channel][row][column] in units; NaN for channels that it lacks, and for
   /// all where the input ends. Ranks agree on failures.
@@ -336,9 +370,8 @@ class Run {
     networks_->start(states, history_);
     if (resumed_) networks_->load(*resumed_);
     bool const goes_on = std::exchange(resumed_, std::nullopt).has_value() || step_ > 0;
-    auto const name = starts_.size() == 1 ? std::string("forecast.nc") : "forecast_" + compact(start()) + ".nc";
     file_.emplace(context_.comm, teams_.domain(), table_, description_, own_,
-                  ForecastFile::Options{.path = options_.output / name,
+                  ForecastFile::Options{.path = file_of(start()),
                                         .start = start(),
                                         .num_members = num_members_,
                                         .history = "graticule-forecast --start " + compact(start()),
@@ -619,7 +652,8 @@ class Run {
     auto const phase = context_.report.phase("finish");
     auto const scored = scored_description();
     bool has_scores = false;
-    for (Index lead = 0; lead < num_records(); ++lead) has_scores |= scores_->score(0, lead, 0).num_cases > 0;
+    for (Index c = 0; c < Index(num_channels()); ++c)
+      for (Index lead = 0; lead < num_records(); ++lead) has_scores |= scores_->score(c, lead, 0).num_cases > 0;
     context_.report.data()["device"] = network_device_report(options_.device, context_.comm);
     auto const sent = nn::traffic();
     context_.report.set_transport(
@@ -775,7 +809,7 @@ class Run {
       auto const& channel = description_.channels[c];
       Chart chart{.title = channel.label,
                   .x_label = "lead time (hours)",
-                  .y_label = "rmse (" + channel.info.units + ")",
+                  .y_label = app::with_units("rmse", app::pretty_units(channel.info.units)),
                   .curves = {}};
       auto const add = [&](char const* name, double Score::*metric, int colour, bool dashed) {
         Curve curve{.name = name, .x = {}, .y = {}, .colour = colour, .is_dashed = dashed};
@@ -826,12 +860,13 @@ class Run {
     std::vector<Chart> charts;
     for (Index number = 0; number < num_records(); number += std::max<Index>(num_records() - 1, 1))
       for (Index c = 0; c < Index(num_pictured()); ++c) {
-        Chart chart{.title = description_.channels[std::size_t(c)].label + ", " +
-                             duration_text((number + 1) * options_.every * description_.lead_seconds),
-                    .x_label = is_spherical ? "total wavenumber" : "zonal wavenumber",
-                    .y_label = "power",
-                    .is_logarithmic = true,
-                    .curves = {}};
+        Chart chart{
+            .title = description_.channels[std::size_t(c)].label + ", " +
+                     duration_text((number + 1) * options_.every * description_.lead_seconds),
+            .x_label = is_spherical ? "total wavenumber" : "zonal wavenumber",
+            .y_label = app::with_units("power", app::squared_units(description_.channels[std::size_t(c)].info.units)),
+            .is_logarithmic = true,
+            .curves = {}};
         auto const add = [&](char const* name, SpectrumOf of, int colour, bool dashed) {
           auto const power =
               is_spherical ? spectra_table_.spherical(of, c, number) : spectra_table_.zonal(of, c, number, 0);

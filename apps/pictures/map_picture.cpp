@@ -3,6 +3,7 @@
 
 #include "colours.hpp"
 #include "png.hpp"
+#include "units.hpp"
 
 #include <cairo.h>
 
@@ -139,32 +140,6 @@ Range range_of(std::vector<double> const& values) {
   range.clips_low = smallest < range.low;
   range.clips_high = largest > range.high;
   return range;
-}
-
-/// Units for readers: `m s**-1` becomes m s⁻¹.
-std::string pretty_units(std::string const& units) {
-  static constexpr std::array<char const*, 10> digits{"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
-  std::string result;
-  bool raised = false;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    char const c = units[i];
-    bool const starts_power = c == '^' || (c == '*' && i + 1 < units.size() && units[i + 1] == '*');
-    bool const is_digit = c >= '0' && c <= '9';
-    if (starts_power) {
-      raised = true;
-      i += c == '*' ? 1 : 0;
-    } else if (c == '-' && i + 1 < units.size() && units[i + 1] >= '1' && units[i + 1] <= '9' && i > 0 &&
-               (raised || std::isalpha(static_cast<unsigned char>(units[i - 1])))) {
-      result += "⁻";
-      raised = true;
-    } else if (raised && is_digit) {
-      result += digits[std::size_t(c - '0')];
-    } else {
-      raised = false;
-      result += c;
-    }
-  }
-  return result;
 }
 
 std::string number(double value) {

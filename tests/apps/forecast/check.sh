@@ -45,6 +45,17 @@ case_forecasts() {
     ! grep -q '_, _, _' out || fail "spectra.nc has no values"
     for text in '"persistence_rmse"' '"acc"' '"crps"' '"spread"' '"starts"' '"process_grid"' '"others":'; do grep -qF "$text" two/report.json || fail "the report lacks $text"; done
 
+    # A forecast goes on from the last state of another one, which it does not overwrite.
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input two/forecast_2000-01-01T06.nc --start 2000-01-02T06 --steps 2 --threads 1 \
+        --progress none --log-level warn --output further
+    succeeds
+    cp further/forecast.nc kept.nc
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input further/forecast.nc --start 2000-01-02T18 --steps 2 --threads 1 \
+        --progress none --log-level warn --output further
+    [ $code -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF 'further/forecast.nc would be overwritten by this forecast' err ||
+        fail "exit $code where the input would be overwritten"
+    cmp further/forecast.nc kept.nc || fail "the input was overwritten"
+
     # The truth ends before the forecast does: what has no truth is not scored.
     run 1 --start 2000-01-03T18 --steps 3 --every 3 --output ahead
     succeeds
@@ -288,6 +299,14 @@ case_missing() {
     launch 2 "$BIN/graticule-forecast" --checkpoint net --input one.nc --start 2000-01-02T18 --steps 2 --threads 1 --progress none \
         --log-level warn --missing error --output later
     succeeds
+    # The truth of the first channel alone is missing: the others are scored.
+    # shellcheck disable=SC2046
+    hole truth.nc swe/series.nc h $(seq $((3 * 512)) $((4 * 512 - 1)))
+    launch 2 "$BIN/graticule-forecast" --checkpoint net --input truth.nc --start 2000-01-01T12 --steps 1 --threads 1 --progress none \
+        --log-level warn --output scored
+    warns "truth.nc: 'h' lacks 512 cells at 2000-01-01 18:00, which states of the training have: first at 84.375 S 0 E"
+    grep -q '^0,0,forecast,u,.*,globe,1,[0-9]' scored/scores.csv || fail "no scores of the other channels"
+    [ -s scored/scores.nc ] && [ -s scored/scores.png ] || fail "no files of scores"
     # Land: three cells of all states.
     land=$(for t in {0..12}; do echo $((512 * t + 70)) $((512 * t + 71)) $((512 * t + 72)); done)
     declared="\t\t\th:_FillValue = NaNf ;"
@@ -555,6 +574,13 @@ s/hours since/fortnights since/|'fortnights since 2000-01-01 00:00:00' are no un
 s/ time = 0, 6, 12,/ time = 0, 6, 6,/|
 s/ latitude = -84.375, -73.125,/ latitude = -84.375, -84.375,/|
 END
+        # Other units are said once, and are no error.
+        ncdump swe/series.nc | sed 's/h:units = "m"/h:units = "km"/' | ncgen -4 -o units.nc || fail "ncgen"
+        launch 2 "$BIN/graticule-forecast" --checkpoint net --input units.nc --start 2000-01-01T12 --steps 1 --threads 1 --progress none \
+            --log-level warn --output units
+        succeeds
+        [ "$(wc -l <err)" -eq 1 ] && grep -qF "units.nc: 'h' has the units 'km', in the training it had 'm'; values are taken as they are" err ||
+            fail "nothing about units"
         spoil empty.nc h NaNf
         spoil infinite.nc u Infinityf
         local name

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dates, time axes, forcings, scores and spectra.
+// Dates, time axes, forcings, scores, spectra and units.
 #include <graticule/models/calendar.hpp>
 #include <graticule/models/forcing.hpp>
 #include <graticule/partition/cuts.hpp>
@@ -9,6 +9,7 @@
 #include "smooth_noise.hpp"
 #include "spectra.hpp"
 #include "time_steps.hpp"
+#include "units.hpp"
 
 #include <gtest/gtest.h>
 
@@ -243,6 +244,16 @@ TEST(EnsembleStatistics, are_fair) {
   ensemble_statistics(std::span(members).first(2), 1, truth, crps, mean, variance);
   EXPECT_DOUBLE_EQ(crps[0], 1);
   EXPECT_DOUBLE_EQ(variance[0], 0);
+}
+
+TEST(Units, are_for_readers) {
+  EXPECT_EQ(app::pretty_units("kg m**-2"), "kg m⁻²");
+  EXPECT_EQ(app::squared_units("kg m**-2"), "(kg m⁻²)²");
+  EXPECT_EQ(app::squared_units("s-1"), "(s⁻¹)²");
+  EXPECT_EQ(app::squared_units("K"), "K²");
+  EXPECT_EQ(app::squared_units("1"), "");
+  EXPECT_EQ(app::with_units("rmse", "K"), "rmse (K)");
+  EXPECT_EQ(app::with_units("power", ""), "power");
 }
 
 /// Spectra of functions of longitude and latitude (radians) on 16 x 32 cells, rows cut.
