@@ -6,6 +6,8 @@
 #include <graticule/partition/failure.hpp>
 #include <graticule/repartition/runtime.hpp>
 
+#include "forecaster.hpp"
+
 #include <memory>
 #include <vector>
 
@@ -101,4 +103,5 @@ PYBIND11_MODULE(_core, m) {
   graticule::python::define_layers(m);
   graticule::python::define_collectives(m);
   graticule::python::define_training(m);
+  graticule::python::define_forecaster(m);
 }

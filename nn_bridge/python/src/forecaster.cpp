@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Networks that graticule-train has trained.
+#include "forecaster.hpp"
+
+#include <graticule/models/forecaster.hpp>
+
+#include "module.hpp"
+#include "reader.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace graticule::python {
+
+namespace {
+
+using models::Forecaster;
+
+std::unique_ptr<Forecaster> make_forecaster(std::int64_t comm_handle, std::string const& path,
+                                            std::optional<Integers> const& rows) {
+  Comm const comm = comm_of(comm_handle);
+  auto const checkpoint = models::open_trained(comm, path);
+  auto const description = models::description_of(checkpoint);
+  auto const num_rows = Index(description.latitudes.size());
+  auto const num_columns = Index(description.longitudes.size());
+  std::unique_ptr<Layout> layout;
+  run_agreed(comm, [&] {
+    auto const cuts = rows ? cuts_of(*rows) : balanced_cuts(num_rows, comm.num_ranks());
+    layout = std::make_unique<Layout>(ProcessGrid{comm.num_ranks(), 1}, std::vector<Cuts>{cuts, Cuts{num_columns}});
+  });
+  require_same(comm, "ArgumentDisagreement", layout->fingerprint(), "rows: " + to_string(*layout));
+  return std::make_unique<Forecaster>(comm, *layout, checkpoint, comm);
+}
+
+/// In host memory and f64, as the network's states are.
+torch::Tensor next_of(Forecaster& self, torch::Tensor const& states, std::int64_t time) {
+  torch::NoGradGuard const no_grad;
+  auto const values = states.to(torch::kCPU, torch::kFloat64).contiguous();
+  auto later = self.next({values.const_data_ptr<double>(), std::size_t(values.numel())}, time);
+  auto const channels = std::int64_t(self.description().channels.size());
+  auto const& box = self.owned();
+  return torch::tensor(later, torch::kFloat64)
+      .reshape({channels, box.extent(0), box.extent(1)})
+      .to(states.device(), states.scalar_type());
+}
+
+std::vector<std::string> channels_of(Forecaster const& self) {
+  std::vector<std::string> labels;
+  for (auto const& channel : self.description().channels) labels.push_back(channel.label);
+  return labels;
+}
+
+}  // namespace
+
+void define_forecaster(py::module_& m) {
+  py::class_<Forecaster>(m, "Forecaster")
+      .def(py::init(&make_forecaster), py::arg("comm"), py::arg("path"), py::arg("rows"), ReleaseGil())
+      .def("next", &next_of, py::arg("states"), py::arg("time"), ReleaseGil())
+      .def_property_readonly("channels", &channels_of)
+      .def_property_readonly("num_prognostic",
+                             [](Forecaster const& self) { return self.description().num_prognostic(); })
+      .def_property_readonly("history", [](Forecaster const& self) { return self.description().history; })
+      .def_property_readonly("lead_seconds", [](Forecaster const& self) { return self.description().lead_seconds; })
+      .def_property_readonly("latitudes", [](Forecaster const& self) { return self.description().latitudes; })
+      .def_property_readonly("longitudes", [](Forecaster const& self) { return self.description().longitudes; })
+      .def_property_readonly("rows",
+                             [](Forecaster const& self) { return std::pair(self.owned().lo(0), self.owned().hi(0)); });
+}
+
+}  // namespace graticule::python
