@@ -115,7 +115,7 @@ double seconds_of(std::string const& text) {
   }
   auto const unit = text.substr(used);
   double const factor = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
-  if (used == 0 || factor == 0 || !(value > 0) || !std::isfinite(value))
+  if (used == 0 || factor == 0 || !(value > 0) || !(value * factor < 1e12))
     throw Error(Fault::usage, "BadOption", "--every " + text + " is not a time such as 6h, 30m or 1d");
   return value * factor;
 }
@@ -367,6 +367,9 @@ int run(app::Context& context, Options& o) {
     throw Error(Fault::usage, "BadOption", fmt::format("--emulator-filter {} is odd", o.emulator_filter));
   if (o.emulator_filter > 0 && o.emulator.empty())
     throw Error(Fault::usage, "BadOption", "--emulator-filter is for --emulator only");
+  if (o.angle != 0 && o.experiment.name != "1" && o.experiment.name != "2")
+    throw Error(Fault::usage, "BadOption",
+                fmt::format("--angle is for cases 1 and 2; --case {} has no axis to tilt", o.experiment.name));
   if (o.num_columns % 2 != 0) throw Error(Fault::usage, "BadOption", fmt::format("--nlon {} is odd", o.num_columns));
   run_agreed(context.comm, [&] {
     if (context.comm.rank() != 0) return;

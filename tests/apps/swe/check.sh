@@ -84,6 +84,10 @@ case_errors() {
     refuses 2 "--case"
     run 2 --every 6x
     refuses 2 "--every 6x"
+    run 2 --every 1e300d
+    refuses 2 "--every 1e300d is not a time"
+    run 2 --case 5 --angle 30
+    refuses 2 "--angle is for cases 1 and 2; --case 5 has no axis to tilt"
     launch 2 "$BIN/graticule-swe" --nlat 16 --nlon 33 --progress none
     refuses 2 "--nlon 33"
     run 2 --partition 3x1
