@@ -354,6 +354,21 @@ case_full_disk() {
         run $ranks $options --output disk
         names_full_disk '[a-z_]+[.](nc|csv)'
     done
+    # The map of graticule-train, of fields of the same time: on its way a checkpoint of a forecast takes more room than its map.
+    launch 1 "$BIN/graticule-swe" --case random --nlat 32 --nlon 64 --days 2 --every 6h --threads 1 --progress none --log-level warn \
+        --output finer
+    succeeds
+    # train NUM_RANKS FOLDER
+    train() {
+        launch "$1" "$BIN/graticule-train" --input finer/series.nc --inputs h --targets u,v,vorticity,divergence --channels 2 --blocks 1 --epochs 1 \
+            --train-fraction 0.7 --threads 1 --progress none --log-level warn --output "$2"
+    }
+    train 2 trained
+    succeeds
+    small_disk $(($(du -sk --apparent-size trained | cut -f1) - 16))
+    train 2 disk
+    names_full_disk 'map[.]png'
+    [ -s disk/prediction.nc ] && [ ! -e disk/map.png ] || fail "half a picture, or nothing but it"
 }
 
 # values FILE MEMBER: those of h of a member, without it of a file of one member, one per line
