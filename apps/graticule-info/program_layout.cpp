@@ -196,11 +196,12 @@ program::Sizes sizes_of(program::ExportedGraph const& network, Options const& op
   return program::Sizes(network, shapes);
 }
 
-/// Rows of the first input that has any; latitude is the second axis from the end.
+/// Of the first field; latitude is the second axis from the end.
 Indices extents_of(program::ExportedGraph const& network, program::Sizes const& sizes) {
-  for (ValueId const id : program::user_inputs(network))
-    if (auto const shape = sizes(network.graph.value(id).tensor); shape && shape->size() >= 2)
-      return {(*shape)[shape->size() - 2], (*shape)[shape->size() - 1]};
+  if (auto const first = program::first_field(network)) {
+    auto const& tensor = network.graph.value(program::user_inputs(network)[*first]).tensor;
+    if (auto const shape = sizes(tensor)) return {(*shape)[shape->size() - 2], (*shape)[shape->size() - 1]};
+  }
   throw Error(Fault::input, "RefusedProgram", "the network has no input with rows and columns to cut");
 }
 

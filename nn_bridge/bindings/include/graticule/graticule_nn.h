@@ -11,8 +11,9 @@
 // - Rows of latitude are divided among the ranks. Where the caller's boxes are bands of whole circles of latitude, in
 //   order of ranks, the network uses the caller's rows, and nothing is moved. Any other boxes are moved to bands and
 //   back, by a plan that is made when an array is bound.
-// - Inputs and outputs are fields if they have as many axes as the first input with rows and columns, one less or one
-//   more; latitude and longitude are their last two axes. All others are whole, and the same, on every rank.
+// - Inputs and outputs are fields if they have as many axes as the first input with at least three (or two, if none has
+//   more), one less or one more; latitude and longitude are their last two axes. All others are whole, and the same, on
+//   every rank.
 // - Values are converted between the type of an array and that of the network.
 // - Networks of graticule-train are read and run by `gr_forecaster_load` and `gr_forecaster_next`, with their scales,
 //   history and forcings.

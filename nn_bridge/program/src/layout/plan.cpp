@@ -54,6 +54,7 @@ class Planner {
 
  private:
   void place_inputs(ExportedGraph const& program);
+  void set_first_field(Shape const& shape);
   void find_last_uses();
   void step(std::size_t node);
   void extend(State const& state, std::size_t node, NodeRule const& rule, std::vector<State>& next) const;
@@ -121,29 +122,36 @@ void Planner::place_inputs(ExportedGraph const& program) {
     if (tensor == nullptr) {
       continue;
     }
-    Shape const& shape = plan_.shapes[index(tensor->value)];
     if (program.inputs[i].kind != InputSpec::Kind::user) {
       weights_.push_back(tensor->value);
       continue;
     }
     plan_.user_inputs.push_back(tensor->value);
-    if (rows_ == 0 && is_field(shape.size(), shape.size()) &&
-        static_cast<std::int64_t>(shape.size()) + options_.field_axis >= 0) {
-      first_ndim_ = shape.size();
-      rows_ = shape[shape.size() - index(-options_.field_axis)];
-      auto const& bounds = options_.bounds;
-      if (!bounds.empty() && (bounds.front() != 0 || bounds.back() != rows_ || !std::ranges::is_sorted(bounds) ||
-                              static_cast<std::int64_t>(bounds.size()) != options_.num_ranks + 1)) {
-        throw Error(Fault::input, "BadCuts",
-                    "the bounds of the cut must rise from 0 to " + std::to_string(rows_) + " in " +
-                        std::to_string(options_.num_ranks) + " shares");
-      }
+  }
+  if (auto const first = first_field(program)) {
+    set_first_field(plan_.shapes[index(plan_.user_inputs.at(*first))]);
+  }
+  for (ValueId const id : plan_.user_inputs) {
+    field_[index(id)] = true;
+    plan_.inputs[index(id)] = caller_cut(plan_.shapes[index(id)]);
+    if (plan_.inputs[index(id)]) {
+      states_[0].copies[id].insert(plan_.inputs[index(id)]);
     }
-    field_[index(tensor->value)] = true;
-    plan_.inputs[index(tensor->value)] = caller_cut(shape);
-    if (plan_.inputs[index(tensor->value)]) {
-      states_[0].copies[tensor->value].insert(plan_.inputs[index(tensor->value)]);
-    }
+  }
+}
+
+void Planner::set_first_field(Shape const& shape) {
+  if (shape.size() < index(-options_.field_axis)) {
+    return;
+  }
+  first_ndim_ = shape.size();
+  rows_ = shape[shape.size() - index(-options_.field_axis)];
+  auto const& bounds = options_.bounds;
+  if (!bounds.empty() && (bounds.front() != 0 || bounds.back() != rows_ || !std::ranges::is_sorted(bounds) ||
+                          static_cast<std::int64_t>(bounds.size()) != options_.num_ranks + 1)) {
+    throw Error(Fault::input, "BadCuts",
+                "the bounds of the cut must rise from 0 to " + std::to_string(rows_) + " in " +
+                    std::to_string(options_.num_ranks) + " shares");
   }
 }
 
@@ -437,9 +445,11 @@ Plan Planner::plan() {
 
 std::optional<std::size_t> first_field(ExportedGraph const& program) {
   auto const ids = user_inputs(program);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (program.graph.value(ids[i]).tensor.sizes.size() >= 2) {
-      return i;
+  for (std::size_t const least : {3U, 2U}) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (program.graph.value(ids[i]).tensor.sizes.size() >= least) {
+        return i;
+      }
     }
   }
   return std::nullopt;

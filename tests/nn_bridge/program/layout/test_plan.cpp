@@ -311,6 +311,24 @@ TEST(Plan, runs_products_of_tensors_with_other_axes_than_they_need_on_the_whole)
   EXPECT_FALSE(plan.nodes[0].placement);
 }
 
+// The hours of a batch before the field: two axes, which are not rows and columns.
+TEST(Plan, cuts_the_first_input_with_three_axes_and_no_vectors_before_it) {
+  Json program = empty_program({1, 2, 8, 4});
+  add_weight(program, "parameter", "hours", "hours", {2, 1});
+  signature_of(program)["input_specs"][0] = {{"user_input", {{"arg", tensor("hours")}}}};
+  append(program, "aten.view.default", {{"self", tensor("hours")}, {"size", ints({1, 2, 1, 1})}}, "h", {1, 2, 1, 1});
+  append(program, "aten.mul.Tensor", {{"self", tensor("x")}, {"other", tensor("h")}}, "y", {1, 2, 8, 4});
+  set_output(program, "y");
+  ExportedGraph const graph = read_graph(program.dump());
+
+  Plan const plan = plan_layout(graph, Sizes(graph), {.num_ranks = 2, .field_axis = -2, .bounds = {0, 3, 8}});
+
+  EXPECT_EQ(first_field(graph), 1U);
+  EXPECT_EQ(plan.nodes.at(1).placement, (Cut{2, 8, {0, 3, 8}}));
+  EXPECT_EQ(plan.inputs.at(static_cast<std::size_t>(plan.user_inputs.at(0))), Placement());
+  EXPECT_EQ(plan.received_bytes, (std::vector<std::int64_t>{0, 0}));
+}
+
 TEST(Plan, shuffles_of_pixels_keep_the_cut) {
   Json program = empty_program({1, 8, 6, 4});
   append(program, "aten.pixel_shuffle.default", {{"self", tensor("x")}, {"upscale_factor", integer(2)}}, "a",
