@@ -544,6 +544,25 @@ TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
   append(overwrites, "aten.relu_.default", {{"self", tensor("d")}}, "b", {1, 2, rows, 6});
   append(overwrites, "aten.add.Tensor", {{"self", tensor("a")}, {"other", tensor("b")}}, "y", {1, 2, rows, 6});
   test::set_output(overwrites, "y");
+  // The same through an operator that only sees the memory of another in a new order.
+  auto const seen = [&](std::string const& target, std::vector<std::pair<std::string, Json>> const& inputs,
+                        std::vector<std::int64_t> const& shape) {
+    Json text = empty_program({1, 2, rows, 6});
+    append(text, "aten.add.Tensor", {{"self", tensor("x")}, {"other", {{"as_float", 1.0}}}}, "a", {1, 2, rows, 6});
+    append(text, target, inputs, "v", shape);
+    append(text, "aten.neg_.default", {{"self", tensor("a")}}, "b", {1, 2, rows, 6});
+    append(text, "aten.sum.default", {{"self", tensor("v")}}, "s", {});
+    append(text, "aten.add.Tensor", {{"self", tensor("b")}, {"other", tensor("s")}}, "y", {1, 2, rows, 6});
+    test::set_output(text, "y");
+    return text;
+  };
+  Json const unfolded = seen(
+      "aten.unfold.default",
+      {{"self", tensor("a")}, {"dimension", test::integer(3)}, {"size", test::integer(2)}, {"step", test::integer(2)}},
+      {1, 2, rows, 3, 2});
+  Json const turned = seen(
+      "aten.einsum.default",
+      {{"equation", {{"as_string", "bchw->bhwc"}}}, {"tensors", {{"as_tensors", {{{"name", "a"}}}}}}}, {1, rows, 6, 2});
   Json counts = empty_program({1, 2, rows, 6});
   test::add_weight(counts, "buffer", "w", "head.mean", {1, 2, 1, 1});
   append(counts, "aten.mean.dim", {{"self", tensor("x")}, {"dim", ints({2, 3})}, {"keepdim", {{"as_bool", true}}}}, "m",
@@ -558,6 +577,8 @@ TEST(ShardedProgram, refuses_by_name_on_all_ranks) {
   test::set_output(drops, "y");
 
   EXPECT_EQ(rule(overwrites, x).rule, "RefusedProgram");
+  EXPECT_EQ(rule(unfolded, x).rule, "RefusedProgram");
+  EXPECT_EQ(rule(turned, x).rule, "RefusedProgram");
   EXPECT_EQ(rule(counts, x, {{"head.mean", torch::zeros({1, 2, 1, 1}), false}}).rule, "RefusedProgram");
   EXPECT_EQ(rule(drops, x.slice(2, 0, 3)).rule, "ShapeMismatch");
   // Of another type on the last rank alone.

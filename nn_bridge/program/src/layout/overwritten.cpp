@@ -132,11 +132,12 @@ class Rewriter {
     push(copy_of(node));
     bool const known = is_named(node.target, {"aten.alias.default", "aten.slice.Tensor", "aten.select.int"}) ||
                        changes_order(node.target) || changes_sizes(node.target);
-    bool const shares = self && ((out && known) || may_share_memory(node));
+    auto const shared = shared_memory(node);
     for (Argument const& output : node.outputs) {
       visit_tensors(output, [&](ValueId id) {
-        if (shares) {
-          join(id, *self, out && known);
+        auto const found = std::ranges::find(shared, id, &std::pair<ValueId, ValueId>::first);
+        if (found != shared.end()) {
+          join(id, found->second, out && known);
         } else {
           begin_memory(id, true);
         }
@@ -162,15 +163,6 @@ class Rewriter {
       at(out).base = read_later ? named(self) : -1;
     }
     join(out, self, true);
-  }
-
-  [[nodiscard]] static bool may_share_memory(Node const& node) {
-    auto const kind = operator_class(node.target);
-    return kind == OperatorClass::view ||
-           is_named(node.target, {"aten.detach.default", "aten.contiguous.default", "aten.to.dtype",
-                                  "aten._to_copy.default", "aten.real.default", "aten.imag.default",
-                                  "aten.view_as_real.default", "aten.view_as_complex.default", "aten.conj.default",
-                                  "aten.type_as.default", "aten.positive.default", "aten.dropout.default"});
   }
 
   void overwrite(Node const& node, ValueId self, ValueId out) {
@@ -328,6 +320,44 @@ class Rewriter {
 };
 
 }  // namespace
+
+// By LibTorch's rules: views, operators that return their tensor where nothing has to be done, and products of one
+// tensor, which only order its axes.
+std::vector<std::pair<ValueId, ValueId>> shared_memory(Node const& node) {
+  std::string_view base = node.target;
+  base.remove_prefix(std::min(base.find('.'), base.size() - 1) + 1);
+  base = base.substr(0, base.find('.'));
+  Argument const* const train = node.input("train");
+  bool const idle =
+      base == "dropout" && train != nullptr && std::get_if<bool>(train) != nullptr && !std::get<bool>(*train);
+  std::vector<ValueId> sources;
+  for (NamedArgument const& input : node.inputs) {
+    bool const listed = std::holds_alternative<Tensors>(input.value);
+    if (input.name == "self" || (idle && input.name == "input") ||
+        (listed && is_named(base, {"broadcast_tensors", "einsum", "meshgrid"}))) {
+      visit_tensors(input.value, [&](ValueId id) { sources.push_back(id); });
+    }
+  }
+  bool const shares = operator_class(node.target) == OperatorClass::view || idle ||
+                      (base == "einsum" && sources.size() == 1) ||
+                      is_named(base, {"_conj", "_neg_view", "_to_copy", "alias", "conj", "contiguous", "detach", "imag",
+                                      "lift_fresh", "meshgrid", "positive", "real", "resolve_conj", "resolve_neg", "to",
+                                      "type_as", "unfold", "view_as_complex", "view_as_real"});
+  std::vector<std::pair<ValueId, ValueId>> pairs;
+  std::size_t next = 0;
+  auto const add = [&](ValueId id) {
+    pairs.emplace_back(id, sources[sources.size() == 1 ? 0 : next]);
+    ++next;
+  };
+  for (Argument const& output : node.outputs) {
+    visit_tensors(output, [&](ValueId id) {
+      if (shares && (sources.size() == 1 || next < sources.size())) {
+        add(id);
+      }
+    });
+  }
+  return pairs;
+}
 
 bool switches_gradients_off(Graph const& graph) {
   return std::ranges::any_of(graph.nodes, [](Node const& node) {

@@ -4,6 +4,9 @@
 #include <graticule/program/graph.hpp>
 #include <graticule/program/sizes.hpp>
 
+#include <utility>
+#include <vector>
+
 namespace graticule::program::detail {
 
 /// The graph in which operators in place write to copies, where what they overwrite is read later: the readers get the
@@ -14,6 +17,9 @@ namespace graticule::program::detail {
 /// views, stays as it is, and so do inputs of the graph. Cost: linear in the nodes, and in those that it adds: some for
 /// each view between what is overwritten and its tensor.
 [[nodiscard]] Graph without_overwriting(Graph const& graph, Sizes const& sizes, bool has_parts_without_gradients);
+
+/// The results of a node, that is not in place, which may share memory with one of its tensors, each with that tensor.
+[[nodiscard]] std::vector<std::pair<ValueId, ValueId>> shared_memory(Node const& node);
 
 /// Whether a node of the graph, or of its subgraphs, runs a graph without gradients.
 [[nodiscard]] bool switches_gradients_off(Graph const& graph);

@@ -2,9 +2,9 @@
 #include "shard/local_builder.hpp"
 
 #include <graticule/partition/error.hpp>
-#include <graticule/program/operators.hpp>
 
 #include "layout/graph_edit.hpp"
+#include "layout/overwritten.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -399,20 +399,15 @@ void LocalBuilder::find_aliases() {
   alias_of_.resize(plan_->graph.values.size());
   std::iota(alias_of_.begin(), alias_of_.end(), 0);
   for (Node const& node : plan_->graph.nodes) {
-    auto const kind = operator_class(node.target);
-    auto const first = node.target.find('.') + 1;
-    std::string_view const base = std::string_view(node.target).substr(first, node.target.find('.', first) - first);
-    bool const same_memory =
-        kind == OperatorClass::view || in_place(node.target) ||
-        one_of_names(base, {"alias", "detach", "contiguous", "to", "_to_copy", "real", "imag", "view_as_real",
-                            "view_as_complex", "conj", "_conj", "resolve_conj", "type_as", "positive", "dropout"});
+    for (auto const& [result, source] : shared_memory(node)) {
+      alias_of_[at(root(result))] = root(source);
+    }
     Argument const* const self = node.input("self");
     auto const* const tensor = self == nullptr ? nullptr : std::get_if<TensorRef>(self);
-    if (!same_memory || tensor == nullptr) {
-      continue;
-    }
     for (Argument const& output : node.outputs) {
-      visit_tensors(output, [&](ValueId id) { alias_of_[at(root(id))] = root(tensor->value); });
+      if (in_place(node.target) && tensor != nullptr) {
+        visit_tensors(output, [&](ValueId id) { alias_of_[at(root(id))] = root(tensor->value); });
+      }
     }
   }
   find_reads();
