@@ -827,6 +827,43 @@ TEST(ShardedProgram, runs_parts_without_gradients_and_with_automatic_casts) {
   }
 }
 
+// Sums of a few thousand values of this size are beyond the largest number of f16.
+TEST(ShardedProgram, has_means_and_variances_of_halves_that_do_not_overflow) {
+  nn::Domain const domain = world();
+  std::vector<std::int64_t> const means{1, 2, 1, 1};
+  Json text = empty_program({1, 2, 40, 50});
+  Json const both = ints({2, 3});
+  Json const yes = {{"as_bool", true}};
+  append(text, "aten.mean.dim", {{"self", tensor("x")}, {"dim", both}, {"keepdim", yes}}, "m", means);
+  append(text, "aten.std.correction", {{"self", tensor("x")}, {"dim", both}, {"keepdim", yes}}, "s", means);
+  append(text, "aten.sub.Tensor", {{"self", tensor("x")}, {"other", tensor("m")}}, "a", {1, 2, 40, 50});
+  append(text, "aten.div.Tensor", {{"self", tensor("a")}, {"other", tensor("s")}}, "b", {1, 2, 40, 50});
+  append(text, "aten.var.correction", {{"self", tensor("b")}, {"dim", both}, {"keepdim", yes}}, "v", means);
+  append(text, "aten.add.Tensor", {{"self", tensor("b")}, {"other", tensor("v")}}, "y", {1, 2, 40, 50});
+  test::set_output(text, "y");
+  Program serial = load(text);
+  serial->to(torch::kHalf);
+  torch::Tensor const whole =
+      ((torch::arange(4000, torch::kFloat64) * 0.37).sin() * 200 + 1000).reshape({1, 2, 40, 50});
+  auto const bounds = program::balanced_cut(0, 40, domain.comm().num_ranks()).bounds;
+  ShardedProgram shards(serial, domain, cut_wherever_possible());
+  torch::Tensor const x = whole.to(torch::kHalf).requires_grad_();
+  torch::Tensor const y = serial->forward(x);
+  y.pow(3).sum().backward();
+  torch::Tensor const own_x = own_rows(whole, bounds, domain.comm().rank()).to(torch::kHalf).requires_grad_();
+
+  torch::Tensor const own_y = shards->forward(own_x);
+  nn::reduce_loss(own_y.pow(3).sum(), domain).backward();
+
+  auto const gap = [&](torch::Tensor const& found, torch::Tensor const& wanted) {
+    return (found - own_rows(wanted, bounds, domain.comm().rank())).abs().max().item<double>() /
+           wanted.abs().max().item<double>();
+  };
+  EXPECT_EQ(own_y.scalar_type(), torch::kHalf);
+  EXPECT_LE(gap(own_y, y), 0.01);
+  EXPECT_LE(gap(own_x.grad(), x.grad()), 0.1);
+}
+
 TEST(ShardedProgram, plans_without_running) {
   nn::Domain const domain = world();
   int const num_ranks = domain.comm().num_ranks();

@@ -46,8 +46,8 @@ ValueId total_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, bool
   auto const axes = axes_over(node);
   Shape const shape = reduced(builder.shape(x), axes, keep);
   Inputs inputs{tensor_input("self", x), input_of("dim", axes), input_of("keepdim", keep)};
-  if (Argument const* type = node.node.input("dtype")) {
-    inputs.push_back(input_of("dtype", *type));
+  if (dtype != builder.dtype(x)) {
+    inputs.push_back(input_of("dtype", dtype));
   }
   return builder.summed(builder.emit("aten.sum.dim_IntList", std::move(inputs), shape, dtype));
 }
@@ -94,8 +94,22 @@ ValueId as_result(LocalBuilder& builder, PlannedNode const& node, ValueId x, std
                             builder.dtype(x));
 }
 
+// Sums of f16 leave its range, and those of bf16 its digits, before they are divided; LibTorch's own have more of both.
+Dtype type_of_sums(LocalBuilder const& builder, Dtype dtype) {
+  auto const type = builder.conversion()(dtype);
+  return type == torch::kHalf || type == torch::kBFloat16 ? Dtype::f64 : dtype;
+}
+
+ValueId converted(LocalBuilder& builder, ValueId x, Dtype dtype) {
+  return builder.dtype(x) == dtype
+             ? x
+             : builder.emit("aten._to_copy.default", {tensor_input("self", x), input_of("dtype", dtype)},
+                            builder.shape(x), dtype);
+}
+
 ValueId mean_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, Dtype dtype) {
-  return divided(builder, total_of(builder, node, x, true, dtype), count_of(node));
+  ValueId const total = total_of(builder, node, x, true, type_of_sums(builder, dtype));
+  return converted(builder, divided(builder, total, count_of(node)), dtype);
 }
 
 // Deviations from the mean, and the number that their squares are divided by. In two passes no digits are lost.
@@ -112,17 +126,17 @@ ValueId variance_of(LocalBuilder& builder, PlannedNode const& node, ValueId mean
 }
 
 // Norms of this rank's parts, of all ranks, and their norm. Its gradient is 0 where all values are 0, as LibTorch's.
-ValueId norm_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, Argument const& order) {
+ValueId norm_of(LocalBuilder& builder, PlannedNode const& node, ValueId x, Argument const& order, Dtype dtype) {
   auto const axes = axes_over(node);
   Shape const shape = reduced(builder.shape(x), axes, true);
   ValueId const own =
       builder.emit("aten.linalg_vector_norm.default",
                    {tensor_input("self", x), input_of("ord", order), input_of("dim", axes), input_of("keepdim", true)},
-                   shape, builder.result_dtype(node));
+                   shape, dtype);
   return builder.emit("aten.linalg_vector_norm.default",
                       {tensor_input("self", builder.of_all_ranks(own)), input_of("ord", order),
                        input_of("dim", std::vector<std::int64_t>{0}), input_of("keepdim", false)},
-                      shape, builder.result_dtype(node));
+                      shape, dtype);
 }
 
 // The largest, or smallest, value over all ranks, without a gradient.
@@ -186,13 +200,18 @@ ValueId write_log_sum_exp(LocalBuilder& builder, PlannedNode& node) {
 
 // Of one result; of two, also the mean, which is the second one.
 ValueId write_spread(LocalBuilder& builder, PlannedNode& node) {
-  ValueId const mean = mean_of(builder, node, node.tensors.at(0), builder.dtype(node.tensors[0]));
+  Dtype const dtype = builder.dtype(node.tensors.at(0));
+  Dtype const wide = type_of_sums(builder, dtype);
+  node.tensors[0] = converted(builder, node.tensors[0], wide);
+  ValueId const mean = mean_of(builder, node, node.tensors[0], wide);
   if (node.shapes.rule.results.size() > 1) {
-    builder.finish(node, as_result(builder, node, mean, 1), 1);
+    builder.finish(node, as_result(builder, node, converted(builder, mean, dtype), 1), 1);
   }
-  return node.name().starts_with("std") ? divided(builder, norm_of(builder, node, deviations(builder, node, mean), 2.0),
-                                                  std::sqrt(degrees_of_freedom(node)))
-                                        : variance_of(builder, node, mean);
+  ValueId const spread = node.name().starts_with("std")
+                             ? divided(builder, norm_of(builder, node, deviations(builder, node, mean), 2.0, wide),
+                                       std::sqrt(degrees_of_freedom(node)))
+                             : variance_of(builder, node, mean);
+  return converted(builder, spread, dtype);
 }
 
 }  // namespace
@@ -209,7 +228,7 @@ ValueId write_sum(LocalBuilder& builder, PlannedNode& node) {
   if (name == "linalg_vector_norm") {
     Argument const* const order = node.node.input("ord");
     return as_result(builder, node,
-                     norm_of(builder, node, node.tensors.at(0), order == nullptr ? Argument(2.0) : *order));
+                     norm_of(builder, node, node.tensors.at(0), order == nullptr ? Argument(2.0) : *order, dtype));
   }
   if (name == "logsumexp") {
     return as_result(builder, node, write_log_sum_exp(builder, node));
