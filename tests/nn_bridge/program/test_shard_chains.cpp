@@ -827,6 +827,135 @@ TEST(ShardedProgram, runs_parts_without_gradients_and_with_automatic_casts) {
   }
 }
 
+// Networks on x[2, 2, rows, 6] whose operators are exceptions from the rules of their kinds.
+struct Rare {
+  std::string name;
+  Json text = {};
+  std::vector<Payload> weights = {};
+};
+
+Rare rolled_twice_along_rows(std::int64_t rows) {
+  Rare rare{"roll that names an axis twice", empty_program({2, 2, rows, 6})};
+  append(rare.text, "aten.roll.default",
+         {{"self", tensor("x")}, {"shifts", ints({1, 1, 2})}, {"dims", ints({2, 2, 3})}}, "y", {2, 2, rows, 6});
+  return rare;
+}
+
+Rare selected_by_a_number(std::int64_t rows) {
+  Rare rare{"index_select by an index without axes", empty_program({2, 2, rows, 6})};
+  test::add_weight(rare.text, "buffer", "i", "head.i", {}, 5);
+  append(rare.text, "aten.index_select.default",
+         {{"self", tensor("x")}, {"dim", test::integer(1)}, {"index", tensor("i")}}, "y", {2, 1, rows, 6});
+  rare.weights = {{"head.i", torch::tensor(1, torch::kLong), false}};
+  return rare;
+}
+
+Rare seen_as_integers(std::int64_t rows) {
+  std::vector<std::int64_t> const field{2, 2, rows, 6};
+  Rare rare{"view as another type", empty_program(field)};
+  append(rare.text, "aten.view.dtype", {{"self", tensor("x")}, {"dtype", {{"as_scalar_type", 5}}}}, "a", field, 5);
+  append(rare.text, "aten._to_copy.default", {{"self", tensor("a")}, {"dtype", {{"as_scalar_type", 7}}}}, "b", field);
+  append(rare.text, "aten.add.Tensor", {{"self", tensor("x")}, {"other", tensor("b")}}, "y", field);
+  return rare;
+}
+
+Rare meshed(std::int64_t rows) {
+  Rare rare{"meshgrid of values of fields", empty_program({2, 2, rows, 6})};
+  append(rare.text, "aten.mean.dim", {{"self", tensor("x")}, {"dim", ints({0, 1, 3})}}, "m", {rows});
+  append(rare.text, "aten.mean.dim", {{"self", tensor("x")}, {"dim", ints({0, 1, 2})}}, "n", {6});
+  test::graph_of(rare.text)["nodes"].push_back(test::node(
+      "aten.meshgrid.indexing",
+      {{"tensors", {{"as_tensors", {{{"name", "m"}}, {{"name", "n"}}}}}}, {"indexing", {{"as_string", "ij"}}}},
+      {Json{{"as_tensors", {{{"name", "a"}}, {{"name", "b"}}}}}}));
+  for (char const* name : {"a", "b"}) {
+    test::graph_of(rare.text)["tensor_values"][name] = test::tensor_meta({rows, 6});
+  }
+  append(rare.text, "aten.mul.Tensor", {{"self", tensor("a")}, {"other", tensor("b")}}, "c", {rows, 6});
+  append(rare.text, "aten.add.Tensor", {{"self", tensor("x")}, {"other", tensor("c")}}, "y", {2, 2, rows, 6});
+  return rare;
+}
+
+std::vector<std::pair<std::string, Json>> norm_arguments() {
+  Json const none = {{"as_none", true}};
+  return {{"input", tensor("x")},
+          {"weight", none},
+          {"bias", none},
+          {"running_mean", tensor("running_mean")},
+          {"running_var", tensor("running_var")}};
+}
+
+void add_running_statistics(Rare& rare) {
+  for (char const* name : {"running_mean", "running_var"}) {
+    test::add_weight(rare.text, "buffer", name, std::string("norm.") + name, {2});
+  }
+  rare.weights = {{"norm.running_mean", torch::tensor({0.5F, -1.0F}), false},
+                  {"norm.running_var", torch::tensor({2.0F, 0.25F}), false}};
+}
+
+// Its second and third results are empty.
+Rare normalized_by_running_statistics(std::int64_t rows) {
+  Rare rare{"batch norm in evaluation", empty_program({2, 2, rows, 6})};
+  add_running_statistics(rare);
+  auto arguments = norm_arguments();
+  arguments.emplace_back("momentum", Json{{"as_float", 0.25}});
+  arguments.emplace_back("eps", Json{{"as_float", 1e-5}});
+  test::graph_of(rare.text)["nodes"].push_back(test::node("aten._native_batch_norm_legit_no_training.default",
+                                                          arguments,
+                                                          {tensor("y"), tensor("none_1"), tensor("none_2")}));
+  auto& values = test::graph_of(rare.text)["tensor_values"];
+  values["y"] = test::tensor_meta({2, 2, rows, 6});
+  values["none_1"] = values["none_2"] = test::tensor_meta({0});
+  return rare;
+}
+
+Rare instance_norm(std::int64_t rows, bool of_inputs) {
+  Rare rare{of_inputs ? "instance norm that overwrites statistics" : "instance norm by statistics",
+            empty_program({2, 2, rows, 6})};
+  add_running_statistics(rare);
+  auto arguments = norm_arguments();
+  arguments.emplace_back("use_input_stats", Json{{"as_bool", of_inputs}});
+  arguments.emplace_back("momentum", Json{{"as_float", 0.25}});
+  arguments.emplace_back("eps", Json{{"as_float", 1e-5}});
+  arguments.emplace_back("cudnn_enabled", Json{{"as_bool", false}});
+  append(rare.text, "aten.instance_norm.default", arguments, "y", {2, 2, rows, 6});
+  return rare;
+}
+
+TEST(ShardedProgram, equals_the_serial_one_where_operators_are_exceptions) {
+  nn::Domain const domain = world();
+  int const rank = domain.comm().rank();
+  std::int64_t const rows = 7;
+  test::Random random(23);
+  torch::manual_seed(4);
+  torch::Tensor const whole = torch::randn({2, 2, rows, 6}, torch::kFloat64) + 0.5;
+  for (Rare rare : {rolled_twice_along_rows(rows), selected_by_a_number(rows), seen_as_integers(rows), meshed(rows),
+                    normalized_by_running_statistics(rows), instance_norm(rows, true), instance_norm(rows, false)}) {
+    test::set_output(rare.text, "y");
+    Program serial = load(rare.text, rare.weights);
+    Program divided = load(rare.text, rare.weights);
+    auto const bounds = random_bounds(random, rows, domain.comm().num_ranks());
+    ShardedProgram shards(divided, domain, cut_wherever_possible());
+    torch::Tensor const x = whole.clone().requires_grad_();
+    torch::Tensor const y = serial->forward(x);
+    torch::Tensor const cotangent = torch::randn_like(y);
+    (y * cotangent).sum().backward();
+    torch::Tensor const own_x = own_rows(whole, bounds, rank).clone().requires_grad_();
+
+    torch::Tensor const own_y = shards->forward(own_x);
+    nn::reduce_loss((own_y * own_rows(cotangent, bounds, rank)).sum(), domain).backward();
+
+    EXPECT_TRUE(torch::allclose(own_y, own_rows(y, bounds, rank), 1e-12, 1e-12)) << rare.name;
+    EXPECT_TRUE(torch::allclose(own_x.grad(), own_rows(x.grad(), bounds, rank), 1e-11, 1e-11)) << rare.name;
+    for (auto const& buffer : serial->named_buffers()) {
+      torch::Tensor const found = shards->named_buffers()[buffer.key()];
+      EXPECT_TRUE(torch::allclose(found, buffer.value(), 1e-12, 1e-12)) << rare.name << ": " << buffer.key();
+    }
+    if (rare.name == "batch norm in evaluation" || rare.name == "instance norm by statistics") {
+      EXPECT_EQ(*std::ranges::max_element(shards->plan().received_bytes), 0) << rare.name;
+    }
+  }
+}
+
 // Sums of a few thousand values of this size are beyond the largest number of f16.
 TEST(ShardedProgram, has_means_and_variances_of_halves_that_do_not_overflow) {
   nn::Domain const domain = world();

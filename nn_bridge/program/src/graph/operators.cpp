@@ -61,7 +61,7 @@ void add_stencils(Table& table) {
       "conv_transpose1d conv_transpose2d conv_transpose3d _convolution convolution cumulative_trapezoid diag "
       "diag_embed diagflat diagonal_scatter diff dstack flip fliplr flipud hstack im2col max_pool1d max_pool2d "
       "max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool2d max_unpool3d native_channel_shuffle "
-      "pad pixel_shuffle pixel_unshuffle reflection_pad1d reflection_pad2d reflection_pad3d repeat "
+      "gradient pad pixel_shuffle pixel_unshuffle reflection_pad1d reflection_pad2d reflection_pad3d repeat "
       "repeat_interleave replication_pad1d replication_pad2d replication_pad3d roll rot90 row_stack select_scatter "
       "slice_scatter stack tile trapezoid trapz tril triu unfold upsample_bicubic2d _upsample_bicubic2d_aa "
       "upsample_bilinear2d _upsample_bilinear2d_aa upsample_linear1d upsample_nearest1d upsample_nearest2d "
@@ -84,7 +84,8 @@ void add_sums(Table& table) {
       "_weight_norm_interface");
   add(table, OperatorClass::contraction,
       "addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul cross det dot einsum ger gru inner inverse kron "
-      "linalg_cholesky linalg_cross linalg_det linalg_eigh linalg_inv linalg_inv_ex linalg_matmul linalg_matrix_exp "
+      "linalg_cholesky linalg_cross linalg_det linalg_eigh linalg_eigvalsh linalg_inv linalg_inv_ex linalg_matmul "
+      "linalg_matrix_exp "
       "linalg_matrix_power linalg_multi_dot linalg_pinv linalg_qr linalg_slogdet linalg_solve "
       "linalg_solve_triangular linalg_svd linalg_svdvals linalg_vecdot linear logdet lstm matmul matrix_exp "
       "matrix_power mm mv outer rnn_relu rnn_tanh scaled_dot_product_attention tensordot vander vdot");
@@ -141,7 +142,8 @@ std::string_view base_name(std::string_view target) {
 }
 
 std::string reason(std::string_view target) {
-  std::string_view const base = base_name(target);
+  std::string_view base = base_name(target);
+  base = base.size() > 1 && base.ends_with('_') ? base.substr(0, base.size() - 1) : base;
   if (target.starts_with("higher_order.")) {
     return "control flow and other operators on graphs are not run; write the network without them, or export the "
            "branch that is used";

@@ -257,7 +257,8 @@ void Planner::add_cuts(State const& state, std::size_t node, NodeRule const& rul
     bool const statistic = rule.axes[index(cut.axis)].mode == AxisRule::Mode::statistic;
     bool const alike = std::ranges::all_of(rule.result_shapes, [&](Shape const& shape) {
       Shape const& first = rule.result_shapes[0];
-      return shape.size() == first.size() ? shape[index(cut.axis)] == first[index(cut.axis)] : statistic;
+      return shape.size() == first.size() ? shape[index(cut.axis)] == first[index(cut.axis)]
+                                          : statistic || num_elements(shape) == 0;
     });
     if (transfers && alike) {
       NodePlan plan;
@@ -460,7 +461,9 @@ bool is_field(std::size_t ndim, std::size_t first_ndim) {
 }
 
 Placement result_placement(NodePlan const& node, std::vector<Shape> const& result_shapes, std::size_t result) {
-  bool const whole = node.mode == AxisRule::Mode::statistic && result_shapes[result].size() != result_shapes[0].size();
+  Shape const& shape = result_shapes[result];
+  bool const has_axes = shape.size() == result_shapes[0].size();
+  bool const whole = !has_axes && (node.mode == AxisRule::Mode::statistic || num_elements(shape) == 0);
   return whole ? Placement() : node.placement;
 }
 

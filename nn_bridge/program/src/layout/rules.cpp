@@ -120,6 +120,10 @@ void keep_planes(NodeShapes& shapes) {
 
 void view(NodeShapes& shapes) {
   drop_tensors(shapes, 1);
+  if (shapes.has("dtype")) {  // the same bits as another type
+    keep_leading(shapes);
+    return;
+  }
   shapes.rule.view = true;
   std::ranges::fill(shapes.rule.axes, same({}));
 }
@@ -245,8 +249,13 @@ void layer_norm(NodeShapes& shapes) {
 void group_norm(NodeShapes& shapes) {
   norm_over(shapes, 2, shapes.ndim(), shapes.in()[0] * shapes.integer("num_groups", shapes.in().at(1)));
   shapes.rule.axes.at(1) = {};
-  bool const overwrites = shapes.operator_name() == "instance_norm" && shapes.has("running_mean");
-  if (shapes.operator_name() == "native_group_norm" || overwrites) {
+  bool const has_running = shapes.operator_name() == "instance_norm" && shapes.has("running_mean");
+  if (has_running && !shapes.flag("use_input_stats", true)) {
+    norm_over(shapes, 0, 0, 0);
+    shapes.rule.axes.at(1) = {};
+  } else if (has_running) {
+    std::ranges::fill(shapes.rule.axes, AxisRule{});  // it overwrites running statistics
+  } else if (shapes.operator_name() == "native_group_norm") {
     std::fill(shapes.rule.axes.begin() + 2, shapes.rule.axes.end(), AxisRule{});
   }
 }
@@ -289,10 +298,8 @@ void fourier(NodeShapes& shapes) {
 
 // Any cut does: every rank makes its own part.
 void made_anywhere(NodeShapes& shapes) {
-  if (shapes.operator_name() != "meshgrid") {
-    drop_tensors(shapes, 0);
-  }
-  std::ranges::fill(shapes.rule.axes, same(std::vector<std::int64_t>(shapes.rule.tensors.size(), -1)));
+  drop_tensors(shapes, 0);
+  std::ranges::fill(shapes.rule.axes, same({}));
 }
 
 // The only axis that is indexed; nothing where there are more.
@@ -318,11 +325,13 @@ void lookup(NodeShapes& shapes) {
   if (!axis || shapes.rule.tensors.size() != 2) {
     return;
   }
-  auto const inner = static_cast<std::int64_t>(shapes.in(1).size());
+  bool const kept = shapes.operator_name() == "index_select";  // the axis, by an index without axes as well
+  auto const inner = std::max<std::int64_t>(static_cast<std::int64_t>(shapes.in(1).size()), kept ? 1 : 0);
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
     bool const in_table = *axis <= a && a < *axis + inner;
     std::int64_t const of_rows = a < *axis ? a : a - inner + 1;
-    shapes.rule.axes[static_cast<std::size_t>(a)] = in_table ? same({-1, a - *axis}) : same({of_rows, -1});
+    std::int64_t const of_table = shapes.in(1).empty() ? -1 : a - *axis;
+    shapes.rule.axes[static_cast<std::size_t>(a)] = in_table ? same({-1, of_table}) : same({of_rows, -1});
   }
 }
 
@@ -443,7 +452,7 @@ Table const& table() {
          "fft_irfft", "fft_irfft2", "fft_irfftn", "_fft_c2c", "_fft_c2r", "_fft_r2c"});
     add(t, made_anywhere,
         {"zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like",
-         "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye", "meshgrid"});
+         "full_like", "empty_like", "arange", "linspace", "scalar_tensor", "eye"});
     add(t, put, {"index_put"});
     add(t, lookup, {"index", "index_select", "embedding"});
     return t;

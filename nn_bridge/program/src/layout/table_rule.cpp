@@ -33,8 +33,12 @@ void roll(NodeShapes& shapes) {
   }
   auto const shifts = shapes.integers("shifts", axes->size(), 0);
   keep_all(shapes);
-  for (std::size_t i = 0; i < axes->size(); ++i) {
-    set_table(shapes, (*axes)[i], roll_table(extent(shapes, (*axes)[i]), shifts[i]));
+  for (std::int64_t const axis : *axes) {
+    std::int64_t shift = 0;  // an axis may be named twice
+    for (std::size_t i = 0; i < axes->size(); ++i) {
+      shift += (*axes)[i] == axis ? shifts[i] : 0;
+    }
+    set_table(shapes, axis, roll_table(extent(shapes, axis), shift));
   }
 }
 

@@ -360,7 +360,8 @@ void LocalBuilder::append_empty(PlannedNode& node) {
   node.node.inputs = {NamedArgument{.name = "tensors", .value = std::move(links)}};
   auto const& rule = node.shapes.rule;
   for (std::size_t i = 0; i < rule.results.size(); ++i) {
-    task.shapes.push_back(local_shape(rule.result_shapes[i], node.plan.placement, rank_));
+    task.shapes.push_back(
+        local_shape(rule.result_shapes[i], result_placement(node.plan, rule.result_shapes, i), rank_));
     task.dtypes.push_back(plan_->graph.value(rule.results[i]).tensor.dtype);
   }
   append(node, std::move(task));
