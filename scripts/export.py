@@ -5,8 +5,9 @@
     scripts/export.py net.py:make_network NET.pt2 --input 1x3x721x1440 [--input ...] [--dynamic 2,3] [--eval] [--golden FOLDER]
 
 net.py:make_network is a file and a function (or class) in it that returns the module when called without arguments. --input gives
-the sizes of one input, in order. --dynamic lists the axes (latitude and longitude, mostly) that may have other sizes later; without
-it the program runs at the given sizes alone. The module is exported in training mode, with batch norms and dropout as in training;
+the sizes of one input, in order, and its type where it is not float32: 1x3x721x1440:bfloat16, 1:int64, or :int64 for a tensor without
+axes. Integers are 0 and 1 in turns. --dynamic lists the axes (latitude and longitude, mostly) that may have other sizes later, in all
+inputs that have them; without it the program runs at the given sizes alone. The module is exported in training mode, with batch norms and dropout as in training;
 --eval exports it for forecasts. --golden writes inputs, outputs, loss and gradient norms, with which
 
     graticule-info NET.pt2 --check FOLDER
@@ -60,8 +61,9 @@ def cells_of_recurrent_layers():
 
 def save(module, inputs, path, dynamic=()):
     """Exports the module, saves it and loads it again. Returns the loaded program."""
-    axes = {axis: torch.export.Dim.AUTO for axis in dynamic}
-    shapes = tuple(axes for _ in inputs) if axes else None
+    shapes = None
+    if dynamic:
+        shapes = tuple({axis: torch.export.Dim.AUTO for axis in dynamic if axis < one.dim()} for one in inputs)
     program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
     detach_parts_without_gradients(program.graph_module)
     program = program.run_decompositions(cells_of_recurrent_layers())
@@ -76,61 +78,103 @@ def outputs_of(module, inputs):
     return [one for one in torch.utils._pytree.tree_leaves(result) if isinstance(one, torch.Tensor)]
 
 
+def wide(tensor):
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def largest_difference(found, wanted):
+    """Relative to the largest value; infinite values and those that are no numbers have to be alike."""
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return float("inf")
+    found, wanted = wide(found), wide(wanted)
+    alike = (found == wanted) | (found.isnan() & wanted.isnan())
+    if alike.all():
+        return 0.0
+    scale = max(wanted[wanted.isfinite()].abs().max().item() if wanted.isfinite().any() else 0.0, 1e-30)
+    difference = torch.where(alike, torch.zeros_like(wanted), found - wanted).abs().max().item() / scale
+    return difference if difference == difference else float("inf")
+
+
 def check(module, program, inputs):
     """Compares the loaded program with the module. Buffers of the module are left as they were."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
     wanted = outputs_of(module, inputs)
     for name, buffer in module.named_buffers():
-        buffer.data.copy_(before[name])
+        if not torch.equal(buffer, before[name]):
+            buffer.data.copy_(before[name])
     found = outputs_of(program.module(), inputs)
     if len(found) != len(wanted):
         sys.exit(f"the program has {len(found)} outputs, the module {len(wanted)}")
     for number, (one, other) in enumerate(zip(found, wanted)):
-        scale = max(other.abs().max().item(), 1e-30)
-        difference = (one - other).abs().max().item() / scale
+        difference = largest_difference(one, other)
         print(f"output {number} {list(one.shape)}: largest relative difference from the module {difference:.2g}")
-        if not difference <= 1e-4:
-            sys.exit("the program computes something else; does the module draw random numbers in --train mode?")
+        if difference > 1e-4:
+            sys.exit("the program computes something else; if the module draws random numbers in training, export it with --eval")
 
 
 def norm(tensor):
     return 0.0 if tensor is None else tensor.norm().item()
 
 
+def write_tensor(tensor, folder, name, file):
+    """The entry of a tensor, whose values are written beside the figures; of None for no tensor."""
+    if tensor is None:
+        return None
+    tensor = torch.as_tensor(tensor).detach().contiguous()
+    with open(os.path.join(folder, file), "wb") as stream:
+        if tensor.numel() > 0:
+            stream.write(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return {"name": name, "shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch."), "file": file}
+
+
 def write_golden(module, program, inputs, folder):
     """Figures of the module itself: a loaded program with batch norms in training mode has no backward in Python."""
     os.makedirs(folder, exist_ok=True)
-    inputs = [one.clone().requires_grad_(one.is_floating_point()) for one in inputs]
-    outputs = torch.utils._pytree.tree_leaves(module(*inputs))
-    loss = (outputs[0] ** 2).mean()
+    inputs = [one.clone().requires_grad_(one.is_floating_point() or one.is_complex()) for one in inputs]
+    outputs = torch.utils._pytree.tree_leaves(module(*[one.clone() for one in inputs]))
+    first = outputs[0]
+    if not (isinstance(first, torch.Tensor) and first.requires_grad):
+        sys.exit("--golden: the loss is the mean of the squares of output 0, which has no gradient; let the network return a field first")
+    loss = (first.abs() ** 2 if first.is_complex() else first**2).mean()
     loss.backward()
     names = program.graph_signature.user_inputs
     golden = {"torch": torch.__version__, "loss": loss.item(), "loss_is": "mean of the squares of output 0"}
-    for kind, tensors in (("input", inputs), ("output", outputs)):
-        golden[kind + "s"] = []
-        for number, tensor in enumerate(tensors):
-            file = f"{kind}_{number}.bin"
-            values = tensor.detach().contiguous()
-            with open(os.path.join(folder, file), "wb") as stream:
-                stream.write(values.reshape(-1).view(torch.uint8).numpy().tobytes())
-            name = names[number] if kind == "input" else str(number)
-            golden[kind + "s"].append(
-                {"name": name, "shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch."), "file": file}
-            )
+    golden["inputs"] = [write_tensor(one, folder, names[number], f"input_{number}.bin") for number, one in enumerate(inputs)]
+    golden["outputs"] = [write_tensor(one, folder, str(number), f"output_{number}.bin") for number, one in enumerate(outputs)]
     golden["parameter_gradient_norms"] = {name: norm(one.grad) for name, one in module.named_parameters()}
     golden["input_gradient_norms"] = [norm(one.grad) for one in inputs]
     with open(os.path.join(folder, "golden.json"), "w") as stream:
         json.dump(golden, stream, indent=1)
 
 
+def make_input(text):
+    """An input from its sizes and type, as "1x3x721x1440" or "1:int64"."""
+    sizes, _, kind = text.partition(":")
+    dtype = getattr(torch, kind or "float32", None)
+    try:
+        sizes = [int(size) for size in sizes.split("x") if size or "x" in sizes]
+    except ValueError:
+        sys.exit(f"--input {text}: sizes are whole numbers, as 1x3x721x1440")
+    if not isinstance(dtype, torch.dtype):
+        sys.exit(f"--input {text}: '{kind}' is no type of PyTorch, as float64 or int64")
+    places = torch.arange(torch.Size(sizes).numel())
+    if dtype.is_floating_point or dtype.is_complex:
+        return (0.5 * torch.sin(0.01 * places.double())).to(dtype).reshape(sizes)
+    return (places % 2).to(dtype).reshape(sizes)
+
+
 def make_module(text):
     file, _, function = text.partition(":")
     if not function:
         sys.exit("the network is given as FILE.py:FUNCTION")
+    if not os.path.isfile(file):
+        sys.exit(f"{file} does not exist")
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     spec = importlib.util.spec_from_file_location("network", file)
     source = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(source)
+    if not hasattr(source, function):
+        sys.exit(f"{file} has no function or class '{function}'")
     return getattr(source, function)()
 
 
@@ -138,17 +182,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network", help="FILE.py:FUNCTION")
     parser.add_argument("output", help="NET.pt2")
-    parser.add_argument("--input", action="append", required=True, help="sizes of one input, 1x3x721x1440")
+    parser.add_argument("--input", action="append", required=True, help="sizes of one input, 1x3x721x1440, and its type, 1x3x721x1440:float64")
     parser.add_argument("--dynamic", default="", help="axes of dynamic size, 2,3")
     parser.add_argument("--eval", action="store_true", help="export for forecasts instead of training")
     parser.add_argument("--golden", help="folder for golden figures")
     options = parser.parse_args()
     module = make_module(options.network).train(not options.eval)
-    inputs = []
-    for text in options.input:
-        sizes = [int(size) for size in text.split("x")]
-        count = torch.Size(sizes).numel()
-        inputs.append((0.5 * torch.sin(0.01 * torch.arange(count, dtype=torch.float64))).float().reshape(sizes))
+    inputs = [make_input(text) for text in options.input]
     axes = [int(axis) for axis in options.dynamic.split(",") if axis]
     program = save(module, inputs, options.output, axes)
     check(module, program, inputs)

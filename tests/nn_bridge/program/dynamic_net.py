@@ -23,3 +23,23 @@ class Net(nn.Module):
 def make():
     torch.manual_seed(1)
     return Net()
+
+
+class Mixed(nn.Module):
+    """Inputs and outputs of many kinds, and a buffer whose cells share memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.hours = nn.Embedding(24, 3)
+        self.out = nn.Conv2d(3, 2, 3, padding=1)
+        self.register_buffer("rows", torch.linspace(0, 1, 8).view(8, 1).expand(8, 6))
+
+    def forward(self, x, hour, land, phases):
+        y = self.out(x + self.hours(hour)[:, None, None] + self.rows) * phases.abs().sum()
+        y = torch.where(land, y, 0.0)
+        return {"a": y, "b": [land, None], "c": (y.argmax(2), x.shape[2]), "d": phases * 2, "e": y[:, :, 3:3], "f": y / land}
+
+
+def make_mixed():
+    torch.manual_seed(1)
+    return Mixed()

@@ -402,6 +402,29 @@ TEST(ExportedByScript, runs_on_other_grids_than_it_was_exported_on) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(ExportedByScript, has_figures_of_inputs_and_outputs_of_all_kinds) {
+  if (!has_python_torch()) {
+    GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
+  }
+  std::filesystem::path const folder = folder_of_rank() / "mixed";
+  std::filesystem::create_directories(folder);
+  std::string const tests = GRATICULE_PROGRAM_TESTS;
+  ASSERT_EQ(run_python(tests + "/../../../scripts/export.py " + tests + "/dynamic_net.py:make_mixed " +
+                       (folder / "program.pt2").string() +
+                       " --input 2x3x8x6 --input :int64 --input 8x6:bool --input 4:complex64 --golden " +
+                       folder.string() + " > " + (folder / "log").string() + " 2>&1"),
+            0)
+      << test::bytes_of_file(folder / "log");
+  Program const program(folder / "program.pt2");
+
+  GoldenDifferences const differences = compare_with_golden(program, folder);
+
+  EXPECT_LE(differences.largest(), 1e-5);
+  EXPECT_EQ(differences.num_inputs, 4);
+  EXPECT_EQ(differences.num_outputs, 8);
+  std::filesystem::remove_all(folder);
+}
+
 // The training dialect: operators in place, batch norms that overwrite their buffers themselves.
 TEST(ExportedByScript, runs_without_decompositions) {
   if (!has_python_torch()) {

@@ -46,6 +46,9 @@ torch::Tensor read_tensor(std::filesystem::path const& folder, GoldenJson const&
                                                          {"float64", torch::kFloat64},
                                                          {"complex64", torch::kComplexFloat},
                                                          {"complex128", torch::kComplexDouble},
+                                                         {"uint8", torch::kUInt8},
+                                                         {"int8", torch::kInt8},
+                                                         {"int16", torch::kInt16},
                                                          {"int32", torch::kInt32},
                                                          {"int64", torch::kInt64},
                                                          {"bool", torch::kBool}};
@@ -149,11 +152,18 @@ double relative(torch::Tensor const& found, torch::Tensor const& wanted, FieldCu
   if (found.sizes() != own.sizes()) {
     gap = INFINITY;
   } else if (own.numel() > 0) {
-    gap = (wide(found) - wide(own)).abs().max().item<double>();
+    torch::Tensor const one = wide(found);
+    torch::Tensor const other = wide(own);
+    torch::Tensor const alike = (one == other).logical_or(one.isnan().logical_and(other.isnan()));
+    gap = (one - other).masked_fill(alike, 0).abs().max().item<double>();
     gap = std::isnan(gap) ? INFINITY : gap;
   }
   gap = division.largest(gap);
-  return gap == 0 || wanted.numel() == 0 ? gap : gap / wide(wanted).abs().max().item<double>();
+  if (gap == 0 || wanted.numel() == 0) {
+    return gap;
+  }
+  torch::Tensor const sizes = wide(wanted).abs();
+  return gap / sizes.masked_fill(sizes.isfinite().logical_not(), 0).max().item<double>();
 }
 
 struct Norm {
@@ -291,14 +301,23 @@ GoldenDifferences compare(Program program, Network const& network, Division cons
   }
   program->zero_grad();
   std::vector<torch::Tensor> const outputs = network(inputs);
-  if (outputs.size() != golden.at("outputs").size() || outputs.empty() || !outputs[0].defined()) {
+  if (outputs.size() != golden.at("outputs").size()) {
     bad_golden(folder / "golden.json", "it has " + std::to_string(golden.at("outputs").size()) +
                                            " outputs, the program " + std::to_string(outputs.size()));
+  }
+  if (outputs.empty() || !outputs[0].defined() || !outputs[0].requires_grad()) {
+    bad_golden(folder / "golden.json", "its loss is the mean of the squares of output 0, which has no gradient");
   }
   GoldenDifferences differences;
   auto const placements = output_cuts(program, division);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     GoldenJson const& entry = golden.at("outputs").at(i);
+    if (entry.is_null() != !outputs[i].defined()) {
+      bad_golden(folder / "golden.json", "output " + std::to_string(i) + " is None there or in the program alone");
+    }
+    if (entry.is_null()) {
+      continue;
+    }
     note(differences.outputs, relative(outputs[i], read_tensor(folder, entry), placements[i], division),
          "output " + entry.at("name").get<std::string>());
   }

@@ -40,9 +40,10 @@ inline constexpr double small_norm = 1e-2;
 
 /// Runs a program forward and backward on the inputs of `folder/golden.json` and compares.
 ///
-/// The file has `inputs` and `outputs` (`name`, `shape`, `dtype`, `file`: raw numbers beside it, low byte first),
-/// `loss` (mean of the squares of output 0), `parameter_gradient_norms` by original names, and `input_gradient_norms`
-/// in order. Inputs are converted to the program's types. Gradients that the parameters have are dropped.
+/// The file has `inputs` and `outputs` (`name`, `shape`, `dtype`, `file`: raw numbers beside it, low byte first; null
+/// for an output that is None), `loss` (mean of the squares of output 0), `parameter_gradient_norms` by original names,
+/// and `input_gradient_norms` in order. Inputs are converted to the program's types. Gradients that the parameters have
+/// are dropped.
 /// @throws Error `NoSuchFile`, `BadInput` (with the place), and those of `Program::run`
 [[nodiscard]] GoldenDifferences compare_with_golden(Program program, std::filesystem::path const& folder);
 
