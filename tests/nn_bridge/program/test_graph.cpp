@@ -54,6 +54,19 @@ TEST(ReadGraph, returns_nodes_values_and_signature) {
   EXPECT_EQ(program.schema_minor, 20);
 }
 
+TEST(ReadGraph, names_the_users_line_and_not_one_of_pytorch) {
+  Json program = one_convolution();
+  Json& trace = graph_of(program)["nodes"][0]["metadata"]["stack_trace"];
+  std::string const own = "File \"net.py\", line 9, in forward\n    x = self.norm(x)\n";
+  std::string const of_torch =
+      "File \"/usr/lib/torch/nn/modules/batchnorm.py\", line 210, in forward\n    return F.batch_norm(\n";
+  trace = own + of_torch;
+
+  EXPECT_EQ(read_graph(program.dump()).graph.nodes[0].source_line(), "net.py:9");
+  trace = of_torch;
+  EXPECT_EQ(read_graph(program.dump()).graph.nodes[0].source_line(), "/usr/lib/torch/nn/modules/batchnorm.py:210");
+}
+
 TEST(ReadGraph, returns_symbolic_sizes_and_their_bounds) {
   Json json = one_convolution();
   graph_of(json)["tensor_values"]["x"]["sizes"][2] = size_of("s77", 8);

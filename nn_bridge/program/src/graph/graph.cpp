@@ -58,21 +58,25 @@ std::string_view Node::module_path() const {
 }
 
 std::string Node::source_line() const {
-  // The last line of the form   File "net.py", line 27, in forward
+  // Of lines of the form   File "net.py", line 27, in forward   the last one outside PyTorch, or else the last.
   std::string_view const file = "File \"";
   std::string_view const line = "\", line ";
-  auto const begin = stack_trace.rfind(file);
-  if (begin == std::string::npos) {
-    return {};
+  std::string last;
+  std::string own;
+  for (auto begin = stack_trace.find(file); begin != std::string::npos; begin = stack_trace.find(file, begin + 1)) {
+    auto const name_begin = begin + file.size();
+    auto const name_end = stack_trace.find(line, name_begin);
+    if (name_end == std::string::npos) {
+      break;
+    }
+    auto const number = name_end + line.size();
+    auto const number_end = std::min(stack_trace.find_first_not_of("0123456789", number), stack_trace.size());
+    std::string const path = stack_trace.substr(name_begin, name_end - name_begin);
+    last = path + ":" + stack_trace.substr(number, number_end - number);
+    bool const of_torch = path.starts_with('<') || path.find("/torch/") != std::string::npos;
+    own = of_torch ? own : last;
   }
-  auto const name_begin = begin + file.size();
-  auto const name_end = stack_trace.find(line, name_begin);
-  if (name_end == std::string::npos) {
-    return {};
-  }
-  auto const number = name_end + line.size();
-  auto const number_end = std::min(stack_trace.find_first_not_of("0123456789", number), stack_trace.size());
-  return stack_trace.substr(name_begin, name_end - name_begin) + ":" + stack_trace.substr(number, number_end - number);
+  return own.empty() ? last : own;
 }
 
 std::string Node::describe() const {
