@@ -143,11 +143,13 @@ void run_program(app::Context& context, Options const& options) {
   auto sharded =
       std::make_shared<ProgramStep<program::ShardedProgram>>(program::ShardedProgram(network, globe), globe, own);
   auto local = std::make_shared<ProgramStep<program::Program>>(share, alone, local_shapes);
-  auto const samples = interleave(
-      context,
-      {{"each rank alone, no exchange", [=] { (*local)(); }}, {"sharded over latitude", [=] { (*sharded)(); }}},
-      options.timing);
-  show(context, options.plan + ", forward and backward, " + std::to_string(comm.num_ranks()) + " ranks", samples);
+  if (options.timing.num_repetitions > 0) {
+    auto const samples = interleave(
+        context,
+        {{"each rank alone, no exchange", [=] { (*local)(); }}, {"sharded over latitude", [=] { (*sharded)(); }}},
+        options.timing);
+    show(context, options.plan + ", forward and backward, " + std::to_string(comm.num_ranks()) + " ranks", samples);
+  }
   local->clear_gradients();
   auto const alone_bytes = most(comm, peak_bytes([&] { (*local)(); }));
   local->clear_gradients();

@@ -682,6 +682,12 @@ case_bench_program() {
     shows "program.pt2, forward and backward, 2 ranks" "each rank alone, no exchange" "sharded over latitude"
     grep -q '"received_bytes"' r.json || fail "no bytes in the report"
     grep -q 'most bytes of tensors in a step' out || fail "no memory"
+    run 2 "$BIN/graticule-bench" program "$net" --share "$net" --repetitions 0 --threads 1
+    succeeds
+    grep -q 'most bytes of tensors in a step' out || fail "no memory"
+    ! grep -q 'each rank alone, no exchange' out || fail "timed"
+    run 2 "$BIN/graticule-bench" program "$net" --share "$net" --repetitions 2
+    fails_with 2 "--repetitions 2: program takes at least 3, or 0"
     run 2 "$BIN/graticule-bench" program
     fails_with 2 "program requires a file"
     run 2 "$BIN/graticule-bench" program no.pt2
@@ -711,6 +717,8 @@ case_bench_errors() {
     fails_with 2 "--partition does not apply to the kind allreduce"
     bench 2 io --grid 12x16 --output nowhere
     fails_with 2 "nowhere"
+    run 2 "$BIN/graticule-bench" halo --grid 12x16 --repetitions 0
+    fails_with 2 "--repetitions 0: halo takes at least 3"
     bench 2 gossip
     fails_with 2 "gossip"
     # A folder that takes no files.
