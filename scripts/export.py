@@ -116,6 +116,17 @@ def norm(tensor):
     return 0.0 if tensor is None else tensor.norm().item()
 
 
+def drops_values(program):
+    """Whether dropout of the exported graph works, whose masks depend on the program that draws them."""
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if node.op == "call_function" and schema is not None:
+            given = dict(zip([one.name for one in schema.arguments], node.args)) | node.kwargs
+            if given.get("dropout_p") or ("dropout" in schema.name and given.get("train") and given.get("p")):
+                return True
+    return False
+
+
 def write_tensor(tensor, folder, name, file):
     """The entry of a tensor, whose values are written beside the figures; of None for no tensor."""
     if tensor is None:
@@ -129,6 +140,8 @@ def write_tensor(tensor, folder, name, file):
 
 def write_golden(module, program, inputs, folder):
     """Figures of the module itself: a loaded program with batch norms in training mode has no backward in Python."""
+    if drops_values(program):
+        sys.exit("--golden: the network drops values at random, which no other program repeats; export it with --eval for figures")
     os.makedirs(folder, exist_ok=True)
     inputs = [one.clone().requires_grad_(one.is_floating_point() or one.is_complex()) for one in inputs]
     outputs = torch.utils._pytree.tree_leaves(module(*[one.clone() for one in inputs]))

@@ -25,6 +25,10 @@ def make():
     return Net()
 
 
+def make_dropping():
+    return nn.Sequential(nn.Conv2d(3, 2, 1), nn.Dropout(0.5))
+
+
 class Mixed(nn.Module):
     """Inputs and outputs of many kinds, and a buffer whose cells share memory."""
 

@@ -425,6 +425,24 @@ TEST(ExportedByScript, has_figures_of_inputs_and_outputs_of_all_kinds) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(ExportedByScript, has_no_figures_of_networks_that_drop_values) {
+  if (!has_python_torch()) {
+    GTEST_SKIP() << "GRATICULE_TEST_PYTHON cannot import torch.export";
+  }
+  std::filesystem::path const folder = folder_of_rank() / "dropping";
+  std::filesystem::create_directories(folder);
+  std::string const tests = GRATICULE_PROGRAM_TESTS;
+  std::string const script = tests + "/../../../scripts/export.py " + tests + "/dynamic_net.py:make_dropping " +
+                             (folder / "program.pt2").string() + " --input 1x3x4x6 --golden " + folder.string();
+  std::string const log = " > " + (folder / "log").string() + " 2>&1";
+
+  EXPECT_NE(run_python(script + log), 0);
+  EXPECT_NE(test::bytes_of_file(folder / "log").find("export it with --eval"), std::string::npos);
+  EXPECT_EQ(run_python(script + " --eval" + log), 0);
+  EXPECT_TRUE(std::filesystem::exists(folder / "golden.json"));
+  std::filesystem::remove_all(folder);
+}
+
 // The training dialect: operators in place, batch norms that overwrite their buffers themselves.
 TEST(ExportedByScript, runs_without_decompositions) {
   if (!has_python_torch()) {
