@@ -82,6 +82,28 @@ TEST(DeviceSharded, steps_of_cut_parameters_are_those_of_the_host) {
   expect_as_on_host({.root_between_passes = training::BetweenPasses::released, .num_prefetched = 3}, 1e-12);
 }
 
+TEST(DeviceSharded, parameters_and_gradients_pass_through_pinned_memory) {
+  auto const comm = Comm::world();
+  StreamScope const scope(new_guarded_stream());
+  auto const device = guarded_torch_device();
+  auto net = net_on(device);
+  training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
+  auto const mine = test::uneven_part(test::make_batch(0), comm);
+  auto const x = mine.x.to(device);
+  auto const y = mine.y.to(device);
+  auto const backward = [&] {
+    ((sharded.forward([&] { return net->forward(x); }) - y).square().sum() / 12).backward();
+  };
+  backward();
+  (void)test::take_tensor_copies();
+
+  backward();
+
+  auto const copies = test::take_tensor_copies();
+  EXPECT_EQ(copies.bytes_pageable, 0);
+  EXPECT_EQ(copies.bytes_to_host > 0, comm.num_ranks() > 1);
+}
+
 TEST(DeviceSharded, steps_in_several_units_kept_in_groups_are_those_of_the_host) {
   if (Comm::world().num_ranks() % 2 != 0) GTEST_SKIP() << "groups of two need an even number of ranks";
   expect_as_on_host({.between_passes = training::BetweenPasses::in_groups, .ranks_per_group = 2}, 1e-12);

@@ -2,6 +2,7 @@
 #include "ring_attention.hpp"
 
 #include <graticule/messages/detail/lanes.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 
 #include "call/kept.hpp"
 #include "call/recorded_calls.hpp"
@@ -24,8 +25,9 @@ constexpr Index most_scores = Index(1) << 22;
 class Shift {
  public:
   /// @param sent contiguous, on the host; kept until the end @param received sizes of what comes
-  Shift(Comm const& comm, torch::Tensor sent, std::vector<std::int64_t> const& received)
-      : lanes_(comm), received_(lanes_.keep(torch::empty(received, sent.options()))) {
+  /// @param like of the device that both belong to
+  Shift(Comm const& comm, torch::Tensor sent, std::vector<std::int64_t> const& received, torch::Tensor const& like)
+      : lanes_(comm), received_(lanes_.keep(message_memory(received, like))) {
     lanes_.take((comm.rank() + comm.num_ranks() - 1) % comm.num_ranks(), received_.mutable_data_ptr(),
                 Index(received_.nbytes()));
     auto const& kept = lanes_.keep(std::move(sent));
@@ -41,7 +43,11 @@ class Shift {
   torch::Tensor received_;
 };
 
-torch::Tensor on_host(torch::Tensor const& x) { return x.to(torch::kCPU).contiguous(); }
+torch::Tensor on_host(torch::Tensor const& x) {
+  auto held = as_message(x);
+  await_messages(x.device());
+  return held;
+}
 
 torch::ScalarType wide(torch::ScalarType type) {
   return type == torch::kHalf || type == torch::kBFloat16 ? torch::kFloat : type;
@@ -70,8 +76,8 @@ void go_round(RingTokens const& ring, torch::Tensor const& own, Work const& work
     auto sizes = block.sizes().vec();
     sizes[3] = ring.counts[std::size_t((from + comm.num_ranks() - 1) % comm.num_ranks())];
     std::unique_ptr<Shift> shift;
-    if (!last) shift = std::make_unique<Shift>(comm, block, sizes);
-    work(block.to(device), from);
+    if (!last) shift = std::make_unique<Shift>(comm, block, sizes, own);
+    work(from_message(block, device), from);
     if (shift) block = shift->wait();
   }
 }
@@ -138,8 +144,9 @@ struct RingFunction : torch::autograd::Function<RingFunction> {
     torch::Tensor sums;
     go_round(ring, torch::stack({saved[1], saved[2]}), [&](torch::Tensor const& given, int from) {
       auto const block = given.to(type);
-      sums = from == comm.rank() ? torch::zeros_like(block)
-                                 : Shift(comm, on_host(sums), block.sizes().vec()).wait().to(q.device());
+      sums = from == comm.rank()
+                 ? torch::zeros_like(block)
+                 : from_message(Shift(comm, on_host(sums), block.sizes().vec(), sums).wait(), q.device());
       if (block.numel() == 0) return;
       for_queries(q, block.size(-2), [&](Index at, Index count) {
         auto const part = [&](torch::Tensor const& t) { return t.narrow(-2, at, count); };
@@ -154,7 +161,7 @@ struct RingFunction : torch::autograd::Function<RingFunction> {
     if (comm.num_ranks() > 1) {
       std::vector<std::int64_t> sizes{2};
       for (auto const size : saved[1].sizes()) sizes.push_back(size);
-      sums = Shift(comm, on_host(sums), sizes).wait().to(q.device());
+      sums = from_message(Shift(comm, on_host(sums), sizes, sums).wait(), q.device());
     }
     auto const back = [&](torch::Tensor const& t, int i) { return t.to(saved[std::size_t(i)].scalar_type()); };
     return {back(dq, 0), back(sums[0], 1), back(sums[1], 2), {}, {}};

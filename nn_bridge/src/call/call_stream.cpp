@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "call_stream.hpp"
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 
@@ -13,6 +14,9 @@
 namespace graticule::nn::detail {
 
 namespace {
+
+/// LibTorch has pinned memory for these.
+bool is_staged(torch::Tensor const& tensor) { return tensor.is_cuda() || tensor.is_hip() || tensor.is_privateuseone(); }
 
 std::string in_words(c10::Device const& device) {
   std::ostringstream text;
@@ -45,6 +49,7 @@ c10::Stream current_stream(c10::Device const& device) {
 }
 
 void put_after(c10::Stream const& later, c10::Stream const& earlier) {
+  if (later == earlier) return;
   c10::Event event(earlier.device_type());
   event.record(earlier);
   event.block(later);
@@ -66,19 +71,64 @@ CallStream::CallStream(torch::Tensor const& tensor) {
 
 void CallStream::follow_current() const {
   if (!stream_) return;
-  auto const current = current_stream(stream_->device());
-  if (current != *stream_) put_after(*stream_, current);
+  put_after(*stream_, current_stream(stream_->device()));
 }
 
 void CallStream::precede_current() const {
   if (!stream_) return;
-  auto const current = current_stream(stream_->device());
-  if (current != *stream_) put_after(current, *stream_);
+  put_after(current_stream(stream_->device()), *stream_);
 }
 
 bool engine_reaches(torch::Tensor const& tensor) {
   if (tensor.is_cpu() || tensor.is_cuda() || tensor.is_hip()) return true;
   return tensor.is_privateuseone() && graticule::detail::installed_device() != nullptr;
+}
+
+torch::Tensor message_memory(c10::IntArrayRef sizes, torch::Tensor const& like) {
+  return torch::empty(sizes, torch::TensorOptions(like.scalar_type()).pinned_memory(is_staged(like)));
+}
+
+torch::Tensor as_message(torch::Tensor const& x) {
+  if (x.is_cpu()) return x.contiguous();
+  auto held = message_memory(x.sizes(), x);
+  held.copy_(x, /*non_blocking=*/is_staged(x));
+  return held;
+}
+
+void await_messages(torch::Device const& device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl const implementation(device.type());
+  implementation.synchronizeStream(implementation.getStream(device));
+}
+
+MessageStream::MessageStream(torch::Device const& device) {
+  if (device.is_cpu()) return;
+  stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+MessageStream::~MessageStream() {
+  try {
+    synchronize();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the device has failed, and says so in the next call.
+  }
+}
+
+void MessageStream::follow_current() const {
+  if (stream_) put_after(*stream_, current_stream(stream_->device()));
+}
+
+void MessageStream::precede_current() const {
+  if (stream_) put_after(current_stream(stream_->device()), *stream_);
+}
+
+void MessageStream::mark() {
+  if (!stream_) return;
+  if (!mark_) mark_.emplace(stream_->device_type());
+  mark_->record(*stream_);
+}
+
+void MessageStream::synchronize() const {
+  if (stream_) c10::impl::VirtualGuardImpl(stream_->device_type()).synchronizeStream(*stream_);
 }
 
 }  // namespace graticule::nn::detail

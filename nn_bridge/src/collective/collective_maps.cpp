@@ -3,6 +3,7 @@
 
 #include <graticule/messages/detail/lanes.hpp>
 #include <graticule/nn_bridge/detail/agreement.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
 #include "call/kept.hpp"
@@ -38,21 +39,29 @@ std::vector<torch::Tensor> exchange_parts(Comm const& comm, std::vector<torch::T
   auto const& own = to[std::size_t(comm.rank())];
   messages::Lanes lanes(comm);
   std::vector<torch::Tensor> received(from.size());
+  std::vector<torch::Tensor> sent(to.size());
+  torch::Tensor given;
+  torch::Tensor held;
   for (int r = 0; r < comm.num_ranks(); ++r) {
     if (r == comm.rank()) continue;
     auto& part = received[std::size_t(r)];
-    part = lanes.keep(torch::empty(from[std::size_t(r)], own.options().device(torch::kCPU).requires_grad(false)));
+    part = lanes.keep(message_memory(from[std::size_t(r)], own));
     lanes.take(r, part.mutable_data_ptr(), Index(part.nbytes()));
+    // What all get is copied once.
+    if (!to[std::size_t(r)].is_same(given)) {
+      given = to[std::size_t(r)];
+      held = lanes.keep(as_message(given));
+    }
+    sent[std::size_t(r)] = held;
   }
-  for (int r = 0; r < comm.num_ranks(); ++r) {
-    if (r == comm.rank()) continue;
-    auto const& part = lanes.keep(to[std::size_t(r)].to(torch::kCPU).contiguous());
-    lanes.post(r, part.const_data_ptr(), Index(part.nbytes()));
-  }
+  await_messages(own.device());
+  for (int r = 0; r < comm.num_ranks(); ++r)
+    if (auto const& part = sent[std::size_t(r)]; r != comm.rank())
+      lanes.post(r, part.const_data_ptr(), Index(part.nbytes()));
   lanes.wait("for a part of a tensor");
   for (int r = 0; r < comm.num_ranks(); ++r) {
     auto& part = received[std::size_t(r)];
-    part = r == comm.rank() ? own : part.to(own.device());
+    part = r == comm.rank() ? own : from_message(part, own.device());
   }
   return received;
 }
@@ -133,10 +142,10 @@ MapPointer copy_to_region_map(Comm const& comm) {
 MapPointer broadcast_map(Comm const& comm, RootSide side) {
   return make_map(
       [=](torch::Tensor const& x) {
-        auto result = comm.rank() == side.root ? x.to(torch::kCPU).contiguous()
-                                               : torch::empty(side.sizes, x.options().device(torch::kCPU));
+        auto result = comm.rank() == side.root ? as_message(x) : message_memory(side.sizes, x);
+        await_messages(x.device());
         comm.broadcast(result.data_ptr(), Index(result.nbytes()), side.root);
-        return result.is_alias_of(x) ? fresh(x) : result.to(x.device());
+        return result.is_alias_of(x) ? fresh(x) : from_message(result, x.device());
       },
       [=] { return sum_to_root_map(comm, side); });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sharded layers on a device, in order of LibTorch's streams: on the guarded device, which no host code can touch and
 // whose work runs as late as its stream allows.
+#include <graticule/nn_bridge/collective/collectives.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 
@@ -15,6 +16,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <random>
 #include <span>
@@ -173,6 +175,71 @@ TEST(DeviceLayers, copy_no_field_to_the_host) {
     EXPECT_LE(bytes, statistics);
     EXPECT_LT(statistics, Index(whole.nbytes()) * domain.comm().num_ranks());
   }
+}
+
+/// Copies of LibTorch in `call`, of all ranks.
+template <class Call>
+test::TensorCopies copies_in(Comm const& comm, Call const& call) {
+  call();  // The first one makes tables.
+  (void)test::take_tensor_copies();
+  call();
+  auto const copies = test::take_tensor_copies();
+  std::vector<Index> sums{copies.bytes_to_host, copies.bytes_pageable};
+  comm.sum(sums);
+  return {.bytes_to_host = long(sums[0]), .bytes_pageable = long(sums[1])};
+}
+
+TEST(DeviceCollectives, pass_through_pinned_memory_with_the_values_of_the_host) {
+  auto const comm = test::world();
+  auto const device = guarded_torch_device();
+  StreamScope const scope(new_guarded_stream());
+  std::mt19937 random(6 + unsigned(comm.rank()));
+  auto const own = random_tensor(random, {3 * comm.num_ranks(), 2 + comm.rank()});
+  auto const square = random_tensor(random, {3 * comm.num_ranks(), 4});
+  Cuts const rows(std::vector<Index>(std::size_t(comm.num_ranks()), 3));
+  auto const calls = std::vector<std::function<Tensor(torch::Device const&)>>{
+      [&](auto const& d) { return nn::gather(own.to(d), 1, comm, nn::Consumer::distinct); },
+      [&](auto const& d) { return nn::reduce_scatter(square.to(d), 0, rows, comm); },
+      [&](auto const& d) { return nn::all_to_all(own.to(d), 0, 1, rows, comm); },
+      [&](auto const& d) { return nn::gather_to_root(own.to(d), 1, 0, comm); },
+      [&](auto const& d) { return nn::scatter_from_root(square.to(d), 0, rows, 0, comm); },
+      [&](auto const& d) { return nn::broadcast(square.to(d), 0, comm); }};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    SCOPED_TRACE(i);
+    auto const expected = calls[i](torch::kCPU);
+    Tensor found;
+
+    // What is made of host values for the call comes over in pageable memory: it is there before.
+    auto const given = copies_in(comm, [&] { (void)(i % 3 == 0 || i == 2 ? own : square).to(device); });
+    auto const copies = copies_in(comm, [&] { found = calls[i](device); });
+
+    EXPECT_TRUE(torch::equal(found.cpu(), expected));
+    EXPECT_EQ(copies.bytes_pageable, given.bytes_pageable);
+    EXPECT_TRUE(copies.bytes_to_host > 0 || comm.num_ranks() == 1);
+    for (auto const& access : GuardedDevice::instance().take_accesses()) ADD_FAILURE() << access;
+  }
+}
+
+TEST(DeviceLayers, pass_tokens_through_pinned_memory) {
+  auto const device = guarded_torch_device();
+  for (auto const& layer : layer_table()) {
+    if (layer.name != "SelfAttention, ring") continue;
+    std::mt19937 random(5);
+    auto const domain = domain_of(0, layer);
+    auto const part = random_part(domain, random, layer.sizes).of(random_tensor(random, layer.sizes));
+    auto const made = layer.make(domain, torch::kDouble);
+    for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
+      for (auto tensor : *list) test::move_to(tensor, device);
+    auto const x = part.clone().to(device).requires_grad_();
+    auto const cotangent = torch::ones_like(made.sharded(x));
+
+    auto const copies = copies_in(domain.comm(), [&] { made.sharded(x).backward(cotangent); });
+
+    EXPECT_EQ(copies.bytes_pageable, 0);
+    EXPECT_EQ(copies.bytes_to_host > 0, domain.comm().num_ranks() > 1);
+    return;
+  }
+  FAIL() << "no ring attention in the table";
 }
 
 TEST(DeviceLayers, are_found_to_copy_a_field_to_the_host) {

@@ -19,6 +19,8 @@
 #include <atomic>
 #include <deque>
 #include <exception>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,6 +66,17 @@ struct Streams {
     of_device.push_back(guarded().make_queue(device));
     return stream_of(device, c10::StreamId(of_device.size() - 1));
   }
+  /// One of a few, in turn.
+  c10::Stream from_pool(int device) {
+    static constexpr std::size_t size = 8;
+    static std::array<std::vector<c10::Stream>, GuardedDevice::num_devices> pools;
+    static std::array<std::size_t, GuardedDevice::num_devices> taken{};
+    static std::mutex pool_mutex;
+    std::lock_guard const lock(pool_mutex);
+    auto& pool = pools.at(std::size_t(device));
+    if (pool.size() < size) pool.push_back(make(device));
+    return pool[taken.at(std::size_t(device))++ % pool.size()];
+  }
 };
 
 thread_local int current_device = 0;
@@ -107,7 +120,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Stream getDefaultStream(c10::Device device) const override { return stream_of(device.index(), 0); }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return Streams::get().make(device.index());
+    return Streams::get().from_pool(device.index());
   }
   c10::Stream getNewStream(c10::Device device, int) const override { return Streams::get().make(device.index()); }
   c10::Stream exchangeStream(c10::Stream stream) const override {
@@ -185,6 +198,39 @@ struct Allocator final : c10::Allocator {
 
 Allocator allocator;
 
+/// Host memory that copies use while they run.
+struct PinnedAllocator final : c10::Allocator {
+  std::mutex mutex;
+  std::map<std::byte const*, std::size_t> blocks;
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes == 0) return {nullptr, c10::kCPU};
+    auto* const memory = static_cast<std::byte*>(guarded().allocate_pinned(bytes));
+    if (memory == nullptr) throw std::bad_alloc();
+    std::lock_guard const lock(mutex);
+    blocks[memory] = bytes;
+    return {memory, memory, &release, c10::kCPU};
+  }
+  static void release(void* memory);
+  void copy_data(void* to, void const* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+  [[nodiscard]] bool holds(void const* memory) {
+    std::lock_guard const lock(mutex);
+    auto const* const at = static_cast<std::byte const*>(memory);
+    auto const after = blocks.upper_bound(at);
+    return after != blocks.begin() && at < std::prev(after)->first + std::prev(after)->second;
+  }
+};
+
+PinnedAllocator& pinned = *new PinnedAllocator;  // tensors may outlive it otherwise
+
+void PinnedAllocator::release(void* memory) {
+  {
+    std::lock_guard const lock(pinned.mutex);
+    pinned.blocks.erase(static_cast<std::byte*>(memory));
+  }
+  guarded().release_pinned(memory);
+}
+
 void Guard::recordDataPtrOnStream(c10::DataPtr const& data, c10::Stream const& stream) const {
   if (data.get_context() == nullptr) return;
   static_cast<Block*>(data.get_context())->others.push_back(Streams::get().queue(stream));
@@ -204,13 +250,15 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   at::Generator const& getDefaultGenerator(c10::DeviceIndex) const override {
     return at::detail::getDefaultCPUGenerator();
   }
-  at::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::kCPU); }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &pinned; }
+  bool isPinnedPtr(void const* memory) const override { return pinned.holds(memory); }
 };
 
 std::atomic<long> num_to_host{0};
 std::atomic<long> num_to_device{0};
 std::atomic<long> bytes_to_host{0};
 std::atomic<long> bytes_to_device{0};
+std::atomic<long> bytes_pageable{0};
 
 bool on_device(at::Tensor const& tensor) { return tensor.defined() && tensor.is_privateuseone(); }
 
@@ -451,6 +499,7 @@ at::Tensor copy_from(at::Tensor const& from, at::Tensor const& to, bool non_bloc
   if (!on_device(to)) {
     ++num_to_host;
     bytes_to_host += long(to.nbytes());
+    if (!pinned.holds(to.const_data_ptr())) bytes_pageable += long(to.nbytes());
     launch(queue, [seen = seen_by_kernels(from), to]() mutable { to.copy_(seen); });
     if (!non_blocking) fence(queue);
     return to;
@@ -458,8 +507,11 @@ at::Tensor copy_from(at::Tensor const& from, at::Tensor const& to, bool non_bloc
   if (!on_device(from)) {
     ++num_to_device;
     bytes_to_device += long(to.nbytes());
-    // The caller may change what it gave.
-    launch(queue, [seen = seen_by_kernels(to), held = from.clone()]() mutable { seen.copy_(held); });
+    // The caller may change what it gave, but for pinned memory, which is read when the copy runs.
+    bool const is_pinned = pinned.holds(from.const_data_ptr());
+    if (!is_pinned) bytes_pageable += long(to.nbytes());
+    auto const held = is_pinned && non_blocking ? from : from.clone();
+    launch(queue, [seen = seen_by_kernels(to), held]() mutable { seen.copy_(held); });
     return to;
   }
   if (from.device() != to.device()) {
@@ -614,7 +666,8 @@ void move_to(torch::nn::Module& module, torch::Device const& device) {
 }
 
 TensorCopies take_tensor_copies() {
-  return {num_to_host.exchange(0), num_to_device.exchange(0), bytes_to_host.exchange(0), bytes_to_device.exchange(0)};
+  return {num_to_host.exchange(0), num_to_device.exchange(0), bytes_to_host.exchange(0), bytes_to_device.exchange(0),
+          bytes_pageable.exchange(0)};
 }
 
 }  // namespace graticule::test

@@ -44,6 +44,7 @@ struct TensorCopies {
   long to_device = 0;
   long bytes_to_host = 0;
   long bytes_to_device = 0;
+  long bytes_pageable = 0;  ///< of both, those that came from or went to host memory that is not pinned
 };
 [[nodiscard]] TensorCopies take_tensor_copies();
 

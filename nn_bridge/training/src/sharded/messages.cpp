@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "messages.hpp"
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/nn_bridge/detail/reduce.hpp>
 
 #include <cstring>
@@ -80,6 +81,7 @@ GradientScatter::GradientScatter(ShardTeam& team, int tag, std::vector<ShardedPa
     : rule_(rule), lanes_(team.comm, tag) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].full.requires_grad()) add_part(team.comm, i, parameters[i]);
+  for (auto const& part : parts_) nn::detail::await_messages(parameters[part.parameter].full.device());
   pack(team.comm, parameters);
   post(team.comm, parameters);
   team.count(lanes_);
@@ -88,19 +90,21 @@ GradientScatter::GradientScatter(ShardTeam& team, int tag, std::vector<ShardedPa
 void GradientScatter::add_part(Comm const& team, std::size_t index, ShardedParameter& parameter) {
   auto const own = parameter.full.scalar_type();
   auto const type = at::isFloatingType(own) ? rule_.dtype.value_or(own) : own;
-  auto const options = torch::TensorOptions(type).device(torch::kCPU);
   auto const gradient = parameter.full.grad();
   Part part{index, false, gradient.defined(), {}, {}};
   if (part.present && gradient.layout() != torch::kStrided)
     throw Error("UnsupportedTensor",
                 "the gradient of " + parameter.name + " is sparse; sharded parameters take dense ones");
-  part.wire = part.present ? gradient.detach().to(options).contiguous().view({-1})
-                           : torch::zeros({parameter.num_rows * parameter.row_numel}, options);
+  auto const whole = part.present ? gradient.detach().to(type)
+                                  : torch::zeros({parameter.num_rows * parameter.row_numel},
+                                                 torch::TensorOptions(type).device(parameter.full.device()));
+  part.wire = nn::detail::as_message(whole).view({-1});
   parameter.full.mutable_grad() = torch::Tensor();
   part.small = is_small(parameter, team, part.wire.element_size());
   auto const mine = parameter.elements_of(team, team.rank());
   for (int r = 0; r < team.num_ranks(); ++r)
-    part.by_rank.push_back(r == team.rank() ? elements(part.wire, mine) : torch::empty({mine.size()}, options));
+    part.by_rank.push_back(r == team.rank() ? elements(part.wire, mine)
+                                            : nn::detail::message_memory({mine.size()}, whole));
   parts_.push_back(std::move(part));
 }
 
@@ -174,7 +178,9 @@ void GradientScatter::finish(ShardTeam& team, std::vector<ShardedParameter>& par
     if (without >= 0 && rule_.unused == Unused::refused)
       throw Error("UnusedParameter", "rank " + std::to_string(without) + " has no gradient of " + parameter.name +
                                          ", rank " + std::to_string(with) + " has");
-    auto total = nn::detail::sum_in_order(part.by_rank);
+    std::vector<torch::Tensor> terms;
+    for (auto const& term : part.by_rank) terms.push_back(nn::detail::from_message(term, parameter.shard.device()));
+    auto total = nn::detail::sum_in_order(terms);
     if (rule_.factor != 1) total.mul_(rule_.factor);
     // No view, which an optimizer could not detach.
     total = total.to(parameter.shard.options().requires_grad(false)).resize_(parameter.shard.sizes());

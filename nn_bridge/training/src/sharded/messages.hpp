@@ -92,7 +92,7 @@ struct ReductionRule {
 
 /// Gradients of whole parameters on their way to the ranks that keep the rows.
 ///
-/// These sum them in order of ranks: in the dtype of the wire, 16-bit ones in f32.
+/// These sum them in order of ranks, on the device of the parameters: in the dtype of the wire, 16-bit ones in f32.
 class GradientScatter {
  public:
   /// Takes the gradients from the parameters and posts the messages. @throws `UnsupportedTensor`

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "unit.hpp"
 
+#include <graticule/nn_bridge/detail/message_memory.hpp>
+
 #include "released_storage.hpp"
 
 #include <algorithm>
@@ -99,11 +101,13 @@ void ShardUnit::start_gather(Source source) {
     auto const& parameter = parameters_[i];
     refill_storage(parameter.values);
     bool const on_host = parameter.values.is_cpu();
-    staged_.push_back(on_host ? torch::Tensor() : torch::empty_like(parameter.values, torch::kCPU));
+    staged_.push_back(on_host ? torch::Tensor()
+                              : nn::detail::message_memory(parameter.values.sizes(), parameter.values));
     flat.push_back((on_host ? parameter.values : staged_.back()).view({-1}));
     elements(flat.back(), parameter.elements_of(comm, comm.rank()))
-        .copy_(source == Source::group ? group_parts_[i] : parameter.shard.detach().view({-1}));
+        .copy_(source == Source::group ? group_parts_[i] : parameter.shard.detach().view({-1}), /*non_blocking=*/true);
   }
+  for (auto const& parameter : parameters_) nn::detail::await_messages(parameter.values.device());
   gathered_version_ = version();
   state_ = State::gathering;
   auto const tag = source == Source::group ? group_tag_ : gather_tag_;
@@ -115,7 +119,7 @@ void ShardUnit::finish_gather() {
   gather_.reset();
   torch::NoGradGuard const no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (staged_[i].defined()) parameters_[i].values.copy_(staged_[i]);
+    if (staged_[i].defined()) parameters_[i].values.copy_(staged_[i], /*non_blocking=*/true);
   staged_.clear();
   state_ = State::gathered;
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tensors of a device on their way to other ranks through host memory.
+#pragma once
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <torch/torch.h>
+
+#include <optional>
+
+namespace graticule::nn::detail {
+
+/// An uninitialised host tensor of the type of `like`. For tensors of a device it lies in pinned memory, which LibTorch
+/// keeps for the next ones, so that copies run in order of a stream.
+[[nodiscard]] torch::Tensor message_memory(c10::IntArrayRef sizes, torch::Tensor const& like);
+
+/// `x` as it travels: contiguous, on the host. Of a device, a copy in `message_memory`, which is there after
+/// `await_messages`.
+[[nodiscard]] torch::Tensor as_message(torch::Tensor const& x);
+/// Blocks until what is in the current stream of `device` has completed; nothing on the host.
+void await_messages(torch::Device const& device);
+
+/// What has arrived, on `device`; copied in order of its current stream.
+[[nodiscard]] inline torch::Tensor from_message(torch::Tensor const& held, torch::Device const& device) {
+  return held.to(device, /*non_blocking=*/true);
+}
+
+/// A stream of a device for messages, beside those that compute: who waits for it waits for messages alone. On the host
+/// there is none, and nothing to wait for.
+class MessageStream {
+ public:
+  explicit MessageStream(torch::Device const& device);
+  MessageStream(MessageStream const&) = delete;
+  MessageStream& operator=(MessageStream const&) = delete;
+  /// Waits for its work, whose memory may be freed next.
+  ~MessageStream();
+
+  /// Makes it the current stream of this thread.
+  [[nodiscard]] c10::OptionalStreamGuard use() const { return c10::OptionalStreamGuard(stream_); }
+  /// It goes on after what is in the current stream of its device.
+  void follow_current() const;
+  /// What is put into the current stream of its device from now on runs after its work so far.
+  void precede_current() const;
+  /// Its work so far is what `has_passed` asks for.
+  void mark();
+  /// Does not block.
+  [[nodiscard]] bool has_passed() const { return !mark_ || mark_->query(); }
+  void synchronize() const;
+
+ private:
+  std::optional<c10::Stream> stream_;
+  std::optional<c10::Event> mark_;
+};
+
+}  // namespace graticule::nn::detail
