@@ -17,16 +17,29 @@
 #include <graticule/training/replicas/sync_batch_norm.hpp>
 #include <graticule/training/state/training.hpp>
 
+#include "data_parallel/team_sum.hpp"
+#include "expect_error.hpp"
+#include "faulty_device.hpp"
 #include "guarded_torch.hpp"
+#include "pmpi_shim.hpp"
 #include "replicated_net.hpp"
 #include "shards.hpp"
 #include "shared_folder.hpp"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -154,20 +167,208 @@ TEST(DeviceTraining, gradients_of_data_parallel_networks_are_those_of_the_host) 
   torch::manual_seed(7);
   test::Net const first;
   for (auto const order : {training::SumOrder::any, training::SumOrder::by_rank})
-    expect_as_on_host([&](torch::Device const& device) {
-      auto net = test::copy_of(first);
-      test::move_to(*net, device);
-      training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
-                                      {.order = order, .buckets = test::small_buckets});
-      std::vector<Tensor> results;
-      for (int step = 0; step < 3; ++step) {
-        auto batch = test::part_of(test::whole_batch(step, 4 * comm.num_ranks()), comm);
-        net->zero_grad();
-        test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
-        for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
-      }
-      return results;
+    for (auto const wait : {training::GradientWait::in_backward, training::GradientWait::late})
+      expect_as_on_host([&](torch::Device const& device) {
+        auto net = test::copy_of(first);
+        test::move_to(*net, device);
+        training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}},
+                                        {.wait = wait, .order = order, .buckets = test::small_buckets});
+        std::vector<Tensor> results;
+        for (int step = 0; step < 3; ++step) {
+          auto batch = test::part_of(test::whole_batch(step, 4 * comm.num_ranks()), comm);
+          net->zero_grad();
+          test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
+          parallel.synchronize();
+          for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
+        }
+        return results;
+      });
+}
+
+TEST(DeviceTraining, gradients_as_thin_matrices_are_those_of_the_host) {
+  auto const comm = test::world();
+  torch::manual_seed(7);
+  test::Net const first;
+  expect_as_on_host([&](torch::Device const& device) {
+    auto net = test::copy_of(first);
+    test::move_to(*net, device);
+    training::DataParallel parallel(
+        *net, {}, {{comm, Reduction::mean}},
+        {.buckets = test::small_buckets,
+         .low_rank = training::LowRankGradients{.rank = 1, .least_saving = 1, .first_iterations = 1}});
+    std::vector<Tensor> results;
+    for (int step = 0; step < 4; ++step) {
+      auto batch = test::part_of(test::whole_batch(step, 4 * comm.num_ranks()), comm);
+      net->zero_grad();
+      test::loss_of(net, {batch.first.to(device), batch.second.to(device)}).backward();
+      for (auto const& parameter : net->parameters()) results.push_back(parameter.grad().clone());
+    }
+    return results;
+  });
+}
+
+TEST(DeviceTraining, a_backward_that_fails_on_one_rank_is_reported_on_all) {
+  auto const comm = test::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that fails";
+  torch::manual_seed(7);
+  test::Net net;
+  auto const device = guarded_torch_device();
+  StreamScope const scope(new_guarded_stream());
+  test::move_to(*net, device);
+  training::DataParallel parallel(*net, {}, {{comm, Reduction::mean}}, {.buckets = test::small_buckets});
+  auto const backward = [&](bool fails) {
+    auto batch = test::part_of(test::whole_batch(0, 4 * comm.num_ranks()), comm);
+    net->zero_grad();
+    auto loss = test::loss_of(net, {batch.first.to(device), batch.second.to(device)});
+    if (fails)
+      parallel.run([] { throw std::runtime_error("planted"); });
+    else
+      parallel.run([&] { loss.backward(); });
+  };
+
+  if (comm.rank() == 0)
+    EXPECT_THROW(backward(true), std::runtime_error);
+  else
+    EXPECT_EQ(test::rule_of([&] { backward(false); }), "PeerFailed");
+  backward(false);
+
+  for (auto const& parameter : net->parameters()) EXPECT_FALSE(parameter.grad().isnan().any().item<bool>());
+  // What a failed pass had under way was given up with its communicators.
+  test::forgive_left_objects();
+}
+
+/// Before MPI starts: copies that it leaves to the system need open pages.
+[[maybe_unused]] bool const copies_by_mpi_itself = [] {
+  setenv("UCX_TLS", "self,posix", 0);
+  return true;
+}();
+
+/// Counts additions of LibTorch to host tensors in this thread, and what it copies, as long as it lives.
+class HostAdditions {
+ public:
+  HostAdditions()
+      : handle_(at::addThreadLocalCallback(
+            at::RecordFunctionCallback(&note).needsInputs(true).scopes({at::RecordScope::FUNCTION}))) {
+    num = 0;
+  }
+  ~HostAdditions() { at::removeCallback(handle_); }
+  HostAdditions(HostAdditions const&) = delete;
+  HostAdditions& operator=(HostAdditions const&) = delete;
+  [[nodiscard]] Index count() const { return num; }
+
+ private:
+  // Kernels of the device are operators on host tensors, too, in its memory.
+  static std::unique_ptr<at::ObserverContext> note(at::RecordFunction const& call) {
+    if (std::string_view(call.name()) != "aten::add_" || !call.inputs()[0].isTensor()) return nullptr;
+    auto const& sum = call.inputs()[0].toTensor();
+    if (sum.is_cpu() && !GuardedDevice::instance().owns(sum.const_data_ptr())) ++num;
+    return nullptr;
+  }
+  inline static Index num = 0;
+  at::CallbackHandle handle_;
+};
+
+/// The ways of values from rank to rank.
+enum class Travels : std::uint8_t { by_messages, on_node, from_the_device };
+
+struct Summed {
+  Tensor at_end;  ///< in the stream in which the sum ended
+  Tensor values;
+  Index host_additions = 0;
+  test::TensorCopies copies;
+};
+
+/// Sums over all ranks what a stream has just made; the sum ends in a second stream and is read in a third.
+Summed sum_on(torch::Device const& device, Travels how, torch::ScalarType type, training::Wire wire, Index numel,
+              bool joined = true) {
+  auto const comm = test::world();
+  training::detail::TeamSum sum(comm, type, wire, training::SumOrder::by_rank, device);
+  if (how == Travels::on_node) training::detail::TeamSum::share_on_node(comm, {{&sum, numel}});
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t(comm.rank() + 5));
+  auto const own = torch::randn({numel}, generator, torch::kDouble).mul_(50).to(type);
+  auto const num_data = numel - numel / 3;
+  static std::array const streams{new_guarded_stream(), new_guarded_stream(), new_guarded_stream()};
+  auto const in_stream = [&](std::size_t number, auto const& work) {
+    if (device.is_cpu()) return work();
+    StreamScope const scope(streams[number]);
+    work();
+  };
+  Summed result;
+  Tensor flat;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    in_stream(0, [&] {
+      sum.stream().precede_current();
+      if (!flat.defined()) flat = torch::zeros({numel}, torch::TensorOptions(type).device(device));
+      flat.copy_(own.to(device) + double(repeat));
+      (void)test::take_tensor_copies();
+      sum.start(flat, num_data, comm.num_ranks() > 1 ? 3 : 1);
     });
+    in_stream(1, [&] {
+      HostAdditions const additions;
+      while (!sum.advance()) std::this_thread::yield();
+      result.host_additions += additions.count();
+      result.copies = test::take_tensor_copies();
+      if (joined) result.at_end = flat.cpu();
+    });
+  }
+  in_stream(2, [&] {
+    if (joined) sum.stream().precede_current();
+    result.values = flat.cpu();
+  });
+  sum.stream().synchronize();
+  return result;
+}
+
+bool same_bits(Tensor const& a, Tensor const& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+TEST(DeviceSums, add_on_the_device_with_the_bits_of_the_host) {
+  auto const comm = test::world();
+  bool const adds = comm.num_ranks() > 1;
+  struct Kind {
+    torch::ScalarType type;
+    training::Wire wire;
+  };
+  for (auto const how : {Travels::by_messages, Travels::on_node, Travels::from_the_device})
+    for (auto const& [type, wire] :
+         {Kind{torch::kFloat, training::Wire::own}, Kind{torch::kDouble, training::Wire::own},
+          Kind{torch::kHalf, training::Wire::own}, Kind{torch::kFloat, training::Wire::bf16},
+          Kind{torch::kDouble, training::Wire::f16}})
+      for (Index const numel : {Index(1), Index(7), Index(40001)}) {
+        SCOPED_TRACE(std::string(c10::toString(type)) + ", " + std::to_string(numel) + ", way " +
+                     std::to_string(int(how)));
+        auto const expected = sum_on(torch::kCPU, how, type, wire, numel);
+        auto const device = guarded_torch_device();
+        std::optional<test::FaultyDevice> mpi_that_knows;
+        if (how == Travels::from_the_device) mpi_that_knows.emplace(test::DeviceFault::none).let_mpi_in();
+
+        auto const found = sum_on(device, how, type, wire, numel);
+
+        EXPECT_TRUE(same_bits(found.at_end, expected.values));
+        EXPECT_TRUE(same_bits(found.values, expected.values));
+        EXPECT_EQ(found.host_additions, 0);
+        // Ranks without a number form no part.
+        EXPECT_TRUE(!adds || numel < comm.num_ranks() || expected.host_additions > 0);
+        EXPECT_TRUE(how != Travels::from_the_device || found.copies.bytes_to_host == 0);
+        EXPECT_TRUE(how != Travels::by_messages || found.copies.bytes_pageable == 0);
+        for (auto const& access : GuardedDevice::instance().take_accesses()) ADD_FAILURE() << access;
+      }
+}
+
+TEST(DeviceSums, are_found_to_be_read_too_early_in_a_stream_that_does_not_wait) {
+  auto const comm = test::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank sums nothing";
+  auto const expected = sum_on(torch::kCPU, Travels::by_messages, torch::kDouble, training::Wire::own, 100);
+  auto const device = guarded_torch_device();
+  auto const before = GuardedDevice::instance().schedule();
+  GuardedDevice::instance().set_schedule(test::Schedule::late);
+
+  auto const found = sum_on(device, Travels::by_messages, torch::kDouble, training::Wire::own, 100, /*joined=*/false);
+
+  GuardedDevice::instance().set_schedule(before);
+  EXPECT_FALSE(same_bits(found.values, expected.values));
 }
 
 TEST(DeviceTraining, transforms_of_the_sphere_and_their_losses_are_those_of_the_host) {

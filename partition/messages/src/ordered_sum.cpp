@@ -103,7 +103,8 @@ void OrderedSum::scatter() {
   lanes_ = std::make_unique<Lanes>(comm_, tag_);
   int const me = comm_.rank();
   auto const slot = (std::size_t(bytes_of(me)) + line_bytes - 1) / line_bytes * line_bytes;
-  auto* const memory = lanes_->keep(allocate(slot * std::size_t(comm_.num_ranks()))).get();
+  auto const bytes = slot * std::size_t(comm_.num_ranks());
+  auto* const memory = lanes_->keep(allocate_ ? allocate_(bytes) : allocate(bytes)).get();
   for (int rank = 0; rank < comm_.num_ranks(); ++rank) {
     received_.push_back(rank == me ? at(values_, me) : memory + std::size_t(rank) * slot);
     if (rank == me) continue;

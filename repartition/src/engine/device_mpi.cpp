@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "device_mpi.hpp"
-
+#include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 
 #include <Kokkos_Core.hpp>
@@ -37,6 +36,8 @@ bool library_claims_support() {
 
 bool is_wanted() {
   auto const choice = gpu_mpi_choice();
+  // Gradients are summed before a program has started Kokkos, too.
+  if (!installed_device() && !Kokkos::is_initialized()) return false;
   if (choice != GpuMpi::automatic) return choice == GpuMpi::tried;
   auto const* const installed = installed_device();
   return installed ? installed->mpi_is_told_of_it() : library_claims_support();

@@ -2,9 +2,9 @@
 #include "pull_state.hpp"
 
 #include <graticule/partition/hash.hpp>
+#include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/tuning.hpp>
 
-#include "device_mpi.hpp"
 #include "kernels/kokkos_compat.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/training/daso/averaging.hpp>
 
@@ -255,9 +256,11 @@ void Daso::State::share(int root) {
   if (nodes.node.num_ranks() == 1) return;
   for (auto const& [type, items] : shared) {
     SentLane const lane{.type = type, .items = items, .reference = {}};
-    auto flat = detail::flatten(optimizer, lane);
-    nodes.node.broadcast(flat.mutable_data_ptr(), Index(flat.nbytes()), root);
-    if (nodes.node.rank() != root) detail::unflatten(optimizer, lane, flat);
+    auto const flat = detail::flatten(optimizer, lane);
+    auto const held = nn::detail::as_message(flat);
+    nn::detail::await_messages(flat.device());
+    nodes.node.broadcast(held.mutable_data_ptr(), Index(held.nbytes()), root);
+    if (nodes.node.rank() != root) detail::unflatten(optimizer, lane, nn::detail::from_message(held, flat.device()));
   }
 }
 

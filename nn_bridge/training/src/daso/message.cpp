@@ -37,13 +37,15 @@ torch::Tensor real_values(torch::Tensor const& tensor) {
 
 torch::Tensor flatten(torch::optim::Optimizer& optimizer, SentLane const& lane) {
   std::vector<torch::Tensor> parts;
+  auto const device = lane.items.empty() ? torch::Device(torch::kCPU) : lane.items.front().tensor.device();
+  auto const options = torch::TensorOptions(lane.type).device(device);
   for (auto const& item : lane.items) {
     auto const tensor = tensor_of(optimizer, item);
     auto const like = real_values(item.tensor.detach());
-    parts.push_back(tensor.defined() ? real_values(tensor).to(torch::kCPU, lane.type).reshape({-1})
-                                     : torch::zeros({like.numel()}, lane.type));
+    parts.push_back(tensor.defined() ? real_values(tensor).to(options).reshape({-1})
+                                     : torch::zeros({like.numel()}, options));
   }
-  return parts.empty() ? torch::zeros({0}, lane.type) : torch::cat(parts);
+  return parts.empty() ? torch::zeros({0}, options) : torch::cat(parts);
 }
 
 void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat) {

@@ -34,7 +34,7 @@ struct SentLane {
 [[nodiscard]] torch::Tensor tensor_of(torch::optim::Optimizer& optimizer, SentItem const& item);
 /// Real values of a tensor of any floating-point type, sharing its memory.
 [[nodiscard]] torch::Tensor real_values(torch::Tensor const& tensor);
-/// Copy on the CPU of all tensors, one after the other; zeros for those that are not there.
+/// Copy of all tensors, one after the other, on the device of the first; zeros for those that are not there.
 [[nodiscard]] torch::Tensor flatten(torch::optim::Optimizer& optimizer, SentLane const& lane);
 /// Gives the tensors values from `flat`.
 void unflatten(torch::optim::Optimizer& optimizer, SentLane const& lane, torch::Tensor const& flat);

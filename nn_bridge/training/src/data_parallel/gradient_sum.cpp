@@ -28,10 +28,10 @@ void GradientSum::start(torch::Tensor const& flat, Index num_data, double diviso
   divisor_ = divisor;
   bool const thin = how == Travels::thin && !matrices_.empty() && team().num_ranks() > 1;
   stage_ = thin ? Stage::left : Stage::whole;
-  if (thin)
-    send_left();
-  else
-    sum_.start(flat, num_data, divisor);
+  if (!thin) return sum_.start(flat, num_data, divisor);
+  sum_.stream().follow_current();
+  auto const current = sum_.stream().use();
+  send_left();
 }
 
 void GradientSum::start(torch::Tensor const& flat, Index num_data, GradientFuture future) {
@@ -47,6 +47,16 @@ void GradientSum::start(torch::Tensor const& flat, Index num_data, GradientFutur
 
 bool GradientSum::advance() {
   torch::NoGradGuard const no_grad;
+  {
+    // What is computed between messages is in one stream, whichever thread gets here.
+    auto const current = sum_.stream().use();
+    if (!advance_in_stream()) return false;
+  }
+  sum_.stream().precede_current();
+  return true;
+}
+
+bool GradientSum::advance_in_stream() {
   if (future_ && !future_()) return false;
   future_ = nullptr;
   while (stage_ != Stage::idle) {

@@ -69,6 +69,7 @@ class GradientSum {
  private:
   enum class Stage : std::uint8_t { whole, left, right, hooked, idle };
 
+  [[nodiscard]] bool advance_in_stream();
   void send_left();
   void send_right();
   void multiply();

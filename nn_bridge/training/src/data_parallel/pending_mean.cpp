@@ -14,31 +14,46 @@ namespace graticule::training::detail {
 
 namespace {
 
-/// x_0 + sum of w_r (x_r - x_0).
+/// x_0 + sum of w_r (x_r - x_0), on the device; the values lie on the host.
 struct WeightedMean {
   torch::ScalarType type;
   std::vector<double> weights;
+  torch::Device device;
+  nn::detail::MessageStream const* stream;
 
   void operator()(messages::SumPart const& part) const {
     torch::NoGradGuard const no_grad;
+    auto const current = stream->use();
     auto const values = [&](std::byte* data) { return torch::from_blob(data, {part.count}, type); };
     auto const wide = nn::detail::type_of_sums(type);
-    auto const first = values(part.terms[0]).to(wide);
+    auto const term = [&](std::size_t r) { return nn::detail::from_message(values(part.terms[r]), device).to(wide); };
+    auto const first = term(0);
     auto total = torch::zeros_like(first);
-    for (std::size_t r = 1; r < part.terms.size(); ++r) total.add_(values(part.terms[r]).to(wide) - first, weights[r]);
-    for (auto* const result : part.results) values(result).copy_(first + total);
+    for (std::size_t r = 1; r < part.terms.size(); ++r) total.add_(term(r) - first, weights[r]);
+    auto const mean = (first + total).to(type);
+    for (auto* const result : part.results) values(result).copy_(mean, /*non_blocking=*/true);
+    stream->synchronize();
   }
 };
 
 }  // namespace
 
 PendingMean::PendingMean(NodeGroup group, torch::Tensor flat, Index chunk)
-    : group_(std::move(group)), flat_(std::move(flat)) {
+    : group_(std::move(group)),
+      flat_(std::move(flat)),
+      device_(flat_.device()),
+      stream_(std::make_unique<nn::detail::MessageStream>(device_)) {
   (void)mpi_type(flat_.scalar_type());
   Index const size = flat_.numel();
   auto const& comm = group_.exchange;
   done_ = comm.num_ranks() == 1 || size == 0;
   if (done_) return;
+  stream_->follow_current();
+  {
+    auto const current = stream_->use();
+    flat_ = nn::detail::as_message(flat_);
+  }
+  stream_->synchronize();
   auto const value_bytes = Index(flat_.element_size());
   Index const num_pieces = (size + chunk - 1) / chunk;
   auto* at = static_cast<std::byte*>(flat_.mutable_data_ptr());
@@ -46,7 +61,8 @@ PendingMean::PendingMean(NodeGroup group, torch::Tensor flat, Index chunk)
   for (Index i = 0; i < num_pieces; ++i) {
     Index const length = i == 0 ? size - chunk * (num_pieces - 1) : chunk;
     auto& piece = pieces_.emplace_back(comm, value_bytes);
-    piece.start(at, length, WeightedMean{flat_.scalar_type(), group_.weights});
+    if (!device_.is_cpu()) piece.receive_in(terms_memory(device_, *stream_, /*mpi_reads_device=*/false));
+    piece.start(at, length, WeightedMean{flat_.scalar_type(), group_.weights, device_, stream_.get()});
     at += length * value_bytes;
     auto const own = piece.part_begin(length, comm.rank() + 1) - piece.part_begin(length, comm.rank());
     bytes_sent_ += (length - own + Index(comm.num_ranks() - 1) * own) * value_bytes;
@@ -79,7 +95,7 @@ torch::Tensor PendingMean::wait() {
   messages::wait_until(
       comm, [this] { return progress(); },
       [&] { return "rank " + std::to_string(comm.rank()) + " waits for the mean over its group"; });
-  return flat_;
+  return nn::detail::from_message(flat_, device_);
 }
 
 }  // namespace graticule::training::detail

@@ -209,6 +209,7 @@ void Reducer::fill(Bucket& bucket) {
   flags.back() = failed_ ? 1 : 0;
   bucket.flat.narrow(0, bucket.num_data, Index(flags.size()))
       .copy_(torch::from_blob(flags.data(), {Index(flags.size())}, torch::kDouble));
+  bucket.order->follow_current();
   bucket.filled = true;
 }
 
@@ -244,6 +245,7 @@ bool Reducer::start_next(std::size_t t) {
   if (sums_over_[t]) {
     bool const thin = options_.low_rank && num_before_ + num_begun_ > options_.low_rank->first_iterations;
     double const divisor = bucket.rules[k].reduction == nn::Reduction::mean ? divisors_[t] : 1;
+    bucket.order->precede_current();
     if (options_.hook && !bucket.members.empty())
       bucket.sums[k].start(bucket.flat, bucket.num_data, options_.hook(given_to_hook(b)));
     else
@@ -304,6 +306,7 @@ void Reducer::advance() {
       traffic.collectives += sum.traffic().collectives;
       traffic.messages += sum.traffic().messages;
       traffic.bytes += sum.traffic().bytes;
+      bucket.order->follow_current();
       ++bucket.num_ended;
       moved = true;
     }
@@ -407,7 +410,8 @@ void Reducer::deliver(std::size_t b) {
   bucket.delivered = true;
   if (!bucket.members.empty()) note(ReductionEvent::Kind::bucket_waited, b);
   auto const num = Index(bucket.members.size());
-  auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kDouble);
+  bucket.order->precede_current();
+  auto const flags = bucket.flat.narrow(0, bucket.num_data, 2 * num + 1).to(torch::kCPU, torch::kDouble);
   auto const flag = flags.accessor<double, 1>();
   if (flag[2 * num] > 0) {
     peer_failed_ = true;

@@ -50,10 +50,12 @@ struct Bucket {
   std::vector<TeamPlace> rules;
   std::vector<Index> begins;  ///< of the members in `flat`
   Index num_data = 0;
-  std::vector<GradientSum> sums;  ///< one a rule
   /// Gradients; then for each member 1 if missing; 1 if there; then 1 if this rank has failed. May lie in memory of
-  /// `sums`.
+  /// `sums`. On the device of the members' gradients where these are summed there, else on the host.
   torch::Tensor flat;
+  std::vector<GradientSum> sums;  ///< one a rule; freed before `flat`, to which a device may still copy
+  /// Orders what is done with `flat` in the streams of several threads.
+  std::unique_ptr<nn::detail::MessageStream> order;
   std::size_t num_ready = 0;
   std::size_t num_started = 0;  ///< of the sums
   std::size_t num_ended = 0;
@@ -154,7 +156,9 @@ class Reducer {
   void end_backward();
   [[nodiscard]] std::string described(Bucket const& bucket) const;
   void make_buckets(std::vector<std::size_t> const& order);
-  void add_bucket(std::vector<std::size_t> members, torch::ScalarType type, std::vector<TeamPlace> rules);
+  void add_bucket(std::vector<std::size_t> members, torch::TensorOptions const& options, std::vector<TeamPlace> rules);
+  /// Where all ranks can: not where a parameter of any rank is on the host, and not for hooks. Collective.
+  [[nodiscard]] bool all_on_devices() const;
   void share_on_node();
   [[nodiscard]] std::vector<LowRankMatrix> matrices_of(Bucket const& bucket, std::size_t rule);
   void rebucket();
@@ -180,6 +184,7 @@ class Reducer {
   std::vector<Comm> teams_;
   std::vector<bool> sums_over_;  ///< by team
   DataParallelOptions options_;
+  bool sums_on_device_ = false;  ///< where the parameters are
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;
   std::vector<std::vector<std::size_t>> queues_;  ///< of each team: the buckets that it sums, in order

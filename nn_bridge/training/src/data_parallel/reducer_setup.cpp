@@ -47,6 +47,7 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
   }
   compares_ = compares_calls(options.checks);
   watch_calls();
+  sums_on_device_ = all_on_devices();
   std::vector<std::size_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t(0));
   make_buckets(order);
@@ -55,6 +56,15 @@ Reducer::Reducer(std::vector<ReducedParameter> parameters, std::vector<Comm> tea
   hooks_.emplace(
       std::move(tensors), [this](std::size_t i) { before_accumulation(i); },
       [this](std::size_t i) { after_accumulation(i); });
+}
+
+bool Reducer::all_on_devices() const {
+  auto const is_on_device = [](ReducedParameter const& parameter) {
+    auto const& tensor = parameter.tensor;
+    return tensor.is_cuda() || tensor.is_hip() || tensor.is_privateuseone();
+  };
+  bool const all = !options_.hook && std::all_of(parameters_.begin(), parameters_.end(), is_on_device);
+  return largest(teams_, all ? 0 : 1) == 0;
 }
 
 void Reducer::watch_calls() {
@@ -113,7 +123,8 @@ std::string Reducer::described(Bucket const& bucket) const {
   return text;
 }
 
-void Reducer::add_bucket(std::vector<std::size_t> members, torch::ScalarType type, std::vector<TeamPlace> rules) {
+void Reducer::add_bucket(std::vector<std::size_t> members, torch::TensorOptions const& options,
+                         std::vector<TeamPlace> rules) {
   auto const b = buckets_.size();
   auto& bucket = buckets_.emplace_back();
   for (auto const i : members) {
@@ -121,12 +132,15 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::ScalarType typ
     bucket.begins.push_back(bucket.num_data);
     bucket.num_data += c10::multiply_integers(parameters_[i].sizes);
   }
-  bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, type);
+  bucket.flat = torch::empty({bucket.num_data + 2 * Index(members.size()) + 1}, options);
+  bucket.order = std::make_unique<nn::detail::MessageStream>(bucket.flat.device());
   bucket.members = std::move(members);
   bucket.rules = std::move(rules);
   for (std::size_t k = 0; k < bucket.rules.size(); ++k) {
     auto const team = bucket.rules[k].team;
-    bucket.sums.emplace_back(TeamSum(teams_[team], type, options_.wire, options_.order), matrices_of(bucket, k));
+    bucket.sums.emplace_back(
+        TeamSum(teams_[team], bucket.flat.scalar_type(), options_.wire, options_.order, bucket.flat.device()),
+        matrices_of(bucket, k));
     queues_[team].push_back(b);
   }
   bucket.name = bucket.members.empty() ? "nothing but the end of the backward"
@@ -136,10 +150,17 @@ void Reducer::add_bucket(std::vector<std::size_t> members, torch::ScalarType typ
 }
 
 void Reducer::make_buckets(std::vector<std::size_t> const& order) {
-  std::vector<std::pair<torch::ScalarType, std::vector<TeamPlace>>> kinds;
+  struct Kind {
+    torch::ScalarType type;
+    torch::Device device;
+    std::vector<TeamPlace> rules;
+    bool operator==(Kind const&) const = default;
+  };
+  std::vector<Kind> kinds;
   std::vector<BucketItem> items;
   for (auto const& parameter : parameters_) {
-    std::pair const kind{parameter.tensor.scalar_type(), parameter.rules};
+    Kind const kind{parameter.tensor.scalar_type(),
+                    sums_on_device_ ? parameter.tensor.device() : torch::Device(torch::kCPU), parameter.rules};
     auto const found = std::find(kinds.begin(), kinds.end(), kind);
     items.push_back({Index(parameter.tensor.nbytes()), std::uint64_t(found - kinds.begin())});
     if (found == kinds.end()) kinds.push_back(kind);
@@ -148,8 +169,8 @@ void Reducer::make_buckets(std::vector<std::size_t> const& order) {
   buckets_.clear();
   queues_.assign(teams_.size(), {});
   for (auto& members : assign_buckets(items, order, options_.buckets)) {
-    auto const [type, rules] = kinds[items[members.front()].kind];
-    add_bucket(std::move(members), c10::toRealValueType(type), rules);
+    auto const& [type, device, rules] = kinds[items[members.front()].kind];
+    add_bucket(std::move(members), torch::TensorOptions(c10::toRealValueType(type)).device(device), rules);
   }
   if (options_.wait == GradientWait::late) {
     std::vector<TeamPlace> all;
@@ -196,8 +217,9 @@ std::vector<LowRankMatrix> Reducer::matrices_of(Bucket const& bucket, std::size_
     if (!part.factor.defined()) {
       auto generator = at::make_generator<at::CPUGeneratorImpl>(low.seed + i);
       auto const rank = std::min({low.rank, rows, columns});
-      part.factor = orthonormal(torch::randn({columns, rank}, generator, type));
-      part.error = torch::zeros({rows, columns}, type);
+      auto const device = bucket.flat.device();
+      part.factor = orthonormal(torch::randn({columns, rank}, generator, type)).to(device);
+      part.error = torch::zeros({rows, columns}, torch::TensorOptions(type).device(device));
     }
     matrices.push_back({bucket.begins[std::size_t(m)], rows, columns, bucket.num_data + num_members + m, &part});
   }

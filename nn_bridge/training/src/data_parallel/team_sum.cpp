@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "team_sum.hpp"
 
+#include <graticule/nn_bridge/detail/reduce.hpp>
+#include <graticule/repartition/detail/device_mpi.hpp>
+
 #include <algorithm>
 
 namespace graticule::training::detail {
@@ -37,19 +40,52 @@ struct Adder {
     return torch::from_blob(values + begin * Index(c10::elementSize(type)), {count}, type);
   }
 
+  /// @param sum of the values from `begin` on, of all
+  void divide(torch::Tensor const& sum, Index begin) const {
+    auto const data = sum.narrow(0, 0, std::clamp<Index>(num_data - begin, 0, sum.numel()));
+    if (before != divisor && before != 1) data.mul_(before);
+    if (before != divisor) data.div_(divisor);
+  }
+
   void operator()(messages::SumPart const& part) const {
-    auto const num_own_data = std::clamp<Index>(num_data - part.begin, 0, part.count);
     auto const sums = torch::empty({std::min(part.count, block_numel)}, is_narrow(type) ? torch::kFloat : type);
     for (Index begin = 0; begin < part.count; begin += block_numel) {
       auto const count = std::min(block_numel, part.count - begin);
       auto const sum = sums.narrow(0, 0, count);
       sum.copy_(block(part.terms[0], begin, count));
       for (std::size_t rank = 1; rank < part.terms.size(); ++rank) sum.add_(block(part.terms[rank], begin, count));
-      auto const data = sum.narrow(0, 0, std::clamp<Index>(num_own_data - begin, 0, count));
-      if (before != divisor && before != 1) data.mul_(before);
-      if (before != divisor) data.div_(divisor);
+      divide(sum, part.begin + begin);
       for (auto* const result : part.results) block(result, begin, count).copy_(sum);
     }
+  }
+};
+
+/// The same by kernels of a device, in its stream for messages.
+struct DeviceAdder {
+  Adder adder;
+  torch::Device device;
+  nn::detail::MessageStream const* stream;
+  bool terms_on_device;  ///< else they lie on the host, as what MPI reads
+
+  [[nodiscard]] torch::Tensor values(std::byte* memory, Index count) const {
+    if (!terms_on_device) return adder.block(memory, 0, count);
+    return at::for_blob(memory, {count})
+        .options(torch::TensorOptions(adder.type).device(device))
+        .target_device(device)
+        .make_tensor();
+  }
+
+  void operator()(messages::SumPart const& part) const {
+    torch::NoGradGuard const no_grad;
+    auto const current = stream->use();
+    std::vector<torch::Tensor> terms;
+    for (auto* const term : part.terms) terms.push_back(nn::detail::from_message(values(term, part.count), device));
+    auto const sum = nn::detail::sum_in_order(terms);
+    adder.divide(sum, part.begin);
+    auto const result = values(part.results[0], part.count);
+    result.copy_(sum.to(adder.type), /*non_blocking=*/true);
+    stream->synchronize();
+    for (std::size_t i = 1; i < part.results.size(); ++i) values(part.results[i], part.count).copy_(result);
   }
 };
 
@@ -65,13 +101,33 @@ MPI_Datatype mpi_type(torch::ScalarType type) {
   }
 }
 
-TeamSum::TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order)
+messages::AllocateTerms terms_memory(torch::Device const& device, nn::detail::MessageStream const& stream,
+                                     bool mpi_reads_device) {
+  return [device, &stream, mpi_reads_device](std::size_t bytes) {
+    auto const current = stream.use();
+    auto const options = torch::TensorOptions(torch::kByte);
+    auto const memory =
+        torch::empty({Index(bytes)}, mpi_reads_device ? options.device(device) : options.pinned_memory(true));
+    // Earlier work in the stream may still use what the allocator gives out again.
+    stream.synchronize();
+    return std::shared_ptr<std::byte>(static_cast<std::byte*>(memory.mutable_data_ptr()),
+                                      [memory](std::byte*) {});
+  };
+}
+
+TeamSum::TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order, torch::Device const& device)
     : team_(std::move(team)),
       type_(type),
+      device_(device),
       wire_(wire_type(type, wire)),
-      before_(wire_ == torch::kHalf && type != torch::kHalf ? divisor_before(team_.num_ranks()) : 1) {
-  bool const by_library = order == SumOrder::any && wire_ == type && !is_narrow(type);
+      before_(wire_ == torch::kHalf && type != torch::kHalf ? divisor_before(team_.num_ranks()) : 1),
+      stream_(std::make_unique<nn::detail::MessageStream>(device)) {
+  bool const on_host = device.is_cpu();
+  bool const by_library = on_host && order == SumOrder::any && wire_ == type && !is_narrow(type);
   if (!by_library) sum_.emplace(team_, Index(c10::elementSize(wire_)));
+  if (on_host || team_.num_ranks() == 1) return;
+  mpi_reads_device_ = graticule::detail::mpi_moves_device_memory(team_);
+  sum_->receive_in(terms_memory(device, *stream_, mpi_reads_device_));
 }
 
 void TeamSum::share_on_node(Comm const& team, std::vector<std::pair<TeamSum*, Index>> const& sums) {
@@ -85,25 +141,43 @@ void TeamSum::start(torch::Tensor const& flat, Index num_data, double divisor) {
   torch::NoGradGuard const no_grad;
   traffic_ = {};
   requests_.clear();
+  stream_->follow_current();
   if (team_.num_ranks() == 1) return;
   flat_ = flat;
   num_data_ = num_data;
   divisor_ = divisor;
   if (!sum_) return start_all_reduce();
-  sent_ = as_sent();
-  sum_->start(static_cast<std::byte*>(sent_.mutable_data_ptr()), sent_.numel(),
-              Adder{wire_, num_data_, before_, divisor_});
+  {
+    auto const current = stream_->use();
+    sent_ = as_sent();
+  }
+  stream_->mark();
+  is_staging_ = true;
+  start_staged();
 }
 
 torch::Tensor TeamSum::as_sent() const {
-  if (wire_ == type_) return flat_;
+  bool const on_host = device_.is_cpu();
+  if (on_host && wire_ == type_) return flat_;
   auto values = flat_;
   if (before_ != 1) {
     values = flat_.clone();
     values.narrow(0, 0, num_data_).div_(before_);
   }
-  if (flat_.numel() > sum_->room()) return values.to(wire_);
-  return torch::from_blob(sum_->shared_memory(), {flat_.numel()}, wire_).copy_(values);
+  if (!on_host) values = values.to(wire_);
+  if (flat_.numel() <= sum_->room())
+    return torch::from_blob(sum_->shared_memory(), {flat_.numel()}, wire_).copy_(values, /*non_blocking=*/!on_host);
+  if (on_host) return values.to(wire_);
+  return mpi_reads_device_ ? values : nn::detail::as_message(values);
+}
+
+void TeamSum::start_staged() {
+  if (!is_staging_ || !stream_->has_passed()) return;
+  is_staging_ = false;
+  Adder const adder{wire_, num_data_, before_, divisor_};
+  auto* const values = static_cast<std::byte*>(sent_.mutable_data_ptr());
+  if (device_.is_cpu()) return sum_->start(values, sent_.numel(), adder);
+  sum_->start(values, sent_.numel(), DeviceAdder{adder, device_, stream_.get(), !sent_.is_cpu()});
 }
 
 void TeamSum::start_all_reduce() {
@@ -125,13 +199,21 @@ bool TeamSum::is_reduced() {
 }
 
 bool TeamSum::advance() {
-  if (!flat_.defined()) return true;
+  if (!flat_.defined()) {
+    stream_->precede_current();
+    return true;
+  }
   torch::NoGradGuard const no_grad;
-  if (sum_ ? !sum_->advance() : !is_reduced()) return false;
+  start_staged();
+  if (is_staging_ || (sum_ ? !sum_->advance() : !is_reduced())) return false;
   if (sum_) {
     traffic_.messages = sum_->sent().messages;
     traffic_.bytes = sum_->sent().bytes;
-    if (wire_ != type_) flat_.copy_(sent_);
+    if (!sent_.is_same(flat_)) {
+      auto const current = stream_->use();
+      flat_.copy_(sent_, /*non_blocking=*/true);
+    }
+    stream_->precede_current();
   }
   requests_.clear();
   flat_.reset();
@@ -140,7 +222,7 @@ bool TeamSum::advance() {
 }
 
 torch::Tensor TeamSum::shared_memory() const {
-  if (!sum_ || !sum_->shared_memory() || wire_ != type_) return {};
+  if (!sum_ || !sum_->shared_memory() || wire_ != type_ || !device_.is_cpu()) return {};
   return torch::from_blob(sum_->shared_memory(), {sum_->room()}, wire_);
 }
 

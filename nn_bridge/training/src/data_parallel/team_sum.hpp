@@ -2,11 +2,13 @@
 #pragma once
 
 #include <graticule/messages/detail/ordered_sum.hpp>
+#include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/comm.hpp>
 #include <graticule/training/data_parallel/gradient_wire.hpp>
 
 #include <torch/torch.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,6 +23,11 @@ namespace graticule::training::detail {
 /// As what MPI sends elements; those of 16 bits as plain bits. @throws `UnsupportedTensor`
 [[nodiscard]] MPI_Datatype mpi_type(torch::ScalarType type);
 
+/// Memory for values of other ranks that a device adds: its own where MPI reads that, else pinned.
+/// @param stream must outlive it
+[[nodiscard]] messages::AllocateTerms terms_memory(torch::Device const& device, nn::detail::MessageStream const& stream,
+                                                   bool mpi_reads_device);
+
 /// What has been sent for one sum, by MPI or through memory of the node.
 struct SumTraffic {
   Index collectives = 0;
@@ -33,16 +40,20 @@ struct SumTraffic {
 /// Where MPI can add the type and nothing else is asked for, by `MPI_Iallreduce`; else by `messages::OrderedSum` in the
 /// type of the wire (16-bit types are added in f32), through memory of the node after `share_on_node`, with the same
 /// bits.
+/// Tensors of a device are added there, in order of ranks. They travel from its memory where MPI reads it; else through
+/// memory of the node, or pinned memory. Their copies and sums run in a stream of their own, and no call waits for
+/// other work of the device.
 class TeamSum {
  public:
   /// Same calls on all ranks. @param type of the tensors, real
-  TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order);
+  TeamSum(Comm team, torch::ScalarType type, Wire wire, SumOrder order, torch::Device const& device = torch::kCPU);
 
   /// Posts the first messages. Calls on one team come in the same order on all its ranks.
-  /// @param flat contiguous, on the host; not to be touched before the end
+  /// @param flat contiguous, on the device of the sum; not to be touched before the end
   /// @param num_data elements at its head that are divided by `divisor`; the rest are summed only
   void start(torch::Tensor const& flat, Index num_data, double divisor);
-  /// Posts what follows from what has arrived. True at the end, when `flat` holds the sum.
+  /// Posts what follows from what has arrived. True at the end, when `flat` holds the sum: on a device, for what is put
+  /// into the current stream afterwards, and into others after `stream().precede_current()`.
   bool advance();
 
   /// `OrderedSum::share_on_node` for up to as many elements as given; sums by MPI's all-reduce stay as they are.
@@ -56,6 +67,8 @@ class TeamSum {
   [[nodiscard]] std::vector<int> missing() const { return sum_ ? sum_->missing() : std::vector<int>(); }
   /// MPI uses the memory of the sum that is under way.
   [[nodiscard]] bool in_messages() const noexcept { return sum_ ? sum_->in_messages() : flat_.defined(); }
+  /// Of its device, for what is computed with sums between messages.
+  [[nodiscard]] nn::detail::MessageStream const& stream() const noexcept { return *stream_; }
 
   [[nodiscard]] SumTraffic const& traffic() const noexcept { return traffic_; }
   [[nodiscard]] Comm const& team() const noexcept { return team_; }
@@ -64,18 +77,23 @@ class TeamSum {
   void start_all_reduce();
   [[nodiscard]] bool is_reduced();
   [[nodiscard]] torch::Tensor as_sent() const;
+  void start_staged();
 
   Comm team_;
   torch::ScalarType type_;
+  torch::Device device_;
+  bool mpi_reads_device_ = false;
   torch::ScalarType wire_;
   double before_ = 1;                        ///< divided by this before rounding
   std::optional<messages::OrderedSum> sum_;  ///< none: by MPI's all-reduce
   torch::Tensor flat_;                       ///< undefined: none is under way
   Index num_data_ = 0;
   double divisor_ = 1;
-  torch::Tensor sent_;  ///< `flat_` as it travels
+  torch::Tensor sent_;       ///< `flat_` as it travels
+  bool is_staging_ = false;  ///< it is still copied, and the sum has not begun
   std::vector<MPI_Request> requests_;
   SumTraffic traffic_;
+  std::unique_ptr<nn::detail::MessageStream> stream_;  ///< last: its work ends before the memory above is freed
 };
 
 }  // namespace graticule::training::detail

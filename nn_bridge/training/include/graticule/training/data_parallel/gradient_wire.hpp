@@ -40,7 +40,8 @@ struct LowRankGradients {
 /// Order in which the gradients of a team's ranks are added.
 enum class SumOrder : std::uint8_t {
   /// As MPI's all-reduce adds them: fewer messages in teams of hundreds of ranks. MPI recommends, but does not
-  /// guarantee, the same bits on all ranks and in all runs; `require_same_bits` compares the replicas.
+  /// guarantee, the same bits on all ranks and in all runs; `require_same_bits` compares the replicas. On devices as
+  /// `by_rank`.
   any,
   /// Rank 0 first: the same bits in every run on the same number of ranks, and on every rank, because one rank computes
   /// each sum.

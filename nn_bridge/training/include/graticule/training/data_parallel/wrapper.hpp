@@ -91,9 +91,10 @@ struct TeamTraffic {
 ///
 /// Gradients are sent in buckets of one type and rule list, large ones alone; in the first iteration in reverse order
 /// of registration, from the second on in the order of their arrival on the first rank. Further backwards without
-/// `zero_grad` add to the reduced gradients. Types are kept: f64, complex, bf16 and f16 (added in f32). Gradients on
-/// devices are reduced on the host. Each backward inside another (`checkpoint`) is reduced separately; `no_sync` with
-/// `reduce` makes one reduction of all.
+/// `zero_grad` add to the reduced gradients. Types are kept: f64, complex, bf16 and f16 (added in f32). Where
+/// all parameters of all ranks lie on devices, gradients are added there, always as `SumOrder::by_rank`; else, and for
+/// a hook, on the host. Each backward inside another (`checkpoint`) is reduced separately; `no_sync` with `reduce`
+/// makes one reduction of all.
 class DataParallel {
  public:
   /// Checks that the replicas match, then copies parameters and buffers of each team's first rank to the others; random

@@ -28,6 +28,9 @@ struct SumPart {
 /// travel as they are.
 using AddPart = std::function<void(SumPart const&)>;
 
+/// Memory of some bytes in which a message may arrive at once.
+using AllocateTerms = std::function<std::shared_ptr<std::byte>(std::size_t bytes)>;
+
 /// Adds the values of all ranks in order of ranks, without blocking: the same bits on all ranks, for every transport
 /// and order of arrival.
 ///
@@ -52,6 +55,10 @@ class OrderedSum {
   /// Collective, the same sums on all ranks. @throws `BadOption` on all ranks @pre none is under way
   /// Cost: that of `NodePlace::make`; memory for the values, as long as the sums live
   static void share_on_node(Comm const& comm, std::vector<std::pair<OrderedSum*, Index>> const& sums);
+
+  /// Messages of values of other ranks arrive there from now on: where values need not be in ordinary memory, such as
+  /// that of a device that MPI reads. `AddPart` returns when its result can be sent.
+  void receive_in(AllocateTerms allocate) { allocate_ = std::move(allocate); }
 
   /// Begins a sum. Sums of one object come in the same order on all ranks. On one rank nothing happens.
   /// @param values contiguous; not to be touched before the end
@@ -96,6 +103,7 @@ class OrderedSum {
   std::byte* values_ = nullptr;
   Index num_values_ = 0;
   AddPart add_;
+  AllocateTerms allocate_;
   std::unique_ptr<Lanes> lanes_;
   std::vector<std::byte*> received_;  ///< by rank: its values of this rank's part
   std::unique_ptr<NodePlace> place_;
