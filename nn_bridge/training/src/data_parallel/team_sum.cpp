@@ -110,8 +110,7 @@ messages::AllocateTerms terms_memory(torch::Device const& device, nn::detail::Me
         torch::empty({Index(bytes)}, mpi_reads_device ? options.device(device) : options.pinned_memory(true));
     // Earlier work in the stream may still use what the allocator gives out again.
     stream.synchronize();
-    return std::shared_ptr<std::byte>(static_cast<std::byte*>(memory.mutable_data_ptr()),
-                                      [memory](std::byte*) {});
+    return std::shared_ptr<std::byte>(static_cast<std::byte*>(memory.mutable_data_ptr()), [memory](std::byte*) {});
   };
 }
 
