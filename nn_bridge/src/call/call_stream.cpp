@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "call_stream.hpp"
 
+#include <graticule/nn_bridge/detail/call_queue.hpp>
 #include <graticule/nn_bridge/detail/message_memory.hpp>
 #include <graticule/partition/error.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
@@ -68,6 +69,8 @@ CallStream::CallStream(torch::Tensor const& tensor) {
   queue_ = queue_in(stream);
   stream_ = stream;
 }
+
+DeviceQueue queue_of(torch::Tensor const& tensor) { return CallStream(tensor).queue(); }
 
 void CallStream::follow_current() const {
   if (!stream_) return;

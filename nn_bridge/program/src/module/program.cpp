@@ -277,7 +277,13 @@ void ProgramImpl::convert(torch::Device device, torch::Dtype dtype) {
     torch::Dtype const wanted = state_->conversion(state_->weights.dtypes.at(tensor_name));
     torch::Tensor const gradient = tensor.grad();
     tensor.mutable_grad() = torch::Tensor();
-    tensor.set_data(tensor.detach().to(device, wanted));
+    torch::Tensor const moved = tensor.detach().to(device, wanted);
+    if (device.is_privateuseone() && !tensor.is_privateuseone()) {
+      // `set_data` gives tensors memory of LibTorch's own devices only.
+      tensor.unsafeGetTensorImpl()->shallow_copy_from(moved.getIntrusivePtr());
+    } else {
+      tensor.set_data(moved);
+    }
     if (gradient.defined()) {
       tensor.mutable_grad() = gradient.to(device, wanted);
     }

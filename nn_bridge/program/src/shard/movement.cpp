@@ -2,6 +2,7 @@
 #include "shard/movement.hpp"
 
 #include <graticule/nn_bridge/call/tensor_view.hpp>
+#include <graticule/nn_bridge/detail/call_queue.hpp>
 #include <graticule/partition/layout.hpp>
 
 #include <algorithm>
@@ -152,6 +153,7 @@ torch::Tensor Movement::apply(torch::Tensor const& x) const {
   for (auto const& part : parts(target)) {
     views.push_back(nn::tensor_view(part, axes_));
   }
+  DeviceQueueScope const scope(nn::detail::queue_of(source));
   plan_->apply(nn::tensor_view(source, axes_), std::span<FieldView const>(views));
   return target;
 }
@@ -163,6 +165,7 @@ torch::Tensor Movement::apply_adjoint(torch::Tensor const& y) const {
   for (auto const& part : parts(target)) {
     views.push_back(nn::tensor_view(part, axes_));
   }
+  DeviceQueueScope const scope(nn::detail::queue_of(source));
   plan_->apply_adjoint(nn::tensor_view(source.view(joined_source_), axes_), std::span<FieldView const>(views));
   return source;
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Exported networks on a device, on one rank and on shards: the values and gradients of the host, on the guarded
+// device.
+#include <graticule/nn_bridge/collective/gradient_sync.hpp>
+#include <graticule/nn_bridge/loss/reduce_loss.hpp>
+#include <graticule/program/program.hpp>
+#include <graticule/program/sharded_program.hpp>
+
+#include "guarded_torch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace graticule {
+namespace {
+
+using program::Program;
+using program::ShardedProgram;
+using test::guarded_torch_device;
+using test::new_guarded_stream;
+using test::StreamScope;
+
+Program load(std::string const& network) {
+  Program program(std::filesystem::path(GRATICULE_TEST_DATA) / "programs" / network / "program.pt2");
+  program->to(torch::kFloat64);
+  program->eval();
+  return program;
+}
+
+torch::Tensor whole_input(Program const& program) {
+  auto const id = program::user_inputs(program->graph()).at(0);
+  program::Sizes const sizes(program->graph());
+  auto const shape = sizes(program->graph().graph.value(id).tensor).value();
+  return (torch::arange(program::num_elements(shape), torch::kFloat64) * 0.01).sin().mul(0.5).reshape(shape);
+}
+
+/// Output, and gradients of the input and of all parameters.
+template <class Network>
+std::vector<torch::Tensor> results_of(Network& network, torch::Tensor const& input, nn::Domain const& domain) {
+  network->zero_grad();
+  auto const x = input.detach().clone().requires_grad_();
+  auto const y = network->forward(x);
+  nn::reduce_loss(y.square().sum(), domain).backward();
+  std::vector<torch::Tensor> results{y.detach(), x.grad()};
+  for (auto const& parameter : network->parameters())
+    if (parameter.grad().defined()) results.push_back(parameter.grad().clone());
+  return results;
+}
+
+void expect_same(std::vector<torch::Tensor> const& found, std::vector<torch::Tensor> const& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    auto const tensor = found[i].cpu();
+    ASSERT_EQ(tensor.sizes(), expected[i].sizes()) << "result " << i;
+    if (tensor.numel() == 0) continue;
+    auto const gap = (tensor - expected[i]).abs().max().item<double>();
+    EXPECT_LE(gap, 1e-11 * (1 + expected[i].abs().max().item<double>())) << "result " << i;
+  }
+}
+
+class DeviceNetworks : public ::testing::TestWithParam<std::string> {
+ protected:
+  Comm comm = Comm::world();
+};
+
+TEST_P(DeviceNetworks, compute_what_they_do_on_the_host) {
+  nn::Domain const alone(comm.split(comm.rank(), 0), ProcessGrid{1, 1});
+  auto on_host = load(GetParam());
+  auto const input = whole_input(on_host);
+  auto const expected = results_of(on_host, input, alone);
+  StreamScope const scope(new_guarded_stream());
+  auto const device = guarded_torch_device();
+  auto network = load(GetParam());
+  network->to(device);
+  auto const x = input.to(device);
+
+  std::vector<torch::Tensor> found;
+  ASSERT_NO_THROW(found = results_of(network, x, alone));
+
+  expect_same(found, expected);
+}
+
+TEST_P(DeviceNetworks, bring_no_field_to_the_host) {
+  StreamScope const scope(new_guarded_stream());
+  auto const device = guarded_torch_device();
+  auto network = load(GetParam());
+  auto const input = whole_input(network);
+  network->to(device);
+  auto const x = input.to(device);
+  torch::NoGradGuard const no_grad;
+  (void)network->forward(x);
+  (void)test::take_tensor_copies();
+
+  (void)network->forward(x);
+
+  // A number now and then, which a graph asks for or gives.
+  auto const copies = test::take_tensor_copies();
+  EXPECT_LT(copies.bytes_to_host, long(input.nbytes()) / 100);
+  EXPECT_LT(copies.bytes_to_device, long(input.nbytes()) / 100);
+}
+
+TEST_P(DeviceNetworks, on_shards_compute_what_they_do_on_the_host) {
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  // The ways of large grids.
+  program::ShardOptions const options{.costs = {.message = 0, .replicated = 1000}};
+  ShardedProgram on_host(load(GetParam()), domain, options);
+  auto const whole = whole_input(on_host->serial());
+  auto const rows = whole.size(-2);
+  auto const first = comm.rank() * rows / comm.num_ranks();
+  auto const own = whole.narrow(-2, first, (comm.rank() + 1) * rows / comm.num_ranks() - first).contiguous();
+  auto const expected = results_of(on_host, own, domain);
+  StreamScope const scope(new_guarded_stream());
+  auto const device = guarded_torch_device();
+  ShardedProgram network(load(GetParam()), domain, options);
+  network->to(device);
+  auto const x = own.to(device);
+
+  std::vector<torch::Tensor> found;
+  ASSERT_NO_THROW(found = results_of(network, x, domain));
+
+  expect_same(found, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Device, DeviceNetworks,
+                         ::testing::Values("unet_probe", "makani_vit", "makani_sfno", "credit_swin"),
+                         [](auto const& network) { return network.param; });
+
+}  // namespace
+}  // namespace graticule
