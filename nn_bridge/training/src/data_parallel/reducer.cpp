@@ -207,8 +207,9 @@ void Reducer::fill(Bucket& bucket) {
     place.copy_(grad.is_complex() ? torch::view_as_real(grad.resolve_conj()) : grad);
   }
   flags.back() = failed_ ? 1 : 0;
-  bucket.flat.narrow(0, bucket.num_data, Index(flags.size()))
-      .copy_(torch::from_blob(flags.data(), {Index(flags.size())}, torch::kDouble));
+  auto const given = nn::detail::message_memory({Index(flags.size())}, bucket.flat);
+  given.copy_(torch::from_blob(flags.data(), {Index(flags.size())}, torch::kDouble));
+  bucket.flat.narrow(0, bucket.num_data, Index(flags.size())).copy_(given, /*non_blocking=*/true);
   bucket.order->follow_current();
   bucket.filled = true;
 }
