@@ -99,6 +99,21 @@ TEST_F(DeviceRun, cut_parameters_have_the_losses_of_the_host) {
   expect_as_on_host(settings);
 }
 
+TEST_F(DeviceRun, exported_networks_have_the_losses_of_the_host) {
+  auto const network = std::filesystem::path(GRATICULE_TEST_DATA) / "programs/unet_probe/program.pt2";
+  if (!std::filesystem::exists(network)) GTEST_SKIP() << network << " is missing";
+  test::write_train_fields(comm_, folder_ / "fields.nc", {.num_rows = 24, .num_columns = 48, .num_levels = 1});
+  auto settings = this->settings();
+  settings.inputs = {"z"};
+  settings.features = {"value", "east", "north"};
+  settings.targets = {"u", "v"};
+  settings.statics = {};
+  settings.mirror = Mirror::off;
+  settings.network.model = ModelKind::program;
+  settings.network.program = network;
+  expect_as_on_host(settings);
+}
+
 TEST_F(DeviceRun, forecasts_of_a_device_are_those_of_the_host) {
   test::write_train_fields(comm_, folder_ / "fields.nc", {.num_times = 6, .has_missing = true});
   auto settings = this->settings();

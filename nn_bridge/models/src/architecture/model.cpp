@@ -47,14 +47,17 @@ torch::Tensor GatedModel::forward(torch::Tensor const& inputs, torch::Tensor con
 
 void move_to(torch::nn::Module& network, torch::Device const& device) {
   if (device.is_cpu()) return;
-  if (!device.is_privateuseone()) return network.to(device);
   torch::NoGradGuard const no_grad;
   auto const move = [&](torch::Tensor const& tensor) {
     if (tensor.defined() && tensor.device() != device)
       tensor.unsafeGetTensorImpl()->shallow_copy_from(tensor.detach().to(device).getIntrusivePtr());
   };
-  for (auto const& parameter : network.parameters()) move(parameter);
-  for (auto const& buffer : network.buffers()) move(buffer);
+  if (device.is_privateuseone()) {
+    for (auto const& parameter : network.parameters()) move(parameter);
+    for (auto const& buffer : network.buffers()) move(buffer);
+  }
+  // Exported networks have more to move: constants and tables.
+  network.to(device);
 }
 
 std::shared_ptr<Model> make_model(ModelOptions const& options, nn::Domain const& domain) {
