@@ -62,7 +62,7 @@ Port port(program::Value const* value, std::size_t number, std::size_t first_ndi
 }
 
 std::string size_text(program::Extent const& extent) {
-  return extent.symbolic() ? extent.expression : std::to_string(extent.value);
+  return std::to_string(extent.value) + (extent.symbolic() ? "*" : "");
 }
 
 }  // namespace

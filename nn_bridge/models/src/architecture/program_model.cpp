@@ -14,7 +14,7 @@ using program::Extent;
 std::string text_of(std::string const& name, std::vector<Extent> const& sizes) {
   std::string text = name + "[";
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    text += (i == 0 ? "" : ", ") + (sizes[i].symbolic() ? sizes[i].expression : std::to_string(sizes[i].value));
+    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i].value) + (sizes[i].symbolic() ? "*" : "");
   return text + "]";
 }
 
