@@ -101,7 +101,7 @@ TEST(DeviceSharded, parameters_and_gradients_pass_through_pinned_memory) {
 
   auto const copies = test::take_tensor_copies();
   EXPECT_EQ(copies.bytes_pageable, 0);
-  EXPECT_EQ(copies.bytes_to_host > 0, comm.num_ranks() > 1);
+  EXPECT_GT(copies.bytes_to_host, 0);
 }
 
 TEST(DeviceSharded, steps_in_several_units_kept_in_groups_are_those_of_the_host) {
