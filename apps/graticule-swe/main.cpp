@@ -303,7 +303,8 @@ class Run {
   void draw() {
     auto const phase = context_.report.phase("pictures");
     auto const folder = fs::path(o_.output);
-    swe::draw_series(solver_, folder / "series.nc", swe::describe(o_.experiment.name), folder / "map.png");
+    auto const by = o_.emulator.empty() ? std::string() : ", by the network of " + o_.emulator;
+    swe::draw_series(solver_, folder / "series.nc", swe::describe(o_.experiment.name) + by, folder / "map.png");
   }
 
   void finish(Index begin, double seconds) {
