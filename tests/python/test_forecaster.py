@@ -60,6 +60,7 @@ def test_refuses():
     network = graticule.Forecaster(f"{FOLDER}/net")
     rows = network.rows.stop - network.rows.start
     raises("ShapeMismatch", lambda: network.next(torch.zeros(5, rows, 32), 0), "2 times, 3 prognostic channels")
+    raises("ShapeMismatch", lambda: network.next(torch.zeros(rows, 32, 6), 0), "32 columns")
 
 
 main(globals())

@@ -17,10 +17,14 @@ namespace graticule::python {
 
 namespace {
 
-using models::Forecaster;
+struct Loaded : models::Forecaster {
+  Loaded(Comm const& of, Layout const& layout, Checkpoint const& checkpoint)
+      : Forecaster(of, layout, checkpoint, of), comm(of) {}
+  Comm comm;
+};
 
-std::unique_ptr<Forecaster> make_forecaster(std::int64_t comm_handle, std::string const& path,
-                                            std::optional<Integers> const& rows) {
+std::unique_ptr<Loaded> make_forecaster(std::int64_t comm_handle, std::string const& path,
+                                        std::optional<Integers> const& rows) {
   Comm const comm = comm_of(comm_handle);
   auto const checkpoint = models::open_trained(comm, path);
   auto const description = models::description_of(checkpoint);
@@ -32,22 +36,29 @@ std::unique_ptr<Forecaster> make_forecaster(std::int64_t comm_handle, std::strin
     layout = std::make_unique<Layout>(ProcessGrid{comm.num_ranks(), 1}, std::vector<Cuts>{cuts, Cuts{num_columns}});
   });
   require_same(comm, "ArgumentDisagreement", layout->fingerprint(), "rows: " + to_string(*layout));
-  return std::make_unique<Forecaster>(comm, *layout, checkpoint, comm);
+  return std::make_unique<Loaded>(comm, *layout, checkpoint);
 }
 
 /// In host memory and f64, as the network's states are.
-torch::Tensor next_of(Forecaster& self, torch::Tensor const& states, std::int64_t time) {
+torch::Tensor next_of(Loaded& self, torch::Tensor const& states, std::int64_t time) {
   torch::NoGradGuard const no_grad;
+  auto const& own = self.owned();
+  run_agreed(self.comm, [&] {
+    auto const ndim = states.dim();
+    if (ndim < 2 || states.size(ndim - 2) != own.extent(0) || states.size(ndim - 1) != own.extent(1))
+      throw Error("ShapeMismatch", "states end with axes of " + std::to_string(own.extent(0)) + " rows and " +
+                                       std::to_string(own.extent(1)) + " columns, not with the last ones of " +
+                                       c10::str(states.sizes()));
+  });
   auto const values = states.to(torch::kCPU, torch::kFloat64).contiguous();
   auto later = self.next({values.const_data_ptr<double>(), std::size_t(values.numel())}, time);
   auto const channels = std::int64_t(self.description().channels.size());
-  auto const& box = self.owned();
   return torch::tensor(later, torch::kFloat64)
-      .reshape({channels, box.extent(0), box.extent(1)})
+      .reshape({channels, own.extent(0), own.extent(1)})
       .to(states.device(), states.scalar_type());
 }
 
-std::vector<std::string> channels_of(Forecaster const& self) {
+std::vector<std::string> channels_of(Loaded const& self) {
   std::vector<std::string> labels;
   for (auto const& channel : self.description().channels) labels.push_back(channel.label);
   return labels;
@@ -56,18 +67,17 @@ std::vector<std::string> channels_of(Forecaster const& self) {
 }  // namespace
 
 void define_forecaster(py::module_& m) {
-  py::class_<Forecaster>(m, "Forecaster")
+  py::class_<Loaded>(m, "Forecaster")
       .def(py::init(&make_forecaster), py::arg("comm"), py::arg("path"), py::arg("rows"), ReleaseGil())
       .def("next", &next_of, py::arg("states"), py::arg("time"), ReleaseGil())
       .def_property_readonly("channels", &channels_of)
-      .def_property_readonly("num_prognostic",
-                             [](Forecaster const& self) { return self.description().num_prognostic(); })
-      .def_property_readonly("history", [](Forecaster const& self) { return self.description().history; })
-      .def_property_readonly("lead_seconds", [](Forecaster const& self) { return self.description().lead_seconds; })
-      .def_property_readonly("latitudes", [](Forecaster const& self) { return self.description().latitudes; })
-      .def_property_readonly("longitudes", [](Forecaster const& self) { return self.description().longitudes; })
+      .def_property_readonly("num_prognostic", [](Loaded const& self) { return self.description().num_prognostic(); })
+      .def_property_readonly("history", [](Loaded const& self) { return self.description().history; })
+      .def_property_readonly("lead_seconds", [](Loaded const& self) { return self.description().lead_seconds; })
+      .def_property_readonly("latitudes", [](Loaded const& self) { return self.description().latitudes; })
+      .def_property_readonly("longitudes", [](Loaded const& self) { return self.description().longitudes; })
       .def_property_readonly("rows",
-                             [](Forecaster const& self) { return std::pair(self.owned().lo(0), self.owned().hi(0)); });
+                             [](Loaded const& self) { return std::pair(self.owned().lo(0), self.owned().hi(0)); });
 }
 
 }  // namespace graticule::python
