@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The four kinds of target: a layer's library, an MPI test, a driver, a benchmark.
 
+# For a folder and those below: sources are compiled in batches, each of which pays for the headers once. So names in anonymous
+# namespaces are unique within a library. GCC takes the sources of a batch for headers, where a type with a member of a type of an
+# anonymous namespace would be a mistake.
+macro(graticule_compile_in_batches)
+  set(CMAKE_UNITY_BUILD ${GRATICULE_UNITY_BUILD})
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
+  if(GRATICULE_UNITY_BUILD)
+    add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
+endmacro()
+
 # Sources that include torch/torch.h compile 3 times faster with it precompiled; one precompiled header serves all targets.
 function(graticule_use_torch_pch target)
   if(NOT TARGET graticule_torch_pch)
@@ -14,9 +25,8 @@ function(graticule_use_torch_pch target)
   target_link_libraries(${target} PRIVATE Kokkos::kokkos)
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_precompile_headers(${target} REUSE_FROM graticule_torch_pch)
-  # An empty source takes 3 to 4 s with the precompiled header, most of them to instantiate its templates again; a batch does so once.
-  # So names in anonymous namespaces are unique within a library. GCC takes the sources of a batch for headers, where a type
-  # with a member of a type of an anonymous namespace would be a mistake.
+  # GCC instantiates the templates that the precompiled header leaves pending at the end of every source, which takes as long as
+  # a source of 400 lines (12 s on a core of 2.4 GHz, an empty source too); a batch does so once.
   if(GRATICULE_UNITY_BUILD)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
@@ -84,11 +94,12 @@ function(graticule_add_test_program name)
   endif()
   # GCC 12 needs 80 % of the time at -O1 for tests of layers, 40 to 70 % for those of the engine. The libraries stay at -O3.
   target_compile_options(${target} PRIVATE ${GRATICULE_WARNINGS} $<$<CONFIG:Release>:-O1>)
-  # For those that use it: the others are compiled alike whatever the folder is.
+  # For programs that use it: the others are compiled alike whatever the folder is.
   foreach(source IN LISTS arg_SOURCES)
     file(STRINGS "${source}" uses REGEX GRATICULE_TEST_DATA LIMIT_COUNT 1)
     if(uses)
-      set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_DEFINITIONS "GRATICULE_TEST_DATA=\"${GRATICULE_TEST_DATA}\"")
+      target_compile_definitions(${target} PRIVATE "GRATICULE_TEST_DATA=\"${GRATICULE_TEST_DATA}\"")
+      break()
     endif()
   endforeach()
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
@@ -97,6 +108,7 @@ function(graticule_add_test_program name)
   endif()
   if("graticule::nn" IN_LIST arg_DEPENDS)
     graticule_use_torch_pch(${target})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
 
@@ -153,11 +165,11 @@ function(graticule_add_mpi_test name)
   set_property(DIRECTORY APPEND PROPERTY GRATICULE_MPI_TESTS ${name})
 endfunction()
 
-# graticule_run_full_variants(np4 np5 np7 check delayed p2p [EXCEPT test...])
+# graticule_run_full_variants(np4 np5 np7 check delayed p2p [TIMEOUT seconds] [EXCEPT test...])
 # Registers every program of graticule_add_mpi_test of this folder that runs on 3 ranks again, with the label full: on 4 ranks
 # (2 x 2 grids), 5 and 7, in check mode, with delayed messages, by messages of MPI alone; those named, where not yet there.
 function(graticule_run_full_variants)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "np4;np5;np7;check;delayed;p2p" "" "EXCEPT")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "np4;np5;np7;check;delayed;p2p" "TIMEOUT" "EXCEPT")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "graticule_run_full_variants: unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -168,7 +180,7 @@ function(graticule_run_full_variants)
     endif()
     foreach(num_ranks IN ITEMS 4 5 7)
       if(arg_np${num_ranks} AND NOT TEST ${program}.np${num_ranks})
-        graticule_run_mpi_test(${program} NP ${num_ranks})
+        graticule_run_mpi_test(${program} NP ${num_ranks} TIMEOUT ${arg_TIMEOUT})
       endif()
     endforeach()
     foreach(variant IN ITEMS check:2:GRATICULE_CHECK=all delayed:3:GRATICULE_TEST_DELAYS=5 p2p:3:GRATICULE_TRANSPORT=p2p)
@@ -178,7 +190,7 @@ function(graticule_run_full_variants)
       list(GET variant 2 environment)
       if(arg_${label} AND NOT TEST ${program}.${label}.np${num_ranks})
         graticule_run_mpi_test(
-          ${program}.${label} PROGRAM ${program} NP ${num_ranks} FULL LABELS variant ENVIRONMENT ${environment})
+          ${program}.${label} PROGRAM ${program} NP ${num_ranks} FULL TIMEOUT ${arg_TIMEOUT} LABELS variant ENVIRONMENT ${environment})
       endif()
     endforeach()
   endforeach()

@@ -29,8 +29,8 @@ TORCH_MODULE(Block);
 /// An embedding, whose input takes no gradient, two blocks of which the first runs twice, a frozen layer, and
 /// parameters of the model itself: one without axes, one with fewer rows than ranks, and the embedding's own weight
 /// when it is tied.
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(std::int64_t width = 6, std::int64_t num_words = 7)
+struct ShardedNetImpl : torch::nn::Module {
+  explicit ShardedNetImpl(std::int64_t width = 6, std::int64_t num_words = 7)
       : words(register_module("words", nn::Layer<torch::nn::Embedding>(num_words, width))),
         first(register_module("first", nn::Unit<Block>(width))),
         layers(register_module("layers", torch::nn::Sequential(nn::Unit<Block>(width), torch::nn::Tanh(),
@@ -49,12 +49,12 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Linear head;
   torch::Tensor gain;
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(ShardedNet);
 
 /// The same values on all ranks and in all calls.
-inline Net make_net(std::int64_t width = 6) {
+inline ShardedNet make_net(std::int64_t width = 6) {
   torch::manual_seed(11);
-  return Net(width);
+  return ShardedNet(width);
 }
 
 struct Batch {

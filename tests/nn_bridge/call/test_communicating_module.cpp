@@ -13,7 +13,7 @@
 #include <memory>
 
 namespace graticule {
-namespace {
+namespace test_communicating_module {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -155,5 +155,5 @@ TEST(CommunicatingModule, functions_of_ones_own_run_their_backward_on_all_ranks)
   }
 }
 
-}  // namespace
+}  // namespace test_communicating_module
 }  // namespace graticule

@@ -21,7 +21,7 @@
 #include <sstream>
 
 namespace graticule {
-namespace {
+namespace test_derivatives {
 
 using test::difference;
 using test::Part;
@@ -376,5 +376,5 @@ TEST(Derivatives, a_loss_on_gradients_that_one_rank_does_not_use_is_right_on_all
   EXPECT_LE(difference(std::get<2>(found), std::get<2>(expected)), 1e-11);
 }
 
-}  // namespace
+}  // namespace test_derivatives
 }  // namespace graticule

@@ -24,7 +24,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_device {
 
 using test::DeviceFault;
 using test::difference;
@@ -561,5 +561,5 @@ TEST_F(DeviceStreams, order_halos_in_place) {
   }
 }
 
-}  // namespace
+}  // namespace test_device
 }  // namespace graticule

@@ -21,7 +21,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_documented_layers {
 
 TEST(DocumentedLayers, run_as_shown) {
   auto const comm = Comm::world();
@@ -270,5 +270,5 @@ TEST(DocumentedLayers, roll_out) {
   EXPECT_TRUE(step->weight.grad().defined());
 }
 
-}  // namespace
+}  // namespace test_documented_layers
 }  // namespace graticule

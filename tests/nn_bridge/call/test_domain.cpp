@@ -9,7 +9,7 @@
 #include <array>
 
 namespace graticule {
-namespace {
+namespace test_domain {
 
 using test::rule_of;
 
@@ -76,5 +76,5 @@ TEST(Domain, refuses_grids_and_boundaries_that_are_not_of_latitude_and_longitude
   }
 }
 
-}  // namespace
+}  // namespace test_domain
 }  // namespace graticule

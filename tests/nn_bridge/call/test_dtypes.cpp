@@ -10,7 +10,7 @@
 #include <optional>
 
 namespace graticule {
-namespace {
+namespace test_dtypes {
 
 using test::domain_of;
 using test::expect_as_exact;
@@ -146,5 +146,5 @@ TEST(Memory, of_a_cotangent_without_strides_is_left_alone) {
   }
 }
 
-}  // namespace
+}  // namespace test_dtypes
 }  // namespace graticule

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_every_layer {
 
 using test::difference;
 using test::domain_of;
@@ -166,5 +166,5 @@ TEST(EveryLayer, gives_an_output_that_may_be_changed_in_place) {
   }
 }
 
-}  // namespace
+}  // namespace test_every_layer
 }  // namespace graticule

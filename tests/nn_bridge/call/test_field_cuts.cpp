@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_field_cuts {
 
 TEST(FieldCuts, are_the_cuts_of_the_fields_that_a_layer_makes) {
   std::mt19937 random(1);
@@ -23,5 +23,5 @@ TEST(FieldCuts, are_the_cuts_of_the_fields_that_a_layer_makes) {
   }
 }
 
-}  // namespace
+}  // namespace test_field_cuts
 }  // namespace graticule

@@ -6,7 +6,7 @@
 #include <memory>
 
 namespace graticule {
-namespace {
+namespace test_layer {
 
 namespace tn = torch::nn;
 using LinearLayer = nn::Layer<tn::Linear>;
@@ -109,12 +109,12 @@ TEST(Layer, sharded_again_has_the_last_forward) {
   LinearLayer layer(3, 2);
   shard(layer);
   layer->set_sharded([] {
-    return LinearSharded{[](tn::LinearImpl& /*serial*/, torch::Tensor const& x) { return -x; }, nullptr};
+    return LinearSharded{[](tn::LinearImpl& /*serial*/, torch::Tensor const& x) { return -x; }, nullptr, nullptr};
   });
   auto const x = torch::rand({4, 3});
 
   EXPECT_TRUE(torch::equal(layer(x), -x));
 }
 
-}  // namespace
+}  // namespace test_layer
 }  // namespace graticule

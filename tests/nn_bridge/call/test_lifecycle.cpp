@@ -18,7 +18,7 @@
 #include <sstream>
 
 namespace graticule {
-namespace {
+namespace test_lifecycle {
 
 using test::difference;
 using test::Part;
@@ -426,5 +426,5 @@ TEST(Lifecycle, clones_save_and_load_as_any_module) {
   EXPECT_TRUE(torch::equal(serial->weight, clone->weight));
 }
 
-}  // namespace
+}  // namespace test_lifecycle
 }  // namespace graticule

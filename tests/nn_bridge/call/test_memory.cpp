@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 namespace graticule {
-namespace {
+namespace test_memory {
 
 long num_page_faults() {
   rusage usage{};
@@ -36,5 +36,5 @@ TEST(KeepFreedMemory, lets_the_next_tensor_of_a_size_touch_no_new_page) {
 #endif
 }
 
-}  // namespace
+}  // namespace test_memory
 }  // namespace graticule

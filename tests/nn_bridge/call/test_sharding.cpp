@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_sharding {
 
 using nn::Sharding;
 
@@ -23,5 +23,5 @@ TEST(Sharding, is_equal_with_the_same_axes_in_the_same_order_and_grid) {
   EXPECT_NE(rows_and_columns, (Sharding{{-3, -1}, ProcessGrid{2, 3}}));
 }
 
-}  // namespace
+}  // namespace test_sharding
 }  // namespace graticule

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_tensor_view {
 
 using nn::tensor_view;
 using test::rule_of;
@@ -78,5 +78,5 @@ TEST(TensorView, refuses_what_has_no_memory_of_a_field) {
   EXPECT_EQ(refused(complex.conj().resolve_conj()), "nothing was thrown");
 }
 
-}  // namespace
+}  // namespace test_tensor_view
 }  // namespace graticule

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_traffic {
 
 TEST(Traffic, counts_messages_and_bytes_of_halos_and_of_their_adjoints) {
   auto const comm = Comm::world();
@@ -41,5 +41,5 @@ TEST(Traffic, leaves_out_comparisons_of_calls_and_sums_over_ranks) {
   EXPECT_EQ(made.bytes, 0);
 }
 
-}  // namespace
+}  // namespace test_traffic
 }  // namespace graticule

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_unit {
 
 struct BlockImpl : torch::nn::Cloneable<BlockImpl> {
   explicit BlockImpl(std::int64_t width) : width_(width) { reset(); }
@@ -122,5 +122,5 @@ TEST(Unit, clones_are_units_without_hooks) {
   EXPECT_EQ(text, "a<2 a>2 b<1 b>1 c<1 c>1 ");
 }
 
-}  // namespace
+}  // namespace test_unit
 }  // namespace graticule

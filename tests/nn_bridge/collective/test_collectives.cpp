@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_collectives {
 
 using nn::Consumer;
 using test::difference;
@@ -348,5 +348,5 @@ TEST(GradientCheck, passes_the_halo_exchange_and_finds_a_wrong_adjoint) {
   }
 }
 
-}  // namespace
+}  // namespace test_collectives
 }  // namespace graticule

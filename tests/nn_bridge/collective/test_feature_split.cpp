@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_feature_split {
 
 using nn::FeatureSplit;
 using nn::SplitOptions;
@@ -60,5 +60,5 @@ TEST(FeatureSplit, cuts_outputs_where_it_is_given) {
   }
 }
 
-}  // namespace
+}  // namespace test_feature_split
 }  // namespace graticule

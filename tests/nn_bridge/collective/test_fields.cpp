@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_fields {
 
 nn::FieldCuts random_field_cuts(std::mt19937& random, nn::Domain const& domain, Index rows, Index columns) {
   return {test::random_cuts(random, rows, int(domain.grid().extent(0))),
@@ -79,5 +79,5 @@ TEST(Fields, reject_what_has_no_rows) {
       "BadCuts");
 }
 
-}  // namespace
+}  // namespace test_fields
 }  // namespace graticule

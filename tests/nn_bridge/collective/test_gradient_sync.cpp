@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_gradient_sync {
 
 struct TwoParameters : torch::nn::Module {
   TwoParameters() {
@@ -54,5 +54,5 @@ TEST(GradientSync, refuses_replicas_that_differ) {
   EXPECT_THROW(nn::GradientSync(*module, {{comm, nn::Reduction::sum}}), Error);
 }
 
-}  // namespace
+}  // namespace test_gradient_sync
 }  // namespace graticule

@@ -10,7 +10,7 @@
 #include <functional>
 
 namespace graticule {
-namespace {
+namespace test_linear {
 
 using nn::Consumer;
 using nn::FeatureSplit;
@@ -232,5 +232,5 @@ TEST(Linear, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(make({})(x).dim(), 2);
 }
 
-}  // namespace
+}  // namespace test_linear
 }  // namespace graticule

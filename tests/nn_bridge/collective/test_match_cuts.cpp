@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_match_cuts {
 
 nn::FieldCuts random_field_cuts(std::mt19937& random, nn::Domain const& domain, Index rows, Index columns) {
   return {test::random_cuts(random, rows, int(domain.grid().extent(0))),
@@ -97,5 +97,5 @@ TEST(MatchCuts, rejects_other_rows_on_all_ranks) {
   EXPECT_TRUE(match->forward(x, x).is_same(x));
 }
 
-}  // namespace
+}  // namespace test_match_cuts
 }  // namespace graticule

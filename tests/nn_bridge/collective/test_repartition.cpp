@@ -12,7 +12,7 @@
 #include <functional>
 
 namespace graticule {
-namespace {
+namespace test_repartition {
 
 using test::difference;
 using test::random_cuts;
@@ -326,5 +326,5 @@ TEST(Repartition, refuses_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { layer(torch::ones({3, rows, rank == 0 ? 5 : 4})); }), "BadLayout");
 }
 
-}  // namespace
+}  // namespace test_repartition
 }  // namespace graticule

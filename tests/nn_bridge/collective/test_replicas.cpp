@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_replicas {
 
 using test::rule_of;
 using test::thrown_by;
@@ -82,5 +82,5 @@ TEST(Replicas, that_differ_in_one_bit_are_named_on_all_ranks) {
   EXPECT_EQ(thrown.text.find("same "), std::string::npos) << thrown.text;
 }
 
-}  // namespace
+}  // namespace test_replicas
 }  // namespace graticule

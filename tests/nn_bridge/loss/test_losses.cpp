@@ -11,7 +11,7 @@
 #include <limits>
 
 namespace graticule {
-namespace {
+namespace test_losses {
 
 using nn::LossOptions;
 using nn::LossPer;
@@ -491,5 +491,5 @@ TEST(Losses, refuse_bad_arguments_on_all_ranks) {
   EXPECT_EQ(nn::MSELoss{domain}(x, 3 * x).item<double>(), 4);
 }
 
-}  // namespace
+}  // namespace test_losses
 }  // namespace graticule

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_reduce_loss {
 
 TEST(ReduceLoss, is_the_sum_on_all_ranks_and_passes_the_cotangent_on) {
   auto const comm = Comm::world();
@@ -58,5 +58,5 @@ TEST(ReduceLoss, of_a_domain_ties_layers_to_it_whose_output_one_rank_does_not_us
   EXPECT_EQ(x.grad().sum().item<float>() > 0, reads);
 }
 
-}  // namespace
+}  // namespace test_reduce_loss
 }  // namespace graticule

@@ -9,7 +9,7 @@
 #include <limits>
 
 namespace graticule {
-namespace {
+namespace test_row_weights {
 
 using test::difference;
 using test::Part;
@@ -89,5 +89,5 @@ TEST(RowWeightedLoss, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(rule_of(good, torch::full_like(good, std::numeric_limits<float>::quiet_NaN())), "TooFewValues");
 }
 
-}  // namespace
+}  // namespace test_row_weights
 }  // namespace graticule

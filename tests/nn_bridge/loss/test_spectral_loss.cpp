@@ -11,7 +11,7 @@
 #include <numbers>
 
 namespace graticule {
-namespace {
+namespace test_spectral_loss {
 
 using nn::LossOptions;
 using nn::LossPer;
@@ -158,5 +158,5 @@ TEST(SpectralLoss, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(nn::SpectralLoss{domain}(x, x).item<double>(), 0);
 }
 
-}  // namespace
+}  // namespace test_spectral_loss
 }  // namespace graticule

@@ -12,7 +12,7 @@
 #include <functional>
 
 namespace graticule {
-namespace {
+namespace test_dropout {
 
 using nn::RandomOptions;
 using test::difference;
@@ -275,5 +275,5 @@ TEST(Dropout, refuses_bad_arguments_on_all_ranks) {
   }
 }
 
-}  // namespace
+}  // namespace test_dropout
 }  // namespace graticule

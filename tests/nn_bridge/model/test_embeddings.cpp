@@ -11,7 +11,7 @@
 #include <numbers>
 
 namespace graticule {
-namespace {
+namespace test_embeddings {
 
 using test::difference;
 using test::domains;
@@ -152,5 +152,5 @@ TEST(Embeddings, refuse_bad_arguments_on_all_ranks) {
   EXPECT_EQ(position({2, rows, 4})(x).dim(), 4);
 }
 
-}  // namespace
+}  // namespace test_embeddings
 }  // namespace graticule

@@ -8,7 +8,7 @@
 #include <set>
 
 namespace graticule {
-namespace {
+namespace test_philox {
 
 TEST(Philox, gives_its_published_answers) {
   using Words = std::array<std::uint32_t, 4>;
@@ -38,5 +38,5 @@ TEST(Philox, depends_on_every_bit_of_counter_and_key) {
 
 static_assert(nn::philox({0, 0, 0, 0}, {0, 0})[0] == 0x6627e8d5, "computed by the compiler, too");
 
-}  // namespace
+}  // namespace test_philox
 }  // namespace graticule

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_rollout {
 
 using test::difference;
 using test::Part;
@@ -209,5 +209,5 @@ TEST(Checkpoint, a_call_inside_that_reaches_no_output_of_one_rank_does_not_hang)
   EXPECT_LE(difference(found, expected), 1e-13);
 }
 
-}  // namespace
+}  // namespace test_rollout
 }  // namespace graticule

@@ -11,7 +11,7 @@
 #include <sstream>
 
 namespace graticule {
-namespace {
+namespace test_shard {
 
 namespace tn = torch::nn;
 using test::difference;
@@ -563,5 +563,5 @@ TEST(Shard, a_model_is_that_of_one_rank_for_new_cuts_after_reset_structure) {
   }
 }
 
-}  // namespace
+}  // namespace test_shard
 }  // namespace graticule

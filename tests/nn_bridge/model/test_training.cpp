@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_training {
 
 using test::Part;
 using test::random_tensor;
@@ -65,5 +65,5 @@ TEST(Training, loss_and_parameters_follow_the_serial_run) {
   EXPECT_LT(found.back(), 0.9 * found.front());
 }
 
-}  // namespace
+}  // namespace test_training
 }  // namespace graticule

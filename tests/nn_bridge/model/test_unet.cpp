@@ -16,7 +16,7 @@
 #include <filesystem>
 
 namespace graticule {
-namespace {
+namespace test_unet {
 
 using test::difference;
 
@@ -285,5 +285,5 @@ TEST(LayerForwardLike, equals_libtorch_before_and_after_shard) {
   EXPECT_LT(difference(net.back->forward_like(mine, my_like), nn::shard_of(convolved, domain, cuts)), 1e-6);
 }
 
-}  // namespace
+}  // namespace test_unet
 }  // namespace graticule

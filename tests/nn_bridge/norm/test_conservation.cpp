@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_conservation {
 
 using nn::ConservationOptions;
 using nn::Consumer;
@@ -211,5 +211,5 @@ TEST(Conservation, refuses_bad_arguments_on_all_ranks) {
   EXPECT_TRUE(torch::equal(fixer()(x, 2 * x), 2 * x));
 }
 
-}  // namespace
+}  // namespace test_conservation
 }  // namespace graticule

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_norms {
 
 using test::Cotangent;
 using test::difference;
@@ -457,5 +457,5 @@ TEST(Norms, clones_have_state_of_their_own_and_run_without_the_original) {
   EXPECT_EQ(test::num_set_ups(batch), 1);
 }
 
-}  // namespace
+}  // namespace test_norms
 }  // namespace graticule

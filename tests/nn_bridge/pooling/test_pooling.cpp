@@ -19,7 +19,7 @@
 #include <type_traits>
 
 namespace graticule {
-namespace {
+namespace test_pooling {
 
 using test::difference;
 using test::domains;
@@ -594,5 +594,5 @@ TEST(Pooling2d, refuses_by_name_on_all_ranks) {
             "nothing was thrown");
 }
 
-}  // namespace
+}  // namespace test_pooling
 }  // namespace graticule

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 namespace graticule {
-namespace {
+namespace test_unpooling {
 
 using test::domains;
 using test::draw;
@@ -196,5 +196,5 @@ TEST(MaxUnpool2d, refuses_by_name_on_all_ranks) {
             (test::ErrorWith{"BadOption", "of kernel 0"}));
 }
 
-}  // namespace
+}  // namespace test_unpooling
 }  // namespace graticule

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_fourier {
 
 using nn::FourierAxes;
 using nn::FourierNorm;
@@ -243,5 +243,5 @@ TEST(FourierConvolution, refuses_on_all_ranks_by_name) {
   EXPECT_EQ(make(4, 5)(x).sizes(), x.sizes());
 }
 
-}  // namespace
+}  // namespace test_fourier
 }  // namespace graticule

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_latitude_rule {
 
 using nn::latitude_rule;
 using nn::LatitudeGrid;
@@ -104,5 +104,5 @@ TEST(LatitudeRule, refuses_latitudes_of_no_grid) {
   EXPECT_NE(thrown.text.find("row 1"), std::string::npos) << thrown.text;
 }
 
-}  // namespace
+}  // namespace test_latitude_rule
 }  // namespace graticule

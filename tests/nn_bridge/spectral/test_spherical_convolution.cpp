@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_spherical_convolution {
 
 using nn::latitude_rule;
 using nn::LatitudeGrid;
@@ -227,5 +227,5 @@ TEST(SphericalConvolution, refuses_on_all_ranks_by_name) {
   EXPECT_EQ(make(2, 0)(x).sizes(), x.sizes());
 }
 
-}  // namespace
+}  // namespace test_spherical_convolution
 }  // namespace graticule

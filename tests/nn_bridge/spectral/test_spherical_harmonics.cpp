@@ -12,7 +12,7 @@
 #include <array>
 
 namespace graticule {
-namespace {
+namespace test_spherical_harmonics {
 
 using nn::latitude_rule;
 using nn::LatitudeGrid;
@@ -338,5 +338,5 @@ TEST(SphericalTransform, refuses_on_all_ranks_by_name) {
   EXPECT_EQ(rule_of([&] { given(field); }), "BadCuts");
 }
 
-}  // namespace
+}  // namespace test_spherical_harmonics
 }  // namespace graticule

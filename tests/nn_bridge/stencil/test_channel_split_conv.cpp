@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_channel_split_conv {
 
 using nn::Consumer;
 using nn::FeatureSplit;
@@ -137,5 +137,5 @@ TEST(ChannelSplitConv, refuses_bad_arguments_on_all_ranks) {
   EXPECT_EQ(make(torch::nn::Conv2dOptions(4, 4, 3))(x).size(-1), 2);
 }
 
-}  // namespace
+}  // namespace test_channel_split_conv
 }  // namespace graticule

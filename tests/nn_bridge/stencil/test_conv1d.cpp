@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_conv1d {
 
 using test::rule_of;
 
@@ -37,5 +37,5 @@ TEST(Conv1d, refuses_a_domain_whose_longitude_is_cut_and_other_shapes) {
   EXPECT_EQ(rule_of([&] { layer(torch::ones({1, 2, 5})); }), "nothing was thrown");
 }
 
-}  // namespace
+}  // namespace test_conv1d
 }  // namespace graticule

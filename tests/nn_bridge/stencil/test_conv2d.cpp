@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_conv2d {
 
 using test::ConvCase;
 using test::ConvMode;
@@ -202,5 +202,5 @@ TEST(Conv2d, has_the_names_and_shapes_of_the_serial_layer) {
   EXPECT_EQ(test::num_set_ups(copy), 0);
 }
 
-}  // namespace
+}  // namespace test_conv2d
 }  // namespace graticule

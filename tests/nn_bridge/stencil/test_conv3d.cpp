@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_conv3d {
 
 using test::rule_of;
 
@@ -50,5 +50,5 @@ TEST(Conv3d, refuses_kernels_and_padding_that_the_levels_do_not_allow) {
   EXPECT_EQ(rule_of([&] { deep(x[0][0]); }), "ShapeMismatch");
 }
 
-}  // namespace
+}  // namespace test_conv3d
 }  // namespace graticule

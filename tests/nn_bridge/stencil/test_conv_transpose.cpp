@@ -11,7 +11,7 @@
 #include <type_traits>
 
 namespace graticule {
-namespace {
+namespace test_conv_transpose {
 
 using test::Cotangent;
 using test::draw;
@@ -251,5 +251,5 @@ TEST(ConvTranspose2d, refuses_by_name_on_all_ranks) {
             "BadBoundary");
 }
 
-}  // namespace
+}  // namespace test_conv_transpose
 }  // namespace graticule

@@ -15,7 +15,7 @@
 #include <mutex>
 
 namespace graticule {
-namespace {
+namespace test_convolution {
 
 using test::domain_of;
 using test::LayerResults;
@@ -218,5 +218,5 @@ TEST(Convolution, of_16_bit_types_with_stride_to_one_column_is_never_asked_of_li
   }
 }
 
-}  // namespace
+}  // namespace test_convolution
 }  // namespace graticule

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_fused_convs {
 
 namespace tn = torch::nn;
 using test::difference;
@@ -211,5 +211,5 @@ TEST(FusedConvs, refuse_by_name) {
   EXPECT_EQ(rule_of_wide(torch::kCircular, 3), "nothing was thrown");
 }
 
-}  // namespace
+}  // namespace test_fused_convs
 }  // namespace graticule

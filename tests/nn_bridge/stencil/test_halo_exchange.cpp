@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_halo_exchange {
 
 using test::difference;
 using test::pad_sphere;
@@ -267,5 +267,5 @@ TEST(HaloExchange, refuses_to_crop_more_than_a_shard_holds_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { crops_columns(shard); }), "BadHaloWidth");
 }
 
-}  // namespace
+}  // namespace test_halo_exchange
 }  // namespace graticule

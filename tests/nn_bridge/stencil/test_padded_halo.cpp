@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_padded_halo {
 
 using test::difference;
 using test::Part;
@@ -130,5 +130,5 @@ TEST(PaddedHaloExchange, refuses_a_field_without_room) {
   EXPECT_NO_THROW(layer(torch::zeros({1, 5, 6})));
 }
 
-}  // namespace
+}  // namespace test_padded_halo
 }  // namespace graticule

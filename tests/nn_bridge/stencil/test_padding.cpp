@@ -11,7 +11,7 @@
 #include <type_traits>
 
 namespace graticule {
-namespace {
+namespace test_padding {
 
 using test::difference;
 using test::draw;
@@ -240,5 +240,5 @@ TEST(Pad2d, refuses_by_name_on_all_ranks) {
             (test::ErrorWith{"BadBoundary", "channel 2 of 2"}));
 }
 
-}  // namespace
+}  // namespace test_padding
 }  // namespace graticule

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace graticule {
-namespace {
+namespace test_pixel_shuffle {
 
 using test::owner_cuts;
 using test::Part;
@@ -65,5 +65,5 @@ TEST(PixelShuffle, and_unshuffle_refuse_by_name_on_all_ranks) {
   EXPECT_EQ(rule_of([&] { shuffle(torch::ones({4, 2, 2})); }), "nothing was thrown");
 }
 
-}  // namespace
+}  // namespace test_pixel_shuffle
 }  // namespace graticule

@@ -13,7 +13,7 @@
 #include <sstream>
 
 namespace graticule {
-namespace {
+namespace test_resize {
 
 using test::difference;
 using test::domains;
@@ -343,5 +343,5 @@ TEST(Resize, clones_and_takes_options_of_upsample) {
   EXPECT_EQ(test::num_set_ups(clone), 1);
 }
 
-}  // namespace
+}  // namespace test_resize
 }  // namespace graticule

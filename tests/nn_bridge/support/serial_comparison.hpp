@@ -106,9 +106,10 @@ inline void expect_parameter_gradients(torch::nn::Module& sharded,
                                        double tolerance) {
   nn::GradientSync(sharded, {{comm, nn::Reduction::sum}}).reduce();
   auto const found = sharded.named_parameters();
-  for (auto const& item : serial)
-    if (item.value().defined())
-      EXPECT_TRUE(close(found[item.key()].grad(), item.value().grad(), tolerance)) << "gradient of " << item.key();
+  for (auto const& item : serial) {
+    if (!item.value().defined()) continue;
+    EXPECT_TRUE(close(found[item.key()].grad(), item.value().grad(), tolerance)) << "gradient of " << item.key();
+  }
 }
 
 /// Largest differences of results in f64, relative to the largest magnitude expected or to 1.

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_buckets {
 
 using test::rule_of;
 
@@ -25,5 +25,5 @@ TEST(AssignBuckets, fills_in_order_up_to_the_sizes) {
   EXPECT_EQ(rule_of([&] { (void)training::assign_buckets(items, {}, {0, 1}); }), "BadOption");
 }
 
-}  // namespace
+}  // namespace test_buckets
 }  // namespace graticule

@@ -10,7 +10,7 @@
 #include <utility>
 
 namespace graticule {
-namespace {
+namespace test_join {
 
 using nn::Reduction;
 using test::copy_of;
@@ -96,5 +96,5 @@ TEST(Join, refuses_buffers_that_are_kept_equal_at_each_step) {
   EXPECT_EQ(rule_of([&] { training::Join const join(parallel); }), "Unsupported");
 }
 
-}  // namespace
+}  // namespace test_join
 }  // namespace graticule

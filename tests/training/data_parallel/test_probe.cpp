@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_probe {
 
 using nn::Reduction;
 using test::copy_of;
@@ -51,5 +51,5 @@ TEST(FindWrongRules, finds_each_rule_that_is_wrong_and_its_factor) {
   }
 }
 
-}  // namespace
+}  // namespace test_probe
 }  // namespace graticule

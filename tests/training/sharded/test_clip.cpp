@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_clip {
 
 using nn::Reduction;
 using test::copy_of;
@@ -75,5 +75,5 @@ TEST(ClipGradients, leaves_gradients_that_are_short_enough_or_refused) {
   EXPECT_TRUE(std::isnan(training::clip_gradients(parts, 1)));
 }
 
-}  // namespace
+}  // namespace test_clip
 }  // namespace graticule

@@ -7,7 +7,7 @@
 #include <memory>
 
 namespace graticule {
-namespace {
+namespace test_managed {
 
 using training::is_managed;
 using training::ParameterNames;
@@ -58,5 +58,5 @@ TEST(Managed, ends_where_it_is_taken_away_with_the_module_and_in_clones) {
   }
 }
 
-}  // namespace
+}  // namespace test_managed
 }  // namespace graticule

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_rule {
 
 TEST(ShardRule, gives_the_last_ranks_fewer_rows_then_none) {
   struct Case {
@@ -37,5 +37,5 @@ TEST(ShardRule, counts_a_tensor_without_axes_as_one_row) {
   EXPECT_EQ((training::ShardRows{3, 8}).size(), 5);
 }
 
-}  // namespace
+}  // namespace test_rule
 }  // namespace graticule

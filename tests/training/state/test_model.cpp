@@ -11,7 +11,7 @@
 #include <string>
 
 namespace graticule {
-namespace {
+namespace test_model {
 
 using test::Folder;
 using test::rule_of;
@@ -90,5 +90,5 @@ TEST(LoadModel, fills_parameters_and_buffers_in_place_under_its_prefix) {
   EXPECT_EQ(rule_of([&] { training::load_model(comm, checkpoint, *other); }), "StateMismatch");
 }
 
-}  // namespace
+}  // namespace test_model
 }  // namespace graticule

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_optimizer {
 
 using test::Folder;
 using test::rule_of;
@@ -95,5 +95,5 @@ TEST(SaveOptimizer, refuses_kinds_and_parameters_that_it_does_not_know) {
   EXPECT_EQ(refused(of_other), "UnknownName");
 }
 
-}  // namespace
+}  // namespace test_optimizer
 }  // namespace graticule

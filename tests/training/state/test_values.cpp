@@ -8,7 +8,7 @@
 #include <string>
 
 namespace graticule {
-namespace {
+namespace test_values {
 
 using test::thrown_by;
 using training::value_of;
@@ -41,5 +41,5 @@ TEST(Values, below_a_prefix_are_those_that_the_prefix_was_given_to) {
   EXPECT_TRUE(training::values_below(all, "other/").empty());
 }
 
-}  // namespace
+}  // namespace test_values
 }  // namespace graticule

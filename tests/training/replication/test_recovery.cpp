@@ -20,7 +20,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_recovery {
 
 using nn::Reduction;
 using torch::autograd::AutogradContext;
@@ -187,5 +187,5 @@ TEST(Recovery, of_a_domain_that_is_a_part_of_a_team) {
   test::forgive_left_objects();
 }
 
-}  // namespace
+}  // namespace test_recovery
 }  // namespace graticule

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_documented_checkpoint {
 
 TEST(DocumentedCheckpoint, saves_and_loads_fields_and_values) {
   auto const comm = Comm::world();
@@ -93,5 +93,5 @@ writer.commit();
   EXPECT_EQ(store.newest()->value<Index>("data/batch"), 2);
 }
 
-}  // namespace
+}  // namespace test_documented_checkpoint
 }  // namespace graticule

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_device_sharded {
 
 using test::Folder;
 using test::guarded_torch_device;
@@ -29,7 +29,7 @@ nn::NamedTensors on_host(nn::NamedTensors const& tensors) {
   return result;
 }
 
-test::Net net_on(torch::Device const& device) {
+test::ShardedNet net_on(torch::Device const& device) {
   auto net = test::make_net();
   test::move_to(*net, device);
   return net;
@@ -141,5 +141,5 @@ TEST(DeviceSharded, a_state_that_a_device_saves_is_loaded_by_the_host_and_back) 
   }
 }
 
-}  // namespace
+}  // namespace test_device_sharded
 }  // namespace graticule

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 namespace graticule {
-namespace {
+namespace test_data_parallel_errors {
 
 using nn::Reduction;
 using test::Holder;
@@ -230,5 +230,5 @@ TEST(DataParallel, fails_late_in_the_iteration_in_which_one_rank_failed_and_in_n
   test::forgive_left_objects();
 }
 
-}  // namespace
+}  // namespace test_data_parallel_errors
 }  // namespace graticule

@@ -10,7 +10,7 @@
 #include <cmath>
 
 namespace graticule {
-namespace {
+namespace test_early_stopping {
 
 using test::Folder;
 using test::rule_of;
@@ -52,5 +52,5 @@ TEST(EarlyStopping, counts_observations_without_improvement) {
   EXPECT_EQ(rule_of([] { training::EarlyStopping const worse(1, -0.1); }), "BadOption");
 }
 
-}  // namespace
+}  // namespace test_early_stopping
 }  // namespace graticule

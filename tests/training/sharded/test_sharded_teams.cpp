@@ -15,9 +15,9 @@
 #include <stdexcept>
 
 namespace graticule {
-namespace {
+namespace test_sharded_teams {
 
-using test::Net;
+using test::ShardedNet;
 
 /// A layer whose weight may be another one's.
 struct TableImpl : torch::nn::Module {
@@ -41,7 +41,7 @@ TEST_P(Replicas, hold_the_same_bits_and_train_as_one_rank_does) {
   auto const& replicas = teams.team("replicas");
   auto serial = test::make_net();
   torch::manual_seed(40 + Comm::world().rank());
-  Net net;
+  ShardedNet net;
   {
     torch::NoGradGuard const no_grad;
     auto to = net->parameters();
@@ -419,5 +419,5 @@ TEST(ShardedParameters, tell_all_ranks_of_an_exception_on_one_when_they_compare)
   }
 }
 
-}  // namespace
+}  // namespace test_sharded_teams
 }  // namespace graticule

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_sync_batch_norm {
 
 namespace tn = torch::nn;
 using test::rule_of;
@@ -268,5 +268,5 @@ TEST(SyncBatchNorm, waits_for_a_rank_without_calls_no_longer_than_told) {
   test::forgive_left_objects();
 }
 
-}  // namespace
+}  // namespace test_sync_batch_norm
 }  // namespace graticule

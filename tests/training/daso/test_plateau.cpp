@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_plateau {
 
 using test::rule_of;
 using training::PlateauDetector;
@@ -119,5 +119,5 @@ TEST(Plateau, refuses_bad_options_modes_and_states) {
   EXPECT_EQ(rule_of([&] { detector.load_state(state); }), "MissingVariable");
 }
 
-}  // namespace
+}  // namespace test_plateau
 }  // namespace graticule

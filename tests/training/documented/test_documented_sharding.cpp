@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_documented_sharding {
 
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(std::int64_t width) : layer(register_module("layer", torch::nn::Linear(width, width))) {}
@@ -85,5 +85,5 @@ TEST(DocumentedSharding, runs_as_shown) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(torch::equal(a[i].second, b[i].second)) << a[i].first;
 }
 
-}  // namespace
+}  // namespace test_documented_sharding
 }  // namespace graticule

@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_sharded_schedule {
 
 using training::ShardEvent;
 
@@ -313,7 +313,7 @@ void expect_same_gradients(Run&& run) {
 }
 
 TEST(ShardedSchedule, takes_two_graphs_at_a_time) {
-  expect_same_gradients([](test::Net& net, auto&& forward) {
+  expect_same_gradients([](test::ShardedNet& net, auto&& forward) {
     auto const a = test::make_batch(0);
     auto const b = test::make_batch(1);
     auto const first = forward([&] { return net->forward(a.x); });
@@ -324,7 +324,7 @@ TEST(ShardedSchedule, takes_two_graphs_at_a_time) {
 }
 
 TEST(ShardedSchedule, takes_two_backwards_of_one_graph) {
-  expect_same_gradients([](test::Net& net, auto&& forward) {
+  expect_same_gradients([](test::ShardedNet& net, auto&& forward) {
     auto const a = test::make_batch(0);
     auto const loss = (forward([&] { return net->forward(a.x); }) - a.y).square().sum();
     loss.backward({}, /*retain_graph=*/true);
@@ -334,7 +334,7 @@ TEST(ShardedSchedule, takes_two_backwards_of_one_graph) {
 
 TEST(ShardedSchedule, takes_units_that_run_again_in_the_backward) {
   nn::Domain const alone(Comm(MPI_COMM_SELF), ProcessGrid{1, 1}, Boundary::sphere(Edge::pole_row));
-  expect_same_gradients([&](test::Net& net, auto&& forward) {
+  expect_same_gradients([&](test::ShardedNet& net, auto&& forward) {
     auto const a = test::make_batch(0);
     auto const y = forward([&] {
       auto const words = net->words(a.x);
@@ -384,5 +384,5 @@ TEST(ShardedSchedule, takes_changes_of_the_rows_between_forwards) {
   EXPECT_TRUE(torch::allclose(run(), 2 * before));
 }
 
-}  // namespace
+}  // namespace test_sharded_schedule
 }  // namespace graticule

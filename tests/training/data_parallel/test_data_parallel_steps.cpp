@@ -17,7 +17,7 @@
 #include <thread>
 
 namespace graticule {
-namespace {
+namespace test_data_parallel_steps {
 
 using nn::Reduction;
 using test::copy_of;
@@ -531,5 +531,5 @@ TEST(DataParallel, names_a_parameter_that_has_changed_its_shape) {
   test::forgive_left_objects();
 }
 
-}  // namespace
+}  // namespace test_data_parallel_steps
 }  // namespace graticule

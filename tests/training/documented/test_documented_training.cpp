@@ -9,7 +9,7 @@
 #include <iostream>
 
 namespace graticule {
-namespace {
+namespace test_documented_training {
 
 TEST(DocumentedTraining, runs_data_parallel_as_shown) {
   auto const comm = Comm::world();
@@ -50,5 +50,5 @@ TEST(DocumentedTraining, runs_data_parallel_as_shown) {
   EXPECT_TRUE(wrong.empty());
 }
 
-}  // namespace
+}  // namespace test_documented_training
 }  // namespace graticule

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_replication {
 
 using test::rule_of;
 using test::thrown_by;
@@ -307,5 +307,5 @@ TEST(ScatterNested, wants_one_input_for_each_copy) {
   EXPECT_EQ(rule_of([&] { (void)training::scatter_nested(fixed(2), IValue(1.0), 3); }), "ReplicaMismatch");
 }
 
-}  // namespace
+}  // namespace test_replication
 }  // namespace graticule

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_gradient_hook {
 
 using nn::Reduction;
 using test::loss_of;
@@ -133,5 +133,5 @@ TEST(GradientHook, is_refused_beside_what_says_how_gradients_travel) {
   EXPECT_EQ(rule({}), "nothing was thrown");
 }
 
-}  // namespace
+}  // namespace test_gradient_hook
 }  // namespace graticule

@@ -17,7 +17,7 @@
 int tutorial_main(int argc, char** argv);
 
 namespace graticule {
-namespace {
+namespace test_documented_tutorial {
 
 class DocumentedTutorial : public testing::Test {
  protected:
@@ -87,5 +87,5 @@ TEST_F(DocumentedTutorial, continues_from_its_checkpoint_with_another_division) 
   EXPECT_LT(after.front().second, before.front().second);
 }
 
-}  // namespace
+}  // namespace test_documented_tutorial
 }  // namespace graticule

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_low_rank {
 
 using nn::Reduction;
 using test::Holder;
@@ -189,5 +189,5 @@ TEST(LowRankGradients, are_refused_with_options_that_mean_nothing_or_differ) {
   EXPECT_EQ(rule({.seed = odd_one ? 1U : 0U}), comm.num_ranks() > 1 ? "ArgumentDisagreement" : "nothing was thrown");
 }
 
-}  // namespace
+}  // namespace test_low_rank
 }  // namespace graticule

@@ -13,10 +13,10 @@
 #include <limits>
 
 namespace graticule {
-namespace {
+namespace test_sharded_parameters {
 
 using test::Batch;
-using test::Net;
+using test::ShardedNet;
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
@@ -105,7 +105,7 @@ TEST(ShardedParameters, keep_rows_names_and_nothing_else) {
 TEST(ShardedParameters, take_the_values_of_the_first_rank_and_leave_random_numbers_alone) {
   auto const comm = Comm::world();
   torch::manual_seed(5 + comm.rank());
-  Net net;
+  ShardedNet net;
   auto const drawn_next = [] {
     auto generator = at::globalContext().defaultGenerator(torch::kCPU).clone();
     return torch::rand({3}, generator);
@@ -116,7 +116,7 @@ TEST(ShardedParameters, take_the_values_of_the_first_rank_and_leave_random_numbe
 
   EXPECT_TRUE(torch::equal(drawn_next(), expected));
   torch::manual_seed(5);
-  EXPECT_EQ(test::difference(test::whole_parameters(sharded, *net), nn::parameters_of(*Net())), 0);
+  EXPECT_EQ(test::difference(test::whole_parameters(sharded, *net), nn::parameters_of(*ShardedNet())), 0);
 }
 
 TEST(ShardedParameters, mean_gradients_over_ranks_with_samples_of_their_own) {
@@ -269,7 +269,7 @@ TEST_P(NoSync, gathers_gradients_for_the_next_synchronised_backward) {
   auto const backward = [&](int step, bool whole_model) {
     auto const batch = test::make_batch(step);
     auto const mine = test::uneven_part(batch, comm);
-    auto const run = [&](Net& model, Batch const& part) {
+    auto const run = [&](ShardedNet& model, Batch const& part) {
       auto const y = whole_model ? model->forward(part.x) : model->head(model->first(model->words(part.x)));
       return loss_of(y, part.y, 12);
     };
@@ -311,5 +311,5 @@ TEST(ShardedParameters, give_the_model_back_whole) {
   EXPECT_TRUE(net->gain.grad().defined());
 }
 
-}  // namespace
+}  // namespace test_sharded_parameters
 }  // namespace graticule

@@ -14,7 +14,7 @@
 #include <limits>
 
 namespace graticule {
-namespace {
+namespace test_data_parallel {
 
 using nn::Reduction;
 using test::copy_of;
@@ -416,5 +416,5 @@ TEST(DataParallel, names_parameters_that_it_has_lost) {
   EXPECT_EQ(rule_of([&] { without.step(); }), "WrongState");
 }
 
-}  // namespace
+}  // namespace test_data_parallel
 }  // namespace graticule

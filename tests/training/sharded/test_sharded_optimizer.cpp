@@ -17,10 +17,10 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_sharded_optimizer {
 
 using test::Folder;
-using test::Net;
+using test::ShardedNet;
 
 using Optimizer = std::unique_ptr<torch::optim::Optimizer>;
 using Make = std::function<Optimizer(std::vector<torch::Tensor>)>;
@@ -50,7 +50,7 @@ void train(std::function<torch::Tensor(torch::Tensor const&)> const& forward, to
 }
 
 /// Every rank has the same batch, so that any number of ranks trains as one does.
-void train(training::ShardedParameters& sharded, Net& net, torch::optim::Optimizer& optimizer, int first, int last) {
+void train(training::ShardedParameters& sharded, ShardedNet& net, torch::optim::Optimizer& optimizer, int first, int last) {
   train([&](torch::Tensor const& x) { return sharded.forward([&] { return net->forward(x); }); }, optimizer, first,
         last);
 }
@@ -82,7 +82,7 @@ TEST_P(SavedOptimizer, goes_on_on_any_ranks_and_uncut) {
 
   for (int num_first = 1; num_first <= comm.num_ranks(); ++num_first) {
     auto const part = comm.split(comm.rank() < num_first ? 0 : 1, comm.rank());
-    Net other;
+    ShardedNet other;
     training::ShardedParameters cut(other.ptr(), {part, nn::Reduction::mean});
     auto loaded = make()(cut.parameters());
     Checkpoint const checkpoint(part, file);
@@ -93,7 +93,7 @@ TEST_P(SavedOptimizer, goes_on_on_any_ranks_and_uncut) {
     train(cut, other, *loaded, 3, 6);
     EXPECT_LT(test::difference(training::full_state(cut), nn::parameters_of(*expected)), 1e-12) << num_first;
   }
-  Net plain;
+  ShardedNet plain;
   auto plain_optimizer = make()(plain->parameters());
   Checkpoint const checkpoint(comm, file);
   training::load_model(comm, checkpoint, *plain);
@@ -126,5 +126,5 @@ TEST(SavedOptimizerOfRows, refuses_another_kind_and_tensors_that_are_not_cut) {
   EXPECT_EQ(without_state, names);
 }
 
-}  // namespace
+}  // namespace test_sharded_optimizer
 }  // namespace graticule

@@ -44,7 +44,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_device {
 
 using nn::Reduction;
 using test::difference;
@@ -556,5 +556,5 @@ TEST(DeviceTraining, gradients_in_narrow_messages_are_those_of_the_host) {
     });
 }
 
-}  // namespace
+}  // namespace test_device
 }  // namespace graticule

@@ -19,7 +19,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_team_sum {
 
 using test::rule_of;
 using training::SumOrder;
@@ -241,5 +241,5 @@ TEST(TeamSum, refuses_a_transport_that_one_rank_does_not_know_on_all_ranks) {
   setenv("GRATICULE_TRANSPORT", kept.c_str(), 1);
 }
 
-}  // namespace
+}  // namespace test_team_sum
 }  // namespace graticule

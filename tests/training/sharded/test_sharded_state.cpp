@@ -12,16 +12,16 @@
 #include <string>
 
 namespace graticule {
-namespace {
+namespace test_sharded_state {
 
 using test::Folder;
-using test::Net;
+using test::ShardedNet;
 
 /// A net with a buffer, and a layer that is ignored.
 struct Model {
   explicit Model(int seed) {
     torch::manual_seed(seed);
-    net = Net();
+    net = ShardedNet();
     net->register_buffer("mean", torch::randn({3}, torch::kDouble));
   }
   nn::NamedTensors state() const {
@@ -30,7 +30,7 @@ struct Model {
     return result;
   }
   training::ShardedParametersOptions options() { return {.ignored = {net->layers[2]}}; }
-  Net net{nullptr};
+  ShardedNet net{nullptr};
 };
 
 TEST(ShardedState, is_whole_under_the_names_of_the_model) {
@@ -225,5 +225,5 @@ TEST(ShardedState, keeps_the_models_dtype_of_buffers_held_in_another) {
   EXPECT_TRUE((model->mean == 0.75).all().item<bool>());
 }
 
-}  // namespace
+}  // namespace test_sharded_state
 }  // namespace graticule

@@ -21,7 +21,7 @@
 #include <vector>
 
 namespace graticule {
-namespace {
+namespace test_daso {
 
 using test::rule_of;
 using test::thrown_by;
@@ -768,5 +768,5 @@ TEST(Daso, may_end_with_messages_on_their_way) {
   EXPECT_FALSE(daso.schedule().drained());
 }
 
-}  // namespace
+}  // namespace test_daso
 }  // namespace graticule
