@@ -47,7 +47,7 @@ std::vector<Width> mirrored(std::vector<Width> widths) {
   return widths;
 }
 
-void check(HaloKind const& kind, int ndim) {
+void check_any_rank(HaloKind const& kind, int ndim) {
   if (kind.widths_of == WidthsOf::this_rank) throw Error("BadHaloWidth", "widths of one rank for a plan of any rank");
   if (int(kind.widths.size()) != ndim || (!kind.memory.empty() && int(kind.memory.size()) != ndim))
     throw Error("AxesMismatch", std::to_string(kind.widths.size()) + " widths for " + std::to_string(ndim) + " axes");
@@ -80,7 +80,7 @@ PullCounts VirtualHaloPlan::counts() const noexcept {
 }
 
 VirtualHalo::VirtualHalo(Layout layout, HaloKind kind) : layout_(std::move(layout)), kind_(std::move(kind)) {
-  check(kind_, layout_.ndim());
+  check_any_rank(kind_, layout_.ndim());
   map_ = boundary_map(layout_.global().extents(), kind_.boundary);
   if (layout_.global().empty()) return;
   for (auto const& piece : map_(grown(layout_.global(), kind_.widths)))

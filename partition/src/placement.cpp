@@ -2,6 +2,8 @@
 #include <graticule/partition/detail/grid_sample.hpp>
 #include <graticule/partition/placement.hpp>
 
+#include "extents.hpp"
+
 #include <map>
 #include <numeric>
 #include <optional>
@@ -116,12 +118,6 @@ Indices walk_coords(Index number, Indices const& extents) {
   return coords;
 }
 
-Index product(Indices const& extents) {
-  Index result = 1;
-  for (Index extent : extents) result *= extent;
-  return result;
-}
-
 Indices reversed(Indices values) {
   std::reverse(values.begin(), values.end());
   return values;
@@ -134,14 +130,14 @@ std::vector<int> walk(Indices const& extents, Indices const& block, bool last_ax
   auto num_blocks = axes;
   for (int a = 0; a < axes.size(); ++a) num_blocks[a] = (axes[a] + size[a] - 1) / size[a];
   std::vector<int> places;
-  for (Index b = 0; b < product(num_blocks); ++b) {
+  for (Index b = 0; b < detail::product(num_blocks); ++b) {
     auto lo = walk_coords(b, num_blocks);
     auto inside = size;
     for (int a = 0; a < axes.size(); ++a) {
       lo[a] *= size[a];
       inside[a] = std::min(size[a], axes[a] - lo[a]);
     }
-    for (Index i = 0; i < product(inside); ++i) {
+    for (Index i = 0; i < detail::product(inside); ++i) {
       auto coords = walk_coords(i, inside);
       for (int a = 0; a < axes.size(); ++a) coords[a] += lo[a];
       places.push_back(int(number_of(last_axis_first ? reversed(coords) : coords, extents)));

@@ -2,6 +2,8 @@
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/process_grid.hpp>
 
+#include "extents.hpp"
+
 #include <limits>
 
 namespace graticule {
@@ -67,12 +69,6 @@ BlockCoords divided(Indices const& coords, Indices const& block) {
   return result;
 }
 
-Index product(Indices const& extents) {
-  Index result = 1;
-  for (Index extent : extents) result *= extent;
-  return result;
-}
-
 std::string times(Indices const& extents) {
   std::string text;
   for (int a = 0; a < extents.size(); ++a) text += (a > 0 ? "x" : "") + std::to_string(extents[a]);
@@ -133,7 +129,7 @@ ProcessGrid ProcessGrid::on_ranks(Indices const& extents, std::vector<int> ranks
 
 int ProcessGrid::last_rank() const noexcept { return (order_ ? int(order_->places.size()) : num_ranks_) - 1; }
 
-bool ProcessGrid::in_blocks() const noexcept { return product(block_) > 1; }
+bool ProcessGrid::in_blocks() const noexcept { return detail::product(block_) > 1; }
 
 bool ProcessGrid::in_order() const noexcept { return !order_ && !in_blocks(); }
 
@@ -153,7 +149,7 @@ Indices ProcessGrid::coords(int rank) const {
   if (!in_blocks()) return coords_of(place(rank), extents_);
   if (!has_place(rank))
     throw Error("OutOfRange", "rank " + std::to_string(rank) + " in a grid of " + to_string(extents_));
-  Index const size = product(block_);
+  Index const size = detail::product(block_);
   auto coords = coords_of(rank / size, divided(extents_, block_).block);
   auto const inside = coords_of(rank % size, block_);
   for (int a = 0; a < ndim(); ++a) coords[a] = coords[a] * block_[a] + inside[a];
@@ -168,7 +164,7 @@ int ProcessGrid::rank(Indices const& coords) const {
       throw Error("OutOfRange", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
   if (in_blocks()) {
     auto const at = divided(coords, block_);
-    return int(number_of(at.block, divided(extents_, block_).block) * product(block_) + number_of(at.inside, block_));
+    return int(number_of(at.block, divided(extents_, block_).block) * detail::product(block_) + number_of(at.inside, block_));
   }
   auto const place = std::size_t(number_of(coords, extents_));
   return order_ ? order_->ranks[place] : int(place);

@@ -39,7 +39,8 @@ VariableSpec spec_of(TargetResult const& target, Part const& part, std::vector<s
   return spec;
 }
 
-std::string joined(std::vector<std::string> const& names) {
+/// As options take several names.
+std::string as_option(std::vector<std::string> const& names) {
   std::string text;
   for (auto const& name : names) text += (text.empty() ? "" : ",") + name;
   return text;
@@ -47,7 +48,7 @@ std::string joined(std::vector<std::string> const& names) {
 
 /// What was done to the fields, the last first.
 std::string history_of(RunResult const& result, RunSettings const& settings) {
-  auto const own = "graticule-train --inputs " + joined(settings.inputs) + " --targets " + joined(settings.targets);
+  auto const own = "graticule-train --inputs " + as_option(settings.inputs) + " --targets " + as_option(settings.targets);
   return result.input_history.empty() ? own : own + "\n" + result.input_history;
 }
 

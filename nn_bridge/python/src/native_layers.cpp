@@ -336,7 +336,7 @@ void add_features(Makers& all) {
   all["DropPath"] = drop_path;
 }
 
-Makers all_makers() {
+Makers all_native_makers() {
   Makers all;
   add_losses(all);
   add_means(all);
@@ -358,7 +358,7 @@ Makers all_makers() {
 }  // namespace
 
 Makers const& native_makers() {
-  static Makers const all = all_makers();
+  static Makers const all = all_native_makers();
   return all;
 }
 

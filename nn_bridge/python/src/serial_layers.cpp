@@ -246,7 +246,7 @@ void add_dimension(Makers& all) {
   all["CircularPad" + d] = [](Reader const& r) { return pad<D>(r, nn::PadMode::circular); };
 }
 
-Makers all_makers() {
+Makers all_serial_makers() {
   Makers all;
   add_dimension<1>(all);
   add_dimension<2>(all);
@@ -278,7 +278,7 @@ Makers all_makers() {
 }  // namespace
 
 Makers const& serial_makers() {
-  static Makers const all = all_makers();
+  static Makers const all = all_serial_makers();
   return all;
 }
 

@@ -22,7 +22,7 @@ std::vector<T> swap_with_peers(Lanes&& lanes, std::vector<int> const& peers, std
   return theirs;
 }
 
-struct Offer {
+struct LinkOffer {
   NodeAddress ring;
   int willing = 0;
 };
@@ -35,7 +35,7 @@ NodeLinks::NodeLinks(Comm const& comm, std::set<int> const& all, Transport wante
   std::copy_if(all.begin(), all.end(), std::back_inserter(peers), [&](int peer) { return comm.on_this_node(peer); });
   if (wanted != Transport::point_to_point && !peers.empty())
     rings_ = allocate_node_block(peers.size() * sizeof(PostRing));
-  std::vector<Offer> offers(peers.size());
+  std::vector<LinkOffer> offers(peers.size());
   for (std::size_t p = 0; rings_ && p < peers.size(); ++p) {
     auto const offset = p * sizeof(PostRing);
     new (rings_->data + offset) PostRing;
