@@ -2,6 +2,7 @@
 #include "archive.hpp"
 
 #include <graticule/app/bytes.hpp>
+#include <graticule/field_io/detail/unpacked_chunks.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,7 @@ void add(Totals& totals, Totals const& more) {
   totals.read_seconds += more.read_seconds;
   totals.move_seconds += more.move_seconds;
   totals.write_seconds += more.write_seconds;
+  totals.scratch_seconds += more.scratch_seconds;
   totals.peak_bytes = std::max(totals.peak_bytes, more.peak_bytes);
   totals.read_bytes += more.read_bytes;
   totals.written_bytes += more.written_bytes;
@@ -67,14 +69,17 @@ class Run {
 
   Result rewrite(std::string const& path) {
     require_budget();
+    Index const num_chunks = detail::num_unpacked_chunks();
     for (auto const& variable : plan_.variables) make_tilings(variable);
+    open_scratch(path);
     for (std::size_t i = 0; i < plan_.variables.size(); ++i)
       if (plan_.variables[i].packs && scans_[i]) find_range(plan_.variables[i], *scans_[i]);
     FieldWriter output(setting_.comm, path, input_.contents().attributes, {.piece_bytes = piece_bytes});
     define(output, plan_);
-    for (std::size_t i = 0; i < plan_.variables.size(); ++i) copy(plan_.variables[i], tilings_[i], output);
+    for (std::size_t i = 0; i < plan_.variables.size(); ++i) copy(plan_.variables[i], passes_[i], output);
     watch_(num_done_, num_rounds_, "");
     output.commit();
+    result_.num_chunks = detail::num_unpacked_chunks() - num_chunks;
     result_.ambiguous = plan_.ambiguous;
     result_.fixed = plan_.fixed;
     return std::move(result_);
@@ -100,13 +105,39 @@ class Run {
 
   void make_tilings(Rewrite const& variable) {
     scans_.emplace_back();
-    tilings_.emplace_back();
+    passes_.emplace_back();
     if (is_trivial(variable)) return;
-    tilings_.back() = make_tiling(task_of(variable, setting_));
-    num_rounds_ += tilings_.back()->num_rounds();
+    passes_.back() = make_passes(task_of(variable, setting_));
+    num_rounds_ += passes_.back()->num_rounds();
     if (!variable.packs) return;
     scans_.back() = make_tiling(scan_task_of(variable, setting_));
     num_rounds_ += scans_.back()->num_rounds();
+  }
+
+  /// One file for all variables, large enough for each; in one pass where the disk has no room.
+  void open_scratch(std::string const& path) {
+    Index scratch_bytes = 0;
+    Index output_bytes = 0;
+    for (std::size_t i = 0; i < plan_.variables.size(); ++i) {
+      auto const& variable = plan_.variables[i];
+      Index const cells = Box::from_extents(variable.source.extents).num_cells();
+      output_bytes += cells * variable.target_storage().value_bytes;
+      if (passes_[i] && passes_[i]->store) scratch_bytes = std::max(scratch_bytes, cells * variable.value_bytes());
+    }
+    if (scratch_bytes == 0) return;
+    scratch_.emplace(setting_.comm, path);
+    result_.no_scratch = scratch_->reserve(scratch_bytes, output_bytes);
+    if (result_.no_scratch.empty()) {
+      result_.scratch_bytes = scratch_bytes;
+      return;
+    }
+    scratch_.reset();
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      if (!passes_[i] || !passes_[i]->store) continue;
+      num_rounds_ -= passes_[i]->num_rounds();
+      passes_[i] = Passes{{}, make_tiling(task_of(plan_.variables[i], setting_))};
+      num_rounds_ += passes_[i]->num_rounds();
+    }
   }
 
   [[nodiscard]] BeforeRound step(Rewrite const& variable) {
@@ -119,19 +150,28 @@ class Run {
     add(result_.totals, buffers.totals());
   }
 
-  void copy(Rewrite& variable, std::optional<Tiling> const& tiling, FieldWriter& output) {
-    if (!tiling) return copy_single(variable, input_, output);
-    RoundBuffers buffers(variable, *tiling, setting_);
-    copy_values(buffers, *tiling, input_, output, step(variable));
+  void copy(Rewrite& variable, std::optional<Passes> const& passes, FieldWriter& output) {
+    if (!passes) return copy_single(variable, input_, output);
+    if (passes->store) {
+      RoundBuffers buffers(variable, *passes->store, setting_);
+      store_values(buffers, *passes, input_, *scratch_, step(variable));
+      add(result_.totals, buffers.totals());
+    }
+    RoundBuffers buffers(variable, passes->last, setting_);
+    if (passes->store)
+      fetch_values(buffers, *passes, *scratch_, output, step(variable));
+    else
+      copy_values(buffers, passes->last, input_, output, step(variable));
     add(result_.totals, buffers.totals());
-    result_.variables.push_back({variable, *tiling});
+    result_.variables.push_back({variable, *passes});
   }
 
   Watch const& watch_;
   Setting setting_;
   FieldFile input_;
   Plan plan_;
-  std::vector<std::optional<Tiling>> tilings_;
+  std::optional<detail::ScratchFile> scratch_;
+  std::vector<std::optional<Passes>> passes_;
   std::vector<std::optional<Tiling>> scans_;
   Index num_rounds_ = 0;
   Index num_done_ = 0;

@@ -16,12 +16,15 @@ namespace graticule::archive {
 /// What was done with a variable, for reports.
 struct VariableResult {
   Rewrite rewrite;
-  Tiling tiling;
+  Passes passes;
 };
 
 struct Result {
   Totals totals;  ///< of this rank
   std::vector<VariableResult> variables;
+  Index num_chunks = 0;                ///< of compressed variables, inflated by this rank
+  Index scratch_bytes = 0;             ///< room that a scratch file took on the disk
+  std::string no_scratch;              ///< why there was no scratch file where one would have saved time
   std::vector<std::string> ambiguous;  ///< see `Plan`
   std::vector<std::string> fixed;      ///< see `Plan`
 };

@@ -47,8 +47,9 @@ using Json = app::Report::Json;
 Json numbers(Indices const& values) { return std::vector<Index>(values.begin(), values.end()); }
 
 Json describe(archive::VariableResult const& result) {
-  auto const& [rewrite, tiling] = result;
-  constexpr std::array moves{"none", "within ranks", "between ranks"};
+  auto const& [rewrite, passes] = result;
+  auto const& tiling = passes.last;
+  constexpr std::array moves{"none", "within ranks", "between ranks", "through a scratch file"};
   Json json;
   json["name"] = rewrite.target.name;
   json["order"] = rewrite.target.dimensions;
@@ -59,12 +60,12 @@ Json describe(archive::VariableResult const& result) {
     json["scale_factor"] = rewrite.target.packing->scale;
     json["add_offset"] = rewrite.target.packing->offset;
   }
-  json["rounds"] = tiling.num_rounds();
+  json["rounds"] = passes.num_rounds();
   json["cells_per_round"] = numbers(tiling.tile);  // in the input's order of axes
   json["readers"] = numbers(tiling.reader_grid);
   json["writers"] = numbers(tiling.writer_grid);
   json["move"] = moves[std::size_t(tiling.move)];
-  json["chunk_reads"] = tiling.read_factor;
+  json["chunk_reads"] = passes.read_factor();
   return json;
 }
 
@@ -74,10 +75,13 @@ void advise(archive::Result const& result) {
     spdlog::info("{} keeps its order: --order cannot tell its axes apart", name);
   for (auto const& name : result.fixed)
     spdlog::info("dimension {} is no longer unlimited: contiguous fields cannot grow", name);
-  for (auto const& [rewrite, tiling] : result.variables)
-    if (tiling.read_factor > 3)
+  if (!result.no_scratch.empty())
+    spdlog::info("no scratch file beside the output, which would have saved reading chunks again: {}",
+                 result.no_scratch);
+  for (auto const& [rewrite, passes] : result.variables)
+    if (passes.read_factor() > 3)
       spdlog::info("each chunk of {} was read {:.1f} times; a larger --memory or more ranks would reduce this",
-                   rewrite.source.name, tiling.read_factor);
+                   rewrite.source.name, passes.read_factor());
 }
 
 /// Minimum, mean and maximum over ranks.
@@ -95,6 +99,7 @@ void fill_report(app::Context& context, archive::Options const& options, archive
   report.add_seconds("read", totals.read_seconds);
   report.add_seconds("move", totals.move_seconds);
   report.add_seconds("write", totals.write_seconds);
+  report.add_seconds("scratch", totals.scratch_seconds);
   auto const total = [&](Index value) {
     std::array<Index, 1> sum{value};
     comm.sum(std::span<Index>(sum));
@@ -106,7 +111,9 @@ void fill_report(app::Context& context, archive::Options const& options, archive
   data["peak_workspace_bytes"] = comm.gather_to_all(totals.peak_bytes);
   data["bytes"] = {{"read", total(totals.read_bytes)},
                    {"moved_between_ranks", total(totals.sent_bytes)},
-                   {"written", total(totals.written_bytes)}};
+                   {"written", total(totals.written_bytes)},
+                   {"scratch", result.scratch_bytes}};
+  data["chunks_inflated"] = total(result.num_chunks);
   auto& transport = data["transport"];
   transport["path"] = comm.num_nodes() == 1 ? Json{{"node", "node-shared"}}
                                             : Json{{"node", "node-shared"}, {"network", "point-to-point"}};
@@ -114,8 +121,9 @@ void fill_report(app::Context& context, archive::Options const& options, archive
   transport["bytes"] = spread(comm.gather_to_all(totals.sent_bytes));
   data["variables"] = Json::array();
   for (auto const& variable : result.variables) data["variables"].push_back(describe(variable));
-  for (auto const& [rewrite, tiling] : result.variables) {
+  for (auto const& [rewrite, passes] : result.variables) {
     if (rewrite.source.ndim() < 2) continue;
+    auto const& tiling = passes.last;
     report.set_partition(tiling.writers(tiling.round(0)), rewrite.target.dimensions);
     break;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rounds.hpp"
 
+#include <graticule/partition/cells.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include <algorithm>
@@ -47,6 +48,52 @@ Box owned(Layout const& layout, int rank) {
   return box.empty() ? Box::from_extents(Indices::filled(layout.ndim(), 0)) : box;
 }
 
+/// The same cells with the axes in the source's order.
+FieldView in_source_order(FieldView const& view, Indices const& permutation) {
+  auto result = view;
+  for (int a = 0; a < permutation.size(); ++a) {
+    result.extents[int(permutation[a])] = view.extents[a];
+    result.strides[int(permutation[a])] = view.strides[a];
+  }
+  return result;
+}
+
+/// Calls `visit(round, part)` for the parts that ranks read of rounds, where they share cells with `box`; all in the
+/// variable's cells.
+template <class Visit>
+void for_each_part(Tiling const& tiling, Box const& box, Visit const& visit) {
+  if (box.empty()) return;
+  Box rounds = box;
+  Indices counts;
+  for (int a = 0; a < box.ndim(); ++a) {
+    auto const up = [&](Index cells) { return (cells + tiling.tile[a] - 1) / tiling.tile[a]; };
+    rounds.set(a, box.lo(a) / tiling.tile[a], up(box.hi(a)));
+    counts.push_back(up(tiling.task.extents[a]));
+  }
+  for_each_cell(rounds, [&](Indices const& place) {
+    auto const round = tiling.round(number_of(place, counts));
+    auto const layout = tiling.readers(round);
+    for (int rank = 0; rank < layout.num_ranks(); ++rank) {
+      auto const part = moved(owned(layout, rank), round.lo());
+      if (!intersection(part, box).empty()) visit(round, part);
+    }
+  });
+}
+
+/// Calls `visit(piece)` for boxes of at most `most_cells` cells that follow each other in row-major order.
+template <class Visit>
+void for_each_piece(Box const& box, Index most_cells, Visit const& visit) {
+  int axis = 0;
+  while (axis < box.ndim() && box.extent(axis) == 1) ++axis;
+  if (axis == box.ndim() || box.num_cells() <= most_cells) return visit(box);
+  Index const middle = box.lo(axis) + box.extent(axis) / 2;
+  Box half = box;
+  half.set(axis, box.lo(axis), middle);
+  for_each_piece(half, most_cells, visit);
+  half.set(axis, middle, box.hi(axis));
+  for_each_piece(half, most_cells, visit);
+}
+
 struct Range {
   double least = std::numeric_limits<double>::infinity();
   double greatest = -std::numeric_limits<double>::infinity();
@@ -88,16 +135,12 @@ TilingTask task_of(Rewrite const& rewrite, Setting const& setting) {
           .num_ranks = setting.comm.num_ranks(),
           .writers = setting.writers,
           .shared_memory = setting.shared_memory,
+          .one_node = setting.comm.num_nodes() == 1,
           .budget = setting.budget};
 }
 
 TilingTask scan_task_of(Rewrite const& rewrite, Setting const& setting) {
-  auto task = task_of(rewrite, setting);
-  for (int a = 0; a < task.permutation.size(); ++a) task.permutation[a] = a;
-  task.target = {.chunk = task.source.chunk, .value_bytes = task.value_bytes};
-  task.writers.resize(std::size_t(task.num_ranks));
-  std::iota(task.writers.begin(), task.writers.end(), 0);
-  return task;
+  return source_task(task_of(rewrite, setting));
 }
 
 RoundBuffers::RoundBuffers(Rewrite const& rewrite, Tiling const& tiling, Setting const& setting)
@@ -105,14 +148,18 @@ RoundBuffers::RoundBuffers(Rewrite const& rewrite, Tiling const& tiling, Setting
   auto const source_bytes = std::size_t(tiling.read_cells * rewrite.value_bytes());
   auto const target_bytes = std::size_t(tiling.written_cells * rewrite.value_bytes());
   run_agreed(setting.comm, [&] {
-    if (tiling.move == Move::between) {
+    if (tiling.piece_bytes > 0) piece_ = std::make_unique_for_overwrite<std::byte[]>(std::size_t(tiling.piece_bytes));
+    buffer_bytes_ = tiling.piece_bytes;
+    if (tiling.move == Move::fetched) {
+      // Pieces take the place of what would have been read.
+    } else if (tiling.move == Move::between) {
       shared_ = NodeMemory(source_bytes);
       source_ = shared_.data();
     } else {
       own_source_ = std::make_unique_for_overwrite<std::byte[]>(source_bytes);
       source_ = own_source_.get();
     }
-    buffer_bytes_ = Index(source_bytes);
+    if (source_ != nullptr) buffer_bytes_ += Index(source_bytes);
     target_ = source_;
     if (tiling.move == Move::none) return;
     own_target_ = std::make_unique_for_overwrite<std::byte[]>(target_bytes);
@@ -260,6 +307,65 @@ void RoundBuffers::write(FieldWriter& output, Box const& round) {
     for_each_slab(storage, tiling_.writers(round), target_box_, first, target_, write_part);
   totals_.written_bytes += target_box_.num_cells() * storage.value_bytes;
   count(tiling_.scratch_bytes);
+}
+
+void RoundBuffers::store(detail::ScratchFile const& scratch, Tiling const& fetch, Box const& round) {
+  Stopwatch const watch(totals_.scratch_seconds);
+  auto const own = moved(source_box_, round.lo());
+  auto const all = Box::from_extents(rewrite_.source.extents);
+  Index const size = rewrite_.value_bytes();
+  run_agreed(setting_.comm, [&] {
+    auto const from = view(source_, own.extents());
+    for_each_part(fetch, own, [&](Box const& later, Box const& part) {
+      auto const block = intersection(part, own);
+      Index place = place_in_scratch(all, later, part, block);
+      for_each_piece(block, tiling_.piece_bytes / size, [&](Box const& piece) {
+        copy_cells(from.part(own, piece), view(piece_.get(), piece.extents()));
+        scratch.write(place * size, {piece_.get(), std::size_t(piece.num_cells() * size)});
+        place += piece.num_cells();
+      });
+    });
+  });
+}
+
+void RoundBuffers::fetch(detail::ScratchFile const& scratch, Tiling const& store, Box const& round) {
+  Stopwatch const watch(totals_.scratch_seconds);
+  target_box_ = owned(tiling_.writers(round), setting_.comm.rank());
+  auto const own = moved(owned(tiling_.readers(round), setting_.comm.rank()), round.lo());
+  auto const all = Box::from_extents(rewrite_.source.extents);
+  Index const size = rewrite_.value_bytes();
+  run_agreed(setting_.comm, [&] {
+    auto const to = in_source_order(view(target_, target_box_.extents()), rewrite_.permutation);
+    for_each_part(store, own, [&](Box const&, Box const& part) {
+      auto const block = intersection(part, own);
+      Index place = place_in_scratch(all, round, own, block);
+      for_each_piece(block, tiling_.piece_bytes / size, [&](Box const& piece) {
+        scratch.read(place * size, {piece_.get(), std::size_t(piece.num_cells() * size)});
+        copy_cells(view(piece_.get(), piece.extents()), to.part(own, piece));
+        place += piece.num_cells();
+      });
+    });
+  });
+}
+
+void store_values(RoundBuffers& buffers, Passes const& passes, FieldFile const& input,
+                  detail::ScratchFile const& scratch, BeforeRound const& before_round) {
+  for (Index number = 0; number < passes.store->num_rounds(); ++number) {
+    before_round();
+    auto const round = passes.store->round(number);
+    buffers.read(input, round);
+    buffers.store(scratch, passes.last, round);
+  }
+}
+
+void fetch_values(RoundBuffers& buffers, Passes const& passes, detail::ScratchFile const& scratch, FieldWriter& output,
+                  BeforeRound const& before_round) {
+  for (Index number = 0; number < passes.last.num_rounds(); ++number) {
+    before_round();
+    auto const round = passes.last.round(number);
+    buffers.fetch(scratch, *passes.store, round);
+    buffers.write(output, round);
+  }
 }
 
 void copy_values(RoundBuffers& buffers, Tiling const& tiling, FieldFile const& input, FieldWriter& output,

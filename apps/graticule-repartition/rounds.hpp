@@ -2,6 +2,7 @@
 // Moves the values of a variable from the input to the output, round by round.
 #pragma once
 
+#include <graticule/field_io/detail/scratch_file.hpp>
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/repartition/node_memory.hpp>
@@ -36,10 +37,11 @@ struct Totals {
   double read_seconds = 0;
   double move_seconds = 0;
   double write_seconds = 0;
-  Index peak_bytes = 0;     ///< of buffers, scratch and messages at any time
-  Index read_bytes = 0;     ///< of values handed over by the input
-  Index written_bytes = 0;  ///< of values handed to the output
-  Index sent_bytes = 0;     ///< to other ranks
+  double scratch_seconds = 0;  ///< to a scratch file and back
+  Index peak_bytes = 0;        ///< of buffers, scratch and messages at any time
+  Index read_bytes = 0;        ///< of values handed over by the input
+  Index written_bytes = 0;     ///< of values handed to the output
+  Index sent_bytes = 0;        ///< to other ranks
   Index num_messages = 0;
 };
 
@@ -61,6 +63,10 @@ class RoundBuffers {
   void move(Box const& round);
   /// Writes it. Collective.
   void write(FieldWriter& output, Box const& round);
+  /// Keeps what `read` left here for the rounds of `fetch`, the second pass. Collective.
+  void store(detail::ScratchFile const& scratch, Tiling const& fetch, Box const& round);
+  /// Takes this rank's part of a round from there, in order: instead of `read` and `move`. Collective.
+  void fetch(detail::ScratchFile const& scratch, Tiling const& store, Box const& round);
 
   /// What `read` left here. @pre the form is f32, f64
   template <class Value>
@@ -87,6 +93,7 @@ class RoundBuffers {
   NodeMemory shared_;
   std::unique_ptr<std::byte[]> own_source_;
   std::unique_ptr<std::byte[]> own_target_;
+  std::unique_ptr<std::byte[]> piece_;
   std::vector<std::byte> chunk_;
   std::byte* source_ = nullptr;
   std::byte* target_ = nullptr;
@@ -102,6 +109,13 @@ class RoundBuffers {
 /// Rewrites the values of a variable; its `target` was added to the output. Collective.
 void copy_values(RoundBuffers& buffers, Tiling const& tiling, FieldFile const& input, FieldWriter& output,
                  BeforeRound const& before_round);
+
+/// The first of two passes, which brings the values to a scratch file, and the second, which takes them from there.
+/// Collective.
+void store_values(RoundBuffers& buffers, Passes const& passes, FieldFile const& input,
+                  detail::ScratchFile const& scratch, BeforeRound const& before_round);
+void fetch_values(RoundBuffers& buffers, Passes const& passes, detail::ScratchFile const& scratch, FieldWriter& output,
+                  BeforeRound const& before_round);
 
 /// The packing into 16-bit integers of least error: -32767 stands for the least value, 32767 for the greatest. Reads
 /// all values once. Collective. @throws `Conversion` (input) for infinite values

@@ -24,6 +24,8 @@ constexpr double inflate_rate = 3e8;
 constexpr double deflate_rate = 6e7;
 constexpr double move_rate = 1.5e9;
 constexpr double seconds_per_run = 4e-6;
+/// To a scratch file and back, all ranks together: of a disk, which is slower than the system's cache of its blocks.
+constexpr double scratch_rate = 4e8;
 constexpr double seconds_per_round = 1e-3;
 
 constexpr Index call_bytes = Index(8) << 20;
@@ -36,6 +38,7 @@ constexpr Index most_candidates = 6000;
 /// Buffers of messages to and from one peer: the least that a plan does with, and as much as makes it fast.
 constexpr Index least_peer_bytes = 1536;
 constexpr Index good_peer_bytes = Index(1) << 20;
+constexpr Index good_piece_bytes = Index(8) << 20;
 
 Index divide_up(Index a, Index b) { return (a + b - 1) / b; }
 
@@ -186,6 +189,14 @@ class Search {
   }
 
   Tiling best() {
+    if (auto const found = find()) return *found;
+    throw Error(Fault::usage, "BudgetTooSmall",
+                "--memory of " + std::to_string(task_.budget) + " bytes per rank; at least " + std::to_string(least_) +
+                    " are needed, or smaller chunks");
+  }
+
+  /// Nothing where the budget is too small.
+  std::optional<Tiling> find() {
     Index const good = good_peer_bytes * task_.num_ranks;
     Index const least = least_peer_bytes * task_.num_ranks;
     message_bytes_ = std::clamp(task_.budget / 16, least, good);
@@ -194,17 +205,14 @@ class Search {
       message_bytes_ = least;
       consider_all();
     }
-    if (!best_)
-      throw Error(Fault::usage, "BudgetTooSmall",
-                  "--memory of " + std::to_string(task_.budget) + " bytes per rank; at least " +
-                      std::to_string(least_) + " are needed, or smaller chunks");
+    if (!best_) return {};
     // Messages take what is left.
     if (best_->move == Move::between) {
       Index const rest = task_.budget - best_->workspace_bytes + best_->message_bytes;
       Index const before = std::exchange(best_->message_bytes, std::clamp(rest, message_bytes_, good));
       best_->workspace_bytes += best_->message_bytes - before;
     }
-    return *best_;
+    return best_;
   }
 
   Index least() {
@@ -291,9 +299,9 @@ class Search {
 
   void consider(Indices const& tile) {
     for (bool const apart : {false, true}) {
-      // With one rank, reader and writer always hold the same cells.
-      if (apart && task_.num_ranks == 1) break;
-      if (!apart && task_.num_ranks != int(task_.writers.size())) continue;
+      // With one rank, reader and writer always hold the same cells, and with a scratch file.
+      if (apart && (task_.num_ranks == 1 || task_.pass != Pass::whole)) break;
+      if (!apart && task_.num_ranks != int(task_.writers.size()) && task_.pass != Pass::fetch) continue;
       auto const candidate = evaluate(tile, apart);
       least_ = std::min(least_, candidate.workspace_bytes);
       if (candidate.workspace_bytes > task_.budget) continue;
@@ -306,22 +314,26 @@ class Search {
     result.task = task_;
     result.tile = tile;
     bool const keeps_order = std::is_sorted(task_.permutation.begin(), task_.permutation.end());
-    result.move = apart ? Move::between : keeps_order ? Move::none : Move::local;
+    bool const fetches = task_.pass == Pass::fetch;
+    bool const stores = task_.pass == Pass::store;
+    result.move = apart ? Move::between : fetches ? Move::fetched : keeps_order ? Move::none : Move::local;
     auto const written = write_side(result);
     auto const read = read_side(result);
     result.read_cells = product(read.largest);
     result.written_cells = product(written.largest);
     result.read_factor = task_.source.filtered ? read.factor : 1;
     result.scratch_bytes = std::max(scratch(task_.source, task_.extents, read.largest, false),
-                                    gathers_chunks(task_.target, target_extents_)
+                                    stores ? 0
+                                    : gathers_chunks(task_.target, target_extents_)
                                         ? chunk_scratch(task_.target, target_extents_, task_.value_bytes)
                                         : scratch(task_.target, target_extents_, written.largest, true));
     count_bytes(result);
     double rounds = 1;
     for (int axis = 0; axis < tile.size(); ++axis) rounds *= double(divide_up(task_.extents[axis], tile[axis]));
-    result.cost = seconds(task_.source, task_.extents, read, read_rate, inflate_rate) +
-                  seconds(task_.target, target_extents_, written, write_rate, deflate_rate) +
-                  rounds * seconds_per_round;
+    result.cost = rounds * seconds_per_round;
+    // What the scratch file takes is the same for all tiles.
+    if (!fetches) result.cost += seconds(task_.source, task_.extents, read, read_rate, inflate_rate);
+    if (!stores) result.cost += seconds(task_.target, target_extents_, written, write_rate, deflate_rate);
     if (result.move != Move::none) result.cost += written.cells * double(task_.value_bytes) / move_rate;
     // Packing and unpacking, or waiting for each other.
     if (result.move == Move::between)
@@ -330,10 +342,13 @@ class Search {
   }
 
   void count_bytes(Tiling& tiling) const {
-    Index const buffers =
-        (tiling.read_cells + (tiling.move == Move::none ? 0 : tiling.written_cells)) * task_.value_bytes;
+    Index const cells =
+        (tiling.move == Move::fetched ? 0 : tiling.read_cells) + (tiling.move == Move::none ? 0 : tiling.written_cells);
     tiling.message_bytes = tiling.move == Move::between ? message_bytes_ : 0;
-    tiling.workspace_bytes = buffers + tiling.scratch_bytes + tiling.message_bytes;
+    if (task_.pass != Pass::whole)
+      tiling.piece_bytes = std::max(std::min(task_.budget / 8, good_piece_bytes), task_.value_bytes);
+    tiling.workspace_bytes =
+        cells * task_.value_bytes + tiling.scratch_bytes + tiling.message_bytes + tiling.piece_bytes;
   }
 
   /// As `axis_figures`, kept for the next candidate.
@@ -382,6 +397,43 @@ class Search {
   Index least_ = std::numeric_limits<Index>::max();
 };
 
+/// Cells of `outer` before those of `inner`, where boxes of a grid follow each other in row-major order.
+Index cells_before(Box const& outer, Box const& inner) {
+  Index before = 0;
+  Index slower = 1;  // cells of `inner` along the axes so far
+  Index rest = outer.num_cells();
+  for (int a = 0; a < outer.ndim(); ++a) {
+    rest /= outer.extent(a);
+    before += slower * (inner.lo(a) - outer.lo(a)) * rest;
+    slower *= inner.extent(a);
+  }
+  return before;
+}
+
+TilingTask store_task(TilingTask const& whole) {
+  auto task = source_task(whole);
+  task.pass = Pass::store;
+  return task;
+}
+
+TilingTask fetch_task(TilingTask task) {
+  task.pass = Pass::fetch;
+  task.source = {.value_bytes = task.value_bytes};
+  return task;
+}
+
+/// What a scratch file of all cells takes, at most: every part that is stored meets every part that is fetched.
+double scratch_seconds(Tiling const& store, Tiling const& fetch) {
+  auto const& extents = fetch.task.extents;
+  double blocks = 1;
+  for (int a = 0; a < extents.size(); ++a)
+    blocks *= double(divide_up(extents[a], store.tile[a]) * store.reader_grid[a] +
+                     divide_up(extents[a], fetch.tile[a]) * fetch.reader_grid[a] - 1);
+  double const bytes = double(product(extents)) * double(fetch.task.value_bytes);
+  double const pieces = blocks + bytes / double(std::min(store.piece_bytes, fetch.piece_bytes));
+  return bytes / scratch_rate + 2 * pieces * seconds_per_run / double(fetch.task.writers.size());
+}
+
 Layout layout(Indices const& grid, Box const& round, Indices const& step, std::vector<int> const& ranks) {
   std::vector<Cuts> cuts;
   for (int a = 0; a < grid.size(); ++a) {
@@ -394,6 +446,10 @@ Layout layout(Indices const& grid, Box const& round, Indices const& step, std::v
 }
 
 }  // namespace
+
+Index place_in_scratch(Box const& variable, Box const& round, Box const& part, Box const& block) {
+  return cells_before(variable, round) + cells_before(round, part) + cells_before(part, block);
+}
 
 std::vector<Index> aligned_parts(Index lo, Index hi, Index chunk, Index num_parts) {
   Index const first = lo / chunk;
@@ -467,7 +523,27 @@ Layout Tiling::writers(Box const& round) const {
   return layout(writer_grid, target, granule(task.target, extents), task.writers);
 }
 
+TilingTask source_task(TilingTask task) {
+  std::iota(task.permutation.begin(), task.permutation.end(), 0);
+  task.target = {.chunk = task.source.chunk, .value_bytes = task.value_bytes};
+  task.writers.resize(std::size_t(task.num_ranks));
+  std::iota(task.writers.begin(), task.writers.end(), 0);
+  return task;
+}
+
 Tiling make_tiling(TilingTask const& task) { return Search(task).best(); }
+
+Passes make_passes(TilingTask const& task) {
+  Passes whole{{}, make_tiling(task)};
+  if (!task.one_node || whole.last.read_factor <= 1) return whole;
+  auto const first = store_task(task);
+  auto const second = fetch_task(task);
+  auto const store = Search(first).find();
+  auto const fetch = Search(second).find();
+  if (!store || !fetch || store->read_factor >= whole.last.read_factor) return whole;
+  double const seconds = store->cost + fetch->cost + scratch_seconds(*store, *fetch);
+  return seconds < whole.last.cost ? Passes{*store, *fetch} : whole;
+}
 
 Index least_budget(TilingTask const& task) { return Search(task).least(); }
 

@@ -6,6 +6,7 @@
 #include <graticule/partition/layout.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace graticule::archive {
@@ -18,6 +19,13 @@ struct Storage {
   bool converted = false;  ///< values have another form in memory, so that they pass through a staging buffer
 };
 
+/// From where to where a pass over a variable brings its cells.
+enum class Pass : std::uint8_t {
+  whole,  ///< from the input to the output
+  store,  ///< from the input to a scratch file, as they lie in the input
+  fetch,  ///< from the scratch file to the output
+};
+
 /// A rewrite that is to be cut into rounds; the same on all ranks.
 struct TilingTask {
   Indices extents;      ///< in the source's order of axes
@@ -28,7 +36,9 @@ struct TilingTask {
   int num_ranks = 1;          ///< that read
   std::vector<int> writers;   ///< ranks that write, in increasing order
   bool shared_memory = true;  ///< all ranks are on one node, with memory that they share
+  bool one_node = false;      ///< all ranks are on one node, so that they can share a scratch file
   Index budget = 0;           ///< bytes of one rank
+  Pass pass = Pass::whole;
 };
 
 /// Whether a rank's part of a round stays where it was read.
@@ -36,6 +46,7 @@ enum class Move : std::uint8_t {
   none,     ///< the same cells in the same order: one buffer
   local,    ///< the same cells in another order: no messages
   between,  ///< ranks exchange cells
+  fetched,  ///< a rank takes the cells that it writes from a scratch file, and brings them in order on the way
 };
 
 /// The rounds of a rewrite: tiles of the variable, each read, moved and written by all ranks together.
@@ -62,7 +73,8 @@ class Tiling {
   Index written_cells = 0;    ///< the most that a rank writes in a round
   Index scratch_bytes = 0;    ///< the most that one read or write needs beside the buffers
   Index message_bytes = 0;    ///< for messages between ranks
-  Index workspace_bytes = 0;  ///< of one rank: buffers, scratch and messages
+  Index piece_bytes = 0;      ///< moved in one access to a scratch file
+  Index workspace_bytes = 0;  ///< of one rank: buffers, scratch, messages and a piece
   double read_factor = 1;     ///< source chunks read, all ranks and rounds together, per source chunk
   double cost = 0;            ///< estimated seconds
 };
@@ -70,6 +82,29 @@ class Tiling {
 /// The rounds of least estimated time within the budget.
 /// @throws `BudgetTooSmall` (usage), which states the least budget that suffices
 [[nodiscard]] Tiling make_tiling(TilingTask const& task);
+
+/// The passes of a rewrite.
+struct Passes {
+  std::optional<Tiling> store;  ///< the first of two, by way of a scratch file
+  Tiling last;                  ///< writes the output
+
+  /// Times that a chunk of the input is read.
+  [[nodiscard]] double read_factor() const { return store ? store->read_factor : last.read_factor; }
+  [[nodiscard]] Index num_rounds() const { return last.num_rounds() + (store ? store->num_rounds() : 0); }
+};
+
+/// One pass, or two where all ranks are on one node and reading chunks of the input again would take longer than a
+/// scratch file of all cells. @throws as `make_tiling`
+[[nodiscard]] Passes make_passes(TilingTask const& task);
+/// A pass over the source of `task` alone, by all ranks, which reads each of its chunks once.
+[[nodiscard]] TilingTask source_task(TilingTask task);
+
+/// Where a block of cells begins in the scratch file, in cells. Rounds, then the parts of ranks, then blocks follow
+/// each other in row-major order, each in one piece.
+/// @pre the blocks are the cells of an orthogonal grid
+/// Example: 4 x 6 cells in one round of one rank, blocks of 2 x 3: that at (2, 3) begins at cell 18.
+[[nodiscard]] Index place_in_scratch(Box const& variable, Box const& round, Box const& part, Box const& block);
+
 /// Bytes of one rank without which there are no rounds.
 [[nodiscard]] Index least_budget(TilingTask const& task);
 

@@ -37,13 +37,14 @@ class FileSizeLimit {
   struct rlimit before_ {};
 };
 
-/// Every write to an open temporary file fails from now on, as if the disk were full after all.
-void fill_open_files() {
+/// Every write to an open temporary file fails from now on, as if the disk were full after all; also to one that has
+/// lost its name, with the extension that Linux shows then.
+inline void fill_open_files(std::string const& extension = ".part") {
   int const full = ::open("/dev/full", O_RDWR | O_CLOEXEC);
   std::vector<int> files;
   for (auto const& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
-    if (std::filesystem::read_symlink(entry, gone).extension() == ".part")
+    if (std::filesystem::read_symlink(entry, gone).extension() == extension)
       files.push_back(std::stoi(entry.path().filename().string()));
   }
   for (int const file : files) ::dup2(full, file);

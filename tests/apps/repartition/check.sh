@@ -163,8 +163,29 @@ case_endings() {
             [ -z "$(find . -name '*.part')" ] || fail "a temporary file is left"
         fi
     done
-    # The next one to the same output tidies up; a link stays a link.
     [ -n "$(find . -name '*.part')" ] || fail "nothing is left after SIGKILL"
+    # The same while a scratch file is in use, which has no name that could stay.
+    "$BIN/graticule-make-fields" many.nc --nlat 61 --nlon 120 --levels 3 --samples 80 --progress none || fail "make-fields"
+    run 1 many.nc maps.nc --deflate 1 --chunk sample=1,level=1,latitude=all,longitude=all --progress none
+    succeeds
+    for signal in TERM KILL; do
+        rm -f .out.nc.*.part
+        "$BIN/graticule-repartition" maps.nc out.nc --order latitude,longitude,level,sample --deflate 9 --memory 300kB \
+            --chunk latitude=4,longitude=8,level=all,sample=all --progress none >out 2>err &
+        pid=$!
+        until find "/proc/$pid/fd" -lname '*.part (deleted)' 2>/dev/null | grep -q .; do
+            [ ! -e out.nc ] && kill -0 $pid && [ ! -n "$(find . -name '.out.nc.*.part' -size +200k)" ] ||
+                fail "it writes without a scratch file"
+            sleep 0.01
+        done
+        kill -s $signal $pid
+        wait $pid
+        code=$?
+        [ $signal = KILL ] || [ $code -eq 1 ] || fail "exit $code, expected 1"
+        [ ! -e out.nc ] || fail "an output after SIG$signal"
+        [ "$(find . -name '*.part' | wc -l)" -le "$([ $signal = KILL ] && echo 1 || echo 0)" ] || fail "a scratch file is left"
+    done
+    # The next one to the same output tidies up; a link stays a link.
     run 2 in.nc out.nc --variables z --progress none
     succeeds
     [ -z "$(find . -name '*.part')" ] || fail "what was left stays"

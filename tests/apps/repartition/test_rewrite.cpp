@@ -2,12 +2,14 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 
+#include "../../field_io/full_disks.hpp"
 #include "archive.hpp"
 #include "expect_error.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -627,6 +629,164 @@ TEST(Rewrite, an_error_in_the_middle_leaves_an_older_output_alone) {
   Index num_files = 0;
   for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator(folder / "")) ++num_files;
   EXPECT_EQ(num_files, 2);
+}
+
+constexpr Index num_maps = 80;
+
+/// 9 MB of maps, each in two compressed chunks: more than the chunks that are kept for the next call.
+void write_compressed_maps(Comm const& comm, std::filesystem::path const& path) {
+  FieldWriter writer(comm, path);
+  writer.add_dimension("time", num_maps / 2);
+  writer.add_dimension("level", 2);
+  writer.add_dimension("latitude", 121);
+  writer.add_dimension("longitude", 240);
+  writer.add_variable({.name = "u",
+                       .dimensions = {"time", "level", "latitude", "longitude"},
+                       .chunk = {1, 1, 61, 240},
+                       .deflate = 1,
+                       .fill = -999});
+  std::vector<float> map(121 * 240);
+  for (Index number = 0; number < num_maps; ++number) {
+    for (std::size_t i = 0; i < map.size(); ++i) map[i] = i % 1009 == 5 ? NAN : float(number) + 0.25F * float(i % 401);
+    Index const rows = comm.rank() == 0 ? 121 : 0;
+    Box const box({number / 2, number % 2, 0, 0}, {number / 2 + 1, number % 2 + 1, rows, 240});
+    writer.write("u", box, std::span<float const>(map).first(std::size_t(rows * 240)));
+  }
+  writer.commit();
+}
+
+std::vector<std::string> files_in(std::filesystem::path const& folder) {
+  std::vector<std::string> names;
+  for (auto const& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Index sum(Comm const& comm, Index value) {
+  std::array<Index, 1> all{value};
+  comm.sum(std::span<Index>(all));
+  return all[0];
+}
+
+TEST(Rewrite, little_memory_inflates_each_chunk_once_by_a_scratch_file) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_compressed_maps(comm, folder / "in.nc");
+  Options options{.input = folder / "in.nc",
+                  .output = folder / "large.nc",
+                  .order = {"latitude", "longitude", "level", "time"},
+                  .chunk = {"time=all", "level=all", "latitude=8", "longitude=24"},
+                  .deflate = "1"};
+  auto const large = rewrite(comm, options);
+  EXPECT_EQ(large.scratch_bytes, 0);
+  EXPECT_EQ(sum(comm, large.num_chunks), 2 * num_maps);
+
+  options.memory = "1MB";
+  for (auto const* type : {"same", "f64", "i16-packed"}) {
+    SCOPED_TRACE(type);
+    options.dtype = type;
+    options.output = folder / "large.nc";
+    options.memory = "1GB";
+    static_cast<void>(rewrite(comm, options));
+    options.output = folder / "small.nc";
+    options.memory = "1MB";
+    bool is_alone = true;
+    auto const small = rewrite_file(comm, options, [&](Index done, Index all, std::string const&) {
+      // No name is left of the scratch file, so that no end leaves it.
+      auto const names = files_in(folder / "");
+      is_alone = is_alone && (done == all || std::count_if(names.begin(), names.end(), [](auto const& name) {
+                                               return name.ends_with(".part");
+                                             }) <= 1);
+    });
+
+    EXPECT_TRUE(is_alone);
+    EXPECT_LE(small.totals.peak_bytes, 1000000);
+    EXPECT_GT(small.scratch_bytes, 0);
+    EXPECT_EQ(small.no_scratch, "");
+    EXPECT_EQ(small.variables.back().passes.read_factor(), 1);
+    // Packing has looked for the range before.
+    EXPECT_EQ(sum(comm, small.num_chunks), (std::string(type) == "i16-packed" ? 4 : 2) * num_maps);
+    expect_same_contents(comm, folder / "large.nc", folder / "small.nc");
+  }
+  EXPECT_EQ(files_in(folder / ""), (std::vector<std::string>{"in.nc", "large.nc", "small.nc"}));
+}
+
+TEST(Rewrite, few_writers_and_a_kept_order_go_by_a_scratch_file_as_well) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_compressed_maps(comm, folder / "in.nc");
+  Options options{.input = folder / "in.nc",
+                  .output = folder / "out.nc",
+                  .chunk = {"time=all", "latitude=11", "longitude=11"},
+                  .deflate = "0",
+                  .no_shuffle = true,
+                  .memory = "1MB",
+                  .writers_per_node = 1};
+
+  auto const result = rewrite(comm, options);
+
+  EXPECT_GT(result.scratch_bytes, 0);
+  EXPECT_EQ(result.totals.written_bytes > 0, comm.rank() == 0);
+  EXPECT_EQ(sum(comm, result.num_chunks), 2 * num_maps);
+  EXPECT_TRUE(stored(FieldFile(comm, folder / "in.nc"), "u") == stored(FieldFile(comm, folder / "out.nc"), "u"));
+}
+
+TEST(Rewrite, without_room_for_a_scratch_file_chunks_are_read_again) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_compressed_maps(comm, folder / "in.nc");
+  Options const options{.input = folder / "in.nc",
+                        .output = folder / "out.nc",
+                        .order = {"latitude", "longitude", "level", "time"},
+                        .chunk = {"time=all", "level=all", "latitude=8", "longitude=24"},
+                        .deflate = "1",
+                        .memory = "1MB"};
+
+  Index last_done = 0;
+  Index last_all = -1;
+  auto const result = [&] {
+    test::FileSizeLimit const limit(9'000'000);  // less than all cells, more than the output
+    return rewrite_file(comm, options, [&](Index done, Index all, std::string const&) {
+      last_done = done;
+      last_all = all;
+    });
+  }();
+
+  EXPECT_EQ(result.no_scratch, "File too large");
+  EXPECT_EQ(result.scratch_bytes, 0);
+  EXPECT_EQ(last_done, last_all);
+  EXPECT_GT(sum(comm, result.num_chunks), 2 * num_maps);
+  EXPECT_GT(result.variables.back().passes.read_factor(), 1);
+  EXPECT_TRUE(stored(FieldFile(comm, folder / "out.nc"), "u") ==
+              permuted(stored(FieldFile(comm, folder / "in.nc"), "u"), {num_maps / 2, 2, 121, 240}, {2, 3, 1, 0}, 4));
+}
+
+TEST(Rewrite, a_scratch_file_that_finds_no_room_after_all_is_an_error_on_all_ranks) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  write_compressed_maps(comm, folder / "in.nc");
+  folder.make("out.nc", [](auto const& path) { test::write_bytes(path, "older"); });
+  Options const options{.input = folder / "in.nc",
+                        .output = folder / "out.nc",
+                        .order = {"latitude", "longitude", "level", "time"},
+                        .chunk = {"time=all", "level=all", "latitude=8", "longitude=24"},
+                        .deflate = "1",
+                        .memory = "1MB"};
+
+  Index calls = 0;
+  auto const thrown = test::thrown_by([&] {
+    static_cast<void>(rewrite_file(comm, options, [&](Index, Index, std::string const&) {
+      if (++calls == 3 && comm.rank() == comm.num_ranks() - 1) test::fill_open_files(".part (deleted)");
+    }));
+  });
+  comm.barrier();
+
+  EXPECT_EQ(thrown.rule, "OutputError");
+  EXPECT_NE(thrown.text.find("out.nc cannot be written: No space left on device (scratch file in its folder)"),
+            std::string::npos)
+      << thrown.text;
+  EXPECT_EQ(test::read_bytes(folder / "out.nc"), "older");
+  EXPECT_EQ(files_in(folder / ""), (std::vector<std::string>{"in.nc", "out.nc"}));
 }
 
 /// The most memory that this process has used so far, in bytes, since the last call of `forget_peak`.

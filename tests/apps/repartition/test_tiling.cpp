@@ -138,6 +138,96 @@ TEST(Tiling, ranks_together_read_fewer_chunks_twice_than_each_alone) {
   EXPECT_EQ(eight.move, Move::between);
 }
 
+TEST(Tiling, two_passes_take_the_place_of_many_readings) {
+  auto task = maps_to_series(Index(190) << 20, 1);
+  auto const one = make_passes(task);
+  EXPECT_FALSE(one.store);
+  EXPECT_GT(one.read_factor(), 8);
+
+  task.one_node = true;
+  auto const two = make_passes(task);
+  ASSERT_TRUE(two.store);
+  EXPECT_EQ(two.read_factor(), 1);
+  EXPECT_EQ(two.last.move, Move::fetched);
+  EXPECT_EQ(two.num_rounds(), two.store->num_rounds() + two.last.num_rounds());
+  EXPECT_LE(std::max(two.store->workspace_bytes, two.last.workspace_bytes), task.budget);
+
+  // Where each chunk is read once anyway, or nothing is compressed, there is nothing to gain.
+  task.budget = Index(4) << 30;
+  EXPECT_FALSE(make_passes(task).store);
+  task.budget = Index(190) << 20;
+  task.source.filtered = false;
+  EXPECT_FALSE(make_passes(task).store);
+}
+
+TEST(Tiling, two_passes_put_every_cell_at_a_place_of_its_own) {
+  unsigned const seed = 23;
+  std::mt19937 random(seed);
+  auto const pick = [&](Index lo, Index hi) { return std::uniform_int_distribution<Index>(lo, hi)(random); };
+  for (int turn = 0; turn < 200; ++turn) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", turn " + std::to_string(turn));
+    int const ndim = int(pick(1, 4));
+    TilingTask task;
+    task.value_bytes = 8;
+    task.num_ranks = int(pick(1, 5));
+    for (int a = 0; a < ndim; ++a) {
+      task.extents.push_back(pick(1, 13));
+      task.permutation.push_back(a);
+      task.source.chunk.push_back(pick(1, task.extents[a]));
+    }
+    std::shuffle(task.permutation.begin(), task.permutation.end(), random);
+    for (int a = 0; a < ndim && turn % 4 != 0; ++a)
+      task.target.chunk.push_back(pick(1, task.extents[int(task.permutation[a])]));
+    task.source.filtered = true;
+    task.target.filtered = turn % 4 == 1;
+    task.writers = first_ranks(int(pick(1, task.num_ranks)));
+    auto first = source_task(task);
+    first.pass = Pass::store;
+    auto second = task;
+    second.pass = Pass::fetch;
+    second.source = {.value_bytes = task.value_bytes};
+    for (auto* pass : {&first, &second}) pass->budget = pick(2, 6) * least_budget(*pass);
+    auto const store = make_tiling(first);
+    auto const fetch = make_tiling(second);
+    expect_sound(store);
+    expect_sound(fetch);
+    EXPECT_EQ(store.read_factor, 1);
+
+    // Each block that one rank stores and one rank fetches covers places that no other does.
+    std::vector<int> times(std::size_t(product(task.extents)));
+    auto const all = Box::from_extents(task.extents);
+    auto const parts = [](Tiling const& tiling, auto const& visit) {
+      for (Index number = 0; number < tiling.num_rounds(); ++number) {
+        auto const round = tiling.round(number);
+        auto const layout = tiling.readers(round);
+        for (int rank = 0; rank < layout.num_ranks(); ++rank) {
+          auto part = layout.owned(rank);
+          if (part.empty()) continue;
+          for (int a = 0; a < part.ndim(); ++a) part.set(a, part.lo(a) + round.lo(a), part.hi(a) + round.lo(a));
+          visit(round, part);
+        }
+      }
+    };
+    parts(store, [&](Box const&, Box const& stored) {
+      parts(fetch, [&](Box const& round, Box const& fetched) {
+        auto const block = intersection(stored, fetched);
+        if (block.empty()) return;
+        Index const place = place_in_scratch(all, round, fetched, block);
+        for (Index i = 0; i < block.num_cells(); ++i) ++times.at(std::size_t(place + i));
+      });
+    });
+    EXPECT_EQ(std::count(times.begin(), times.end(), 1), std::ssize(times));
+  }
+}
+
+TEST(Tiling, blocks_follow_each_other_in_a_scratch_file) {
+  auto const all = Box::from_extents({4, 6});
+  EXPECT_EQ(place_in_scratch(all, all, all, Box({0, 3}, {2, 6})), 6);
+  EXPECT_EQ(place_in_scratch(all, all, all, Box({2, 3}, {4, 6})), 18);
+  // The second round of 4 x 3 cells, in it the second rank's part of 2 x 3, in it the last row.
+  EXPECT_EQ(place_in_scratch(all, Box({0, 3}, {4, 6}), Box({2, 3}, {4, 6}), Box({3, 3}, {4, 6})), 12 + 6 + 3);
+}
+
 TEST(Tiling, a_new_chunking_of_one_rank_keeps_cells_where_they_were_read) {
   auto task = maps_to_series(Index(256) << 20, 1);
   task.permutation = {0, 1, 2, 3};

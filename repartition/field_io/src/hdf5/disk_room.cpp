@@ -20,13 +20,15 @@ namespace {
 
 std::string reason(int code) { return code == 0 ? std::string() : std::generic_category().message(code); }
 
-/// 0 or ENOSPC, of a file whose first `end` bytes are all to be there.
-int compare_with_free_room(int file, Index end) {
+/// 0 or ENOSPC, of a file whose first `end` bytes are all to be there, beside `num_others` bytes of other files.
+int compare_with_free_room(int file, Index end, Index num_others = 0) {
   struct stat status {};
   struct statvfs disk {};
   if (::fstat(file, &status) != 0 || ::fstatvfs(file, &disk) != 0) return 0;
   constexpr Index block = 512;  // of `st_blocks`, on all systems
-  Index const missing = end - Index(status.st_blocks) * block;
+  Index missing = 0;
+  if (__builtin_add_overflow(end, num_others, &missing)) return ENOSPC;
+  missing -= Index(status.st_blocks) * block;
   return missing > 0 && std::uint64_t(missing) / disk.f_frsize >= disk.f_bavail ? ENOSPC : 0;
 }
 
@@ -37,6 +39,10 @@ Index file_size_limit() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return most;
   return Index(std::min<std::uint64_t>(limit.rlim_cur, std::uint64_t(most)));
+}
+
+std::string lack_of_room(int file, Index num_bytes, Index num_others) {
+  return reason(compare_with_free_room(file, num_bytes, num_others));
 }
 
 std::string reserve_on_disk(int file, Index offset, Index num_bytes) {

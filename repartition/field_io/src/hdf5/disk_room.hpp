@@ -15,6 +15,10 @@ namespace graticule::detail {
 /// there is
 [[nodiscard]] std::string reserve_on_disk(int file, Index offset, Index num_bytes);
 
+/// Asks what is free for the first `num_bytes` of an open file and for `num_others` of other files on its disk.
+/// @return why that is too little; empty when it suffices
+[[nodiscard]] std::string lack_of_room(int file, Index num_bytes, Index num_others);
+
 /// Maximum length of a file of this process.
 [[nodiscard]] Index file_size_limit();
 

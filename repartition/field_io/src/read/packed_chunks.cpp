@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "packed_chunks.hpp"
 
+#include <graticule/field_io/detail/unpacked_chunks.hpp>
 #include <graticule/partition/cells.hpp>
 
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -20,6 +22,8 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t fletcher_bytes = 4;
+
+std::atomic<Index> num_unpacked = 0;
 
 [[noreturn]] void damaged(std::string const& what) { throw Error("Hdf5Error", what); }
 
@@ -181,6 +185,7 @@ Bytes const* chunk_at(Variable const& variable, hid_t dataset, Indices const& fi
   Bytes packed((std::size_t(size)));
   std::uint32_t mask = 0;
   h5::check(H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &mask, packed.data()), "H5Dread_chunk");
+  ++num_unpacked;
   return &kept_chunks().keep(dataset, first, unpacked(variable, std::move(packed), mask, chunk_bytes));
 }
 
@@ -249,6 +254,8 @@ void read_unwritten(Variable const& variable, hid_t dataset, Slab const& slab, B
 }
 
 }  // namespace
+
+Index num_unpacked_chunks() noexcept { return num_unpacked; }
 
 bool is_packed(Variable const& variable) {
   auto const times = [&](int id) {

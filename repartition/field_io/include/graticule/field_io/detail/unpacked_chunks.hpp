@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <graticule/partition/indices.hpp>
+
+namespace graticule::detail {
+
+/// Chunks that this process has inflated, unshuffled or checked so far, of all files.
+[[nodiscard]] Index num_unpacked_chunks() noexcept;
+
+}  // namespace graticule::detail
