@@ -147,6 +147,32 @@ TEST(StoredValues, come_in_the_byte_order_of_the_machine) {
   EXPECT_EQ(shorts, (std::vector<std::int16_t>{300, 4}));
 }
 
+TEST(StoredValues, come_out_of_shuffled_chunks_of_values_of_any_size) {
+  auto const comm = Comm::world();
+  Folder const folder(comm);
+  constexpr std::size_t count = 107;
+  hid_t const text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, 3);
+  H5Tset_strpad(text, H5T_STR_NULLPAD);
+  std::vector<std::pair<std::size_t, hid_t>> const types{
+      {1, H5T_NATIVE_INT8}, {2, H5T_NATIVE_INT16}, {3, text}, {4, H5T_NATIVE_INT32}, {8, H5T_NATIVE_INT64}};
+  std::vector<std::byte> bytes(8 * count);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte(1 + i * 37 % 251);
+  auto const path = folder.make("shuffled.h5", [&](auto const& p) {
+    test::NewFile const file(p);
+    for (auto const& [size, type] : types)
+      test::write_dataset(file, {"x" + std::to_string(size), type, {count}, {50}, 1}, type, bytes.data());
+  });
+  H5Tclose(text);
+  FieldFile const file(comm, path);
+
+  for (auto const& [size, type] : types) {
+    std::vector<std::byte> read(size * (count - 3));
+    file.read_stored("x" + std::to_string(size), Box({3}, {Index(count)}), read);
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), bytes.begin() + std::ptrdiff_t(3 * size))) << size;
+  }
+}
+
 TEST(StoredValues, are_refused_by_name_where_they_do_not_fit) {
   auto const comm = Comm::world();
   Folder const folder(comm);

@@ -12,14 +12,27 @@
 #include <cstring>
 #include <limits>
 #include <list>
+#include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace graticule::detail {
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
+/// Memory for a chunk, not set to zero first: that takes a tenth of the time of inflating.
+class Bytes {
+ public:
+  explicit Bytes(std::size_t size) : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
+  [[nodiscard]] std::byte* data() noexcept { return data_.get(); }
+  [[nodiscard]] std::byte const* data() const noexcept { return data_.get(); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  void shorten(std::size_t size) noexcept { size_ = std::min(size, size_); }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  std::size_t size_;
+};
 
 constexpr std::size_t fletcher_bytes = 4;
 
@@ -50,12 +63,12 @@ void check_fletcher32(Bytes& bytes) {
   auto const length = bytes.size() - fletcher_bytes;
   std::uint32_t stored = 0;
   for (std::size_t i = 0; i < fletcher_bytes; ++i)
-    stored |= std::to_integer<std::uint32_t>(bytes[length + i]) << (8U * unsigned(i));
+    stored |= std::to_integer<std::uint32_t>(bytes.data()[length + i]) << (8U * unsigned(i));
   auto const sum = fletcher32(bytes.data(), length);
   // HDF5 before 1.6.3 swapped the bytes of each half on little-endian machines.
   auto const swapped = (sum & 0x00ff00ffU) << 8U | (sum >> 8U & 0x00ff00ffU);
   if (stored != sum && stored != swapped) damaged("a chunk does not have its checksum");
-  bytes.resize(length);
+  bytes.shorten(length);
 }
 
 /// Gives exactly `count` bytes or an error.
@@ -85,14 +98,29 @@ Bytes inflated(Bytes const& packed, std::size_t count) {
   return bytes;
 }
 
-Bytes unshuffled(Bytes const& bytes, std::size_t value_bytes) {
+/// Values of `Size` bytes, of which `from` holds all first bytes, then all second ones, ...
+template <std::size_t Size>
+void interleave(std::byte const* from, std::size_t count, std::byte* to) {
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t b = 0; b < Size; ++b) to[i * Size + b] = from[b * count + i];
+}
+
+Bytes unshuffled(Bytes bytes, std::size_t value_bytes) {
   auto const count = value_bytes > 0 ? bytes.size() / value_bytes : 0;
   if (value_bytes <= 1 || count <= 1) return bytes;
   Bytes result(bytes.size());
-  for (std::size_t b = 0; b < value_bytes; ++b)
-    for (std::size_t i = 0; i < count; ++i) result[i * value_bytes + b] = bytes[b * count + i];
-  std::copy(bytes.begin() + std::ptrdiff_t(count * value_bytes), bytes.end(),
-            result.begin() + std::ptrdiff_t(count * value_bytes));
+  auto const* const from = bytes.data();
+  auto* const to = result.data();
+  if (value_bytes == 2)
+    interleave<2>(from, count, to);
+  else if (value_bytes == 4)
+    interleave<4>(from, count, to);
+  else if (value_bytes == 8)
+    interleave<8>(from, count, to);
+  else
+    for (std::size_t b = 0; b < value_bytes; ++b)
+      for (std::size_t i = 0; i < count; ++i) to[i * value_bytes + b] = from[b * count + i];
+  std::copy(from + count * value_bytes, from + bytes.size(), to + count * value_bytes);
   return result;
 }
 
@@ -104,7 +132,7 @@ Bytes unpacked(Variable const& variable, Bytes bytes, std::uint32_t mask, std::s
     auto const& filter = variable.filters[i];
     if (filter.id == H5Z_FILTER_FLETCHER32) check_fletcher32(bytes);
     if (filter.id == H5Z_FILTER_SHUFFLE)
-      bytes = unshuffled(bytes, filter.parameters.empty() ? 0 : std::size_t(filter.parameters.front()));
+      bytes = unshuffled(std::move(bytes), filter.parameters.empty() ? 0 : std::size_t(filter.parameters.front()));
     if (filter.id == H5Z_FILTER_DEFLATE) {
       auto count = chunk_bytes;
       for (std::size_t before = 0; before < i; ++before)
@@ -182,7 +210,7 @@ Bytes const* chunk_at(Variable const& variable, hid_t dataset, Indices const& fi
   // Deflate adds next to nothing to what it cannot make smaller.
   if (size > hsize_t(2 * chunk_bytes + 65536))
     damaged("a chunk of " + std::to_string(size) + " bytes for " + std::to_string(chunk_bytes));
-  Bytes packed((std::size_t(size)));
+  Bytes packed{std::size_t(size)};
   std::uint32_t mask = 0;
   h5::check(H5Dread_chunk(dataset, H5P_DEFAULT, offset.data(), &mask, packed.data()), "H5Dread_chunk");
   ++num_unpacked;
