@@ -4,7 +4,8 @@
 include(CMakePackageConfigHelpers)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/Graticule")
-foreach(name IN ITEMS MPI_C_COMPILER MPI_Fortran_COMPILER MPIEXEC_EXECUTABLE Kokkos_DIR Torch_DIR)
+foreach(name IN ITEMS MPI_C_COMPILER MPI_Fortran_COMPILER MPIEXEC_EXECUTABLE Kokkos_DIR Torch_DIR
+                       GRATICULE_LIBDEFLATE_LIBRARY)
   set(built_with_${name} "${${name}}")
 endforeach()
 configure_package_config_file(

@@ -4,7 +4,11 @@
 #include <graticule/field_io/detail/unpacked_chunks.hpp>
 #include <graticule/partition/cells.hpp>
 
+#ifdef GRATICULE_HAS_LIBDEFLATE
+#include <libdeflate.h>
+#else
 #include <zlib.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -71,30 +75,53 @@ void check_fletcher32(Bytes& bytes) {
   bytes.shorten(length);
 }
 
-/// Gives exactly `count` bytes or an error.
-Bytes inflated(Bytes const& packed, std::size_t count) {
-  Bytes bytes(count);
+struct Inflated {
+  bool is_whole = false;    ///< the data ended well
+  std::size_t written = 0;  ///< bytes
+};
+
+#ifdef GRATICULE_HAS_LIBDEFLATE
+Inflated inflate_into(Bytes const& packed, Bytes& bytes) {
+  // Used by whoever holds `h5::Lock`.
+  static auto* const decompressor = libdeflate_alloc_decompressor();
+  if (decompressor == nullptr) throw Error("Hdf5Error", "libdeflate has no memory");
+  Inflated result;
+  result.is_whole = libdeflate_zlib_decompress(decompressor, packed.data(), packed.size(), bytes.data(), bytes.size(),
+                                               &result.written) == LIBDEFLATE_SUCCESS;
+  return result;
+}
+#else
+Inflated inflate_into(Bytes const& packed, Bytes& bytes) {
   z_stream stream{};
   if (inflateInit(&stream) != Z_OK) throw Error("Hdf5Error", "zlib's inflateInit failed");
   auto* in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
   auto* out = reinterpret_cast<Bytef*>(bytes.data());
   constexpr std::size_t most = std::size_t(1) << 30;
   std::size_t read = 0;
-  std::size_t written = 0;
+  Inflated result;
   int code = Z_OK;
   while (code == Z_OK) {
     stream.next_in = in + read;
     stream.avail_in = uInt(std::min(packed.size() - read, most));
-    stream.next_out = out + written;
-    stream.avail_out = uInt(std::min(count - written, most));
+    stream.next_out = out + result.written;
+    stream.avail_out = uInt(std::min(bytes.size() - result.written, most));
     code = inflate(&stream, Z_SYNC_FLUSH);
     read = std::size_t(stream.next_in - in);
-    written = std::size_t(stream.next_out - out);
+    result.written = std::size_t(stream.next_out - out);
   }
   inflateEnd(&stream);
-  if (code != Z_STREAM_END) damaged("a chunk cannot be inflated to its " + std::to_string(count) + " bytes");
-  if (written != count)
-    damaged("a chunk inflates to " + std::to_string(written) + " bytes instead of " + std::to_string(count));
+  result.is_whole = code == Z_STREAM_END;
+  return result;
+}
+#endif
+
+/// Gives exactly `count` bytes or an error.
+Bytes inflated(Bytes const& packed, std::size_t count) {
+  Bytes bytes(count);
+  auto const result = inflate_into(packed, bytes);
+  if (!result.is_whole) damaged("a chunk cannot be inflated to its " + std::to_string(count) + " bytes");
+  if (result.written != count)
+    damaged("a chunk inflates to " + std::to_string(result.written) + " bytes instead of " + std::to_string(count));
   return bytes;
 }
 
