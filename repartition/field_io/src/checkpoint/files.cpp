@@ -3,6 +3,7 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "hdf5/descriptor.hpp"
 #include "hdf5/disk_room.hpp"
 
 #include <fcntl.h>
@@ -28,8 +29,6 @@ constexpr std::string_view temporary_extension = ".part";
 [[noreturn]] void fail_output(std::filesystem::path const& path, std::string const& what) {
   throw Error("OutputError", path.string() + " cannot be written: " + what);
 }
-
-std::string reason(int code) { return std::generic_category().message(code); }
 
 /// Takes `expected` from the front.
 bool take(std::string_view& text, std::string_view expected) {
@@ -138,7 +137,7 @@ CheckpointTemporary::CheckpointTemporary(std::filesystem::path const& folder, st
     if (descriptor_.get() >= 0) break;
     // Another living writer has that number.
     if (errno != EEXIST || final_.number > most_attempts + (files.empty() ? 0 : files.front().number))
-      fail_output(path_, reason(errno));
+      fail_output(path_, system_reason(errno));
     ++final_.number;
   }
   // Where locks are not to be had, everything counts as left over.
@@ -155,13 +154,13 @@ void CheckpointTemporary::publish() {
   struct stat status {};
   // Gives back what was reserved and not needed.
   if (::fstat(descriptor_.get(), &status) != 0 || ::ftruncate(descriptor_.get(), status.st_size) != 0)
-    fail_output(path_, reason(errno));
+    fail_output(path_, system_reason(errno));
   sync_to_disk(descriptor_, path_);
-  if (::rename(path_.c_str(), final_.path.c_str()) != 0) fail_output(final_.path, reason(errno));
+  if (::rename(path_.c_str(), final_.path.c_str()) != 0) fail_output(final_.path, system_reason(errno));
   descriptor_ = {};
   auto const folder = final_.path.parent_path();
   Descriptor const entries(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (entries.get() < 0) fail_output(folder, reason(errno));
+  if (entries.get() < 0) fail_output(folder, system_reason(errno));
   sync_to_disk(entries, folder);
 }
 

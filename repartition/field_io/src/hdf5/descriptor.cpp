@@ -13,11 +13,7 @@
 
 namespace graticule::detail {
 
-namespace {
-
-std::string reason(int code) { return std::generic_category().message(code); }
-
-}  // namespace
+std::string system_reason(int code) { return code == 0 ? std::string() : std::generic_category().message(code); }
 
 Descriptor::~Descriptor() {
   if (id_ >= 0) ::close(id_);
@@ -32,7 +28,7 @@ std::string move_all(Byte* data, Index bytes, Index offset, Move&& move) {
     // Linux moves at most 2 GiB at a time.
     auto const moved = move(data, std::size_t(std::min(bytes, Index(1) << 30U)), off_t(offset));
     if (moved < 0 && errno == EINTR) continue;
-    if (moved < 0) return reason(errno);
+    if (moved < 0) return system_reason(errno);
     if (moved == 0) return "the file ends early";
     data += moved;
     bytes -= Index(moved);
@@ -53,20 +49,20 @@ std::string Descriptor::read(std::byte* data, Index bytes, Index offset) const {
 
 Descriptor open_to_write(std::filesystem::path const& path) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (file.get() < 0) fail_output(path, reason(errno));
+  if (file.get() < 0) fail_output(path, system_reason(errno));
   return file;
 }
 
 Descriptor open_to_read(std::filesystem::path const& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0)
-    throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened for reading: " + reason(errno));
+    throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened for reading: " + system_reason(errno));
   return file;
 }
 
 void sync_to_disk(Descriptor const& file, std::filesystem::path const& path) {
   // Some file systems do not sync folders; EINVAL says so.
-  if (::fsync(file.get()) != 0 && errno != EINVAL) fail_output(path, reason(errno));
+  if (::fsync(file.get()) != 0 && errno != EINVAL) fail_output(path, system_reason(errno));
 }
 
 }  // namespace graticule::detail

@@ -33,6 +33,9 @@ class Descriptor {
   int id_ = -1;
 };
 
+/// What the system says of an error code, nothing for 0.
+[[nodiscard]] std::string system_reason(int code);
+
 /// @throws `OutputError`
 [[nodiscard]] Descriptor open_to_write(std::filesystem::path const& path);
 /// @throws `UnreadableFile` (input)

@@ -18,8 +18,6 @@ namespace graticule::detail {
 
 namespace {
 
-std::string reason(int code) { return code == 0 ? std::string() : std::generic_category().message(code); }
-
 /// 0 or ENOSPC, of a file whose first `end` bytes are all to be there, beside `num_others` bytes of other files.
 int compare_with_free_room(int file, Index end, Index num_others = 0) {
   struct stat status {};
@@ -42,28 +40,28 @@ Index file_size_limit() {
 }
 
 std::string lack_of_room(int file, Index num_bytes, Index num_others) {
-  return reason(compare_with_free_room(file, num_bytes, num_others));
+  return system_reason(compare_with_free_room(file, num_bytes, num_others));
 }
 
 std::string reserve_on_disk(int file, Index offset, Index num_bytes) {
   Index end = 0;
   if (num_bytes <= 0) return {};
-  if (__builtin_add_overflow(offset, num_bytes, &end)) return reason(EFBIG);
+  if (__builtin_add_overflow(offset, num_bytes, &end)) return system_reason(EFBIG);
   // A write beyond this limit would be answered by a signal that ends the program.
-  if (end > file_size_limit()) return reason(EFBIG);
+  if (end > file_size_limit()) return system_reason(EFBIG);
 #ifdef __linux__
   // Not posix_fallocate: where the file system cannot reserve, it writes zeros instead.
   int code = 0;
   do code = ::fallocate(file, FALLOC_FL_KEEP_SIZE, off_t(offset), off_t(num_bytes)) == 0 ? 0 : errno;
   while (code == EINTR);
-  if (code != EOPNOTSUPP && code != ENOSYS) return reason(code);
+  if (code != EOPNOTSUPP && code != ENOSYS) return system_reason(code);
 #endif
-  return reason(compare_with_free_room(file, end));
+  return system_reason(compare_with_free_room(file, end));
 }
 
 std::string disk_failure(std::string_view error, std::filesystem::path const& file) {
   for (int const code : {ENOSPC, EDQUOT, EFBIG, EROFS, EIO, ESTALE})
-    if (auto text = reason(code); error.find(text) != std::string_view::npos) return text;
+    if (auto text = system_reason(code); error.find(text) != std::string_view::npos) return text;
   constexpr Index enough = Index(1) << 20U;
   struct stat status {};
   Descriptor const opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));

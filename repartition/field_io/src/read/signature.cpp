@@ -3,6 +3,7 @@
 
 #include <graticule/partition/error.hpp>
 
+#include "hdf5/descriptor.hpp"
 #include "netcdf3.hpp"
 
 #include <fcntl.h>
@@ -24,21 +25,6 @@ namespace {
                          std::source_location where = std::source_location::current()) {
   throw Error(Fault::input, rule, text, where);
 }
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int id) noexcept : id_(id) {}
-  Descriptor(Descriptor const&) = delete;
-  Descriptor& operator=(Descriptor const&) = delete;
-  ~Descriptor() {
-    if (id_ >= 0) ::close(id_);
-  }
-  [[nodiscard]] int get() const noexcept { return id_; }
-
- private:
-  int id_;
-};
 
 std::string read_bytes(int file, off_t offset, std::size_t count) {
   std::string bytes(count, '\0');

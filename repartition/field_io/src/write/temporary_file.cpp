@@ -3,6 +3,8 @@
 #include <graticule/partition/error.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "hdf5/descriptor.hpp"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -25,19 +27,17 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view extension = ".part";
 
-std::string reason(int code) { return std::generic_category().message(code); }
-
 fs::path folder_of(fs::path const& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 /// @param given the file's name for the user
 void sync_to_disk(fs::path const& path, int flags, fs::path const& given) {
   int const file = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (file < 0) fail_output(given, reason(errno));
+  if (file < 0) fail_output(given, system_reason(errno));
   // Some file systems do not sync folders; EINVAL says so.
   bool const synced = ::fsync(file) == 0 || errno == EINVAL;
   int const code = errno;
   ::close(file);
-  if (!synced) fail_output(given, reason(code));
+  if (!synced) fail_output(given, system_reason(code));
 }
 
 /// Eight hexadecimal digits: names of hosts may be long, those of files may not.
@@ -117,7 +117,7 @@ void fail_output(fs::path const& path, std::string const& what) {
 
 fs::path linked_path(fs::path const& path) {
   auto result = path;
-  if (follow_links(path, [&](fs::path const& next) { result = next; }) == most_links) fail_output(path, reason(ELOOP));
+  if (follow_links(path, [&](fs::path const& next) { result = next; }) == most_links) fail_output(path, system_reason(ELOOP));
   return result;
 }
 
@@ -151,7 +151,7 @@ TemporaryFile::TemporaryFile(fs::path const& path) : given_(path) {
     path_ = folder_of(target_) / (prefix_of(target_) + std::to_string(::getpid()) +
                                   (attempt > 0 ? "-" + std::to_string(attempt) : "") + std::string(extension));
     descriptor_ = ::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && (errno != EEXIST || attempt == 100)) fail_output(path, reason(errno));
+    if (descriptor_ < 0 && (errno != EEXIST || attempt == 100)) fail_output(path, system_reason(errno));
   }
   static_cast<void>(lock(descriptor_));
 }
@@ -170,7 +170,7 @@ TemporaryFile::~TemporaryFile() {
 
 void TemporaryFile::publish() {
   sync_to_disk(path_, O_RDONLY, given_);
-  if (::rename(path_.c_str(), target_.c_str()) != 0) fail_output(given_, reason(errno));
+  if (::rename(path_.c_str(), target_.c_str()) != 0) fail_output(given_, system_reason(errno));
   ::close(std::exchange(descriptor_, -1));
   sync_to_disk(folder_of(target_), O_RDONLY | O_DIRECTORY, given_);
 }
