@@ -57,6 +57,36 @@ void run_transform_rows(StridedTask const& task, Index first, Index last);
 [[nodiscard]] bool can_stream(StridedTask const& task);
 void stream_rows(StridedTask const& task, Index first, Index last);
 
+/// Rows that arrive in blocks and leave past the caches, in whole cache lines wherever they lie: what does not fill a
+/// line waits for the next block. Half a line streamed would be read back, and one that is written in two halves, too.
+///
+/// Blocks are written to a buffer, whose rows lie to the cache lines as those of the target do.
+class StreamedRows {
+ public:
+  static constexpr Index most_rows = 128;
+  static constexpr Index most_bytes = 32768;  ///< of a block
+  /// @param to row 0; the others follow `step` bytes apart
+  /// @pre no more than `most_rows` rows; all blocks but the last have `block_bytes` bytes a row, 128 at least
+  StreamedRows(std::byte* to, Index step, Index num_rows, Index block_bytes);
+  /// Where row 0 of the next block begins; the others follow `pitch()` bytes apart.
+  [[nodiscard]] std::byte* next() noexcept { return buffer_.data() + place_; }
+  [[nodiscard]] Index pitch() const noexcept { return pitch_; }
+  /// Sends the next `bytes` bytes of each row.
+  void send(Index bytes);
+  /// Writes what waits.
+  void end();
+
+ private:
+  static constexpr Index line = 64;
+  std::byte* to_;
+  Index step_;
+  Index num_rows_;
+  Index pitch_;
+  Index place_;     ///< of the next block in the buffer: as far from a cache line as it is in the target
+  Index sent_ = 0;  ///< bytes of each row that came
+  alignas(line) std::array<std::byte, std::size_t(most_bytes + most_rows * 3 * line + line)> buffer_;
+};
+
 /// True where the fastest axis of `from` is another one than that of `to`, and blocks of both pay.
 [[nodiscard]] bool is_permuted(StridedTask const& task);
 
@@ -77,9 +107,13 @@ class Tiles {
     Index columns_end;
   };
   void run_patch(Rows rows, RowWalk const& start, Patch const& patch) const;
+  /// The rows `part` of a patch. @param to, from where they begin, in elements from the first of the task
+  void run_blocks(Rows rows, Patch const& part, Index to, Index from) const;
+  void stream_blocks(Patch const& part, Index to, Index from) const;
 
   StridedTask task_;  ///< the last axes are columns and rows
-  Index rows_ = 1;    ///< of a block
+  bool streams_;
+  Index rows_ = 1;  ///< of a block
   Index columns_ = 1;
   Index patch_rows_ = 1;
   Index patch_columns_ = 1;

@@ -31,6 +31,20 @@ void stream_line(std::byte* to, std::byte const* from) {
   _mm_stream_si128(target + 3, d);
 }
 
+/// Keeps the line in the cache; both begin lines.
+void copy_line(std::byte* to, std::byte const* from) {
+  auto const* const source = reinterpret_cast<__m128i const*>(from);
+  auto* const target = reinterpret_cast<__m128i*>(to);
+  __m128i const a = _mm_load_si128(source);
+  __m128i const b = _mm_load_si128(source + 1);
+  __m128i const c = _mm_load_si128(source + 2);
+  __m128i const d = _mm_load_si128(source + 3);
+  _mm_store_si128(target, a);
+  _mm_store_si128(target + 1, b);
+  _mm_store_si128(target + 2, c);
+  _mm_store_si128(target + 3, d);
+}
+
 /// Whole cache lines of `to` are streamed, the rest goes through the caches: half a line streamed would be read back.
 void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
   std::size_t at = (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes;
@@ -82,6 +96,48 @@ void stream_rows(StridedTask const& task, Index first, Index last) {
   (void)task;
   (void)first;
   (void)last;
+#endif
+}
+
+StreamedRows::StreamedRows(std::byte* to, Index step, Index num_rows, Index block_bytes)
+    : to_(to),
+      step_(step),
+      num_rows_(num_rows),
+      pitch_((block_bytes + 2 * line - 1) / line * line + (step % line + line) % line),
+      place_(Index(reinterpret_cast<std::uintptr_t>(to) % line)) {}
+
+void StreamedRows::send(Index bytes) {
+#ifdef __SSE2__
+  Index const next = (place_ + bytes) % line;
+  for (Index row = 0; row < num_rows_; ++row) {
+    auto* const first = buffer_.data() + place_ + row * pitch_;
+    auto* const end = first + bytes;
+    Index const held = (place_ + row * pitch_) % line;
+    auto const* from = first - held;
+    auto* to = to_ + row * step_ + sent_ - held;
+    if (sent_ == 0 && held > 0 && from + line <= end) {  // The head of this line is not of this row.
+      std::memcpy(to + held, first, std::size_t(line - held));
+      from += line;
+      to += line;
+    }
+    for (; from + line <= end; from += line, to += line) stream_line(to, from);
+    copy_line(buffer_.data() + (next + row * pitch_) / line * line, from);
+  }
+  place_ = next;
+  sent_ += bytes;
+#else
+  (void)bytes;
+#endif
+}
+
+void StreamedRows::end() {
+#ifdef __SSE2__
+  for (Index row = 0; row < num_rows_; ++row) {
+    Index const held = std::min((place_ + row * pitch_) % line, sent_);
+    std::memcpy(to_ + row * step_ + sent_ - held, buffer_.data() + place_ + row * pitch_ - held, std::size_t(held));
+  }
+  // What is stored after this, a flag that others wait for, is seen after the rows.
+  _mm_sfence();
 #endif
 }
 

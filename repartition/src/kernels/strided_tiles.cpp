@@ -81,6 +81,7 @@ struct Block {
   Index columns;
   Index stride;
   Index pitch;
+  Index to_pitch;      ///< from row to row of the buffer
   Index columns_left;  ///< from the first of this block on, where more blocks follow
 };
 
@@ -92,7 +93,7 @@ void prefetch(T const* from, Index rows, Index stride) {
   for (Index i = 0; i < rows; i += step) __builtin_prefetch(from + i * stride);
 }
 
-/// Gathers a block as dense rows.
+/// Gathers a block as rows.
 template <class T>
 void transpose(void* buffer, void const* first, Block const& block) {
   // In columns; about what arrives while a miss lasts.
@@ -109,12 +110,12 @@ void transpose(void* buffer, void const* first, Block const& block) {
     if constexpr (side > 1)
       if (block.stride == 1 && count == side)
         for (; i + side <= block.rows; i += side)
-          transpose_square(to + i * block.columns + column, block.columns, from + column * block.pitch + i,
+          transpose_square(to + i * block.to_pitch + column, block.to_pitch, from + column * block.pitch + i,
                            block.pitch);
 #endif
     for (; i < block.rows; ++i)
       for (Index j = column; j < column + count; ++j)
-        to[i * block.columns + j] = from[j * block.pitch + i * block.stride];
+        to[i * block.to_pitch + j] = from[j * block.pitch + i * block.stride];
   }
 }
 
@@ -151,7 +152,7 @@ bool is_permuted(StridedTask const& task) {
          task.extent[inner] >= shortest;
 }
 
-Tiles::Tiles(StridedTask const& task) : task_(task) {
+Tiles::Tiles(StridedTask const& task) : task_(task), streams_(can_stream(task)) {
   auto const fast = std::ptrdiff_t(fast_axis_of_from(task));
   auto const to_last = [&](std::array<Index, max_ndim>& values) {
     std::rotate(values.begin() + fast, values.begin() + fast + 1, values.begin() + task.ndim);
@@ -160,12 +161,14 @@ Tiles::Tiles(StridedTask const& task) : task_(task) {
   to_last(task_.to_stride);
   to_last(task_.from_stride);
   Index const bytes = size_of(task.from_dtype);
-  Index const cells = buffer_bytes / bytes;
+  // Longer runs where blocks leave past the caches.
+  Index const cells = (streams_ ? StreamedRows::most_bytes : buffer_bytes) / bytes;
   Index const num_rows = task_.extent[std::size_t(task.ndim) - 1];
   Index const num_columns = task_.extent[std::size_t(task.ndim) - 2];
-  rows_ = std::min(num_rows, row_bytes / bytes);
+  Index const most_rows = streams_ ? std::min(num_rows, StreamedRows::most_rows) : num_rows;
+  rows_ = std::min(most_rows, row_bytes / bytes);
   columns_ = std::min(num_columns, cells / rows_);
-  rows_ = std::min(num_rows, cells / columns_);
+  rows_ = std::min(most_rows, cells / columns_);
   Index const outer = task.num_elements() / num_rows / num_columns;
   patch_rows_ = 2 * rows_;
   patch_columns_ = std::max(columns_, most_columns / columns_ * columns_);
@@ -191,6 +194,20 @@ void Tiles::run(Rows run_rows, Index first, Index last) const {
 }
 
 void Tiles::run_patch(Rows run_rows, RowWalk const& start, Patch const& patch) const {
+  auto const along = std::size_t(task_.ndim) - 1;
+  auto const across = along - 1;
+  for (Index row = patch.row; row < patch.rows_end; row += rows_) {
+    Patch const part{row, std::min(row + rows_, patch.rows_end), patch.column, patch.columns_end};
+    Index const to = start.to() + row * task_.to_stride[along] + patch.column * task_.to_stride[across];
+    Index const from = start.from() + row * task_.from_stride[along] + patch.column * task_.from_stride[across];
+    if (streams_)
+      stream_blocks(part, to, from);
+    else
+      run_blocks(run_rows, part, to, from);
+  }
+}
+
+void Tiles::run_blocks(Rows run_rows, Patch const& part, Index to, Index from) const {
   alignas(64) std::array<std::byte, std::size_t(buffer_bytes)> buffer;
   auto const along = std::size_t(task_.ndim) - 1;
   auto const across = along - 1;
@@ -202,22 +219,38 @@ void Tiles::run_patch(Rows run_rows, RowWalk const& start, Patch const& patch) c
   rows.ndim = 2;
   rows.to_stride = {task_.to_stride[along], task_.to_stride[across]};
   rows.clear_from = false;
-  Block block{0, 0, task_.from_stride[along], task_.from_stride[across], 0};
-  for (Index row = patch.row; row < patch.rows_end; row += rows_)
-    for (Index column = patch.column; column < patch.columns_end; column += columns_) {
-      block.rows = std::min(rows_, patch.rows_end - row);
-      block.columns = std::min(columns_, patch.columns_end - column);
-      block.columns_left = patch.columns_end - column;
-      auto const* from = static_cast<std::byte const*>(task_.from) +
-                         (start.from() + row * block.stride + column * block.pitch) * from_bytes;
-      transpose_block(buffer.data(), from, block);
-      if (task_.clear_from) clear_block(const_cast<std::byte*>(from), block, from_bytes);
-      rows.to = static_cast<std::byte*>(task_.to) +
-                (start.to() + row * task_.to_stride[along] + column * task_.to_stride[across]) * to_bytes;
-      rows.extent = {block.rows, block.columns};
-      rows.from_stride = {block.columns, 1};
-      run_rows(rows, 0, block.rows);
-    }
+  Block block{part.rows_end - part.row, 0, task_.from_stride[along], task_.from_stride[across], 0, 0};
+  for (Index column = part.column; column < part.columns_end; column += columns_) {
+    block.columns_left = part.columns_end - column;
+    block.columns = block.to_pitch = std::min(columns_, block.columns_left);
+    Index const first = column - part.column;
+    auto const* read = static_cast<std::byte const*>(task_.from) + (from + first * block.pitch) * from_bytes;
+    transpose_block(buffer.data(), read, block);
+    if (task_.clear_from) clear_block(const_cast<std::byte*>(read), block, from_bytes);
+    rows.to = static_cast<std::byte*>(task_.to) + (to + first * task_.to_stride[across]) * to_bytes;
+    rows.extent = {block.rows, block.columns};
+    rows.from_stride = {block.columns, 1};
+    run_rows(rows, 0, block.rows);
+  }
+}
+
+void Tiles::stream_blocks(Patch const& part, Index to, Index from) const {
+  auto const along = std::size_t(task_.ndim) - 1;
+  Index const bytes = size_of(task_.dtype);
+  Transpose const transpose_block = transpose_of(bytes);
+  Block block{part.rows_end - part.row, 0, task_.from_stride[along], task_.from_stride[along - 1], 0, 0};
+  StreamedRows out(static_cast<std::byte*>(task_.to) + to * bytes, task_.to_stride[along] * bytes, block.rows,
+                   columns_ * bytes);
+  block.to_pitch = out.pitch() / bytes;
+  for (Index column = part.column; column < part.columns_end; column += columns_) {
+    block.columns_left = part.columns_end - column;
+    block.columns = std::min(columns_, block.columns_left);
+    auto const* read =
+        static_cast<std::byte const*>(task_.from) + (from + (column - part.column) * block.pitch) * bytes;
+    transpose_block(out.next(), read, block);
+    out.send(block.columns * bytes);
+  }
+  out.end();
 }
 
 }  // namespace graticule::detail

@@ -48,27 +48,34 @@ std::complex<double> numbered(Index i) {
   return {double(i), -double(i)};
 }
 
-/// Misplaced by `shift` elements from what is aligned, and with canaries on both ends.
+struct How {
+  StridedOp op = StridedOp::copy;
+  bool clear = false;
+  bool streams = false;  ///< as part of more than caches hold
+  Index shift = 3;       ///< elements from what is aligned
+};
+
+/// With canaries on both ends and wherever `to` has gaps.
 template <class T>
 class Permuted : public testing::Test {
  public:
-  static void expect_moved(StridedOp op, Indices const& extents, Side const& to_side, Side const& from_side,
-                           bool clear) {
-    constexpr Index shift = 3;
+  static void expect_moved(Indices const& extents, Side const& to_side, Side const& from_side, How const& how = {}) {
+    auto const [op, clear, streams, shift] = how;
     std::vector<T> to(std::size_t(to_side.size + 2 * shift), T(77));
     std::vector<T> from(std::size_t(from_side.size));
     for (Index i = 0; i < from_side.size; ++i) from[std::size_t(i)] = numbered<T>(i);
     auto expected = to;
     auto read = from;
     for_each_cell(Box::from_extents(extents), [&](Indices const& at) {
-      T& cell = expected[std::size_t(offset(at, to_side) + shift)];
+      T& cell = expected[std::size_t(offset(at, to_side) + how.shift)];
       T const value = from[std::size_t(offset(at, from_side))];
-      cell = op == StridedOp::copy ? value : op == StridedOp::negate ? T(-value) : T(cell + value);
-      if (clear) read[std::size_t(offset(at, from_side))] = T{};
+      cell = how.op == StridedOp::copy ? value : how.op == StridedOp::negate ? T(-value) : T(cell + value);
+      if (how.clear) read[std::size_t(offset(at, from_side))] = T{};
     });
     auto task = detail::make_strided(op, dtype_of<T>(), extents, to.data() + to_side.first + shift, to_side.strides,
                                      from.data() + from_side.first, from_side.strides);
     task.clear_from = clear;
+    task.streams = streams;
 
     detail::run_strided_host(std::span(&task, 1));
 
@@ -94,8 +101,8 @@ TYPED_TEST(Permuted, moves_every_order_of_axes_to_every_other) {
     for (auto const& order : orders(extents.size()))
       for (bool const backwards : {false, true}) {
         auto const dense = side_of(extents, orders(extents.size()).front(), false);
-        this->expect_moved(StridedOp::copy, extents, side_of(extents, order, false), dense, false);
-        this->expect_moved(StridedOp::copy, extents, dense, side_of(extents, order, backwards), backwards);
+        this->expect_moved(extents, side_of(extents, order, false), dense);
+        this->expect_moved(extents, dense, side_of(extents, order, backwards), {.clear = backwards});
         if (this->HasFatalFailure()) return;
       }
 }
@@ -106,7 +113,7 @@ TYPED_TEST(Permuted, negates_adds_and_clears) {
   for (auto const& order : orders(3))
     for (auto const op : {StridedOp::copy, StridedOp::negate, StridedOp::add})
       for (bool const clear : {false, true}) {
-        this->expect_moved(op, extents, dense, side_of(extents, order, false), clear);
+        this->expect_moved(extents, dense, side_of(extents, order, false), {.op = op, .clear = clear});
         if (this->HasFatalFailure()) return;
       }
 }
@@ -117,9 +124,25 @@ TYPED_TEST(Permuted, moves_boxes_too_large_for_the_caches) {
   Indices const extents{(Index(18) << 20U) / (bytes * 257 * 130) + 1, 257, 130};
   auto const dense = side_of(extents, {0, 1, 2}, false);
 
-  this->expect_moved(StridedOp::copy, extents, side_of(extents, {2, 0, 1}, false), dense, false);
-  this->expect_moved(StridedOp::copy, extents, side_of(extents, {1, 0, 2}, false), dense, false);
-  this->expect_moved(StridedOp::copy, extents, dense, dense, false);
+  this->expect_moved(extents, side_of(extents, {2, 0, 1}, false), dense);
+  this->expect_moved(extents, side_of(extents, {1, 0, 2}, false), dense);
+  this->expect_moved(extents, dense, dense);
+}
+
+TYPED_TEST(Permuted, writes_whole_rows_past_the_caches_wherever_they_lie) {
+  Index const line = 64 / Index(sizeof(TypeParam));
+  // Rows of two lines, of one block and a bit, of several blocks, of several patches.
+  for (Index const columns : {2 * line, 2 * line + 1, 5 * line - 1, 9 * line + 3, 70 * line + 5})
+    for (Index const rows : {4, 33, 131})
+      for (Index const gap : {Index(0), Index(1), line - 2, line})
+        for (auto const& order : {std::vector{0, 2, 1}, std::vector{2, 0, 1}})
+          for (bool const backwards : {false, true})
+            for (Index const shift : {Index(0), Index(1), line - 1}) {
+              Indices const extents{2, columns, rows};
+              auto const to = side_of({2, columns + gap, rows}, order, backwards);
+              this->expect_moved(extents, to, side_of(extents, {0, 1, 2}, false), {.streams = true, .shift = shift});
+              if (this->HasFatalFailure()) return;
+            }
 }
 
 TEST(PermutedTransform, converts_on_the_way) {
