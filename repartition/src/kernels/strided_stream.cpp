@@ -50,11 +50,15 @@ void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
   std::size_t at = (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes;
   at = std::min(at, bytes);
   std::memcpy(to, from, at);
-  // Four pages at a time: hardware fetches ahead within each page, so that more of memory is under way.
+  // Four pages at a time: hardware fetches ahead within each page, so that more of memory is under way. Several lines
+  // of each in turn: processors that combine writes for few places at once take three times as long for single lines.
   constexpr std::size_t page = 4096;
+  constexpr std::size_t turn = 8 * line_bytes;
   for (; at + 4 * page <= bytes; at += 4 * page)
-    for (std::size_t line = at; line < at + page; line += line_bytes)
-      for (std::size_t p = 0; p < 4; ++p) stream_line(to + line + p * page, from + line + p * page);
+    for (std::size_t run = at; run < at + page; run += turn)
+      for (std::size_t p = 0; p < 4; ++p)
+        for (std::size_t line = run; line < run + turn; line += line_bytes)
+          stream_line(to + line + p * page, from + line + p * page);
   for (; at + line_bytes <= bytes; at += line_bytes) stream_line(to + at, from + at);
   std::memcpy(to + at, from + at, bytes - at);
 }
