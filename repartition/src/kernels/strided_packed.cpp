@@ -201,7 +201,7 @@ GRATICULE_WIDE void pack_f32_to_i16(void* to, void const* from, Index count, Pac
   auto* const write = static_cast<std::int16_t*>(to);
   float const nan = std::numeric_limits<float>::quiet_NaN();
   std::int16_t missing = 0;
-  pack<float, std::int16_t>(&missing, &nan, 1, rows);
+  convert_wide<float, std::int16_t>(&missing, &nan, 1, rows);
   __m256i const fill = _mm256_set1_epi16(missing);
   __m256i const fraction = _mm256_set1_epi32((1 << fraction_bits) - 1);
   __m256i const certain_from = _mm256_set1_epi32(uncertain_units + 1);
@@ -212,7 +212,7 @@ GRATICULE_WIDE void pack_f32_to_i16(void* to, void const* from, Index count, Pac
     __m256i const b = eight_quotients(read + i + 8, fixed);
     __m256i const least = _mm256_min_epi32(_mm256_and_si256(a, fraction), _mm256_and_si256(b, fraction));
     if (_mm256_movemask_epi8(_mm256_cmpgt_epi32(certain_from, least)) != 0) {
-      pack<float, std::int16_t>(write + i, read + i, 16, rows);
+      convert_wide<float, std::int16_t>(write + i, read + i, 16, rows);
       continue;
     }
     __m256i const integers =
@@ -221,7 +221,7 @@ GRATICULE_WIDE void pack_f32_to_i16(void* to, void const* from, Index count, Pac
     __m256i const packed = _mm256_permutevar8x32_epi32(_mm256_blendv_epi8(integers, fill, nans), order);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(write + i), packed);
   }
-  if (i < count) pack<float, std::int16_t>(write + i, read + i, count - i, rows);
+  if (i < count) convert_wide<float, std::int16_t>(write + i, read + i, count - i, rows);
 }
 
 GRATICULE_WIDE void unpack_i16_to_f32(void* to, void const* from, Index count, PackedRows const& rows) {
