@@ -50,8 +50,9 @@ void stream(std::byte* to, std::byte const* from, std::size_t bytes) {
   std::size_t at = (line_bytes - reinterpret_cast<std::uintptr_t>(to) % line_bytes) % line_bytes;
   at = std::min(at, bytes);
   std::memcpy(to, from, at);
-  // Four pages at a time: hardware fetches ahead within each page, so that more of memory is under way. Several lines
-  // of each in turn: processors that combine writes for few places at once take three times as long for single lines.
+  // Four pages at a time: hardware fetches ahead within each page, so that more of memory is under way. Eight lines of
+  // each in turn: a load waits for an earlier store to the same place in another page, and large arrays often begin at
+  // the same place.
   constexpr std::size_t page = 4096;
   constexpr std::size_t turn = 8 * line_bytes;
   for (; at + 4 * page <= bytes; at += 4 * page)
