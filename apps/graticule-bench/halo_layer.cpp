@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/halo/plan.hpp>
-#include <graticule/nn_bridge/call/memory.hpp>
 #include <graticule/nn_bridge/call/tensor_view.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
@@ -76,16 +75,23 @@ void run_halo_layer(app::Context& context, Options const& options) {
     fresh(shard).backward(cotangent);
     shard.mutable_grad() = torch::Tensor();
   };
+  auto const there = torch::empty_like(cotangent);
+  auto const copy = [&] {
+    torch::NoGradGuard const no_grad;
+    there.copy_(cotangent);
+  };
   std::string const size = std::to_string(channels) + " x " + std::to_string(options.num_rows) + " x " +
                            std::to_string(options.num_columns) + " f32, width " + std::to_string(options.width) + ", " +
                            std::to_string(comm.num_ranks()) + " ranks";
-  std::vector<Candidate> const candidates{{"engine: exchange and adjoint", engine},
-                                          {"PaddedHaloExchange, own gradient", in_place},
-                                          {"PaddedHaloExchange, gradient that others hold", with_copy},
-                                          {"HaloExchange: fresh output", concatenated}};
+  std::string const engine_name = "engine: exchange and adjoint";
+  std::string const copy_name = "copy of the field, into memory at hand";
+  std::vector<Candidate> const candidates{
+      {engine_name, engine},
+      {"PaddedHaloExchange, own gradient", in_place},
+      {"PaddedHaloExchange, gradient that others hold", with_copy, {engine_name, copy_name}},
+      {"HaloExchange: fresh output", concatenated, {engine_name, copy_name, copy_name}},
+      {copy_name, copy}};
   show(context, "Halo with autograd, forward and backward, " + size, interleave(context, candidates, options.timing));
-  if (nn::keep_freed_memory())
-    show(context, "The same with freed memory kept, " + size, interleave(context, candidates, options.timing));
 }
 
 }  // namespace graticule::bench

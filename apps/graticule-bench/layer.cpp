@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/nn_bridge/call/memory.hpp>
 #include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
 #include <graticule/nn_bridge/stencil/fused_convs.hpp>
@@ -110,9 +109,6 @@ void run_repartition_layer(app::Context& context, Options const& options) {
                                              x.mutable_grad() = torch::Tensor();
                                            }}};
   show(context, "From latitudes to channels, " + shards.size_text, interleave(context, candidates, options.timing));
-  if (nn::keep_freed_memory())
-    show(context, "The same with freed memory kept, " + shards.size_text,
-         interleave(context, candidates, options.timing));
 }
 
 }  // namespace graticule::bench

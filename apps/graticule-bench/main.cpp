@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     app.add_option("--width", options.width, "Halo rows on each side (halo, halo-layer)")
         ->check(CLI::Range(Index(1), Index(64)));
     app.add_option("--repetitions", options.timing.num_repetitions,
-                   "Timed repetitions per candidate, at least 3; with program, 0: only memory and traffic")
+                   "Timed repetitions per candidate, at least 3; with program and unet, 0: only memory and traffic")
         ->check(CLI::Range(0, 100000));
     options.device.declare(app);
     app.add_option("--caches", options.timing.caches,
@@ -106,10 +106,11 @@ int main(int argc, char** argv) {
                   options.plan.empty() ? options.kind + " requires a file" : options.kind + " accepts no file");
     if (auto const wrong = bench::misplaced_option(options); !wrong.empty())
       throw Error(Fault::usage, "BadOption", wrong + " does not apply to the kind " + options.kind);
-    if (options.timing.num_repetitions < 3 && (options.kind != "program" || options.timing.num_repetitions > 0))
+    bool const weighs = options.kind == "program" || options.kind == "unet";
+    if (options.timing.num_repetitions < 3 && (!weighs || options.timing.num_repetitions > 0))
       throw Error(Fault::usage, "BadOption",
                   "--repetitions " + std::to_string(options.timing.num_repetitions) + ": " + options.kind +
-                      " takes at least 3" + (options.kind == "program" ? ", or 0" : ""));
+                      " takes at least 3" + (weighs ? ", or 0" : ""));
     bool const moves = options.kind == "repartition";
     bool const trains = options.kind == "data-parallel";
     bool const has_poles = !moves && !trains && options.kind != "replay" && options.kind != "program" &&

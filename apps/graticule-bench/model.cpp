@@ -2,6 +2,7 @@
 #include <graticule/models/model.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 
+#include "memory.hpp"
 #include "options.hpp"
 #include "shards.hpp"
 #include "timing.hpp"
@@ -46,6 +47,17 @@ struct Step {
   std::shared_ptr<models::Model> model;
 };
 
+/// Peaks of three steps from a fresh process: freed memory of one step may serve the next.
+void show_memory(app::Context& context, Peak const& peak) {
+  auto const most = fullest(context.comm, peak);
+  auto& data = context.report.data()["memory"];
+  data["tensor_bytes"] = most.tensors;
+  data["resident_bytes"] = most.resident;
+  if (context.comm.rank() == 0)
+    std::printf("  peak of the fullest rank: %.1f MB of tensors, %.1f MB resident\n", most.tensors / 1e6,
+                most.resident / 1e6);
+}
+
 }  // namespace
 
 void run_unet(app::Context& context, Options const& options) {
@@ -59,6 +71,11 @@ void run_unet(app::Context& context, Options const& options) {
   torch::Device const device(options.network_device);
   auto const x = torch::randn({1, 2, shards.rows, shards.columns}).to(device);
   auto const target = torch::randn({1, 2, shards.rows, shards.columns}).to(device);
+  auto const peak = peak_of([&] {
+    for (int step = 0; step < 3; ++step) (*sharded)(x, target);
+  });
+  if (device.is_cpu()) show_memory(context, peak);
+  if (options.timing.num_repetitions == 0) return;
   show(context,
        "U-Net of 5 grids, forward and backward, " + shards.size_text +
            (options.device.is_host() ? "" : ", " + options.device.name()),

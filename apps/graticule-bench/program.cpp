@@ -6,10 +6,9 @@
 #include <graticule/program/sharded_program.hpp>
 #include <graticule/program/sizes.hpp>
 
+#include "memory.hpp"
 #include "options.hpp"
 #include "timing.hpp"
-
-#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
 #include <array>
@@ -19,31 +18,6 @@
 namespace graticule::bench {
 
 namespace {
-
-/// Bytes of the tensors of this thread: those that are alive, and the most that were.
-class LiveBytes : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void* /*memory*/, std::int64_t bytes, std::size_t /*total*/, std::size_t /*reserved*/,
-                         c10::Device /*device*/) override {
-    alive_ += bytes;
-    most_ = std::max(most_, alive_);
-  }
-  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
-  [[nodiscard]] std::int64_t most() const { return most_; }
-
- private:
-  std::int64_t alive_ = 0;
-  std::int64_t most_ = 0;
-};
-
-/// Most bytes of tensors during a call, beyond those that were there before.
-template <class Call>
-double peak_bytes(Call&& call) {
-  auto const live = std::make_shared<LiveBytes>();
-  c10::DebugInfoGuard const guard(c10::DebugInfoKind::PROFILER_STATE, live);
-  call();
-  return double(live->most());
-}
 
 std::vector<program::Shape> input_shapes(program::Program const& network) {
   auto const& graph = network->graph();
@@ -83,12 +57,6 @@ struct ProgramStep {
   std::vector<torch::Tensor> inputs;
 };
 
-double most(Comm const& comm, double value) {
-  std::array<double, 1> result{value};
-  comm.max(result);
-  return result[0];
-}
-
 /// Rows of the fields among these inputs are this rank's.
 std::vector<program::Shape> own_shapes(std::vector<program::Shape> shapes, program::ExportedGraph const& graph,
                                        Comm const& comm) {
@@ -104,15 +72,13 @@ std::vector<program::Shape> own_shapes(std::vector<program::Shape> shapes, progr
 }
 
 void show_memory(app::Context& context, double alone, double sharded) {
-  auto const& comm = context.comm;
-  auto const fullest = most(comm, sharded);
   auto& data = context.report.data()["memory"];
   data["alone_bytes"] = alone;
-  data["sharded_bytes"] = fullest;
-  if (comm.rank() != 0) return;
+  data["sharded_bytes"] = sharded;
+  if (context.comm.rank() != 0) return;
   std::printf(
       "  most bytes of tensors in a step: %.1f MB each rank alone, %.1f MB sharded (fullest rank), ratio %.3f\n",
-      alone / 1e6, fullest / 1e6, fullest / alone);
+      alone / 1e6, sharded / 1e6, sharded / alone);
 }
 
 void show_traffic(app::Context& context, program::Plan const& plan) {
@@ -151,10 +117,10 @@ void run_program(app::Context& context, Options const& options) {
     show(context, options.plan + ", forward and backward, " + std::to_string(comm.num_ranks()) + " ranks", samples);
   }
   local->clear_gradients();
-  auto const alone_bytes = most(comm, peak_bytes([&] { (*local)(); }));
+  auto const alone_bytes = fullest(comm, peak_of([&] { (*local)(); })).tensors;
   local->clear_gradients();
   sharded->clear_gradients();
-  show_memory(context, alone_bytes, peak_bytes([&] { (*sharded)(); }));
+  show_memory(context, alone_bytes, fullest(comm, peak_of([&] { (*sharded)(); })).tensors);
   show_traffic(context, sharded->network->plan());
 }
 

@@ -696,6 +696,16 @@ case_bench_program() {
     fails_with 2 "--grid does not apply to the kind program"
     run 2 "$BIN/graticule-bench" unet --share "$net"
     fails_with 2 "--share does not apply to the kind unet"
+    local small="unet --nlat 16 --nlon 32 --channels 2 --repetitions 0 --threads 1 --report r.json"
+    run 2 "$BIN/graticule-bench" $small
+    succeeds
+    grep -q 'peak of the fullest rank: .* MB of tensors, .* MB resident' out || fail "no memory"
+    grep -q '"tensor_bytes"' r.json || fail "no bytes in the report"
+    ! grep -q 'each rank alone, no exchange' out || fail "timed"
+    GRATICULE_TENSOR_MEMORY=system run 2 "$BIN/graticule-bench" $small
+    succeeds
+    GRATICULE_TENSOR_MEMORY=all run 2 "$BIN/graticule-bench" $small
+    fails_with 2 "GRATICULE_TENSOR_MEMORY is 'all'; valid are keep and system"
 }
 
 case_bench_errors() {

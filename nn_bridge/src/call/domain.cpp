@@ -3,6 +3,7 @@
 #include <graticule/nn_bridge/detail/live_domains.hpp>
 #include <graticule/partition/hash.hpp>
 
+#include "kept_pages.hpp"
 #include "recorded_calls.hpp"
 
 #include <mutex>
@@ -64,6 +65,7 @@ Domain::Domain(Comm const& comm, ProcessGrid const& grid, Boundary const& bounda
                                       std::to_string(comm.num_ranks()) + " ranks over latitude and longitude");
   if (boundary.axes.size() != 2)
     throw Error("BadProcessGrid", "a boundary of " + std::to_string(boundary.axes.size()) + " axes");
+  run_agreed(comm, [] { detail::keep_tensor_memory(); });
   state_.reset(new State{comm, grid, boundary, grid.coords(comm.rank())});
   state_->generation = comm.generation();
   detail::LiveDomains::states().push_back(state_);

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/partition/indices.hpp>
+
 namespace graticule::nn {
 
-/// Retains memory that CPU tensors free for later tensors, instead of returning it to the system.
+/// Memory of this process's CPU tensors of 1 MiB and more, in whole pages.
 ///
-/// By default glibc maps each block of more than 32 MiB anew, and the kernel clears each of its pages at first touch,
-/// which costs more than most layers' messages. After this call such blocks come from the heap, which only grows. A
-/// program whose steps have equal shapes then touches no new page after the first steps.
-/// Cost: the process keeps its peak size. Call it once at the start of a program; libraries should not call it.
-/// @return false if the C library lacks this setting (glibc's `mallopt`)
-bool keep_freed_memory() noexcept;
+/// The kernel clears each page that a process touches for the first time, which costs more than most layers' messages.
+/// From the first `Domain` on, pages of freed tensors are therefore kept for the next ones of any thread, in LibTorch's
+/// own layers, too. Used and kept bytes together never exceed the most that tensors lately used at once (since 16,384
+/// to 32,768 tensors ago), so the peak is that of the tensors. A program whose steps have equal shapes touches hardly
+/// any new page after the first.
+/// `GRATICULE_TENSOR_MEMORY=system`, a CPU allocator that the program has set by `c10::SetCPUAllocator`, and
+/// AddressSanitizer keep this from being set up; both counts are 0 then.
+struct TensorMemory {
+  Index used_bytes = 0;  ///< by tensors that are alive
+  Index kept_bytes = 0;  ///< for later ones
+};
+
+[[nodiscard]] TensorMemory tensor_memory();
+
+/// Returns the kept memory to the system, before a phase of the program that needs it otherwise. Later tensors are
+/// mapped anew, and the most that they use at once is counted anew.
+/// Cost: one system call per kept block.
+void release_kept_memory();
 
 }  // namespace graticule::nn
