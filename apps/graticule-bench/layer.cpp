@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/collective/repartition.hpp>
 #include <graticule/nn_bridge/stencil/conv2d.hpp>
-#include <graticule/nn_bridge/stencil/fused_convs.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 
 #include "options.hpp"
@@ -40,46 +39,6 @@ void run_layer(app::Context& context, Options const& options) {
                    {"Conv2d, poles and periodic longitude", step(sharded)},
                    {"Conv2d, zero padding", step(zero_padded)},
                    {"HaloExchange, then unpadded convolution", concatenated}},
-                  options.timing));
-}
-
-void run_fused_layers(app::Context& context, Options const& options) {
-  Shards const shards(context, options);
-  auto const channels = shards.channels;
-  auto const& domain = shards.domain;
-  constexpr int num_layers = 4;
-  auto const conv_options = torch::nn::Conv2dOptions(channels, channels, 3).padding(1);
-  std::vector<nn::Conv2d> single;
-  torch::nn::Sequential local;
-  torch::nn::Sequential model;
-  for (int i = 0; i < num_layers; ++i) {
-    single.emplace_back(nn::Conv2dOptions(conv_options, nn::Padding::by_domain), domain);
-    for (auto* layers : {&local, &model}) {
-      (*layers)->push_back(torch::nn::Conv2d(conv_options));
-      (*layers)->push_back(torch::nn::ReLU());
-    }
-  }
-  nn::FusedConvs fused(model, nn::FusedConvsOptions{nn::Padding::by_domain, {}}, domain);
-  auto const x = shards.random().requires_grad_();
-  auto const cotangent = shards.random();
-  auto const backward = [&](torch::Tensor const& y) {
-    y.backward(cotangent);
-    x.mutable_grad() = torch::Tensor();
-    for (auto const& layers : {fused->parameters(), local->parameters()})
-      for (auto parameter : layers) parameter.mutable_grad() = torch::Tensor();
-    for (auto& layer : single)
-      for (auto& parameter : layer->parameters()) parameter.mutable_grad() = torch::Tensor();
-  };
-  show(context, std::to_string(num_layers) + " 3x3 convolutions with ReLU, forward and backward, " + shards.size_text,
-       interleave(context,
-                  {{"local convolutions, no exchange", [&] { backward(local->forward(x)); }},
-                   {"Conv2d, one exchange each",
-                    [&] {
-                      auto h = x;
-                      for (auto& layer : single) h = torch::relu(layer(h));
-                      backward(h);
-                    }},
-                   {"FusedConvs, one exchange for all", [&] { backward(fused(x)); }}},
                   options.timing));
 }
 

@@ -48,12 +48,12 @@ int main(int argc, char** argv) {
   auto const declare = [&](CLI::App& app) {
     app.add_option(
            "KIND,--kind", options.kind,
-           "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, fused-layer, pull-layer "
+           "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
            "(pooling and resizing), repartition-layer, unet, data-parallel, program (an exported network); or replay, "
            "which times a plan")
         ->required()
-        ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "fused-layer",
-                               "pull-layer", "repartition-layer", "unet", "data-parallel", "program", "replay"}));
+        ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "pull-layer",
+                               "repartition-layer", "unet", "data-parallel", "program", "replay"}));
     app.add_option("FILE,--plan", options.plan,
                    "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
     app.add_option("--share", options.share,
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
     app.add_option("--levels", options.num_levels, "Extent of the third axis (repartition)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--channels", options.num_channels,
-                   "Channels; 0: 1 for repartition and allreduce, 8 for layer, fused-layer, pull-layer, unet and io, "
+                   "Channels; 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, "
                    "otherwise 64")
         ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--batch", options.batch, "Images per rank (data-parallel)")
@@ -133,7 +133,6 @@ int main(int argc, char** argv) {
 #ifdef GRATICULE_BENCH_LAYER
     if (options.kind == "layer") bench::run_layer(context, options);
     if (options.kind == "halo-layer") bench::run_halo_layer(context, options);
-    if (options.kind == "fused-layer") bench::run_fused_layers(context, options);
     if (options.kind == "pull-layer") bench::run_pull_layers(context, options);
     if (options.kind == "repartition-layer") bench::run_repartition_layer(context, options);
     if (options.kind == "unet") bench::run_unet(context, options);

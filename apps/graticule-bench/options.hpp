@@ -13,14 +13,13 @@ namespace graticule::bench {
 
 struct Options {
   std::string kind;
-  std::string plan;       ///< file of a plan to replay, or of a network
-  std::string share;      ///< file of the network for the rows of one rank; empty: `plan` takes any number of rows
-  Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32
-  Index num_columns = 0;  ///< 0: 1440, for repartition 512, for data-parallel 32
-  Index num_levels = 64;  ///< third axis of a repartition
-  Index num_channels =
-      0;             ///< 0: 1 for repartition and allreduce, 8 for layer, fused-layer, pull-layer, unet, io, else 64
-  Index batch = 16;  ///< images of a rank in data-parallel
+  std::string plan;        ///< file of a plan to replay, or of a network
+  std::string share;       ///< file of the network for the rows of one rank; empty: `plan` takes any number of rows
+  Index num_rows = 0;      ///< 0: 721, for repartition 512, for data-parallel 32
+  Index num_columns = 0;   ///< 0: 1440, for repartition 512, for data-parallel 32
+  Index num_levels = 64;   ///< third axis of a repartition
+  Index num_channels = 0;  ///< 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet, io, else 64
+  Index batch = 16;        ///< images of a rank in data-parallel
   Index width = 1;
   app::DeviceOption device;
   std::string network_device = "cpu";  ///< as LibTorch names it
@@ -46,8 +45,6 @@ void run_allreduce(app::Context& context, Options const& options);
 void run_io(app::Context& context, Options const& options);
 /// Sharded convolution, forward and backward, against the local convolution without exchange.
 void run_layer(app::Context& context, Options const& options);
-/// Several convolutions, one exchange each and one for all, against local ones.
-void run_fused_layers(app::Context& context, Options const& options);
 /// Pooling and resizing, forward and backward, against LibTorch's layers on the local rows.
 void run_pull_layers(app::Context& context, Options const& options);
 /// A tensor from latitudes to channels, forward and backward, against copies.

@@ -52,7 +52,7 @@ class KeptPages {
   std::unordered_map<void*, std::size_t> used_;
   std::size_t kept_bytes_ = 0;
   std::size_t used_bytes_ = 0;
-  std::size_t most_ = 0;       ///< used bytes in this period
+  std::size_t most_ = 0;         ///< used bytes in this period
   std::size_t most_before_ = 0;  ///< in the period before
   std::size_t num_taken_ = 0;
 };

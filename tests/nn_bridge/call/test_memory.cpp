@@ -140,6 +140,7 @@ TEST_F(TensorMemory, goes_with_a_fork) {
   auto const alive = tensor_of(4 * mebibyte).fill_(1);
   pid_t const child = ::fork();
   if (child == 0) {
+    ::alarm(60);
     void* const memory = c10::GetAllocator(c10::DeviceType::CPU)->raw_allocate(std::size_t(4 * mebibyte));
     c10::GetAllocator(c10::DeviceType::CPU)->raw_deallocate(memory);
     ::_exit(memory ? 0 : 1);
