@@ -133,8 +133,14 @@ struct TransposedCall {
         groups(num_groups),
         padding(description.kernel.size(), 0),
         output_padding(description.kernel.size(), 0) {
-    if (description.kernel.size() == 3)
-      padding[0] = description.padding[0], output_padding[0] = set_up.level_output_padding;
+    auto const num_axes = description.kernel.size();
+    if (num_axes == 3) padding[0] = description.padding[0], output_padding[0] = set_up.level_output_padding;
+    for (std::size_t a = 0; a < 2; ++a) {
+      auto& missing = set_up.missing[a];
+      auto const cut = std::max<Index>(std::min(-missing.lower, -missing.upper), 0);
+      padding[num_axes - 2 + a] = cut;
+      missing = {missing.lower + cut, missing.upper + cut};
+    }
   }
   [[nodiscard]] detail::Windows windows() const {
     return {description.stride, padding, description.dilation, groups, true, output_padding};
@@ -143,44 +149,76 @@ struct TransposedCall {
   [[nodiscard]] bool gives(torch::Tensor const& inputs) const {
     return inputs.numel() != 0 && set_up.outputs[0] != 0 && set_up.outputs[1] != 0;
   }
-  [[nodiscard]] torch::Tensor outputs(torch::Tensor const& inputs, torch::Tensor const& weight) const {
+  /// `y` with `sign` times the missing cells, which are zero; itself where none is missing.
+  [[nodiscard]] torch::Tensor with_missing(torch::Tensor const& y, Index sign) const {
+    auto const& [rows, columns] = set_up.missing;
+    std::array<std::int64_t, 4> const cells{sign * columns.lower, sign * columns.upper, sign * rows.lower,
+                                            sign * rows.upper};
+    return cells == std::array<std::int64_t, 4>{} ? y : at::constant_pad_nd(y, cells);
+  }
+  /// Whether LibTorch's convolution computes all outputs, and so adds the bias to them.
+  [[nodiscard]] bool adds_bias() const {
+    auto const& [rows, columns] = set_up.missing;
+    return std::max({rows.lower, rows.upper, columns.lower, columns.upper}) <= 0;
+  }
+  [[nodiscard]] torch::Tensor outputs(torch::Tensor const& inputs, torch::Tensor const& weight,
+                                      torch::Tensor const& bias) const {
     auto const& s = set_up;
     auto const& d = description;
+    torch::Tensor y;
     if (!gives(inputs)) {
       std::vector<std::int64_t> sizes{inputs.size(0), weight.size(1) * groups};
       if (d.kernel.size() == 3) sizes.push_back(s.output_levels);
       sizes.insert(sizes.end(), s.outputs.begin(), s.outputs.end());
-      return torch::zeros(sizes, inputs.options().requires_grad(false));
+      y = torch::zeros(sizes, inputs.options().requires_grad(false));
+    } else {
+      bool const whole = adds_bias();
+      y = with_missing(detail::convolution(inputs, weight, whole ? bias : torch::Tensor(), windows()), 1);
+      if (whole) return y;
     }
-    auto const y = detail::convolution(inputs, weight, {}, windows());
-    return at::constant_pad_nd(y, {s.missing[1].lower, s.missing[1].upper, s.missing[0].lower, s.missing[0].upper});
+    if (!bias.defined()) return y;
+    std::vector<std::int64_t> shape(d.kernel.size() + 1, 1);
+    shape[0] = -1;
+    return y + bias.view(shape);
   }
-  [[nodiscard]] LocalMap::Tensors gradients(torch::Tensor const& inputs, torch::Tensor const& weight,
-                                            torch::Tensor const& g, std::vector<bool> const& needed) const {
-    if (!gives(inputs)) return {torch::zeros_like(inputs), torch::zeros_like(weight)};
-    auto const& [rows, columns] = set_up.missing;
-    auto const of_call = at::constant_pad_nd(g, {-columns.lower, -columns.upper, -rows.lower, -rows.upper});
-    auto const [of_inputs, of_weight, none] =
-        detail::convolution_backward(of_call, inputs, weight, windows(), {needed[0], needed[1], false});
-    return {of_inputs, of_weight};
+  /// Of inputs, weight and, if there is one, bias.
+  [[nodiscard]] LocalMap::Tensors gradients(LocalMap::Tensors const& in, torch::Tensor const& g,
+                                            std::vector<bool> const& needed) const {
+    bool const with_bias = in.size() > 2;
+    bool const by_convolution = gives(in[0]) && adds_bias();
+    LocalMap::Tensors result;
+    if (gives(in[0])) {
+      auto const [of_inputs, of_weight, of_bias] =
+          detail::convolution_backward(with_missing(g, -1), in[0], in[1], windows(),
+                                       {needed[0], needed[1], with_bias && by_convolution && needed[2]});
+      result = {of_inputs, of_weight, of_bias};
+    } else {
+      result = {torch::zeros_like(in[0]), torch::zeros_like(in[1]), {}};
+    }
+    if (with_bias && !by_convolution) {
+      std::vector<std::int64_t> axes{0};
+      for (std::int64_t axis = 2; axis < g.dim(); ++axis) axes.push_back(axis);
+      result[2] = g.sum(axes);
+    }
+    result.resize(in.size());
+    return result;
   }
 };
 
 /// The outputs of this rank, from all inputs that add to them.
 torch::Tensor convolve(TransposedCall call, torch::Tensor const& inputs, torch::Tensor const& weight,
                        torch::Tensor const& bias) {
-  auto const num_axes = call.description.kernel.size();
   auto const shared = std::make_shared<TransposedCall const>(std::move(call));
   auto map = std::make_shared<LocalMap>();
-  map->apply = [=](LocalMap::Tensors const& in) -> LocalMap::Tensors { return {shared->outputs(in[0], in[1])}; };
-  map->backward = [=](LocalMap::Tensors const& in, LocalMap::Tensors const& g, std::vector<bool> const& needed) {
-    return shared->gradients(in[0], in[1], g[0], needed);
+  map->apply = [=](LocalMap::Tensors const& in) -> LocalMap::Tensors {
+    return {shared->outputs(in[0], in[1], in.size() > 2 ? in[2] : torch::Tensor())};
   };
-  auto const y = detail::apply_local(std::move(map), {inputs, weight})[0];
-  if (!bias.defined()) return y;
-  std::vector<std::int64_t> shape(num_axes + 1, 1);
-  shape[0] = -1;
-  return y + bias.view(shape);
+  map->backward = [=](LocalMap::Tensors const& in, LocalMap::Tensors const& g, std::vector<bool> const& needed) {
+    return shared->gradients(in, g[0], needed);
+  };
+  LocalMap::Tensors given{inputs, weight};
+  if (bias.defined()) given.push_back(bias);
+  return detail::apply_local(std::move(map), given)[0];
 }
 
 }  // namespace

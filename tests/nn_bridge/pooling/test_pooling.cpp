@@ -2,12 +2,12 @@
 #include <graticule/nn_bridge/pooling/layers.hpp>
 #include <graticule/partition/cuts.hpp>
 
+#include "allocations.hpp"
 #include "expect_error.hpp"
 #include "gradient_check.hpp"
 #include "serial_comparison.hpp"
 
 #include <ATen/record_function.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -334,28 +334,6 @@ TEST(Pooling2d, is_differentiable_twice_and_takes_the_cotangent_of_a_sum) {
   }
 }
 
-/// Allocations of LibTorch on this thread.
-struct Allocations : c10::MemoryReportingInfoBase {
-  void reportMemoryUsage(void* /*ptr*/, std::int64_t bytes, std::size_t /*total*/, std::size_t /*reserved*/,
-                         c10::Device /*device*/) override {
-    if (bytes > 0) sizes.push_back(bytes);
-  }
-  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
-  [[nodiscard]] Index num_of_at_least(Index bytes) const {
-    return std::count_if(sizes.begin(), sizes.end(), [&](Index size) { return size >= bytes; });
-  }
-  std::vector<Index> sizes;
-};
-
-/// How often `work` takes memory of at least nine tenths of `bytes`.
-Index num_large_allocations(Index bytes, std::function<void()> const& work) {
-  auto const allocations = std::make_shared<Allocations>();
-  c10::DebugInfoGuard const guard(c10::DebugInfoKind::PROFILER_STATE, allocations);
-  work();
-  EXPECT_FALSE(allocations->sizes.empty());
-  return allocations->num_of_at_least(bytes * 9 / 10);
-}
-
 /// Rows that are not a multiple of the stride, so that windows lie across cuts and shards start between windows.
 TEST(Pooling2d, of_large_shards_copies_no_field) {
   std::mt19937 random(9);
@@ -370,9 +348,9 @@ TEST(Pooling2d, of_large_shards_copies_no_field) {
       auto const x = torch::rand({1, 4, rows, 64}, torch::kDouble).requires_grad_();
       auto const bytes = Index(x.nbytes());
       torch::Tensor y;
-      auto const forward = num_large_allocations(bytes, [&] { y = sharded<2>(c, x, domain, padding); });
+      auto const forward = test::num_large_allocations(bytes, [&] { y = sharded<2>(c, x, domain, padding); });
       auto const cotangent = torch::rand_like(y);
-      auto const backward = num_large_allocations(bytes, [&] { y.backward(cotangent); });
+      auto const backward = test::num_large_allocations(bytes, [&] { y.backward(cotangent); });
 
       EXPECT_EQ(forward, c.stride[0] == 1 ? 1 : 0);  // The result.
       EXPECT_EQ(backward, 1);                        // The gradient.

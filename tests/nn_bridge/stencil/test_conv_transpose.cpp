@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/nn_bridge/stencil/conv_transpose.hpp>
 
+#include "allocations.hpp"
 #include "expect_error.hpp"
 #include "serial_comparison.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <sstream>
 #include <type_traits>
@@ -220,6 +222,25 @@ TEST(ConvTranspose2d, is_differentiable_twice_and_takes_the_cotangent_of_a_sum) 
 
     comparison.expect_equal_twice(field_of(c, random), random, Cotangent::ones);
   }
+}
+
+/// Where no window lies across a cut: what LibTorch's layer takes for the own rows.
+TEST(ConvTranspose2d, of_shards_copies_no_field) {
+  auto const comm = Comm::world();
+  nn::Domain const domain(comm, ProcessGrid{comm.num_ranks(), 1});
+  auto const options = torch::nn::ConvTranspose2dOptions(4, 4, 2).stride(2);
+  auto const num_allocations = [](auto layer) {
+    auto const x = torch::rand({1, 4, 40, 64}).requires_grad_();
+    Index const bytes = 4 * Index(x.nbytes());
+    torch::Tensor y;
+    auto const forward = test::num_large_allocations(bytes, [&] { y = layer(x); });
+    auto const cotangent = torch::rand_like(y);
+    auto const backward = test::num_large_allocations(bytes / 4, [&] { y.backward(cotangent); });
+    return std::array{forward, backward};
+  };
+
+  EXPECT_EQ(num_allocations(nn::ConvTranspose2d(options, domain)),
+            num_allocations(torch::nn::ConvTranspose2d(options)));
 }
 
 TEST(ConvTranspose2d, refuses_by_name_on_all_ranks) {
