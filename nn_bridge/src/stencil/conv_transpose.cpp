@@ -88,12 +88,10 @@ std::shared_ptr<TransposedSetUp const> make_set_up(Domain const& domain, Transpo
   Hash hash;
   for (std::size_t i = 0; i < d.kernel.size(); ++i) {
     int const a = int(i) + 2 - int(d.kernel.size());
-    TransposedAxis const axis{a < 0 ? x.size(-3) : layout.extent(a),
-                              d.kernel[i],
-                              d.stride[i],
-                              d.padding[i],
-                              d.dilation[i],
-                              a < 0 || !d.by_domain};
+    // Zeros beyond the globe, too, are inputs: a convolution without them lacks cells on one side, which costs a copy
+    // of all outputs.
+    TransposedAxis const axis{
+        a < 0 ? x.size(-3) : layout.extent(a), d.kernel[i], d.stride[i], d.padding[i], d.dilation[i], a < 0};
     auto const [output_padding, total] =
         sizes_of(d, i, axis, like ? std::optional(a < 0 ? like_levels : like->extent(a)) : std::nullopt);
     hash.add(d.kernel[i]).add(d.stride[i]).add(d.padding[i]).add(d.dilation[i]).add(total);
