@@ -164,7 +164,8 @@ int ProcessGrid::rank(Indices const& coords) const {
       throw Error("OutOfRange", "coordinates " + to_string(coords) + " in a grid of " + to_string(extents_));
   if (in_blocks()) {
     auto const at = divided(coords, block_);
-    return int(number_of(at.block, divided(extents_, block_).block) * detail::product(block_) + number_of(at.inside, block_));
+    return int(number_of(at.block, divided(extents_, block_).block) * detail::product(block_) +
+               number_of(at.inside, block_));
   }
   auto const place = std::size_t(number_of(coords, extents_));
   return order_ ? order_->ranks[place] : int(place);

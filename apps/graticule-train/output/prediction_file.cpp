@@ -48,7 +48,8 @@ std::string as_option(std::vector<std::string> const& names) {
 
 /// What was done to the fields, the last first.
 std::string history_of(RunResult const& result, RunSettings const& settings) {
-  auto const own = "graticule-train --inputs " + as_option(settings.inputs) + " --targets " + as_option(settings.targets);
+  auto const own =
+      "graticule-train --inputs " + as_option(settings.inputs) + " --targets " + as_option(settings.targets);
   return result.input_history.empty() ? own : own + "\n" + result.input_history;
 }
 

@@ -50,7 +50,8 @@ void train(std::function<torch::Tensor(torch::Tensor const&)> const& forward, to
 }
 
 /// Every rank has the same batch, so that any number of ranks trains as one does.
-void train(training::ShardedParameters& sharded, ShardedNet& net, torch::optim::Optimizer& optimizer, int first, int last) {
+void train(training::ShardedParameters& sharded, ShardedNet& net, torch::optim::Optimizer& optimizer, int first,
+           int last) {
   train([&](torch::Tensor const& x) { return sharded.forward([&] { return net->forward(x); }); }, optimizer, first,
         last);
 }

@@ -56,7 +56,8 @@ Descriptor open_to_write(std::filesystem::path const& path) {
 Descriptor open_to_read(std::filesystem::path const& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0)
-    throw Error(Fault::input, "UnreadableFile", path.string() + " cannot be opened for reading: " + system_reason(errno));
+    throw Error(Fault::input, "UnreadableFile",
+                path.string() + " cannot be opened for reading: " + system_reason(errno));
   return file;
 }
 

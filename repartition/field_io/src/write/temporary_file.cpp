@@ -117,7 +117,8 @@ void fail_output(fs::path const& path, std::string const& what) {
 
 fs::path linked_path(fs::path const& path) {
   auto result = path;
-  if (follow_links(path, [&](fs::path const& next) { result = next; }) == most_links) fail_output(path, system_reason(ELOOP));
+  if (follow_links(path, [&](fs::path const& next) { result = next; }) == most_links)
+    fail_output(path, system_reason(ELOOP));
   return result;
 }
 
