@@ -309,7 +309,7 @@ void RoundBuffers::write(FieldWriter& output, Box const& round) {
   count(tiling_.scratch_bytes);
 }
 
-void RoundBuffers::store(detail::ScratchFile const& scratch, Tiling const& fetch, Box const& round) {
+void RoundBuffers::store(ScratchFile const& scratch, Tiling const& fetch, Box const& round) {
   Stopwatch const watch(totals_.scratch_seconds);
   auto const own = moved(source_box_, round.lo());
   auto const all = Box::from_extents(rewrite_.source.extents);
@@ -328,7 +328,7 @@ void RoundBuffers::store(detail::ScratchFile const& scratch, Tiling const& fetch
   });
 }
 
-void RoundBuffers::fetch(detail::ScratchFile const& scratch, Tiling const& store, Box const& round) {
+void RoundBuffers::fetch(ScratchFile const& scratch, Tiling const& store, Box const& round) {
   Stopwatch const watch(totals_.scratch_seconds);
   target_box_ = owned(tiling_.writers(round), setting_.comm.rank());
   auto const own = moved(owned(tiling_.readers(round), setting_.comm.rank()), round.lo());
@@ -348,8 +348,8 @@ void RoundBuffers::fetch(detail::ScratchFile const& scratch, Tiling const& store
   });
 }
 
-void store_values(RoundBuffers& buffers, Passes const& passes, FieldFile const& input,
-                  detail::ScratchFile const& scratch, BeforeRound const& before_round) {
+void store_values(RoundBuffers& buffers, Passes const& passes, FieldFile const& input, ScratchFile const& scratch,
+                  BeforeRound const& before_round) {
   for (Index number = 0; number < passes.store->num_rounds(); ++number) {
     before_round();
     auto const round = passes.store->round(number);
@@ -358,7 +358,7 @@ void store_values(RoundBuffers& buffers, Passes const& passes, FieldFile const& 
   }
 }
 
-void fetch_values(RoundBuffers& buffers, Passes const& passes, detail::ScratchFile const& scratch, FieldWriter& output,
+void fetch_values(RoundBuffers& buffers, Passes const& passes, ScratchFile const& scratch, FieldWriter& output,
                   BeforeRound const& before_round) {
   for (Index number = 0; number < passes.last.num_rounds(); ++number) {
     before_round();

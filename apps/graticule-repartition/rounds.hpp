@@ -2,8 +2,8 @@
 // Moves the values of a variable from the input to the output, round by round.
 #pragma once
 
-#include <graticule/field_io/detail/scratch_file.hpp>
 #include <graticule/field_io/file.hpp>
+#include <graticule/field_io/scratch_file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/repartition/node_memory.hpp>
 #include <graticule/repartition/plan.hpp>
@@ -64,9 +64,9 @@ class RoundBuffers {
   /// Writes it. Collective.
   void write(FieldWriter& output, Box const& round);
   /// Keeps what `read` left here for the rounds of `fetch`, the second pass. Collective.
-  void store(detail::ScratchFile const& scratch, Tiling const& fetch, Box const& round);
+  void store(ScratchFile const& scratch, Tiling const& fetch, Box const& round);
   /// Takes this rank's part of a round from there, in order: instead of `read` and `move`. Collective.
-  void fetch(detail::ScratchFile const& scratch, Tiling const& store, Box const& round);
+  void fetch(ScratchFile const& scratch, Tiling const& store, Box const& round);
 
   /// What `read` left here. @pre the form is f32, f64
   template <class Value>
@@ -112,9 +112,9 @@ void copy_values(RoundBuffers& buffers, Tiling const& tiling, FieldFile const& i
 
 /// The first of two passes, which brings the values to a scratch file, and the second, which takes them from there.
 /// Collective.
-void store_values(RoundBuffers& buffers, Passes const& passes, FieldFile const& input,
-                  detail::ScratchFile const& scratch, BeforeRound const& before_round);
-void fetch_values(RoundBuffers& buffers, Passes const& passes, detail::ScratchFile const& scratch, FieldWriter& output,
+void store_values(RoundBuffers& buffers, Passes const& passes, FieldFile const& input, ScratchFile const& scratch,
+                  BeforeRound const& before_round);
+void fetch_values(RoundBuffers& buffers, Passes const& passes, ScratchFile const& scratch, FieldWriter& output,
                   BeforeRound const& before_round);
 
 /// The packing into 16-bit integers of least error: -32767 stands for the least value, 32767 for the greatest. Reads

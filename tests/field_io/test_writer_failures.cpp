@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Files that find no room: one error that names the file, nothing is left over, and the program goes on.
-#include <graticule/field_io/detail/scratch_file.hpp>
 #include <graticule/field_io/file.hpp>
+#include <graticule/field_io/scratch_file.hpp>
 #include <graticule/field_io/writer.hpp>
 #include <graticule/partition/cuts.hpp>
 
@@ -183,7 +183,7 @@ TEST(WriterFailures, a_disk_that_fills_up_under_way_is_an_error) {
 TEST(WriterFailures, a_scratch_file_is_shared_by_ranks_and_has_no_name) {
   auto const comm = Comm::world();
   Folder const folder(comm);
-  detail::ScratchFile const scratch(comm, folder / "x.nc");
+  ScratchFile const scratch(comm, folder / "x.nc");
 
   EXPECT_EQ(scratch.reserve(8 * comm.num_ranks(), 1), "");
   std::array<std::byte, 8> own{};
@@ -212,7 +212,7 @@ TEST(WriterFailures, a_scratch_file_leaves_room_for_other_files) {
   Folder const folder(comm);
   test::SmallDisk const disk(folder, comm, 3);
   if (!disk.is_mounted()) GTEST_SKIP() << "this user may not mount file systems";
-  detail::ScratchFile const scratch(comm, disk.path() / "x.nc");
+  ScratchFile const scratch(comm, disk.path() / "x.nc");
   constexpr Index mib = Index(1) << 20;
 
   EXPECT_EQ(scratch.reserve(4 * mib, 0), "No space left on device");
@@ -222,8 +222,7 @@ TEST(WriterFailures, a_scratch_file_leaves_room_for_other_files) {
   // Reserved once, the room is there for the next call as well, and for nobody else.
   EXPECT_EQ(scratch.reserve(2 * mib, mib / 2), "");
   EXPECT_EQ(scratch.reserve(2 * mib, 2 * mib), "No space left on device");
-  auto const lost =
-      test::thrown_by([&] { detail::ScratchFile const other(comm, disk.path() / "no" / "folder" / "x.nc"); });
+  auto const lost = test::thrown_by([&] { ScratchFile const other(comm, disk.path() / "no" / "folder" / "x.nc"); });
   EXPECT_EQ(lost.rule, "OutputError");
 }
 

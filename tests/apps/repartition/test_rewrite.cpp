@@ -2,9 +2,9 @@
 #include <graticule/field_io/file.hpp>
 #include <graticule/field_io/writer.hpp>
 
-#include "../../field_io/full_disks.hpp"
 #include "archive.hpp"
 #include "expect_error.hpp"
+#include "full_disks.hpp"
 #include "sample_files.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "packed_chunks.hpp"
 
-#include <graticule/field_io/detail/unpacked_chunks.hpp>
+#include <graticule/field_io/unpacked_chunks.hpp>
 #include <graticule/partition/cells.hpp>
 
 #ifdef GRATICULE_HAS_LIBDEFLATE
@@ -310,8 +310,6 @@ void read_unwritten(Variable const& variable, hid_t dataset, Slab const& slab, B
 
 }  // namespace
 
-Index num_unpacked_chunks() noexcept { return num_unpacked; }
-
 bool is_packed(Variable const& variable) {
   auto const times = [&](int id) {
     return std::count_if(variable.filters.begin(), variable.filters.end(),
@@ -348,3 +346,9 @@ void read_packed(Variable const& variable, hid_t dataset, Slab const& slab, Indi
 }
 
 }  // namespace graticule::detail
+
+namespace graticule {
+
+Index num_unpacked_chunks() noexcept { return detail::num_unpacked; }
+
+}  // namespace graticule

@@ -19,6 +19,7 @@ struct TensorMemory {
   Index kept_bytes = 0;  ///< for later ones
 };
 
+/// Of this process, at this moment. Cost: one lock.
 [[nodiscard]] TensorMemory tensor_memory();
 
 /// Returns the kept memory to the system, before a phase of the program that needs it otherwise. Later tensors are

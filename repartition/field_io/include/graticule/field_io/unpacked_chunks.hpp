@@ -3,9 +3,9 @@
 
 #include <graticule/partition/indices.hpp>
 
-namespace graticule::detail {
+namespace graticule {
 
 /// Chunks that this process has inflated, unshuffled or checked so far, of all files.
 [[nodiscard]] Index num_unpacked_chunks() noexcept;
 
-}  // namespace graticule::detail
+}  // namespace graticule

@@ -9,9 +9,11 @@
 #include <span>
 #include <string>
 
-namespace graticule::detail {
+namespace graticule {
 
+namespace detail {
 class Descriptor;
+}
 
 /// A file for bytes that do not fit in memory, shared by the ranks of one node.
 ///
@@ -21,6 +23,7 @@ class Descriptor;
 class ScratchFile {
  public:
   /// Collective. @pre all ranks are on one node
+  /// @param comm its ranks share the file @param beside the file that is to be written
   /// @throws `OutputError` when the folder of `beside` is missing or not writable
   ScratchFile(Comm const& comm, std::filesystem::path const& beside);
 
@@ -29,13 +32,13 @@ class ScratchFile {
   [[nodiscard]] std::string reserve(Index num_bytes, Index num_others) const;
   /// Local. @throws `OutputError`: `beside` and the reason
   void write(Index offset, std::span<std::byte const> bytes) const;
-  /// Reads what a rank has written before an agreement of all ranks. Local. @throws `OutputError` as `write`
+  /// Reads what any rank has written before an agreement of all ranks. Local. @throws `OutputError` as `write`
   void read(Index offset, std::span<std::byte> bytes) const;
 
  private:
   Comm comm_;
   std::filesystem::path beside_;
-  std::shared_ptr<Descriptor const> file_;
+  std::shared_ptr<detail::Descriptor const> file_;
 };
 
-}  // namespace graticule::detail
+}  // namespace graticule
