@@ -12,6 +12,15 @@ macro(graticule_compile_in_batches)
   endif()
 endmacro()
 
+# A target whose sources hold no kernels and do not include Kokkos: where the compiler is nvcc_wrapper, nvcc would read each of
+# them three times, and without precompiled headers.
+function(graticule_compile_on_host target)
+  if(CMAKE_CXX_COMPILER MATCHES "/nvcc_wrapper$")
+    set_target_properties(
+      ${target} PROPERTIES CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/cmake/on_host.sh;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+endfunction()
+
 # Sources that include torch/torch.h compile 3 times faster with it precompiled; one precompiled header serves all targets.
 function(graticule_use_torch_pch target)
   if(NOT TARGET graticule_torch_pch)
@@ -20,9 +29,11 @@ function(graticule_use_torch_pch target)
     target_link_libraries(graticule_torch_pch PRIVATE graticule_dep::torch graticule_dep::mpi Kokkos::kokkos)
     target_precompile_headers(graticule_torch_pch PRIVATE <torch/torch.h>)
     # GCC uses a precompiled header only under the -fPIC and -Wpedantic that it was made with; ccache needs -fpch-preprocess.
+    graticule_compile_on_host(graticule_torch_pch)
     target_compile_options(graticule_torch_pch PRIVATE -fPIC ${GRATICULE_WARNINGS} $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   endif()
   target_link_libraries(${target} PRIVATE Kokkos::kokkos)
+  graticule_compile_on_host(${target})
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   target_precompile_headers(${target} REUSE_FROM graticule_torch_pch)
   # GCC instantiates the templates that the precompiled header leaves pending at the end of every source, which takes as long as

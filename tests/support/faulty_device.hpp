@@ -5,6 +5,7 @@
 #include "guarded_device.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace graticule::test {
@@ -53,6 +54,12 @@ class FaultyDevice : public detail::DeviceRuntime {
     if (is(DeviceFault::buffers_reused_too_early) && number == 0) return;
     device_.fence(queue);
   }
+  /// Faults of copies show where messages are staged.
+  std::optional<detail::DeviceAddress> address_of(void const* memory) override {
+    bool const staged = fault_ == DeviceFault::copies_in_own_queue || fault_ == DeviceFault::buffers_reused_too_early;
+    return staged ? std::nullopt : device_.address_of(memory);
+  }
+  std::byte* map(detail::DeviceAddress const& address) override { return device_.map(address); }
   DeviceQueue queue_of_stream(void* stream, int device) override { return device_.queue_of_stream(stream, device); }
   bool mpi_is_told_of_it() const noexcept override { return mpi_reads_; }
   /// As with an MPI library that reads and writes memory of devices.

@@ -2,6 +2,7 @@
 #include "guarded_device.hpp"
 
 #include <execinfo.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -27,6 +28,7 @@
 #include <stdexcept>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 namespace graticule::test {
@@ -46,8 +48,16 @@ struct Access {
   std::array<void*, most_frames> frames{};
 };
 
-/// Memory of one device: reserved at once, closed, used from its begin on.
+/// Identifies an arena on the node.
+struct ArenaName {
+  std::int64_t process = 0;
+  std::int64_t file = -1;
+  friend bool operator==(ArenaName const&, ArenaName const&) = default;
+};
+
+/// Memory of one device, of this process or of a peer: reserved at once, closed, used from its begin on.
 struct Arena {
+  ArenaName name;
   std::byte* begin = nullptr;
   std::size_t used = 0;
   int num_open = 0;  ///< work that runs, and the host's window
@@ -60,7 +70,10 @@ struct Noted {
   std::atomic<int> number{0};
 };
 
-std::array<Arena, GuardedDevice::num_devices> arenas;
+/// Those of peers, whose memory this process has mapped, come after its own.
+constexpr int most_peer_arenas = 16;
+std::array<Arena, GuardedDevice::num_devices + most_peer_arenas> arenas;
+std::atomic<int> num_arenas{GuardedDevice::num_devices};
 std::mutex arenas_mutex;
 Noted noted;
 struct sigaction previous_action;
@@ -100,7 +113,7 @@ bool is_of_mpi(std::array<void*, most_frames> const& frames, int num_frames) {
 }
 
 int arena_of(void const* address) {
-  for (int d = 0; d < GuardedDevice::num_devices; ++d) {
+  for (int d = 0; d < num_arenas; ++d) {
     auto const& arena = arenas[std::size_t(d)];
     if (arena.begin && address >= arena.begin && address < arena.begin + arena_bytes) return d;
   }
@@ -128,6 +141,11 @@ void on_fault(int, siginfo_t* info, void*) {
   auto* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(info->si_addr) / page_bytes * page_bytes);
   mprotect(page, page_bytes, PROT_READ | PROT_WRITE);
   errno = error;
+}
+
+std::byte* map_arena(int file) {
+  void* const memory = mmap(nullptr, arena_bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
 void protect(Arena& arena, int protection) {
@@ -167,7 +185,8 @@ std::string in_words(Access const& access) {
   int const device = arena_of(access.address);
   std::string text =
       access.device_of_work < 0 ? std::string("host code") : "work of device " + std::to_string(access.device_of_work);
-  text += " touched memory of device " + std::to_string(device);
+  text += " touched memory of ";
+  text += device < GuardedDevice::num_devices ? "device " + std::to_string(device) : std::string("a device of a peer");
   {
     std::lock_guard const lock(arenas_mutex);
     auto const& blocks = arenas[std::size_t(device)].blocks;
@@ -343,10 +362,13 @@ std::vector<int> devices_of(std::initializer_list<void const*> addresses, int de
 }  // namespace
 
 GuardedDevice::GuardedDevice() : state_(std::make_unique<State>()) {
-  for (auto& arena : arenas) {
-    void* const memory = mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    arena.begin = static_cast<std::byte*>(memory);
+  for (int d = 0; d < num_devices; ++d) {
+    auto& arena = arenas[std::size_t(d)];
+    int const file = memfd_create("guarded device", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, off_t(arena_bytes)) != 0) throw std::bad_alloc();
+    arena.name = {getpid(), file};
+    arena.begin = map_arena(file);
+    if (arena.begin == nullptr) throw std::bad_alloc();
   }
   // The first call loads a library, which the handler must not do.
   std::array<void*, 2> frames{};
@@ -544,7 +566,40 @@ void GuardedDevice::copy(DeviceQueue const& queue, void* to, void const* from, s
 void GuardedDevice::launch(DeviceQueue const& queue, std::function<void()> kernel) {
   close_to_host();
   auto const held = state_->find(queue);
-  held->push({std::move(kernel), {held->device()}});
+  std::vector<int> open{held->device()};
+  for (int d = num_devices; d < num_arenas; ++d) open.push_back(d);
+  held->push({std::move(kernel), std::move(open)});
+}
+
+std::optional<detail::DeviceAddress> GuardedDevice::address_of(void const* memory) {
+  int const device = arena_of(memory);
+  if (device < 0 || device >= num_devices) return std::nullopt;
+  auto const& arena = arenas[std::size_t(device)];
+  detail::DeviceAddress address;
+  std::memcpy(&address.handle, &arena.name, sizeof arena.name);
+  address.offset = std::uint64_t(static_cast<std::byte const*>(memory) - arena.begin);
+  return address;
+}
+
+std::byte* GuardedDevice::map(detail::DeviceAddress const& address) {
+  static_assert(std::is_trivially_copyable_v<ArenaName>);
+  ArenaName name;
+  std::memcpy(static_cast<void*>(&name), &address.handle, sizeof name);
+  std::lock_guard const lock(arenas_mutex);
+  for (int d = num_devices; d < num_arenas; ++d)
+    if (arenas[std::size_t(d)].name == name) return arenas[std::size_t(d)].begin + address.offset;
+  if (num_arenas == int(arenas.size())) return nullptr;
+  auto const path = "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
+  int const file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  auto& arena = arenas[std::size_t(num_arenas.load())];
+  arena.begin = map_arena(file);
+  close(file);
+  if (arena.begin == nullptr) return nullptr;
+  arena.name = name;
+  arena.used = arena_bytes;
+  ++num_arenas;
+  return arena.begin + address.offset;
 }
 
 void GuardedDevice::fence(DeviceQueue const& queue) { wait_for(record(queue)); }

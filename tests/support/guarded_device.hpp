@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,9 @@ class GuardedDevice : public detail::DeviceRuntime {
   void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) override;
   void launch(DeviceQueue const& queue, std::function<void()> kernel) override;
   void fence(DeviceQueue const& queue) override;
+  /// Peers map the memory of this process, and their work may touch it; so may the work of this one with theirs.
+  [[nodiscard]] std::optional<detail::DeviceAddress> address_of(void const* memory) override;
+  [[nodiscard]] std::byte* map(detail::DeviceAddress const& address) override;
   /// @param stream as `stream_of` gives it
   [[nodiscard]] DeviceQueue queue_of_stream(void* stream, int device) override;
   /// Null for a queue that is none.

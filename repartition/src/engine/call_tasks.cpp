@@ -177,8 +177,9 @@ KeptTasks& PullState::addition_tasks(Workspace& w) const {
   for (std::size_t i = 0; i < kept.tasks.size(); ++i) {
     if (w.message_of_addition[i] < 0) continue;
     auto const& message = w.incoming.messages[std::size_t(w.message_of_addition[i])];
-    if (message.in_place) continue;
+    if (message.in_place || message.packed == message.kept.packed) continue;
     kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - message.kept.packed);
+    kept.on_device = false;
   }
   for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
   return kept;

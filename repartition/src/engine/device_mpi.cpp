@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/repartition/detail/device_launch.hpp>
 #include <graticule/repartition/detail/device_mpi.hpp>
 #include <graticule/repartition/detail/device_runtime.hpp>
 
@@ -43,6 +44,12 @@ bool is_wanted() {
   return installed ? installed->mpi_is_told_of_it() : library_claims_support();
 }
 
+struct CopyInts {
+  int const* from;
+  int* to;
+  KOKKOS_INLINE_FUNCTION void operator()(Index i) const { to[i] = from[i]; }
+};
+
 /// Sends device memory to the next rank and compares what arrives from the one before. Ranks of one node and of several
 /// are reached by different ways of MPI, so that a message to this rank itself would say little.
 bool message_arrives(Comm const& comm, int tag) {
@@ -68,6 +75,46 @@ bool message_arrives(Comm const& comm, int tag) {
   return true;
 }
 
+/// What a rank tells its peers of its memory.
+struct OfferedMemory {
+  DeviceAddress address;
+  Index offered = 0;
+};
+
+constexpr int probe_count = 1024;
+constexpr std::size_t probe_bytes = probe_count * sizeof(int);
+
+/// Reads what each peer on the node has written, from its memory; peers read `own` until all ranks have ended.
+bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer const& own) {
+  constexpr int count = probe_count;
+  constexpr std::size_t bytes = probe_bytes;
+  DeviceQueue const queue;
+  Buffer const read(bytes, Buffer::Kind::device);
+  std::vector<int> values(std::size_t(count), 0);
+  auto const value = [](int rank, int i) { return i * 5 + rank + 3; };
+  for (int i = 0; i < count; ++i) values[std::size_t(i)] = value(comm.rank(), i);
+  copy_to_device(queue, own.data(), values.data(), bytes);
+  fence(queue);
+  OfferedMemory offer;
+  if (auto const address = address_of_device_memory(own.data())) offer = {*address, 1};
+  std::vector<OfferedMemory> offers(std::size_t(comm.num_ranks()));
+  comm.gather_to_all(&offer, Index(sizeof offer), offers.data());
+  bool right = offer.offered != 0;
+  for (int peer = 0; peer < comm.num_ranks() && right; ++peer) {
+    auto const& theirs = offers[std::size_t(peer)];
+    if (!links.find(peer)) continue;
+    auto const* const memory = theirs.offered != 0 ? map_device_memory(theirs.address) : nullptr;
+    if (!memory) return false;
+    auto const* const from = reinterpret_cast<int const*>(memory);
+    auto* const to = reinterpret_cast<int*>(read.data());
+    launch(queue, "graticule::probe", Index(count), CopyInts{from, to});
+    copy_to_host(queue, values.data(), read.data(), bytes);
+    fence(queue);
+    for (int i = 0; i < count; ++i) right = right && values[std::size_t(i)] == value(peer, i);
+  }
+  return right;
+}
+
 }  // namespace
 
 GpuMpi gpu_mpi_choice() {
@@ -78,6 +125,25 @@ GpuMpi gpu_mpi_choice() {
   if (!choice.empty() && choice != "auto")
     throw Error(Fault::usage, "BadOption", "GRATICULE_GPU_MPI is '" + choice + "'; valid are auto, 0 and 1");
   return GpuMpi::automatic;
+}
+
+bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links) {
+  if (!has_device()) return false;
+  // Programs sum gradients before they start Kokkos, too.
+  std::array<Index, 1> without{0};
+  run_agreed(comm, [&] {
+    char const* const value = std::getenv("GRATICULE_GPU_IPC");
+    std::string const choice = value ? value : "";
+    if (!choice.empty() && choice != "auto" && choice != "0")
+      throw Error(Fault::usage, "BadOption", "GRATICULE_GPU_IPC is '" + choice + "'; valid are auto and 0");
+    without[0] = choice == "0" || (!installed_device() && !Kokkos::is_initialized()) ? 1 : 0;
+  });
+  comm.max(without);
+  if (without[0] != 0) return false;
+  Buffer const own(probe_bytes, Buffer::Kind::device);
+  without[0] = reads_peers(comm, links, own) ? 0 : 1;
+  comm.max(without);
+  return without[0] == 0;
 }
 
 bool mpi_moves_device_memory(Comm const& comm) {

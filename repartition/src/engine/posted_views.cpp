@@ -6,21 +6,26 @@
 
 namespace graticule::detail {
 
-std::optional<messages::NodeAddress> shared_address(FieldView const& view) {
+std::optional<PeerAddress> shared_address(FieldView const& view) {
   Index lowest = 0;
   Index highest = 0;
   for (int m = 0; m < view.ndim(); ++m) {
-    if (view.extents[m] <= 0) return messages::NodeAddress{};
+    if (view.extents[m] <= 0) return PeerAddress{};
     (view.strides[m] < 0 ? lowest : highest) += (view.extents[m] - 1) * view.strides[m];
+  }
+  if (view.space == MemorySpace::device) {
+    auto const address = address_of_device_memory(view.data);
+    return address ? std::optional(PeerAddress{{}, *address, 1}) : std::nullopt;
   }
   Index const bytes = size_of(view.dtype);
   auto address = messages::find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
                                              std::size_t((highest - lowest + 1) * bytes));
-  if (address) address->offset += std::uint64_t(-lowest * bytes);
-  return address;
+  if (!address) return std::nullopt;
+  address->offset += std::uint64_t(-lowest * bytes);
+  return PeerAddress{*address, {}, 0};
 }
 
-void write_views(std::byte* where, std::span<Image const> images, std::span<messages::NodeAddress const> addresses) {
+void write_views(std::byte* where, std::span<Image const> images, std::span<PeerAddress const> addresses) {
   auto* const views = reinterpret_cast<PostedView*>(where);
   for (std::size_t i = 0; i < images.size(); ++i) {
     auto const& image = images[i];
@@ -38,8 +43,14 @@ bool read_view(PostedView const& posted, Image& image) {
   image.view.strides = Indices(std::span(posted.strides.data(), std::size_t(posted.ndim)));
   image.view.grid_axes = Indices(std::span(posted.grid_axes.data(), std::size_t(posted.num_grid_axes)));
   image.cover_lo = Indices(std::span(posted.cover_lo.data(), std::size_t(posted.num_grid_axes)));
-  bool const empty = posted.data.segment.file < 0;
-  image.view.data = empty ? nullptr : messages::map_node_address(posted.data);
+  if (posted.data.on_device) {
+    image.view.space = MemorySpace::device;
+    image.view.data = map_device_memory(posted.data.device);
+    return image.view.data != nullptr;
+  }
+  bool const empty = posted.data.node.segment.file < 0;
+  image.view.space = MemorySpace::host;
+  image.view.data = empty ? nullptr : messages::map_node_address(posted.data.node);
   return empty || image.view.data != nullptr;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <graticule/messages/detail/node_arena.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/field_view.hpp>
 
 #include <array>
@@ -12,9 +13,19 @@
 
 namespace graticule::detail {
 
+/// Where a field lies for peers on the node.
+struct PeerAddress {
+  messages::NodeAddress node;  ///< of no segment without elements, and on a device
+  DeviceAddress device;
+  std::int32_t on_device = 0;
+};
+
+/// Instead of a number of posted views: one `DeviceAddress`, of packed cells.
+inline constexpr std::uint32_t packed_on_device = ~std::uint32_t(0);
+
 /// A field in the sender's memory that a peer reads in place.
 struct PostedView {
-  messages::NodeAddress data;
+  PeerAddress data;
   DType dtype = DType::f64;
   std::int32_t ndim = 0;
   std::int32_t num_grid_axes = 0;
@@ -30,12 +41,12 @@ struct Image {
   friend bool operator==(Image const&, Image const&) = default;
 };
 
-/// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory. For a view
-/// without elements, an address of no segment.
-[[nodiscard]] std::optional<messages::NodeAddress> shared_address(FieldView const& view);
+/// Where the memory of `view` lies for peers on this node, if it lies in one piece of node-shared memory, or in memory
+/// of a device that they can map. For a view without elements, an address of no segment.
+[[nodiscard]] std::optional<PeerAddress> shared_address(FieldView const& view);
 
 /// Writes one `PostedView` for each image. @pre `where` has room for them, aligned to 8 bytes
-void write_views(std::byte* where, std::span<Image const> images, std::span<messages::NodeAddress const> addresses);
+void write_views(std::byte* where, std::span<Image const> images, std::span<PeerAddress const> addresses);
 
 /// The view in this process: all but its extents. False when it cannot be mapped.
 [[nodiscard]] bool read_view(PostedView const& posted, Image& image);

@@ -196,7 +196,8 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
       transport_(asked_.transport),
       chosen_by_(asked_.chosen_by),
       links_(std::make_unique<messages::NodeLinks>(comm, peers_of(table_), transport_)),
-      mpi_reads_device_(mpi_moves_device_memory(comm)) {
+      mpi_reads_device_(mpi_moves_device_memory(comm)),
+      peers_read_device_(peers_read_device_memory(comm, *links_)) {
   struct Keyed {
     Addition addition;
     Transfer const* transfer;
@@ -324,6 +325,7 @@ void PullState::count(Workspace const& w) const {
 PullStats PullState::stats() const {
   auto result = stats_;
   result.mpi_reads_device = mpi_reads_device_;
+  result.peers_read_device = peers_read_device_;
   result.num_workspaces = num_workspaces();
   for (auto const& workspace : workspaces_) result.buffer_bytes += workspace->buffer_bytes();
   return result;
@@ -497,7 +499,7 @@ Workspace& PullState::lease(std::span<PullField const> fields, Direction directi
 }
 
 Workspace& PullState::make_workspace(CallShape shape, int num_views) const {
-  WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, num_views};
+  WorkspaceNeeds const needs{comm_, tag_, table_, *links_, mpi_reads_device_, peers_read_device_, num_views};
   auto& workspace = *workspaces_.emplace_back(std::make_unique<Workspace>(needs, std::move(shape)));
   if (stream_plan_)
     workspace.stream = std::make_unique<Stream>(*stream_plan_, workspace.shape.direction, workspace.shape.space,
@@ -654,11 +656,9 @@ void PullState::pack_and_send(Workspace& w) const {
   Region const region("graticule::pack");
   w.tasks.clear();
   if (w.shape.space == MemorySpace::device) {
+    for (auto& message : w.outgoing.messages) w.open_place(message);
     run(w, all_tasks(w, w.outgoing, w.pack_all));
-    for (auto& message : w.outgoing.messages) {
-      w.open_place(message);
-      w.stage_out(message);
-    }
+    for (auto& message : w.outgoing.messages) w.stage_out(message);
     w.fence();
     for (auto& message : w.outgoing.messages) w.send(message);
     return;

@@ -180,6 +180,7 @@ class PullState : public std::enable_shared_from_this<PullState> {
   ChosenBy chosen_by_;
   std::unique_ptr<messages::NodeLinks> links_;
   bool mpi_reads_device_;
+  bool peers_read_device_;
   mutable std::optional<StreamPlan> stream_plan_;  ///< of a plan whose messages travel in segments
   bool additions_cover_owned_ = false;             ///< every owned cell has one image
   /// Streamed calls under way, in order: messages of the oldest are read, those of the others are only sent.

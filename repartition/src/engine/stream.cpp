@@ -108,7 +108,7 @@ void Stream::begin(Posting posting, std::uint32_t fields_hash, std::uint64_t cal
   failure_.clear();
   failed_rule_ = "FieldMismatch";
   idle_since_ = -1;
-  refused_ = opened_ = scaled_ = false;
+  refused_ = opened_ = scaled_ = is_produced_ = false;
   auto const overwrites = [](StreamField const& field) {
     auto const& beta = field.conversion.direct.beta;
     return beta[0] == 0 && beta[1] == 0;
@@ -132,7 +132,9 @@ void Stream::open() {
     local_fields_.push_back({field.kind, view.batch_extents(), size_of(view.dtype)});
   }
   bool const alone = outgoing_.empty() && incoming_.empty();
-  local_.reset(plan_.table.local, local_fields_, alone ? std::numeric_limits<Index>::max() : local_block_bytes);
+  // A processor's cache holds a block; one launch moves all cells of a device.
+  local_.reset(plan_.table.local, local_fields_,
+               alone || on_device() ? std::numeric_limits<Index>::max() : local_block_bytes);
   if (refused_) return make_room_for_refusal();
   std::size_t written = count_segments(local_, local_block_bytes).bytes;
   find_images();
@@ -196,7 +198,8 @@ void Stream::find_images() {
   images_.clear();
   addresses_.clear();
   auto const linked = [](Outgoing const& out) { return out.link != nullptr; };
-  if (space_ != MemorySpace::host || std::none_of(outgoing_.begin(), outgoing_.end(), linked)) return;
+  if (on_device() && !plan_.peers_read_device) return;
+  if (std::none_of(outgoing_.begin(), outgoing_.end(), linked)) return;
   for (auto const& field : fields_) {
     if (forward())
       images_.push_back(field.source);
@@ -298,6 +301,8 @@ bool Stream::advance(PullStats& stats) {
   if (!scaled_) scale_before();
   bool moved = false;
   for (auto& out : outgoing_) moved = push(out, stats) || moved;
+  // A device moves what stays while the host waits for peers.
+  if (on_device()) moved = move_local(stats) || moved;
   for (auto& in : incoming_)
     if (in.segments_left > 0 && may_take(in)) moved = pull(in) || moved;
   return moved || move_local(stats) || take_back_late(stats);
@@ -351,6 +356,9 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
     post_refusal(out, slot);
   } else if (out.in_place) {
     out.segments_left = 0;
+    // Peers do not wait for work in queues of this process.
+    if (on_device() && !is_produced_) fence(queue_);
+    is_produced_ = true;
     write_views(slot.wire, images_, addresses_);
     out.number = out.link->next_send();
     publish(out, out.number, slot, 0, images_.size());
@@ -533,6 +541,14 @@ void Stream::open_post(Incoming& in) {
     mapped = read_view(reinterpret_cast<PostedView const*>(in.content)[i], in.images[i]);
   if (!mapped)
     throw Error("OutOfMemory", "memory of rank " + std::to_string(in.peer->peer) + " can no longer be mapped");
+  for (auto const& image : in.images)
+    if (image.view.data && image.view.space != space_)
+      return fail(in, std::string("has its fields in memory of ") + (on_device() ? "the host" : "a device") +
+                          ", this rank in that of " + (on_device() ? "a device" : "the host") +
+                          ": in one call, fields that ranks of a node read in place lie in memory of one kind");
+  // One launch reads all of it.
+  if (on_device() && in.in_place)
+    in.cursor.reset(in.peer->transfers, block_fields_, std::numeric_limits<std::size_t>::max() / 2);
 }
 
 bool Stream::pull_from_node(Incoming& in) {
@@ -572,7 +588,8 @@ void Stream::take_posted(Incoming& in) {
 }
 
 void Stream::take_in_place(Incoming& in) {
-  (void)in.cursor.take_segment(plan_.segment_bytes, blocks_);
+  auto const whole = std::numeric_limits<std::size_t>::max() / 2;
+  (void)in.cursor.take_segment(on_device() ? whole : plan_.segment_bytes, blocks_);
   tasks_.clear();
   for (auto const& block : blocks_) {
     auto const& field = fields_[std::size_t(block.field)];
@@ -584,6 +601,8 @@ void Stream::take_in_place(Incoming& in) {
              parts_of(&in, block.transfer));
   }
   run();
+  // The peer gets its memory back next.
+  if (on_device()) fence(queue_);
 }
 
 void Stream::fail_size(Incoming& in, std::size_t bytes, std::size_t expected) {
@@ -681,7 +700,7 @@ bool Stream::move_local(PullStats& stats) {
   tasks_.clear();
   add_task(block, transfer, cells(read(field, transfer.target), transfer, forward()), field.conversion.direct,
            parts_of(nullptr, block.transfer));
-  run();
+  run(local_tasks_);
   stats.local_bytes += Index(local_.bytes());
   local_.advance();
   return true;
@@ -757,10 +776,10 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
   return result;
 }
 
-void Stream::run() {
-  if (space_ == MemorySpace::host) return run_strided_host(tasks_);
-  device_tasks_.set(tasks_, queue_);
-  device_tasks_.run(queue_);
+void Stream::run(DeviceTasks& tasks) {
+  if (!on_device()) return run_strided_host(tasks_);
+  tasks.set(tasks_, queue_);
+  tasks.run(queue_);
 }
 
 Index Stream::buffer_bytes() const noexcept {

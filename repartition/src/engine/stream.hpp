@@ -72,7 +72,8 @@ struct StreamPlan {
   int window;                 ///< slots of each message when not all of it is packed at once
   Index budget;               ///< bytes of slots of this rank; 0: as much as it takes
   Box owned;
-  bool ordered_sums;  ///< several terms of an adjoint meet in one cell: they are added in order of ranks
+  bool peers_read_device;  ///< peers on the node read device fields in place
+  bool ordered_sums;       ///< several terms of an adjoint meet in one cell: they are added in order of ranks
   std::optional<LastImages> last_images = {};  ///< where an inverse finds several images of a cell
 };
 
@@ -192,7 +193,9 @@ class Stream {
   void add_task(Block const& block, Transfer const& transfer, Elements from, Transform const& transform,
                 std::vector<Box> const* parts);
   [[nodiscard]] std::vector<Box> const* parts_of(Incoming const* in, int transfer) const;
-  void run();
+  void run() { run(device_tasks_); }
+  void run(DeviceTasks& on_device);
+  [[nodiscard]] bool on_device() const noexcept { return space_ == MemorySpace::device; }
   void fail(Incoming& in, std::string const& text);
   [[nodiscard]] StreamSlots::Place place() const noexcept { return {space_, device_}; }
   [[nodiscard]] bool forward() const noexcept { return direction_ == Direction::forward; }
@@ -214,13 +217,15 @@ class Stream {
   bool opened_ = false;
   bool large_ = false;  ///< what the call writes on this rank goes past the caches
   bool scaled_ = false;
-  double idle_since_ = -1;  ///< nothing is left to do but to let peers read
-  bool gate_open_ = false;  ///< memory may be written
+  double idle_since_ = -1;    ///< nothing is left to do but to let peers read
+  bool gate_open_ = false;    ///< memory may be written
+  bool is_produced_ = false;  ///< earlier work on device fields has been waited for
   std::vector<Block> blocks_;
   std::vector<StridedTask> tasks_;
   DeviceTasks device_tasks_;
+  DeviceTasks local_tasks_;    ///< cells that stay move while peers are waited for
   std::vector<Image> images_;  ///< what this rank reads, where peers may read it in place
-  std::vector<messages::NodeAddress> addresses_;
+  std::vector<PeerAddress> addresses_;
   std::string failure_;
   char const* failed_rule_ = "FieldMismatch";
   bool refused_ = false;

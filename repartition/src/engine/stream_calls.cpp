@@ -46,6 +46,7 @@ StreamPlan PullState::make_stream_plan(PullDescription const& d) const {
           .window = window,
           .budget = d.workspace_bytes,
           .owned = owned_,
+          .peers_read_device = peers_read_device_,
           .ordered_sums = !additions_are_independent_};
 }
 

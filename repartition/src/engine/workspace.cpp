@@ -42,15 +42,29 @@ namespace {
 
 enum class Way : std::uint8_t { out, in };
 
-/// Packed cells of all messages on the device, where the fields lie there.
-void place_on_device(MessageSet& set, int device) {
+/// Packed cells on the device, where the fields lie there: of outgoing messages that peers read there two places,
+/// because they may still read the last message; of incoming ones that are read at the peer, none.
+void place_on_device(MessageSet& set, int device, Way way, bool peers_read_device) {
+  auto const num_places = [&](Message const& message) {
+    if (!message.link || !peers_read_device) return 1;
+    return way == Way::out ? 2 : 0;
+  };
   std::size_t total = 0;
-  for (auto const& message : set.messages) total += rounded_up(message.bytes, message_alignment);
+  for (auto const& message : set.messages)
+    total += std::size_t(num_places(message)) * rounded_up(message.bytes, message_alignment);
   set.device = Buffer(total, Buffer::Kind::device, device);
+  if (way == Way::out && peers_read_device && total > 0) {
+    set.device_address = address_of_device_memory(set.device.data());
+    if (!set.device_address) throw Error("OutOfMemory", "memory of the device can no longer be shared with peers");
+  }
   std::size_t at = 0;
   for (auto& message : set.messages) {
-    message.packed = set.device.data() + at;
-    at += rounded_up(message.bytes, message_alignment);
+    message.on_device = num_places(message) == 2 && message.bytes > 0;
+    for (int p = 0; p < num_places(message); ++p) {
+      message.device_places[std::size_t(p)] = set.device.data() + at;
+      at += rounded_up(message.bytes, message_alignment);
+    }
+    message.packed = message.device_places[0];
   }
 }
 
@@ -81,7 +95,8 @@ void place_for_mpi(MessageSet& set, CallShape const& shape, bool mpi_reads_devic
 void place_for_node(MessageSet& set, int num_views) {
   constexpr std::size_t alignment = 4096;
   auto const bytes_of = [&](Message const& message) {
-    return rounded_up(std::max(message.bytes, std::size_t(num_views) * sizeof(PostedView)), alignment);
+    auto const cells = message.on_device ? sizeof(DeviceAddress) : message.bytes;
+    return rounded_up(std::max(cells, std::size_t(num_views) * sizeof(PostedView)), alignment);
   };
   std::size_t total = 0;
   for (auto const& message : set.messages)
@@ -142,7 +157,7 @@ void make_messages(MessageSet& set, WorkspaceNeeds const& needs, CallShape const
     message.link = shape.node_shared ? needs.links.find(peer.peer) : nullptr;
     for (std::size_t f = 0; f < shape.kinds.size(); ++f) message.bytes += field_bytes(shape, peer, f);
   }
-  if (shape.space == MemorySpace::device) place_on_device(set, shape.device);
+  if (shape.space == MemorySpace::device) place_on_device(set, shape.device, way, needs.peers_read_device);
   place_for_mpi(set, shape, needs.mpi_reads_device);
   if (way == Way::out) place_for_node(set, needs.num_views);
   make_requests(needs, set, way);
@@ -252,15 +267,23 @@ void Workspace::open_place(Message& message) {
   };
   Patience patience(comm, describe_);
   while (!message.link->has_room(message.number) || (!is_free(0) && !is_free(1))) patience.pause();
+  // Kernels are prepared for one place: the peer is given a moment to leave the first.
+  constexpr double longest_wait = 2e-5;
+  double const begin = message.on_device ? MPI_Wtime() : 0;
+  while (message.on_device && !is_free(0) && MPI_Wtime() - begin < longest_wait) {
+  }
   message.place = is_free(0) ? 0 : 1;
   auto const place = std::size_t(message.place);
   message.last_number[place] = message.number;
   message.wire = message.places[place].data;
   if (shape.space == MemorySpace::host) message.packed = message.wire;
+  if (!message.on_device || message.packed == message.device_places[place]) return;
+  message.packed = message.device_places[place];
+  pack_all.valid = false;
 }
 
 void Workspace::stage_out(Message& message) const {
-  if (message.bytes > 0 && message.packed != message.wire)
+  if (message.bytes > 0 && message.packed != message.wire && !message.on_device)
     copy_to_host(queue, message.wire, message.packed, message.bytes);
 }
 
@@ -276,6 +299,12 @@ void Workspace::send(Message& message) {
     post.content = message.places[std::size_t(message.place)].address;
     post.bytes = message.bytes;
     post.num_views = 0;
+    if (message.on_device) {
+      auto address = outgoing.device_address.value();
+      address.offset += std::uint64_t(message.packed - outgoing.device.data());
+      std::memcpy(message.wire, &address, sizeof address);
+      post.num_views = packed_on_device;
+    }
     post.fields = fields_hash;
     post.call = std::uint32_t(call);
     message.in_place = false;
@@ -375,15 +404,48 @@ void Workspace::note_post(Message& message) {
     return arrived(message);
   }
   if (!matches(message, {post.fields, post.call})) return arrived(message);
-  if (message.in_place != (post.num_views > 0)) {
+  bool const in_place = post.num_views > 0 && post.num_views != packed_on_device;
+  if (message.in_place != in_place) {
     message.kept.valid = false;
     additions.valid = false;
   }
-  message.in_place = post.num_views > 0;
+  message.in_place = in_place;
   if (message.bytes == 0) return arrived(message);
+  if (!map_post(message, post))
+    throw Error("OutOfMemory", "memory of rank " + std::to_string(message.peer->peer) + " can no longer be mapped");
+  arrived(message);
+}
+
+void Workspace::read_from(Message& message, std::byte* packed) {
+  if (message.packed == packed) return;
+  message.packed = packed;
+  unpack_all.valid = false;
+}
+
+bool Workspace::map_post(Message& message, messages::Post const& post) {
   message.wire = messages::map_node_address(post.content);
-  bool mapped = message.wire != nullptr;
-  message.images.resize(post.num_views);
+  if (message.wire == nullptr) return false;
+  bool const on_device = shape.space == MemorySpace::device;
+  auto const receive = [&](Buffer::Kind kind) {
+    if (!message.received.data()) message.received = Buffer(message.bytes, kind, shape.device);
+    return message.received.data();
+  };
+  if (post.num_views == packed_on_device) {
+    DeviceAddress address;
+    std::memcpy(&address, message.wire, sizeof address);
+    auto* const packed = map_device_memory(address);
+    if (packed == nullptr) return false;
+    if (on_device) {
+      read_from(message, packed);
+      return true;
+    }
+    message.packed = receive(Buffer::Kind::pinned);
+    copy_to_host({}, message.packed, packed, message.bytes);
+    detail::fence({});
+    return true;
+  }
+  bool mapped = true;
+  message.images.resize(message.in_place ? post.num_views : 0);
   for (std::size_t i = 0; mapped && i < message.images.size(); ++i) {
     auto const& posted = reinterpret_cast<PostedView const*>(message.wire)[i];
     auto& image = message.images[i];
@@ -393,13 +455,13 @@ void Workspace::note_post(Message& message) {
     message.kept.valid = false;
     additions.valid = false;
   }
-  if (!mapped)
-    throw Error("OutOfMemory", "memory of rank " + std::to_string(message.peer->peer) + " can no longer be mapped");
-  if (shape.space == MemorySpace::host)
+  if (!on_device) {
     message.packed = message.wire;
-  else
-    copy_to_device(queue, message.packed, message.wire, message.bytes);
-  arrived(message);
+    return mapped;
+  }
+  read_from(message, message.device_places[0] ? message.device_places[0] : receive(Buffer::Kind::device));
+  copy_to_device(queue, message.packed, message.wire, message.bytes);
+  return mapped;
 }
 
 void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& status) {
@@ -508,7 +570,9 @@ Index Workspace::buffer_bytes() const noexcept {
   for (auto const* set : {&outgoing, &incoming})
     for (auto const& message : set->messages) {
       if (!message.link) result += Index(message.bytes);
-      if (shape.space == MemorySpace::device) result += Index(message.bytes);
+      for (auto const* place : message.device_places)
+        if (place) result += Index(message.bytes);
+      if (message.received.data()) result += Index(message.bytes);
     }
   return result;
 }

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,12 +62,15 @@ struct Message {
   int num_open = 0;           ///< requests or posts that have not arrived
   std::uint64_t number = 0;   ///< of the post
   bool in_place = false;      ///< the fields themselves are read, nothing is packed
+  bool on_device = false;     ///< outgoing: the peer's kernels read the packed cells from memory of this device
   std::vector<Image> images;  ///< incoming, in place: the peer's views, in the order in which it posted them
 
   /// Outgoing through node-shared memory: two places, because the peer may still read the last message.
   std::array<messages::NodeBlock, 2> places;
   std::array<std::uint64_t, 2> last_number{};
+  std::array<std::byte*, 2> device_places{};  ///< the same in memory of the device, where the peer reads that
   int place = 0;
+  Buffer received;  ///< incoming: packed cells of a peer that has its fields elsewhere than this rank
 
   KeptTasks kept;  ///< to pack or to unpack it
 };
@@ -88,6 +92,7 @@ struct CallShape {
 struct MessageSet {
   Buffer wire;
   Buffer device;
+  std::optional<DeviceAddress> device_address;  ///< of `device` for peers on the node
   messages::NodeBlock shared;
   std::vector<Message> messages;
   std::vector<MPI_Request> requests;
@@ -104,8 +109,9 @@ struct WorkspaceNeeds {
   int tag;
   PullTable const& table;
   messages::NodeLinks const& links;
-  bool mpi_reads_device;  ///< packed cells of device fields go to MPI as they are
-  int num_views;          ///< views of the fields on the sending side, all fields together
+  bool mpi_reads_device;   ///< packed cells of device fields go to MPI as they are
+  bool peers_read_device;  ///< packed cells of device fields stay there for peers on the node
+  int num_views;           ///< views of the fields on the sending side, all fields together
 };
 
 /// Buffers, requests and arguments of one call in flight. Reused when free, so that nothing is allocated later on.
@@ -138,10 +144,10 @@ struct Workspace {
   KeptTasks additions;  ///< of an adjoint, in order; `message_of_addition` is -1 for local ones
   KeptTasks zeros;
   std::vector<int> message_of_addition;
-  std::vector<Message*> unsent;                  ///< messages that are packed together
-  std::vector<Image> images;                     ///< of the sending side, for messages that are read in place
-  std::vector<messages::NodeAddress> addresses;  ///< of their memory; empty when some field lies in private memory
-  Comm comm;                                     ///< whose ranks are waited for
+  std::vector<Message*> unsent;        ///< messages that are packed together
+  std::vector<Image> images;           ///< of the sending side, for messages that are read in place
+  std::vector<PeerAddress> addresses;  ///< of their memory; empty when some field lies in private memory
+  Comm comm;                           ///< whose ranks are waited for
 
   void start_receives();
   /// Tells the peers that this rank refuses the call, and starts to receive what they send in it.
@@ -188,6 +194,9 @@ struct Workspace {
   void renew_receive(std::size_t request);
   void note_arrival(std::size_t request, int code, MPI_Status const& status);
   void note_post(Message& message);
+  /// Maps what a post is about; false where it cannot be mapped.
+  [[nodiscard]] bool map_post(Message& message, messages::Post const& post);
+  void read_from(Message& message, std::byte* packed);
   void fail(Message const& message, std::string const& sent);
   void note_refusal(Message& message);
   void arrived(Message const& message);

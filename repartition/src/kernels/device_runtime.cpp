@@ -4,9 +4,14 @@
 
 #include "kokkos_compat.hpp"
 
+#if defined(KOKKOS_ENABLE_CUDA)
+#include <cuda.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -32,6 +37,67 @@ namespace detail {
 namespace {
 
 using DeviceMemory = DeviceSpace::memory_space;
+
+#if defined(KOKKOS_ENABLE_CUDA)
+int device_of_kokkos() { return DeviceSpace().cuda_device(); }
+#elif defined(KOKKOS_ENABLE_HIP)
+int device_of_kokkos() { return DeviceSpace().hip_device(); }
+#endif
+
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+
+/// The device of Kokkos is the current one of this thread until the end of the scope.
+class OnDeviceOfKokkos {
+ public:
+#if defined(KOKKOS_ENABLE_CUDA)
+  OnDeviceOfKokkos() {
+    (void)cudaGetDevice(&before_);
+    (void)cudaSetDevice(device_of_kokkos());
+  }
+  ~OnDeviceOfKokkos() { (void)cudaSetDevice(before_); }
+#else
+  OnDeviceOfKokkos() {
+    (void)hipGetDevice(&before_);
+    (void)hipSetDevice(device_of_kokkos());
+  }
+  ~OnDeviceOfKokkos() { (void)hipSetDevice(before_); }
+#endif
+  OnDeviceOfKokkos(OnDeviceOfKokkos const&) = delete;
+  OnDeviceOfKokkos& operator=(OnDeviceOfKokkos const&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+#endif
+
+/// Kokkos may take large blocks from a memory pool, which other processes cannot map.
+std::byte* allocate_device(std::size_t bytes) {
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+  OnDeviceOfKokkos const scope;
+  void* memory = nullptr;
+#if defined(KOKKOS_ENABLE_CUDA)
+  bool const found = cudaMalloc(&memory, bytes) == cudaSuccess;
+  if (!found) (void)cudaGetLastError();
+#else
+  bool const found = hipMalloc(&memory, bytes) == hipSuccess;
+  if (!found) (void)hipGetLastError();
+#endif
+  return found ? static_cast<std::byte*>(memory) : nullptr;
+#else
+  return static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule", bytes));
+#endif
+}
+
+void free_device(std::byte* memory) {
+#if defined(KOKKOS_ENABLE_CUDA)
+  (void)cudaFree(memory);
+#elif defined(KOKKOS_ENABLE_HIP)
+  (void)hipFree(memory);
+#else
+  Kokkos::kokkos_free<DeviceMemory>(memory);
+#endif
+}
 
 /// Cache lines, so that messages begin at one.
 constexpr std::size_t buffer_alignment = 64;
@@ -65,7 +131,7 @@ Buffer::Buffer(std::size_t bytes, Kind kind, int device) : kind_(kind) {
     data_ = static_cast<std::byte*>(kind == Kind::device ? runtime->allocate(bytes, device)
                                                          : runtime->allocate_pinned(bytes));
   else if (kind == Kind::device)
-    data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<DeviceMemory>("graticule", bytes));
+    data_ = allocate_device(bytes);
   else
     data_ = static_cast<std::byte*>(Kokkos::kokkos_malloc<PinnedSpace>("graticule", bytes));
   if (data_ == nullptr) throw std::bad_alloc();
@@ -94,7 +160,7 @@ Buffer::~Buffer() {
   }
   if (!Kokkos::is_initialized()) return;
   if (kind_ == Kind::device)
-    Kokkos::kokkos_free<DeviceMemory>(data_);
+    free_device(data_);
   else
     Kokkos::kokkos_free<PinnedSpace>(data_);
 }
@@ -111,6 +177,152 @@ void fence(DeviceQueue const& queue) {
   if (auto* const device = installed_device()) return device->fence(queue);
   if (Kokkos::is_initialized()) device_space(queue).fence();
 }
+
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+
+namespace {
+
+#if defined(KOKKOS_ENABLE_CUDA)
+
+using IpcHandle = cudaIpcMemHandle_t;
+
+/// The begin of the allocation that holds `memory`; null where there is none.
+void const* begin_of_allocation(void const* memory) {
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+  auto const at = reinterpret_cast<CUdeviceptr>(memory);
+  return cuMemGetAddressRange(&begin, &bytes, at) == CUDA_SUCCESS ? reinterpret_cast<void const*>(begin) : nullptr;
+}
+
+bool get_handle(IpcHandle& handle, void const* begin) {
+  bool const found = cudaIpcGetMemHandle(&handle, const_cast<void*>(begin)) == cudaSuccess;
+  if (!found) (void)cudaGetLastError();
+  return found;
+}
+
+void* open_handle(IpcHandle const& handle) {
+  void* begin = nullptr;
+  if (cudaIpcOpenMemHandle(&begin, handle, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess) return begin;
+  (void)cudaGetLastError();
+  return nullptr;
+}
+
+void close_handle(void* begin) { (void)cudaIpcCloseMemHandle(begin); }
+
+#else
+
+using IpcHandle = hipIpcMemHandle_t;
+
+void const* begin_of_allocation(void const* memory) {
+  hipDeviceptr_t begin = nullptr;
+  std::size_t bytes = 0;
+  bool const found = hipMemGetAddressRange(&begin, &bytes, const_cast<void*>(memory)) == hipSuccess;
+  if (!found) (void)hipGetLastError();
+  return found ? begin : nullptr;
+}
+
+bool get_handle(IpcHandle& handle, void const* begin) {
+  bool const found = hipIpcGetMemHandle(&handle, const_cast<void*>(begin)) == hipSuccess;
+  if (!found) (void)hipGetLastError();
+  return found;
+}
+
+void* open_handle(IpcHandle const& handle) {
+  void* begin = nullptr;
+  if (hipIpcOpenMemHandle(&begin, handle, hipIpcMemLazyEnablePeerAccess) == hipSuccess) return begin;
+  (void)hipGetLastError();
+  return nullptr;
+}
+
+void close_handle(void* begin) { (void)hipIpcCloseMemHandle(begin); }
+
+#endif
+
+/// Memory of other processes that is mapped here, the allocation that was used last at the end.
+class Mappings {
+ public:
+  std::byte* map(std::array<std::byte, 64> const& handle) {
+    std::lock_guard const lock(mutex_);
+    auto const at =
+        std::find_if(known_.begin(), known_.end(), [&](Known const& known) { return known.handle == handle; });
+    if (at != known_.end()) {
+      std::rotate(at, at + 1, known_.end());
+      return known_.back().begin;
+    }
+    OnDeviceOfKokkos const scope;
+    if (known_.size() == most_mappings) close_oldest();
+    IpcHandle native;
+    static_assert(sizeof native == sizeof handle);
+    std::memcpy(&native, &handle, sizeof native);
+    auto* const begin = static_cast<std::byte*>(open_handle(native));
+    if (begin) known_.push_back({handle, begin});
+    return begin;
+  }
+  void clear() {
+    std::lock_guard const lock(mutex_);
+    while (!known_.empty()) close_oldest();
+  }
+
+ private:
+  static constexpr std::size_t most_mappings = 256;
+  struct Known {
+    std::array<std::byte, 64> handle;
+    std::byte* begin;
+  };
+
+  void close_oldest() {
+    close_handle(known_.front().begin);
+    known_.erase(known_.begin());
+  }
+
+  std::mutex mutex_;
+  std::vector<Known> known_;
+};
+
+Mappings& mappings() {
+  static Mappings all;
+  static bool const cleared = [] {
+    Kokkos::push_finalize_hook([] { all.clear(); });
+    return true;
+  }();
+  (void)cleared;
+  return all;
+}
+
+}  // namespace
+
+std::optional<DeviceAddress> address_of_device_memory(void const* memory) {
+  if (auto* const device = installed_device()) return device->address_of(memory);
+  if (!Kokkos::is_initialized()) return std::nullopt;
+  OnDeviceOfKokkos const scope;
+  auto const* const begin = begin_of_allocation(memory);
+  IpcHandle handle;
+  if (begin == nullptr || !get_handle(handle, begin)) return std::nullopt;
+  DeviceAddress address;
+  std::memcpy(&address.handle, &handle, sizeof handle);
+  address.offset = std::uint64_t(static_cast<std::byte const*>(memory) - static_cast<std::byte const*>(begin));
+  return address;
+}
+
+std::byte* map_device_memory(DeviceAddress const& address) {
+  if (auto* const device = installed_device()) return device->map(address);
+  auto* const begin = Kokkos::is_initialized() ? mappings().map(address.handle) : nullptr;
+  return begin ? begin + address.offset : nullptr;
+}
+
+#else
+
+std::optional<DeviceAddress> address_of_device_memory(void const* memory) {
+  auto* const device = installed_device();
+  return device ? device->address_of(memory) : std::nullopt;
+}
+
+std::byte* map_device_memory(DeviceAddress const& address) {
+  auto* const device = installed_device();
+  return device ? device->map(address) : nullptr;
+}
+
+#endif
 
 QueueOfCalls::~QueueOfCalls() {
   try {
@@ -139,7 +351,6 @@ namespace {
 using NativeStream = cudaStream_t;
 /// The default stream by its own handle: no instance is made of a null pointer.
 DeviceSpace instance_of(NativeStream stream) { return DeviceSpace(stream ? stream : cudaStreamLegacy); }
-int device_of_kokkos() { return DeviceSpace().cuda_device(); }
 bool is_captured(NativeStream stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   return cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
@@ -149,7 +360,6 @@ bool is_captured(NativeStream stream) {
 
 using NativeStream = hipStream_t;
 DeviceSpace instance_of(NativeStream stream) { return DeviceSpace(stream); }
-int device_of_kokkos() { return DeviceSpace().hip_device(); }
 bool is_captured(NativeStream stream) {
   hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
   return hipStreamIsCapturing(stream, &status) != hipSuccess || status != hipStreamCaptureStatusNone;

@@ -6,6 +6,7 @@
 #include "transform.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -14,35 +15,132 @@ namespace graticule::detail {
 
 namespace {
 
-/// Calls `term(to, from)` with the offsets of one cell of `to` and of each element that goes there, in order.
-template <class Term>
-KOKKOS_INLINE_FUNCTION void for_each_term(StridedTask const& task, Index element, Term const& term) {
+/// Division by a constant, of numbers below 2^31, by a product and a shift: integer division takes tens of instructions
+/// on a GPU.
+struct Divisor {
+  std::uint32_t factor = 0;
+  std::uint32_t shift = 0;
+};
+
+/// @pre 0 < divisor < 2^31
+Divisor divisor_of(Index divisor) {
+  // factor = 2^shift / divisor, rounded up; the excess, below 2^(shift - 31) in the product, never reaches the
+  // quotient.
+  auto const bits = std::uint32_t(std::bit_width(std::uint64_t(divisor - 1)));
+  auto const shift = 31 + bits;
+  return {std::uint32_t(((std::uint64_t(1) << shift) + std::uint64_t(divisor) - 1) / std::uint64_t(divisor)), shift};
+}
+
+KOKKOS_INLINE_FUNCTION std::uint32_t quotient(std::uint32_t number, Divisor const& by) {
+  return std::uint32_t((std::uint64_t(number) * by.factor) >> by.shift);
+}
+
+/// Words of plain copies that one thread moves, so that several loads are under way.
+constexpr Index words_per_thread = 4;
+/// Below so many words each thread moves one: few threads would leave the device idle.
+constexpr Index least_words_together = Index(1) << 16U;
+/// Elements of a task that are counted by `Divisor`.
+constexpr Index most_narrow = (Index(1) << 31U) - 1;
+
+/// A task as kernels read it.
+struct DeviceTask {
+  StridedTask task;  ///< of a plain copy, in words
+  std::array<Divisor, max_ndim> by;
+  Index num_elements = 0;  ///< that are written
+  Index num_threads = 0;   ///< element i belongs to thread i % num_threads
+  std::int32_t word = 0;   ///< bytes of a word of a plain copy; 0: another task
+  bool narrow = false;     ///< `by` may be used
+};
+
+/// Offsets of one element, free axes only.
+struct Offsets {
   Index to = 0;
   Index from = 0;
-  int const num_free = task.ndim - task.num_sum_axes;
-  for (int a = num_free - 1; a >= 0; --a) {
+};
+
+KOKKOS_INLINE_FUNCTION Offsets offsets_of(DeviceTask const& t, Index element) {
+  auto const& task = t.task;
+  Offsets result;
+  if (t.narrow) {
+    auto rest = std::uint32_t(element);
+    for (int a = task.ndim - task.num_sum_axes - 1; a > 0; --a) {
+      auto const next = quotient(rest, t.by[a]);
+      auto const at = Index(rest - next * std::uint32_t(task.extent[a]));
+      result.to += at * task.to_stride[a];
+      result.from += at * task.from_stride[a];
+      rest = next;
+    }
+    if (task.ndim > task.num_sum_axes) {
+      result.to += Index(rest) * task.to_stride[0];
+      result.from += Index(rest) * task.from_stride[0];
+    }
+    return result;
+  }
+  for (int a = task.ndim - task.num_sum_axes - 1; a >= 0; --a) {
     Index const at = element % task.extent[a];
     element /= task.extent[a];
-    to += at * task.to_stride[a];
-    from += at * task.from_stride[a];
+    result.to += at * task.to_stride[a];
+    result.from += at * task.from_stride[a];
   }
+  return result;
+}
+
+/// Calls `term(to, from)` with the offsets of one cell of `to` and of each element that goes there, in order.
+template <class Term>
+KOKKOS_INLINE_FUNCTION void for_each_term(DeviceTask const& t, Index element, Term const& term) {
+  auto const& task = t.task;
+  auto const offsets = offsets_of(t, element);
+  int const num_free = task.ndim - task.num_sum_axes;
   Index terms = 1;
   for (int a = num_free; a < task.ndim; ++a) terms *= task.extent[a];
-  for (Index t = 0; t < terms; ++t) {
-    Index source = from;
-    Index rest = t;
+  for (Index i = 0; i < terms; ++i) {
+    Index source = offsets.from;
+    Index rest = i;
     for (int a = task.ndim - 1; a >= num_free; --a) {
       source += rest % task.extent[a] * task.from_stride[a];
       rest /= task.extent[a];
     }
-    term(to, source);
+    term(offsets.to, source);
   }
 }
 
-/// One thread for each cell of `to`; the sum axes run inside it, in order.
+/// The words of one thread: all are read before any is written, so that the loads overlap.
+template <class Word>
+KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& t, Index first) {
+  auto* const to = static_cast<Word*>(t.task.to);
+  auto const* const from = static_cast<Word const*>(t.task.from);
+  Word words[words_per_thread];
+  Index places[words_per_thread];
+  for (int w = 0; w < words_per_thread; ++w) {
+    Index const element = first + w * t.num_threads;
+    if (element >= t.num_elements) continue;
+    auto const offsets = offsets_of(t, element);
+    places[w] = offsets.to;
+    words[w] = from[offsets.from];
+  }
+  for (int w = 0; w < words_per_thread; ++w)
+    if (first + w * t.num_threads < t.num_elements) to[places[w]] = words[w];
+}
+
+struct alignas(16) TwoWords {
+  std::uint64_t words[2];
+};
+
+KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& t, Index first) {
+  switch (t.word) {
+    case 1: return copy_words<std::uint8_t>(t, first);
+    case 2: return copy_words<std::uint16_t>(t, first);
+    case 4: return copy_words<std::uint32_t>(t, first);
+    case 8: return copy_words<std::uint64_t>(t, first);
+    default: return copy_words<TwoWords>(t, first);
+  }
+}
+
+/// One cell of `to`; the sum axes run inside it, in order.
 template <class T>
-KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) {
-  for_each_term(task, element, [&](Index to, Index from) {
+KOKKOS_INLINE_FUNCTION void run_element(DeviceTask const& t, Index element) {
+  auto const& task = t.task;
+  for_each_term(t, element, [&](Index to, Index from) {
     T& cell = static_cast<T*>(task.to)[to];
     T const* value = static_cast<T const*>(task.from) + from;
     switch (task.op) {
@@ -58,7 +156,8 @@ KOKKOS_INLINE_FUNCTION void run_element(StridedTask const& task, Index element) 
 }
 
 /// As `run_element`, for transforms.
-KOKKOS_INLINE_FUNCTION void transform_element(StridedTask const& task, Index element) {
+KOKKOS_INLINE_FUNCTION void transform_element(DeviceTask const& t, Index element) {
+  auto const& task = t.task;
   auto const& transform = task.transform;
   bool const packed = !is_complex(task.dtype);
   double const from_fill = packed ? rounded_fill(transform.from, task.from_dtype) : 0;
@@ -66,7 +165,7 @@ KOKKOS_INLINE_FUNCTION void transform_element(StridedTask const& task, Index ele
   Wide sum{0, 0};
   Index cell = 0;
   bool first = true;
-  for_each_term(task, element, [&](Index to, Index from) {
+  for_each_term(t, element, [&](Index to, Index from) {
     cell = to;
     Wide value = load_element(task.from_dtype, task.from, from);
     if (packed) value.real = unpacked(transform.from, from_fill, value.real);
@@ -85,10 +184,64 @@ KOKKOS_INLINE_FUNCTION void transform_element(StridedTask const& task, Index ele
   store_element(task.dtype, task.to, cell, sum);
 }
 
-Index num_threads_of(StridedTask const& task) {
-  Index result = 1;
-  for (int a = 0; a < task.ndim - task.num_sum_axes; ++a) result *= task.extent[std::size_t(a)];
-  return task.num_elements() == 0 ? 0 : result;
+/// The longest word, in bytes, in which a plain copy can be made; 0 for other tasks.
+int word_of(StridedTask const& task) {
+  if (task.op != StridedOp::copy || task.clear_from || task.num_sum_axes > 0) return 0;
+  auto const size = size_of(task.dtype);
+  std::uint64_t together = reinterpret_cast<std::uintptr_t>(task.to) | reinterpret_cast<std::uintptr_t>(task.from);
+  bool const in_rows = task.ndim > 0 && task.to_stride[std::size_t(task.ndim - 1)] == 1 &&
+                       task.from_stride[std::size_t(task.ndim - 1)] == 1;
+  int const num_outer = in_rows ? task.ndim - 1 : task.ndim;
+  for (int a = 0; a < num_outer; ++a)
+    together |=
+        std::uint64_t(task.to_stride[std::size_t(a)] * size) | std::uint64_t(task.from_stride[std::size_t(a)] * size);
+  together |= std::uint64_t(in_rows ? task.extent[std::size_t(num_outer)] * size : size);
+  constexpr std::uint64_t longest = 16;
+  return int(std::min(longest, together & (~together + 1)));
+}
+
+DeviceTask device_task(StridedTask const& task) {
+  DeviceTask result;
+  result.task = task;
+  auto& own = result.task;
+  result.word = word_of(task);
+  if (Index const size = size_of(task.dtype); result.word > 0 && result.word != size) {
+    // Strides that are not 1 are whole words; of shorter words than an element, those of one element are an axis.
+    auto const in_words = [&](Index& number) { number = number * size / result.word; };
+    bool const splits = result.word < size;
+    if (splits && own.ndim == max_ndim) {
+      result.word = 0;
+    } else {
+      int const last = own.ndim - 1;
+      bool const in_rows =
+          last >= 0 && own.to_stride[std::size_t(last)] == 1 && own.from_stride[std::size_t(last)] == 1;
+      for (int a = 0; a < (in_rows ? last : own.ndim); ++a) {
+        in_words(own.to_stride[std::size_t(a)]);
+        in_words(own.from_stride[std::size_t(a)]);
+      }
+      if (in_rows) {
+        in_words(own.extent[std::size_t(last)]);
+      } else {
+        auto const at = std::size_t(own.ndim++);
+        own.extent[at] = size / result.word;
+        own.to_stride[at] = own.from_stride[at] = 1;
+      }
+    }
+  }
+  int const num_free = own.ndim - own.num_sum_axes;
+  result.num_elements = 1;
+  for (int a = 0; a < num_free; ++a) result.num_elements *= own.extent[std::size_t(a)];
+  if (task.num_elements() == 0) result.num_elements = 0;
+  result.narrow = result.num_elements <= most_narrow;
+  for (int a = 0; result.narrow && result.num_elements > 0 && a < num_free; ++a)
+    result.by[std::size_t(a)] = divisor_of(own.extent[std::size_t(a)]);
+  bool const together = result.word > 0 && result.num_elements >= least_words_together;
+  // Whole groups of threads begin at whole cache lines, where the memory does.
+  constexpr Index group = 32;
+  result.num_threads = !together
+                           ? result.num_elements
+                           : (result.num_elements + words_per_thread * group - 1) / (words_per_thread * group) * group;
+  return result;
 }
 
 /// Bytes from the first to the last element of one side of a task.
@@ -141,9 +294,9 @@ std::span<StridedTask const> next_run(std::span<StridedTask const> tasks, std::s
   return tasks.subspan(first, last - first);
 }
 
-/// Thread `i` of a launch: finds its task, and the cell in it.
+/// Thread `i` of a launch: finds its task, and the cells in it.
 struct RunTasks {
-  StridedTask const* tasks;
+  DeviceTask const* tasks;
   Index const* ends;
   Index first;
   Index last;
@@ -158,12 +311,14 @@ struct RunTasks {
       else
         low = middle + 1;
     }
-    StridedTask const& task = tasks[low];
+    DeviceTask const& task = tasks[low];
     Index const element = low == first ? thread : thread - ends[low - 1];
-    if (task.op == StridedOp::transform)
+    if (task.word > 0)
+      copy_words(task, element);
+    else if (task.task.op == StridedOp::transform)
       transform_element(task, element);
     else
-      with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
+      with_type(task.task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
   }
 };
 
@@ -172,15 +327,16 @@ struct RunTasks {
 void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& queue) {
   launches_.clear();
   if (tasks.empty()) return;
-  fence(queue);
-  constexpr std::size_t task_bytes = sizeof(StridedTask) + sizeof(Index);
+  if (in_use_) fence(queue);
+  in_use_ = true;
+  constexpr std::size_t task_bytes = sizeof(DeviceTask) + sizeof(Index);
   if (capacity_ < tasks.size()) {
     device_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::device, queue.device());
     pinned_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::pinned);
     capacity_ = tasks.size();
   }
-  static_assert(std::is_trivially_copyable_v<StridedTask>);
-  static_assert(sizeof(StridedTask) % alignof(Index) == 0 && alignof(StridedTask) <= alignof(Index));
+  static_assert(std::is_trivially_copyable_v<DeviceTask>);
+  static_assert(sizeof(DeviceTask) % alignof(Index) == 0 && alignof(DeviceTask) <= alignof(Index));
   num_tasks_ = 0;
   while (num_tasks_ < tasks.size()) add_launches(tasks, next_run(tasks, num_tasks_));
   copy_to_device(queue, device_.data(), pinned_.data(), tasks.size() * task_bytes);
@@ -188,16 +344,17 @@ void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& que
 
 void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<StridedTask const> tasks) {
   auto const launch_of = is_ordered(tasks.front()) ? launches_of(tasks) : std::vector<std::size_t>(tasks.size(), 0);
-  auto* const held = reinterpret_cast<StridedTask*>(pinned_.data());
-  auto* const ends = reinterpret_cast<Index*>(pinned_.data() + all.size_bytes());
+  auto* const held = reinterpret_cast<DeviceTask*>(pinned_.data());
+  auto* const ends = reinterpret_cast<Index*>(pinned_.data() + all.size() * sizeof(DeviceTask));
   auto const num_launches = *std::max_element(launch_of.begin(), launch_of.end()) + 1;
   for (std::size_t number = 0; number < num_launches; ++number) {
     launches_.push_back({Index(num_tasks_), Index(num_tasks_), 0});
     auto& launch = launches_.back();
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       if (launch_of[t] != number) continue;
-      std::memcpy(held + num_tasks_, &tasks[t], sizeof tasks[t]);
-      launch.num_threads += num_threads_of(tasks[t]);
+      auto const task = device_task(tasks[t]);
+      std::memcpy(held + num_tasks_, &task, sizeof task);
+      launch.num_threads += task.num_threads;
       ends[num_tasks_] = launch.num_threads;
       launch.last = Index(++num_tasks_);
     }
@@ -205,7 +362,7 @@ void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<Strid
 }
 
 void DeviceTasks::run(DeviceQueue const& queue) const {
-  auto const* const tasks = reinterpret_cast<StridedTask const*>(device_.data());
+  auto const* const tasks = reinterpret_cast<DeviceTask const*>(device_.data());
   for (auto const& group : launches_) {
     if (group.num_threads == 0) continue;
     auto const* const ends = reinterpret_cast<Index const*>(tasks + num_tasks_);

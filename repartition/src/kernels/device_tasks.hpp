@@ -13,11 +13,13 @@ namespace graticule::detail {
 
 /// Tasks in device memory, for any number of runs.
 ///
-/// Neighboring tasks whose order does not matter run as one launch, one thread for each cell that is written. Of those
-/// whose order matters, the ones that share no memory run as one, such as additions to several fields.
+/// Neighboring tasks whose order does not matter run as one launch. Of those whose order matters, the ones that share
+/// no memory run as one, such as additions to several fields. A plain copy moves the longest words that both sides are
+/// aligned to.
 class DeviceTasks {
  public:
-  /// Copies the tasks over; waits for `queue` first, because earlier copies may still be read. Allocates only to grow.
+  /// Copies the tasks over; waits for `queue` first where there were tasks before, because they may still be read.
+  /// Allocates only to grow.
   /// @pre runs in other queues have completed
   void set(std::span<StridedTask const> tasks, DeviceQueue const& queue);
   /// Launches in `queue` and returns at once.
@@ -38,6 +40,7 @@ class DeviceTasks {
   Buffer pinned_;
   std::size_t capacity_ = 0;  ///< tasks for which there is room
   std::size_t num_tasks_ = 0;
+  bool in_use_ = false;  ///< a copy or a kernel may read them
   std::vector<Launch> launches_;
 };
 

@@ -17,14 +17,16 @@ struct PullStats {
 
   Index num_calls = 0;
   Sent point_to_point;
-  Sent node_packed;    ///< through node-shared memory, packed by the sender
-  Sent node_in_place;  ///< read by the peer from a field in `NodeMemory`
+  Sent node_packed;    ///< through memory of the node, or of a device, packed by the sender
+  Sent node_in_place;  ///< read by the peer from a field in `NodeMemory`, or from a device field in a long move
   Index local_bytes = 0;
   Index num_workspaces = 0;  ///< made so far; constant once every pattern of calls was seen
   Index buffer_bytes = 0;    ///< of all workspaces
   /// Device memory is passed to MPI directly; otherwise messages of device fields are staged through pinned host
   /// memory.
   bool mpi_reads_device = false;
+  /// Peers on the node read device memory of this rank by kernels; otherwise it is staged, or passed to MPI.
+  bool peers_read_device = false;
   double pack_seconds = 0;  ///< and posting
   double local_seconds = 0;
   double wait_seconds = 0;  ///< for messages that had not arrived yet

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <graticule/messages/detail/node_link.hpp>
 #include <graticule/partition/comm.hpp>
 
 #include <cstdint>
@@ -19,5 +20,10 @@ enum class GpuMpi : std::uint8_t { automatic, never, tried };
 /// because one that cannot may end the program. What it says is not believed: each rank sends to the next, and compares
 /// what it receives.
 [[nodiscard]] bool mpi_moves_device_memory(Comm const& comm);
+
+/// True when each rank was seen to read device memory of all peers that `links` has, by kernels; collective.
+///
+/// `GRATICULE_GPU_IPC=0` says no; by default it is tried where there is a device.
+[[nodiscard]] bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links);
 
 }  // namespace graticule::detail

@@ -5,10 +5,21 @@
 #include <graticule/repartition/device_queue.hpp>
 #include <graticule/repartition/field_view.hpp>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace graticule::detail {
+
+/// Device memory of a process in words that other processes of its node understand: an IPC handle of CUDA or HIP, or
+/// what stands for one in tests.
+struct DeviceAddress {
+  std::array<std::byte, 64> handle{};  ///< of an allocation
+  std::uint64_t offset = 0;            ///< bytes from its begin
+  friend bool operator==(DeviceAddress const&, DeviceAddress const&) = default;
+};
 
 /// A device that is used in place of Kokkos' default execution space: the tests' guarded device.
 ///
@@ -33,6 +44,8 @@ class DeviceRuntime {
   [[nodiscard]] virtual DeviceQueue queue_of_stream(void* stream, int device) = 0;
   /// MPI may read and write its memory: what the probe finds out, where it is wanted.
   [[nodiscard]] virtual bool mpi_is_told_of_it() const noexcept { return false; }
+  [[nodiscard]] virtual std::optional<DeviceAddress> address_of(void const* /*memory*/) { return std::nullopt; }
+  [[nodiscard]] virtual std::byte* map(DeviceAddress const& /*address*/) { return nullptr; }
 };
 
 /// Null for Kokkos.
@@ -72,6 +85,13 @@ void copy_to_host(DeviceQueue const& queue, void* to, void const* from, std::siz
 void copy_to_device(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes);
 /// Blocks until all work in the queue has completed.
 void fence(DeviceQueue const& queue);
+
+/// Where device memory lies for other processes of the node; nothing where the back end, or the allocator that the
+/// memory is from, cannot share it (memory pools of CUDA). Takes microseconds.
+[[nodiscard]] std::optional<DeviceAddress> address_of_device_memory(void const* memory);
+/// Memory of another process, for kernels of this one; null where it cannot be mapped. Mappings are kept for later
+/// calls, those of the last allocations, and so is the memory, when its owner has freed it, until then.
+[[nodiscard]] std::byte* map_device_memory(DeviceAddress const& address);
 
 /// The queue of an object's calls, whose memory passes from one call to the next.
 class QueueOfCalls {
