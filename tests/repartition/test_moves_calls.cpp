@@ -192,7 +192,8 @@ TEST(MovesCalls, with_other_fields_on_one_rank_end_with_an_error_and_leave_nothi
 
 /// Buffers of the host, and as many again of the device where fields lie there.
 Index allowed(Index workspace_bytes) {
-  return is_set("GRATICULE_TEST_MEMORY", "device") ? 2 * workspace_bytes : workspace_bytes;
+  bool const on_device = is_set("GRATICULE_TEST_MEMORY", "device") || is_set("GRATICULE_TEST_MEMORY", "gpu");
+  return on_device ? 2 * workspace_bytes : workspace_bytes;
 }
 
 /// The least bytes that a plan takes, as the refusal of one says.

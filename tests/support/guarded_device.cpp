@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "guarded_device.hpp"
 
+#include "gpu_memory.hpp"
+
 #include <execinfo.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -389,6 +391,7 @@ GuardedDevice::GuardedDevice() : state_(std::make_unique<State>()) {
 }
 
 GuardedDevice& GuardedDevice::instance() {
+  if (gpu_is_wanted()) throw std::logic_error("the guarded device in a run on a GPU (GRATICULE_TEST_MEMORY=gpu)");
   // Never destroyed: fields of static duration may live longer than any order of destruction allows.
   static auto* const device = [] {
     auto* const made = new GuardedDevice;

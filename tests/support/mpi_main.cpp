@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The main function of the MPI tests: a failure on one rank fails the test on all, the ranks stay in the same test,
 // no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line
-// each.
+// each. Ranks of a node share its GPUs where the run is one on GPUs.
+#include "gpu_memory.hpp"
+
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -103,14 +105,18 @@ std::string skip_reason(testing::TestInfo const& info) {
 }
 
 /// One line in the file that GRATICULE_TEST_SKIPS names: registered test, case, reason. scripts/test counts them.
-void record_skip(World const& world, testing::TestInfo const& info, int num_skipped) {
+void record_skip(std::string const& what, std::string const& reason) {
   char const* const path = std::getenv("GRATICULE_TEST_SKIPS");
   if (path == nullptr) return;
   char const* const name = std::getenv("GRATICULE_TEST_NAME");
-  auto const ranks = num_skipped == world.num_ranks ? std::string() : " (on rank " + std::to_string(world.rank) + ")";
-  std::string const line = std::string(name != nullptr ? name : "a program by hand") + '\t' + info.test_suite_name() +
-                           '.' + info.name() + '\t' + skip_reason(info) + ranks + '\n';
+  std::string const line =
+      std::string(name != nullptr ? name : "a program by hand") + '\t' + what + '\t' + reason + '\n';
   std::ofstream(path, std::ios::app) << line;
+}
+
+void record_skip(World const& world, testing::TestInfo const& info, int num_skipped) {
+  auto const ranks = num_skipped == world.num_ranks ? std::string() : " (on rank " + std::to_string(world.rank) + ")";
+  record_skip(std::string(info.test_suite_name()) + '.' + info.name(), skip_reason(info) + ranks);
 }
 
 /// Passes events on to GoogleTest's printer on rank 0, prints failures of every rank, and keeps the ranks together.
@@ -302,6 +308,40 @@ int run_tests(World const& world) {
   return all[0] != 0 ? 1 : all[1];
 }
 
+int num_gpus() {
+  int count = 0;
+#if defined(KOKKOS_ENABLE_CUDA)
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+#elif defined(KOKKOS_ENABLE_HIP)
+  if (hipGetDeviceCount(&count) != hipSuccess) count = 0;
+#endif
+  return count;
+}
+
+/// Before Kokkos starts: the ranks of a node take its GPUs in turn. False where a rank finds none: rank 0 says so.
+bool choose_gpu(World const& world) {
+  MPI_Comm node = MPI_COMM_NULL;
+  MPI_Comm_split_type(world.comm, MPI_COMM_TYPE_SHARED, world.rank, MPI_INFO_NULL, &node);
+  int node_rank = 0;
+  MPI_Comm_rank(node, &node_rank);
+  MPI_Comm_free(&node);
+  int const count = num_gpus();
+  int least = 0;
+  MPI_Allreduce(&count, &least, 1, MPI_INT, MPI_MIN, world.comm);
+  if (least > 0) {
+    setenv("KOKKOS_DEVICE_ID", std::to_string(node_rank % count).c_str(), 1);
+    return true;
+  }
+  if (world.rank == 0) {
+    std::string const reason = std::string("GRATICULE_TEST_MEMORY=gpu, and Kokkos (") +
+                               Kokkos::DefaultExecutionSpace::name() + ") finds no device";
+    std::printf("skipped: %s\n", reason.c_str());
+    std::fflush(stdout);
+    record_skip("the whole test", reason);
+  }
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -316,9 +356,13 @@ int main(int argc, char** argv) {
   int status = 1;
   if (has_expected_size(world)) {
     testing::InitGoogleTest(&argc, argv);
-    Kokkos::initialize(argc, argv);
-    status = run_tests(world);
-    Kokkos::finalize();
+    if (graticule::test::gpu_is_wanted() && !choose_gpu(world)) {
+      status = skipped_status;
+    } else {
+      Kokkos::initialize(argc, argv);
+      status = run_tests(world);
+      Kokkos::finalize();
+    }
   }
   MPI_Comm_free(&world.comm);
   MPI_Finalize();

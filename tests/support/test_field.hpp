@@ -4,6 +4,7 @@
 #include <graticule/repartition/field_view.hpp>
 #include <graticule/repartition/node_memory.hpp>
 
+#include "gpu_memory.hpp"
 #include "guarded_device.hpp"
 #include "random_layout.hpp"
 
@@ -18,9 +19,17 @@
 
 namespace graticule::test {
 
-/// Before test code uses memory of fields, which may lie on the guarded device.
+/// Before test code uses memory of fields, which may lie on a device.
 inline void open_to_host() {
   if (GuardedDevice::is_wanted()) GuardedDevice::instance().open_to_host();
+  if (gpu_is_wanted()) wait_for_gpu();
+}
+
+/// Before fields are given to a call. True where they lie on a device.
+inline bool close_to_host() {
+  if (GuardedDevice::is_wanted()) GuardedDevice::instance().close_to_host();
+  if (gpu_is_wanted()) give_to_gpu();
+  return GuardedDevice::is_wanted() || gpu_is_wanted();
 }
 
 /// Opens the memory of an object that is copied; the first member of it.
@@ -35,8 +44,8 @@ struct OpensWhenCopied {
   OpensWhenCopied& operator=(OpensWhenCopied&&) noexcept = default;
 };
 
-/// Memory of test fields: ordinary, or node-shared where `GRATICULE_TEST_MEMORY` is `node`, or of the guarded device
-/// where it is `device`.
+/// Memory of test fields: ordinary, or where `GRATICULE_TEST_MEMORY` is `node` shared by the node, where it is `device`
+/// of the guarded device, where it is `gpu` within reach of a GPU.
 template <class T>
 struct FieldAllocator {
   using value_type = T;
@@ -51,6 +60,7 @@ struct FieldAllocator {
       open_to_host();
       return memory;
     }
+    if (gpu_is_wanted()) return static_cast<T*>(allocate_for_gpu(count * sizeof(T)));
     char const* const kind = std::getenv("GRATICULE_TEST_MEMORY");
     if (!kind || std::string_view(kind) != "node") return static_cast<T*>(std::malloc(count * sizeof(T)));
     NodeMemory const memory(count * sizeof(T));
@@ -60,6 +70,7 @@ struct FieldAllocator {
   }
   void deallocate(T* data, std::size_t) {
     if (GuardedDevice::is_wanted()) return GuardedDevice::instance().release(data);
+    if (gpu_is_wanted()) return release_of_gpu(data);
     if (shared().erase(reinterpret_cast<std::byte*>(data)) == 0) std::free(data);
   }
   friend bool operator==(FieldAllocator const&, FieldAllocator const&) { return true; }
@@ -173,9 +184,7 @@ class TestField {
   /// The same bits as another type of the same size.
   [[nodiscard]] FieldView view(DType dtype) {
     EXPECT_EQ(size_of(dtype), Index(sizeof(T)));
-    bool const on_device = GuardedDevice::is_wanted();
-    if (on_device) GuardedDevice::instance().close_to_host();
-    auto const space = on_device ? MemorySpace::device : MemorySpace::host;
+    auto const space = close_to_host() ? MemorySpace::device : MemorySpace::host;
     return {memory_.data() + first_, dtype, extents_, strides_, grid_axes_, space};
   }
 
