@@ -13,10 +13,13 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gtest/gtest.h>
 #include <torch/library.h>
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <iterator>
@@ -151,7 +154,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return guarded().has_passed(guarded().record(Streams::get().queue(stream)));
   }
   void synchronizeStream(c10::Stream const& stream) const override { fence(Streams::get().queue(stream)); }
-  bool isStreamCapturing(c10::Stream const& stream) const override {
+  /// Virtual from LibTorch 2.12 on.
+  bool isStreamCapturing(c10::Stream const& stream) const {  // NOLINT(modernize-use-override)
     auto& streams = Streams::get();
     std::lock_guard const lock(streams.mutex);
     return streams.captured.contains({int(stream.device_index()), stream.id()});
@@ -649,15 +653,39 @@ void set_captured(c10::Stream const& stream, bool captured) {
     streams.captured.erase(key);
 }
 
-StreamScope::StreamScope(c10::Stream const& stream)
-    : before_(c10::impl::VirtualGuardImpl(device_type).exchangeStream(stream)) {}
+torch::Device test_torch_device() {
+  if (!gpu_is_wanted()) return guarded_torch_device();
+  static int const index = [] {
+    at::globalContext().lazyInitDevice(torch::kCUDA);
+    at::globalContext().setAllowTF32CuDNN(false);
+    // As mpi_main.cpp has told Kokkos.
+    return std::atoi(std::getenv("KOKKOS_DEVICE_ID"));
+  }();
+  return {torch::kCUDA, c10::DeviceIndex(index)};
+}
 
-StreamScope::~StreamScope() { (void)c10::impl::VirtualGuardImpl(device_type).exchangeStream(before_); }
+c10::Stream new_test_stream() {
+  auto const device = test_torch_device();
+  return c10::impl::VirtualGuardImpl(device.type()).getNewStream(device);
+}
+
+void expect_no_host_access() {
+  if (gpu_is_wanted()) return;
+  for (auto const& access : guarded().take_accesses()) ADD_FAILURE() << access;
+}
+
+StreamScope::StreamScope(c10::Stream const& stream)
+    : before_(c10::impl::VirtualGuardImpl(stream.device_type()).exchangeStream(stream)) {}
+
+StreamScope::~StreamScope() { (void)c10::impl::VirtualGuardImpl(before_.device_type()).exchangeStream(before_); }
 
 void move_to(torch::Tensor& tensor, torch::Device const& device) {
   if (!tensor.defined() || tensor.device() == device) return;
   auto const moved = tensor.detach().to(device);
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(moved.getIntrusivePtr());
+  if (device.is_privateuseone() || tensor.is_privateuseone())
+    tensor.unsafeGetTensorImpl()->shallow_copy_from(moved.getIntrusivePtr());
+  else
+    tensor.set_data(moved);
 }
 
 void move_to(torch::nn::Module& module, torch::Device const& device) {

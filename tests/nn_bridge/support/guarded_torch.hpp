@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The guarded device as a device of LibTorch (`PrivateUse1`): tensors that host code cannot touch, streams whose work
-// runs late.
+// runs late; and what tests need that run on it or on a GPU.
 #pragma once
 
+#include "gpu_memory.hpp"
 #include "guarded_device.hpp"
 
 #include <torch/torch.h>
@@ -18,6 +19,17 @@ namespace graticule::test {
 
 /// A stream of that device.
 [[nodiscard]] c10::Stream new_guarded_stream(int index = 0);
+
+/// The device of a test: the guarded device, or where `gpu_is_wanted` the GPU on which Kokkos was started. LibTorch
+/// calls it CUDA, also with HIP. Convolutions of floats are not rounded to TF32 there.
+[[nodiscard]] torch::Device test_torch_device();
+/// A stream of that device.
+[[nodiscard]] c10::Stream new_test_stream();
+/// Fails the test for each access of the host to the guarded device since the last call.
+void expect_no_host_access();
+/// Why a test that counts or plants something is skipped where `gpu_is_wanted`.
+inline constexpr char const* needs_guarded_device = "this is about the guarded device";
+
 /// Makes `stream` claim that it is captured into a graph.
 void set_captured(c10::Stream const& stream, bool captured);
 /// Makes `stream` the current one of its device in this thread, until the end of the scope.
@@ -32,13 +44,13 @@ class StreamScope {
   c10::Stream before_;
 };
 
-/// Moves a tensor, such as a parameter, with all that refer to it. `Module::to` does not: LibTorch moves parameters
-/// between its own devices only.
+/// Moves a tensor, such as a parameter, with all that refer to it. `Module::to` does not do so to the guarded device:
+/// LibTorch moves parameters between its own devices only.
 void move_to(torch::Tensor& tensor, torch::Device const& device);
 /// The same for all parameters and buffers.
 void move_to(torch::nn::Module& module, torch::Device const& device);
 
-/// Copies between host memory and the device since the last call.
+/// Copies between host memory and the guarded device since the last call.
 struct TensorCopies {
   long to_host = 0;
   long to_device = 0;

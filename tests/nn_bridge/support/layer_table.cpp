@@ -110,7 +110,7 @@ TableLayer unpool() {
       "MaxUnpool2d", indices.sizes().vec(),
       [=](nn::Domain const& domain) {
         nn::MaxUnpool2d own(tn::MaxUnpool2dOptions(2), domain);
-        return [=](Tensor const& x) mutable { return own(x, part_of(domain, x).of(indices)); };
+        return [=](Tensor const& x) mutable { return own(x, part_of(domain, x).of(indices).to(x.device())); };
       },
       [=](Tensor const& x) {
         return at::max_unpool2d(x, indices, {8, 6});
