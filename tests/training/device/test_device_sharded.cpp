@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parameters that ranks cut among themselves, on a device: training and saved states, on the guarded device.
+// Parameters that ranks cut among themselves, on a device: training and saved states, on the guarded device or on a
+// GPU.
 #include <graticule/field_io/checkpoint.hpp>
 #include <graticule/training/sharded/checkpoint_state.hpp>
 
@@ -17,11 +18,11 @@ namespace graticule {
 namespace test_device_sharded {
 
 using test::Folder;
-using test::guarded_torch_device;
-using test::GuardedDevice;
-using test::new_guarded_stream;
-using test::Schedule;
+using test::gpu_is_wanted;
+using test::needs_guarded_device;
+using test::new_test_stream;
 using test::StreamScope;
+using test::test_torch_device;
 
 nn::NamedTensors on_host(nn::NamedTensors const& tensors) {
   nn::NamedTensors result;
@@ -64,10 +65,10 @@ Trained train_on(torch::Device const& device, training::ShardedParametersOptions
 
 void expect_as_on_host(training::ShardedParametersOptions const& options, double tolerance) {
   auto const expected = train_on(torch::kCPU, options);
-  StreamScope const scope(new_guarded_stream());
+  StreamScope const scope(new_test_stream());
 
   Trained found;
-  ASSERT_NO_THROW(found = train_on(guarded_torch_device(), options));
+  ASSERT_NO_THROW(found = train_on(test_torch_device(), options));
 
   for (std::size_t step = 0; step < expected.losses.size(); ++step) {
     EXPECT_NEAR(found.losses[step], expected.losses[step], tolerance) << step;
@@ -83,9 +84,10 @@ TEST(DeviceSharded, steps_of_cut_parameters_are_those_of_the_host) {
 }
 
 TEST(DeviceSharded, parameters_and_gradients_pass_through_pinned_memory) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const comm = Comm::world();
-  StreamScope const scope(new_guarded_stream());
-  auto const device = guarded_torch_device();
+  StreamScope const scope(new_test_stream());
+  auto const device = test_torch_device();
   auto net = net_on(device);
   training::ShardedParameters sharded(net.ptr(), {comm, nn::Reduction::sum});
   auto const mine = test::uneven_part(test::make_batch(0), comm);
@@ -116,9 +118,9 @@ TEST(DeviceSharded, narrow_messages_round_as_on_the_host) {
 TEST(DeviceSharded, a_state_that_a_device_saves_is_loaded_by_the_host_and_back) {
   auto const comm = Comm::world();
   Folder const folder(comm);
-  auto const device = guarded_torch_device();
+  auto const device = test_torch_device();
   auto const expected = on_host(nn::parameters_of(*test::make_net()));
-  StreamScope const scope(new_guarded_stream());
+  StreamScope const scope(new_test_stream());
   for (auto const& [from, to] :
        {std::pair(device, torch::Device(torch::kCPU)), std::pair(torch::Device(torch::kCPU), device)}) {
     auto net = net_on(from);
