@@ -80,11 +80,16 @@ Index device_number(Index channel, Indices const& cell, Indices const& extents) 
   return result % 8191;
 }
 
-/// Whether MPI is given memory of the device, in the report and on the screen.
+/// Who reads memory of the device, in the report and on the screen.
 void tell_path(app::Context& context, std::string const& title, PullStats const& stats) {
-  context.report.data()["results"][title]["mpi_reads_device"] = stats.mpi_reads_device;
-  if (context.comm.rank() == 0)
-    std::printf("  messages: %s\n", stats.mpi_reads_device ? "MPI reads device memory" : "through pinned host memory");
+  auto& result = context.report.data()["results"][title];
+  result["mpi_reads_device"] = stats.mpi_reads_device;
+  result["peers_read_device"] = stats.peers_read_device;
+  if (context.comm.rank() != 0) return;
+  std::printf("  messages within a node: %s\n",
+              stats.peers_read_device ? "peers read device memory" : "through pinned host memory");
+  std::printf("  messages by MPI: %s\n",
+              stats.mpi_reads_device ? "MPI reads device memory" : "through pinned host memory");
 }
 
 template <class T>

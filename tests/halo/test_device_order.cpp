@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -389,6 +390,94 @@ TEST(DeviceOrder, a_buffer_that_is_reused_while_it_is_read_is_found) {
 
   // Of a peer on the node it is the peer's buffer that is read, before the call ends.
   EXPECT_GT(exchange_with(DeviceFault::buffers_reused_too_early, Transport::point_to_point).wrong_cells, 0);
+}
+
+/// Sets a variable of the environment until its end.
+class WithVariable {
+ public:
+  WithVariable(char const* name, char const* value) : name_(name) { setenv(name, value, 1); }
+  ~WithVariable() { unsetenv(name_); }
+  WithVariable(WithVariable const&) = delete;
+  WithVariable& operator=(WithVariable const&) = delete;
+
+ private:
+  char const* name_;
+};
+
+TEST(DeviceOrder, cells_for_peers_of_the_node_stay_on_the_device) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has no peer";
+  Scheduled const scheduled(Schedule::late);
+  auto const bytes_of_exchange = [&](bool expected) {
+    FaultyDevice counting(DeviceFault::none);
+    Exchange const exchange(comm);
+    EXPECT_EQ(exchange.plan.stats().peers_read_device, expected);
+    auto const queue = device().make_queue();
+    DeviceField const field(exchange.plan.local());
+    std::array const fields{HaloField{field.view()}};
+    for (int round = 1; round <= 8; ++round) {
+      if (round == 8) counting.begin();
+      exchange.produce(field, queue, round);
+      exchange.plan.start(std::span<HaloField const>(fields), queue).wait();
+      comm.barrier();
+    }
+    auto const bytes = Index(counting.bytes_copied());
+    EXPECT_EQ(exchange.num_wrong(field, queue, 8), 0);
+    EXPECT_GT(exchange.plan.stats().node_packed.num_messages, 0);
+    return sum_of(comm, bytes);
+  };
+
+  EXPECT_EQ(bytes_of_exchange(true), 0);
+  WithVariable const staged("GRATICULE_GPU_IPC", "0");
+  EXPECT_GT(bytes_of_exchange(false), 0);
+}
+
+TEST(DeviceOrder, peers_of_the_node_read_fields_of_a_long_move_in_place) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has no peer";
+  Indices const extents{2 * comm.num_ranks() + 1, num_columns * comm.num_ranks() + 2};
+  Layout const rows(ProcessGrid{comm.num_ranks(), 1}, extents);
+  Layout const columns(ProcessGrid{1, comm.num_ranks()}, extents);
+  for (auto const schedule : schedules) {
+    Scheduled const scheduled(schedule);
+    RepartitionPlan const plan(comm, rows, columns);
+    auto const queue = device().make_queue();
+    DeviceQueueScope const scope(queue);
+    DeviceField const from(plan.source_box());
+    DeviceField const to(plan.target_box());
+    for (int round = 1; round <= 20; ++round) {
+      from.produce(queue, from.box(), [&](Indices const& cell) { return number_of(cell, round); });
+
+      plan.apply(from.view(), to.view());
+
+      // The next values overwrite what peers have read.
+      auto const there = to.values(queue);
+      std::size_t i = 0;
+      for_each_cell(to.box(), [&](Indices const& cell) { ASSERT_EQ(there[i++], number_of(cell, round)); });
+    }
+    EXPECT_EQ(plan.stats().node_in_place.num_messages, 20 * Index(comm.num_ranks() - 1));
+    EXPECT_EQ(plan.stats().point_to_point.num_messages, 0);
+  }
+}
+
+TEST(DeviceOrder, a_halo_between_fields_of_the_host_and_of_a_device) {
+  Scheduled const scheduled(Schedule::late);
+  Exchange const exchange(Comm::world());
+  auto const queue = device().make_queue();
+  DeviceField const field(exchange.plan.local());
+  std::vector<double> on_host(std::size_t(exchange.plan.local().num_cells()), -1);
+  auto const host_view = field_view(on_host.data(), exchange.plan.local().extents(), 2);
+  bool const is_on_host = exchange.comm.rank() % 2 == 1;
+  for (int round = 1; round <= 3; ++round) {
+    exchange.produce(field, queue, round);
+    if (is_on_host) std::ranges::copy(field.values(queue), on_host.begin());
+    std::array const fields{HaloField{is_on_host ? host_view : field.view()}};
+
+    exchange.plan.start(std::span<HaloField const>(fields), queue).wait();
+
+    if (is_on_host) device().copy(queue, field.view().data, on_host.data(), on_host.size() * sizeof(double));
+    EXPECT_EQ(exchange.num_wrong(field, queue, round), 0);
+  }
 }
 
 TEST(DeviceOrder, an_mpi_that_reads_the_device_is_found_by_a_message_to_a_peer) {

@@ -130,6 +130,9 @@ TEST(Tune, is_recorded_in_a_file_that_later_plans_follow) {
   setenv("GRATICULE_GPU_MPI", "7", 1);
   EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "GRATICULE_GPU_MPI"}));
   unsetenv("GRATICULE_GPU_MPI");
+  setenv("GRATICULE_GPU_IPC", "yes", 1);
+  EXPECT_EQ(test::rule_of([&] { (void)transposition(comm); }), (test::ErrorWith{"BadOption", "GRATICULE_GPU_IPC"}));
+  unsetenv("GRATICULE_GPU_IPC");
   comm.barrier();
   if (comm.rank() == 0) std::filesystem::remove(path);
 }

@@ -34,6 +34,8 @@ class FaultyDevice : public detail::DeviceRuntime {
 
   /// From here on, so that a first call can be right.
   void begin() { begun_ = true; }
+  /// Between the host and the device, since `begin()`.
+  [[nodiscard]] std::size_t bytes_copied() const noexcept { return bytes_copied_; }
   /// A call begins: its first fence is the one that `buffers_reused_too_early` leaves out.
   void begin_call() { fences_ = 0; }
 
@@ -42,6 +44,7 @@ class FaultyDevice : public detail::DeviceRuntime {
   void* allocate_pinned(std::size_t bytes) override { return device_.allocate_pinned(bytes); }
   void release_pinned(void* memory) noexcept override { device_.release_pinned(memory); }
   void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) override {
+    if (begun_) bytes_copied_ += bytes;
     device_.copy(is(DeviceFault::copies_in_own_queue) && device_.owns(to) ? other_ : queue, to, from, bytes);
   }
   void launch(DeviceQueue const& queue, std::function<void()> kernel) override {
@@ -77,6 +80,7 @@ class FaultyDevice : public detail::DeviceRuntime {
   bool begun_ = false;
   bool mpi_reads_ = false;
   int fences_ = 0;
+  std::size_t bytes_copied_ = 0;
 };
 
 }  // namespace graticule::test

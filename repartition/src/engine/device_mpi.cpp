@@ -117,6 +117,14 @@ bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer cons
 
 }  // namespace
 
+bool gpu_ipc_is_allowed() {
+  char const* const value = std::getenv("GRATICULE_GPU_IPC");
+  std::string const choice = value ? value : "";
+  if (!choice.empty() && choice != "auto" && choice != "0")
+    throw Error(Fault::usage, "BadOption", "GRATICULE_GPU_IPC is '" + choice + "'; valid are auto and 0");
+  return choice != "0";
+}
+
 GpuMpi gpu_mpi_choice() {
   char const* const value = std::getenv("GRATICULE_GPU_MPI");
   std::string const choice = value ? value : "";
@@ -132,11 +140,8 @@ bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links
   // Programs sum gradients before they start Kokkos, too.
   std::array<Index, 1> without{0};
   run_agreed(comm, [&] {
-    char const* const value = std::getenv("GRATICULE_GPU_IPC");
-    std::string const choice = value ? value : "";
-    if (!choice.empty() && choice != "auto" && choice != "0")
-      throw Error(Fault::usage, "BadOption", "GRATICULE_GPU_IPC is '" + choice + "'; valid are auto and 0");
-    without[0] = choice == "0" || (!installed_device() && !Kokkos::is_initialized()) ? 1 : 0;
+    bool const can_try = installed_device() || Kokkos::is_initialized();
+    without[0] = gpu_ipc_is_allowed() && can_try ? 0 : 1;
   });
   comm.max(without);
   if (without[0] != 0) return false;

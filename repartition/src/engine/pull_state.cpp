@@ -55,6 +55,7 @@ PullState::Asked agreed_environment(Comm const& comm, std::uint64_t plan) {
     asked.dump = folder && *folder;
     asked.transport = transport_from_environment();
     static_cast<void>(gpu_mpi_choice());
+    static_cast<void>(gpu_ipc_is_allowed());
     char const* const file = std::getenv("GRATICULE_TUNING");
     if (asked.transport != Transport::automatic || !file || !*file) return;
     if (auto const record = TuningTable::load(file).find(plan)) {

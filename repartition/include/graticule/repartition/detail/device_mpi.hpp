@@ -14,6 +14,9 @@ enum class GpuMpi : std::uint8_t { automatic, never, tried };
 /// Also where there is no device, so that a wrong value is told everywhere. @throws `BadOption`
 [[nodiscard]] GpuMpi gpu_mpi_choice();
 
+/// What `GRATICULE_GPU_IPC` says: `auto` or nothing, `0`. Also where there is no device. @throws `BadOption`
+[[nodiscard]] bool gpu_ipc_is_allowed();
+
 /// True when MPI was seen to move memory of devices between all ranks; collective.
 ///
 /// `GRATICULE_GPU_MPI=0` says no, `1` has it tried; by default it is tried where the MPI library says that it can,
