@@ -16,8 +16,8 @@ endmacro()
 # them three times, and without precompiled headers.
 function(graticule_compile_on_host target)
   if(CMAKE_CXX_COMPILER MATCHES "/nvcc_wrapper$")
-    set_target_properties(
-      ${target} PROPERTIES CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/cmake/on_host.sh;${CMAKE_CXX_COMPILER_LAUNCHER}")
+    set(launcher "${PROJECT_SOURCE_DIR}/scripts/cmake/on_host.sh" ${CMAKE_CXX_COMPILER_LAUNCHER})
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
   endif()
 endfunction()
 

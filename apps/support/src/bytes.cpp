@@ -4,7 +4,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <string_view>
 
 namespace graticule::app {
@@ -14,6 +13,7 @@ Index parse_bytes(std::string const& option, std::string const& text) {
     std::string_view name;
     double bytes;
   };
+  constexpr double tebi = 1024.0 * (1 << 30);
   constexpr std::array units{Unit{"", 1},
                              Unit{"B", 1},
                              Unit{"kB", 1e3},
@@ -26,8 +26,8 @@ Index parse_bytes(std::string const& option, std::string const& text) {
                              Unit{"M", 1 << 20},
                              Unit{"G", 1 << 30},
                              Unit{"TB", 1e12},
-                             Unit{"T", std::ldexp(1.0, 40)},
-                             Unit{"TiB", std::ldexp(1.0, 40)}};
+                             Unit{"T", tebi},
+                             Unit{"TiB", tebi}};
   double value = 0;
   auto const [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view const rest(end, std::size_t(text.data() + text.size() - end));
