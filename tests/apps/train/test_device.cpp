@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whole trainings and forecasts on a device: the losses, predictions and scores of the host, on the guarded device,
-// which no host code can touch and whose work runs as late as its stream allows.
+// which no host code can touch and whose work runs as late as its stream allows, or on a GPU.
 #include <graticule/models/forecaster.hpp>
 
 #include "guarded_torch.hpp"
@@ -21,7 +21,9 @@ namespace {
 using test::guarded_torch_device;
 using test::GuardedDevice;
 
-std::string guarded_name(Comm const& comm) {
+/// Of a guarded device for each of two ranks, or of the rank's GPU.
+std::string device_name(Comm const& comm) {
+  if (test::gpu_is_wanted()) return test::test_torch_device().str();
   int const index = comm.rank() % GuardedDevice::num_devices;
   (void)guarded_torch_device(index);
   return "privateuseone:" + std::to_string(index);
@@ -58,10 +60,10 @@ class DeviceRun : public testing::Test {
     return settings;
   }
 
-  /// The same training on the host and, each rank on a device of its own, on the guarded device.
+  /// The same training on the host and, each rank on a device of its own, on the device.
   void expect_as_on_host(RunSettings const& settings) const {
     auto const expected = run_on(comm_, settings, "cpu");
-    auto const found = run_on(comm_, settings, guarded_name(comm_));
+    auto const found = run_on(comm_, settings, device_name(comm_));
 
     auto const comparison = compare_runs(found.result.network, expected.result.network);
     EXPECT_LE(comparison.max_relative_loss_difference, 1e-11);
@@ -128,7 +130,7 @@ TEST_F(DeviceRun, forecasts_of_a_device_are_those_of_the_host) {
   settings.checkpoints = CheckpointSettings{.folder = folder_ / "checkpoints", .runnable = folder_.path()};
 
   auto const expected = run_on(comm_, settings, "cpu");
-  auto const found = run_on(comm_, settings, guarded_name(comm_));
+  auto const found = run_on(comm_, settings, device_name(comm_));
 
   EXPECT_LE(compare_runs(found.result.network, expected.result.network).max_relative_loss_difference, 1e-11);
   for (Index c = 0; c < 2; ++c)
@@ -137,7 +139,7 @@ TEST_F(DeviceRun, forecasts_of_a_device_are_those_of_the_host) {
                   expected.result.forecast->scores->score(c, lead, 0).rmse, 1e-8);
 
   auto on_host = models::load(folder_.path(), comm_);
-  auto on_device = models::load(folder_.path(), comm_, {.device = guarded_name(comm_)});
+  auto on_device = models::load(folder_.path(), comm_, {.device = device_name(comm_)});
   auto const cells = std::size_t(on_host.owned().num_cells());
   auto const& description = on_host.description();
   std::vector<double> states(std::size_t(2 * description.history) * description.num_prognostic() * cells);

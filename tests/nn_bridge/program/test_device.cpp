@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exported networks on a device, on one rank and on shards: the values and gradients of the host, on the guarded
-// device.
+// device or on a GPU.
 #include <graticule/nn_bridge/collective/gradient_sync.hpp>
 #include <graticule/nn_bridge/loss/reduce_loss.hpp>
 #include <graticule/program/program.hpp>
@@ -19,9 +19,9 @@ namespace {
 
 using program::Program;
 using program::ShardedProgram;
-using test::guarded_torch_device;
-using test::new_guarded_stream;
+using test::new_test_stream;
 using test::StreamScope;
+using test::test_torch_device;
 
 Program load(std::string const& network) {
   Program program(std::filesystem::path(GRATICULE_TEST_DATA) / "programs" / network / "program.pt2");
@@ -71,8 +71,8 @@ TEST_P(DeviceNetworks, compute_what_they_do_on_the_host) {
   auto on_host = load(GetParam());
   auto const input = whole_input(on_host);
   auto const expected = results_of(on_host, input, alone);
-  StreamScope const scope(new_guarded_stream());
-  auto const device = guarded_torch_device();
+  StreamScope const scope(new_test_stream());
+  auto const device = test_torch_device();
   auto network = load(GetParam());
   network->to(device);
   auto const x = input.to(device);
@@ -84,8 +84,9 @@ TEST_P(DeviceNetworks, compute_what_they_do_on_the_host) {
 }
 
 TEST_P(DeviceNetworks, bring_no_field_to_the_host) {
-  StreamScope const scope(new_guarded_stream());
-  auto const device = guarded_torch_device();
+  if (test::gpu_is_wanted()) GTEST_SKIP() << test::needs_guarded_device;
+  StreamScope const scope(new_test_stream());
+  auto const device = test_torch_device();
   auto network = load(GetParam());
   auto const input = whole_input(network);
   network->to(device);
@@ -112,8 +113,8 @@ TEST_P(DeviceNetworks, on_shards_compute_what_they_do_on_the_host) {
   auto const first = comm.rank() * rows / comm.num_ranks();
   auto const own = whole.narrow(-2, first, (comm.rank() + 1) * rows / comm.num_ranks() - first).contiguous();
   auto const expected = results_of(on_host, own, domain);
-  StreamScope const scope(new_guarded_stream());
-  auto const device = guarded_torch_device();
+  StreamScope const scope(new_test_stream());
+  auto const device = test_torch_device();
   ShardedProgram network(load(GetParam()), domain, options);
   network->to(device);
   auto const x = own.to(device);
