@@ -12,7 +12,6 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
-#include <array>
 
 namespace graticule::detail {
 
@@ -42,8 +41,9 @@ class Scratch {
 /// Where the rows of a field lie: one row for each cell and batch element of the sums, in the order of `Rows::number`.
 struct Rows {
   void* data = nullptr;
-  std::array<Index, max_ndim> extents{};
-  std::array<Index, max_ndim> strides{};
+  // Functions of std::array are none of a device.
+  Index extents[max_ndim] = {};
+  Index strides[max_ndim] = {};
   int ndim = 0;
   Index number = 1;
   Index row_extent = 1;
@@ -53,8 +53,8 @@ struct Rows {
   KOKKOS_INLINE_FUNCTION Index offset(Index row) const {
     Index result = 0;
     for (int a = ndim - 1; a >= 0; --a) {
-      result += row % extents[std::size_t(a)] * strides[std::size_t(a)];
-      row /= extents[std::size_t(a)];
+      result += row % extents[a] * strides[a];
+      row /= extents[a];
     }
     return result;
   }
@@ -64,8 +64,8 @@ struct Rows {
 inline Rows rows_of(FieldView const& view, Box const& cover, Box const& part, int sum_axis) {
   Rows rows;
   auto const add = [&](Index extent, Index stride) {
-    rows.extents[std::size_t(rows.ndim)] = extent;
-    rows.strides[std::size_t(rows.ndim++)] = stride;
+    rows.extents[rows.ndim] = extent;
+    rows.strides[rows.ndim++] = stride;
     rows.number *= extent;
   };
   Index first = 0;

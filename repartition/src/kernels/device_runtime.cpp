@@ -7,6 +7,7 @@
 #if defined(KOKKOS_ENABLE_CUDA)
 #include <cuda.h>
 #endif
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -186,16 +187,23 @@ namespace {
 
 using IpcHandle = cudaIpcMemHandle_t;
 
-/// The begin of the allocation that holds `memory`; null where there is none.
-void const* begin_of_allocation(void const* memory) {
+/// The allocation that holds `memory`: all but its handle. False where there is none.
+bool find_allocation(DeviceAddress& address, void const* memory) {
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;
+  unsigned long long serial = 0;
   auto const at = reinterpret_cast<CUdeviceptr>(memory);
-  return cuMemGetAddressRange(&begin, &bytes, at) == CUDA_SUCCESS ? reinterpret_cast<void const*>(begin) : nullptr;
+  if (cuMemGetAddressRange(&begin, &bytes, at) != CUDA_SUCCESS) return false;
+  if (cuPointerGetAttribute(&serial, CU_POINTER_ATTRIBUTE_BUFFER_ID, at) != CUDA_SUCCESS) return false;
+  address.begin = begin;
+  address.bytes = bytes;
+  address.serial = serial;
+  address.offset = at - begin;
+  return true;
 }
 
-bool get_handle(IpcHandle& handle, void const* begin) {
-  bool const found = cudaIpcGetMemHandle(&handle, const_cast<void*>(begin)) == cudaSuccess;
+bool get_handle(IpcHandle& handle, void* begin) {
+  bool const found = cudaIpcGetMemHandle(&handle, begin) == cudaSuccess;
   if (!found) (void)cudaGetLastError();
   return found;
 }
@@ -213,16 +221,21 @@ void close_handle(void* begin) { (void)cudaIpcCloseMemHandle(begin); }
 
 using IpcHandle = hipIpcMemHandle_t;
 
-void const* begin_of_allocation(void const* memory) {
+bool find_allocation(DeviceAddress& address, void const* memory) {
   hipDeviceptr_t begin = nullptr;
   std::size_t bytes = 0;
-  bool const found = hipMemGetAddressRange(&begin, &bytes, const_cast<void*>(memory)) == hipSuccess;
-  if (!found) (void)hipGetLastError();
-  return found ? begin : nullptr;
+  if (hipMemGetAddressRange(&begin, &bytes, const_cast<void*>(memory)) != hipSuccess) {
+    (void)hipGetLastError();
+    return false;
+  }
+  address.begin = reinterpret_cast<std::uint64_t>(begin);
+  address.bytes = bytes;
+  address.offset = reinterpret_cast<std::uint64_t>(memory) - address.begin;
+  return true;
 }
 
-bool get_handle(IpcHandle& handle, void const* begin) {
-  bool const found = hipIpcGetMemHandle(&handle, const_cast<void*>(begin)) == hipSuccess;
+bool get_handle(IpcHandle& handle, void* begin) {
+  bool const found = hipIpcGetMemHandle(&handle, begin) == hipSuccess;
   if (!found) (void)hipGetLastError();
   return found;
 }
@@ -241,22 +254,34 @@ void close_handle(void* begin) { (void)hipIpcCloseMemHandle(begin); }
 /// Memory of other processes that is mapped here, the allocation that was used last at the end.
 class Mappings {
  public:
-  std::byte* map(std::array<std::byte, 64> const& handle) {
+  std::byte* map(DeviceAddress const& address) {
     std::lock_guard const lock(mutex_);
-    auto const at =
-        std::find_if(known_.begin(), known_.end(), [&](Known const& known) { return known.handle == handle; });
+    auto const at = std::find_if(known_.begin(), known_.end(), [&](Known const& known) {
+      auto const& of = known.address;
+      return of.handle == address.handle && of.process == address.process && of.serial == address.serial;
+    });
     if (at != known_.end()) {
       std::rotate(at, at + 1, known_.end());
-      return known_.back().begin;
+      return known_.back().begin + address.offset;
     }
     OnDeviceOfKokkos const scope;
+    // What lay in the same place has been freed since, so that nobody reads it; while it is mapped, CUDA does not map
+    // what lies there now.
+    std::erase_if(known_, [&](Known const& known) {
+      auto const& of = known.address;
+      bool const stale = of.process == address.process && of.begin < address.begin + address.bytes &&
+                         address.begin < of.begin + of.bytes;
+      if (stale) close_handle(known.begin);
+      return stale;
+    });
     if (known_.size() == most_mappings) close_oldest();
     IpcHandle native;
-    static_assert(sizeof native == sizeof handle);
-    std::memcpy(&native, &handle, sizeof native);
+    static_assert(sizeof native == sizeof address.handle);
+    std::memcpy(&native, &address.handle, sizeof native);
     auto* const begin = static_cast<std::byte*>(open_handle(native));
-    if (begin) known_.push_back({handle, begin});
-    return begin;
+    if (begin == nullptr) return nullptr;
+    known_.push_back({address, begin});
+    return begin + address.offset;
   }
   void clear() {
     std::lock_guard const lock(mutex_);
@@ -266,7 +291,7 @@ class Mappings {
  private:
   static constexpr std::size_t most_mappings = 256;
   struct Known {
-    std::array<std::byte, 64> handle;
+    DeviceAddress address;
     std::byte* begin;
   };
 
@@ -295,19 +320,18 @@ std::optional<DeviceAddress> address_of_device_memory(void const* memory) {
   if (auto* const device = installed_device()) return device->address_of(memory);
   if (!Kokkos::is_initialized()) return std::nullopt;
   OnDeviceOfKokkos const scope;
-  auto const* const begin = begin_of_allocation(memory);
-  IpcHandle handle;
-  if (begin == nullptr || !get_handle(handle, begin)) return std::nullopt;
   DeviceAddress address;
+  IpcHandle handle;
+  if (!find_allocation(address, memory) || !get_handle(handle, reinterpret_cast<void*>(address.begin)))
+    return std::nullopt;
   std::memcpy(&address.handle, &handle, sizeof handle);
-  address.offset = std::uint64_t(static_cast<std::byte const*>(memory) - static_cast<std::byte const*>(begin));
+  address.process = getpid();
   return address;
 }
 
 std::byte* map_device_memory(DeviceAddress const& address) {
   if (auto* const device = installed_device()) return device->map(address);
-  auto* const begin = Kokkos::is_initialized() ? mappings().map(address.handle) : nullptr;
-  return begin ? begin + address.offset : nullptr;
+  return Kokkos::is_initialized() ? mappings().map(address) : nullptr;
 }
 
 #else

@@ -42,14 +42,26 @@ constexpr Index least_words_together = Index(1) << 16U;
 /// Elements of a task that are counted by `Divisor`.
 constexpr Index most_narrow = (Index(1) << 31U) - 1;
 
-/// A task as kernels read it.
+/// A task as kernels read it: without std::array, whose functions are none of a device.
 struct DeviceTask {
-  StridedTask task;  ///< of a plain copy, in words
-  std::array<Divisor, max_ndim> by;
+  void* to = nullptr;
+  void const* from = nullptr;
+  Index extent[max_ndim] = {};  ///< of a plain copy, in words, as strides
+  Index to_stride[max_ndim] = {};
+  Index from_stride[max_ndim] = {};
+  Divisor by[max_ndim] = {};
   Index num_elements = 0;  ///< that are written
   Index num_threads = 0;   ///< element i belongs to thread i % num_threads
-  std::int32_t word = 0;   ///< bytes of a word of a plain copy; 0: another task
-  bool narrow = false;     ///< `by` may be used
+  std::int32_t ndim = 0;
+  std::int32_t num_sum_axes = 0;
+  std::int32_t word = 0;  ///< bytes of a word of a plain copy; 0: another task
+  bool narrow = false;    ///< `by` may be used
+  bool clear_from = false;
+  DType dtype = DType::f64;
+  DType from_dtype = DType::f64;
+  StridedOp op = StridedOp::copy;
+  double value = 0;
+  Transform transform;
 };
 
 /// Offsets of one element, free axes only.
@@ -58,13 +70,12 @@ struct Offsets {
   Index from = 0;
 };
 
-KOKKOS_INLINE_FUNCTION Offsets offsets_of(DeviceTask const& t, Index element) {
-  auto const& task = t.task;
+KOKKOS_INLINE_FUNCTION Offsets offsets_of(DeviceTask const& task, Index element) {
   Offsets result;
-  if (t.narrow) {
+  if (task.narrow) {
     auto rest = std::uint32_t(element);
     for (int a = task.ndim - task.num_sum_axes - 1; a > 0; --a) {
-      auto const next = quotient(rest, t.by[a]);
+      auto const next = quotient(rest, task.by[a]);
       auto const at = Index(rest - next * std::uint32_t(task.extent[a]));
       result.to += at * task.to_stride[a];
       result.from += at * task.from_stride[a];
@@ -87,9 +98,8 @@ KOKKOS_INLINE_FUNCTION Offsets offsets_of(DeviceTask const& t, Index element) {
 
 /// Calls `term(to, from)` with the offsets of one cell of `to` and of each element that goes there, in order.
 template <class Term>
-KOKKOS_INLINE_FUNCTION void for_each_term(DeviceTask const& t, Index element, Term const& term) {
-  auto const& task = t.task;
-  auto const offsets = offsets_of(t, element);
+KOKKOS_INLINE_FUNCTION void for_each_term(DeviceTask const& task, Index element, Term const& term) {
+  auto const offsets = offsets_of(task, element);
   int const num_free = task.ndim - task.num_sum_axes;
   Index terms = 1;
   for (int a = num_free; a < task.ndim; ++a) terms *= task.extent[a];
@@ -106,41 +116,40 @@ KOKKOS_INLINE_FUNCTION void for_each_term(DeviceTask const& t, Index element, Te
 
 /// The words of one thread: all are read before any is written, so that the loads overlap.
 template <class Word>
-KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& t, Index first) {
-  auto* const to = static_cast<Word*>(t.task.to);
-  auto const* const from = static_cast<Word const*>(t.task.from);
+KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& task, Index first) {
+  auto* const to = static_cast<Word*>(task.to);
+  auto const* const from = static_cast<Word const*>(task.from);
   Word words[words_per_thread];
   Index places[words_per_thread];
   for (int w = 0; w < words_per_thread; ++w) {
-    Index const element = first + w * t.num_threads;
-    if (element >= t.num_elements) continue;
-    auto const offsets = offsets_of(t, element);
+    Index const element = first + w * task.num_threads;
+    if (element >= task.num_elements) continue;
+    auto const offsets = offsets_of(task, element);
     places[w] = offsets.to;
     words[w] = from[offsets.from];
   }
   for (int w = 0; w < words_per_thread; ++w)
-    if (first + w * t.num_threads < t.num_elements) to[places[w]] = words[w];
+    if (first + w * task.num_threads < task.num_elements) to[places[w]] = words[w];
 }
 
 struct alignas(16) TwoWords {
   std::uint64_t words[2];
 };
 
-KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& t, Index first) {
-  switch (t.word) {
-    case 1: return copy_words<std::uint8_t>(t, first);
-    case 2: return copy_words<std::uint16_t>(t, first);
-    case 4: return copy_words<std::uint32_t>(t, first);
-    case 8: return copy_words<std::uint64_t>(t, first);
-    default: return copy_words<TwoWords>(t, first);
+KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& task, Index first) {
+  switch (task.word) {
+    case 1: return copy_words<std::uint8_t>(task, first);
+    case 2: return copy_words<std::uint16_t>(task, first);
+    case 4: return copy_words<std::uint32_t>(task, first);
+    case 8: return copy_words<std::uint64_t>(task, first);
+    default: return copy_words<TwoWords>(task, first);
   }
 }
 
 /// One cell of `to`; the sum axes run inside it, in order.
 template <class T>
-KOKKOS_INLINE_FUNCTION void run_element(DeviceTask const& t, Index element) {
-  auto const& task = t.task;
-  for_each_term(t, element, [&](Index to, Index from) {
+KOKKOS_INLINE_FUNCTION void run_element(DeviceTask const& task, Index element) {
+  for_each_term(task, element, [&](Index to, Index from) {
     T& cell = static_cast<T*>(task.to)[to];
     T const* value = static_cast<T const*>(task.from) + from;
     switch (task.op) {
@@ -156,8 +165,7 @@ KOKKOS_INLINE_FUNCTION void run_element(DeviceTask const& t, Index element) {
 }
 
 /// As `run_element`, for transforms.
-KOKKOS_INLINE_FUNCTION void transform_element(DeviceTask const& t, Index element) {
-  auto const& task = t.task;
+KOKKOS_INLINE_FUNCTION void transform_element(DeviceTask const& task, Index element) {
   auto const& transform = task.transform;
   bool const packed = !is_complex(task.dtype);
   double const from_fill = packed ? rounded_fill(transform.from, task.from_dtype) : 0;
@@ -165,7 +173,7 @@ KOKKOS_INLINE_FUNCTION void transform_element(DeviceTask const& t, Index element
   Wide sum{0, 0};
   Index cell = 0;
   bool first = true;
-  for_each_term(t, element, [&](Index to, Index from) {
+  for_each_term(task, element, [&](Index to, Index from) {
     cell = to;
     Wide value = load_element(task.from_dtype, task.from, from);
     if (packed) value.real = unpacked(transform.from, from_fill, value.real);
@@ -200,44 +208,54 @@ int word_of(StridedTask const& task) {
   return int(std::min(longest, together & (~together + 1)));
 }
 
+/// Extents and strides of a plain copy of elements of `size` bytes, in its words.
+void count_in_words(DeviceTask& task, Index size) {
+  // Strides that are not 1 are whole words; of shorter words than an element, those of one element are an axis.
+  auto const in_words = [&](Index& number) { number = number * size / task.word; };
+  int const last = task.ndim - 1;
+  bool const in_rows = last >= 0 && task.to_stride[last] == 1 && task.from_stride[last] == 1;
+  if (!in_rows && task.ndim == max_ndim) {
+    task.word = 0;
+    return;
+  }
+  for (int a = 0; a < (in_rows ? last : task.ndim); ++a) {
+    in_words(task.to_stride[a]);
+    in_words(task.from_stride[a]);
+  }
+  if (in_rows) return in_words(task.extent[last]);
+  task.extent[task.ndim] = size / task.word;
+  task.to_stride[task.ndim] = task.from_stride[task.ndim] = 1;
+  ++task.ndim;
+}
+
 DeviceTask device_task(StridedTask const& task) {
   DeviceTask result;
-  result.task = task;
-  auto& own = result.task;
-  result.word = word_of(task);
-  if (Index const size = size_of(task.dtype); result.word > 0 && result.word != size) {
-    // Strides that are not 1 are whole words; of shorter words than an element, those of one element are an axis.
-    auto const in_words = [&](Index& number) { number = number * size / result.word; };
-    bool const splits = result.word < size;
-    if (splits && own.ndim == max_ndim) {
-      result.word = 0;
-    } else {
-      int const last = own.ndim - 1;
-      bool const in_rows =
-          last >= 0 && own.to_stride[std::size_t(last)] == 1 && own.from_stride[std::size_t(last)] == 1;
-      for (int a = 0; a < (in_rows ? last : own.ndim); ++a) {
-        in_words(own.to_stride[std::size_t(a)]);
-        in_words(own.from_stride[std::size_t(a)]);
-      }
-      if (in_rows) {
-        in_words(own.extent[std::size_t(last)]);
-      } else {
-        auto const at = std::size_t(own.ndim++);
-        own.extent[at] = size / result.word;
-        own.to_stride[at] = own.from_stride[at] = 1;
-      }
-    }
+  result.to = task.to;
+  result.from = task.from;
+  result.ndim = task.ndim;
+  result.num_sum_axes = task.num_sum_axes;
+  result.clear_from = task.clear_from;
+  result.dtype = task.dtype;
+  result.from_dtype = task.from_dtype;
+  result.op = task.op;
+  result.value = task.value;
+  result.transform = task.transform;
+  for (int a = 0; a < task.ndim; ++a) {
+    result.extent[a] = task.extent[std::size_t(a)];
+    result.to_stride[a] = task.to_stride[std::size_t(a)];
+    result.from_stride[a] = task.from_stride[std::size_t(a)];
   }
-  int const num_free = own.ndim - own.num_sum_axes;
-  result.num_elements = 1;
-  for (int a = 0; a < num_free; ++a) result.num_elements *= own.extent[std::size_t(a)];
-  if (task.num_elements() == 0) result.num_elements = 0;
+  result.word = word_of(task);
+  if (result.word > 0 && result.word != size_of(task.dtype)) count_in_words(result, size_of(task.dtype));
+  result.num_elements = task.num_elements() == 0 ? 0 : 1;
+  int const num_free = result.ndim - result.num_sum_axes;
+  for (int a = 0; a < num_free; ++a) result.num_elements *= result.extent[a];
   result.narrow = result.num_elements <= most_narrow;
   for (int a = 0; result.narrow && result.num_elements > 0 && a < num_free; ++a)
-    result.by[std::size_t(a)] = divisor_of(own.extent[std::size_t(a)]);
-  bool const together = result.word > 0 && result.num_elements >= least_words_together;
+    result.by[a] = divisor_of(result.extent[a]);
   // Whole groups of threads begin at whole cache lines, where the memory does.
   constexpr Index group = 32;
+  bool const together = result.word > 0 && result.num_elements >= least_words_together;
   result.num_threads = !together
                            ? result.num_elements
                            : (result.num_elements + words_per_thread * group - 1) / (words_per_thread * group) * group;
@@ -315,10 +333,10 @@ struct RunTasks {
     Index const element = low == first ? thread : thread - ends[low - 1];
     if (task.word > 0)
       copy_words(task, element);
-    else if (task.task.op == StridedOp::transform)
+    else if (task.op == StridedOp::transform)
       transform_element(task, element);
     else
-      with_type(task.task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
+      with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
   }
 };
 

@@ -17,6 +17,10 @@ namespace graticule::detail {
 /// what stands for one in tests.
 struct DeviceAddress {
   std::array<std::byte, 64> handle{};  ///< of an allocation
+  std::int64_t process = 0;            ///< that it belongs to
+  std::uint64_t begin = 0;             ///< where it lies there
+  std::uint64_t bytes = 0;             ///< its length
+  std::uint64_t serial = 0;            ///< distinguishes it from earlier ones in the same place
   std::uint64_t offset = 0;            ///< bytes from its begin
   friend bool operator==(DeviceAddress const&, DeviceAddress const&) = default;
 };
