@@ -321,6 +321,7 @@ module graticule_types
     real(c_double) :: local_seconds = 0  !< s, moving on this rank
     real(c_double) :: wait_seconds = 0  !< s, waiting for messages
     real(c_double) :: unpack_seconds = 0  !< s, unpacking
+    integer(c_int) :: peers_read_device = 0  !< ranks of the node read each other's device memory
   end type
 
   type, bind(c) :: gr_variable_options

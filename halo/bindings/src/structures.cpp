@@ -321,6 +321,7 @@ gr_stats stats_of(PullStats const& stats) {
   result.local_seconds = stats.local_seconds;
   result.wait_seconds = stats.wait_seconds;
   result.unpack_seconds = stats.unpack_seconds;
+  result.peers_read_device = stats.peers_read_device ? 1 : 0;
   return result;
 }
 

@@ -356,6 +356,7 @@ class Stats(_engine.Structure):
     local_seconds: s, moving on this rank.
     wait_seconds: s, waiting for messages.
     unpack_seconds: s, unpacking.
+    peers_read_device: ranks of the node read each other's device memory.
     """
     _fields_ = [
         ('size', ctypes.c_size_t),
@@ -373,7 +374,8 @@ class Stats(_engine.Structure):
         ('pack_seconds', ctypes.c_double),
         ('local_seconds', ctypes.c_double),
         ('wait_seconds', ctypes.c_double),
-        ('unpack_seconds', ctypes.c_double)]
+        ('unpack_seconds', ctypes.c_double),
+        ('peers_read_device', ctypes.c_int)]
 
 
 class VariableOptions(_engine.Structure):

@@ -311,6 +311,7 @@ typedef struct gr_stats {
   double local_seconds;             ///< s, moving on this rank
   double wait_seconds;              ///< s, waiting for messages
   double unpack_seconds;            ///< s, unpacking
+  int peers_read_device;            ///< [flag] ranks of the node read each other's device memory
 } gr_stats;
 #define GR_STATS_INIT GR_INITIAL(gr_stats)
 

@@ -36,7 +36,8 @@ struct After : torch::autograd::FunctionPostHook {
 
 struct GradientHooks::Place {
   torch::Tensor parameter;
-  c10::intrusive_ptr<torch::autograd::Node> node;  ///< the tensor itself holds it weakly
+  /// Shared; the tensor itself holds it weakly. It is a std::shared_ptr in LibTorch 2.11, an intrusive_ptr in 2.13.
+  decltype(torch::autograd::impl::grad_accumulator(std::declval<torch::Tensor const&>())) node;
   Before const* before = nullptr;
   std::uintptr_t after = 0;
 };
