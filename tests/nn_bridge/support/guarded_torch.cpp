@@ -154,7 +154,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return guarded().has_passed(guarded().record(Streams::get().queue(stream)));
   }
   void synchronizeStream(c10::Stream const& stream) const override { fence(Streams::get().queue(stream)); }
-  /// Virtual from LibTorch 2.12 on.
+  /// Virtual in LibTorch 2.13, not in 2.11.
   bool isStreamCapturing(c10::Stream const& stream) const {  // NOLINT(modernize-use-override)
     auto& streams = Streams::get();
     std::lock_guard const lock(streams.mutex);
