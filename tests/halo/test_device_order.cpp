@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -345,6 +346,8 @@ Found exchange_with(DeviceFault fault, Transport transport, bool mpi_reads = fal
   auto pending = start(2);
   if (comm.rank() != 0) comm.barrier();
   pending.wait();
+  // What the other ranks read from rank 0, they read now.
+  if (comm.rank() != 0) device().fence(queue);
   // Looking at the values makes up for what was not waited for: no rank does so before all have ended.
   comm.barrier();
   Index const wrong = exchange.num_wrong(field, queue, 2) + exchange.num_wrong(copied, queue, 1);
@@ -419,6 +422,7 @@ TEST(DeviceOrder, cells_for_peers_of_the_node_stay_on_the_device) {
       if (round == 8) counting.begin();
       exchange.produce(field, queue, round);
       exchange.plan.start(std::span<HaloField const>(fields), queue).wait();
+      device().fence(queue);
       comm.barrier();
     }
     auto const bytes = Index(counting.bytes_copied());
@@ -480,6 +484,52 @@ TEST(DeviceOrder, a_halo_between_fields_of_the_host_and_of_a_device) {
   }
 }
 
+TEST(DeviceOrder, memory_that_a_peer_gets_back_too_early_is_found) {
+  auto const comm = Comm::world();
+  if (comm.num_ranks() == 1) GTEST_SKIP() << "one rank has no peer";
+  Scheduled const scheduled(Schedule::late);
+  auto const num_wrong = [&](DeviceFault fault) {
+    FaultyDevice faulty(fault);
+    Exchange const exchange(comm);
+    auto const queue = device().make_queue();
+    DeviceField const field(exchange.plan.local());
+    DeviceField const copied(exchange.plan.local());
+    std::array const fields{HaloField{field.view()}};
+    faulty.begin();
+    auto const start = [&](int round) {
+      exchange.produce(field, queue, round);
+      return exchange.plan.start(std::span<HaloField const>(fields), queue);
+    };
+    // Each call is packed before any rank looks at the cells of the first, whose place the third takes.
+    start(1).wait();
+    field.copy_to(copied, queue);
+    auto const consumer = comm.rank() == 0;
+    if (!consumer) device().fence(queue);
+    comm.barrier();
+    Index wrong = 0;
+    if (!consumer) {
+      auto second = start(2);
+      auto third = start(3);
+      comm.barrier();
+      comm.barrier();
+      second.wait();
+      third.wait();
+    } else {
+      comm.barrier();
+      wrong = exchange.num_wrong(copied, queue, 1);
+      comm.barrier();
+      start(2).wait();
+      start(3).wait();
+    }
+    device().fence_all(0);
+    comm.barrier();
+    return sum_of(comm, wrong);
+  };
+
+  EXPECT_EQ(num_wrong(DeviceFault::none), 0);
+  EXPECT_GT(num_wrong(DeviceFault::given_back_too_early), 0);
+}
+
 TEST(DeviceOrder, an_mpi_that_reads_the_device_is_found_by_a_message_to_a_peer) {
   auto const comm = Comm::world();
   {
@@ -516,7 +566,8 @@ TEST(DeviceOrder, faults_are_found_where_mpi_reads_the_device) {
 /// Counts what the engine asks of the guarded device.
 class CountingDevice : public detail::DeviceRuntime {
  public:
-  CountingDevice() { detail::install_device(this); }
+  /// `shares`: peers may read its memory.
+  explicit CountingDevice(bool shares) : shares_(shares) { detail::install_device(this); }
   ~CountingDevice() override { detail::install_device(&device()); }
 
   struct Counts {
@@ -543,16 +594,24 @@ class CountingDevice : public detail::DeviceRuntime {
     ++counts_.fences;
     device().fence(queue);
   }
+  void then(DeviceQueue const& queue, std::function<void()> action) override {
+    device().then(queue, std::move(action));
+  }
+  std::optional<detail::DeviceAddress> address_of(void const* memory) override {
+    return shares_ ? device().address_of(memory) : std::nullopt;
+  }
+  std::byte* map(detail::DeviceAddress const& address) override { return device().map(address); }
   DeviceQueue queue_of_stream(void* stream, int of) override { return device().queue_of_stream(stream, of); }
 
  private:
+  bool shares_;
   Counts counts_;
 };
 
 /// Of a second call on some fields, forward and adjoint: tables are copied to the device in the first.
 std::pair<CountingDevice::Counts, CountingDevice::Counts> counts_of_a_call(int num_fields, Transport transport,
-                                                                           std::set<int>& peers) {
-  CountingDevice counting;
+                                                                           std::set<int>& peers, bool shares = false) {
+  CountingDevice counting(shares);
   Exchange const exchange(Comm::world(), transport);
   auto const queue = device().make_queue();
   std::vector<std::unique_ptr<DeviceField>> memory;
@@ -565,6 +624,7 @@ std::pair<CountingDevice::Counts, CountingDevice::Counts> counts_of_a_call(int n
   exchange.plan.start(all, queue).wait();
   exchange.plan.start_adjoint(all, queue).wait();
   device().fence(queue);
+  exchange.comm.barrier();
   (void)counting.take();
 
   exchange.plan.start(all, queue).wait();
@@ -587,6 +647,17 @@ TEST(DeviceOrder, a_call_packs_by_one_kernel_and_unpacks_by_one) {
       EXPECT_EQ(counts.copies_to_host, int(peers.size()));
       EXPECT_EQ(counts.copies_to_device, int(peers.size()));
     }
+  }
+}
+
+TEST(DeviceOrder, a_call_between_ranks_of_a_node_waits_once_and_copies_nothing) {
+  std::set<int> peers;
+  auto const [forward, adjoint] = counts_of_a_call(3, Transport::automatic, peers, true);
+
+  for (auto const& counts : {forward, adjoint}) {
+    EXPECT_EQ(counts.copies_to_host, 0);
+    EXPECT_EQ(counts.copies_to_device, 0);
+    EXPECT_EQ(counts.fences, peers.empty() ? 0 : 1);
   }
 }
 

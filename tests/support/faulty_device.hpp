@@ -18,6 +18,7 @@ enum class DeviceFault : std::uint8_t {
   copies_in_own_queue,       ///< a message is unpacked before it is on the device
   sent_before_it_is_packed,  ///< nobody waits for the copy to host memory
   buffers_reused_too_early,  ///< a call does not wait for what the last one still copies
+  given_back_too_early,      ///< a peer gets its memory back while it is still read
 };
 
 /// Passes everything on to the guarded device, except for one fault. Installed as long as it lives.
@@ -63,6 +64,10 @@ class FaultyDevice : public detail::DeviceRuntime {
     return staged ? std::nullopt : device_.address_of(memory);
   }
   std::byte* map(detail::DeviceAddress const& address) override { return device_.map(address); }
+  void then(DeviceQueue const& queue, std::function<void()> action) override {
+    if (is(DeviceFault::given_back_too_early)) return action();
+    device_.then(queue, std::move(action));
+  }
   DeviceQueue queue_of_stream(void* stream, int device) override { return device_.queue_of_stream(stream, device); }
   bool mpi_is_told_of_it() const noexcept override { return mpi_reads_; }
   /// As with an MPI library that reads and writes memory of devices.

@@ -607,6 +607,11 @@ std::byte* GuardedDevice::map(detail::DeviceAddress const& address) {
 
 void GuardedDevice::fence(DeviceQueue const& queue) { wait_for(record(queue)); }
 
+void GuardedDevice::then(DeviceQueue const& queue, std::function<void()> action) {
+  close_to_host();
+  state_->find(queue)->push({std::move(action), {}});
+}
+
 DeviceQueue GuardedDevice::queue_of_stream(void* stream, int device) {
   auto const* const wanted = static_cast<GuardedQueue const*>(stream);
   if (wanted == nullptr) return public_queue(state_->defaults.at(std::size_t(device)));

@@ -77,6 +77,8 @@ class GuardedDevice : public detail::DeviceRuntime {
   void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) override;
   void launch(DeviceQueue const& queue, std::function<void()> kernel) override;
   void fence(DeviceQueue const& queue) override;
+  /// In the queue itself, as other work.
+  void then(DeviceQueue const& queue, std::function<void()> action) override;
   /// Peers map the memory of this process, and their work may touch it; so may the work of this one with theirs.
   [[nodiscard]] std::optional<detail::DeviceAddress> address_of(void const* memory) override;
   [[nodiscard]] std::byte* map(detail::DeviceAddress const& address) override;

@@ -129,13 +129,14 @@ std::span<StridedTask const> PullState::unpack_tasks(Workspace const& w, Message
 }
 
 KeptTasks& PullState::all_tasks(Workspace& w, MessageSet& set, KeptTasks& kept) const {
-  if (kept.valid) return kept;
+  bool const moved = kept.valid;
   kept.tasks.clear();
   for (auto& message : set.messages) {
     auto const tasks = &set == &w.outgoing ? pack_tasks(w, message) : unpack_tasks(w, message);
     kept.tasks.insert(kept.tasks.end(), tasks.begin(), tasks.end());
   }
-  kept.changed();
+  // Where only the messages have moved, copies for their other places stay.
+  if (!moved) kept.changed();
   return kept;
 }
 
@@ -179,7 +180,6 @@ KeptTasks& PullState::addition_tasks(Workspace& w) const {
     auto const& message = w.incoming.messages[std::size_t(w.message_of_addition[i])];
     if (message.in_place || message.packed == message.kept.packed) continue;
     kept.tasks[i].from = static_cast<std::byte const*>(kept.tasks[i].from) + (message.packed - message.kept.packed);
-    kept.on_device = false;
   }
   for (auto& message : w.incoming.messages) message.kept.packed = message.packed;
   return kept;

@@ -243,6 +243,9 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
 
 PullState::~PullState() {
   forget_work(this);
+  // What was read from peers is given back in the order of queues.
+  for (auto& workspace : workspaces_)
+    if (workspace->shape.space == MemorySpace::device) workspace->fence();
   bool const ended = end_calls_in_time();
   // Nobody reads what was posted before the communicator was renewed.
   if (links_->settle(comm_.generation() == generation_ ? seconds_to_end() : 0) && ended) {
@@ -613,9 +616,9 @@ Workspace* PullState::start(std::span<PullField const> fields, Direction directi
       poison(workspace, queue);
     Stopwatch watch;
     // What an earlier call copies from the buffers must have been copied before messages arrive in them, and its
-    // kernels may still read tasks.
+    // kernels in another queue may still read tasks and packed cells.
     if (on_device) {
-      workspace.fence();
+      if (workspace.is_read || workspace.queue.instance() != queue.instance()) workspace.fence();
       workspace.queue = queue;
     }
     if (workspace.stream) {
@@ -653,14 +656,31 @@ void append(std::vector<StridedTask>& tasks, std::span<StridedTask const> more) 
 
 }  // namespace
 
+template <class Make>
+void PullState::run_with_messages(Workspace& w, MessageSet const& set, KeptTasks& kept, Make const& make) const {
+  w.places_packed.clear();
+  for (auto const& message : set.messages) w.places_packed.push_back(message.packed);
+  if (kept.valid)
+    for (auto& copy : kept.device)
+      if (copy.valid && copy.packed == w.places_packed) return copy.tasks.run(w.queue);
+  make();
+  kept.last_device = (kept.last_device + 1) % int(kept.device.size());
+  auto& copy = kept.device[std::size_t(kept.last_device)];
+  copy.tasks.set(kept.tasks, w.queue);
+  copy.packed = w.places_packed;
+  copy.valid = true;
+  copy.tasks.run(w.queue);
+}
+
 void PullState::pack_and_send(Workspace& w) const {
   Region const region("graticule::pack");
   w.tasks.clear();
   if (w.shape.space == MemorySpace::device) {
-    for (auto& message : w.outgoing.messages) w.open_place(message);
-    run(w, all_tasks(w, w.outgoing, w.pack_all));
+    w.open_places();
+    run_with_messages(w, w.outgoing, w.pack_all, [&] { (void)all_tasks(w, w.outgoing, w.pack_all); });
     for (auto& message : w.outgoing.messages) w.stage_out(message);
-    w.fence();
+    auto const has_cells = [](Message const& message) { return message.bytes > 0; };
+    if (std::any_of(w.outgoing.messages.begin(), w.outgoing.messages.end(), has_cells)) w.fence();
     for (auto& message : w.outgoing.messages) w.send(message);
     return;
   }
@@ -777,20 +797,19 @@ void PullState::set_sources(Workspace& w, std::span<FieldView const> sources) co
 
 void PullState::run(Workspace const& w, KeptTasks& kept) const {
   if (w.shape.space == MemorySpace::host) return run_strided_host(kept.tasks);
-  if (!kept.on_device) kept.device.set(kept.tasks, w.queue);
-  kept.on_device = true;
-  kept.device.run(w.queue);
+  auto& copy = kept.device.front();
+  if (!copy.valid) copy.tasks.set(kept.tasks, w.queue);
+  copy.valid = true;
+  copy.tasks.run(w.queue);
 }
 
 void PullState::unpack_on_device(Workspace& w) const {
   Stopwatch watch;
-  bool from_peers = false;
-  while (w.num_messages_open > 0)
-    for (int const m : w.wait_some()) from_peers = from_peers || w.incoming.messages[std::size_t(m)].link;
+  while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
-  if (w.failure.empty()) run(w, all_tasks(w, w.incoming, w.unpack_all));
-  if (from_peers) w.fence();
-  for (auto& message : w.incoming.messages) w.release(message);
+  if (w.failure.empty())
+    run_with_messages(w, w.incoming, w.unpack_all, [&] { (void)all_tasks(w, w.incoming, w.unpack_all); });
+  w.release_all_after_queue();
   stats_.unpack_seconds += watch.lap();
 }
 
@@ -813,13 +832,13 @@ void PullState::add_adjoint(Workspace& w) const {
   Stopwatch watch;
   while (w.num_messages_open > 0) (void)w.wait_some();
   stats_.wait_seconds += watch.lap();
-  if (w.failure.empty()) run(w, addition_tasks(w));
-  // Peers on the node get the memory back that is copied from.
-  auto const linked = [](Message const& message) { return message.link != nullptr; };
-  if (w.shape.space == MemorySpace::device &&
-      std::any_of(w.incoming.messages.begin(), w.incoming.messages.end(), linked))
-    w.fence();
-  for (auto& message : w.incoming.messages) w.release(message);
+  if (w.shape.space == MemorySpace::device) {
+    if (w.failure.empty()) run_with_messages(w, w.incoming, w.additions, [&] { (void)addition_tasks(w); });
+    w.release_all_after_queue();
+  } else {
+    if (w.failure.empty()) run(w, addition_tasks(w));
+    for (auto& message : w.incoming.messages) w.release(message);
+  }
   stats_.unpack_seconds += watch.lap();
   settle_in_place(w);
   if (w.failure.empty() && after_adjoint_ == AfterAdjoint::zero) run(w, zero_tasks(w));

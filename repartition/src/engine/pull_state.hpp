@@ -153,6 +153,9 @@ class PullState : public std::enable_shared_from_this<PullState> {
   void move_local(Workspace& workspace) const;
   /// Runs tasks where the fields lie; for a device they are only put into the queue.
   void run(Workspace const& workspace, KeptTasks& kept) const;
+  /// Tasks of device fields that read or write the messages of `set`; `kept` holds them when `make` has returned.
+  template <class Make>
+  void run_with_messages(Workspace& w, MessageSet const& set, KeptTasks& kept, Make const& make) const;
   void unpack_on_device(Workspace& workspace) const;
   void unpack_forward(Workspace& workspace) const;
   void add_adjoint(Workspace& workspace) const;

@@ -252,34 +252,48 @@ void Workspace::start_refusal() {
   }
 }
 
+bool Workspace::is_free(Message const& message, int p) noexcept {
+  auto const number = message.last_number[std::size_t(p)];
+  return number == 0 || message.link->is_consumed(number);
+}
+
 bool Workspace::has_free_places() const noexcept {
-  return std::all_of(outgoing.messages.begin(), outgoing.messages.end(), [](Message const& message) {
-    auto const is_free = [&](std::uint64_t number) { return number == 0 || message.link->is_consumed(number); };
-    return !message.link || std::any_of(message.last_number.begin(), message.last_number.end(), is_free);
+  auto const& messages = outgoing.messages;
+  auto const all_free = [&](int p) {
+    return std::all_of(messages.begin(), messages.end(),
+                       [&](Message const& message) { return !message.link || is_free(message, p); });
+  };
+  if (shape.space == MemorySpace::device) return all_free(0) || all_free(1);
+  return std::all_of(messages.begin(), messages.end(), [&](Message const& message) {
+    return !message.link || is_free(message, 0) || is_free(message, 1);
   });
 }
 
 void Workspace::open_place(Message& message) {
   if (!message.link) return;
-  auto const is_free = [&](int place) {
-    auto const number = message.last_number[std::size_t(place)];
-    return number == 0 || message.link->is_consumed(number);
-  };
   Patience patience(comm, describe_);
-  while (!message.link->has_room(message.number) || (!is_free(0) && !is_free(1))) patience.pause();
-  // Kernels are prepared for one place: the peer is given a moment to leave the first.
-  constexpr double longest_wait = 2e-5;
-  double const begin = message.on_device ? MPI_Wtime() : 0;
-  while (message.on_device && !is_free(0) && MPI_Wtime() - begin < longest_wait) {
-  }
-  message.place = is_free(0) ? 0 : 1;
-  auto const place = std::size_t(message.place);
+  while (!message.link->has_room(message.number) || (!is_free(message, 0) && !is_free(message, 1))) patience.pause();
+  take_place(message, is_free(message, 0) ? 0 : 1);
+}
+
+void Workspace::open_places() {
+  auto const& messages = outgoing.messages;
+  auto const has_room = [](Message const& message) { return !message.link || message.link->has_room(message.number); };
+  Patience patience(comm, describe_);
+  while (!has_free_places() || !std::all_of(messages.begin(), messages.end(), has_room)) patience.pause();
+  auto const first_is_free = [](Message const& message) { return !message.link || is_free(message, 0); };
+  int const place = std::all_of(messages.begin(), messages.end(), first_is_free) ? 0 : 1;
+  for (auto& message : outgoing.messages)
+    if (message.link) take_place(message, place);
+}
+
+void Workspace::take_place(Message& message, int p) {
+  auto const place = std::size_t(p);
+  message.place = p;
   message.last_number[place] = message.number;
   message.wire = message.places[place].data;
   if (shape.space == MemorySpace::host) message.packed = message.wire;
-  if (!message.on_device || message.packed == message.device_places[place]) return;
-  message.packed = message.device_places[place];
-  pack_all.valid = false;
+  if (message.on_device) message.packed = message.device_places[place];
 }
 
 void Workspace::stage_out(Message& message) const {
@@ -287,7 +301,10 @@ void Workspace::stage_out(Message& message) const {
     copy_to_host(queue, message.wire, message.packed, message.bytes);
 }
 
-void Workspace::fence() const { detail::fence(queue); }
+void Workspace::fence() {
+  detail::fence(queue);
+  is_read = false;
+}
 
 void Workspace::send(Message& message) {
   if (message.trailer_bytes > 0) {
@@ -416,12 +433,6 @@ void Workspace::note_post(Message& message) {
   arrived(message);
 }
 
-void Workspace::read_from(Message& message, std::byte* packed) {
-  if (message.packed == packed) return;
-  message.packed = packed;
-  unpack_all.valid = false;
-}
-
 bool Workspace::map_post(Message& message, messages::Post const& post) {
   message.wire = messages::map_node_address(post.content);
   if (message.wire == nullptr) return false;
@@ -436,7 +447,7 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
     auto* const packed = map_device_memory(address);
     if (packed == nullptr) return false;
     if (on_device) {
-      read_from(message, packed);
+      message.packed = packed;
       return true;
     }
     message.packed = receive(Buffer::Kind::pinned);
@@ -459,8 +470,9 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
     message.packed = message.wire;
     return mapped;
   }
-  read_from(message, message.device_places[0] ? message.device_places[0] : receive(Buffer::Kind::device));
+  message.packed = message.device_places[0] ? message.device_places[0] : receive(Buffer::Kind::device);
   copy_to_device(queue, message.packed, message.wire, message.bytes);
+  is_read = true;
   return mapped;
 }
 
@@ -489,8 +501,10 @@ void Workspace::note_arrival(std::size_t request, int code, MPI_Status const& st
     std::memcpy(&trailer, message.wire + message.bytes, sizeof trailer);
     if (!matches(message, trailer)) return arrived(message);
   }
-  if (message.packed != message.wire && message.bytes > 0)
+  if (message.packed != message.wire && message.bytes > 0) {
     copy_to_device(queue, message.packed, message.wire, message.bytes);
+    is_read = true;
+  }
   arrived(message);
 }
 
@@ -508,6 +522,19 @@ std::vector<int> const& Workspace::wait_some() {
 
 void Workspace::release(Message& message) const noexcept {
   if (message.link) message.link->consume(message.number);
+}
+
+void Workspace::release_all_after_queue() {
+  auto const is_linked = [](Message const& message) { return message.link != nullptr; };
+  is_read = is_read || !std::all_of(incoming.messages.begin(), incoming.messages.end(), is_linked);
+  if (std::none_of(incoming.messages.begin(), incoming.messages.end(), is_linked)) return;
+  using Consumer = decltype(incoming.messages.front().link->consumer(0));
+  std::vector<Consumer> consumers;
+  for (auto const& message : incoming.messages)
+    if (message.link) consumers.push_back(message.link->consumer(message.number));
+  then(queue, [consumers = std::move(consumers)] {
+    for (auto const& consume : consumers) consume();
+  });
 }
 
 bool Workspace::test() {

@@ -31,15 +31,22 @@ class Stream;
 
 /// Tasks of a call, kept for the next one with the same fields.
 struct KeptTasks {
+  /// The same for device fields, and where the messages lay when they were copied there.
+  struct OnDevice {
+    DeviceTasks tasks;
+    std::vector<std::byte const*> packed;
+    bool valid = false;
+  };
+
   std::vector<StridedTask> tasks;
   std::byte* packed = nullptr;  ///< where the message lay when they were made
   bool valid = false;
-  DeviceTasks device;  ///< the same for device fields
-  bool on_device = false;
+  std::array<OnDevice, 4> device;  ///< several, because messages alternate between two places
+  int last_device = 0;
 
   void changed() noexcept {
     valid = true;
-    on_device = false;
+    for (auto& copy : device) copy.valid = false;
   }
 };
 
@@ -138,8 +145,10 @@ struct Workspace {
   std::vector<Parity> parities;
   bool known_apart = false;  ///< no memory that the call writes belongs to two of its fields
   std::vector<StridedTask> tasks;
-  KeptTasks pack_all;    ///< of all messages, for device fields
-  KeptTasks unpack_all;  ///< the same
+  std::vector<std::byte const*> places_packed;  ///< of all messages of one way
+  bool is_read = false;                         ///< work in the queue may still read what MPI writes to
+  KeptTasks pack_all;                           ///< of all messages, for device fields
+  KeptTasks unpack_all;                         ///< the same
   KeptTasks local;
   KeptTasks additions;  ///< of an adjoint, in order; `message_of_addition` is -1 for local ones
   KeptTasks zeros;
@@ -158,14 +167,18 @@ struct Workspace {
   void set_fields(std::span<PullField const> fields);
   /// Makes all tasks anew at the next use.
   void forget_tasks() noexcept;
+  /// Place `p` of a message has been read by its peer, or was not used yet.
+  [[nodiscard]] static bool is_free(Message const& message, int p) noexcept;
   /// True when each message has a place that its peer has read, or that was not used yet.
   [[nodiscard]] bool has_free_places() const noexcept;
   /// Chooses where outgoing message `message` is packed.
   void open_place(Message& message);
+  /// The same for all, of device fields: all in their first place or all in their second, for which kernels are kept.
+  void open_places();
   /// Brings packed cells of device fields to host memory; in order of the queue.
   void stage_out(Message& message) const;
   /// Waits for the queue.
-  void fence() const;
+  void fence();
   /// Sends a message that is packed.
   void send(Message& message);
   /// Posts `images`, which the peer reads in place.
@@ -174,6 +187,8 @@ struct Workspace {
   [[nodiscard]] std::vector<int> const& wait_some();
   /// Lets the sender of a message have its memory back.
   void release(Message& message) const noexcept;
+  /// Lets all senders have theirs back when the work in the queue has read it.
+  void release_all_after_queue();
   /// Without blocking: true when all incoming messages have arrived and all sends have ended.
   [[nodiscard]] bool test();
   void wait_sends();
@@ -188,6 +203,7 @@ struct Workspace {
   [[nodiscard]] std::function<std::string()> const& description() const noexcept { return describe_; }
 
  private:
+  void take_place(Message& message, int p);
   void poll();
   void poll_requests();
   /// Makes an incoming request anew that MPI has freed.
@@ -196,7 +212,6 @@ struct Workspace {
   void note_post(Message& message);
   /// Maps what a post is about; false where it cannot be mapped.
   [[nodiscard]] bool map_post(Message& message, messages::Post const& post);
-  void read_from(Message& message, std::byte* packed);
   void fail(Message const& message, std::string const& sent);
   void note_refusal(Message& message);
   void arrived(Message const& message);

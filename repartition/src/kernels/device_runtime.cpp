@@ -13,6 +13,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -344,6 +346,85 @@ std::optional<DeviceAddress> address_of_device_memory(void const* memory) {
 std::byte* map_device_memory(DeviceAddress const& address) {
   auto* const device = installed_device();
   return device ? device->map(address) : nullptr;
+}
+
+#endif
+
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+
+namespace {
+
+/// A stream beside all others, in which calls of the host wait for work of theirs.
+class CallsOfHost {
+ public:
+  static CallsOfHost& instance() {
+    static CallsOfHost calls;
+    return calls;
+  }
+
+  /// False where the back end refuses.
+  bool add(DeviceSpace const& space, std::function<void()>& action) {
+    std::lock_guard const lock(mutex_);
+    OnDeviceOfKokkos const scope;
+    if (!stream_ && !make()) return false;
+    auto* const kept = new std::function<void()>(std::move(action));
+    auto const call = [](void* given) {
+      std::unique_ptr<std::function<void()>> const held(static_cast<std::function<void()>*>(given));
+      (*held)();
+    };
+#if defined(KOKKOS_ENABLE_CUDA)
+    bool const added = cudaEventRecord(event_, space.cuda_stream()) == cudaSuccess &&
+                       cudaStreamWaitEvent(stream_, event_, 0) == cudaSuccess &&
+                       cudaLaunchHostFunc(stream_, call, kept) == cudaSuccess;
+#else
+    bool const added = hipEventRecord(event_, space.hip_stream()) == hipSuccess &&
+                       hipStreamWaitEvent(stream_, event_, 0) == hipSuccess &&
+                       hipLaunchHostFunc(stream_, call, kept) == hipSuccess;
+#endif
+    if (!added) {
+      action = std::move(*kept);
+      delete kept;
+    }
+    return added;
+  }
+
+ private:
+  bool make() {
+#if defined(KOKKOS_ENABLE_CUDA)
+    return cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess &&
+           cudaEventCreateWithFlags(&event_, cudaEventDisableTiming) == cudaSuccess;
+#else
+    return hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking) == hipSuccess &&
+           hipEventCreateWithFlags(&event_, hipEventDisableTiming) == hipSuccess;
+#endif
+  }
+
+  // Never destroyed: the driver ends before objects of static duration do.
+#if defined(KOKKOS_ENABLE_CUDA)
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t event_ = nullptr;
+#else
+  hipStream_t stream_ = nullptr;
+  hipEvent_t event_ = nullptr;
+#endif
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+void then(DeviceQueue const& queue, std::function<void()> action) {
+  if (auto* const device = installed_device()) return device->then(queue, std::move(action));
+  if (CallsOfHost::instance().add(device_space(queue), action)) return;
+  fence(queue);
+  action();
+}
+
+#else
+
+void then(DeviceQueue const& queue, std::function<void()> action) {
+  if (auto* const device = installed_device()) return device->then(queue, std::move(action));
+  fence(queue);
+  action();
 }
 
 #endif

@@ -45,6 +45,8 @@ class DeviceRuntime {
   virtual void launch(DeviceQueue const& queue, std::function<void()> kernel) = 0;
   /// Blocks until all work in the queue has completed.
   virtual void fence(DeviceQueue const& queue) = 0;
+  /// Calls `action` on some thread when the work that is in the queue now has completed.
+  virtual void then(DeviceQueue const& queue, std::function<void()> action) = 0;
   [[nodiscard]] virtual DeviceQueue queue_of_stream(void* stream, int device) = 0;
   /// MPI may read and write its memory: what the probe finds out, where it is wanted.
   [[nodiscard]] virtual bool mpi_is_told_of_it() const noexcept { return false; }
@@ -89,6 +91,10 @@ void copy_to_host(DeviceQueue const& queue, void* to, void const* from, std::siz
 void copy_to_device(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes);
 /// Blocks until all work in the queue has completed.
 void fence(DeviceQueue const& queue);
+/// Calls `action` on a thread of the back end when the work that is in `queue` now has completed; later work does not
+/// wait for it. Back ends without such calls wait for the queue. @pre `action` does not throw, and calls nothing of the
+/// device
+void then(DeviceQueue const& queue, std::function<void()> action);
 
 /// Where device memory lies for other processes of the node; nothing where the back end, or the allocator that the
 /// memory is from, cannot share it (memory pools of CUDA). Takes microseconds.
