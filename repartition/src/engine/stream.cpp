@@ -357,7 +357,7 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
   } else if (out.in_place) {
     out.segments_left = 0;
     // Peers do not wait for work in queues of this process.
-    if (on_device() && !is_produced_) fence(queue_);
+    if (on_device() && !is_produced_) fence();
     is_produced_ = true;
     write_views(slot.wire, images_, addresses_);
     out.number = out.link->next_send();
@@ -437,7 +437,7 @@ void Stream::pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes) {
   run();
   if (slot.packed == slot.wire || bytes == 0) return;
   copy_to_host(queue_, slot.wire, slot.packed, bytes);
-  fence(queue_);
+  fence();
 }
 
 void Stream::post_packed(Outgoing& out, StreamSlot& slot, std::size_t bytes) {
@@ -602,7 +602,7 @@ void Stream::take_in_place(Incoming& in) {
   }
   run();
   // The peer gets its memory back next.
-  if (on_device()) fence(queue_);
+  if (on_device()) fence();
 }
 
 void Stream::fail_size(Incoming& in, std::size_t bytes, std::size_t expected) {
@@ -621,7 +621,7 @@ void Stream::unpack(Incoming& in, std::byte const* packed) {
   }
   run();
   // The memory that was read is given back next.
-  if (space_ == MemorySpace::device) fence(queue_);
+  if (space_ == MemorySpace::device) fence();
 }
 
 void Stream::match_messages(Incoming& in) {
@@ -774,6 +774,12 @@ StridedTask Stream::task(StreamField const& field, Transfer const& transfer, Blo
   result.streams = large_ && &transform != &field.conversion.pack;
   result.independent = forward() || !plan_.ordered_sums;
   return result;
+}
+
+void Stream::fence() {
+  detail::fence(queue_);
+  device_tasks_.completed();
+  local_tasks_.completed();
 }
 
 void Stream::run(DeviceTasks& tasks) {

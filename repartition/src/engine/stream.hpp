@@ -195,6 +195,7 @@ class Stream {
   [[nodiscard]] std::vector<Box> const* parts_of(Incoming const* in, int transfer) const;
   void run() { run(device_tasks_); }
   void run(DeviceTasks& on_device);
+  void fence();
   [[nodiscard]] bool on_device() const noexcept { return space_ == MemorySpace::device; }
   void fail(Incoming& in, std::string const& text);
   [[nodiscard]] StreamSlots::Place place() const noexcept { return {space_, device_}; }

@@ -24,6 +24,8 @@ class DeviceTasks {
   void set(std::span<StridedTask const> tasks, DeviceQueue const& queue);
   /// Launches in `queue` and returns at once.
   void run(DeviceQueue const& queue) const;
+  /// All runs have completed: the next `set` does not wait.
+  void completed() noexcept { in_use_ = false; }
 
  private:
   /// Tasks `[first, last)` in one launch of `num_threads`.
