@@ -35,8 +35,10 @@ KOKKOS_INLINE_FUNCTION std::uint32_t quotient(std::uint32_t number, Divisor cons
   return std::uint32_t((std::uint64_t(number) * by.factor) >> by.shift);
 }
 
-/// Words of plain copies that one thread moves, so that several loads are under way.
+/// Words of plain copies that one thread moves, so that several loads are under way. Neighboring threads move
+/// neighboring words, so that a group of threads covers whole cache lines, one after the other.
 constexpr Index words_per_thread = 4;
+constexpr Index group_threads = 32;
 /// Below so many words each thread moves one: few threads would leave the device idle.
 constexpr Index least_words_together = Index(1) << 16U;
 /// Elements of a task that are counted by `Divisor`.
@@ -51,7 +53,8 @@ struct DeviceTask {
   Index from_stride[max_ndim] = {};
   Divisor by[max_ndim] = {};
   Index num_elements = 0;  ///< that are written
-  Index num_threads = 0;   ///< element i belongs to thread i % num_threads
+  Index num_threads = 0;
+  Index words_together = 1;  ///< of a plain copy: words of one thread, `group_threads` apart
   std::int32_t ndim = 0;
   std::int32_t num_sum_axes = 0;
   std::int32_t word = 0;  ///< bytes of a word of a plain copy; 0: another task
@@ -116,20 +119,26 @@ KOKKOS_INLINE_FUNCTION void for_each_term(DeviceTask const& task, Index element,
 
 /// The words of one thread: all are read before any is written, so that the loads overlap.
 template <class Word>
-KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& task, Index first) {
+KOKKOS_INLINE_FUNCTION void copy_words(DeviceTask const& task, Index thread) {
   auto* const to = static_cast<Word*>(task.to);
   auto const* const from = static_cast<Word const*>(task.from);
+  if (task.words_together == 1) {
+    auto const offsets = offsets_of(task, thread);
+    to[offsets.to] = from[offsets.from];
+    return;
+  }
+  Index const first = thread / group_threads * (group_threads * words_per_thread) + thread % group_threads;
   Word words[words_per_thread];
   Index places[words_per_thread];
   for (int w = 0; w < words_per_thread; ++w) {
-    Index const element = first + w * task.num_threads;
+    Index const element = first + w * group_threads;
     if (element >= task.num_elements) continue;
     auto const offsets = offsets_of(task, element);
     places[w] = offsets.to;
     words[w] = from[offsets.from];
   }
   for (int w = 0; w < words_per_thread; ++w)
-    if (first + w * task.num_threads < task.num_elements) to[places[w]] = words[w];
+    if (first + w * group_threads < task.num_elements) to[places[w]] = words[w];
 }
 
 struct alignas(16) TwoWords {
@@ -253,12 +262,11 @@ DeviceTask device_task(StridedTask const& task) {
   result.narrow = result.num_elements <= most_narrow;
   for (int a = 0; result.narrow && result.num_elements > 0 && a < num_free; ++a)
     result.by[a] = divisor_of(result.extent[a]);
-  // Whole groups of threads begin at whole cache lines, where the memory does.
-  constexpr Index group = 32;
   bool const together = result.word > 0 && result.num_elements >= least_words_together;
-  result.num_threads = !together
-                           ? result.num_elements
-                           : (result.num_elements + words_per_thread * group - 1) / (words_per_thread * group) * group;
+  constexpr Index group_words = group_threads * words_per_thread;
+  result.words_together = together ? words_per_thread : 1;
+  result.num_threads =
+      together ? (result.num_elements + group_words - 1) / group_words * group_threads : result.num_elements;
   return result;
 }
 
@@ -312,37 +320,62 @@ std::span<StridedTask const> next_run(std::span<StridedTask const> tasks, std::s
   return tasks.subspan(first, last - first);
 }
 
-/// Thread `i` of a launch: finds its task, and the cells in it.
-struct RunTasks {
+/// Tasks of a launch, of which each has the threads up to its end.
+struct TasksOfLaunch {
   DeviceTask const* tasks;
   Index const* ends;
-  Index first;
-  Index last;
+  Index number;
+};
+
+/// The task of a thread, and its number there.
+struct Share {
+  DeviceTask const* task;
+  Index number;
+};
+
+KOKKOS_INLINE_FUNCTION Share share_of(TasksOfLaunch const& launch, Index thread) {
+  Index low = 0;
+  Index high = launch.number - 1;
+  while (low < high) {
+    Index const middle = (low + high) / 2;
+    if (thread < launch.ends[middle])
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return {launch.tasks + low, low == 0 ? thread : thread - launch.ends[low - 1]};
+}
+
+struct RunTasks {
+  TasksOfLaunch launch;
 
   KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
-    Index low = first;
-    Index high = last - 1;
-    while (low < high) {
-      Index const middle = (low + high) / 2;
-      if (thread < ends[middle])
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    DeviceTask const& task = tasks[low];
-    Index const element = low == first ? thread : thread - ends[low - 1];
+    auto const share = share_of(launch, thread);
+    DeviceTask const& task = *share.task;
     if (task.word > 0)
-      copy_words(task, element);
+      copy_words(task, share.number);
     else if (task.op == StridedOp::transform)
-      transform_element(task, element);
+      transform_element(task, share.number);
     else
-      with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, element); });
+      with_type(task.dtype, [&]<class T>(T*) { run_element<T>(task, share.number); });
+  }
+};
+
+/// For launches of plain copies.
+struct CopyTasks {
+  TasksOfLaunch launch;
+
+  KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
+    auto const share = share_of(launch, thread);
+    copy_words(*share.task, share.number);
   }
 };
 
 }  // namespace
 
 void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& queue) {
+  if (std::equal(tasks.begin(), tasks.end(), tasks_.begin(), tasks_.end())) return;
+  tasks_.assign(tasks.begin(), tasks.end());
   launches_.clear();
   if (tasks.empty()) return;
   if (in_use_) fence(queue);
@@ -366,13 +399,14 @@ void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<Strid
   auto* const ends = reinterpret_cast<Index*>(pinned_.data() + all.size() * sizeof(DeviceTask));
   auto const num_launches = *std::max_element(launch_of.begin(), launch_of.end()) + 1;
   for (std::size_t number = 0; number < num_launches; ++number) {
-    launches_.push_back({Index(num_tasks_), Index(num_tasks_), 0});
+    launches_.push_back({Index(num_tasks_), Index(num_tasks_), 0, true});
     auto& launch = launches_.back();
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       if (launch_of[t] != number) continue;
       auto const task = device_task(tasks[t]);
-      std::memcpy(held + num_tasks_, &task, sizeof task);
+      std::memcpy(static_cast<void*>(held + num_tasks_), &task, sizeof task);
       launch.num_threads += task.num_threads;
+      launch.copies = launch.copies && task.word > 0;
       ends[num_tasks_] = launch.num_threads;
       launch.last = Index(++num_tasks_);
     }
@@ -381,10 +415,14 @@ void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<Strid
 
 void DeviceTasks::run(DeviceQueue const& queue) const {
   auto const* const tasks = reinterpret_cast<DeviceTask const*>(device_.data());
+  auto const* const ends = reinterpret_cast<Index const*>(tasks + num_tasks_);
   for (auto const& group : launches_) {
     if (group.num_threads == 0) continue;
-    auto const* const ends = reinterpret_cast<Index const*>(tasks + num_tasks_);
-    launch(queue, "graticule::strided", group.num_threads, RunTasks{tasks, ends, group.first, group.last});
+    TasksOfLaunch const all{tasks + group.first, ends + group.first, group.last - group.first};
+    if (group.copies)
+      launch(queue, "graticule::copy", group.num_threads, CopyTasks{all});
+    else
+      launch(queue, "graticule::strided", group.num_threads, RunTasks{all});
   }
 }
 

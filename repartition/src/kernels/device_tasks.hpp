@@ -18,8 +18,8 @@ namespace graticule::detail {
 /// aligned to.
 class DeviceTasks {
  public:
-  /// Copies the tasks over; waits for `queue` first where there were tasks before, because they may still be read.
-  /// Allocates only to grow.
+  /// Copies the tasks over, unless they are those of the last call; waits for `queue` first where there were others,
+  /// because they may still be read. Allocates only to grow.
   /// @pre runs in other queues have completed
   void set(std::span<StridedTask const> tasks, DeviceQueue const& queue);
   /// Launches in `queue` and returns at once.
@@ -33,6 +33,7 @@ class DeviceTasks {
     Index first;
     Index last;
     Index num_threads;
+    bool copies;  ///< all of them plain
   };
 
   void add_launches(std::span<StridedTask const> all, std::span<StridedTask const> tasks);
@@ -42,7 +43,8 @@ class DeviceTasks {
   Buffer pinned_;
   std::size_t capacity_ = 0;  ///< tasks for which there is room
   std::size_t num_tasks_ = 0;
-  bool in_use_ = false;  ///< a copy or a kernel may read them
+  std::vector<StridedTask> tasks_;  ///< as they were given
+  bool in_use_ = false;             ///< a copy or a kernel may read them
   std::vector<Launch> launches_;
 };
 

@@ -35,6 +35,7 @@ struct Transform {
   bool conjugate = false;
   Packed from;
   Packed to;
+  friend bool operator==(Transform const&, Transform const&) = default;
 };
 
 /// Element-wise operation of a strided task: `to = from`, `to = -from`, `to += from`, `to -= from`, `to = value`, or a
@@ -70,6 +71,7 @@ struct StridedTask {
   Transform transform;
 
   [[nodiscard]] Index num_elements() const noexcept;
+  friend bool operator==(StridedTask const&, StridedTask const&) = default;
 };
 
 /// The task for `extents` elements; strides are in elements and may be negative, or 0 in `from`, or 0 in `to` for sums.
