@@ -3,6 +3,7 @@
 // no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line
 // each. Ranks of a node share its GPUs where the run is one on GPUs.
 #include "gpu_memory.hpp"
+#include "remove_folder.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
@@ -259,8 +260,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(TemporaryFolder const&) = delete;
   ~TemporaryFolder() {
     MPI_Barrier(world_.comm);
-    std::error_code ignored;
-    if (world_.rank == 0 && !path_.empty()) std::filesystem::remove_all(path_, ignored);
+    if (world_.rank == 0 && !path_.empty()) graticule::test::remove_folder(path_);
   }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <graticule/partition/comm.hpp>
 
+#include "remove_folder.hpp"
+
 #include <stdlib.h>
 
 #include <filesystem>
@@ -28,8 +30,7 @@ class Folder {
   Folder& operator=(Folder const&) = delete;
   ~Folder() {
     MPI_Barrier(comm_.handle());
-    std::error_code ignored;
-    if (comm_.rank() == 0) std::filesystem::remove_all(path_, ignored);
+    if (comm_.rank() == 0) remove_folder(path_);
   }
   [[nodiscard]] std::filesystem::path const& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path operator/(std::string const& name) const { return path_ / name; }

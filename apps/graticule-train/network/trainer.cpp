@@ -12,10 +12,12 @@
 #include "tensors.hpp"
 #include "updater.hpp"
 
+#include <ftw.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -24,10 +26,20 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <system_error>
 #include <utility>
 
 namespace graticule::train {
 namespace {
+
+/// Removes a folder and all in it; one that is not there is fine. LibTorch's wheels export parts of `std::filesystem`
+/// of an older libstdc++, with which `remove_all` of that of GCC 13 crashes.
+void remove_folder(std::filesystem::path const& folder) {
+  constexpr int most_open = 16;
+  auto const remove = [](char const* path, struct stat const*, int, FTW*) { return std::remove(path); };
+  if (::nftw(folder.c_str(), remove, most_open, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT) return;
+  throw Error("OutputError", folder.string() + " cannot be removed: " + std::generic_category().message(errno));
+}
 
 /// The longest time that something has taken so far.
 class Longest {
@@ -333,7 +345,7 @@ class Trainer {
     // Of an earlier training into the same folder: other programs would take it for this one's.
     if (task_.is_runnable() && !trained_.best_step && control_.checkpoints && !control_.checkpoints->runnable.empty())
       run_agreed(teams_.world(), [&] {
-        if (teams_.world().rank() == 0) std::filesystem::remove_all(control_.checkpoints->runnable / "best");
+        if (teams_.world().rank() == 0) remove_folder(control_.checkpoints->runnable / "best");
       });
     bool const has_best =
         task_.is_runnable() && trained_.best_step && control_.checkpoints && !control_.checkpoints->runnable.empty();
