@@ -49,7 +49,11 @@ class FaultyDevice : public detail::DeviceRuntime {
     device_.copy(is(DeviceFault::copies_in_own_queue) && device_.owns(to) ? other_ : queue, to, from, bytes);
   }
   void launch(DeviceQueue const& queue, std::function<void()> kernel) override {
-    if (is(DeviceFault::kernels_on_the_host)) return kernel();
+    if (is(DeviceFault::kernels_on_the_host)) {
+      // Pointers that it reads on the device are there.
+      device_.fence(queue);
+      return kernel();
+    }
     device_.launch(is(DeviceFault::kernels_in_own_queue) ? other_ : queue, std::move(kernel));
   }
   void fence(DeviceQueue const& queue) override {
