@@ -3,6 +3,10 @@
 
 #include "comm_state.hpp"
 
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
 namespace graticule {
 
 namespace {
@@ -58,6 +62,12 @@ namespace detail {
 void note_unwinding() noexcept {
   auto const& text = last_error_text();
   Channel::note_end(text.empty() ? "an exception" : text);
+}
+
+void abort_all_ranks(int code) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
 }
 
 }  // namespace detail

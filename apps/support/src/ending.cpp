@@ -8,7 +8,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -46,18 +45,11 @@ void print_message(std::string const& name, std::string message) {
   std::fflush(stderr);
 }
 
-[[noreturn]] void abort_all(int code) {
-  // Hydra (MPICH 4.0.2) drops what it has not read of a rank's stderr when the job is aborted.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  MPI_Abort(MPI_COMM_WORLD, code);
-  std::_Exit(code);
-}
-
 [[noreturn]] void on_terminate() {
   auto const failure = std::current_exception();
   auto const verdict = failure ? verdict_of(failure) : Verdict{run_time_failure, "ended without an exception"};
   print_message(terminating_name(), verdict.message);
-  abort_all(verdict.code);
+  detail::abort_all_ranks(verdict.code);
 }
 
 int code_of(Fault fault) {
@@ -111,7 +103,7 @@ int end_together(Comm const& comm, std::string const& name, int code, std::excep
     if (failure && waited > courtesy && !std::exchange(told, true)) announce_failure(failure);
     if (failure && waited > limit) {
       print_message(name, rank + own.message);
-      abort_all(own.code);
+      detail::abort_all_ranks(own.code);
     }
     pause = std::min(pause + std::chrono::microseconds(20), std::chrono::microseconds(2000));
     std::this_thread::sleep_for(pause);

@@ -58,7 +58,7 @@ void abort_all(std::string const& text) {
   MPI_Finalized(&ended);
   if (running == 0 || ended != 0) return;
   announce_failure(std::make_exception_ptr(Error("UnexpectedException", text)));
-  MPI_Abort(MPI_COMM_WORLD, 1);
+  detail::abort_all_ranks(1);
 }
 
 std::string mpi_library() {

@@ -391,7 +391,10 @@ struct CopyTasks {
 }  // namespace
 
 void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& queue) {
-  if (std::equal(tasks.begin(), tasks.end(), tasks_.begin(), tasks_.end())) return;
+  if (std::equal(tasks.begin(), tasks.end(), tasks_.begin(), tasks_.end())) {
+    in_use_ = in_use_ || !tasks.empty();
+    return;
+  }
   tasks_.assign(tasks.begin(), tasks.end());
   launches_.clear();
   if (tasks.empty()) return;

@@ -32,6 +32,9 @@ void note_unwinding() noexcept;
 /// Makes `MPI_Finalize` synchronise the ranks before it runs the callbacks registered so far, such as those of a
 /// library that closes its files there. @throws `MpiError`
 void end_before_others();
+/// Ends all ranks by `MPI_Abort` with `code` as the exit code, a little later than now, so that the launcher can read
+/// what this rank printed: Hydra (MPICH 4.0.2) drops what it has not read when a job is aborted.
+[[noreturn]] void abort_all_ranks(int code);
 
 }  // namespace detail
 
