@@ -144,10 +144,10 @@ int main(int argc, char** argv) {
 #endif
     return app::good;
   };
-  return app::run_driver(argc, argv,
-                         {.name = "graticule-bench",
-                          .description = "Measures data movements and layers, as ratios within one run.",
-                          .declare = declare,
-                          .run = run,
-                          .before_start = [&](Comm const& comm) { bench::choose_device(options, comm); }});
+  app::run_driver(argc, argv,
+                  {.name = "graticule-bench",
+                   .description = "Measures data movements and layers, as ratios within one run.",
+                   .declare = declare,
+                   .run = run,
+                   .before_start = [&](Comm const& comm) { bench::choose_device(options, comm); }});
 }

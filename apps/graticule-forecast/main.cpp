@@ -90,7 +90,7 @@ void declare(CLI::App& app, graticule::forecast::Options& o) {
 int main(int argc, char** argv) {
   using namespace graticule;
   forecast::Options options;
-  return app::run_driver(
+  app::run_driver(
       argc, argv,
       {.name = "graticule-forecast",
        .description = "Forecasts with a network that graticule-train --lead has trained, and scores them.",

@@ -79,7 +79,7 @@ int run(app::Context& context, info::Options const& options) {
 
 int main(int argc, char** argv) {
   info::Options options;
-  return graticule::app::run_driver(
+  graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-info",
        .description =

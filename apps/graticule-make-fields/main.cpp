@@ -276,7 +276,7 @@ int run(app::Context& context, Options const& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  return graticule::app::run_driver(
+  graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-make-fields",
        .description = "Writes smooth global fields with a known truth: random rotational winds u, v and the "

@@ -150,7 +150,7 @@ int run(app::Context& context, archive::Options const& options) {
 
 int main(int argc, char** argv) {
   archive::Options options;
-  return graticule::app::run_driver(
+  graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-repartition",
        .description =

@@ -388,7 +388,7 @@ int run(app::Context& context, Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  return graticule::app::run_driver(
+  graticule::app::run_driver(
       argc, argv,
       {.name = "graticule-swe",
        .description =

@@ -363,7 +363,7 @@ int run(app::Context& context, Options& options) {
 int main(int argc, char** argv) {
   using namespace graticule;
   train::Options options;
-  return app::run_driver(
+  app::run_driver(
       argc, argv,
       {.name = "graticule-train",
        .description = "Trains a network, sharded over the ranks, that predicts target fields from input fields.",

@@ -4,7 +4,9 @@
 #include "comm_state.hpp"
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <thread>
 
 namespace graticule {
@@ -68,6 +70,16 @@ void abort_all_ranks(int code) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
+}
+
+void end_process(int code) {
+#ifdef GRATICULE_SANITIZED
+  std::exit(code);
+#else
+  std::cout.flush();
+  std::fflush(nullptr);
+  std::_Exit(code);
+#endif
 }
 
 }  // namespace detail

@@ -94,8 +94,9 @@ class TrafficStudy {
 
   [[nodiscard]] Messages const& messages_of(int place) {
     auto const [found, is_new] = messages_.try_emplace(place);
-    if (is_new) traffic_(place, [&](int peer, Index bytes) { found->second.emplace_back(peer, bytes); });
-    return found->second;
+    auto& messages = found->second;
+    if (is_new) traffic_(place, [&](int peer, Index bytes) { messages.emplace_back(peer, bytes); });
+    return messages;
   }
 
   std::span<int const> node_of_rank_;

@@ -14,7 +14,12 @@ endmacro()
 
 # A target whose sources hold no kernels and do not include Kokkos: where the compiler is nvcc_wrapper, nvcc would read each of
 # them three times, and without precompiled headers.
+# WITHOUT_KOKKOS: nothing that is linked brings Kokkos either; hipcc then compiles C++ as well.
 function(graticule_compile_on_host target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WITHOUT_KOKKOS" "" "")
+  if(arg_WITHOUT_KOKKOS AND CMAKE_CXX_COMPILER MATCHES "/hipcc$")
+    target_compile_options(${target} PRIVATE -x c++)
+  endif()
   if(CMAKE_CXX_COMPILER MATCHES "/nvcc_wrapper$")
     set(launcher "${PROJECT_SOURCE_DIR}/scripts/cmake/on_host.sh" ${CMAKE_CXX_COMPILER_LAUNCHER})
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
@@ -123,12 +128,13 @@ function(graticule_add_test_program name)
   endif()
 endfunction()
 
-# graticule_run_mpi_test(halo.plan NP 5 7 [PROGRAM halo.plan] [FULL] [TIMEOUT seconds] [LABELS label...]
+# graticule_run_mpi_test(halo.plan NP 5 7 [PROGRAM halo.plan] [FULL|LONG] [TIMEOUT seconds] [LABELS label...]
 #                        [ARGS argument...] [ENVIRONMENT NAME=value...])
 # Registers halo.plan.np5 and halo.plan.np7: runs of the test program of that name, or of PROGRAM. A run in which every
-# test skipped counts as skipped. More than 3 ranks, and runs marked FULL, get the label full: scripts/test --full.
+# test skipped counts as skipped. More than 3 ranks, runs marked FULL, and runs marked LONG on other than 2 ranks get the
+# label full: scripts/test --full. LONG is for programs of which a run takes more than about 10 s.
 function(graticule_run_mpi_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL" "TIMEOUT;PROGRAM" "NP;LABELS;ARGS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL;LONG" "TIMEOUT;PROGRAM" "NP;LABELS;ARGS;ENVIRONMENT")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NP)
     message(FATAL_ERROR "graticule_run_mpi_test(${name}): NP is required; unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -146,7 +152,7 @@ function(graticule_run_mpi_test name)
     else()
       set(labels mpi)
     endif()
-    if(arg_FULL OR num_ranks GREATER 3)
+    if(arg_FULL OR num_ranks GREATER 3 OR (arg_LONG AND NOT num_ranks EQUAL 2))
       list(APPEND labels full)
     endif()
     list(APPEND labels ${arg_LABELS})
@@ -160,10 +166,10 @@ function(graticule_run_mpi_test name)
 endfunction()
 
 # graticule_add_mpi_test(halo.plan SOURCES test_plan.cpp NP 1 2 3 4 DEPENDS graticule::halo
-#                        [TIMEOUT seconds] [LABELS label...] [ARGS argument...] [NO_MAIN])
+#                        [LONG] [TIMEOUT seconds] [LABELS label...] [ARGS argument...] [NO_MAIN])
 # Both: builds test_halo_plan and registers halo.plan.np1, halo.plan.np2, ...
 function(graticule_add_mpi_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN" "TIMEOUT" "SOURCES;DEPENDS;NP;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_MAIN;LONG" "TIMEOUT" "SOURCES;DEPENDS;NP;LABELS;ARGS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "graticule_add_mpi_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -171,8 +177,12 @@ function(graticule_add_mpi_test name)
   if(arg_NO_MAIN)
     set(no_main NO_MAIN)
   endif()
+  set(long "")
+  if(arg_LONG)
+    set(long LONG)
+  endif()
   graticule_add_test_program(${name} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS} ${no_main})
-  graticule_run_mpi_test(${name} NP ${arg_NP} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} ARGS ${arg_ARGS})
+  graticule_run_mpi_test(${name} ${long} NP ${arg_NP} TIMEOUT ${arg_TIMEOUT} LABELS ${arg_LABELS} ARGS ${arg_ARGS})
   set_property(DIRECTORY APPEND PROPERTY GRATICULE_MPI_TESTS ${name})
 endfunction()
 

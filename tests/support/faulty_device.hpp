@@ -18,7 +18,7 @@ enum class DeviceFault : std::uint8_t {
   copies_in_own_queue,       ///< a message is unpacked before it is on the device
   sent_before_it_is_packed,  ///< nobody waits for the copy to host memory
   buffers_reused_too_early,  ///< a call does not wait for what the last one still copies
-  given_back_too_early,      ///< a peer gets its memory back while it is still read
+  peers_not_waited_for,      ///< a queue does not wait for the queue of a peer
 };
 
 /// Passes everything on to the guarded device, except for one fault. Installed as long as it lives.
@@ -35,6 +35,8 @@ class FaultyDevice : public detail::DeviceRuntime {
 
   /// From here on, so that a first call can be right.
   void begin() { begun_ = true; }
+  /// No fault any more.
+  void end() { begun_ = false; }
   /// Between the host and the device, since `begin()`.
   [[nodiscard]] std::size_t bytes_copied() const noexcept { return bytes_copied_; }
   /// A call begins: its first fence is the one that `buffers_reused_too_early` leaves out.
@@ -62,15 +64,17 @@ class FaultyDevice : public detail::DeviceRuntime {
     if (is(DeviceFault::buffers_reused_too_early) && number == 0) return;
     device_.fence(queue);
   }
-  /// Faults of copies show where messages are staged.
+  /// Faults of copies, and of waiting for them, show where messages are staged.
   std::optional<detail::DeviceAddress> address_of(void const* memory) override {
-    bool const staged = fault_ == DeviceFault::copies_in_own_queue || fault_ == DeviceFault::buffers_reused_too_early;
+    bool const staged = fault_ == DeviceFault::copies_in_own_queue || fault_ == DeviceFault::sent_before_it_is_packed ||
+                        fault_ == DeviceFault::buffers_reused_too_early;
     return staged ? std::nullopt : device_.address_of(memory);
   }
   std::byte* map(detail::DeviceAddress const& address) override { return device_.map(address); }
-  void then(DeviceQueue const& queue, std::function<void()> action) override {
-    if (is(DeviceFault::given_back_too_early)) return action();
-    device_.then(queue, std::move(action));
+  std::optional<detail::OwnEvent> make_event() override { return device_.make_event(); }
+  void record(DeviceQueue const& queue, detail::OwnEvent const& event) override { device_.record(queue, event); }
+  bool wait_for(DeviceQueue const& queue, detail::EventAddress const& event) override {
+    return is(DeviceFault::peers_not_waited_for) || device_.wait_for(queue, event);
   }
   DeviceQueue queue_of_stream(void* stream, int device) override { return device_.queue_of_stream(stream, device); }
   bool mpi_is_told_of_it() const noexcept override { return mpi_reads_; }

@@ -321,6 +321,108 @@ class GuardedQueue {
   std::thread worker_;  // last: it uses all others
 };
 
+/// What processes share of an event: records of it are numbered.
+struct SharedWords {
+  std::atomic<std::uint64_t> recorded;
+  std::atomic<std::uint64_t> wanted;  ///< a peer waits for the work up to there
+  std::atomic<std::uint64_t> done;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// The events of this process, in a file that peers map, and the thread that sees what peers wait for.
+class GuardedEvents {
+ public:
+  static constexpr std::size_t most = 4096;
+  struct Name {
+    std::int64_t process = 0;
+    std::int64_t file = -1;
+    std::int64_t number = 0;
+  };
+
+  GuardedEvents() : file_(memfd_create("guarded events", MFD_CLOEXEC)) {
+    if (file_ < 0 || ftruncate(file_, off_t(most * sizeof(SharedWords))) != 0) throw std::bad_alloc();
+    words_ = map(file_);
+    if (!words_) throw std::bad_alloc();
+    std::thread([this] { watch(); }).detach();
+  }
+
+  std::optional<detail::OwnEvent> make() {
+    std::lock_guard const lock(mutex_);
+    if (points_.size() == most) return std::nullopt;
+    Name const name{getpid(), file_, std::int64_t(points_.size())};
+    points_.emplace_back();
+    detail::OwnEvent event{words_ + name.number, {}};
+    std::memcpy(&event.address.handle, &name, sizeof name);
+    event.address.process = name.process;
+    return event;
+  }
+
+  void record(std::shared_ptr<GuardedQueue> const& queue, detail::OwnEvent const& event) {
+    auto& words = *static_cast<SharedWords*>(event.native);
+    auto const number = words.recorded.load() + 1;
+    Point point{number, {queue, queue->push({[&words, number] { words.done.store(number); }, {}})}};
+    {
+      std::lock_guard const lock(mutex_);
+      points_[std::size_t(&words - words_)].push_back(std::move(point));
+    }
+    words.recorded.store(number);
+  }
+
+  /// Work of a queue: blocks until the owner's work up to `number` has run, or the owner has ended.
+  static void wait(SharedWords& words, std::uint64_t number, std::int64_t owner) {
+    auto before = words.wanted.load();
+    while (before < number && !words.wanted.compare_exchange_weak(before, number)) {
+    }
+    while (words.done.load() < number && kill(pid_t(owner), 0) == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+
+  /// Null where a peer's cannot be mapped.
+  SharedWords* find(Name const& name) {
+    std::lock_guard const lock(mutex_);
+    auto& peer = peers_[{name.process, name.file}];
+    if (!peer) {
+      auto const path = "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
+      int const file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+      if (file < 0) return nullptr;
+      peer = map(file);
+      close(file);
+    }
+    return peer ? peer + name.number : nullptr;
+  }
+
+ private:
+  /// A record, and where it stands in this process.
+  struct Point {
+    std::uint64_t number;
+    QueuePoint at;
+  };
+
+  static SharedWords* map(int file) {
+    void* const memory = mmap(nullptr, most * sizeof(SharedWords), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<SharedWords*>(memory);
+  }
+
+  void watch() {
+    for (;;) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      std::lock_guard const lock(mutex_);
+      for (std::size_t e = 0; e < points_.size(); ++e) {
+        auto const wanted = words_[e].wanted.load();
+        std::erase_if(points_[e], [&](Point const& point) {
+          return point.number <= wanted && point.at.queue->has_passed(point.at.number);
+        });
+      }
+    }
+  }
+
+  int file_;
+  SharedWords* words_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::vector<Point>> points_;  ///< by event: records that peers have not waited for
+  std::map<std::pair<std::int64_t, std::int64_t>, SharedWords*> peers_;
+};
+
 struct GuardedDevice::State {
   Schedule schedule = Schedule::late;
   std::uint64_t seed = 1;
@@ -330,7 +432,13 @@ struct GuardedDevice::State {
   std::map<void*, std::size_t> pinned;
   std::multimap<std::size_t, void*> free_pinned;
   std::atomic<bool> window{false};
+  GuardedEvents* events = nullptr;  ///< never destroyed, as the thread that watches them
 
+  GuardedEvents& made_events() {
+    std::lock_guard const lock(mutex);
+    if (!events) events = new GuardedEvents;
+    return *events;
+  }
   std::shared_ptr<GuardedQueue> new_queue(int device) {
     std::lock_guard const lock(mutex);
     std::erase_if(queues, [](auto const& queue) { return queue.expired(); });
@@ -605,12 +713,26 @@ std::byte* GuardedDevice::map(detail::DeviceAddress const& address) {
   return arena.begin + address.offset;
 }
 
-void GuardedDevice::fence(DeviceQueue const& queue) { wait_for(record(queue)); }
+std::optional<detail::OwnEvent> GuardedDevice::make_event() { return state_->made_events().make(); }
 
-void GuardedDevice::then(DeviceQueue const& queue, std::function<void()> action) {
+void GuardedDevice::record(DeviceQueue const& queue, detail::OwnEvent const& event) {
   close_to_host();
-  state_->find(queue)->push({std::move(action), {}});
+  state_->made_events().record(state_->find(queue), event);
 }
+
+bool GuardedDevice::wait_for(DeviceQueue const& queue, detail::EventAddress const& event) {
+  close_to_host();
+  GuardedEvents::Name name;
+  std::memcpy(static_cast<void*>(&name), &event.handle, sizeof name);
+  auto* const words = state_->made_events().find(name);
+  if (!words) return false;
+  auto const number = words->recorded.load();
+  auto const owner = name.process;
+  state_->find(queue)->push({[words, number, owner] { GuardedEvents::wait(*words, number, owner); }, {}});
+  return true;
+}
+
+void GuardedDevice::fence(DeviceQueue const& queue) { wait_for(record(queue)); }
 
 DeviceQueue GuardedDevice::queue_of_stream(void* stream, int device) {
   auto const* const wanted = static_cast<GuardedQueue const*>(stream);

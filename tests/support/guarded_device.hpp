@@ -22,6 +22,7 @@ enum class Schedule : std::uint8_t {
 };
 
 class GuardedQueue;
+class GuardedEvents;
 
 /// A point in the work of a queue.
 struct QueuePoint {
@@ -77,11 +78,13 @@ class GuardedDevice : public detail::DeviceRuntime {
   void copy(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes) override;
   void launch(DeviceQueue const& queue, std::function<void()> kernel) override;
   void fence(DeviceQueue const& queue) override;
-  /// In the queue itself, as other work.
-  void then(DeviceQueue const& queue, std::function<void()> action) override;
   /// Peers map the memory of this process, and their work may touch it; so may the work of this one with theirs.
   [[nodiscard]] std::optional<detail::DeviceAddress> address_of(void const* memory) override;
   [[nodiscard]] std::byte* map(detail::DeviceAddress const& address) override;
+  /// A peer that waits for an event counts as somebody who waits for the work before it.
+  [[nodiscard]] std::optional<detail::OwnEvent> make_event() override;
+  void record(DeviceQueue const& queue, detail::OwnEvent const& event) override;
+  [[nodiscard]] bool wait_for(DeviceQueue const& queue, detail::EventAddress const& event) override;
   /// @param stream as `stream_of` gives it
   [[nodiscard]] DeviceQueue queue_of_stream(void* stream, int device) override;
   /// Null for a queue that is none.

@@ -2,6 +2,8 @@
 // The main function of the MPI tests: a failure on one rank fails the test on all, the ranks stay in the same test,
 // no rank waits for ever for one that failed, temporary files of two runs never meet, and skipped cases leave a line
 // each. Ranks of a node share its GPUs where the run is one on GPUs.
+#include <graticule/partition/failure.hpp>
+
 #include "gpu_memory.hpp"
 #include "remove_folder.hpp"
 
@@ -366,5 +368,5 @@ int main(int argc, char** argv) {
   }
   MPI_Comm_free(&world.comm);
   MPI_Finalize();
-  return status;
+  graticule::detail::end_process(status);
 }

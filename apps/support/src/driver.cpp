@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/app/driver.hpp>
 #include <graticule/field_io/complete_file.hpp>
+#include <graticule/partition/failure.hpp>
 #include <graticule/partition/hash.hpp>
 #include <graticule/partition/stall.hpp>
 #include <graticule/repartition/runtime.hpp>
@@ -271,9 +272,7 @@ int answer(Comm const& comm, CommandLine const& line, Driver const& driver) {
   return good;
 }
 
-}  // namespace
-
-int run_driver(int argc, char** argv, Driver const& driver) {
+int run_to_the_end(int argc, char** argv, Driver const& driver) {
   auto const command = command_text(argc, argv);
   end_all_ranks_on_terminate(driver.name);
   try {
@@ -303,6 +302,12 @@ int run_driver(int argc, char** argv, Driver const& driver) {
     std::cerr << driver.name << ": " << verdict.message << std::endl;
     return verdict.code;
   }
+}
+
+}  // namespace
+
+void run_driver(int argc, char** argv, Driver const& driver) {
+  detail::end_process(run_to_the_end(argc, argv, driver));
 }
 
 }  // namespace graticule::app

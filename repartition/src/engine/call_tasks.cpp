@@ -5,16 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 namespace graticule::detail {
 
 namespace {
 
-/// Indices of the transfers with `peer` that field `f` takes part in.
-auto transfers_of(CallShape const& shape, PeerTransfers const& peer, int f) {
+/// Calls `use(t)` for each transfer with `peer` that field `f` takes part in.
+template <class Use>
+void for_transfers_of(CallShape const& shape, PeerTransfers const& peer, int f, Use const& use) {
   auto const kind = std::size_t(shape.kinds[std::size_t(f)]);
-  return std::views::iota(peer.first_of_kind[kind], peer.first_of_kind[kind + 1]);
+  for (int t = peer.first_of_kind[kind]; t < peer.first_of_kind[kind + 1]; ++t) use(t);
 }
 
 bool negated(Transfer const& transfer, Parity parity) {
@@ -106,9 +106,10 @@ std::span<StridedTask const> PullState::pack_tasks(Workspace const& w, Message& 
   }
   kept.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f)
-    for (int const t : transfers_of(w.shape, *message.peer, f))
+    for_transfers_of(w.shape, *message.peer, f, [&](int t) {
       kept.tasks.push_back(pack_task(w, f, message.peer->transfers[std::size_t(t)],
                                      message.packed + MessageSet::offset(w.shape, message, f, t)));
+    });
   kept.packed = message.packed;
   kept.changed();
   return kept.tasks;
@@ -122,7 +123,7 @@ std::span<StridedTask const> PullState::unpack_tasks(Workspace const& w, Message
   }
   kept.tasks.clear();
   for (int f = 0; f < int(w.sources.size()); ++f)
-    for (int const t : transfers_of(w.shape, *message.peer, f)) kept.tasks.push_back(arrival_task(w, f, message, t));
+    for_transfers_of(w.shape, *message.peer, f, [&](int t) { kept.tasks.push_back(arrival_task(w, f, message, t)); });
   kept.packed = message.packed;
   kept.changed();
   return kept.tasks;

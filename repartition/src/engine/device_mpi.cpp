@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -78,14 +79,17 @@ bool message_arrives(Comm const& comm, int tag) {
 /// What a rank tells its peers of its memory.
 struct OfferedMemory {
   DeviceAddress address;
+  EventAddress written;
   Index offered = 0;
 };
 
 constexpr int probe_count = 1024;
 constexpr std::size_t probe_bytes = probe_count * sizeof(int);
 
-/// Reads what each peer on the node has written, from its memory; peers read `own` until all ranks have ended.
-bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer const& own) {
+/// Reads what each peer on the node has written, from its memory and after its event; peers use `own` and `written`
+/// until all ranks have ended.
+bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer const& own,
+                 std::optional<SharedEvent>& written) {
   constexpr int count = probe_count;
   constexpr std::size_t bytes = probe_bytes;
   DeviceQueue const queue;
@@ -94,9 +98,13 @@ bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer cons
   auto const value = [](int rank, int i) { return i * 5 + rank + 3; };
   for (int i = 0; i < count; ++i) values[std::size_t(i)] = value(comm.rank(), i);
   copy_to_device(queue, own.data(), values.data(), bytes);
-  fence(queue);
   OfferedMemory offer;
-  if (auto const address = address_of_device_memory(own.data())) offer = {*address, 1};
+  auto const address = address_of_device_memory(own.data());
+  if (address && written) {
+    written->record(queue);
+    offer = {*address, written->address(), 1};
+  }
+  fence(queue);
   std::vector<OfferedMemory> offers(std::size_t(comm.num_ranks()));
   comm.gather_to_all(&offer, Index(sizeof offer), offers.data());
   bool right = offer.offered != 0;
@@ -104,7 +112,7 @@ bool reads_peers(Comm const& comm, messages::NodeLinks const& links, Buffer cons
     auto const& theirs = offers[std::size_t(peer)];
     if (!links.find(peer)) continue;
     auto const* const memory = theirs.offered != 0 ? map_device_memory(theirs.address) : nullptr;
-    if (!memory) return false;
+    if (!memory || !wait_for_event(queue, theirs.written)) return false;
     auto const* const from = reinterpret_cast<int const*>(memory);
     auto* const to = reinterpret_cast<int*>(read.data());
     launch(queue, "graticule::probe", Index(count), CopyInts{from, to});
@@ -146,7 +154,8 @@ bool peers_read_device_memory(Comm const& comm, messages::NodeLinks const& links
   comm.max(without);
   if (without[0] != 0) return false;
   Buffer const own(probe_bytes, Buffer::Kind::device);
-  without[0] = reads_peers(comm, links, own) ? 0 : 1;
+  auto written = SharedEvent::make();
+  without[0] = reads_peers(comm, links, own, written) ? 0 : 1;
   comm.max(without);
   return without[0] == 0;
 }

@@ -15,14 +15,14 @@ std::optional<PeerAddress> shared_address(FieldView const& view) {
   }
   if (view.space == MemorySpace::device) {
     auto const address = address_of_device_memory(view.data);
-    return address ? std::optional(PeerAddress{{}, *address, 1}) : std::nullopt;
+    return address ? std::optional(PeerAddress{{}, *address, {}, {}, 1}) : std::nullopt;
   }
   Index const bytes = size_of(view.dtype);
   auto address = messages::find_node_address(static_cast<std::byte const*>(view.data) + lowest * bytes,
                                              std::size_t((highest - lowest + 1) * bytes));
   if (!address) return std::nullopt;
   address->offset += std::uint64_t(-lowest * bytes);
-  return PeerAddress{*address, {}, 0};
+  return PeerAddress{*address, {}, {}, {}, 0};
 }
 
 void write_views(std::byte* where, std::span<Image const> images, std::span<PeerAddress const> addresses) {

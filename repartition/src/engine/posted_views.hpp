@@ -17,10 +17,19 @@ namespace graticule::detail {
 struct PeerAddress {
   messages::NodeAddress node;  ///< of no segment without elements, and on a device
   DeviceAddress device;
+  EventAddress written;  ///< of no process where the memory holds its values already
+  EventAddress read;     ///< by the peer, which writes this; of no process where it has read before it gives back
   std::int32_t on_device = 0;
 };
 
-/// Instead of a number of posted views: one `DeviceAddress`, of packed cells.
+/// Packed cells in memory of a device, when they are there, and when the peer, which writes this, has read them.
+struct PostedCells {
+  DeviceAddress address;
+  EventAddress packed;
+  EventAddress read;  ///< of no process where the peer has read them before it gives them back
+};
+
+/// Instead of a number of posted views: one `PostedCells`.
 inline constexpr std::uint32_t packed_on_device = ~std::uint32_t(0);
 
 /// A field in the sender's memory that a peer reads in place.

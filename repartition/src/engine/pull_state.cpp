@@ -243,9 +243,6 @@ PullState::PullState(Comm const& comm, PullDescription const& d)
 
 PullState::~PullState() {
   forget_work(this);
-  // What was read from peers is given back in the order of queues.
-  for (auto& workspace : workspaces_)
-    if (workspace->shape.space == MemorySpace::device) workspace->fence();
   bool const ended = end_calls_in_time();
   // Nobody reads what was posted before the communicator was renewed.
   if (links_->settle(comm_.generation() == generation_ ? seconds_to_end() : 0) && ended) {
@@ -678,9 +675,7 @@ void PullState::pack_and_send(Workspace& w) const {
   if (w.shape.space == MemorySpace::device) {
     w.open_places();
     run_with_messages(w, w.outgoing, w.pack_all, [&] { (void)all_tasks(w, w.outgoing, w.pack_all); });
-    for (auto& message : w.outgoing.messages) w.stage_out(message);
-    auto const has_cells = [](Message const& message) { return message.bytes > 0; };
-    if (std::any_of(w.outgoing.messages.begin(), w.outgoing.messages.end(), has_cells)) w.fence();
+    w.close_places();
     for (auto& message : w.outgoing.messages) w.send(message);
     return;
   }

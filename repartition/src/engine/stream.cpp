@@ -356,10 +356,10 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
     post_refusal(out, slot);
   } else if (out.in_place) {
     out.segments_left = 0;
-    // Peers do not wait for work in queues of this process.
-    if (on_device() && !is_produced_) fence();
+    if (on_device() && !is_produced_) record_produced();
     is_produced_ = true;
     write_views(slot.wire, images_, addresses_);
+    out.views = slot.wire;
     out.number = out.link->next_send();
     publish(out, out.number, slot, 0, images_.size());
     ++stats.node_in_place.num_messages;
@@ -377,6 +377,13 @@ bool Stream::push(Outgoing& out, PullStats& stats) {
     sent.bytes += Index(bytes);
   }
   return true;
+}
+
+void Stream::record_produced() {
+  if (!produced_) produced_ = SharedEvent::make();
+  if (!produced_) return fence();
+  produced_->record(queue_);
+  for (auto& address : addresses_) address.written = produced_->address();
 }
 
 void Stream::pack_all(Outgoing& out, PullStats& stats) {
@@ -537,8 +544,8 @@ void Stream::open_post(Incoming& in) {
   in.content = messages::map_node_address(post.content);
   bool mapped = in.content != nullptr;
   in.images.resize(post.num_views);
-  for (std::size_t i = 0; mapped && i < in.images.size(); ++i)
-    mapped = read_view(reinterpret_cast<PostedView const*>(in.content)[i], in.images[i]);
+  auto const* const views = reinterpret_cast<PostedView const*>(in.content);
+  for (std::size_t i = 0; mapped && i < in.images.size(); ++i) mapped = read_view(views[i], in.images[i]);
   if (!mapped)
     throw Error("OutOfMemory", "memory of rank " + std::to_string(in.peer->peer) + " can no longer be mapped");
   for (auto const& image : in.images)
@@ -546,6 +553,9 @@ void Stream::open_post(Incoming& in) {
       return fail(in, std::string("has its fields in memory of ") + (on_device() ? "the host" : "a device") +
                           ", this rank in that of " + (on_device() ? "a device" : "the host") +
                           ": in one call, fields that ranks of a node read in place lie in memory of one kind");
+  // All views of a post wait for one event.
+  if (on_device() && in.in_place && views->data.written.process != 0 && !wait_for_event(queue_, views->data.written))
+    throw Error("OutOfMemory", "an event of rank " + std::to_string(in.peer->peer) + " cannot be opened");
   // One launch reads all of it.
   if (on_device() && in.in_place)
     in.cursor.reset(in.peer->transfers, block_fields_, std::numeric_limits<std::size_t>::max() / 2);
@@ -564,6 +574,7 @@ bool Stream::pull_from_node(Incoming& in) {
     take_posted(in);
     if (in.holds_all && in.segments_left > 0 && !in.failed) return true;
   }
+  if (on_device() && in.in_place && !in.failed) give_back(in);
   in.link->consume(in.number);
   in.number = 0;
   in.reading = false;
@@ -601,8 +612,23 @@ void Stream::take_in_place(Incoming& in) {
              parts_of(&in, block.transfer));
   }
   run();
-  // The peer gets its memory back next.
-  if (on_device()) fence();
+}
+
+void Stream::give_back(Incoming const& in) {
+  if (!read_) read_ = SharedEvent::make();
+  if (!read_) return fence();
+  read_->record(queue_);
+  reinterpret_cast<PostedView*>(in.content)->data.read = read_->address();
+}
+
+void Stream::wait_for_readers() {
+  if (!on_device()) return;
+  for (auto const& out : outgoing_) {
+    if (!out.in_place || out.cut) continue;
+    auto const& read = reinterpret_cast<PostedView const*>(out.views)->data.read;
+    if (read.process != 0 && !wait_for_event(queue_, read))
+      throw Error("OutOfMemory", "an event of rank " + std::to_string(out.peer->peer) + " cannot be opened");
+  }
 }
 
 void Stream::fail_size(Incoming& in, std::size_t bytes, std::size_t expected) {

@@ -84,6 +84,9 @@ enum class Posting : std::uint8_t { window, all };
 class Stream {
  public:
   Stream(StreamPlan const& plan, Direction direction, MemorySpace space, int device, bool node_shared);
+  Stream(Stream const&) = delete;
+  Stream& operator=(Stream const&) = delete;
+  ~Stream() = default;
 
   /// Fields of the next call, to be filled in before `begin`.
   [[nodiscard]] std::vector<StreamField>& fields() noexcept { return fields_; }
@@ -103,6 +106,8 @@ class Stream {
   /// True when peers have taken all that was sent, so that the buffers may be used again. With `Posting::all` a call
   /// ends before that, as MPI's would: peers may be busy elsewhere.
   [[nodiscard]] bool has_free_buffers() const;
+  /// Later work in the queue runs after peers' devices have read the fields. @pre `done()`
+  void wait_for_readers();
   /// What is wrong with what arrived; empty when nothing is.
   [[nodiscard]] std::string const& failure() const noexcept { return failure_; }
   [[nodiscard]] char const* failed_rule() const noexcept { return failed_rule_; }
@@ -124,7 +129,8 @@ class Stream {
     bool cut = false;                    ///< the peer refuses the call: the rest is not sent
     std::array<std::byte, 16> end = {};  ///< what tells it that nothing follows
     mutable MPI_Request end_request = MPI_REQUEST_NULL;
-    std::uint64_t number = 0;  ///< of the post that holds all of the message
+    std::uint64_t number = 0;    ///< of the post that holds all of the message
+    std::byte* views = nullptr;  ///< of the fields, where they are read in place
   };
   struct Incoming {
     PeerTransfers const* peer = nullptr;
@@ -137,7 +143,7 @@ class Stream {
 
     std::uint64_t number = 0;  ///< of the post that is read or awaited; 0: none
     bool reading = false;
-    std::byte const* content = nullptr;
+    std::byte* content = nullptr;
     std::size_t bytes_posted = 0;
     bool holds_all = false;          ///< all segments are in the post, `bytes_posted` apart
     std::size_t segments_after = 0;  ///< of the message, after the post
@@ -159,6 +165,10 @@ class Stream {
   bool push(Outgoing& out, PullStats& stats);
   void pack(Outgoing& out, StreamSlot const& slot, std::size_t bytes);
   void post_packed(Outgoing& out, StreamSlot& slot, std::size_t bytes);
+  /// Lets peers know when the work that is in the queue now, of which they read the results, has completed.
+  void record_produced();
+  /// Gives the fields of a post back that this rank's device reads in place.
+  void give_back(Incoming const& in);
   void pack_all(Outgoing& out, PullStats& stats);
   void publish(Outgoing& out, std::uint64_t number, StreamSlot const& slot, std::size_t bytes, std::size_t num_views);
   bool take_back_late(PullStats& stats);
@@ -220,7 +230,9 @@ class Stream {
   bool scaled_ = false;
   double idle_since_ = -1;    ///< nothing is left to do but to let peers read
   bool gate_open_ = false;    ///< memory may be written
-  bool is_produced_ = false;  ///< earlier work on device fields has been waited for
+  bool is_produced_ = false;  ///< peers know when earlier work on device fields has completed
+  std::optional<SharedEvent> produced_;
+  std::optional<SharedEvent> read_;  ///< what peers have posted
   std::vector<Block> blocks_;
   std::vector<StridedTask> tasks_;
   DeviceTasks device_tasks_;

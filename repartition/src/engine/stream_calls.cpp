@@ -141,6 +141,7 @@ void PullState::finish_stream(Workspace& w) const {
   stats_.wait_seconds += waited;
   stats_.unpack_seconds += MPI_Wtime() - begin - waited;
   w.busy = false;
+  w.stream->wait_for_readers();
   if (w.shape.space == MemorySpace::device && !w.queue.instance()) w.fence();
   if (!w.stream->failure().empty()) throw Error(w.stream->failed_rule(), w.stream->failure());
 }

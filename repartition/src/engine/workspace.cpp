@@ -55,7 +55,12 @@ void place_on_device(MessageSet& set, int device, Way way, bool peers_read_devic
   set.device = Buffer(total, Buffer::Kind::device, device);
   if (way == Way::out && peers_read_device && total > 0) {
     set.device_address = address_of_device_memory(set.device.data());
-    if (!set.device_address) throw Error("OutOfMemory", "memory of the device can no longer be shared with peers");
+    while (set.device_address && set.packed.size() < 2) {
+      auto event = SharedEvent::make();
+      if (!event) break;
+      set.packed.push_back(std::move(*event));
+    }
+    if (set.packed.size() < 2) throw Error("OutOfMemory", "memory of the device can no longer be shared with peers");
   }
   std::size_t at = 0;
   for (auto& message : set.messages) {
@@ -95,7 +100,7 @@ void place_for_mpi(MessageSet& set, CallShape const& shape, bool mpi_reads_devic
 void place_for_node(MessageSet& set, int num_views) {
   constexpr std::size_t alignment = 4096;
   auto const bytes_of = [&](Message const& message) {
-    auto const cells = message.on_device ? sizeof(DeviceAddress) : message.bytes;
+    auto const cells = message.on_device ? sizeof(PostedCells) : message.bytes;
     return rounded_up(std::max(cells, std::size_t(num_views) * sizeof(PostedView)), alignment);
   };
   std::size_t total = 0;
@@ -181,7 +186,12 @@ Workspace::Workspace(WorkspaceNeeds const& needs, CallShape call_shape)
 
 Workspace::~Workspace() {
   // Copies and kernels may still use what is freed.
-  if (shape.space == MemorySpace::device) fence();
+  if (shape.space == MemorySpace::device) {
+    for (auto const& message : outgoing.messages)
+      for (int p = 0; message.on_device && p < 2; ++p)
+        if (is_free(message, p)) wait_for_reader(message, p);
+    fence();
+  }
   if (outgoing.shared.data) messages::free_node_block(outgoing.shared);
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -287,8 +297,17 @@ void Workspace::open_places() {
     if (message.link) take_place(message, place);
 }
 
+void Workspace::wait_for_reader(Message const& message, int p) const {
+  if (!message.on_device || message.last_number[std::size_t(p)] == 0) return;
+  PostedCells cells;
+  std::memcpy(&cells, message.places[std::size_t(p)].data, sizeof cells);
+  // An event that cannot be opened is none that this rank needs to wait for: its memory stays mapped at the peer.
+  if (cells.read.process != 0) (void)wait_for_event(queue, cells.read);
+}
+
 void Workspace::take_place(Message& message, int p) {
   auto const place = std::size_t(p);
+  wait_for_reader(message, p);
   message.place = p;
   message.last_number[place] = message.number;
   message.wire = message.places[place].data;
@@ -299,6 +318,20 @@ void Workspace::take_place(Message& message, int p) {
 void Workspace::stage_out(Message& message) const {
   if (message.bytes > 0 && message.packed != message.wire && !message.on_device)
     copy_to_host(queue, message.wire, message.packed, message.bytes);
+}
+
+void Workspace::close_places() {
+  bool waits = false;
+  SharedEvent* packed = nullptr;
+  for (auto& message : outgoing.messages) {
+    stage_out(message);
+    if (message.on_device)
+      packed = &outgoing.packed[std::size_t(message.place)];
+    else
+      waits = waits || message.bytes > 0;
+  }
+  if (packed) packed->record(queue);
+  if (waits) fence();
 }
 
 void Workspace::fence() {
@@ -317,9 +350,9 @@ void Workspace::send(Message& message) {
     post.bytes = message.bytes;
     post.num_views = 0;
     if (message.on_device) {
-      auto address = outgoing.device_address.value();
-      address.offset += std::uint64_t(message.packed - outgoing.device.data());
-      std::memcpy(message.wire, &address, sizeof address);
+      PostedCells cells{outgoing.device_address.value(), outgoing.packed[std::size_t(message.place)].address(), {}};
+      cells.address.offset += std::uint64_t(message.packed - outgoing.device.data());
+      std::memcpy(message.wire, &cells, sizeof cells);
       post.num_views = packed_on_device;
     }
     post.fields = fields_hash;
@@ -411,6 +444,7 @@ void Workspace::arrived(Message const& message) { ended_.push_back(int(&message 
 
 void Workspace::note_post(Message& message) {
   message.num_open = 0;
+  message.on_device = false;
   auto const& post = message.link->incoming(message.number);
   if (post.bytes == refused_post) {
     note_refusal(message);
@@ -442,12 +476,13 @@ bool Workspace::map_post(Message& message, messages::Post const& post) {
     return message.received.data();
   };
   if (post.num_views == packed_on_device) {
-    DeviceAddress address;
-    std::memcpy(&address, message.wire, sizeof address);
-    auto* const packed = map_device_memory(address);
-    if (packed == nullptr) return false;
+    PostedCells cells;
+    std::memcpy(&cells, message.wire, sizeof cells);
+    auto* const packed = map_device_memory(cells.address);
+    if (packed == nullptr || !wait_for_event(on_device ? queue : DeviceQueue(), cells.packed)) return false;
     if (on_device) {
       message.packed = packed;
+      message.on_device = true;
       return true;
     }
     message.packed = receive(Buffer::Kind::pinned);
@@ -525,16 +560,26 @@ void Workspace::release(Message& message) const noexcept {
 }
 
 void Workspace::release_all_after_queue() {
-  auto const is_linked = [](Message const& message) { return message.link != nullptr; };
-  is_read = is_read || !std::all_of(incoming.messages.begin(), incoming.messages.end(), is_linked);
-  if (std::none_of(incoming.messages.begin(), incoming.messages.end(), is_linked)) return;
-  using Consumer = decltype(incoming.messages.front().link->consumer(0));
-  std::vector<Consumer> consumers;
-  for (auto const& message : incoming.messages)
-    if (message.link) consumers.push_back(message.link->consumer(message.number));
-  then(queue, [consumers = std::move(consumers)] {
-    for (auto const& consume : consumers) consume();
-  });
+  bool staged = false;
+  bool remote = false;
+  for (auto const& message : incoming.messages) {
+    if (!message.link)
+      is_read = true;
+    else if (message.on_device)
+      remote = true;
+    else
+      staged = staged || message.bytes > 0;
+  }
+  if (remote && !read) read = SharedEvent::make();
+  // Memory of the host is written by hosts, which do not wait for queues.
+  if (staged || (remote && !read)) fence();
+  if (remote && read) read->record(queue);
+  for (auto& message : incoming.messages) {
+    if (!message.link) continue;
+    if (message.on_device && read)
+      std::memcpy(message.wire + offsetof(PostedCells, read), &read->address(), sizeof(EventAddress));
+    message.link->consume(message.number);
+  }
 }
 
 bool Workspace::test() {

@@ -66,10 +66,11 @@ struct Message {
   std::byte* packed = nullptr;  ///< what the kernels read or write; `wire` unless the fields lie on a device
   int first_request = 0;
   int num_requests = 0;
-  int num_open = 0;           ///< requests or posts that have not arrived
-  std::uint64_t number = 0;   ///< of the post
-  bool in_place = false;      ///< the fields themselves are read, nothing is packed
-  bool on_device = false;     ///< outgoing: the peer's kernels read the packed cells from memory of this device
+  int num_open = 0;          ///< requests or posts that have not arrived
+  std::uint64_t number = 0;  ///< of the post
+  bool in_place = false;     ///< the fields themselves are read, nothing is packed
+  bool on_device =
+      false;  ///< packed cells are in memory of the sender's device, where the receiver's kernels read them
   std::vector<Image> images;  ///< incoming, in place: the peer's views, in the order in which it posted them
 
   /// Outgoing through node-shared memory: two places, because the peer may still read the last message.
@@ -100,6 +101,7 @@ struct MessageSet {
   Buffer wire;
   Buffer device;
   std::optional<DeviceAddress> device_address;  ///< of `device` for peers on the node
+  std::vector<SharedEvent> packed;              ///< for each place: the messages are there
   messages::NodeBlock shared;
   std::vector<Message> messages;
   std::vector<MPI_Request> requests;
@@ -147,6 +149,7 @@ struct Workspace {
   std::vector<StridedTask> tasks;
   std::vector<std::byte const*> places_packed;  ///< of all messages of one way
   bool is_read = false;                         ///< work in the queue may still read what MPI writes to
+  std::optional<SharedEvent> read;              ///< by work in the queue: what peers have packed on their devices
   KeptTasks pack_all;                           ///< of all messages, for device fields
   KeptTasks unpack_all;                         ///< the same
   KeptTasks local;
@@ -175,8 +178,9 @@ struct Workspace {
   void open_place(Message& message);
   /// The same for all, of device fields: all in their first place or all in their second, for which kernels are kept.
   void open_places();
-  /// Brings packed cells of device fields to host memory; in order of the queue.
-  void stage_out(Message& message) const;
+  /// Lets messages of device fields, which kernels in the queue pack, go to the host where they must, and waits for
+  /// that; the queues of peers on the node wait for the kernels themselves.
+  void close_places();
   /// Waits for the queue.
   void fence();
   /// Sends a message that is packed.
@@ -187,7 +191,7 @@ struct Workspace {
   [[nodiscard]] std::vector<int> const& wait_some();
   /// Lets the sender of a message have its memory back.
   void release(Message& message) const noexcept;
-  /// Lets all senders have theirs back when the work in the queue has read it.
+  /// Lets all senders have theirs back, after the work that is in the queue now.
   void release_all_after_queue();
   /// Without blocking: true when all incoming messages have arrived and all sends have ended.
   [[nodiscard]] bool test();
@@ -204,6 +208,10 @@ struct Workspace {
 
  private:
   void take_place(Message& message, int p);
+  /// Later work in the queue runs after the peer's device has read place `p`. @pre the peer has given it back
+  void wait_for_reader(Message const& message, int p) const;
+  /// Brings packed cells of device fields to host memory; in order of the queue.
+  void stage_out(Message& message) const;
   void poll();
   void poll_requests();
   /// Makes an incoming request anew that MPI has freed.

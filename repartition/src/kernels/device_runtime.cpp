@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -350,84 +350,154 @@ std::byte* map_device_memory(DeviceAddress const& address) {
 
 #endif
 
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
-
 namespace {
 
-/// A stream beside all others, in which calls of the host wait for work of theirs.
-class CallsOfHost {
- public:
-  static CallsOfHost& instance() {
-    static CallsOfHost calls;
-    return calls;
-  }
-
-  /// False where the back end refuses.
-  bool add(DeviceSpace const& space, std::function<void()>& action) {
-    std::lock_guard const lock(mutex_);
-    OnDeviceOfKokkos const scope;
-    if (!stream_ && !make()) return false;
-    auto* const kept = new std::function<void()>(std::move(action));
-    auto const call = [](void* given) {
-      std::unique_ptr<std::function<void()>> const held(static_cast<std::function<void()>*>(given));
-      (*held)();
-    };
 #if defined(KOKKOS_ENABLE_CUDA)
-    bool const added = cudaEventRecord(event_, space.cuda_stream()) == cudaSuccess &&
-                       cudaStreamWaitEvent(stream_, event_, 0) == cudaSuccess &&
-                       cudaLaunchHostFunc(stream_, call, kept) == cudaSuccess;
-#else
-    bool const added = hipEventRecord(event_, space.hip_stream()) == hipSuccess &&
-                       hipStreamWaitEvent(stream_, event_, 0) == hipSuccess &&
-                       hipLaunchHostFunc(stream_, call, kept) == hipSuccess;
-#endif
-    if (!added) {
-      action = std::move(*kept);
-      delete kept;
-    }
-    return added;
-  }
 
- private:
-  bool make() {
-#if defined(KOKKOS_ENABLE_CUDA)
-    return cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess &&
-           cudaEventCreateWithFlags(&event_, cudaEventDisableTiming) == cudaSuccess;
-#else
-    return hipStreamCreateWithFlags(&stream_, hipStreamNonBlocking) == hipSuccess &&
-           hipEventCreateWithFlags(&event_, hipEventDisableTiming) == hipSuccess;
-#endif
+std::optional<OwnEvent> make_native_event() {
+  OnDeviceOfKokkos const scope;
+  cudaEvent_t event = nullptr;
+  cudaIpcEventHandle_t handle;
+  bool made = cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventInterprocess) == cudaSuccess;
+  made = made && cudaIpcGetEventHandle(&handle, event) == cudaSuccess;
+  if (!made) {
+    (void)cudaGetLastError();
+    return std::nullopt;
   }
+  OwnEvent result{event, {{}, getpid()}};
+  static_assert(sizeof handle == sizeof result.address.handle);
+  std::memcpy(&result.address.handle, &handle, sizeof handle);
+  return result;
+}
 
-  // Never destroyed: the driver ends before objects of static duration do.
-#if defined(KOKKOS_ENABLE_CUDA)
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t event_ = nullptr;
+void* open_native_event(EventAddress const& address) {
+  cudaEvent_t event = nullptr;
+  cudaIpcEventHandle_t handle;
+  std::memcpy(&handle, &address.handle, sizeof handle);
+  if (cudaIpcOpenEventHandle(&event, handle) == cudaSuccess) return event;
+  (void)cudaGetLastError();
+  return nullptr;
+}
+
+bool record_native(DeviceQueue const& queue, void* event) {
+  return cudaEventRecord(static_cast<cudaEvent_t>(event), device_space(queue).cuda_stream()) == cudaSuccess;
+}
+
+bool wait_for_native(DeviceQueue const& queue, void* event) {
+  return cudaStreamWaitEvent(device_space(queue).cuda_stream(), static_cast<cudaEvent_t>(event), 0) == cudaSuccess;
+}
+
+#elif defined(KOKKOS_ENABLE_HIP)
+
+std::optional<OwnEvent> make_native_event() {
+  OnDeviceOfKokkos const scope;
+  hipEvent_t event = nullptr;
+  hipIpcEventHandle_t handle;
+  bool made = hipEventCreateWithFlags(&event, hipEventDisableTiming | hipEventInterprocess) == hipSuccess;
+  made = made && hipIpcGetEventHandle(&handle, event) == hipSuccess;
+  if (!made) {
+    (void)hipGetLastError();
+    return std::nullopt;
+  }
+  OwnEvent result{event, {{}, getpid()}};
+  static_assert(sizeof handle == sizeof result.address.handle);
+  std::memcpy(&result.address.handle, &handle, sizeof handle);
+  return result;
+}
+
+void* open_native_event(EventAddress const& address) {
+  hipEvent_t event = nullptr;
+  hipIpcEventHandle_t handle;
+  std::memcpy(&handle, &address.handle, sizeof handle);
+  if (hipIpcOpenEventHandle(&event, handle) == hipSuccess) return event;
+  (void)hipGetLastError();
+  return nullptr;
+}
+
+bool record_native(DeviceQueue const& queue, void* event) {
+  return hipEventRecord(static_cast<hipEvent_t>(event), device_space(queue).hip_stream()) == hipSuccess;
+}
+
+bool wait_for_native(DeviceQueue const& queue, void* event) {
+  return hipStreamWaitEvent(device_space(queue).hip_stream(), static_cast<hipEvent_t>(event), 0) == hipSuccess;
+}
+
 #else
-  hipStream_t stream_ = nullptr;
-  hipEvent_t event_ = nullptr;
+
+std::optional<OwnEvent> make_native_event() { return std::nullopt; }
+void* open_native_event(EventAddress const& /*address*/) { return nullptr; }
+bool record_native(DeviceQueue const& /*queue*/, void* /*event*/) { return false; }
+bool wait_for_native(DeviceQueue const& /*queue*/, void* /*event*/) { return false; }
+
 #endif
-  std::mutex mutex_;
+
+/// Events that nobody has at present. Like those of peers they are never destroyed: the driver ends before objects of
+/// static duration do.
+struct IdleEvents {
+  std::mutex mutex;
+  std::vector<OwnEvent> events;
 };
+
+IdleEvents& idle_events() {
+  static auto* const idle = new IdleEvents;
+  return *idle;
+}
 
 }  // namespace
 
-void then(DeviceQueue const& queue, std::function<void()> action) {
-  if (auto* const device = installed_device()) return device->then(queue, std::move(action));
-  if (CallsOfHost::instance().add(device_space(queue), action)) return;
-  fence(queue);
-  action();
+std::optional<SharedEvent> SharedEvent::make() {
+  auto& idle = idle_events();
+  {
+    std::lock_guard const lock(idle.mutex);
+    if (!idle.events.empty()) {
+      auto const event = idle.events.back();
+      idle.events.pop_back();
+      return SharedEvent(event);
+    }
+  }
+  auto* const device = installed_device();
+  if (!device && !Kokkos::is_initialized()) return std::nullopt;
+  auto const event = device ? device->make_event() : make_native_event();
+  return event ? std::optional(SharedEvent(*event)) : std::nullopt;
 }
 
-#else
+SharedEvent::SharedEvent(SharedEvent&& other) noexcept : event_(std::exchange(other.event_, {})) {}
 
-void then(DeviceQueue const& queue, std::function<void()> action) {
-  if (auto* const device = installed_device()) return device->then(queue, std::move(action));
-  fence(queue);
-  action();
+SharedEvent& SharedEvent::operator=(SharedEvent&& other) noexcept {
+  std::swap(event_, other.event_);
+  return *this;
 }
 
-#endif
+SharedEvent::~SharedEvent() {
+  if (!event_.native) return;
+  auto& idle = idle_events();
+  std::lock_guard const lock(idle.mutex);
+  idle.events.push_back(event_);
+}
+
+void SharedEvent::record(DeviceQueue const& queue) {
+  if (auto* const device = installed_device()) return device->record(queue, event_);
+  if (!record_native(queue, event_.native)) fence(queue);
+}
+
+bool wait_for_event(DeviceQueue const& queue, EventAddress const& event) {
+  if (auto* const device = installed_device()) return device->wait_for(queue, event);
+  if (!Kokkos::is_initialized()) return false;
+  static std::mutex mutex;
+  static auto* const opened = new std::map<EventAddress, void*>;
+  void* native = nullptr;
+  {
+    std::lock_guard const lock(mutex);
+    auto const at = opened->find(event);
+    if (at != opened->end()) {
+      native = at->second;
+    } else {
+      native = open_native_event(event);
+      if (native) opened->emplace(event, native);
+    }
+  }
+  return native && wait_for_native(queue, native);
+}
 
 QueueOfCalls::~QueueOfCalls() {
   try {

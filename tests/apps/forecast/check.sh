@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Tests of graticule-forecast from outside: check.sh CASE. The environment names the folder of the programs (BIN) and the
-# launcher (MPIEXEC).
+# Tests of graticule-forecast from outside: check.sh CASE. The environment names the folder of the programs (BIN), the
+# launcher (MPIEXEC), and the folder of what the case `prepared` makes for the others (PREPARED).
 # `A && B || fail` fails when either does.
 # shellcheck disable=SC2015
 . "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
 # A small simulation and a small network of it.
-prepare() {
+case_prepared() {
     launch 2 "$BIN/graticule-swe" --case random --nlat 16 --nlon 32 --days 3 --every 6h --threads 1 --progress none --log-level warn \
         --output swe
     succeeds
     launch 2 "$BIN/graticule-train" --input swe/series.nc --prognostic h,u,v --diagnostic vorticity --lead 6h --channels 4 --blocks 1 \
         --epochs 2 --train-fraction 0.7 --threads 1 --progress none --log-level warn --output net
     succeeds
+    rm -rf "$PREPARED"
+    mkdir -p "$PREPARED"
+    mv swe net "$PREPARED"
 }
+prepare() { cp -r "$PREPARED"/. . || fail "first: check.sh prepared"; }
 # run NUM_RANKS ARGUMENT...
 run() {
     launch "$1" "$BIN/graticule-forecast" --checkpoint net --input swe/series.nc --threads 1 --progress none --log-level warn "${@:2}"

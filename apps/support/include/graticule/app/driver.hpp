@@ -69,8 +69,9 @@ struct Driver {
 /// --stall-limit, --allow-single-rank. An exception gives one message on stderr, from the lowest rank that threw, and
 /// the exit code of its `Fault`. Ranks that wait for a rank that threw alone get `PeerFailed` a second later; if they
 /// do not end within seconds, `MPI_Abort` ends them. A wait beyond the limit (ten minutes) is an error.
-/// @return the exit code, the same on all ranks
-[[nodiscard]] int run_driver(int argc, char** argv, Driver const& driver);
+/// The process ends here, with the same exit code on all ranks, and runs no destructors of static objects: LibTorch
+/// would take a third of a short run to forget its operators.
+[[noreturn]] void run_driver(int argc, char** argv, Driver const& driver);
 
 /// Output of --version.
 [[nodiscard]] std::string version_text(Driver const& driver);

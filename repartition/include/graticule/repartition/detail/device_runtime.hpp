@@ -6,6 +6,7 @@
 #include <graticule/repartition/field_view.hpp>
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,19 @@ struct DeviceAddress {
   std::uint64_t serial = 0;            ///< distinguishes it from earlier ones in the same place
   std::uint64_t offset = 0;            ///< bytes from its begin
   friend bool operator==(DeviceAddress const&, DeviceAddress const&) = default;
+};
+
+/// An event of a process in words that other processes of its node understand.
+struct EventAddress {
+  std::array<std::byte, 64> handle{};  ///< an IPC handle of CUDA or HIP
+  std::int64_t process = 0;            ///< that it belongs to
+  friend auto operator<=>(EventAddress const&, EventAddress const&) = default;
+};
+
+/// An event that this process has made.
+struct OwnEvent {
+  void* native = nullptr;
+  EventAddress address;
 };
 
 /// A device that is used in place of Kokkos' default execution space: the tests' guarded device.
@@ -45,13 +59,15 @@ class DeviceRuntime {
   virtual void launch(DeviceQueue const& queue, std::function<void()> kernel) = 0;
   /// Blocks until all work in the queue has completed.
   virtual void fence(DeviceQueue const& queue) = 0;
-  /// Calls `action` on some thread when the work that is in the queue now has completed.
-  virtual void then(DeviceQueue const& queue, std::function<void()> action) = 0;
   [[nodiscard]] virtual DeviceQueue queue_of_stream(void* stream, int device) = 0;
   /// MPI may read and write its memory: what the probe finds out, where it is wanted.
   [[nodiscard]] virtual bool mpi_is_told_of_it() const noexcept { return false; }
   [[nodiscard]] virtual std::optional<DeviceAddress> address_of(void const* /*memory*/) { return std::nullopt; }
   [[nodiscard]] virtual std::byte* map(DeviceAddress const& /*address*/) { return nullptr; }
+  /// See `SharedEvent`.
+  [[nodiscard]] virtual std::optional<OwnEvent> make_event() { return std::nullopt; }
+  virtual void record(DeviceQueue const& /*queue*/, OwnEvent const& /*event*/) {}
+  [[nodiscard]] virtual bool wait_for(DeviceQueue const& /*queue*/, EventAddress const& /*event*/) { return false; }
 };
 
 /// Null for Kokkos.
@@ -91,10 +107,6 @@ void copy_to_host(DeviceQueue const& queue, void* to, void const* from, std::siz
 void copy_to_device(DeviceQueue const& queue, void* to, void const* from, std::size_t bytes);
 /// Blocks until all work in the queue has completed.
 void fence(DeviceQueue const& queue);
-/// Calls `action` on a thread of the back end when the work that is in `queue` now has completed; later work does not
-/// wait for it. Back ends without such calls wait for the queue. @pre `action` does not throw, and calls nothing of the
-/// device
-void then(DeviceQueue const& queue, std::function<void()> action);
 
 /// Where device memory lies for other processes of the node; nothing where the back end, or the allocator that the
 /// memory is from, cannot share it (memory pools of CUDA). Takes microseconds.
@@ -102,6 +114,32 @@ void then(DeviceQueue const& queue, std::function<void()> action);
 /// Memory of another process, for kernels of this one; null where it cannot be mapped. Mappings are kept for later
 /// calls, those of the last allocations, and so is the memory, when its owner has freed it, until then.
 [[nodiscard]] std::byte* map_device_memory(DeviceAddress const& address);
+
+/// A point in a queue of this process that queues of others on the node wait for.
+///
+/// Events go from one owner to the next, and none is ever destroyed, so that an address stays that of one event. Who
+/// waits late, for a point of a later owner, waits longer, but not for ever: all that a point comes after is in queues
+/// when it is recorded.
+class SharedEvent {
+ public:
+  /// Nothing where the back end, or the device, has none that other processes can use.
+  [[nodiscard]] static std::optional<SharedEvent> make();
+  SharedEvent(SharedEvent&& other) noexcept;
+  SharedEvent& operator=(SharedEvent&& other) noexcept;
+  /// @pre the work before the last point has completed
+  ~SharedEvent();
+  /// The point after the work that is in `queue` now.
+  void record(DeviceQueue const& queue);
+  [[nodiscard]] EventAddress const& address() const noexcept { return event_.address; }
+
+ private:
+  explicit SharedEvent(OwnEvent const& event) : event_(event) {}
+  OwnEvent event_;
+};
+
+/// Work that is put into `queue` later runs after the last point that another process has recorded. Returns at once;
+/// false where the event cannot be opened.
+[[nodiscard]] bool wait_for_event(DeviceQueue const& queue, EventAddress const& event);
 
 /// The queue of an object's calls, whose memory passes from one call to the next.
 class QueueOfCalls {
