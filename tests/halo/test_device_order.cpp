@@ -641,7 +641,7 @@ class CountingDevice : public detail::DeviceRuntime {
   Counts counts_;
 };
 
-/// Of a second call on some fields, forward and adjoint: tables are copied to the device in the first.
+/// Of a second call on some fields, forward and adjoint.
 std::pair<CountingDevice::Counts, CountingDevice::Counts> counts_of_a_call(int num_fields, Transport transport,
                                                                            std::set<int>& peers, bool shares = false) {
   CountingDevice counting(shares);
@@ -692,6 +692,28 @@ TEST(DeviceOrder, a_call_between_ranks_of_a_node_does_not_wait_for_its_queue_and
     EXPECT_EQ(counts.copies_to_device, 0);
     EXPECT_EQ(counts.fences, 0);
   }
+}
+
+TEST(DeviceOrder, a_call_on_fields_elsewhere_does_not_wait_either) {
+  CountingDevice counting(true);
+  Exchange const exchange(Comm::world());
+  auto const queue = device().make_queue();
+  auto const call = [&](DeviceField const& field) {
+    std::array const fields{HaloField{field.view()}};
+    exchange.plan.start(std::span<HaloField const>(fields), queue).wait();
+    exchange.plan.start_adjoint(std::span<HaloField const>(fields), queue).wait();
+  };
+  DeviceField const first(exchange.plan.local());
+  DeviceField const second(exchange.plan.local());
+  for (int round = 0; round < 3; ++round) call(first);
+  exchange.comm.barrier();
+  (void)counting.take();
+
+  call(second);
+
+  auto const counts = counting.take();
+  EXPECT_EQ(counts.fences, 0);
+  EXPECT_EQ(counts.copies_to_host + counts.copies_to_device, 0);
 }
 
 TEST(DeviceOrder, kernels_of_a_call_do_not_become_more_with_fields) {

@@ -7,6 +7,7 @@
 #include "call/kept.hpp"
 #include "call/local_map.hpp"
 #include "call/recorded_calls.hpp"
+#include "field_axes.hpp"
 
 #include <algorithm>
 
@@ -57,17 +58,7 @@ torch::Tensor pad_levels(ConvDescription const& d, torch::Tensor const& x) {
   auto const [lower, upper] = d.levels->padding;
   if (lower == 0 && upper == 0) return x;
   if (d.levels->edge == Edge::constant) return at::constant_pad_nd(x, {0, 0, 0, 0, lower, upper});
-  auto const num_levels = x.size(2);
-  std::vector<std::int64_t> images;
-  for (Index e = -lower; e < num_levels + upper; ++e) {
-    if (d.levels->edge == Edge::periodic)
-      images.push_back((e + num_levels) % num_levels);
-    else if (d.levels->edge == Edge::reflect)
-      images.push_back(e < 0 ? -e : e >= num_levels ? 2 * (num_levels - 1) - e : e);
-    else
-      images.push_back(std::clamp<Index>(e, 0, num_levels - 1));
-  }
-  return x.index_select(2, torch::tensor(images).to(x.device()));
+  return with_images_of_levels(x, lower, upper, d.levels->edge);
 }
 
 ConvSetUp::ConvSetUp(Comm const& comm, Layout const& layout, ConvDescription const& description)

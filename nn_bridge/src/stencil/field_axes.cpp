@@ -52,4 +52,13 @@ torch::Tensor FieldAxes::as_given(torch::Tensor const& planes) const {
   return has_longitude_ ? x : x.squeeze(-1);
 }
 
+torch::Tensor with_images_of_levels(torch::Tensor const& x, std::int64_t lower, std::int64_t upper, Edge edge) {
+  auto const n = x.size(2);
+  auto const levels = torch::arange(-lower, n + upper, torch::dtype(torch::kLong).device(x.device()));
+  auto const images = edge == Edge::periodic  ? levels.remainder(n)
+                      : edge == Edge::reflect ? n - 1 - (n - 1 - levels.abs()).abs()
+                                              : levels.clamp(0, n - 1);
+  return x.index_select(2, images);
+}
+
 }  // namespace graticule::nn::detail

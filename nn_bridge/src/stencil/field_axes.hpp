@@ -32,4 +32,9 @@ class FieldAxes {
   Boundary boundary_;
 };
 
+/// `x` [batch, channels, levels, rows, columns], of which each rank has all levels, with more levels at both ends:
+/// images of the others by `edge`, which is periodic, reflect or replicate. Nothing is copied to a device for it.
+[[nodiscard]] torch::Tensor with_images_of_levels(torch::Tensor const& x, std::int64_t lower, std::int64_t upper,
+                                                  Edge edge);
+
 }  // namespace graticule::nn::detail

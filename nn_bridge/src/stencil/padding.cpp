@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/stencil/padding.hpp>
 
 #include "call/spatial.hpp"
+#include "field_axes.hpp"
 #include "needed_inputs.hpp"
 
 #include <algorithm>
@@ -96,17 +97,10 @@ torch::Tensor pad_levels(PadDescription const& d, torch::Tensor const& x) {
   auto const [lower, upper] = d.widths[0];
   if (lower == 0 && upper == 0) return x;
   if (d.mode == PadMode::constant) return at::constant_pad_nd(x, {0, 0, 0, 0, lower, upper}, d.value);
-  auto const n = x.size(2);
-  std::vector<std::int64_t> images;
-  for (Index e = -lower; e < n + upper; ++e) {
-    if (d.mode == PadMode::circular)
-      images.push_back((e + n) % n);
-    else if (d.mode == PadMode::reflect)
-      images.push_back(e < 0 ? -e : e >= n ? 2 * (n - 1) - e : e);
-    else
-      images.push_back(std::clamp<Index>(e, 0, n - 1));
-  }
-  return x.index_select(2, torch::tensor(images).to(x.device()));
+  auto const edge = d.mode == PadMode::circular  ? Edge::periodic
+                    : d.mode == PadMode::reflect ? Edge::reflect
+                                                 : Edge::replicate;
+  return with_images_of_levels(x, lower, upper, edge);
 }
 
 }  // namespace

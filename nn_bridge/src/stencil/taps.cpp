@@ -109,14 +109,11 @@ void apply_on_host(Taps const& taps, T const* x, T* y, Planes const& planes) {
   });
 }
 
-/// On other devices: a weighted selection for each place among an output's taps.
-torch::Tensor apply_by_selection(Taps const& taps, torch::Tensor const& x, std::int64_t axis) {
+std::vector<TapSelection> selections_of(Taps const& taps, torch::Device device, torch::ScalarType type) {
   Index most = 0;
   for (Index o = 0; o < taps.num_outputs(); ++o)
     most = std::max(most, taps.first[std::size_t(o) + 1] - taps.first[std::size_t(o)]);
-  auto sizes = x.sizes().vec();
-  sizes[std::size_t(axis)] = taps.num_outputs();
-  auto result = torch::zeros(sizes, x.options());
+  std::vector<TapSelection> result;
   for (Index t = 0; t < most; ++t) {
     std::vector<std::int64_t> outputs;
     std::vector<std::int64_t> cells;
@@ -128,21 +125,31 @@ torch::Tensor apply_by_selection(Taps const& taps, torch::Tensor const& x, std::
       cells.push_back(taps.cells[e]);
       weights.push_back(taps.weights[e]);
     }
-    std::vector<std::int64_t> shape(std::size_t(x.dim()), 1);
-    shape[std::size_t(axis)] = -1;
-    auto const weight = torch::tensor(weights, torch::kDouble).to(x.options()).view(shape);
-    result.index_add_(axis, torch::tensor(outputs).to(x.device()),
-                      x.index_select(axis, torch::tensor(cells).to(x.device())) * weight);
+    result.push_back({torch::tensor(outputs).to(device), torch::tensor(cells).to(device),
+                      torch::tensor(weights, torch::kDouble).to(device, type)});
   }
   return result;
 }
 
+/// On other devices: a weighted selection for each place among an output's taps.
+torch::Tensor apply_by_selection(TapMap const& map, bool back, torch::Tensor const& x, std::int64_t axis) {
+  auto sizes = x.sizes().vec();
+  sizes[std::size_t(axis)] = (back ? map.back() : map.there()).num_outputs();
+  auto result = torch::zeros(sizes, x.options());
+  std::vector<std::int64_t> shape(std::size_t(x.dim()), 1);
+  shape[std::size_t(axis)] = -1;
+  for (auto const& [outputs, cells, weights] : map.selections(back, x))
+    result.index_add_(axis, outputs, x.index_select(axis, cells) * weights.view(shape));
+  return result;
+}
+
 /// Writes `y`; both are contiguous.
-void apply_contiguous(Taps const& taps, torch::Tensor const& x, torch::Tensor y, std::int64_t axis) {
+void apply_contiguous(TapMap const& map, bool back, torch::Tensor const& x, torch::Tensor y, std::int64_t axis) {
   if (!x.is_cpu()) {
-    y.copy_(apply_by_selection(taps, x, axis));
+    y.copy_(apply_by_selection(map, back, x, axis));
     return;
   }
+  auto const& taps = back ? map.back() : map.there();
   if (y.numel() == 0) return;
   Planes planes{1, x.size(axis), 1};
   for (std::int64_t a = 0; a < x.dim(); ++a) (a < axis ? planes.outer : planes.inner) *= a == axis ? 1 : x.size(a);
@@ -153,15 +160,15 @@ void apply_contiguous(Taps const& taps, torch::Tensor const& x, torch::Tensor y,
 
 /// A tensor of its own in the memory format of `x`. Channels-last tensors are contiguous with the channels moved to the
 /// end.
-torch::Tensor apply(Taps const& taps, torch::Tensor const& x, std::int64_t axis) {
+torch::Tensor apply(TapMap const& map, bool back, torch::Tensor const& x, std::int64_t axis) {
   auto const format = x.suggest_memory_format();
   auto sizes = x.sizes().vec();
-  sizes[std::size_t(x.dim() + axis)] = taps.num_outputs();
+  sizes[std::size_t(x.dim() + axis)] = (back ? map.back() : map.there()).num_outputs();
   auto y = torch::empty(sizes, x.options(), format);
   if (format == torch::MemoryFormat::Contiguous)
-    apply_contiguous(taps, x.contiguous(), y, x.dim() + axis);
+    apply_contiguous(map, back, x.contiguous(), y, x.dim() + axis);
   else
-    apply_contiguous(taps, x.movedim(1, -1).contiguous(), y.movedim(1, -1), x.dim() + axis - 1);
+    apply_contiguous(map, back, x.movedim(1, -1).contiguous(), y.movedim(1, -1), x.dim() + axis - 1);
   return y;
 }
 
@@ -175,7 +182,7 @@ struct TapFunction : torch::autograd::Function<TapFunction<back>> {
                                std::int64_t axis) {
     keep(ctx, map);
     ctx->saved_data["axis"] = axis;
-    return apply(back ? map->back() : map->there(), x, axis);
+    return apply(*map, back, x, axis);
   }
   static variable_list backward(AutogradContext* ctx, variable_list const& grads) {
     auto const map = kept<TapMapPointer>(ctx);
@@ -184,6 +191,17 @@ struct TapFunction : torch::autograd::Function<TapFunction<back>> {
 };
 
 }  // namespace
+
+std::vector<TapSelection> TapMap::selections(bool back, torch::Tensor const& like) const {
+  std::lock_guard const lock(mutex_);
+  for (auto const& placed : placed_)
+    if (placed.back == back && placed.device == like.device() && placed.type == like.scalar_type())
+      return placed.selections;
+  torch::NoGradGuard const no_grad;
+  auto selections = selections_of(back ? back_ : there_, like.device(), like.scalar_type());
+  placed_.push_back({back, like.device(), like.scalar_type(), selections});
+  return selections;
+}
 
 torch::Tensor apply_taps(TapMapPointer const& map, torch::Tensor const& x, std::int64_t axis) {
   return TapFunction<false>::apply(x, map, axis);

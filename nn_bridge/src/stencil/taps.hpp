@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,14 @@ struct Taps {
   [[nodiscard]] bool is_identity(Range outputs) const noexcept;
 };
 
+/// Taps for devices other than the CPU, one place among an output's taps: each of `outputs` gets the cell of the same
+/// place in `cells` times that of `weights`.
+struct TapSelection {
+  torch::Tensor outputs;
+  torch::Tensor cells;
+  torch::Tensor weights;
+};
+
 /// Taps and their transpose, for forward and backward.
 class TapMap {
  public:
@@ -36,10 +45,22 @@ class TapMap {
 
   [[nodiscard]] Taps const& there() const noexcept { return there_; }
   [[nodiscard]] Taps const& back() const noexcept { return back_; }
+  /// The taps of a way on the device and in the type of `like`; copied there once, because each copy waits for the
+  /// device.
+  [[nodiscard]] std::vector<TapSelection> selections(bool back, torch::Tensor const& like) const;
 
  private:
+  struct Placed {
+    bool back;
+    torch::Device device;
+    torch::ScalarType type;
+    std::vector<TapSelection> selections;
+  };
+
   Taps there_;
   Taps back_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Placed> placed_;
 };
 
 /// `x` with the map applied along `axis` (counted from the last one), in the memory format of `x`; differentiable to

@@ -363,8 +363,34 @@ KOKKOS_INLINE_FUNCTION Share share_of(TasksOfLaunch const& launch, Index thread)
   return {launch.tasks + low, low == 0 ? thread : thread - launch.ends[low - 1]};
 }
 
+/// Bytes of tasks that a launch takes as arguments: all may have 4 KiB.
+constexpr std::size_t most_argument_bytes = 3600;
+constexpr int most_arguments = int(most_argument_bytes / (sizeof(DeviceTask) + sizeof(Index)));
+
+/// Tasks that a launch brings along.
+template <int most>
+struct FewTasks {
+  DeviceTask tasks[std::size_t(most)];
+  Index ends[std::size_t(most)];
+  Index number;
+};
+
+KOKKOS_INLINE_FUNCTION Share share_of(FewTasks<1> const& launch, Index thread) { return {launch.tasks, thread}; }
+
+KOKKOS_INLINE_FUNCTION Share share_of(FewTasks<most_arguments> const& launch, Index thread) {
+  int task = 0;
+  Index begin = 0;
+  for (int t = 1; t < most_arguments; ++t)
+    if (t < launch.number && thread >= launch.ends[t - 1]) {
+      task = t;
+      begin = launch.ends[t - 1];
+    }
+  return {launch.tasks + task, thread - begin};
+}
+
+template <class Tasks>
 struct RunTasks {
-  TasksOfLaunch launch;
+  Tasks launch;
 
   KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
     auto const share = share_of(launch, thread);
@@ -379,8 +405,9 @@ struct RunTasks {
 };
 
 /// For launches of plain copies.
+template <class Tasks>
 struct CopyTasks {
-  TasksOfLaunch launch;
+  Tasks launch;
 
   KOKKOS_INLINE_FUNCTION void operator()(Index thread) const {
     auto const share = share_of(launch, thread);
@@ -392,31 +419,37 @@ struct CopyTasks {
 
 void DeviceTasks::set(std::span<StridedTask const> tasks, DeviceQueue const& queue) {
   if (std::equal(tasks.begin(), tasks.end(), tasks_.begin(), tasks_.end())) {
-    in_use_ = in_use_ || !tasks.empty();
+    in_use_ = in_use_ || in_memory_;
     return;
   }
   tasks_.assign(tasks.begin(), tasks.end());
   launches_.clear();
+  in_memory_ = false;
   if (tasks.empty()) return;
+  constexpr std::size_t task_bytes = sizeof(DeviceTask) + sizeof(Index);
+  static_assert(std::is_trivially_copyable_v<DeviceTask>);
+  static_assert(sizeof(DeviceTask) % alignof(Index) == 0 && alignof(DeviceTask) <= alignof(Index));
+  host_.resize(tasks.size() * task_bytes);
+  num_tasks_ = 0;
+  while (num_tasks_ < tasks.size()) add_launches(tasks, next_run(tasks, num_tasks_));
+  in_memory_ = std::any_of(launches_.begin(), launches_.end(),
+                           [](Launch const& launch) { return launch.last - launch.first > most_arguments; });
+  if (!in_memory_) return;
   if (in_use_) fence(queue);
   in_use_ = true;
-  constexpr std::size_t task_bytes = sizeof(DeviceTask) + sizeof(Index);
   if (capacity_ < tasks.size()) {
     device_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::device, queue.device());
     pinned_ = Buffer(tasks.size() * task_bytes, Buffer::Kind::pinned);
     capacity_ = tasks.size();
   }
-  static_assert(std::is_trivially_copyable_v<DeviceTask>);
-  static_assert(sizeof(DeviceTask) % alignof(Index) == 0 && alignof(DeviceTask) <= alignof(Index));
-  num_tasks_ = 0;
-  while (num_tasks_ < tasks.size()) add_launches(tasks, next_run(tasks, num_tasks_));
-  copy_to_device(queue, device_.data(), pinned_.data(), tasks.size() * task_bytes);
+  std::memcpy(pinned_.data(), host_.data(), host_.size());
+  copy_to_device(queue, device_.data(), pinned_.data(), host_.size());
 }
 
 void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<StridedTask const> tasks) {
   auto const launch_of = is_ordered(tasks.front()) ? launches_of(tasks) : std::vector<std::size_t>(tasks.size(), 0);
-  auto* const held = reinterpret_cast<DeviceTask*>(pinned_.data());
-  auto* const ends = reinterpret_cast<Index*>(pinned_.data() + all.size() * sizeof(DeviceTask));
+  auto* const held = reinterpret_cast<DeviceTask*>(host_.data());
+  auto* const ends = reinterpret_cast<Index*>(host_.data() + all.size() * sizeof(DeviceTask));
   auto const num_launches = *std::max_element(launch_of.begin(), launch_of.end()) + 1;
   for (std::size_t number = 0; number < num_launches; ++number) {
     launches_.push_back({Index(num_tasks_), Index(num_tasks_), 0, true});
@@ -433,16 +466,38 @@ void DeviceTasks::add_launches(std::span<StridedTask const> all, std::span<Strid
   }
 }
 
+namespace {
+
+template <class Tasks>
+void launch_tasks(DeviceQueue const& queue, Index num_threads, bool copies, Tasks const& tasks) {
+  if (copies)
+    launch(queue, "graticule::copy", num_threads, CopyTasks<Tasks>{tasks});
+  else
+    launch(queue, "graticule::strided", num_threads, RunTasks<Tasks>{tasks});
+}
+
+}  // namespace
+
 void DeviceTasks::run(DeviceQueue const& queue) const {
+  auto const* const held = reinterpret_cast<DeviceTask const*>(host_.data());
+  auto const* const held_ends = reinterpret_cast<Index const*>(held + num_tasks_);
   auto const* const tasks = reinterpret_cast<DeviceTask const*>(device_.data());
-  auto const* const ends = reinterpret_cast<Index const*>(tasks + num_tasks_);
   for (auto const& group : launches_) {
     if (group.num_threads == 0) continue;
-    TasksOfLaunch const all{tasks + group.first, ends + group.first, group.last - group.first};
-    if (group.copies)
-      launch(queue, "graticule::copy", group.num_threads, CopyTasks{all});
-    else
-      launch(queue, "graticule::strided", group.num_threads, RunTasks{all});
+    Index const number = group.last - group.first;
+    if (number == 1) {
+      launch_tasks(queue, group.num_threads, group.copies, FewTasks<1>{{held[group.first]}, {group.num_threads}, 1});
+    } else if (number <= most_arguments) {
+      FewTasks<most_arguments> few{};
+      std::copy(held + group.first, held + group.last, few.tasks);
+      std::copy(held_ends + group.first, held_ends + group.last, few.ends);
+      few.number = number;
+      launch_tasks(queue, group.num_threads, group.copies, few);
+    } else {
+      auto const* const ends = reinterpret_cast<Index const*>(tasks + num_tasks_);
+      launch_tasks(queue, group.num_threads, group.copies,
+                   TasksOfLaunch{tasks + group.first, ends + group.first, number});
+    }
   }
 }
 

@@ -239,6 +239,33 @@ TEST(DeviceCollectives, pass_through_pinned_memory_with_the_values_of_the_host) 
   }
 }
 
+/// A copy from or to pageable memory waits for the device.
+TEST(DeviceLayers, make_tables_on_the_device_once) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const device = guarded_torch_device();
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    SCOPED_TRACE(layer.name);
+    std::mt19937 random(5);
+    auto const domain = domain_of(repeat++, layer);
+    auto const part = random_part(domain, random, layer.sizes).of(random_tensor(random, layer.sizes));
+    auto const made = layer.make(domain, torch::kDouble);
+    for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
+      for (auto tensor : *list) test::move_to(tensor, device);
+    auto const x = part.clone().to(device).requires_grad_();
+    auto const cotangent = torch::ones_like(made.sharded(x));
+    made.sharded(x).backward(cotangent);
+
+    auto const copies = copies_in(domain.comm(), [&] { made.sharded(x).backward(cotangent); });
+
+    // Statistics of norms go to other ranks, an unpooling looks at its indices, and windows of adaptive maxima come
+    // with each call.
+    if (layer.name.find("Norm") != std::string::npos && domain.comm().num_ranks() > 1) continue;
+    if (layer.name == "MaxUnpool2d" || layer.name == "AdaptiveMaxPool2d") continue;
+    EXPECT_EQ(copies.bytes_pageable, 0);
+  }
+}
+
 TEST(DeviceLayers, pass_tokens_through_pinned_memory) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   auto const device = guarded_torch_device();

@@ -16,14 +16,19 @@ using DeviceSpace = Kokkos::DefaultExecutionSpace;
 }
 
 /// Calls `body(i)` for all i below `count`, each in a thread of the device, in order of `queue`; returns at once.
-/// `body` holds pointers to device memory, not to that of the host.
+/// `body`, of at most 4 KiB less 200 bytes, holds pointers to device memory, not to that of the host.
 template <class Body>
 void launch(DeviceQueue const& queue, char const* name, Index count, Body const& body) {
   if (auto* const device = installed_device())
     return device->launch(queue, [count, body] {
       for (Index i = 0; i < count; ++i) body(i);
     });
-  Kokkos::parallel_for(name, Kokkos::RangePolicy<DeviceSpace>(device_space(queue), 0, count), body);
+  // As an argument of the kernel: of more than 512 bytes Kokkos makes a constant, of which there is one, and waits for
+  // the last kernel that had it.
+  static_assert(sizeof(Body) <= 4096 - 200);
+  Kokkos::RangePolicy<DeviceSpace> const all(device_space(queue), 0, count);
+  Kokkos::parallel_for(
+      name, Kokkos::Experimental::require(all, Kokkos::Experimental::WorkItemProperty::HintLightWeight), body);
 }
 
 }  // namespace graticule::detail
