@@ -32,13 +32,13 @@ void reduce_bucket(TeamRule const& rule, Bucket const& bucket) {
   parts.push_back(defined);
   auto flat = torch::cat(parts);
   detail::sum_over(rule.team, flat);
-  auto const counts = flat.narrow(0, flat.numel() - num, num);
+  auto const counts = at::real(flat.narrow(0, flat.numel() - num, num)).to(torch::kCPU, torch::kDouble);
   std::int64_t offset = 0;
   for (std::int64_t i = 0; i < num; ++i) {
     auto parameter = bucket.parameters[std::size_t(i)];
     auto part = flat.narrow(0, offset, parameter.numel()).view(parameter.sizes());
     offset += parameter.numel();
-    if (at::real(counts[i]).to(torch::kDouble).item<double>() == 0) continue;
+    if (counts[i].item<double>() == 0) continue;
     if (rule.reduction == Reduction::mean) part.div_(rule.team.num_ranks());
     if (parameter.grad().defined())
       parameter.mutable_grad().detach().copy_(part);
