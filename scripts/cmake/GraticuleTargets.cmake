@@ -12,14 +12,25 @@ macro(graticule_compile_in_batches)
   endif()
 endmacro()
 
-# A target whose sources hold no kernels and do not include Kokkos: where the compiler is nvcc_wrapper, nvcc would read each of
-# them three times, and without precompiled headers.
-# WITHOUT_KOKKOS: nothing that is linked brings Kokkos either; hipcc then compiles C++ as well.
-function(graticule_compile_on_host target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "WITHOUT_KOKKOS" "" "")
-  if(arg_WITHOUT_KOKKOS AND CMAKE_CXX_COMPILER MATCHES "/hipcc$")
+# What reads files starts graticule-read-structure. With GRATICULE_LINKS_NOTHING (scripts/check_devices) objects alone are wanted,
+# and no program can be linked before them.
+function(graticule_build_reader_before target)
+  if(NOT target STREQUAL "graticule-read-structure" AND NOT GRATICULE_LINKS_NOTHING)
+    add_dependencies(${target} graticule-read-structure)
+  endif()
+endfunction()
+
+# A target whose sources do not include Kokkos: hipcc compiles them as C++, not as HIP, on which clang 15 breaks off now and
+# then.
+function(graticule_compile_as_cxx target)
+  if(CMAKE_CXX_COMPILER MATCHES "/hipcc$")
     target_compile_options(${target} PRIVATE -x c++)
   endif()
+endfunction()
+
+# A target whose sources hold no kernels and do not include Kokkos: where the compiler is nvcc_wrapper, nvcc would read each of
+# them three times, and without precompiled headers.
+function(graticule_compile_on_host target)
   if(CMAKE_CXX_COMPILER MATCHES "/nvcc_wrapper$")
     set(launcher "${PROJECT_SOURCE_DIR}/scripts/cmake/on_host.sh" ${CMAKE_CXX_COMPILER_LAUNCHER})
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
@@ -120,7 +131,7 @@ function(graticule_add_test_program name)
   endforeach()
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
   if("graticule::field_io" IN_LIST arg_DEPENDS)
-    add_dependencies(${target} graticule-read-structure)
+    graticule_build_reader_before(${target})
   endif()
   if("graticule::nn" IN_LIST arg_DEPENDS)
     graticule_use_torch_pch(${target})
@@ -305,9 +316,7 @@ function(graticule_add_driver name)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
   target_compile_options(${name} PRIVATE ${GRATICULE_WARNINGS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
-  if(NOT name STREQUAL "graticule-read-structure")
-    add_dependencies(${name} graticule-read-structure)
-  endif()
+  graticule_build_reader_before(${name})
   if("graticule::nn" IN_LIST arg_DEPENDS)
     graticule_use_torch_pch(${name})
   endif()

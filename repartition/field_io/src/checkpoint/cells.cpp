@@ -141,8 +141,10 @@ std::byte* CellStaging::host(Box const& piece) {
 
 std::byte* CellStaging::device(Box const& piece) {
   auto const bytes = std::size_t(piece.num_cells() * size_of(cells_->dtype));
-  if (bytes > device_.extent(0))
-    device_ = DeviceBytes(Kokkos::view_alloc("graticule", Kokkos::WithoutInitializing), bytes);
+  if (bytes > device_bytes_) {
+    device_ = Buffer(bytes, Buffer::Kind::device);
+    device_bytes_ = bytes;
+  }
   return device_.data();
 }
 
@@ -157,8 +159,8 @@ std::byte const* CellStaging::pack(Box const& piece) {
   run_strided(std::span(&task, 1), cells_->space);
   if (on_device) {
     auto const bytes = std::size_t(piece.num_cells() * size_of(cells_->dtype));
-    Kokkos::deep_copy(Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(dense, bytes),
-                      Kokkos::subview(device_, std::pair<std::size_t, std::size_t>(0, bytes)));
+    copy_to_host({}, dense, packed, bytes);
+    fence({});
   }
   return dense;
 }
@@ -171,8 +173,8 @@ void CellStaging::unpack(Box const& piece) {
   if (cells_->space == MemorySpace::device) {
     auto const bytes = std::size_t(piece.num_cells() * size_of(cells_->dtype));
     auto* const packed = device(piece);
-    Kokkos::deep_copy(Kokkos::subview(device_, std::pair<std::size_t, std::size_t>(0, bytes)),
-                      Kokkos::View<std::byte*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(dense, bytes));
+    copy_to_device({}, packed, dense, bytes);
+    fence({});
     dense = packed;
   }
   auto const extents = piece.extents();

@@ -4,9 +4,8 @@
 
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/layout.hpp>
+#include <graticule/repartition/detail/device_runtime.hpp>
 #include <graticule/repartition/field_view.hpp>
-
-#include <Kokkos_Core.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -43,8 +42,6 @@ class CellStaging {
   void unpack(Box const& piece);
 
  private:
-  using DeviceBytes = Kokkos::View<std::byte*, Kokkos::DefaultExecutionSpace::memory_space>;
-
   [[nodiscard]] std::byte* place(Box const& piece) const;
   [[nodiscard]] bool is_dense(Box const& piece) const;
   [[nodiscard]] std::byte* host(Box const& piece);
@@ -53,7 +50,8 @@ class CellStaging {
   FieldCells const* cells_;
   std::unique_ptr<std::byte[]> host_;
   std::size_t host_bytes_ = 0;
-  DeviceBytes device_;
+  Buffer device_;
+  std::size_t device_bytes_ = 0;
 };
 
 /// Calls `visit(first, count)` for the runs of `box` in a row-major dataset of `extents`, in order: `count` cells from

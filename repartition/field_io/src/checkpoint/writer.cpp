@@ -134,7 +134,8 @@ struct CheckpointWriter::State {
     require_open();
     Description description;
     run_agreed(comm, [&] { description = describe(comm, name, layout, view, chosen); });
-    auto const& [field, cells] = description;
+    auto const& field = description.field;
+    auto const& cells = description.cells;
     require_same(comm, "ArgumentDisagreement", fingerprint(field, layout),
                  "field " + field.name + ", " + to_string(field.dtype) + " " + to_string(field.extents));
     require_good_attributes(field.attributes);
