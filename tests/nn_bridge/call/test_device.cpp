@@ -493,7 +493,15 @@ class WithTransport {
 
 constexpr std::array transports{"auto", "p2p"};
 
-TEST(DeviceFaults, of_calls_on_tensors_are_none) {
+class DeviceFaults : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("GRATICULE_CHECK") != nullptr)
+      GTEST_SKIP() << "ranks begin calls apart here, and wait for each other before each call in check mode";
+  }
+};
+
+TEST_F(DeviceFaults, of_calls_on_tensors_are_none) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   for (auto const* const transport : transports) {
     WithTransport const with(transport);
@@ -504,7 +512,7 @@ TEST(DeviceFaults, of_calls_on_tensors_are_none) {
   }
 }
 
-TEST(DeviceFaults, that_read_memory_on_the_host_are_found) {
+TEST_F(DeviceFaults, that_read_memory_on_the_host_are_found) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   for (auto const* const transport : transports) {
     WithTransport const with(transport);
@@ -512,7 +520,7 @@ TEST(DeviceFaults, that_read_memory_on_the_host_are_found) {
   }
 }
 
-TEST(DeviceFaults, that_launch_on_another_queue_are_found) {
+TEST_F(DeviceFaults, that_launch_on_another_queue_are_found) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   for (auto const* const transport : transports) {
     WithTransport const with(transport);
@@ -520,7 +528,7 @@ TEST(DeviceFaults, that_launch_on_another_queue_are_found) {
   }
 }
 
-TEST(DeviceFaults, that_unpack_before_the_message_is_there_are_found) {
+TEST_F(DeviceFaults, that_unpack_before_the_message_is_there_are_found) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that sends a message";
   for (auto const* const transport : transports) {
@@ -529,7 +537,7 @@ TEST(DeviceFaults, that_unpack_before_the_message_is_there_are_found) {
   }
 }
 
-TEST(DeviceFaults, that_send_before_the_message_is_packed_are_found) {
+TEST_F(DeviceFaults, that_send_before_the_message_is_packed_are_found) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer that it sends to";
   for (auto const* const transport : transports) {
@@ -538,7 +546,7 @@ TEST(DeviceFaults, that_send_before_the_message_is_packed_are_found) {
   }
 }
 
-TEST(DeviceFaults, that_reuse_a_buffer_that_is_read_are_found) {
+TEST_F(DeviceFaults, that_reuse_a_buffer_that_is_read_are_found) {
   if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
   if (test::world().num_ranks() == 1) GTEST_SKIP() << "one rank has no peer whose message it buffers";
   WithTransport const with("p2p");
