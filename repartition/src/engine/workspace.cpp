@@ -189,7 +189,8 @@ Workspace::~Workspace() {
   if (shape.space == MemorySpace::device) {
     for (auto const& message : outgoing.messages)
       for (int p = 0; message.on_device && p < 2; ++p)
-        if (is_free(message, p)) wait_for_reader(message, p);
+        // An event that cannot be opened leaves nothing else to wait for.
+        if (is_free(message, p)) (void)wait_for_reader(message, p);
     fence();
   }
   if (outgoing.shared.data) messages::free_node_block(outgoing.shared);
@@ -297,17 +298,17 @@ void Workspace::open_places() {
     if (message.link) take_place(message, place);
 }
 
-void Workspace::wait_for_reader(Message const& message, int p) const {
-  if (!message.on_device || message.last_number[std::size_t(p)] == 0) return;
+bool Workspace::wait_for_reader(Message const& message, int p) const {
+  if (!message.on_device || message.last_number[std::size_t(p)] == 0) return true;
   PostedCells cells;
   std::memcpy(&cells, message.places[std::size_t(p)].data, sizeof cells);
-  // An event that cannot be opened is none that this rank needs to wait for: its memory stays mapped at the peer.
-  if (cells.read.process != 0) (void)wait_for_event(queue, cells.read);
+  return cells.read.process == 0 || wait_for_event(queue, cells.read);
 }
 
 void Workspace::take_place(Message& message, int p) {
   auto const place = std::size_t(p);
-  wait_for_reader(message, p);
+  if (!wait_for_reader(message, p))
+    throw Error("OutOfMemory", "an event of rank " + std::to_string(message.peer->peer) + " cannot be opened");
   message.place = p;
   message.last_number[place] = message.number;
   message.wire = message.places[place].data;

@@ -208,8 +208,10 @@ struct Workspace {
 
  private:
   void take_place(Message& message, int p);
-  /// Later work in the queue runs after the peer's device has read place `p`. @pre the peer has given it back
-  void wait_for_reader(Message const& message, int p) const;
+  /// Later work in the queue runs after the peer's device has read place `p`; false where the peer's event cannot be
+  /// opened.
+  /// @pre the peer has given the place back
+  [[nodiscard]] bool wait_for_reader(Message const& message, int p) const;
   /// Brings packed cells of device fields to host memory; in order of the queue.
   void stage_out(Message& message) const;
   void poll();

@@ -80,10 +80,6 @@ class NodeLink {
     return outgoing(number).state.load(std::memory_order_acquire) >= number * 4 + std::uint64_t(PostPhase::posted);
   }
   void consume(std::uint64_t number) const noexcept { set(incoming(number), number, PostPhase::consumed); }
-  /// Does the same when it is called, at the latest before the peer frees its ring; the link may be gone by then.
-  [[nodiscard]] auto consumer(std::uint64_t number) const noexcept {
-    return [post = &incoming(number), number] { set(*post, number, PostPhase::consumed); };
-  }
   /// True when the peer has read all that was posted.
   [[nodiscard]] bool all_consumed() const noexcept {
     for (auto n = last_sent_ > PostRing::size ? last_sent_ - PostRing::size + 1 : 1; n <= last_sent_; ++n)
