@@ -171,8 +171,8 @@ GroupedField::GroupedField(Comm const& comm, Layout const& fields, std::array<Gr
         if (cell != GroupedAxis::absent) back[std::size_t(cell - cells.lo(p))] = i - order.parts.lo(p);
       }
       own.selects = there != own_order(own.num_cells);
-      own.there = index_tensor(there);
-      own.back = index_tensor(back);
+      own.there = Constant(index_tensor(there));
+      own.back = Constant(index_tensor(back));
     } else {
       moved = true;
       sources[std::size_t(a)] = order.cells;
@@ -183,7 +183,7 @@ GroupedField::GroupedField(Comm const& comm, Layout const& fields, std::array<Gr
   auto const present =
       (axes_[0].present.view({-1, 1, axes_[0].size, 1}) & axes_[1].present.view({1, -1, 1, axes_[1].size}))
           .reshape({axes_[0].num_groups * axes_[1].num_groups, axes_[0].size * axes_[1].size});
-  if (!present.all().item<bool>()) present_ = present;
+  if (!present.all().item<bool>()) absent_ = Constant(present.logical_not());
   if (!moved) return;
   pull_ = std::make_shared<TensorPull const>(comm, TensorPullDescription{.source = fields,
                                                                          .map = map_of(std::move(sources)),
@@ -194,12 +194,12 @@ GroupedField::GroupedField(Comm const& comm, Layout const& fields, std::array<Gr
 namespace {
 
 /// Cells by place, and 0 for the place behind the last cell.
-torch::Tensor select(torch::Tensor const& x, std::int64_t axis, torch::Tensor const& places, bool some_absent) {
-  if (!some_absent) return x.index_select(axis, places.to(x.device()));
+torch::Tensor select(torch::Tensor const& x, std::int64_t axis, Constant const& places, bool some_absent) {
+  if (!some_absent) return x.index_select(axis, places.on(x.device()));
   auto sizes = x.sizes().vec();
   sizes[std::size_t(x.dim() + axis)] = 1;
   auto const zero = torch::zeros(sizes, x.options().requires_grad(false));
-  return torch::cat({x, zero}, axis).index_select(axis, places.to(x.device()));
+  return torch::cat({x, zero}, axis).index_select(axis, places.on(x.device()));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <graticule/partition/cuts.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include "call/constant.hpp"
 #include "call/tensor_pull.hpp"
 #include "call/whole_columns.hpp"
 
@@ -49,8 +50,11 @@ class GroupedField {
   /// The inverse; collective where `moves()`.
   [[nodiscard]] torch::Tensor ungroup(torch::Tensor const& y, CallTies const& ties) const;
   [[nodiscard]] bool moves() const noexcept { return bool(pull_); }
-  /// Boolean [row groups * column groups, rows of a group * columns of a group]; undefined where no member is absent.
-  [[nodiscard]] torch::Tensor const& present() const noexcept { return present_; }
+  /// True where a member is absent: [row groups * column groups, rows of a group * columns of a group] on `device`;
+  /// undefined where no member is absent.
+  [[nodiscard]] torch::Tensor absent(torch::Device device) const {
+    return absent_.on_host().defined() ? absent_.on(device) : torch::Tensor();
+  }
 
  private:
   /// One axis on this rank.
@@ -60,13 +64,13 @@ class GroupedField {
     Index num_groups = 0;
     Index num_cells = 0;
     bool selects = false;        ///< cells are put in order on this rank; otherwise they come or lie so
-    torch::Tensor there = {};    ///< place of each member's cell on this rank, `num_cells` for none
-    torch::Tensor back = {};     ///< and of each cell among the members
+    Constant there = {};         ///< place of each member's cell on this rank, `num_cells` for none
+    Constant back = {};          ///< and of each cell among the members
     torch::Tensor present = {};  ///< [groups, members]
   };
   std::array<Axis, 2> axes_;
   std::shared_ptr<TensorPull const> pull_;
-  torch::Tensor present_;
+  Constant absent_;
 };
 
 }  // namespace graticule::nn::detail

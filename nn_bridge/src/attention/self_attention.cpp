@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/attention/self_attention.hpp>
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 
+#include "call/constant.hpp"
 #include "call/whole_columns.hpp"
 #include "grouped_axis.hpp"
 #include "ring_attention.hpp"
@@ -215,12 +216,13 @@ void WindowAttentionImpl::reset() {
     for (Index k = 0; k < rows * columns; ++k)
       distances.push_back((q / columns - k / columns + rows - 1) * (2 * columns - 1) +
                           (q % columns - k % columns + columns - 1));
-  distances_ = torch::tensor(at::ArrayRef<Index>(distances.data(), distances.size()), torch::kLong);
+  distances_ = std::make_shared<detail::Constant const>(
+      torch::tensor(at::ArrayRef<Index>(distances.data(), distances.size()), torch::kLong));
 }
 
 torch::Tensor WindowAttentionImpl::position_bias() const {
   auto const tokens = options.window[0] * options.window[1];
-  return relative_position_bias_table.index_select(0, distances_.to(relative_position_bias_table.device()))
+  return relative_position_bias_table.index_select(0, distances_->on(relative_position_bias_table.device()))
       .view({tokens, tokens, attention.num_heads()})
       .permute({2, 0, 1});
 }
@@ -250,9 +252,9 @@ torch::Tensor WindowAttentionImpl::forward(torch::Tensor const& x) {
   detail::Heads const own{split.select(-3, 0), split.select(-3, 1), split.select(-3, 2)};
   torch::Tensor bias;
   if (options.relative_position_bias) bias = position_bias();
-  if (auto const& present = call.set_up->present(); present.defined()) {
-    auto const mask = torch::zeros(present.sizes(), x.options().requires_grad(false))
-                          .masked_fill(present.logical_not().to(x.device()), -std::numeric_limits<double>::infinity())
+  if (auto const absent = call.set_up->absent(x.device()); absent.defined()) {
+    auto const mask = torch::zeros(absent.sizes(), x.options().requires_grad(false))
+                          .masked_fill(absent, -std::numeric_limits<double>::infinity())
                           .unsqueeze(1)
                           .unsqueeze(1);
     bias = bias.defined() ? bias + mask : mask;

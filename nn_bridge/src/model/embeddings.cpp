@@ -2,6 +2,8 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/model/embeddings.hpp>
 
+#include "call/constant.hpp"
+
 #include <cmath>
 #include <numbers>
 #include <sstream>
@@ -72,7 +74,7 @@ torch::Tensor PositionEmbeddingImpl::forward(torch::Tensor const& x) {
 
 /// [features, rows, columns] of this rank.
 struct detail::FeatureSetUp {
-  torch::Tensor features;
+  Constant features;
 };
 
 namespace {
@@ -122,13 +124,13 @@ torch::Tensor CoordinateFeaturesImpl::forward(torch::Tensor const& x) {
                                        std::to_string(layout.extent(0)) + " x " + std::to_string(layout.extent(1)) +
                                        " cells");
     auto features = features_of(options_, layout.owned(domain().comm().rank())).to(x.scalar_type());
-    return std::make_shared<detail::FeatureSetUp const>(detail::FeatureSetUp{features});
+    return std::make_shared<detail::FeatureSetUp const>(detail::FeatureSetUp{detail::Constant(features)});
   };
   auto const check = [&] { check_field("CoordinateFeatures", x, 4, 0); };
   auto const set_up = enter(x, check, make).set_up;
   auto sizes = x.sizes().vec();
-  sizes[1] = set_up->features.size(0);
-  return torch::cat({x, with_axes_between(set_up->features.to(x.device()), x).unsqueeze(0).expand(sizes)}, 1);
+  sizes[1] = set_up->features.on_host().size(0);
+  return torch::cat({x, with_axes_between(set_up->features.on(x.device()), x).unsqueeze(0).expand(sizes)}, 1);
 }
 
 LevelEmbeddingImpl::LevelEmbeddingImpl(std::int64_t channels, std::int64_t levels)

@@ -2,6 +2,7 @@
 #include <graticule/nn_bridge/detail/layer_state.hpp>
 #include <graticule/nn_bridge/norm/conservation.hpp>
 
+#include "call/constant.hpp"
 #include "collective/collective_maps.hpp"
 #include "loss/loss_terms.hpp"
 
@@ -19,12 +20,12 @@ LossOptions as_options(MeanWeights const& weights) {
 
 /// Weights of this rank's cells, divided by their sum over all ranks: the mean is a sum.
 struct MeanSetUp {
-  torch::Tensor cells;  ///< [rows, 1] or [levels, rows, 1], in f64
+  detail::Constant cells;  ///< [rows, 1] or [levels, rows, 1], in f64
 
   /// This rank's part of the means; [..., rows, columns] without the axes that they go over.
   [[nodiscard]] torch::Tensor partial(torch::Tensor const& x) const {
-    auto const rows = x.sum({-1}, true, torch::kDouble) * cells.to(x.device());
-    return cells.dim() == 3 ? rows.sum({-3, -2, -1}) : rows.sum({-2, -1});
+    auto const rows = x.sum({-1}, true, torch::kDouble) * cells.on(x.device());
+    return cells.on_host().dim() == 3 ? rows.sum({-3, -2, -1}) : rows.sum({-2, -1});
   }
 };
 
@@ -55,7 +56,7 @@ class detail::MeanState : public LayerState<MeanSetUp> {
       std::array<double, 1> sum{cells.sum().item<double>() * double(owned.extent(1))};
       domain().comm().sum(sum);
       if (!(sum[0] > 0)) throw Error("TooFewValues", layer() + ": the weights of all ranks sum to 0");
-      return std::make_shared<MeanSetUp const>(MeanSetUp{cells / sum[0]});
+      return std::make_shared<MeanSetUp const>(MeanSetUp{detail::Constant(cells / sum[0])});
     };
     return enter(x, checked, make);
   }

@@ -13,11 +13,13 @@ namespace {
 /// @param inputs the cells that the input tensor holds
 MaxWindows windows_of(Taps const& taps, Range inputs, Index extent) {
   MaxWindows w{{}, 1, taps.num_outputs(), inputs.lo, extent};
+  std::vector<std::int64_t> cells;
   for (std::size_t o = 0; o + 1 < taps.first.size(); ++o)
     w.num_taps = std::max(w.num_taps, taps.first[o + 1] - taps.first[o]);
   for (std::size_t o = 0; o + 1 < taps.first.size(); ++o)
     for (Index t = 0; t < w.num_taps; ++t)
-      w.cells.push_back(taps.cells[std::size_t(std::min(taps.first[o] + t, taps.first[o + 1] - 1))] - inputs.lo);
+      cells.push_back(taps.cells[std::size_t(std::min(taps.first[o] + t, taps.first[o + 1] - 1))] - inputs.lo);
+  w.cells = Constant(torch::tensor(cells, torch::kLong));
   return w;
 }
 
@@ -27,7 +29,7 @@ torch::Tensor unfolded(std::vector<MaxWindows> const& axes, torch::Tensor const&
   std::vector<std::int64_t> split{x.size(0), x.size(1)};
   std::vector<std::int64_t> order{0, 1};
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    y = y.index_select(std::int64_t(i) + 2, torch::tensor(axes[i].cells, torch::kLong).to(x.device()));
+    y = y.index_select(std::int64_t(i) + 2, axes[i].cells.on(x.device()));
     split.insert(split.end(), {axes[i].num_outputs, axes[i].num_taps});
     order.push_back(std::int64_t(2 * i + 2));
   }
@@ -47,7 +49,7 @@ torch::Tensor flat_indices(std::vector<MaxWindows> const& axes, torch::Tensor co
     std::vector<std::int64_t> shape(std::size_t(taken.dim()), 1);
     shape[std::size_t(i) + 2] = w.num_outputs;
     auto const output = torch::arange(w.num_outputs, taken.options()).view(shape);
-    auto const cells = torch::tensor(w.cells, torch::kLong).to(taken.device()) + w.first_cell;
+    auto const cells = w.cells.on(taken.device()) + w.first_cell;
     result = result + stride * cells.index({output * w.num_taps + tap});
     stride *= w.extent;
   }

@@ -3,6 +3,7 @@
 
 #include <graticule/nn_bridge/call/domain.hpp>
 
+#include "call/constant.hpp"
 #include "stencil/needed_inputs.hpp"
 
 #include <torch/torch.h>
@@ -19,7 +20,7 @@ namespace graticule::nn::detail {
 /// The windows of one axis: output o takes the maximum over `cells[o * num_taps]` and the following, relative to
 /// `first_cell`. Shorter windows repeat their last cell.
 struct MaxWindows {
-  std::vector<std::int64_t> cells;
+  Constant cells;
   Index num_taps = 1;
   Index num_outputs = 0;
   Index first_cell = 0;

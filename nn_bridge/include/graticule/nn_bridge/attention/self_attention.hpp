@@ -26,6 +26,7 @@ enum class AttentionKernel : std::uint8_t {
 
 namespace detail {
 
+class Constant;
 struct HeadsSetUp;
 class GroupedField;
 
@@ -132,7 +133,7 @@ class WindowAttentionImpl : public CommunicatingModule<WindowAttentionImpl, deta
  private:
   [[nodiscard]] torch::Tensor position_bias() const;
 
-  torch::Tensor distances_;  ///< [tokens * tokens] rows of the table
+  std::shared_ptr<detail::Constant const> distances_;  ///< [tokens * tokens] rows of the table
 };
 TORCH_MODULE(WindowAttention);
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "constant.hpp"
+
+#include <utility>
+
+namespace graticule::nn::detail {
+
+Constant::Constant(torch::Tensor host) : host_(std::move(host)), copies_(std::make_shared<Copies>()) {}
+
+torch::Tensor Constant::on(torch::Device device) const {
+  if (device.is_cpu()) return host_;
+  std::lock_guard const lock(copies_->mutex);
+  for (auto const& copy : copies_->tensors)
+    if (copy.device() == device) return copy;
+  torch::NoGradGuard const no_grad;
+  return copies_->tensors.emplace_back(host_.to(device));
+}
+
+}  // namespace graticule::nn::detail
