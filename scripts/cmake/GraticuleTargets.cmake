@@ -295,6 +295,11 @@ set(GRATICULE_TEST_ENVIRONMENT
     OMP_NUM_THREADS=1 OMP_PROC_BIND=false UCX_ERROR_SIGNALS= OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     "GRATICULE_TEST_PYTHON=${PROJECT_SOURCE_DIR}/.deps/env/bin/python3")
+# Tests share the cores: what waits leaves them. A preloaded library would come before that of a sanitizer.
+list(APPEND GRATICULE_TEST_ENVIRONMENT GRATICULE_WAIT=sleep)
+if(NOT GRATICULE_SANITIZER)
+  list(APPEND GRATICULE_TEST_ENVIRONMENT "LD_PRELOAD=${PROJECT_BINARY_DIR}/tests/lib/libgraticule_sleeping_mpi.so")
+endif()
 if(GRATICULE_SANITIZER MATCHES "thread")
   list(APPEND GRATICULE_TEST_ENVIRONMENT UCX_MEM_EVENTS=n)
 endif()

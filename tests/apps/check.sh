@@ -706,6 +706,10 @@ case_bench_program() {
     succeeds
     GRATICULE_TENSOR_MEMORY=all run 2 "$BIN/graticule-bench" $small
     fails_with 2 "GRATICULE_TENSOR_MEMORY is 'all'; valid are keep and system"
+    # Compares shards with whole fields before it times them.
+    run 2 "$BIN/graticule-bench" spherical --nlat 13 --nlon 24 --channels 2 --repetitions 3 --threads 1
+    succeeds
+    [ "$(grep -c 'sharded over latitude' out)" = 2 ] || fail "not two truncations"
 }
 
 case_bench_errors() {

@@ -5,6 +5,8 @@
 # SOURCE/.deps and BUILD are hidden by empty folders in a mount namespace of this test where the user may make one, and
 # everywhere no library of a driver may come from them.
 set -uo pipefail
+# As users start them: nothing is preloaded.
+unset LD_PRELOAD
 . "$(dirname "${BASH_SOURCE[0]}")/../support/skips.sh"
 
 script=$(realpath "$0")
