@@ -59,15 +59,19 @@ void RowsByHand::packing_only() {
   unpack(from_south_, shape_.rows + shape_.width);
 }
 
-void RowsByHand::copy_only() {
+void RowsByHand::copy_only() { copy_from(*this); }
+
+void RowsByHand::copy_from(RowsByHand const& other) {
   auto const bytes = std::size_t(shape_.width) * row_bytes_;
   for (Index c = 0; c < shape_.channels; ++c) {
-    std::memcpy(row(c, 0), row(c, shape_.rows), bytes);
-    std::memcpy(row(c, shape_.rows + shape_.width), row(c, shape_.width), bytes);
+    std::memcpy(row(c, 0), other.row(c, shape_.rows), bytes);
+    std::memcpy(row(c, shape_.rows + shape_.width), other.row(c, shape_.width), bytes);
   }
 }
 
-void RowsByHand::add_only() {
+void RowsByHand::add_only() { add_from(*this); }
+
+void RowsByHand::add_from(RowsByHand const& other) {
   auto const count = shape_.width * shape_.columns;
   auto const add = [&](float* from, float* to) {
     for (Index i = 0; i < count; ++i) {
@@ -76,8 +80,8 @@ void RowsByHand::add_only() {
     }
   };
   for (Index c = 0; c < shape_.channels; ++c) {
-    add(row(c, 0), row(c, shape_.rows));
-    add(row(c, shape_.rows + shape_.width), row(c, shape_.width));
+    add(other.row(c, 0), row(c, shape_.rows));
+    add(other.row(c, shape_.rows + shape_.width), row(c, shape_.width));
   }
 }
 

@@ -37,6 +37,10 @@ class RowsByHand {
   void copy_only();
   /// What an adjoint does with the same bytes: adds halo rows to rows of the field, and zeroes them.
   void add_only();
+  /// The same from rows of another field of the same shape, as between ranks: four rows of a channel lie on pages of
+  /// their own, where within a field two rows share them.
+  void copy_from(RowsByHand const& other);
+  void add_from(RowsByHand const& other);
 
  private:
   /// Where a value comes from or goes to: list entries of 24 bytes, as in Cabana's scatter and gather.

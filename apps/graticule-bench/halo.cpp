@@ -95,6 +95,8 @@ void compare_rows(app::Context& context, Options const& options, Index channels)
   RowsByHand adding(comm, field.data(), shape);
   std::string const copy = "memcpy of the same bytes, no messages";
   std::string const add = "adding and zeroing the same bytes, no messages";
+  std::string const copy_between = "memcpy of the same bytes from another field, no messages";
+  std::string const add_between = "adding and zeroing the same bytes of another field, no messages";
 
   Field const expected(messages, channels, false);
   messages.exchange(expected.view());
@@ -117,13 +119,17 @@ void compare_rows(app::Context& context, Options const& options, Index channels)
            {"hand-written persistent, memcpy packing", [&] { hand.exchange(); }},
            {"HaloPlan, point-to-point", [&] { messages.exchange(field.view()); }, {copy, copy}},
            {"HaloPlan, node-shared", [&] { shared.exchange(field.view()); }, {copy, copy}},
-           {"HaloPlan, node-shared, field in NodeMemory", [&] { shared.exchange(in_place.view()); }, {copy}},
+           {"HaloPlan, node-shared, field in NodeMemory", [&] { shared.exchange(in_place.view()); }, {copy_between}},
            {"adjoint, point-to-point", [&] { messages.exchange_adjoint(in_place.view()); }, {copy, add}},
            {"adjoint, node-shared", [&] { shared.exchange_adjoint(field.view()); }, {copy, add}},
-           {"adjoint, node-shared, field in NodeMemory", [&] { shared.exchange_adjoint(in_place.view()); }, {add}},
+           {"adjoint, node-shared, field in NodeMemory",
+            [&] { shared.exchange_adjoint(in_place.view()); },
+            {add_between}},
            {"packing through index tables, messages", [&] { table.exchange_by_index_table(); }},
            {copy, [&] { packing.copy_only(); }},
            {add, [&] { adding.add_only(); }},
+           {copy_between, [&] { hand.copy_from(packing); }},
+           {add_between, [&] { hand.add_from(adding); }},
            {"packing and unpacking by memcpy, no messages", [&] { packing.packing_only(); }}},
           options.timing));
   context.report.data()["workspaces"] = shared.num_workspaces();

@@ -46,14 +46,15 @@ int main(int argc, char** argv) {
   using namespace graticule;
   bench::Options options;
   auto const declare = [&](CLI::App& app) {
-    app.add_option(
-           "KIND,--kind", options.kind,
-           "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
-           "(pooling and resizing), repartition-layer, unet, data-parallel, program (an exported network); or replay, "
-           "which times a plan")
+    app.add_option("KIND,--kind", options.kind,
+                   "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
+                   "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, program "
+                   "(an exported "
+                   "network); or replay, "
+                   "which times a plan")
         ->required()
         ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "pull-layer",
-                               "repartition-layer", "unet", "data-parallel", "program", "replay"}));
+                               "repartition-layer", "spherical", "unet", "data-parallel", "program", "replay"}));
     app.add_option("FILE,--plan", options.plan,
                    "Plan file written by GRATICULE_DUMP (replay), or network exported by torch.export (program)");
     app.add_option("--share", options.share,
@@ -86,7 +87,7 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(Index(1), Index(1) << 16));
     app.add_option("--channels", options.num_channels,
                    "Channels; 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, "
-                   "otherwise 64")
+                   "16 for spherical, otherwise 64")
         ->check(CLI::Range(Index(0), Index(1) << 16));
     app.add_option("--batch", options.batch, "Images per rank (data-parallel)")
         ->check(CLI::Range(Index(1), Index(1) << 16));
@@ -135,6 +136,7 @@ int main(int argc, char** argv) {
     if (options.kind == "halo-layer") bench::run_halo_layer(context, options);
     if (options.kind == "pull-layer") bench::run_pull_layers(context, options);
     if (options.kind == "repartition-layer") bench::run_repartition_layer(context, options);
+    if (options.kind == "spherical") bench::run_spherical(context, options);
     if (options.kind == "unet") bench::run_unet(context, options);
     if (options.kind == "program") bench::run_program(context, options);
     if (trains) bench::run_data_parallel(context, options);

@@ -13,13 +13,14 @@ namespace graticule::bench {
 
 struct Options {
   std::string kind;
-  std::string plan;        ///< file of a plan to replay, or of a network
-  std::string share;       ///< file of the network for the rows of one rank; empty: `plan` takes any number of rows
-  Index num_rows = 0;      ///< 0: 721, for repartition 512, for data-parallel 32
-  Index num_columns = 0;   ///< 0: 1440, for repartition 512, for data-parallel 32
-  Index num_levels = 64;   ///< third axis of a repartition
-  Index num_channels = 0;  ///< 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet, io, else 64
-  Index batch = 16;        ///< images of a rank in data-parallel
+  std::string plan;       ///< file of a plan to replay, or of a network
+  std::string share;      ///< file of the network for the rows of one rank; empty: `plan` takes any number of rows
+  Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32
+  Index num_columns = 0;  ///< 0: 1440, for repartition 512, for data-parallel 32
+  Index num_levels = 64;  ///< third axis of a repartition
+  Index num_channels =
+      0;  ///< 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet, io, 16 for spherical, else 64
+  Index batch = 16;  ///< images of a rank in data-parallel
   Index width = 1;
   app::DeviceOption device;
   std::string network_device = "cpu";  ///< as LibTorch names it
@@ -49,6 +50,8 @@ void run_layer(app::Context& context, Options const& options);
 void run_pull_layers(app::Context& context, Options const& options);
 /// A tensor from latitudes to channels, forward and backward, against copies.
 void run_repartition_layer(app::Context& context, Options const& options);
+/// Spherical transforms of a sharded field against those of whole fields, one on each rank.
+void run_spherical(app::Context& context, Options const& options);
 /// A training step of a U-Net on the globe against that of each rank's rows alone.
 void run_unet(app::Context& context, Options const& options);
 /// A training step of an exported network against that of the same network on each rank's rows alone.
