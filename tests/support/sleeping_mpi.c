@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Preloaded into the ranks of a test: MPICH over UCX polls without end while it waits, and keeps a core from the ranks that it waits
- * for. Here a rank that has found nothing to do for a while leaves its core for a moment at each further look. */
+/* Preloaded into the ranks of a test: MPICH over UCX polls without end while it waits, and keeps a core from the ranks
+ * that it waits for. Here a rank that has found nothing to do for a while leaves its core for a moment at each further
+ * look. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <time.h>

@@ -9,8 +9,9 @@
 
 namespace graticule::nn::detail {
 
-/// A tensor of a set-up, made on the host and used on the device of the input. It is copied to each device once, because
-/// a copy from ordinary memory waits for all work of the device's queue. Copies share their tensors; thread-safe.
+/// A tensor of a set-up, made on the host and used on the device of the input. It is copied to each device once,
+/// because a copy from ordinary memory waits for all work of the device's queue. Copies share their tensors;
+/// thread-safe.
 class Constant {
  public:
   Constant() = default;
