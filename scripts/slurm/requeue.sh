@@ -50,9 +50,15 @@ rm -f "$output/stopped"
 # about to end, and their exit code is lost.
 ending=(--kill-on-bad-exit=0 --wait=60)
 
+# A job that continues on fewer nodes may keep the number of tasks that it began with in its environment.
+tasks=()
+if [ -n "${SLURM_NTASKS_PER_NODE:-}" ] && [ -n "${SLURM_JOB_NUM_NODES:-}" ]; then
+    tasks=(--ntasks=$((SLURM_JOB_NUM_NODES * SLURM_NTASKS_PER_NODE)))
+fi
+
 # In the background and waited for, so that signals to this shell (scancel --full) do not end it before the ranks have ended.
 trap : USR1 TERM
-srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" \
+srun --mpi="${GRATICULE_SRUN_MPI:-pmi2}" "${ending[@]}" "${tasks[@]}" \
     "$bin/graticule-train" "${every[@]}" "$@" &
 ranks=$!
 while :; do
