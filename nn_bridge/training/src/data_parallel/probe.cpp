@@ -56,12 +56,14 @@ std::vector<WrongRule> find_wrong_rules(DataParallel& parallel, std::function<vo
     auto step = options.step > 0 ? options.step
                                  : std::cbrt(rounding(parameter.tensor.scalar_type())) * (1 + std::sqrt(squares[1]));
     double factor = 1;
-    // A coarse difference may be wrong where the loss is curved, a fine one where it is rounded.
+    // A coarse difference may be wrong where the loss is curved, a fine one where it is rounded: one that agrees with
+    // the gradient is enough. Where none does, the coarse one says by how much it is wrong.
     for (int attempt = 0; attempt < 2; ++attempt, step /= 8) {
       double const slope = (loss_at(step) - loss_at(-step)) / (2 * step);
       auto const found = norm / slope;
-      if (attempt == 0 || std::abs(found - 1) < std::abs(factor - 1)) factor = found;
-      if (std::abs(factor - 1) <= options.tolerance) break;
+      bool const agrees = std::abs(found - 1) <= options.tolerance;
+      if (attempt == 0 || agrees) factor = found;
+      if (agrees) break;
     }
     if (!(std::abs(factor - 1) <= options.tolerance)) wrong.push_back({parameter.name, factor});
   }
