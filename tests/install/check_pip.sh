@@ -28,7 +28,7 @@ value() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 CC=$(value CMAKE_C_COMPILER) CXX=$(value CMAKE_CXX_COMPILER) MPI_C_COMPILER=$(value MPI_C_COMPILER) Kokkos_ROOT=$(value Kokkos_DIR)
 CMAKE_CXX_COMPILER_LAUNCHER=$(value CMAKE_CXX_COMPILER_LAUNCHER)
 export CC CXX MPI_C_COMPILER Kokkos_ROOT CMAKE_CXX_COMPILER_LAUNCHER
-pip --disable-pip-version-check install --no-build-isolation -C build-dir="$build/pip" "$source" >"$work/log" 2>&1 || fail "pip install"
+pip --disable-pip-version-check install --no-build-isolation --config-settings=build-dir="$build/pip" "$source" >"$work/log" 2>&1 || fail "pip install"
 
 cd "$work" || exit 1
 package=$(python -c 'import graticule, pathlib; print(pathlib.Path(graticule.__file__).parent)') || fail "import"

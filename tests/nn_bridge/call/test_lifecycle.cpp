@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <span>
 #include <sstream>
@@ -328,6 +329,8 @@ TEST(Lifecycle, calls_go_on_after_one_in_different_order) {
 }
 
 TEST(Lifecycle, calls_go_on_after_one_rank_has_made_one_alone) {
+  if (std::getenv("GRATICULE_CHECK") != nullptr)
+    GTEST_SKIP() << "a call made alone waits for its comparison in check mode";
   auto domain = bands();
   if (domain.comm().num_ranks() == 1) GTEST_SKIP() << "needs two ranks";
   bool const odd_one = domain.comm().rank() == 0;
@@ -377,7 +380,7 @@ TEST(Lifecycle, checks_of_new_structures_only_give_the_same_numbers) {
     layer(x).sum().backward();
     EXPECT_TRUE(torch::allclose(x.grad(), expected));
   }
-  auto const taller = shard_of(domain, 11);
+  auto const taller = shard_of(domain, 21);  // more rows on each rank
 
   EXPECT_EQ(layer(taller).sizes(), taller.sizes());
   EXPECT_EQ(test::num_set_ups(layer), 2);
