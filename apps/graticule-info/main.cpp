@@ -56,7 +56,7 @@ void declare(CLI::App& app, info::Options& options) {
 }
 
 int run(app::Context& context, info::Options const& options) {
-  bool const is_program = options.file.ends_with(".pt2");
+  bool const is_program = info::is_program(options.file);
   if (options.file.empty() == options.grid.empty() && !is_program)
     throw Error(Fault::usage, "BadOption",
                 options.file.empty() ? "FILE or --grid is required (--help lists the options)"
@@ -78,6 +78,7 @@ int run(app::Context& context, info::Options const& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  info::start_program_reader(argc, argv);
   info::Options options;
   graticule::app::run_driver(
       argc, argv,

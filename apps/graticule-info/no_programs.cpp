@@ -5,6 +5,8 @@
 
 namespace graticule::info {
 
+void start_program_reader(int, char**) {}
+
 int show_program(app::Context&, Options const& options) {
   throw Error(Fault::usage, "Unsupported",
               options.file +

@@ -183,6 +183,8 @@ int check(app::Context& context, program::Program const& network, Options const&
 
 }  // namespace
 
+void start_program_reader(int, char**) {}
+
 int show_program(app::Context& context, Options const& given) {
   auto options = given;
   options.num_ranks = total_ranks(parse_partition(given.partition), given.num_ranks, given.partition);

@@ -261,11 +261,11 @@ function(graticule_add_mpi_variants name)
   endforeach()
 endfunction()
 
-# graticule_run_accidents(TARGET engine_accidents OPERATIONS halo ... [NP 2 3] [NAME suffix] [ENVIRONMENT NAME=value...])
+# graticule_run_accidents(TARGET engine_accidents OPERATIONS halo ... [FULL] [NP 2 3] [NAME suffix] [ENVIRONMENT NAME=value...])
 # Registers accidents.halo.np2, ...: each accident (tests/support/accidents.sh) in each operation of a program that was made
-# with tests/support/accidents.hpp.
+# with tests/support/accidents.hpp. More than 2 ranks, named variants and those marked FULL get the label full.
 function(graticule_run_accidents)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET;NAME" "OPERATIONS;NP;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "FULL" "TARGET;NAME" "OPERATIONS;NP;ENVIRONMENT")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_OPERATIONS)
     message(FATAL_ERROR "graticule_run_accidents: OPERATIONS are required; unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -280,7 +280,7 @@ function(graticule_run_accidents)
                                     ${MPIEXEC_PREFLAGS})
       # They take 20 s each, in which one rank waits for ranks that sleep or are gone.
       set(labels mpi)
-      if(arg_NAME OR num_ranks GREATER 2)
+      if(arg_FULL OR arg_NAME OR num_ranks GREATER 2)
         list(APPEND labels full)
       endif()
       set_tests_properties(
@@ -310,10 +310,10 @@ if(GRATICULE_SANITIZER)
   list(APPEND GRATICULE_TEST_ENVIRONMENT "HWLOC_PLUGINS_PATH=${PROJECT_BINARY_DIR}/no-plugins")
 endif()
 
-# graticule_add_driver(graticule-train SOURCES main.cpp ... DEPENDS target...)
-# Makes bin/graticule-train in the build folder; installed.
+# graticule_add_driver(graticule-train SOURCES main.cpp ... DEPENDS target... [PART])
+# Makes bin/graticule-train in the build folder; installed. A PART is started by other programs only, and has no manual page.
 function(graticule_add_driver name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PART" "" "SOURCES;DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "graticule_add_driver(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -326,7 +326,9 @@ function(graticule_add_driver name)
     graticule_use_torch_pch(${name})
   endif()
   install(TARGETS ${name} RUNTIME_DEPENDENCY_SET graticule_drivers RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  set_property(GLOBAL APPEND PROPERTY GRATICULE_DRIVERS ${name})
+  if(NOT arg_PART)
+    set_property(GLOBAL APPEND PROPERTY GRATICULE_DRIVERS ${name})
+  endif()
 endfunction()
 
 # graticule_add_benchmark(bench_halo SOURCES bench_halo.cpp DEPENDS target...)

@@ -159,6 +159,15 @@ case_info_program() {
     fails_with 3 "short.pt2"
     run 1 "$BIN/graticule-info" "$net/program.pt2" --check nowhere
     fails_with 3 "golden.json"
+    # LibTorch starts for networks only.
+    ! ldd "$BIN/graticule-info" | grep libtorch || fail "graticule-info is linked with LibTorch"
+    printf 'file: %s\n' "$net/program.pt2" >options.yaml
+    run 2 "$BIN/graticule-info" --config options.yaml
+    succeeds
+    grep -qF '22 tensors, 2042 numbers' out || fail "no network from the configuration"
+    mkdir alone && cp "$BIN/graticule-info" alone || fail "copy"
+    run 1 alone/graticule-info "$net/program.pt2"
+    fails_with 2 "alone/graticule-info-network, which is missing or cannot be started"
 }
 
 case_info_layout() {

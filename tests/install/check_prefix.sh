@@ -44,8 +44,8 @@ for driver in "$prefix"/bin/graticule-*; do
     ! grep -F "not found" out || fail "$driver lacks libraries"
     ! grep -F "$build/" out | grep -vF "$prefix/" || fail "$driver stands on the build folder"
     ! grep -F "$source/.deps/" out || fail "$driver stands on .deps"
-    # Not a driver: what these start to read a file's structure.
-    [ "${driver##*/}" != graticule-read-structure ] || continue
+    # Not drivers: what these start to read a file's structure, and to read exported networks.
+    case ${driver##*/} in graticule-read-structure | graticule-info-network) continue ;; esac
     timeout 120 "$driver" --version >out 2>&1 || fail "$driver --version"
     grep -q "^${driver##*/} " out || fail "no version of $driver"
     page=$prefix/share/man/man1/${driver##*/}.1
