@@ -3,6 +3,8 @@
 
 #include <graticule/partition/hash.hpp>
 
+#include "batched_product.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -215,16 +217,16 @@ void LegendreTable::analyse(Block const& block, torch::Tensor const& y, torch::T
 
   auto const degrees = orders_of(c, block.first, block.num_orders);
   degrees.narrow(1, 0, block.degree).zero_();
-  auto even_degrees = degrees.slice(1, block.degree, {}, 2);
-  auto odd_degrees = degrees.slice(1, block.degree + 1, {}, 2);
-  at::bmm_out(even_degrees, block.even, even);
-  if (block.odd.size(1) > 0) at::bmm_out(odd_degrees, block.odd, odd);
+  batched_product(degrees.slice(1, block.degree, {}, 2), block.even, even);
+  if (block.odd.size(1) > 0) batched_product(degrees.slice(1, block.degree + 1, {}, 2), block.odd, odd);
 }
 
 void LegendreTable::synthesise(Block const& block, torch::Tensor const& c, torch::Tensor const& y) const {
   auto const degrees = orders_of(c, block.first, block.num_orders);
-  auto const even = torch::bmm(block.even.transpose(1, 2), degrees.slice(1, block.degree, {}, 2));
-  auto const odd = torch::bmm(block.odd.transpose(1, 2), degrees.slice(1, block.degree + 1, {}, 2));
+  auto const even = torch::empty({block.num_orders, rows_.num_places, c.size(2)}, c.options());
+  auto const odd = torch::empty_like(even);
+  batched_product(even, block.even.transpose(1, 2), degrees.slice(1, block.degree, {}, 2));
+  batched_product(odd, block.odd.transpose(1, 2), degrees.slice(1, block.degree + 1, {}, 2));
   auto const all = orders_of(y, block.first, block.num_orders);
   auto const [first, size] = std::pair(rows_.first_pair, rows_.num_pairs);
   auto north = all.narrow(1, first, size);

@@ -2,6 +2,10 @@
 #include "convolution.hpp"
 
 #include "conv_geometry.hpp"
+#include "pointwise.hpp"
+
+#include <algorithm>
+#include <initializer_list>
 
 namespace graticule::nn::detail {
 
@@ -32,6 +36,12 @@ torch::Tensor libtorch_convolution(torch::Tensor const& x, torch::Tensor const& 
                          w.groups);
 }
 
+bool records(std::initializer_list<torch::Tensor> tensors) {
+  return torch::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(), [](torch::Tensor const& tensor) {
+           return tensor.defined() && tensor.requires_grad();
+         });
+}
+
 /// Where the innermost axis of more than one cell has few outputs. Strides longer than the kernel are common on wide
 /// grids (1 x 1, stride 2) and cost elsewhere, so they count where there is AMX only.
 bool is_unsafe(at::IntArrayRef x, at::IntArrayRef weight, Windows const& w) {
@@ -59,6 +69,7 @@ bool needs_f32(torch::Tensor const& x, torch::Tensor const& weight, Windows cons
 
 torch::Tensor convolution(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,
                           Windows const& windows) {
+  if (is_pointwise(x, weight, windows) && !records({x, weight, bias})) return pointwise(x, weight, bias);
   if (!needs_f32(x, weight, windows)) return libtorch_convolution(x, weight, bias, windows);
   return libtorch_convolution(in_f32(x), in_f32(weight), in_f32(bias), windows).to(x.scalar_type());
 }
@@ -68,6 +79,7 @@ std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolution_backward(tor
                                                                              torch::Tensor const& weight,
                                                                              Windows const& w,
                                                                              std::array<bool, 3> const& wanted) {
+  if (is_pointwise(x, weight, w) && !records({grad, x, weight})) return pointwise_backward(grad, x, weight, wanted);
   std::int64_t const channels = w.transposed ? weight.size(1) * w.groups : weight.size(0);
   auto const backward = [&](torch::Tensor const& g, torch::Tensor const& input, torch::Tensor const& kernels) {
     return at::convolution_backward(g, input, kernels, at::IntArrayRef(&channels, 1), w.stride, w.padding, w.dilation,

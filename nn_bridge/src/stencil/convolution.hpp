@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LibTorch's convolution and its backward, corrected for shapes for which LibTorch's own is wrong.
+// LibTorch's convolution and its backward, corrected for shapes for which LibTorch's own is wrong, and by products of
+// matrices (pointwise.hpp) for kernels of one cell.
 //
 // LibTorch 2.13 gives convolutions of 16-bit types on the CPU to oneDNN 3.12. On processors with AMX (seen on Sapphire
 // Rapids) its primitive brg_conv_fwd:avx10_1_512_amx is wrong for some strided convolutions to few columns: of 2,586
@@ -32,11 +33,11 @@ struct Windows {
 /// True for the shapes above. @param x [batch, channels, ...] @param weight of as many axes
 [[nodiscard]] bool needs_f32(torch::Tensor const& x, torch::Tensor const& weight, Windows const& windows);
 
-/// `at::convolution`. Differentiable as that is; `bias` may be undefined.
+/// As `at::convolution`, to rounding. Differentiable as that is; `bias` may be undefined.
 [[nodiscard]] torch::Tensor convolution(torch::Tensor const& x, torch::Tensor const& weight, torch::Tensor const& bias,
                                         Windows const& windows);
 
-/// `at::convolution_backward`: gradients of input, weight and bias, those that are wanted.
+/// As `at::convolution_backward`, to rounding: gradients of input, weight and bias, those that are wanted.
 [[nodiscard]] std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> convolution_backward(
     torch::Tensor const& grad, torch::Tensor const& x, torch::Tensor const& weight, Windows const& windows,
     std::array<bool, 3> const& wanted);

@@ -218,5 +218,90 @@ TEST(Convolution, of_16_bit_types_with_stride_to_one_column_is_never_asked_of_li
   }
 }
 
+/// Output, then gradients of input, weight and bias, by LibTorch.
+std::vector<Tensor> of_libtorch(Tensor const& x, Tensor const& weight, Tensor const& bias, Tensor const& g) {
+  Sizes const ones(std::size_t(x.dim() - 2), 1);
+  Sizes const zeros(ones.size(), 0);
+  auto const y = at::convolution(x, weight, bias, ones, zeros, ones, false, zeros, 1);
+  auto const [x_grad, weight_grad, bias_grad] = at::convolution_backward(
+      g, x, weight, Sizes{weight.size(0)}, ones, zeros, ones, false, zeros, 1, {true, true, true});
+  return {y, x_grad, weight_grad, bias_grad};
+}
+
+TEST(Convolution, of_single_cells_is_that_of_libtorch_and_asks_it_for_none) {
+  std::mt19937 random(23);
+  auto const domain = domain_of(0);
+  auto const compare = [&](auto make, Sizes const& sizes, torch::Dtype dtype) {
+    SCOPED_TRACE(testing::Message() << at::IntArrayRef(sizes) << " of " << dtype);
+    std::int64_t const out = 1 + std::int64_t(random() % 5);
+    auto layer = make(sizes[1], out);
+    layer->to(dtype);
+    auto const whole = random_tensor(random, sizes).to(dtype);
+    auto const part = random_part(domain, random, sizes);
+    auto const shard = part.of(whole).clone().requires_grad_();
+    auto g = random_tensor(random, sizes).to(dtype).narrow(1, 0, 1);
+    auto repeats = Sizes(sizes.size(), 1);
+    repeats[1] = out;
+    g = g.repeat(repeats);
+    auto const expected = of_libtorch(in_f64(whole), in_f64(layer->weight), in_f64(layer->bias), in_f64(g));
+    double const rounding = dtype == torch::kDouble ? 1e-13 : 1e-5;
+    auto const expect_near = [&](char const* what, Tensor const& found, Tensor const& exact) {
+      ASSERT_EQ(found.sizes(), exact.sizes()) << what;
+      if (found.numel() == 0) return;
+      EXPECT_LE((in_f64(found) - exact).abs().max().template item<double>(),
+                rounding * (1 + exact.abs().max().template item<double>()))
+          << what;
+    };
+    Watch const watch;
+    auto const y = layer(shard);
+    y.backward(part.of(g).contiguous());
+    EXPECT_EQ(watch.calls(), 0);
+    expect_near("output", y, part.of(expected[0]));
+    expect_near("gradient", shard.grad(), part.of(expected[1]));
+    expect_near("weight", over_ranks(domain.comm(), layer->weight.grad()), expected[2]);
+    expect_near("bias", over_ranks(domain.comm(), layer->bias.grad()), expected[3]);
+
+    // The second derivative, through LibTorch.
+    auto const again = layer(shard);
+    auto const first = torch::autograd::grad({again.square().sum()}, {shard}, {}, true, true)[0];
+    auto const second = torch::autograd::grad({first.sum()}, {shard})[0];
+    auto const matrix = in_f64(layer->weight).view({out, sizes[1]});
+    auto const rows = 2 * matrix.t().mm(matrix).sum(0);
+    auto shape = Sizes(sizes.size(), 1);
+    shape[1] = sizes[1];
+    expect_near("second derivative", second, rows.view(shape).expand(second.sizes()));
+  };
+  auto const plane = [&](std::int64_t from, std::int64_t to) {
+    return nn::Conv2d(nn::Conv2dOptions(torch::nn::Conv2dOptions(from, to, 1)), domain);
+  };
+  auto const levels = [&](std::int64_t from, std::int64_t to) {
+    return nn::Conv3d(nn::Conv3dOptions(torch::nn::Conv3dOptions(from, to, 1)), domain);
+  };
+  for (auto const dtype : {torch::kFloat, torch::kDouble}) {
+    compare(plane, {1, 3, 7, 9}, dtype);
+    compare(plane, {3, 4, 6, 5}, dtype);
+    // More cells than a block has.
+    compare(plane, {2, 40, 80, 64}, dtype);
+    compare(levels, {2, 3, 4, 7, 8}, dtype);
+  }
+}
+
+TEST(Convolution, of_single_cells_gives_the_gradients_that_are_wanted) {
+  auto const domain = domain_of(0);
+  nn::Conv2d layer(nn::Conv2dOptions(torch::nn::Conv2dOptions(2, 3, 1).bias(false)), domain);
+  std::mt19937 random(24);
+  Sizes const sizes{1, 2, 8, 6};
+  auto const x = random_part(domain, random, sizes).of(torch::ones(sizes));
+  layer(x).sum().backward();
+  auto const of_weight = over_ranks(domain.comm(), layer->weight.grad());
+  EXPECT_TRUE(torch::equal(of_weight, torch::full({3, 2, 1, 1}, 48)));
+
+  layer->weight.set_requires_grad(false);
+  auto const leaf = x.clone().requires_grad_();
+  layer(leaf).sum().backward();
+  auto const expected = layer->weight.sum(0).view({1, 2, 1, 1}).expand(leaf.sizes());
+  EXPECT_TRUE(torch::allclose(leaf.grad(), expected));
+}
+
 }  // namespace test_convolution
 }  // namespace graticule
