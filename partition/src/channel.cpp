@@ -193,8 +193,12 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
   double const late = noted_end().empty() ? seconds_before_notice : seconds_before_failure;
   auto const begin = std::chrono::steady_clock::now();
   auto const ended = [](Channel const* channel) { return channel->phase_ == Phase::ended; };
-  double const limit = stall_rule().report_seconds;
+  auto const rule = stall_rule();
   bool reported = false;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  // The exception itself is caught after this, if ever.
+  auto const why = noted_end().empty() ? std::string() : ", after " + noted_end();
   for (auto* channel : channels()) channel->begin_to_end();
   while (!std::all_of(channels().begin(), channels().end(), ended)) {
     double const waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -203,11 +207,16 @@ int Channel::end_all(MPI_Comm, int, void*, void*) noexcept {
       std::this_thread::yield();
     else
       std::this_thread::sleep_for(std::chrono::microseconds(100));
-    if (reported || limit <= 0 || waited < limit) continue;
+    if (rule.error_seconds > 0 && waited >= rule.error_seconds) {
+      std::fprintf(stderr,
+                   "graticule: rank %d has waited in MPI_Finalize for the other ranks for %g s and ends the job%s\n",
+                   rank, rule.error_seconds, why.c_str());
+      abort_all_ranks(1);
+    }
+    if (reported || rule.report_seconds <= 0 || waited < rule.report_seconds) continue;
     reported = true;
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    std::fprintf(stderr, "graticule: rank %d waits in MPI_Finalize for the other ranks for %d s\n", rank, int(waited));
+    std::fprintf(stderr, "graticule: rank %d waits in MPI_Finalize for the other ranks for %d s%s\n", rank, int(waited),
+                 why.c_str());
   }
   for (auto* channel : channels()) {
     MPI_Group_free(&channel->group_);

@@ -109,7 +109,7 @@ class Channel {
   MPI_Request meeting_ = MPI_REQUEST_NULL;
 };
 
-/// What the last `Error` of this thread says; empty when there was none.
-[[nodiscard]] std::string const& last_error_text() noexcept;
+/// What the last `Error` of this thread says; empty when there was none, and when it has been handled.
+[[nodiscard]] std::string last_error_text();
 
 }  // namespace graticule::detail

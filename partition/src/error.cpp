@@ -24,15 +24,22 @@ int mpi_class(int code) {
   return result;
 }
 
-thread_local std::string last_text;
+thread_local std::weak_ptr<std::string const> last_text;
 
 }  // namespace
 
-std::string const& detail::last_error_text() noexcept { return last_text; }
+std::string detail::last_error_text() {
+  auto const text = last_text.lock();
+  return text ? *text : std::string();
+}
 
 Error::Error(std::string_view rule, std::string_view text, std::source_location where)
-    : std::runtime_error(std::string(rule) + ": " + std::string(text)), rule_(rule), text_(text), where_(where) {
-  last_text = what();
+    : std::runtime_error(std::string(rule) + ": " + std::string(text)),
+      rule_(rule),
+      text_(text),
+      where_(where),
+      whole_text_(std::make_shared<std::string const>(what())) {
+  last_text = whole_text_;
 }
 
 Error::Error(Fault fault, std::string_view rule, std::string_view text, std::source_location where)

@@ -62,7 +62,7 @@ void announce_failure(std::exception_ptr const& failure) {
 namespace detail {
 
 void note_unwinding() noexcept {
-  auto const& text = last_error_text();
+  auto const text = last_error_text();
   Channel::note_end(text.empty() ? "an exception" : text);
 }
 

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Exchanges halos for ever, but the last rank ends in the way that is asked for: failing_exchange
-// killed|crashed|left|threw. The others wait for its messages, and only the launcher can end them.
+// killed|crashed|left|threw|absent. The others wait for its messages, and only the launcher can end them; those of an
+// absent rank get an error, which their main function catches after the end of MPI.
 #include <graticule/halo/plan.hpp>
 #include <graticule/repartition/runtime.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <iostream>
 #include <string>
+#include <thread>
 #include <vector>
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int& argc, char**& argv, std::string const& mode) {
   using namespace graticule;
-  std::string const mode = argc > 1 ? argv[1] : "";
   Runtime const runtime(argc, argv);
   auto const comm = Comm::world();
   HaloPlan const plan(comm, Layout(ProcessGrid{comm.num_ranks(), 1}, {4 * comm.num_ranks(), 8}), {{1, 1}, {1, 1}},
@@ -23,9 +28,23 @@ int main(int argc, char** argv) {
       if (mode == "killed") std::raise(SIGKILL);
       if (mode == "crashed") std::raise(SIGSEGV);
       if (mode == "left") std::_Exit(3);
+      if (mode == "absent") std::this_thread::sleep_for(std::chrono::minutes(2));
       if (mode == "threw") throw Error("Thrown", "by one rank only, and caught by nobody");
       return 2;
     }
     plan.exchange(field);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string const mode = argc > 1 ? argv[1] : "";
+  if (mode != "absent") return run(argc, argv, mode);
+  try {
+    return run(argc, argv, mode);
+  } catch (std::exception const& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
   }
 }

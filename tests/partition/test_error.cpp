@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
 
+#include "channel.hpp"
+
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <exception>
 #include <source_location>
+#include <string>
 #include <string_view>
 
 using namespace graticule;
@@ -24,6 +28,19 @@ TEST(Error, carries_rule_text_place_and_fault) {
   EXPECT_EQ(error.fault(), Fault::program);
   EXPECT_EQ(input.fault(), Fault::input);
   EXPECT_EQ(input.rule(), "NotHdf5");
+}
+
+TEST(Error, is_the_last_one_of_its_thread_until_all_copies_are_gone) {
+  std::exception_ptr kept;
+  try {
+    throw Error("BadCuts", "240 rows for 241");
+  } catch (Error const&) {
+    EXPECT_EQ(detail::last_error_text(), "BadCuts: 240 rows for 241");
+    kept = std::current_exception();
+  }
+  EXPECT_EQ(detail::last_error_text(), "BadCuts: 240 rows for 241");
+  kept = nullptr;
+  EXPECT_EQ(detail::last_error_text(), "");
 }
 
 TEST(MpiError, names_call_code_and_class) {

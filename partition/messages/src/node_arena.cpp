@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -65,11 +68,28 @@ struct Segment {
   [[nodiscard]] bool unused() const noexcept { return free.size() == 1 && free.begin()->second == bytes - page; }
 };
 
+/// Gives the file its size; false where a limit of the process or a lack of memory forbids it. A limit is reported by a
+/// signal, too, which ends a process that has not said otherwise.
+bool set_size(int file, std::size_t bytes) {
+  sigset_t limit;
+  sigset_t before;
+  sigemptyset(&limit);
+  sigaddset(&limit, SIGXFSZ);
+  if (pthread_sigmask(SIG_BLOCK, &limit, &before) != 0) return false;
+  bool const good = ftruncate(file, off_t(bytes)) == 0;
+  bool const limited = !good && errno == EFBIG;
+  timespec const now{};
+  // One that was blocked before is not ours to take.
+  if (limited && sigismember(&before, SIGXFSZ) == 0) (void)sigtimedwait(&limit, nullptr, &now);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return good;
+}
+
 std::unique_ptr<Segment> make_segment(std::size_t bytes, std::uint64_t serial) {
   auto segment = std::make_unique<Segment>();
   int const file = memfd_create("graticule", MFD_CLOEXEC);
   segment->name = {getpid(), file, serial};
-  if (file < 0 || ftruncate(file, off_t(bytes)) != 0) return nullptr;
+  if (file < 0 || !set_size(file, bytes)) return nullptr;
   segment->data = map_file(file, bytes);
   if (!segment->data) return nullptr;
   segment->bytes = bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <memory>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -37,6 +38,8 @@ class Error : public std::runtime_error {
   std::string rule_;
   std::string text_;
   std::source_location where_;
+  /// Of all copies; while it exists the error may be the one that unwinds the stack.
+  std::shared_ptr<std::string const> whole_text_;
 };
 
 /// A failed MPI call: error code, error class and the library's own text.

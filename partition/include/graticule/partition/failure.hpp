@@ -27,7 +27,8 @@ void announce_failure(std::exception_ptr const& failure);
 namespace detail {
 
 /// Records that an exception unwinds the stack of `main`: if the other ranks do not reach `MPI_Finalize`, they are
-/// notified. The exception itself is not available, so the text is that of the last `Error` of this thread.
+/// notified. The exception itself is not available, so the text is that of the last `Error` of this thread that still
+/// exists, else "an exception".
 void note_unwinding() noexcept;
 /// Makes `MPI_Finalize` synchronise the ranks before it runs the callbacks registered so far, such as those of a
 /// library that closes its files there. @throws `MpiError`
