@@ -48,10 +48,8 @@ int main(int argc, char** argv) {
   auto const declare = [&](CLI::App& app) {
     app.add_option("KIND,--kind", options.kind,
                    "Benchmark: halo, repartition, allreduce, io; layer (a convolution), halo-layer, pull-layer "
-                   "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, program "
-                   "(an exported "
-                   "network); or replay, "
-                   "which times a plan")
+                   "(pooling and resizing), repartition-layer, spherical (a transform), unet, data-parallel, "
+                   "program (an exported network); or replay, which times a plan")
         ->required()
         ->check(CLI::IsMember({"halo", "repartition", "allreduce", "io", "layer", "halo-layer", "pull-layer",
                                "repartition-layer", "spherical", "unet", "data-parallel", "program", "replay"}));

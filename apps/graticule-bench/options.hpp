@@ -18,8 +18,8 @@ struct Options {
   Index num_rows = 0;     ///< 0: 721, for repartition 512, for data-parallel 32
   Index num_columns = 0;  ///< 0: 1440, for repartition 512, for data-parallel 32
   Index num_levels = 64;  ///< third axis of a repartition
-  Index num_channels =
-      0;  ///< 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet, io, 16 for spherical, else 64
+  /// 0: 1 for repartition and allreduce, 8 for layer, pull-layer, unet and io, 16 for spherical, otherwise 64.
+  Index num_channels = 0;
   Index batch = 16;  ///< images of a rank in data-parallel
   Index width = 1;
   app::DeviceOption device;

@@ -19,10 +19,15 @@
 #include <omp.h>
 #endif
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -58,6 +63,9 @@ class MpiSession {
 /// Seconds after which a wait for other ranks ends a driver.
 constexpr double usual_stall_limit = 600;
 
+/// Of Kokkos' OpenMP back end.
+constexpr int most_threads = 512;
+
 /// What the command line asks for instead of a run.
 struct Questions {
   bool help = false;
@@ -86,10 +94,13 @@ std::optional<std::string> whole_number(std::string const& text) {
   return status == std::errc{} && last == end ? std::optional(std::to_string(number)) : std::nullopt;
 }
 
-/// CLI11 2.1 takes an empty text for 0 and 010 for 8, and wraps unsigned numbers that are negative or too large.
+/// CLI11 2.1 takes an empty text for 0 and 010 for 8, wraps unsigned numbers that are negative or too large, and finds
+/// that "nan" lies in every range.
 /// @param type the option's, in CLI11's words @return what to say of `text`; empty where it is good
 std::string checked_text(std::string const& type, std::string& text) {
   if (text.empty()) return "the value is empty";
+  if (type.starts_with("FLOAT") && std::isnan(std::strtod(text.c_str(), nullptr)))
+    return "'" + text + "' is not a number";
   bool const is_unsigned = type.starts_with("UINT");
   if (!is_unsigned && !type.starts_with("INT")) return {};
   auto const number = is_unsigned ? whole_number<std::uint64_t>(text) : whole_number<std::int64_t>(text);
@@ -134,7 +145,7 @@ void declare(CommandLine& line, Driver const& driver) {
       ->envname("GRATICULE_LOG_LEVEL")
       ->group(group);
   app.add_option("--threads", line.common.num_threads, "Threads per rank; 0: the node's cores divided by its ranks")
-      ->check(CLI::Range(0, 4096))
+      ->check(CLI::Range(0, most_threads))
       ->group(group);
   app.add_option("--stall-limit", line.common.stall_limit,
                  "Maximum wait for other ranks in seconds, after which the job ends with an error; 0: unlimited")
@@ -154,7 +165,7 @@ std::string read_shared(Comm const& comm, std::string const& path) {
     std::ifstream file(path);
     std::stringstream bytes;
     bytes << file.rdbuf();
-    if (!file || path.empty())
+    if (!file || path.empty() || std::filesystem::is_directory(path))
       failure = std::make_exception_ptr(Error(Fault::usage, "BadOption", path + " cannot be read"));
     text = bytes.str();
   }
@@ -222,10 +233,36 @@ std::string command_text(int argc, char** argv) {
   return text;
 }
 
+/// Whether they are one file, or will be; `given` may be a pattern.
+bool is_same_file(std::string const& given, std::filesystem::path const& report) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(given, report, ignored)) return true;
+  if (given.find_first_of("*?[") != std::string::npos) return fnmatch(given.c_str(), report.c_str(), FNM_PATHNAME) == 0;
+  return std::filesystem::weakly_canonical(given, ignored) == std::filesystem::weakly_canonical(report, ignored);
+}
+
+/// @throws `BadOption` if the report would replace a file that another option names
+void refuse_overwriting(CLI::App const& app, std::string const& report) {
+  std::error_code ignored;
+  auto const kind = std::filesystem::status(report, ignored).type();
+  using std::filesystem::file_type;
+  if (kind != file_type::not_found && kind != file_type::regular && kind != file_type::directory)
+    return;  // /dev/stdout
+  for (auto const* option : app.get_options([](CLI::Option const* one) { return one->get_expected_max() > 0; })) {
+    if (option->check_lname("report")) continue;
+    for (auto const& given : option->results())
+      if (is_same_file(given, report))
+        throw Error(Fault::usage, "BadOption",
+                    "--report " + report + " is also the path of " + option->get_name(false, true));
+  }
+}
+
 int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::string const& command) {
   // Not after hours of work.
   run_agreed(comm, [&] {
-    if (comm.rank() == 0 && !line.common.report.empty()) require_writable(line.common.report);
+    if (comm.rank() != 0 || line.common.report.empty()) return;
+    refuse_overwriting(line.app, line.common.report);
+    require_writable(line.common.report);
   });
   Report report;
   auto& data = report.data();
@@ -237,7 +274,8 @@ int run(Comm const& comm, CommandLine const& line, Driver const& driver, std::st
   data["partition"] = Report::Json::object();
   data["seconds"] = Report::Json::object();
   data["transport"] = Report::Json::object();
-  int const num_threads = line.common.num_threads > 0 ? line.common.num_threads : cores_per_rank(comm);
+  int const num_threads =
+      line.common.num_threads > 0 ? line.common.num_threads : std::min(cores_per_rank(comm), most_threads);
   data["num_threads"] = num_threads;
   // Kokkos' own advice on this variable would stand between our lines; threads are not bound by default.
   ::setenv("OMP_PROC_BIND", "false", 0);
@@ -275,6 +313,8 @@ int answer(Comm const& comm, CommandLine const& line, Driver const& driver) {
 int run_to_the_end(int argc, char** argv, Driver const& driver) {
   auto const command = command_text(argc, argv);
   end_all_ranks_on_terminate(driver.name);
+  // A file that grows beyond a limit is an error of the call that writes it.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     MpiSession const session(argc, argv);
     auto const comm = Comm::world();

@@ -46,10 +46,18 @@ case_round_trip() {
     run 2 series.nc again.nc --order sample,level,latitude,longitude --chunk none --deflate 0 --no-shuffle --progress none
     succeeds
     cmp back.nc again.nc || fail "2 ranks give another file than 1"
+    # Memory that ranks share counts as a file: where a limit forbids it, it is done without.
+    (ulimit -f 60000 && run 2 series.nc limited.nc --order sample,level,latitude,longitude --chunk none --deflate 0 --no-shuffle \
+        --progress none && exit $code) || fail "a limit on file sizes ends it"
+    cmp back.nc limited.nc || fail "another file under a limit on file sizes"
     # Over itself only when told.
     run 2 again.nc ./again.nc --order level,sample,latitude,longitude --progress none
     [ $code -eq 2 ] && grep -qF -- '--in-place' err || fail "its input is replaced without a question"
     cmp back.nc again.nc || fail "the refused call has changed its input"
+    # Nor by a report.
+    run 2 again.nc other.nc --report ./again.nc --progress none
+    [ $code -eq 2 ] && grep -qF -- '--report ./again.nc is also the path of --in' err || fail "a report replaces the input"
+    cmp back.nc again.nc || fail "the report has changed the input"
     run 2 again.nc again.nc --in-place --order level,sample,latitude,longitude --progress none
     succeeds
     ncdump -h again.nc >out
