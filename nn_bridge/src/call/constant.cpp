@@ -7,13 +7,14 @@ namespace graticule::nn::detail {
 
 Constant::Constant(torch::Tensor host) : host_(std::move(host)), copies_(std::make_shared<Copies>()) {}
 
-torch::Tensor Constant::on(torch::Device device) const {
-  if (device.is_cpu()) return host_;
+torch::Tensor Constant::on(torch::Device device, std::optional<torch::ScalarType> type) const {
+  auto const wanted = type.value_or(host_.scalar_type());
+  if (device.is_cpu() && wanted == host_.scalar_type()) return host_;
   std::lock_guard const lock(copies_->mutex);
   for (auto const& copy : copies_->tensors)
-    if (copy.device() == device) return copy;
+    if (copy.device() == device && copy.scalar_type() == wanted) return copy;
   torch::NoGradGuard const no_grad;
-  return copies_->tensors.emplace_back(host_.to(device));
+  return copies_->tensors.emplace_back(host_.to(device, wanted));
 }
 
 }  // namespace graticule::nn::detail

@@ -5,13 +5,14 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace graticule::nn::detail {
 
-/// A tensor of a set-up, made on the host and used on the device of the input. It is copied to each device once,
-/// because a copy from ordinary memory waits for all work of the device's queue. Copies share their tensors;
-/// thread-safe.
+/// A tensor of a set-up, made on the host and used on the device of the input. It is copied to each device and
+/// type once, because a copy from ordinary memory waits for all work of the device's queue. Copies share their
+/// tensors; thread-safe.
 class Constant {
  public:
   Constant() = default;
@@ -19,8 +20,8 @@ class Constant {
   explicit Constant(torch::Tensor host);
 
   [[nodiscard]] torch::Tensor const& on_host() const noexcept { return host_; }
-  /// On `device`; without gradient.
-  [[nodiscard]] torch::Tensor on(torch::Device device) const;
+  /// On `device`, in `type` (default: as on the host); without gradient.
+  [[nodiscard]] torch::Tensor on(torch::Device device, std::optional<torch::ScalarType> type = {}) const;
 
  private:
   struct Copies {

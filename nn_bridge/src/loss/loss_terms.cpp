@@ -35,8 +35,8 @@ struct TermAxes {
   }
 };
 
-torch::Tensor tensor_of(std::vector<double> const& values, torch::Device device) {
-  return torch::tensor(at::ArrayRef<double>(values.data(), values.size()), torch::kDouble).to(device);
+torch::Tensor tensor_of(std::vector<double> const& values) {
+  return torch::tensor(at::ArrayRef<double>(values.data(), values.size()), torch::kDouble);
 }
 
 /// Values along one axis of `num_axes`.
@@ -113,7 +113,7 @@ torch::Tensor row_weights(std::string const& loss, LossOptions const& options, L
   auto const num_rows = owned.extent(0);
   if (!options.global_row_weights.empty()) {
     check_length(loss, "rows on all ranks", options.global_row_weights.size(), layout.extent(0));
-    return tensor_of(options.global_row_weights, torch::kCPU).narrow(0, owned.lo(0), num_rows).unsqueeze(-1);
+    return tensor_of(options.global_row_weights).narrow(0, owned.lo(0), num_rows).unsqueeze(-1);
   }
   // Ranks with rows must all have weights or all have none.
   std::array<Index, 2> found{num_rows > 0 && !options.row_weights.empty() ? 1 : 0,
@@ -121,7 +121,15 @@ torch::Tensor row_weights(std::string const& loss, LossOptions const& options, L
   domain.comm().max(found);
   if (found[0] && found[1]) throw Error("ShapeMismatch", loss + ": row weights on some ranks only");
   if (!found[0]) return {};
-  return tensor_of(options.row_weights, torch::kCPU).unsqueeze(-1);
+  return tensor_of(options.row_weights).unsqueeze(-1);
+}
+
+AxisWeights axis_weights(LossOptions const& options, torch::Tensor const& rows) {
+  AxisWeights result;
+  if (rows.defined()) result.rows = Constant(rows);
+  if (!options.channel_weights.empty()) result.channels = Constant(tensor_of(options.channel_weights));
+  if (!options.level_weights.empty()) result.levels = Constant(tensor_of(options.level_weights));
+  return result;
 }
 
 LossSums summed(LossTerms const& terms) {
@@ -130,8 +138,8 @@ LossSums summed(LossTerms const& terms) {
   return {row_sums(terms.elements), counts, terms.elements.size(-1)};
 }
 
-torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch::Tensor const& rows,
-                          LossOptions const& options, bool channels, Domain const& domain) {
+torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, AxisWeights const& weights,
+                          LossOptions const& options, bool channels, Domain const& domain, std::int64_t first_row) {
   auto sums = given.sums;
   auto counts = given.counts.defined()
                     ? given.counts
@@ -139,14 +147,13 @@ torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch:
   auto const num_axes = sums.dim();
   auto const device = sums.device();
   TermAxes const axes(num_axes, channels);
-  auto const weigh = [&](torch::Tensor const& weights) {
-    sums = sums * weights;
-    counts = counts * weights;
+  auto const weigh = [&](torch::Tensor const& by) {
+    sums = sums * by;
+    counts = counts * by;
   };
-  if (rows.defined()) weigh(rows.to(device));
-  if (!options.channel_weights.empty())
-    weigh(along(tensor_of(options.channel_weights, device), axes.channel, num_axes));
-  if (!options.level_weights.empty()) weigh(along(tensor_of(options.level_weights, device), axes.level, num_axes));
+  if (weights.rows) weigh(weights.rows->on(device).narrow(0, first_row, sums.size(-2)));
+  if (weights.channels) weigh(along(weights.channels->on(device), axes.channel, num_axes));
+  if (weights.levels) weigh(along(weights.levels->on(device), axes.level, num_axes));
   auto const kept = axes.kept(options.per);
   auto const totals = reduce_loss(torch::stack({sum_but(sums, kept), sum_but(counts, kept)}), domain);
   auto const weight = totals[1].detach();

@@ -4,6 +4,7 @@
 #include <graticule/nn_bridge/loss/losses.hpp>
 #include <graticule/partition/layout.hpp>
 
+#include "call/constant.hpp"
 #include "row_sums.hpp"
 
 #include <torch/torch.h>
@@ -27,6 +28,13 @@ struct LossSums {
   torch::Tensor sums;
   torch::Tensor counts;
   std::int64_t num_columns = 0;
+};
+
+/// Weights of whole axes, in f64; none: all 1.
+struct AxisWeights {
+  std::optional<Constant> rows;      ///< [rows, 1]
+  std::optional<Constant> channels;  ///< [channels]
+  std::optional<Constant> levels;    ///< [levels]
 };
 
 /// One kind of loss.
@@ -57,17 +65,21 @@ void check_axes(std::string const& loss, LossOptions const& options, at::IntArra
 /// In words, all that must be the same on all ranks.
 [[nodiscard]] std::string described(LossOptions const& options);
 
-/// This rank's rows' weights as [rows, 1] in f64; undefined where there are none. @param layout of rows and columns
-/// @throws `ShapeMismatch` on all ranks alike
+/// This rank's rows' weights as [rows, 1] in f64 on the host; undefined where there are none. @param layout of rows and
+/// columns @throws `ShapeMismatch` on all ranks alike
 [[nodiscard]] torch::Tensor row_weights(std::string const& loss, LossOptions const& options, Layout const& layout,
                                         Domain const& domain);
+
+/// @param rows as from `row_weights`
+[[nodiscard]] AxisWeights axis_weights(LossOptions const& options, torch::Tensor const& rows);
 
 /// All columns have equal weight, so they are summed first; the other weights then need no array of all cells.
 [[nodiscard]] LossSums summed(LossTerms const& terms);
 
-/// The loss over all ranks. @param rows as from `row_weights` Collective.
+/// The loss over all ranks. @param first_row the row of the weights that is the first of the sums Collective.
 /// @throws `TooFewValues` on all ranks alike
-[[nodiscard]] torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, torch::Tensor const& rows,
-                                        LossOptions const& options, bool channels, Domain const& domain);
+[[nodiscard]] torch::Tensor reduce_sums(std::string const& loss, LossSums const& given, AxisWeights const& weights,
+                                        LossOptions const& options, bool channels, Domain const& domain,
+                                        std::int64_t first_row = 0);
 
 }  // namespace graticule::nn::detail

@@ -79,9 +79,8 @@ LossSums cell_sums(LossFunction const& f, torch::Tensor const& p, torch::Tensor 
 
 }  // namespace
 
-/// This rank's rows' weights.
 struct LossSetUp {
-  torch::Tensor rows;
+  AxisWeights weights;  ///< of this rank's rows
 };
 
 LossLayer::LossLayer(std::shared_ptr<LossFunction const> function, LossOptions options, Domain const& domain)
@@ -103,13 +102,12 @@ torch::Tensor LossLayer::forward(torch::Tensor const& prediction, torch::Tensor 
   auto const make = [&](Layout const& layout) {
     auto const text = f.name + " " + f.parameters + ", " + described(options_);
     require_same(domain().comm(), "StructureDisagreement", Hash().add(std::string_view(text)).value(), text);
-    auto set_up = std::make_shared<LossSetUp>();
-    set_up->rows = row_weights(f.name, options_, layout, domain());
-    return set_up;
+    return std::make_shared<LossSetUp>(
+        LossSetUp{axis_weights(options_, row_weights(f.name, options_, layout, domain()))});
   };
   auto const call = enter(prediction, check, make);
-  return reduce_sums(f.name, cell_sums(f, wide(prediction), target, mask), call.set_up->rows, options_, f.has_channels,
-                     domain());
+  return reduce_sums(f.name, cell_sums(f, wide(prediction), target, mask), call.set_up->weights, options_,
+                     f.has_channels, domain());
 }
 
 }  // namespace detail
@@ -152,9 +150,8 @@ std::string text_of(std::vector<double> const& values) {
   return text.str();
 }
 
-Tensor weights_like(std::vector<double> const& values, Tensor const& x) {
-  return torch::tensor(at::ArrayRef<double>(values.data(), values.size()), torch::kDouble)
-      .to(x.options().requires_grad(false));
+detail::Constant constant_of(std::vector<double> const& values) {
+  return detail::Constant(torch::tensor(at::ArrayRef<double>(values.data(), values.size()), torch::kDouble));
 }
 
 void require_number(std::string const& loss, bool good, double value) {
@@ -194,16 +191,17 @@ BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(Domain const& domain, LossOptions o
                                              std::vector<double> positive_weights)
     : LossModule(
           [&] {
-            LossFunction function = *of_cells(
-                "BCEWithLogitsLoss", text_of(positive_weights), [positive_weights](Tensor const& p, Tensor const& t) {
-                  Tensor positive;
-                  if (!positive_weights.empty()) {
-                    std::vector<std::int64_t> sizes(std::size_t(p.dim() - 1), 1);
-                    sizes[0] = std::int64_t(positive_weights.size());
-                    positive = weights_like(positive_weights, p).view(sizes);
-                  }
-                  return torch::binary_cross_entropy_with_logits(p, t, {}, positive, at::Reduction::None);
-                });
+            LossFunction function =
+                *of_cells("BCEWithLogitsLoss", text_of(positive_weights),
+                          [weights = constant_of(positive_weights)](Tensor const& p, Tensor const& t) {
+                            Tensor positive;
+                            if (auto const count = weights.on_host().numel(); count > 0) {
+                              std::vector<std::int64_t> sizes(std::size_t(p.dim() - 1), 1);
+                              sizes[0] = count;
+                              positive = weights.on(p.device(), p.scalar_type()).view(sizes);
+                            }
+                            return torch::binary_cross_entropy_with_logits(p, t, {}, positive, at::Reduction::None);
+                          });
             function.check = [count = std::int64_t(positive_weights.size())](Tensor const& p, Tensor const& t) {
               std::ostringstream text;
               text << "BCEWithLogitsLoss: prediction " << p.sizes() << ", target " << t.sizes();
@@ -254,10 +252,11 @@ void check_classes(std::string const& name, ClassOptions const& o, bool probabil
 }
 
 /// @param logs logarithms of probabilities, 0 where the cell is not valid
-LossTerms class_terms(ClassOptions const& o, Tensor const& logs, Tensor const& target, Tensor const& valid) {
+LossTerms class_terms(ClassOptions const& o, detail::Constant const& class_weights, Tensor const& logs,
+                      Tensor const& target, Tensor const& valid) {
   auto const num_classes = logs.size(1);
   auto const weights = o.class_weights.empty() ? torch::ones({num_classes}, logs.options().requires_grad(false))
-                                               : weights_like(o.class_weights, logs);
+                                               : class_weights.on(logs.device(), logs.scalar_type());
   std::vector<std::int64_t> sizes(std::size_t(logs.dim()), 1);
   sizes[1] = num_classes;
   auto const weighted = logs * weights.view(sizes);
@@ -289,9 +288,9 @@ FunctionPointer of_classes(std::string const& name, ClassOptions const& o, Logit
   function.valid = [ignore = o.ignore_index](Tensor const& t) {
     return are_classes(t) ? t != ignore : torch::isnan(t).any(1).logical_not();
   };
-  function.terms = [=](Tensor const& p, Tensor const& t, Tensor const& valid) {
+  function.terms = [=, weights = constant_of(o.class_weights)](Tensor const& p, Tensor const& t, Tensor const& valid) {
     auto const given = safe(valid.unsqueeze(1), p, 0);
-    return class_terms(o, is_logits ? torch::log_softmax(given, 1) : given, t, valid);
+    return class_terms(o, weights, is_logits ? torch::log_softmax(given, 1) : given, t, valid);
   };
   return std::make_shared<LossFunction const>(std::move(function));
 }

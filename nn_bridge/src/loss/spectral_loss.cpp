@@ -10,10 +10,9 @@ namespace graticule::nn {
 
 namespace {
 
-/// Rows' weights of the globe, and wavenumbers'.
 struct SpectralSetUp {
-  torch::Tensor rows;
-  torch::Tensor wavenumbers;
+  detail::AxisWeights weights;  ///< of the rows of the globe
+  detail::Constant wavenumbers;
   Index first_row = 0;  ///< of this rank's shard
 };
 
@@ -89,14 +88,15 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
     auto set_up = std::make_shared<SpectralSetUp>();
     set_up->first_row = layout.owned(domain().comm().rank()).lo(0);
     auto const own = detail::row_weights(loss_name, options_, layout, domain());
-    set_up->rows = global_rows(own, set_up->first_row, layout.extent(0), domain());
+    set_up->weights = detail::axis_weights(options_, global_rows(own, set_up->first_row, layout.extent(0), domain()));
     auto const& weights = spectral_.wavenumber_weights;
     auto const count = std::size_t(layout.extent(1) / 2 + 1);
     if (!weights.empty() && weights.size() != count)
       throw Error("ShapeMismatch", std::string(loss_name) + ": " + std::to_string(weights.size()) + " weights for " +
                                        std::to_string(count) + " wavenumbers");
-    set_up->wavenumbers = weights.empty() ? torch::ones({std::int64_t(count)}, torch::kDouble)
-                                          : torch::tensor(at::ArrayRef<double>(weights), torch::kDouble);
+    set_up->wavenumbers =
+        detail::Constant(weights.empty() ? torch::ones({std::int64_t(count)}, torch::kDouble)
+                                         : torch::tensor(at::ArrayRef<double>(weights), torch::kDouble));
     return set_up;
   };
   auto const set_up = state().enter(prediction, check, make).set_up;
@@ -113,10 +113,9 @@ torch::Tensor SpectralLossImpl::forward(torch::Tensor const& prediction, torch::
   auto const zero = torch::zeros({}, p.options().requires_grad(false));
   auto const difference = amplitudes(torch::where(valid, p, zero)) - amplitudes(torch::where(valid, t, zero));
   auto const error = spectral_.error == SpectralError::squared ? difference.square() : difference.abs();
-  auto const weights = set_up->wavenumbers.to(p.device());
-  detail::LossTerms const terms{error * weights.to(type), weights * valid};
-  auto const rows = set_up->rows.defined() ? set_up->rows.narrow(0, first_row, p.size(-2)) : torch::Tensor();
-  return detail::reduce_sums(loss_name, detail::summed(terms), rows, options_, true, domain());
+  auto const& weights = set_up->wavenumbers;
+  detail::LossTerms const terms{error * weights.on(p.device(), type), weights.on(p.device()) * valid};
+  return detail::reduce_sums(loss_name, detail::summed(terms), set_up->weights, options_, true, domain(), first_row);
 }
 
 }  // namespace graticule::nn

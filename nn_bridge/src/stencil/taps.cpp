@@ -50,9 +50,9 @@ Taps transposed(Taps const& taps, Index num_inputs) {
 
 }  // namespace
 
-TapMap::TapMap(Taps taps, Range inputs) : there_(std::move(taps)) {
-  for (auto& cell : there_.cells) cell -= inputs.lo;
-  back_ = transposed(there_, inputs.size());
+TapMap::TapMap(Taps taps, Range inputs) : there_{std::move(taps)}, back_{} {
+  for (auto& cell : there_.taps.cells) cell -= inputs.lo;
+  back_.taps = transposed(there_.taps, inputs.size());
 }
 
 namespace {
@@ -109,7 +109,7 @@ void apply_on_host(Taps const& taps, T const* x, T* y, Planes const& planes) {
   });
 }
 
-std::vector<TapSelection> selections_of(Taps const& taps, torch::Device device, torch::ScalarType type) {
+std::vector<TapSelection> selections_of(Taps const& taps) {
   Index most = 0;
   for (Index o = 0; o < taps.num_outputs(); ++o)
     most = std::max(most, taps.first[std::size_t(o) + 1] - taps.first[std::size_t(o)]);
@@ -125,8 +125,8 @@ std::vector<TapSelection> selections_of(Taps const& taps, torch::Device device, 
       cells.push_back(taps.cells[e]);
       weights.push_back(taps.weights[e]);
     }
-    result.push_back({torch::tensor(outputs).to(device), torch::tensor(cells).to(device),
-                      torch::tensor(weights, torch::kDouble).to(device, type)});
+    result.push_back({Constant(torch::tensor(outputs)), Constant(torch::tensor(cells)),
+                      Constant(torch::tensor(weights, torch::kDouble))});
   }
   return result;
 }
@@ -138,8 +138,11 @@ torch::Tensor apply_by_selection(TapMap const& map, bool back, torch::Tensor con
   auto result = torch::zeros(sizes, x.options());
   std::vector<std::int64_t> shape(std::size_t(x.dim()), 1);
   shape[std::size_t(axis)] = -1;
-  for (auto const& [outputs, cells, weights] : map.selections(back, x))
-    result.index_add_(axis, outputs, x.index_select(axis, cells) * weights.view(shape));
+  for (auto const& [outputs, cells, weights] : map.selections(back)) {
+    auto const weighted =
+        x.index_select(axis, cells.on(x.device())) * weights.on(x.device(), x.scalar_type()).view(shape);
+    result.index_add_(axis, outputs.on(x.device()), weighted);
+  }
   return result;
 }
 
@@ -192,15 +195,10 @@ struct TapFunction : torch::autograd::Function<TapFunction<back>> {
 
 }  // namespace
 
-std::vector<TapSelection> TapMap::selections(bool back, torch::Tensor const& like) const {
-  std::lock_guard const lock(mutex_);
-  for (auto const& placed : placed_)
-    if (placed.back == back && placed.device == like.device() && placed.type == like.scalar_type())
-      return placed.selections;
-  torch::NoGradGuard const no_grad;
-  auto selections = selections_of(back ? back_ : there_, like.device(), like.scalar_type());
-  placed_.push_back({back, like.device(), like.scalar_type(), selections});
-  return selections;
+std::vector<TapSelection> const& TapMap::selections(bool back) const {
+  auto const& way = back ? back_ : there_;
+  std::call_once(way.once, [&] { way.selections = selections_of(way.taps); });
+  return way.selections;
 }
 
 torch::Tensor apply_taps(TapMapPointer const& map, torch::Tensor const& x, std::int64_t axis) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "call/constant.hpp"
 #include "conv_geometry.hpp"
 
 #include <torch/torch.h>
@@ -32,9 +33,9 @@ struct Taps {
 /// Taps for devices other than the CPU, one place among an output's taps: each of `outputs` gets the cell of the same
 /// place in `cells` times that of `weights`.
 struct TapSelection {
-  torch::Tensor outputs;
-  torch::Tensor cells;
-  torch::Tensor weights;
+  Constant outputs;
+  Constant cells;
+  Constant weights;
 };
 
 /// Taps and their transpose, for forward and backward.
@@ -43,24 +44,21 @@ class TapMap {
   /// @param inputs the cells that the input tensor holds; all taps lie there
   TapMap(Taps taps, Range inputs);
 
-  [[nodiscard]] Taps const& there() const noexcept { return there_; }
-  [[nodiscard]] Taps const& back() const noexcept { return back_; }
-  /// The taps of a way on the device and in the type of `like`; copied there once, because each copy waits for the
-  /// device.
-  [[nodiscard]] std::vector<TapSelection> selections(bool back, torch::Tensor const& like) const;
+  [[nodiscard]] Taps const& there() const noexcept { return there_.taps; }
+  [[nodiscard]] Taps const& back() const noexcept { return back_.taps; }
+  /// The taps of a way, by their place among an output's taps; made on the first call.
+  [[nodiscard]] std::vector<TapSelection> const& selections(bool back) const;
 
  private:
-  struct Placed {
-    bool back;
-    torch::Device device;
-    torch::ScalarType type;
-    std::vector<TapSelection> selections;
+  /// The taps of one way.
+  struct Way {
+    Taps taps;
+    mutable std::once_flag once = {};
+    mutable std::vector<TapSelection> selections = {};
   };
 
-  Taps there_;
-  Taps back_;
-  mutable std::mutex mutex_;
-  mutable std::vector<Placed> placed_;
+  Way there_;
+  Way back_;
 };
 
 /// `x` with the map applied along `axis` (counted from the last one), in the memory format of `x`; differentiable to

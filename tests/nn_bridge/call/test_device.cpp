@@ -2,6 +2,8 @@
 // Sharded layers on a device, in order of LibTorch's streams: on the guarded device, which no host code can touch and
 // whose work runs as late as its stream allows, or on a GPU.
 #include <graticule/nn_bridge/collective/collectives.hpp>
+#include <graticule/nn_bridge/loss/losses.hpp>
+#include <graticule/nn_bridge/loss/spectral_loss.hpp>
 #include <graticule/nn_bridge/stencil/halo_exchange.hpp>
 #include <graticule/nn_bridge/stencil/padded_halo.hpp>
 
@@ -193,6 +195,62 @@ TEST(DeviceLayers, copy_no_field_to_the_host) {
     EXPECT_LE(bytes, statistics);
     EXPECT_LT(statistics, Index(whole.nbytes()) * domain.comm().num_ranks());
   }
+}
+
+/// Copies to the device in a call and its backward that follow another, on this rank.
+template <class Call>
+long uploads_in(Call const& call) {
+  call();
+  (void)test::take_tensor_copies();
+  call();
+  return test::take_tensor_copies().to_device;
+}
+
+// An upload from ordinary memory waits for all that the device still has to do.
+TEST(DeviceLayers, upload_their_constants_once) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const device = guarded_torch_device();
+  std::size_t repeat = 0;
+  for (auto const& layer : layer_table()) {
+    SCOPED_TRACE(layer.name);
+    std::mt19937 random(5);
+    auto const domain = domain_of(repeat++, layer);
+    // The statistics of norms and the tokens of the ring pass through the host.
+    bool const by_host = layer.name.find("Norm") != std::string::npos || layer.name == "SelfAttention, ring";
+    if (by_host && domain.comm().num_ranks() > 1) continue;
+    // The table itself moves its indices in each call.
+    if (layer.name == "MaxUnpool2d") continue;
+    auto const part = random_part(domain, random, layer.sizes).of(random_tensor(random, layer.sizes));
+    auto const made = layer.make(domain, torch::kDouble);
+    for (auto const* const list : {&made.sharded_parameters, &made.sharded_buffers})
+      for (auto tensor : *list) test::move_to(tensor, device);
+    auto const x = part.clone().to(device).requires_grad_();
+    auto const cotangent = torch::ones_like(made.sharded(x));
+
+    auto const uploads = uploads_in([&] { made.sharded(x).backward(cotangent); });
+
+    EXPECT_EQ(uploads, 0);
+  }
+}
+
+TEST(DeviceLosses, upload_their_weights_once) {
+  if (gpu_is_wanted()) GTEST_SKIP() << needs_guarded_device;
+  auto const device = guarded_torch_device();
+  auto const domain = domain_of(0);
+  std::vector<std::int64_t> const sizes{2, 3, 4, 12, 8};
+  std::mt19937 random(7);
+  auto const part = random_part(domain, random, sizes);
+  auto const prediction = part.of(random_tensor(random, sizes)).clone().to(device).requires_grad_();
+  auto const target = part.of(random_tensor(random, sizes).abs().clamp(0.1, 0.9)).to(device);
+  std::vector<double> const rows(std::size_t(sizes[3]), 0.5);
+  nn::LossOptions const weights{
+      .global_row_weights = rows, .channel_weights = {1, 2, 3}, .level_weights = {1, 0.5, 0.25, 2}};
+  auto const uploads_of = [&](auto loss) { return uploads_in([&] { loss(prediction, target).backward(); }); };
+
+  EXPECT_EQ(uploads_of(nn::MSELoss(domain, weights)), uploads_of(nn::MSELoss(domain)));
+  EXPECT_EQ(uploads_of(nn::BCEWithLogitsLoss(domain, weights, std::vector<double>{1, 2, 3})),
+            uploads_of(nn::BCEWithLogitsLoss(domain)));
+  EXPECT_EQ(uploads_of(nn::SpectralLoss(domain, weights)), uploads_of(nn::SpectralLoss(domain)));
 }
 
 /// Copies of LibTorch in `call`, of all ranks.
