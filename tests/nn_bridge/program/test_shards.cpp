@@ -141,10 +141,9 @@ Use use_of(program::Plan const& plan) {
   for (program::NodePlan const& node : plan.nodes) {
     use.field += node.field ? 1 : 0;
     use.cut += node.field && node.placement ? 1 : 0;
-    use.tables += node.placement && node.mode == program::AxisRule::Mode::table ? 1 : 0;
-    use.windows += node.placement && node.mode == program::AxisRule::Mode::window ? 1 : 0;
-    use.statistics +=
-        node.sum_over_ranks || (node.placement && node.mode == program::AxisRule::Mode::statistic) ? 1 : 0;
+    use.tables += node.placement && node.mode == program::RunMode::table ? 1 : 0;
+    use.windows += node.placement && node.mode == program::RunMode::window ? 1 : 0;
+    use.statistics += node.sum_over_ranks || (node.placement && node.mode == program::RunMode::statistic) ? 1 : 0;
   }
   use.received = *std::ranges::max_element(plan.received_bytes);
   return use;

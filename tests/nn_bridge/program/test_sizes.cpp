@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/expression.hpp>
 #include <graticule/program/operators.hpp>
 #include <graticule/program/sizes.hpp>
 
 #include "expect_error.hpp"
+#include "graph/expression.hpp"
 #include "graph_text.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/expression.hpp>
+#include "expression.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/program/expression.hpp>
 #include <graticule/program/sizes.hpp>
+
+#include "expression.hpp"
 
 #include <cstddef>
 #include <cstdlib>

@@ -42,7 +42,7 @@ Placement wanted_cut(Uses const& uses) {
 bool may_run_on_parts(NodePlan const& node, NodeRule const& rule, Node const& operation, Cut const& cut) {
   return !node.sum_over_ranks && !rule.view && rule.results.size() == 1 && !in_place(operation.target) &&
          operator_class(operation.target) == OperatorClass::local &&
-         rule.axes.at(static_cast<std::size_t>(cut.axis)).mode == AxisRule::Mode::same;
+         rule.axes.at(static_cast<std::size_t>(cut.axis)).mode == RunMode::same;
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ void cut_constants(Plan& plan, Sizes const& sizes) {
     if (!cut || !may_run_on_parts(*node, *rule, operation, *cut)) continue;
     auto const transfers = needs(*rule, *cut);
     if (!transfers) continue;
-    node->mode = AxisRule::Mode::same;
+    node->mode = RunMode::same;
     node->placement = cut;
     for (std::size_t rank = 0; rank < node->local_sizes.size(); ++rank)
       node->local_sizes[rank] = local_shape(rule->result_shapes[0], cut, static_cast<std::int64_t>(rank));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/program/layout/digits.hpp>
 
+#include "cut_moves.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>

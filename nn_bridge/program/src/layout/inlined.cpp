@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <graticule/partition/error.hpp>
-#include <graticule/program/layout/rules.hpp>
+
+#include "rules.hpp"
 
 #include <algorithm>
 #include <map>

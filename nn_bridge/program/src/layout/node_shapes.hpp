@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/program/layout/rules.hpp>
+#include "cut_moves.hpp"
+#include "rules.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "overwritten.hpp"
 
-#include <graticule/program/layout/digits.hpp>
 #include <graticule/program/operators.hpp>
 
+#include "cut_moves.hpp"
 #include "graph_edit.hpp"
 #include "node_shapes.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "blocks.hpp"
 #include "constants.hpp"
+#include "cut_moves.hpp"
 #include "overwritten.hpp"
 #include "shuffles.hpp"
 #include "strategy.hpp"
@@ -220,7 +221,7 @@ void Planner::add(State const& state, NodePlan node, NodeRule const& rule, std::
       (rule.view ? 0.0 : 2.0 * static_cast<double>(item(rule.results[0])) + static_cast<double>(rule.operations) / 4.0);
   bool const repeated = node.field && !node.placement && !node.sum_over_ranks;
   extended.cost += node.field ? work * (repeated ? options_.costs.replicated : 1.0) : 0.0;
-  if (options_.num_ranks > 1 && (node.sum_over_ranks || node.mode == AxisRule::Mode::statistic)) {
+  if (options_.num_ranks > 1 && (node.sum_over_ranks || node.mode == RunMode::statistic)) {
     node.statistics_bytes = rule.statistics * item(rule.results[0]);
     extended.cost += 2.0 * static_cast<double>(node.statistics_bytes) + 2.0 * options_.costs.message;
   }
@@ -254,7 +255,7 @@ void Planner::add_cuts(State const& state, std::size_t node, NodeRule const& rul
   }
   for (Cut const& cut : cuts) {
     auto transfers = detail::needs(rule, cut);
-    bool const statistic = rule.axes[index(cut.axis)].mode == AxisRule::Mode::statistic;
+    bool const statistic = rule.axes[index(cut.axis)].mode == RunMode::statistic;
     bool const alike = std::ranges::all_of(rule.result_shapes, [&](Shape const& shape) {
       Shape const& first = rule.result_shapes[0];
       return shape.size() == first.size() ? shape[index(cut.axis)] == first[index(cut.axis)]
@@ -463,7 +464,7 @@ bool is_field(std::size_t ndim, std::size_t first_ndim) {
 Placement result_placement(NodePlan const& node, std::vector<Shape> const& result_shapes, std::size_t result) {
   Shape const& shape = result_shapes[result];
   bool const has_axes = shape.size() == result_shapes[0].size();
-  bool const whole = !has_axes && (node.mode == AxisRule::Mode::statistic || num_elements(shape) == 0);
+  bool const whole = !has_axes && (node.mode == RunMode::statistic || num_elements(shape) == 0);
   return whole ? Placement() : node.placement;
 }
 

@@ -47,7 +47,7 @@ bool set_labels(NodeShapes& shapes, std::vector<Labels> const& inputs, Labels co
   }
   for (std::size_t axis = 0; axis < output.size(); ++axis) {
     AxisRule& rule = shapes.rule.axes.at(axis);
-    rule.mode = AxisRule::Mode::same;
+    rule.mode = RunMode::same;
     rule.axes = axes_of(shapes, inputs, output[axis]);
   }
   std::set<int> summed;

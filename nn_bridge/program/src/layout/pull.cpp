@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "pull.hpp"
+
 #include <graticule/partition/error.hpp>
-#include <graticule/program/layout/pull.hpp>
 
 #include <algorithm>
 #include <string>

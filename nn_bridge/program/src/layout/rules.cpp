@@ -23,7 +23,7 @@ bool any_of(std::string_view word, std::initializer_list<std::string_view> words
   return std::ranges::find(words, word) != words.end();
 }
 
-AxisRule same(std::vector<std::int64_t> axes) { return {AxisRule::Mode::same, std::move(axes), {}, {}}; }
+AxisRule same(std::vector<std::int64_t> axes) { return {RunMode::same, std::move(axes), {}, {}}; }
 
 // Each cell by itself, smaller tensors repeated.
 void elementwise(NodeShapes& shapes) {
@@ -223,7 +223,7 @@ void norm_over(NodeShapes& shapes, std::int64_t lo, std::int64_t hi, std::int64_
   for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
     std::vector<std::int64_t> axes(shapes.rule.tensors.size(), -1);
     axes[0] = axis;
-    AxisRule::Mode const mode = lo <= axis && axis < hi ? AxisRule::Mode::statistic : AxisRule::Mode::same;
+    RunMode const mode = lo <= axis && axis < hi ? RunMode::statistic : RunMode::same;
     shapes.rule.axes[static_cast<std::size_t>(axis)] = {mode, std::move(axes), {}, {}};
   }
   shapes.rule.statistics = 2 * statistics;
@@ -464,9 +464,8 @@ Table const& table() {
 void check_extents(NodeShapes const& shapes) {
   for (std::size_t axis = 0; axis < shapes.rule.axes.size() && axis < shapes.out().size(); ++axis) {
     AxisRule const& rule = shapes.rule.axes[axis];
-    auto const found =
-        static_cast<std::int64_t>(rule.mode == AxisRule::Mode::table ? rule.table.size() : rule.windows.size());
-    bool const in_rows = rule.mode == AxisRule::Mode::table || rule.mode == AxisRule::Mode::window;
+    auto const found = static_cast<std::int64_t>(rule.mode == RunMode::table ? rule.table.size() : rule.windows.size());
+    bool const in_rows = rule.mode == RunMode::table || rule.mode == RunMode::window;
     if (in_rows && found < shapes.out()[axis]) {
       shapes.refuse("its arguments give " + std::to_string(found) + " indices along axis " + std::to_string(axis) +
                     ", its result has " + std::to_string(shapes.out()[axis]) + "; export the network again");

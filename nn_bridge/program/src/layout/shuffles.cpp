@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "shuffles.hpp"
 
-#include <graticule/program/layout/digits.hpp>
-
+#include "cut_moves.hpp"
 #include "graph_edit.hpp"
 
 #include <numeric>

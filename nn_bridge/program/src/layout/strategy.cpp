@@ -138,14 +138,14 @@ std::vector<Cut> cuts_after(NodeRule const& rule, std::size_t tensor, Cut const&
   }
   for (std::size_t a = 0; a < rule.axes.size(); ++a) {
     AxisRule const& axis = rule.axes[a];
-    if (axis.mode == AxisRule::Mode::whole || axis.axes.at(tensor) != cut.axis) {
+    if (axis.mode == RunMode::whole || axis.axes.at(tensor) != cut.axis) {
       continue;
     }
     bool const rows = cut.period == from[index(cut.axis)];
     auto const own = static_cast<std::int64_t>(a);
-    if (axis.mode == AxisRule::Mode::same || axis.mode == AxisRule::Mode::statistic) {
+    if (axis.mode == RunMode::same || axis.mode == RunMode::statistic) {
       cuts.push_back({own, cut.period, cut.bounds});
-    } else if (rows && axis.mode == AxisRule::Mode::window) {
+    } else if (rows && axis.mode == RunMode::window) {
       cuts.push_back(scaled(cut, own, to[a]));
     } else if (rows) {
       cuts.push_back(owners_of_table(cut, own, axis.table, static_cast<std::int32_t>(tensor)));
@@ -158,7 +158,7 @@ std::vector<Cut> fresh_cuts(NodeRule const& rule, std::int64_t num_ranks) {
   std::vector<Cut> cuts;
   Shape const& shape = rule.result_shapes[0];
   for (std::size_t a = 0; a < shape.size(); ++a) {
-    if (rule.axes[a].mode != AxisRule::Mode::whole && shape[a] > 1) {
+    if (rule.axes[a].mode != RunMode::whole && shape[a] > 1) {
       cuts.push_back(balanced_cut(static_cast<std::int64_t>(a), shape[a], num_ranks));
     }
   }
@@ -176,8 +176,8 @@ std::optional<std::vector<Transfer>> needs(NodeRule const& rule, Cut const& cut)
     return transfers[0].to ? std::optional(transfers) : std::nullopt;
   }
   bool const rows = cut.period == rule.result_shapes[0][index(cut.axis)];
-  bool const plain = axis.mode == AxisRule::Mode::same || axis.mode == AxisRule::Mode::statistic;
-  if (axis.mode == AxisRule::Mode::whole || (!plain && !rows)) {
+  bool const plain = axis.mode == RunMode::same || axis.mode == RunMode::statistic;
+  if (axis.mode == RunMode::whole || (!plain && !rows)) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < transfers.size(); ++i) {
@@ -190,8 +190,8 @@ std::optional<std::vector<Transfer>> needs(NodeRule const& rule, Cut const& cut)
       continue;
     }
     transfers[i].axis = own;
-    transfers[i].rows = axis.mode == AxisRule::Mode::table ? table_rows(axis, cut, i)
-                                                           : window_rows(axis, cut, rule.shapes[i][index(own)]);
+    transfers[i].rows =
+        axis.mode == RunMode::table ? table_rows(axis, cut, i) : window_rows(axis, cut, rule.shapes[i][index(own)]);
   }
   return transfers;
 }

@@ -13,13 +13,12 @@ std::vector<std::int64_t> all_at(NodeShapes const& shapes, std::int64_t axis) {
 
 void keep_all(NodeShapes& shapes) {
   for (std::int64_t axis = 0; axis < shapes.ndim(); ++axis) {
-    shapes.rule.axes[static_cast<std::size_t>(axis)] = {AxisRule::Mode::same, all_at(shapes, axis), {}, {}};
+    shapes.rule.axes[static_cast<std::size_t>(axis)] = {RunMode::same, all_at(shapes, axis), {}, {}};
   }
 }
 
 void set_table(NodeShapes& shapes, std::int64_t axis, PullTable table) {
-  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {
-      AxisRule::Mode::table, all_at(shapes, axis), std::move(table), {}};
+  shapes.rule.axes.at(static_cast<std::size_t>(axis)) = {RunMode::table, all_at(shapes, axis), std::move(table), {}};
 }
 
 std::int64_t extent(NodeShapes const& shapes, std::int64_t axis) {
@@ -135,8 +134,7 @@ void stack(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim());
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
     if (a != axis) {
-      shapes.rule.axes[static_cast<std::size_t>(a)] = {
-          AxisRule::Mode::same, all_at(shapes, a - (a > axis ? 1 : 0)), {}, {}};
+      shapes.rule.axes[static_cast<std::size_t>(a)] = {RunMode::same, all_at(shapes, a - (a > axis ? 1 : 0)), {}, {}};
     }
   }
 }
@@ -144,8 +142,7 @@ void stack(NodeShapes& shapes) {
 void select(NodeShapes& shapes) {
   std::int64_t const axis = shapes.axis("dim", 0, shapes.ndim() + 1);
   for (std::int64_t a = 0; a < shapes.ndim(); ++a) {
-    shapes.rule.axes[static_cast<std::size_t>(a)] = {
-        AxisRule::Mode::same, all_at(shapes, a + (a >= axis ? 1 : 0)), {}, {}};
+    shapes.rule.axes[static_cast<std::size_t>(a)] = {RunMode::same, all_at(shapes, a + (a >= axis ? 1 : 0)), {}, {}};
   }
 }
 

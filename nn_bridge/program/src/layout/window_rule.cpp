@@ -24,7 +24,7 @@ struct Stencil {
 };
 
 void set_windows(AxisRule& rule, std::int64_t extent, auto const& window) {
-  rule.mode = AxisRule::Mode::window;
+  rule.mode = RunMode::window;
   for (std::int64_t row = 0; row < extent; ++row) {
     rule.windows.push_back(window(row));
   }
@@ -32,7 +32,7 @@ void set_windows(AxisRule& rule, std::int64_t extent, auto const& window) {
 
 void set_stencil(AxisRule& rule, std::int64_t extent, Stencil const& stencil) {
   if (stencil.size == 1 && stencil.stride == 1 && stencil.padding == 0) {
-    rule.mode = AxisRule::Mode::same;
+    rule.mode = RunMode::same;
     return;
   }
   set_windows(rule, extent, [&](std::int64_t row) {
@@ -70,11 +70,11 @@ void convolution(NodeShapes& shapes) {
   auto const dilation = shapes.integers("dilation", spatial, 1);
   auto padding = shapes.integers("padding", spatial, 0);
   bool const same = shapes.text("padding", "") == "same";
-  shapes.rule.axes[0] = {AxisRule::Mode::same, first_only(shapes, 0), {}, {}};
+  shapes.rule.axes[0] = {RunMode::same, first_only(shapes, 0), {}, {}};
   if (!transposed && shapes.integer("groups", 1) == 1) {
     // Output channels follow the weights' first axis, for which the tensor is needed whole.
     AxisRule& channels = shapes.rule.axes[1];
-    channels.mode = AxisRule::Mode::same;
+    channels.mode = RunMode::same;
     channels.axes.assign(shapes.rule.tensors.size(), 0);
     channels.axes[0] = -1;
   }
@@ -90,7 +90,7 @@ void convolution(NodeShapes& shapes) {
       stencil.padding = (stencil.reach() - 1) / 2;
     }
     if (same && std::ranges::any_of(reaches, [](std::int64_t reach) { return reach % 2 == 0; })) {
-      rule.mode = AxisRule::Mode::whole;  // one side is padded more than the other
+      rule.mode = RunMode::whole;  // one side is padded more than the other
       continue;
     }
     if (transposed) {
@@ -122,7 +122,7 @@ void pooling(NodeShapes& shapes) {
   std::size_t const first = shapes.out().size() - spatial;
   for (std::size_t axis = 0; axis < shapes.out().size(); ++axis) {
     AxisRule& rule = shapes.rule.axes[axis];
-    rule.mode = AxisRule::Mode::same;
+    rule.mode = RunMode::same;
     rule.axes = first_only(shapes, static_cast<std::int64_t>(axis));
     if (axis < first) {
       continue;
@@ -135,7 +135,7 @@ void pooling(NodeShapes& shapes) {
     bool const average = shapes.operator_name().starts_with("avg");
     bool const counts_padding = shapes.flag("count_include_pad", true) || padding[i] == 0;
     if (average && (!counts_padding || shapes.flag("ceil_mode", false))) {
-      rule.mode = AxisRule::Mode::whole;  // the divisor differs from row to row
+      rule.mode = RunMode::whole;  // the divisor differs from row to row
       continue;
     }
     bool const given = i < stride.size() && stride[i] > 0;
@@ -188,7 +188,7 @@ void resizing(NodeShapes& shapes) {
     auto const a = static_cast<std::size_t>(axis);
     AxisRule& rule = shapes.rule.axes[a];
     rule.axes = first_only(shapes, axis);
-    rule.mode = AxisRule::Mode::same;
+    rule.mode = RunMode::same;
     if (axis >= 2) {
       double const scale = scale_of(shapes, a, corners);
       set_windows(rule, shapes.out()[a],

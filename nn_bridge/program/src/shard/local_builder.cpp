@@ -524,7 +524,7 @@ void LocalBuilder::write(PlannedNode& node) {
   result_.draws = result_.draws || drop_probability(node) > 0;
   if (node.plan.sum_over_ranks) {
     finish(node, write_sum(*this, node));
-  } else if (cut && node.plan.mode == AxisRule::Mode::statistic) {
+  } else if (cut && node.plan.mode == RunMode::statistic) {
     append(node, norm_task(node, *this));
   } else if (cut && num_elements(node.local) == 0) {
     append_empty(node);
@@ -539,9 +539,9 @@ void LocalBuilder::write(PlannedNode& node) {
                       result_dtype(node)));
   } else if (name.starts_with("new_") || name.ends_with("_like")) {
     write_factory(node);
-  } else if (cut && node.plan.mode == AxisRule::Mode::table) {
+  } else if (cut && node.plan.mode == RunMode::table) {
     finish(node, write_table(*this, node));
-  } else if (cut && node.plan.mode == AxisRule::Mode::window) {
+  } else if (cut && node.plan.mode == RunMode::window) {
     finish(node, write_window(*this, node));
   } else {
     write_plain(node);

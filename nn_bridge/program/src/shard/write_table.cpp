@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/layout/pull.hpp>
-
+#include "layout/pull.hpp"
 #include "shard/local_builder.hpp"
 
 #include <algorithm>

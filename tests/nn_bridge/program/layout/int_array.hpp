@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <graticule/program/layout/digits.hpp>
-#include <graticule/program/layout/pull.hpp>
+#include "layout/cut_moves.hpp"
+#include "layout/pull.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <graticule/program/layout/digits.hpp>
-#include <graticule/program/layout/pull.hpp>
-
 #include "int_array.hpp"
+#include "layout/cut_moves.hpp"
+#include "layout/pull.hpp"
 
 #include <gtest/gtest.h>
 

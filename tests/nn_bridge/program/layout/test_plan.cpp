@@ -68,8 +68,8 @@ IntArray concatenated(Parts const& inputs, std::int64_t axis) {
 // An operator on a part, or with no placement on the whole: what an executor does with a node of the plan.
 IntArray run(Node const& node, Parts const& x, NodePlan const* plan, Shape const& size) {
   bool const cut = plan != nullptr && plan->placement.has_value();
-  std::int64_t const pulled = cut && plan->mode == AxisRule::Mode::table ? plan->placement->axis : -1;
-  std::int64_t const unpadded = cut && plan->mode == AxisRule::Mode::window ? plan->placement->axis : -1;
+  std::int64_t const pulled = cut && plan->mode == RunMode::table ? plan->placement->axis : -1;
+  std::int64_t const unpadded = cut && plan->mode == RunMode::window ? plan->placement->axis : -1;
   std::string const& target = node.target;
   IntArray y = x.front();
   if (target == "aten.roll.default") {

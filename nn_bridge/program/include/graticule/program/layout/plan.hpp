@@ -3,7 +3,6 @@
 
 #include <graticule/program/graph.hpp>
 #include <graticule/program/layout/digits.hpp>
-#include <graticule/program/layout/rules.hpp>
 #include <graticule/program/sizes.hpp>
 
 #include <cstdint>
@@ -11,6 +10,15 @@
 #include <vector>
 
 namespace graticule::program {
+
+/// How the operator runs on cut tensors.
+enum class RunMode : std::int8_t {
+  whole,      ///< the axis cannot be cut
+  same,       ///< the same cut of an axis of the tensors
+  table,      ///< the rows that the pull table names; the operator does nothing else along this axis
+  window,     ///< an interval of rows per row of the result; the operator runs on them without padding
+  statistic,  ///< the same cut, and sums over ranks
+};
 
 /// Nothing: every rank holds the whole value.
 using Placement = std::optional<Cut>;
@@ -30,7 +38,7 @@ struct Transfer {
 /// How one node runs: fetch the transfers, run the operator on what came with the local arguments, sum.
 struct NodePlan {
   NodeId node = -1;
-  AxisRule::Mode mode = AxisRule::Mode::same;
+  RunMode mode = RunMode::same;
   /// The axis of the result that is cut. With `table`, the operator does nothing along it any more; with `window`, it
   /// runs without padding along it; with `statistic`, its sums over the axis are summed over ranks.
   Placement placement;             ///< of all results, see `result_placement`

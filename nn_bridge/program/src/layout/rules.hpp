@@ -2,9 +2,10 @@
 #pragma once
 
 #include <graticule/program/graph.hpp>
-#include <graticule/program/layout/digits.hpp>
-#include <graticule/program/layout/pull.hpp>
+#include <graticule/program/layout/plan.hpp>
 #include <graticule/program/sizes.hpp>
+
+#include "pull.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -17,16 +18,7 @@ namespace graticule::program {
 
 /// What a cut of one axis of a node's result asks of the node's tensors.
 struct AxisRule {
-  /// How the operator runs on cut tensors.
-  enum class Mode : std::int8_t {
-    whole,      ///< the axis cannot be cut
-    same,       ///< the same cut of an axis of the tensors
-    table,      ///< the rows that the pull table names; the operator does nothing else along this axis
-    window,     ///< an interval of rows per row of the result; the operator runs on them without padding
-    statistic,  ///< the same cut, and sums over ranks
-  };
-
-  Mode mode = Mode::whole;
+  RunMode mode = RunMode::whole;
   std::vector<std::int64_t> axes;  ///< per tensor: its axis; -1: a tensor that every rank needs whole
   PullTable table;
   std::vector<std::pair<std::int64_t, std::int64_t>> windows;  ///< per row: [lo, hi) in the tensor, also outside of it
