@@ -57,7 +57,7 @@ function(graticule_use_torch_pch target)
   if(GRATICULE_UNITY_BUILD)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${GRATICULE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${GRATICULE_UNITY_BUILD} UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
 # graticule_add_library(partition SOURCES src/a.cpp ... HEADERS include/graticule/partition/a.hpp ...

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "files.hpp"
 
+#include <graticule/field_io/detail/temporary_file.hpp>
 #include <graticule/partition/error.hpp>
 
 #include "hdf5/descriptor.hpp"
@@ -25,10 +26,6 @@ namespace {
 
 constexpr std::string_view extension = ".h5";
 constexpr std::string_view temporary_extension = ".part";
-
-[[noreturn]] void fail_output(std::filesystem::path const& path, std::string const& what) {
-  throw Error("OutputError", path.string() + " cannot be written: " + what);
-}
 
 /// Takes `expected` from the front.
 bool take(std::string_view& text, std::string_view expected) {
