@@ -86,7 +86,7 @@ struct Code {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
 };
-constexpr int most_libraries = 16;
+constexpr int most_libraries = 256;  // Open MPI alone loads some fifty components
 std::array<Code, most_libraries> mpi_code{};
 std::atomic<int> num_mpi_code{0};
 std::atomic<bool> mpi_is_let_in{false};
