@@ -491,5 +491,25 @@ TEST(Losses, refuse_bad_arguments_on_all_ranks) {
   EXPECT_EQ(nn::MSELoss{domain}(x, 3 * x).item<double>(), 4);
 }
 
+// Weights are kept from the first call on, which may be one of an evaluation.
+TEST(Losses, train_after_a_first_call_in_inference_mode) {
+  nn::Domain const domain(test::world(), ProcessGrid{test::world().num_ranks(), 1});
+  nn::CrossEntropyLoss loss(domain, nn::LossOptions{}, nn::ClassOptions{.class_weights = {1, 2, 3}});
+  auto const logits = torch::arange(48, torch::kFloat).view({1, 3, 4, 4}).sin();
+  auto const classes = torch::arange(16).remainder(3).view({1, 4, 4});
+  double evaluated = 0;
+  {
+    c10::InferenceMode const evaluation;
+    evaluated = loss(logits, classes).item<double>();
+  }
+  auto const x = logits.clone().requires_grad_();
+
+  auto const value = loss(x, classes);
+  value.backward();
+
+  EXPECT_EQ(value.item<double>(), evaluated);
+  EXPECT_GT(x.grad().abs().sum().item<double>(), 0);
+}
+
 }  // namespace test_losses
 }  // namespace graticule
