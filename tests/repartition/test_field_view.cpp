@@ -109,6 +109,19 @@ TEST(FieldView, refuses_a_part_that_it_does_not_hold) {
   EXPECT_EQ(rule(field_view(memory.data(), {6, 10}, {10, 1}, {0, 2}), local, local), "FieldMismatch");
 }
 
+TEST(FieldView, without_cells_keeps_its_type_and_its_batch_axes) {
+  std::vector<float> memory(2 * 6 * 10);
+  auto const field = field_view(memory.data(), {2, 6, 10}, 2);
+
+  auto const none = field.without_cells();
+
+  EXPECT_EQ(none.data, nullptr);
+  EXPECT_EQ(none.extents, Indices({2, 0, 0}));
+  EXPECT_EQ(none.batch_extents(), field.batch_extents());
+  EXPECT_EQ(none.dtype, DType::f32);
+  EXPECT_EQ(none.grid_axes, field.grid_axes);
+}
+
 TEST(FieldView, copies_cells_between_any_strides) {
   std::vector<float> memory(6 * 10);
   std::iota(memory.begin(), memory.end(), 0.0F);

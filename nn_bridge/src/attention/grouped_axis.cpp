@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "grouped_axis.hpp"
 
+#include <graticule/partition/detail/division.hpp>
 #include <graticule/partition/hash.hpp>
 
 #include <algorithm>
@@ -8,15 +9,9 @@
 
 namespace graticule::nn::detail {
 
-namespace {
-
-Index ceil_divide(Index a, Index b) { return (a + b - 1) / b; }
-
-}  // namespace
-
 Index GroupedAxis::num_groups() const noexcept {
-  if (kind == Kind::dilated || periodic || shift == 0) return ceil_divide(num_cells, size);
-  return num_cells == 0 ? 0 : ceil_divide(num_cells + size - shift, size);
+  if (kind == Kind::dilated || periodic || shift == 0) return graticule::detail::ceil_div(num_cells, size);
+  return num_cells == 0 ? 0 : graticule::detail::ceil_div(num_cells + size - shift, size);
 }
 
 Index GroupedAxis::cell(Index group, Index member) const noexcept {

@@ -3,12 +3,12 @@
 
 #include <graticule/partition/box.hpp>
 #include <graticule/partition/cuts.hpp>
+#include <graticule/partition/detail/division.hpp>
 
 namespace graticule::nn::detail {
 
-/// Quotients rounded down and up, for any sign of `a` and `b > 0`.
-[[nodiscard]] constexpr Index floor_div(Index a, Index b) noexcept { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-[[nodiscard]] constexpr Index ceil_div(Index a, Index b) noexcept { return -floor_div(-a, b); }
+using graticule::detail::ceil_div;
+using graticule::detail::floor_div;
 
 /// Half-open run of cells.
 struct Range {

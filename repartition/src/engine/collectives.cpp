@@ -20,14 +20,6 @@ constexpr Index least_shard_cells = 1024;
 
 Box nothing(int ndim) { return {Indices::filled(ndim, 0), Indices::filled(ndim, 0)}; }
 
-/// `field` where it has no cells.
-FieldView without_cells(FieldView field) {
-  for (Index const axis : field.grid_axes)
-    if (axis >= 0 && axis < field.ndim()) field.extents[int(axis)] = 0;
-  field.data = nullptr;
-  return field;
-}
-
 Layout on_root(Indices const& extents, int root) {
   return {ProcessGrid::on_ranks(Indices::filled(extents.size(), 1), {root}), extents};
 }
@@ -55,11 +47,11 @@ void ShardsPlan::reduce_scatter(FieldView const& whole, FieldView const& part) c
 }
 
 void ShardsPlan::gather(FieldView const& part, FieldView const& whole) const {
-  gather_.apply(part, is_root_ ? whole : without_cells(part));
+  gather_.apply(part, is_root_ ? whole : part.without_cells());
 }
 
 void ShardsPlan::scatter(FieldView const& whole, FieldView const& part) const {
-  gather_.apply_inverse(part, is_root_ ? whole : without_cells(part));
+  gather_.apply_inverse(part, is_root_ ? whole : part.without_cells());
 }
 
 namespace {
@@ -116,7 +108,8 @@ struct ReplicatedFieldPlan::State {
 
   /// `source` is the field on the root, or a shard.
   void spread_from(FieldView const& source, FieldView const& field) const {
-    spread.apply(spread.source_box().empty() ? without_cells(source) : source, is_root ? without_cells(field) : field);
+    spread.apply(spread.source_box().empty() ? source.without_cells() : source,
+                 is_root ? field.without_cells() : field);
   }
 
   /// Memory for this rank's shard, its axes in the order that they have in `field`.

@@ -48,6 +48,14 @@ Index FieldView::num_batch() const noexcept {
   return result;
 }
 
+FieldView FieldView::without_cells() const {
+  FieldView result = *this;
+  for (Index const axis : grid_axes)
+    if (axis >= 0 && axis < ndim()) result.extents[int(axis)] = 0;
+  result.data = nullptr;
+  return result;
+}
+
 FieldView FieldView::part(Box const& covered, Box const& box) const {
   auto const fail = [&](std::string const& why) {
     throw Error("FieldMismatch", "the part " + to_string(box) + " of a field of " + to_string(extents) +

@@ -222,21 +222,12 @@ std::span<FieldView const> targets_of(RepartitionField const& field) {
   return field.targets.empty() ? std::span(&field.to, 1) : field.targets;
 }
 
-/// `like` without cells, for a box that only other ranks have.
-FieldView without_cells(FieldView const& like) {
-  FieldView result = like;
-  for (Index const axis : like.grid_axes)
-    if (axis >= 0 && axis < like.ndim()) result.extents[int(axis)] = 0;
-  result.data = nullptr;
-  return result;
-}
-
 }  // namespace
 
 PullField RepartitionPlan::pulled(RepartitionField const& field, std::span<FieldView> targets) const {
   auto const given = targets_of(field);
   for (std::size_t t = 0; t < targets.size(); ++t)
-    targets[t] = t < numbers_.size() ? selected(given[std::min(t, given.size() - 1)], t) : without_cells(given[0]);
+    targets[t] = t < numbers_.size() ? selected(given[std::min(t, given.size() - 1)], t) : given[0].without_cells();
   return {.source = field.from,
           // Another number of views than of boxes is refused by the plan, so that the peers are told.
           .targets = given.size() == target_boxes_.size() ? targets : std::span<FieldView>(),

@@ -140,7 +140,7 @@ bool is_nested(FieldView const& view) {
 }
 
 /// True when cells at different places along two axes share memory. What only three axes together share is not found.
-bool share_memory(FieldView const& view, int a, int b) {
+bool axes_overlap(FieldView const& view, int a, int b) {
   Index const step_a = std::abs(view.strides[a]);
   Index const step_b = std::abs(view.strides[b]);
   if (step_a == 0 || step_b == 0) return false;
@@ -174,7 +174,7 @@ void check_view(FieldView const& view, Box const& box, Access access, char const
     if (view.strides[m] == 0 && view.extents[m] > 1)
       fail("axis " + std::to_string(m) + " has stride 0: its cells share memory and cannot be written");
     for (int other = 0; other < m; ++other)
-      if (share_memory(view, m, other))
+      if (axes_overlap(view, m, other))
         fail("axes " + std::to_string(other) + " and " + std::to_string(m) + " with strides " +
              to_string(view.strides) + ": their cells share memory and cannot be written");
   }

@@ -20,9 +20,6 @@ struct SegmentTrailer {
   std::uint32_t refused = 0;
 };
 
-/// Length of the post of a rank that refuses a call.
-constexpr std::uint64_t refused_post = ~std::uint64_t(0);
-
 /// Marks the length of a post that holds all segments of a message; the rest is how far they lie apart.
 constexpr std::uint64_t holds_all = std::uint64_t(1) << 63U;
 

@@ -17,8 +17,6 @@ constexpr std::size_t message_alignment = 64;
 constexpr std::size_t max_request_bytes = std::size_t(1) << 30U;
 /// Length of the message of a rank that refuses a call. All others, with trailer or without, are a multiple of 8 long.
 constexpr std::size_t refusal_bytes = 4;
-/// The same in a post.
-constexpr std::uint64_t refused_post = ~std::uint64_t(0);
 
 std::size_t rounded_up(std::size_t bytes, std::size_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;

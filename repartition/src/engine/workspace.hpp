@@ -50,6 +50,9 @@ struct KeptTasks {
   }
 };
 
+/// Length of the post of a rank that refuses a call.
+constexpr std::uint64_t refused_post = ~std::uint64_t(0);
+
 /// Follows the packed cells in host memory: what both sides of a message must agree on.
 struct Trailer {
   std::uint32_t fields = 0;

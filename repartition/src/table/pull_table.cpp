@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pull_table.hpp"
 
+#include <graticule/partition/detail/division.hpp>
 #include <graticule/partition/detail/patience.hpp>
 
 #include <algorithm>
@@ -26,12 +27,6 @@ Box source_box(Piece const& piece) {
   return result;
 }
 
-namespace {
-
-Index divided_down(Index value, Index by) { return value / by - (value % by != 0 && (value < 0) != (by < 0) ? 1 : 0); }
-
-}  // namespace
-
 Piece restricted(Piece const& piece, Box const& source) {
   Piece result = piece;
   for (int a = 0; a < piece.box.ndim(); ++a) {
@@ -46,8 +41,8 @@ Piece restricted(Piece const& piece, Box const& source) {
     // Needed coordinates whose images lie in [lo, hi): from the end that comes first, rounded inwards.
     Index const near = (map.slope > 0 ? lo : hi - 1) - map.offset;
     Index const far = (map.slope > 0 ? hi - 1 : lo) - map.offset;
-    result.box.set(a, std::max(piece.box.lo(a), -divided_down(-near, map.slope)),
-                   std::min(piece.box.hi(a), divided_down(far, map.slope) + 1));
+    result.box.set(a, std::max(piece.box.lo(a), detail::ceil_div(near, map.slope)),
+                   std::min(piece.box.hi(a), detail::floor_div(far, map.slope) + 1));
   }
   return result;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/division.hpp>
 #include <graticule/repartition/selection.hpp>
 
 #include <algorithm>
@@ -15,18 +16,11 @@ Selection Selection::every_nth(Box const& box, Indices const& step) {
   for (int a = 0; a < box.ndim(); ++a) {
     if (step[a] == 0) throw Error("BadSelection", "step 0 on axis " + std::to_string(a));
     Index const stride = std::abs(step[a]);
-    result.extents[a] = box.extent(a) / stride + (box.extent(a) % stride != 0 ? 1 : 0);
+    result.extents[a] = detail::ceil_div(box.extent(a), stride);
     if (step[a] < 0) result.first[a] = box.hi(a) - 1;
   }
   return result;
 }
-
-namespace {
-
-Index divided_down(Index value, Index by) { return value / by - (value % by != 0 && value < 0 ? 1 : 0); }
-Index divided_up(Index value, Index by) { return -divided_down(-value, by); }
-
-}  // namespace
 
 Box numbers_in(Selection const& selection, Box const& box) {
   Box result = Box::from_extents(selection.extents);
@@ -36,8 +30,8 @@ Box numbers_in(Selection const& selection, Box const& box) {
     // Distances from the first cell, in the direction of the step, of the box's nearest and farthest cell.
     Index const nearest = backwards ? selection.first[a] - (box.hi(a) - 1) : box.lo(a) - selection.first[a];
     Index const farthest = backwards ? selection.first[a] - box.lo(a) : box.hi(a) - 1 - selection.first[a];
-    Index const lo = std::max<Index>(0, divided_up(nearest, step));
-    Index const hi = std::min(selection.extents[a], divided_down(farthest, step) + 1);
+    Index const lo = std::max<Index>(0, detail::ceil_div(nearest, step));
+    Index const hi = std::min(selection.extents[a], detail::floor_div(farthest, step) + 1);
     result.set(a, lo, box.extent(a) == 0 ? lo : std::max(lo, hi));
   }
   return result;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "expression.hpp"
 
+#include <graticule/partition/detail/division.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -312,12 +314,11 @@ struct Number {
 Number exactly(std::int64_t value) { return {value, 0, true}; }
 Number about(double value) { return {0, value, false}; }
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+std::int64_t checked_quotient(std::int64_t a, std::int64_t b) {
   if (b == 0 || (b == -1 && a == INT64_MIN)) {
     throw NotUnderstood();
   }
-  std::int64_t const quotient = a / b;
-  return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+  return graticule::detail::floor_div(a, b);
 }
 
 using Operation = bool (*)(std::int64_t, std::int64_t, std::int64_t*);
@@ -364,11 +365,11 @@ Number of_one(std::string const& function, Number const& a);
 Number quotient(std::string const& function, Number const& a, Number const& b) {
   bool const exact = a.exact && b.exact;
   if (function == "FloorDiv" || function == "CleanDiv" || function == "PythonFloorDiv") {
-    return exact ? exactly(floor_div(a.integer, b.integer)) : to_integer(std::floor(a.as_real() / b.as_real()));
+    return exact ? exactly(checked_quotient(a.integer, b.integer)) : to_integer(std::floor(a.as_real() / b.as_real()));
   }
   if (function == "CeilDiv") {
     Number const opposite = of_one("Neg", a);
-    return exact ? of_one("Neg", exactly(floor_div(opposite.integer, b.integer)))
+    return exact ? of_one("Neg", exactly(checked_quotient(opposite.integer, b.integer)))
                  : to_integer(std::ceil(a.as_real() / b.as_real()));
   }
   if (function == "TrueDiv" || function == "IntTrueDiv" || function == "FloatTrueDiv" || function == "Rational") {

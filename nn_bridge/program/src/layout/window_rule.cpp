@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <graticule/partition/detail/division.hpp>
+
 #include "node_shapes.hpp"
 
 #include <algorithm>
@@ -9,9 +11,8 @@ namespace graticule::program::detail {
 
 namespace {
 
+using graticule::detail::floor_div;
 using Window = std::pair<std::int64_t, std::int64_t>;
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 // Convolution or pooling along one axis.
 struct Stencil {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run/symbols.hpp"
 
+#include <graticule/partition/detail/division.hpp>
 #include <graticule/partition/error.hpp>
 
 #include <algorithm>
@@ -50,11 +51,11 @@ std::int64_t whole(double value) {
   return static_cast<std::int64_t>(value);
 }
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+std::int64_t checked_quotient(std::int64_t a, std::int64_t b) {
   if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min())) {
     throw BadOperands();
   }
-  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+  return graticule::detail::floor_div(a, b);
 }
 
 bool both_whole(IValue const& a, IValue const& b) { return !a.isDouble() && !b.isDouble(); }
@@ -141,7 +142,7 @@ std::unordered_map<std::string, Entry> make_operations() {
         [](double x, double y) { return x * y; });
   });
   table["_operator.floordiv"] = two([](IValue const& a, IValue const& b) {
-    return both_whole(a, b) ? IValue(floor_div(whole(a), whole(b))) : IValue(std::floor(real(a) / real(b)));
+    return both_whole(a, b) ? IValue(checked_quotient(whole(a), whole(b))) : IValue(std::floor(real(a) / real(b)));
   });
   table["_operator.truediv"] = two([](IValue const& a, IValue const& b) { return IValue(real(a) / real(b)); });
   table["_operator.mod"] = two(modulo);

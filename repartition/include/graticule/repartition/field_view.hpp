@@ -56,6 +56,8 @@ struct FieldView {
   /// `field.part(plan.local(), plan.owned())`, of extents (4, 8), and begin one row after `field.data`.
   /// @throws `FieldMismatch` when the field does not cover `covered`, or `box` has cells outside it
   [[nodiscard]] FieldView part(Box const& covered, Box const& box) const;
+  /// The view of a rank that has no cells of the grid: of the same type and axes, without data.
+  [[nodiscard]] FieldView without_cells() const;
   friend bool operator==(FieldView const&, FieldView const&) = default;
 };
 
