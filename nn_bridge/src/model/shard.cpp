@@ -49,6 +49,68 @@ using ShardedTypes =
 using AttentionTypes = Impls<tn::MultiheadAttention, tn::Transformer, tn::TransformerEncoder, tn::TransformerDecoder,
                              tn::TransformerEncoderLayer, tn::TransformerDecoderLayer>;
 
+/// What `shard` does with one type of LibTorch's layers. All else is written once, for modules of any type.
+struct KnownLayer {
+  using Make = std::function<ModulePointer()>;
+
+  std::string type;
+  bool (*is)(Module const& module);
+  /// A `LayerImpl` with the tensors of `serial`.
+  ModulePointer (*wrap)(Module const& serial);
+  tn::AnyModule (*as_any)(ModulePointer const& layer);
+  /// Makes counterparts of a layer with the options that `serial` has now.
+  Make (*counterparts)(Module const& serial, detail::ShardContext const& context);
+  void (*share)(Module& serial, Module& counterpart);
+  torch::Tensor (*forward)(Module& counterpart, torch::Tensor const& x);
+  /// None where the layer has no `forward_like`.
+  torch::Tensor (*forward_like)(Module& counterpart, torch::Tensor const& x, torch::Tensor const& like);
+};
+
+template <class Serial>
+KnownLayer known_layer() {
+  using Options = std::decay_t<decltype(std::declval<Serial const&>().options)>;
+  using Sharded = typename decltype(detail::Counterpart<Serial>::make(
+      std::declval<Options const&>(), std::declval<detail::ShardContext const&>()))::element_type;
+  KnownLayer known;
+  known.type = type_name(typeid(Serial));
+  known.is = [](Module const& module) { return dynamic_cast<Serial const*>(&module) != nullptr; };
+  known.wrap = [](Module const& serial) -> ModulePointer {
+    return std::make_shared<LayerImpl<Serial>>(static_cast<Serial const&>(serial));
+  };
+  known.as_any = [](ModulePointer const& layer) {
+    return tn::AnyModule(std::static_pointer_cast<LayerImpl<Serial>>(layer));
+  };
+  known.counterparts = [](Module const& serial, detail::ShardContext const& context) -> KnownLayer::Make {
+    return [options = static_cast<Serial const&>(serial).options, context]() -> ModulePointer {
+      return detail::Counterpart<Serial>::make(options, context);
+    };
+  };
+  known.share = [](Module& serial, Module& counterpart) {
+    detail::share(static_cast<Serial&>(serial), static_cast<Sharded&>(counterpart));
+  };
+  known.forward = [](Module& counterpart, torch::Tensor const& x) -> torch::Tensor {
+    return static_cast<Sharded&>(counterpart).forward(x);
+  };
+  known.forward_like = nullptr;
+  if constexpr (detail::TakesLike<Serial>)
+    known.forward_like = [](Module& counterpart, torch::Tensor const& x, torch::Tensor const& like) -> torch::Tensor {
+      return static_cast<Sharded&>(counterpart).forward_like(x, like);
+    };
+  return known;
+}
+
+template <class... Types>
+std::vector<KnownLayer> known_layers(TypeList<Types...> /*types*/) {
+  return {known_layer<Types>()...};
+}
+
+/// The entry for the type of `module` or a base of it; null where there is none.
+KnownLayer const* find_known(Module const& module) {
+  static auto const known = known_layers(ShardedTypes{});
+  auto const found = std::find_if(known.begin(), known.end(), [&](auto const& layer) { return layer.is(module); });
+  return found == known.end() ? nullptr : &*found;
+}
+
 struct Judgement {
   Verdict verdict;
   std::string reason;
@@ -142,7 +204,7 @@ class Sharder {
       add(path, type, Verdict::children_only, "");
       return visit_children(*module, path);
     }
-    if (visit_known(module, path, place, ShardedTypes{})) return;
+    if (auto const* const known = find_known(*module)) return visit_known(module, *known, path, place);
     if (auto const judgement = judge(*module, domain_)) return add(path, type, judgement->verdict, judgement->reason);
     if (auto* const layer = dynamic_cast<Communicating*>(module.get()); layer && detail::lacks_domain(*layer)) {
       changes_.emplace_back([this, module, layer] {
@@ -164,47 +226,30 @@ class Sharder {
   static bool is_own_layer(Module const& module) { return module.name().rfind("graticule::nn::", 0) == 0; }
 
   /// The serial type of a `Layer`, too.
-  static std::string serial_type(Module const& module) { return serial_type(module, ShardedTypes{}); }
-  template <class... Types>
-  static std::string serial_type(Module const& module, TypeList<Types...> /*types*/) {
-    std::string name;
-    ((name.empty() && dynamic_cast<Types const*>(&module) ? void(name = type_name(typeid(Types))) : void()), ...);
-    return name.empty() ? type_name(typeid(module)) : name;
+  static std::string serial_type(Module const& module) {
+    auto const* const known = find_known(module);
+    return known ? known->type : type_name(typeid(module));
   }
 
-  template <class... Types>
-  bool visit_known(ModulePointer const& module, std::string const& path, Place const& place,
-                   TypeList<Types...> /*types*/) {
-    return (visit_as<Types>(module, path, place) || ...);
-  }
-
-  template <class Serial>
-  bool visit_as(ModulePointer const& module, std::string const& path, Place const& place) {
-    auto const serial = std::dynamic_pointer_cast<Serial>(module);
-    if (!serial) return false;
-    auto const type = type_name(typeid(Serial));
-    bool const is_layer = dynamic_cast<LayerImpl<Serial>*>(module.get()) != nullptr;
-    if (!is_layer && !is_container(place.parent)) {
-      add(path, type, Verdict::refused,
-          "its parent calls it by its own type and would go on calling the serial forward; make the member a "
-          "graticule::nn::Layer<torch::nn::" +
-              type + ">");
-      return true;
-    }
-    std::string reason;
+  void visit_known(ModulePointer const& module, KnownLayer const& known, std::string const& path, Place const& place) {
+    bool const is_layer = dynamic_cast<Shardable*>(module.get()) != nullptr;
+    if (!is_layer && !is_container(place.parent))
+      return add(path, known.type, Verdict::refused,
+                 "its parent calls it by its own type and would go on calling the serial forward; make the member a "
+                 "graticule::nn::Layer<torch::nn::" +
+                     known.type + ">");
     try {
-      check(*serial, path);
+      detail::KeptRandomState const kept;
+      (void)known.counterparts(*module, context(path))();
     } catch (Error const& error) {
-      add(path, type, Verdict::refused, error.what());
-      return true;
+      return add(path, known.type, Verdict::refused, error.what());
     }
-    add(path, type, Verdict::sharded, "");
-    changes_.emplace_back([this, serial, path, &parent = place.parent, name = place.name, index = place.index] {
-      auto& layer = layers_[serial.get()];
-      if (!layer) layer = sharded_layer<Serial>(serial, path);
-      if (layer != serial) put<Serial>(std::dynamic_pointer_cast<LayerImpl<Serial>>(layer), parent, name, index);
+    add(path, known.type, Verdict::sharded, "");
+    changes_.emplace_back([this, module, &known, path, &parent = place.parent, name = place.name, index = place.index] {
+      auto& layer = layers_[module.get()];
+      if (!layer) layer = sharded_layer(module, known, path);
+      if (layer != module) put(layer, known, parent, name, index);
     });
-    return true;
   }
 
   [[nodiscard]] detail::ShardContext context(std::string const& path) const {
@@ -215,51 +260,41 @@ class Sharder {
             options_.data_team, random};
   }
 
-  template <class Serial>
-  void check(Serial const& serial, std::string const& path) {
-    detail::KeptRandomState const kept;
-    (void)detail::Counterpart<Serial>::make(serial.options, context(path));
-  }
-
-  template <class Serial>
-  ModulePointer sharded_layer(std::shared_ptr<Serial> const& serial, std::string const& path) {
-    auto layer = std::dynamic_pointer_cast<LayerImpl<Serial>>(ModulePointer(serial));
-    if (!layer) layer = std::make_shared<LayerImpl<Serial>>(*serial);
-    auto const given = context(path);
-    auto const options = serial->options;
-    layer->set_sharded([given, path, options]() -> typename LayerImpl<Serial>::Sharded {
+  ModulePointer sharded_layer(ModulePointer const& module, KnownLayer const& known, std::string const& path) {
+    auto layer = dynamic_cast<Shardable*>(module.get()) ? module : known.wrap(*module);
+    dynamic_cast<Shardable&>(*layer).set_sharded([make = known.counterparts(*module, context(path)), &known, path] {
       detail::KeptRandomState const kept;
-      auto const sharded = detail::Counterpart<Serial>::make(options, given);
-      auto const logged = [sharded, path](Serial& own, auto const& forward) {
-        detail::share(own, *sharded);
+      auto const counterpart = make();
+      auto const logged = [counterpart, &known, path](Module& serial,
+                                                      c10::function_ref<torch::Tensor(Module & counterpart)> forward) {
+        known.share(serial, *counterpart);
         auto* const log = detail::TrialLog::current();
         auto const before = log ? traffic() : Traffic{};
-        auto y = forward();
+        auto y = forward(*counterpart);
         // A copy: what comes next may work in place.
         if (log) log->calls.push_back({path, y.detach().clone(), traffic() - before});
         return y;
       };
-      typename LayerImpl<Serial>::Sharded result;
-      result.layer = sharded;
-      result.call = [=](Serial& own, torch::Tensor const& x) {
-        return logged(own, [&] { return sharded->forward(x); });
+      ShardedForward sharded;
+      sharded.layer = counterpart;
+      sharded.call = [logged, &known](Module& serial, torch::Tensor const& x) {
+        return logged(serial, [&](Module& own) { return known.forward(own, x); });
       };
-      if constexpr (detail::TakesLike<Serial>)
-        result.call_like = [=](Serial& own, torch::Tensor const& x, torch::Tensor const& like) {
-          return logged(own, [&] { return sharded->forward_like(x, like); });
+      if (known.forward_like)
+        sharded.call_like = [logged, &known](Module& serial, torch::Tensor const& x, torch::Tensor const& like) {
+          return logged(serial, [&](Module& own) { return known.forward_like(own, x, like); });
         };
-      return result;
+      return sharded;
     });
     return layer;
   }
 
-  template <class Serial>
-  static void put(std::shared_ptr<LayerImpl<Serial>> const& layer, Module& parent, std::string const& name,
+  static void put(ModulePointer const& layer, KnownLayer const& known, Module& parent, std::string const& name,
                   std::size_t index) {
     parent.replace_module(name, layer);
     auto const at = std::ptrdiff_t(index);
     if (auto* sequential = dynamic_cast<tn::SequentialImpl*>(&parent))
-      *(sequential->begin() + at) = tn::AnyModule(layer);
+      *(sequential->begin() + at) = known.as_any(layer);
     else if (auto* list = dynamic_cast<tn::ModuleListImpl*>(&parent))
       *(list->begin() + at) = layer;
     else if (auto* dict = dynamic_cast<tn::ModuleDictImpl*>(&parent))

@@ -10,7 +10,6 @@ namespace test_layer {
 
 namespace tn = torch::nn;
 using LinearLayer = nn::Layer<tn::Linear>;
-using LinearSharded = nn::LayerImpl<tn::LinearImpl>::Sharded;
 
 /// Something that a sharded forward communicates by.
 struct Communicator : tn::Module, nn::Communicating {
@@ -23,11 +22,13 @@ std::shared_ptr<std::vector<std::shared_ptr<Communicator>>> shard(LinearLayer& l
   auto made = std::make_shared<std::vector<std::shared_ptr<Communicator>>>();
   layer->set_sharded([made] {
     made->push_back(std::make_shared<Communicator>());
-    return LinearSharded{
-        .call = [](tn::LinearImpl& serial,
-                   torch::Tensor const& x) { return torch::linear(x, serial.weight, serial.bias) + 1; },
-        .call_like = {},
-        .layer = made->back()};
+    return nn::ShardedForward{.call =
+                                  [](tn::Module& serial, torch::Tensor const& x) {
+                                    auto const& linear = dynamic_cast<tn::LinearImpl&>(serial);
+                                    return torch::linear(x, linear.weight, linear.bias) + 1;
+                                  },
+                              .call_like = {},
+                              .layer = made->back()};
   });
   return made;
 }
@@ -109,7 +110,7 @@ TEST(Layer, sharded_again_has_the_last_forward) {
   LinearLayer layer(3, 2);
   shard(layer);
   layer->set_sharded([] {
-    return LinearSharded{[](tn::LinearImpl& /*serial*/, torch::Tensor const& x) { return -x; }, nullptr, nullptr};
+    return nn::ShardedForward{[](tn::Module& /*serial*/, torch::Tensor const& x) { return -x; }, nullptr, nullptr};
   });
   auto const x = torch::rand({4, 3});
 
