@@ -44,7 +44,6 @@ function(graticule_use_torch_pch target)
     add_library(graticule_torch_pch STATIC "${source}")
     target_link_libraries(graticule_torch_pch PRIVATE graticule_dep::torch graticule_dep::mpi Kokkos::kokkos)
     target_precompile_headers(graticule_torch_pch PRIVATE <torch/torch.h>)
-    set_source_files_properties("${source}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
     # GCC uses a precompiled header only under the -fPIC and -Wpedantic that it was made with; ccache needs -fpch-preprocess.
     graticule_compile_on_host(graticule_torch_pch)
     target_compile_options(graticule_torch_pch PRIVATE -fPIC ${GRATICULE_WARNINGS} $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
